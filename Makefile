@@ -1,0 +1,38 @@
+# `make` lists what there is. Everything runs in .venv, which the first target that needs it makes.
+SHELL := bash
+PYTHON ?= python3
+BIN := .venv/bin
+export PYTHON
+
+.PHONY: help venv demo test drill bench lint types clean
+
+help:  ## Lists the targets
+	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r t d; do printf '%-14s %s\n' "$$t" "$$d"; done
+
+venv: .venv/.installed  ## Makes .venv and installs what the project needs (again when pyproject.toml or constraints.txt changed)
+
+.venv/.installed: pyproject.toml constraints.txt
+	@.ci/venv
+
+demo: venv  ## Shows the whole way in half a minute, without servers; REAL=1: with a real Kafka and Redis
+	@$(if $(REAL),$(BIN)/python tests/broker/with $(BIN)/streamer demo --real,$(BIN)/streamer demo)
+
+test: venv  ## All tests but the long drills (gets a real Kafka and Redis by itself)
+	$(BIN)/pytest -m "not drill"
+
+drill: venv  ## The long fault drills: crashes, freezes and outages of workers, Kafka and Redis
+	$(BIN)/pytest -m drill
+
+bench: venv  ## The benchmarks, one after the other
+	@grep -l __main__ benchmarks/*.py | xargs -t -n 1 $(BIN)/python
+
+lint: venv  ## Style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: venv  ## Types
+	$(BIN)/mypy
+
+clean:  ## Removes caches and build leftovers; .venv stays
+	rm -rf build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find streamer agents tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,64 @@
+"""The Faust app: an agent, the channel it reads, and the service that feeds the channel.
+
+The rules of this file
+----------------------
+* Faust runs the agent, its supervision and the life of the services. Its own Kafka clients stay off, by its own switch
+  (`BootStrategy`): they acknowledge what an agent failed on, cannot subscribe in an app without an agent on a topic,
+  and at each of their rebalances empty the channels, batches of ours among them. `agents.ingest` reads,
+  `agents.outlet` writes.
+* Its web server stays off as well: it would listen on every interface, and asks nobody for a password.
+* `app` is made when it is first asked for, from the environment (`faust -A agents.app worker`); importing this module
+  needs nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import faust
+from faust.app.base import BootStrategy
+
+from agents.ingest import Ingest
+from agents.kafka_log import quiet_aiokafka
+from agents.publish import SHARDS_AT_ONCE, publish
+from agents.settings import Settings
+
+
+class AgentsOnly(BootStrategy):
+    """Starts agents and services, and none of Faust's Kafka clients, tables and web pages."""
+
+    enable_kafka = False
+    enable_web = False
+
+
+class App(faust.App):
+    """A Faust app whose channels flow without a Kafka consumer of Faust's."""
+
+    BootStrategy = AgentsOnly
+    logger = logging.getLogger("mode")
+    ingest: Ingest
+
+    def _create_directories(self) -> None:
+        """Faust's place for the files of tables; there are none, and the directory we stand in may be read-only."""
+
+    async def on_start(self) -> None:
+        await super().on_start()
+        self.flow_control.resume()  # else only an assignment of Faust's own consumer opens the channels
+
+
+def create_app(settings: Settings) -> App:
+    """The app of one worker."""
+    quiet_aiokafka()
+    app = App(settings.app_id, broker=f"kafka://{settings.kafka}")
+    batches = app.channel()
+    app.agent(batches, name="publish", concurrency=SHARDS_AT_ONCE)(publish)
+    app.ingest = Ingest(settings, batches, beacon=app.beacon)
+    app.service(app.ingest)
+    return app
+
+
+def __getattr__(name: str) -> App:
+    if name != "app":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    app = globals()["app"] = create_app(Settings.from_environment())
+    return app

@@ -1,0 +1,127 @@
+"""The command `streamer` with the commands that run agents: `worker` and `demo`.
+
+The rules of this file
+----------------------
+* Faust is imported when a worker starts, so that the other commands need not wait for it.
+* Logs go to stderr, one line each. The libraries' own debug lines hold whole messages, people's values with them, and
+  are never written, whatever the level.
+* SIGTERM and Ctrl-C end the worker in order, exit code 0: shards are given back, a step that has begun gets a moment. A
+  call that hangs then is left behind; the next owner of the shard resolves it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+import sys
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from streamer.cli.main import COMMANDS, main
+from streamer.cli.options import kafka_option, redis_option, table_option
+from streamer.errors import EXIT_OK
+
+if TYPE_CHECKING:
+    from agents.app import App
+    from agents.settings import Settings
+
+OURS = ("agents", "streamer")
+
+GARBAGE_THRESHOLD = 50_000
+"""New objects between two looks for garbage: a batch makes many, and hardly any of them in circles."""
+
+COMMANDS["demo"] = "agents.demo.command"
+
+EMBEDDED_NOTE = """\
+Kafka and Redis run inside this process: they keep nothing after it ends, and prove nothing about crashes.
+  kafka  {kafka}
+  redis  {redis}"""
+
+
+@main.command(name="worker")
+@table_option
+@kafka_option
+@redis_option
+@click.option("--embedded", is_flag=True, help="Run Kafka and Redis inside this process, for a first look.")
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+    help="What is logged at least; debug: one line per batch.",
+)
+def worker(table: str, kafka: str, redis: str, embedded: bool, log_level: str) -> None:
+    """Keeps the shards of a table that Kafka gives to this worker, and publishes them, until it is stopped.
+
+    Start as many workers as there are shards at most. A worker that ends by an error is to be started again by what
+    supervises it: exit code 1 a law is violated or an error was not foreseen, 2 the configuration or a shard's state is
+    wrong, 3 a server or another worker is in the way, 4 a call hung.
+    """
+    from agents.settings import Settings
+    from streamer.config import load_table
+
+    write_logs(log_level)
+    gc.set_threshold(GARBAGE_THRESHOLD)
+    settings = Settings(load_table(table), kafka, redis)
+    with ExitStack() as servers:
+        if embedded:
+            settings = _with_embedded_servers(settings, servers)
+        asyncio.run(run(settings))
+
+
+def write_logs(level: str) -> None:
+    """Sends log lines to stderr: ours from `level` on, those of libraries from warnings on."""
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s", force=True
+    )
+    for name in OURS:
+        logging.getLogger(name).setLevel(level.upper())
+    logging.getLogger("mode").setLevel(logging.CRITICAL)  # an error that ends the worker is told once, by the command
+
+
+def _with_embedded_servers(settings: Settings, servers: ExitStack) -> Settings:
+    from agents.embedded import embedded_servers
+
+    found = servers.enter_context(embedded_servers(settings.table.name))
+    click.echo(EMBEDDED_NOTE.format(kafka=found.kafka, redis=found.redis), err=True)
+    return replace(settings, kafka=found.kafka, redis=found.redis, embedded=True)
+
+
+async def run(settings: Settings) -> None:
+    """Runs one worker until a signal or an error ends it. Raises the StreamerError that ended it."""
+    from agents.app import create_app
+    from agents.shard import unexpected
+
+    app = create_app(settings)
+    signalled = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, signalled.set)
+    ends = [asyncio.ensure_future(signalled.wait()), asyncio.ensure_future(_live(app))]
+    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    await app.stop()
+    for end in ends:
+        end.cancel()
+    await asyncio.wait(ends)
+    if app.ingest.failure is not None:
+        raise app.ingest.failure
+    if app.crash_reason is not None:
+        raise unexpected("the worker", app.crash_reason)
+    if app.ingest.busy:
+        logging.shutdown()
+        os._exit(EXIT_OK)
+
+
+async def _live(app: App) -> None:
+    """The app's whole life, until it is stopped or crashes."""
+    await app.start()
+    await app.wait_until_stopped()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""Kafka and Redis inside this process, for a first look: no installation, and nothing is kept.
+
+The rules of this file
+----------------------
+* Both are reached over TCP as the real ones are, so nothing else of the project knows which it talks to.
+* The broker is the mock cluster of Kafka's C client: the real protocol, but no log on disk and no isolation: records of
+  an aborted transaction are visible. It proves that the loop runs, and nothing about faults.
+* It cannot create topics; it makes one of `SHARDS` partitions, its own fixed number, when something is written to it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from time import monotonic
+
+from confluent_kafka import KafkaException, Producer
+
+from agents.kafka_log import librdkafka_logger
+from streamer.errors import ConfigError, ServerUnreachable
+from streamer.topics import topics_of
+
+SHARDS = 4
+START_SECONDS_MAX = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedServers:
+    """Where the two servers of this process listen."""
+
+    kafka: str
+    redis: str
+
+
+@contextmanager
+def embedded_servers(table_name: str) -> Iterator[EmbeddedServers]:
+    """Runs both servers, with the topics of one table made."""
+    with _redis() as redis, _kafka() as kafka:
+        _make_topics(kafka, table_name)
+        yield EmbeddedServers(kafka, redis)
+
+
+@contextmanager
+def _redis() -> Iterator[str]:
+    try:
+        from fakeredis import TcpFakeServer
+    except ImportError:
+        raise ConfigError("the embedded Redis is not installed: install streamer[demo]") from None
+    server = TcpFakeServer(("127.0.0.1", 0), server_version=(7,))
+    server.RequestHandlerClass.disable_nagle_algorithm = True  # it answers a pipeline in small pieces
+    server.daemon_threads = True  # a client that stays connected must not keep the process alive
+    threading.Thread(target=server.serve_forever, name="embedded-redis", daemon=True).start()
+    try:
+        yield f"redis://127.0.0.1:{server.server_address[1]}/0"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@contextmanager
+def _kafka() -> Iterator[str]:
+    broker = Producer({"test.mock.num.brokers": 1, "logger": librdkafka_logger()})
+    brokers = broker.list_topics(timeout=START_SECONDS_MAX).brokers.values()
+    yield ",".join(f"{one.host}:{one.port}" for one in brokers)
+    del broker  # the cluster lives as long as the client that started it
+
+
+def _make_topics(kafka: str, table_name: str) -> None:
+    """Has every topic made by asking for it, and waits until it has its partitions."""
+    client = Producer({"bootstrap.servers": kafka, "logger": librdkafka_logger()})
+    deadline = monotonic() + START_SECONDS_MAX
+    for topic in topics_of(table_name):
+        while len(_partitions(client, topic.name)) != SHARDS:
+            if monotonic() > deadline:
+                raise ServerUnreachable(f"the embedded broker did not make {topic.name} within {START_SECONDS_MAX} s")
+
+
+def _partitions(client: Producer, topic: str) -> dict[int, object]:
+    try:
+        return client.list_topics(topic, timeout=START_SECONDS_MAX).topics[topic].partitions
+    except KafkaException as error:
+        raise ServerUnreachable(f"the embedded broker answers {error.args[0].name()}") from None

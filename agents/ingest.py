@@ -1,0 +1,247 @@
+"""Reads the input topic and keeps the shards that Kafka gives to this worker.
+
+The rules of this file
+----------------------
+* The offset in the store is the only truth. Kafka's group offsets are written as a figure of lag, and never read: a
+  shard is read from where its take-over says. Where that offset does not exist (`auto_offset_reset="none"`) the shard
+  is taken over again, which tells whether the input expired or was made anew; nothing is skipped in silence.
+* The callbacks of an assignment only mark: heartbeats wait for them. A shard is taken over in its own thread.
+* After any error there is one way back: take the shard over again, from its beginning, after a pause.
+* A shard that another worker has taken (`Fenced`) is dropped. Where Kafka still calls it ours after a while, only a new
+  start of the process gets it assigned anew.
+* What no repetition mends (table, topics and state do not fit together, a law is violated) ends the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Iterable
+from contextlib import suppress
+from time import monotonic
+from typing import Any
+
+import faust
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.abc import ConsumerRebalanceListener
+from aiokafka.errors import KafkaError
+from faust.types import ChannelT
+from mode import Service
+
+from agents.outlet import NO_TOPIC_ID, KafkaOutlet
+from agents.publish import Batch
+from agents.settings import Settings
+from agents.shard import EXIT_LOST, HeldShard, end_process, unexpected
+from streamer.errors import Conflict, Fenced, ServerUnreachable, StreamerError
+from streamer.shard.outlet import Message
+from streamer.store.redis import RedisStore, connect
+from streamer.topics import CHANGES, topic_name
+
+log = logging.getLogger(__name__)
+
+POLL_MS = 200
+BATCH_BYTES_MAX = 4_000_000
+BACKOFF_FIRST_SECONDS, BACKOFF_LAST_SECONDS = 0.1, 3.0
+END_OF_STEP_SECONDS_MAX = 2.0
+"""How long a shard that is given back may take to end its step; what remains is published by the next owner."""
+
+LEAVE_SECONDS_MAX = 2.0
+"""How long Kafka may take to hear that we leave; where it does not answer, our silence will tell it."""
+
+LAG_SECONDS = 5.0
+WATCH_SECONDS = 1.0
+POLL_INTERVAL_MS_MAX = 3_600_000
+"""Kafka's limit between two reads. Ours (per step, per take-over) are shorter; loading a large shard is not a fault."""
+
+
+class Ingest(faust.Service, ConsumerRebalanceListener):
+    """The service that feeds the agent: one consumer, and one task for every shard that it was assigned."""
+
+    logger = logging.getLogger("mode")  # of the library's own lines on start, end and crash
+
+    def __init__(self, settings: Settings, batches: ChannelT[Batch], **kwargs: object) -> None:
+        super().__init__(**kwargs)
+        self.failure: StreamerError | None = None
+        """What ended the service, if an error did."""
+        self._settings = settings
+        self._table = settings.table
+        self._topic = topic_name(self._table.name, CHANGES)
+        self._batches = batches
+        self._redis = connect(settings.redis)
+        self._turn = threading.Lock()
+        self._held: dict[TopicPartition, HeldShard] = {}
+        self._given_back: list[HeldShard] = []
+        self._consumer: Any = None  # an AIOKafkaConsumer, made where the event loop runs
+        self._checking = False
+        self._check_crcs = True
+
+    # -- start and end --------------------------------------------------------------------------------------------
+
+    async def on_start(self) -> None:
+        try:
+            await asyncio.to_thread(self._check_servers)
+            self._consumer = self._new_consumer()
+            await self._consumer.start()
+        except KafkaError as error:
+            await self._fail(ServerUnreachable(f"Kafka at {self._settings.kafka} answers {type(error).__name__}"))
+        except StreamerError as error:
+            await self._fail(error)
+        else:
+            self._consumer.subscribe([self._topic], listener=self)
+
+    def _check_servers(self) -> None:
+        """Says at once what no shard could work with: a Redis that forgets, missing topics, no server at all."""
+        self._checking = True
+        try:
+            stated = self._table.durability_stated or self._settings.embedded
+            RedisStore(self._redis, self._table.name, 0).require_durable(stated)
+            topic_id = KafkaOutlet(self._settings.kafka, self._table.name, 0).input_state().topic_id
+            self._check_crcs = topic_id != NO_TOPIC_ID  # the embedded broker's transaction markers have no checksum
+        finally:
+            self._checking = False
+
+    def _new_consumer(self) -> AIOKafkaConsumer:
+        session_ms = int(self._settings.session_seconds * 1000)
+        return AIOKafkaConsumer(
+            bootstrap_servers=self._settings.kafka,
+            group_id=self._settings.app_id,
+            enable_auto_commit=False,
+            auto_offset_reset="none",
+            isolation_level="read_committed",
+            check_crcs=self._check_crcs,
+            session_timeout_ms=session_ms,
+            heartbeat_interval_ms=session_ms // 4,
+            max_poll_interval_ms=POLL_INTERVAL_MS_MAX,
+            fetch_max_wait_ms=POLL_MS // 4,  # a shard with news waits as long for a fetch that only asked for others
+        )
+
+    async def on_stop(self) -> None:
+        await self._give_back(list(self._held))
+        if self._consumer is not None:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._consumer.stop(), LEAVE_SECONDS_MAX)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a thread is still at work, which would keep the process from ending."""
+        return self._checking or any(shard.busy for shard in (*self._given_back, *self._held.values()))
+
+    async def _fail(self, error: StreamerError) -> None:
+        """Ends the service, and with it the worker."""
+        self.failure = self.failure or error
+        await self.crash(error)
+
+    # -- what Kafka gives and takes -------------------------------------------------------------------------------
+
+    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        if self.should_stop:  # assigned on the way out: the next one to ask gets them
+            return
+        for place in assigned:
+            self._consumer.seek(place, 0)  # a position of our own, before the client looks for one
+            self._consumer.pause(place)
+            outlet = KafkaOutlet(self._settings.kafka, self._table.name, place.partition)
+            store = RedisStore(self._redis, self._table.name, place.partition)
+            shard = HeldShard(self._table, place.partition, store, outlet, self._turn)
+            self._held[place] = shard
+            shard.task = self.add_future(self._serve(place, shard))
+
+    async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        await self._give_back(revoked)
+
+    async def _give_back(self, places: Iterable[TopicPartition]) -> None:
+        """Drops shards; a step that has begun gets a moment to end, so that the next owner has nothing to resolve."""
+        shards = [self._held.pop(place) for place in places if place in self._held]
+        for shard in shards:
+            shard.lose("given back")
+            shard.close()
+        self._given_back = [shard for shard in self._given_back if shard.busy] + shards
+        tasks = [shard.task for shard in shards if shard.task is not None]
+        if tasks:
+            await asyncio.wait(tasks, timeout=END_OF_STEP_SECONDS_MAX)
+
+    # -- one shard ------------------------------------------------------------------------------------------------
+
+    async def _serve(self, place: TopicPartition, shard: HeldShard) -> None:
+        """Takes the shard over and reads on until it is lost; begins anew after an error."""
+        pause, failure = BACKOFF_FIRST_SECONDS, None
+        while not shard.lost and failure is None:
+            try:
+                await self._take_over(place, shard)
+                while not shard.lost:
+                    await self._read_on(place, shard)
+                    pause = BACKOFF_FIRST_SECONDS
+            except Fenced as error:
+                log.warning("Fenced: %s", error)
+                shard.lose(str(error))
+            except (ServerUnreachable, Conflict) as error:
+                log.warning("%s: %s; taken over again in %.1f s", type(error).__name__, error, pause)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, BACKOFF_LAST_SECONDS)
+            except StreamerError as error:
+                failure = error
+            except Exception as error:
+                failure = unexpected(shard.name, error)
+        if failure is not None:  # out of the handlers: what logs a crash logs the error being handled, text and all
+            await self._fail(failure)
+
+    async def _take_over(self, place: TopicPartition, shard: HeldShard) -> None:
+        offset = await shard.take_over()
+        if shard.lost:
+            return
+        self._consumer.seek(place, offset)
+        self._consumer.resume(place)
+
+    async def _read_on(self, place: TopicPartition, shard: HeldShard) -> None:
+        """Reads one batch and waits until the agent has it published."""
+        messages = await self._read_batch(place)
+        if not messages or shard.lost:
+            return
+        done = asyncio.get_running_loop().create_future()
+        await self._batches.send(value=Batch(shard, messages, done))
+        await done
+
+    async def _read_batch(self, place: TopicPartition) -> list[Message]:
+        """What comes within `batch_ms_max` after the first message, up to `batch_events_max`."""
+        events_max, ms_max = self._table.limits.batch_events_max, self._table.limits.batch_ms_max
+        messages = await self._read(place, POLL_MS, events_max)
+        n_bytes, deadline = _size(messages), monotonic() + ms_max / 1000
+        while messages and len(messages) < events_max and n_bytes < BATCH_BYTES_MAX:
+            ms_left = int(1000 * (deadline - monotonic()))
+            if ms_left <= 0:
+                break
+            more = await self._read(place, ms_left, events_max - len(messages))
+            messages += more
+            n_bytes += _size(more)
+        return messages
+
+    async def _read(self, place: TopicPartition, timeout_ms: int, messages_max: int) -> list[Message]:
+        try:
+            found = await self._consumer.getmany(place, timeout_ms=timeout_ms, max_records=messages_max)
+        except KafkaError as error:
+            raise ServerUnreachable(f"reading {place.topic}: Kafka answers {type(error).__name__}") from None
+        return [Message(record.offset, record.key, record.value) for record in found.get(place, ())]
+
+    # -- beside the shards ----------------------------------------------------------------------------------------
+
+    @Service.timer(LAG_SECONDS)
+    async def _tell_lag(self) -> None:
+        """Writes the offsets to Kafka's group, where tools look for the lag; nobody reads them back."""
+        offsets = {place: shard.next for place, shard in self._held.items() if shard.next and not shard.lost}
+        if offsets and self._consumer is not None:
+            try:
+                await self._consumer.commit(offsets)
+            except KafkaError as error:
+                log.debug("the lag could not be told: %s", type(error).__name__)
+
+    @Service.timer(WATCH_SECONDS)
+    async def _watch(self) -> None:
+        """Ends the process where a shard stays lost although Kafka calls it ours."""
+        patience = self._settings.session_seconds / 4 + 2
+        for place, shard in self._held.items():
+            if shard.lost and monotonic() - shard.lost_at > patience and place in self._consumer.assignment():
+                end_process(EXIT_LOST, f"{shard.name} was taken by another worker and is still assigned to this one")
+
+
+def _size(messages: Iterable[Message]) -> int:
+    return sum(len(message.value or b"") for message in messages)

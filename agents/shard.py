@@ -1,0 +1,161 @@
+"""One shard as this worker holds it: its thread, its publisher, and whether it is still ours.
+
+The rules of this file
+----------------------
+* All work on a shard that may wait (Redis, Kafka) or compute runs in the shard's own thread, one call at a time: so its
+  batches stay in order, the worker's heartbeats go on, and several shards overlap.
+* A call that hangs beyond its limit cannot be cancelled, and nobody knows what it still does: the process ends, and a
+  supervisor starts it again.
+* A shard that was lost is dropped. It is never taken over again in place: Kafka has to assign it anew.
+* Errors that are not ours may quote people's values: only their class and place in the code get out of here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from time import monotonic
+from typing import Any, TypeVar
+
+from agents.outlet import KafkaOutlet
+from streamer.errors import StreamerError
+from streamer.shard.outlet import Message
+from streamer.shard.publisher import Publisher
+from streamer.shard.steps import StepReport
+from streamer.store.base import Store
+from streamer.table.schema import Table
+
+log = logging.getLogger(__name__)
+
+STEP_SECONDS_MAX = 300.0
+"""Limit of one step: longer than the limits of the calls in it together, and than the largest statement."""
+
+TAKE_OVER_SECONDS_MAX = 900.0
+"""Limit of one take-over, which loads the whole shard."""
+
+EXIT_LOST, EXIT_HUNG = 3, 4
+
+Result = TypeVar("Result")
+
+
+class Unexpected(StreamerError):
+    """An error nobody foresaw, told without its text."""
+
+    exit_code = 1
+
+
+class HeldShard:
+    """One shard between its assignment and its loss; `store` and `outlet` are used in its thread only.
+
+    turn: a lock that the shards of a worker share, held by the one that computes.
+    """
+
+    def __init__(self, table: Table, number: int, store: Store, outlet: KafkaOutlet, turn: threading.Lock) -> None:
+        self.number = number
+        self.name = f"shard {number} of {table.name}"
+        self.lost = ""
+        """Why the shard is not ours any more; empty while it is."""
+        self.lost_at = 0.0
+        self.task: asyncio.Future[None] | None = None
+        """What serves the shard: takes it over, reads on, and begins anew after an error."""
+        self._outlet = outlet
+        self._publisher = Publisher(table, number, store, outlet, turn)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"shard-{number}")
+        self._call: Future[Any] | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether the shard's thread is at work, be it that nobody waits for it any more."""
+        return self._call is not None and not self._call.done()
+
+    @property
+    def next(self) -> int:
+        """The first source offset not applied, as of the last commit."""
+        return self._publisher.meta.next
+
+    def lose(self, why: str) -> None:
+        """Marks the shard as lost; nothing new is begun on it."""
+        if not self.lost:
+            self.lost, self.lost_at = why, monotonic()
+
+    async def take_over(self) -> int:
+        """Makes this worker the only writer of the shard; returns the offset to read from."""
+        began = monotonic()
+        offset = await self._in_thread(self._take_over, TAKE_OVER_SECONDS_MAX)
+        engine, meta = self._publisher.engine, self._publisher.meta
+        log.info(
+            "%s taken over: next %d, commit %d, %d rows, %d QI groups, %.2f s",
+            self.name,
+            offset,
+            meta.commit,
+            engine.n_rows,
+            engine.n_qi_groups,
+            monotonic() - began,
+        )
+        if self._publisher.replays_to is not None:
+            log.warning(
+                "%s: the store has lost commits; the input is read again from %d to %d, publishing nothing",
+                self.name,
+                offset,
+                self._publisher.replays_to,
+            )
+        return offset
+
+    def _take_over(self) -> int:
+        offset = self._publisher.take_over(self._outlet.input_state())
+        gc.collect()
+        gc.freeze()  # a loaded shard is millions of objects that stay: no use in looking at them again and again
+        return offset
+
+    async def step(self, messages: Sequence[Message]) -> StepReport:
+        """Applies and publishes a batch."""
+        report = await self._in_thread(lambda: self._publisher.step(messages), STEP_SECONDS_MAX)
+        meta = self._publisher.meta
+        log.debug(
+            "%s: release %d, next %d, %d events, %d records published",
+            self.name,
+            meta.release,
+            meta.next,
+            report.events,
+            report.published,
+        )
+        return report
+
+    async def _in_thread(self, work: Callable[[], Result], seconds_max: float) -> Result:
+        """Runs `work` in the shard's thread. Raises StreamerError only."""
+        self._call = call = self._thread.submit(work)
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(call), seconds_max)
+        except StreamerError:
+            raise
+        except Exception as error:
+            if isinstance(error, TimeoutError) and not call.done():
+                end_process(EXIT_HUNG, f"{self.name}: a call did not end within {seconds_max:.0f} s")
+            raise unexpected(self.name, error) from None
+
+    def close(self) -> None:
+        """Stops what serves the shard; a call that its thread is in is let end."""
+        if self.task is not None and not self.busy:
+            self.task.cancel()
+        self._thread.shutdown(wait=False)
+
+
+def unexpected(where: str, error: BaseException) -> Unexpected:
+    """An error of ours that says where another one came from, without its text."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" in {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
+    return Unexpected(f"{where}: unexpected {type(error).__name__}{place}")
+
+
+def end_process(code: int, why: str) -> None:
+    """Ends the process at once: for what cannot be mended while it runs."""
+    log.critical("%s: the process ends, to be started again", why)
+    logging.shutdown()
+    os._exit(code)

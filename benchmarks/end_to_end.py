@@ -1,0 +1,216 @@
+"""From the input topic to the committed changelog, on a real Kafka and Redis, beside Faust passing the same events on.
+
+The table is Adult in four shards, with all its rows loaded, then changes (40 % inserts, 30 % deletes, 30 % modifies) as
+plain JSON messages. Three figures:
+
+throughput  A worker finds a backlog of changes; events per second between the first and the last committed transaction.
+            The same for `passthrough.py`, a Faust worker that decodes the same messages and writes one record for each,
+            in transactions of the same size. The two take turns.
+latency     Milliseconds from producing a change to reading, as committed, the transaction that holds what it changed.
+phases      Microseconds per event of the loop of one shard that holds the whole table, by what they are spent on.
+
+Each worker is one process. The servers are those of the tests, or the ones that KAFKA_BOOTSTRAP and REDIS_URL name.
+
+    python benchmarks/end_to_end.py [--events 60000] [--rounds 2] [--seconds 20] [--quick] [--json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from rich.console import Console
+from rich.table import Table as RichTable
+
+import adult
+import adult_world
+from agents.outlet import KafkaOutlet
+from broker import ways
+from streamer.config import load_table
+from streamer.files import read_rows
+from streamer.kafka_clients import shard_of
+from streamer.replay import encode_initial
+from streamer.shard.outlet import Message
+from streamer.shard.publisher import Publisher
+from streamer.shard.steps import StepReport
+from streamer.store.redis import RedisStore, connect
+from workers import EVENTS_PER_SECOND, SHARDS, Committed, Input, Placed, Positions, World
+
+WARM_UP_SECONDS = 2
+"""So many seconds' worth of events go first where latency is measured, and are not counted."""
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--events", type=int, default=60_000, help="changes in the backlog")
+    options.add_argument("--rounds", type=int, default=2, help="turns of each worker")
+    options.add_argument("--seconds", type=float, default=20.0, help="how long latency is measured")
+    options.add_argument("--quick", action="store_true", help="3,000 rows and changes, one round, 3 seconds")
+    options.add_argument("--json", action="store_true", help="print the JSON object alone")
+    chosen = options.parse_args()
+    people = adult_world.read_people(adult.folder())
+    if chosen.quick:
+        people = dict(islice(people.items(), 3000))
+        chosen.events, chosen.rounds, chosen.seconds = 3000, 1, 3.0
+    with tempfile.TemporaryDirectory() as directory:
+        servers = ways.find(Path(directory) / "servers")
+        servers.start()
+        try:
+            world = World(servers.kafka_bootstrap, servers.redis_url, Path(directory), people)
+            figures = measure(world, chosen.events, chosen.rounds, chosen.seconds)
+        finally:
+            servers.stop()
+    if not chosen.json:
+        show(figures)
+    print(json.dumps({"benchmark": "end_to_end", **figures}))
+
+
+def streamer_worker(table: Path) -> list[str]:
+    return ["agents.cli", "worker", "--table", str(table)]
+
+
+PASSTHROUGH_WORKER = ["faust", "-A", "passthrough", "worker", "--loglevel", "warn"]
+
+
+def placed(messages: Iterator[adult_world.Message]) -> list[Placed]:
+    """Messages with the shards that their keys give."""
+    return [(shard_of(message_key, SHARDS), message_key, value) for message_key, value in messages]
+
+
+# -- the figures ------------------------------------------------------------------------------------------------------
+
+
+def measure(world: World, events: int, rounds: int, seconds: float) -> dict[str, object]:
+    """Everything; rates in events per second."""
+    backlog = placed(adult_world.Changes(world.people, seed=1).more(events))
+    streamer, passthrough = [], []
+    for _ in range(rounds):
+        passthrough.append(passthrough_rate(world, backlog))
+        streamer.append(streamer_rate(world, backlog))
+    return {
+        "events": events,
+        "streamer_events_per_s": [round(rate) for rate in streamer],
+        "passthrough_events_per_s": [round(rate) for rate in passthrough],
+        "ratio": round(statistics.mean(streamer) / statistics.mean(passthrough), 3),
+        "latency_ms": latency(world, seconds),
+        "us_per_event": phases(world, events),
+    }
+
+
+def streamer_rate(world: World, backlog: Sequence[Placed]) -> float:
+    """Events per second of `streamer worker`, which finds its state in Redis and the backlog in Kafka."""
+    name, table = world.new_table(SHARDS)
+    changes, positions = loaded(world, name, table)
+    loaded_to = list(changes.ends)
+    changes.write(backlog)
+    with world.running(name, streamer_worker(table)) as worker:
+        return rate(positions.until(changes.ends, worker), loaded_to, len(backlog))
+
+
+def loaded(world: World, name: str, table: Path) -> tuple[Input, Positions]:
+    """Has a worker apply the initial load; returns the table's input and output after it."""
+    changes, positions = Input(world, name), Positions(world, name)
+    changes.write(placed(adult_world.inserts(world.people.values())))
+    with world.running(name, streamer_worker(table)) as worker:
+        positions.until(changes.ends, worker)
+    return changes, positions
+
+
+def passthrough_rate(world: World, backlog: Sequence[Placed]) -> float:
+    """Events per second of the Faust worker that passes the same messages through."""
+    name, _ = world.new_table(SHARDS)
+    changes, positions = Input(world, name), Positions(world, name)
+    changes.write(backlog)
+    with world.running(name, PASSTHROUGH_WORKER, PASSTHROUGH_NAME=name) as worker:
+        return rate(positions.until(changes.ends, worker), [0] * SHARDS, len(backlog))
+
+
+def rate(seen: Sequence[Committed], began_at: Sequence[int], events: int) -> float:
+    """Events per second after the first transaction."""
+    first = seen[0]
+    return (events - (first.next - began_at[first.shard])) / (seen[-1].at - first.at)
+
+
+def latency(world: World, seconds: float) -> dict[str, float]:
+    """Quantiles in milliseconds at a steady EVENTS_PER_SECOND, after the worker has warmed up."""
+    name, table = world.new_table(SHARDS)
+    changes, positions = loaded(world, name, table)
+    warm_up, count = WARM_UP_SECONDS * EVENTS_PER_SECOND, seconds * EVENTS_PER_SECOND
+    messages = iter(placed(adult_world.Changes(world.people, seed=2).more(warm_up + int(count))))
+    with world.running(name, streamer_worker(table)) as worker, ThreadPoolExecutor(1) as thread:
+        changes.write(list(islice(messages, warm_up)))
+        positions.until(changes.ends, worker)
+        base, paced = list(changes.ends), list(messages)
+        ends = [end + sum(shard == s for s, _, _ in paced) for shard, end in enumerate(base)]
+        sending = thread.submit(changes.write_paced, paced)
+        seen = positions.until(ends, worker)
+        waited = sorted(waits(sending.result(), base, seen))
+    return {f"p{n}": round(1000 * waited[len(waited) * n // 100], 1) for n in (50, 99)}
+
+
+def waits(sent_at: Sequence[Sequence[float]], base: Sequence[int], seen: Sequence[Committed]) -> Iterator[float]:
+    """Seconds from producing to reading as committed, of every message; base: offset of the first one, by shard."""
+    done = list(base)
+    for committed in seen:
+        sent = sent_at[committed.shard]
+        for offset in range(done[committed.shard], committed.next):
+            yield committed.at - sent[offset - base[committed.shard]]
+        done[committed.shard] = committed.next
+
+
+def phases(world: World, events: int) -> dict[str, float]:
+    """Microseconds per event of the loop of one shard that holds all rows, in batches of `batch_events_max`."""
+    name, path = world.new_table(1)
+    table = load_table(path)
+    source = path.with_name("people.csv")
+    adult_world.write_people(source, world.people.values())
+    store = RedisStore(connect(world.redis_url), name, 0)
+    outlet = KafkaOutlet(world.bootstrap, name, 0)
+    publisher = Publisher(table, 0, store, outlet)
+    publisher.take_over(outlet.input_state())
+    rows, qi_groups = encode_initial(table, read_rows(source))
+    publisher.load_initial(rows.source_keys, rows.rows(), rows.codes, qi_groups)
+    changes = enumerate(adult_world.Changes(world.people, seed=3).more(events))
+    messages = [Message(offset, message_key, value) for offset, (message_key, value) in changes]
+    return split_of(publisher, messages, table.limits.batch_events_max)
+
+
+def split_of(publisher: Publisher, messages: Sequence[Message], batch_events: int) -> dict[str, float]:
+    total, began = StepReport(), perf_counter()
+    for first in range(0, len(messages), batch_events):
+        total.add(publisher.step(messages[first : first + batch_events]))
+    seconds = {**total.seconds, "all": perf_counter() - began}
+    per_event = {phase: round(1e6 * spent / total.events, 1) for phase, spent in seconds.items()}
+    return {**per_event, "records": round(total.published / total.events, 2)}
+
+
+def show(figures: dict[str, Any]) -> None:
+    rates = RichTable("round", "streamer", "Faust, passing on", title="Events per second (4 shards, one process)")
+    rounds = zip(figures["streamer_events_per_s"], figures["passthrough_events_per_s"], strict=True)
+    for number, pair in enumerate(rounds, start=1):
+        rates.add_row(str(number), *(f"{rate:,}" for rate in pair))
+    rates.add_row("ratio", f"{figures['ratio']:.2f}", "1")
+    Console().print(rates)
+    print_row(f"Milliseconds to the changelog, at {EVENTS_PER_SECOND} events/s", figures["latency_ms"])
+    print_row("Microseconds per event in the loop of one shard, and records published", figures["us_per_event"])
+
+
+def print_row(title: str, row: dict[str, float]) -> None:
+    table = RichTable(*row, title=title)
+    table.add_row(*map(str, row.values()))
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

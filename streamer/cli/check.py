@@ -1,0 +1,190 @@
+"""`streamer check`: what a table.yaml means, and what it would do to a data file; nothing is published."""
+
+from __future__ import annotations
+
+from collections import Counter
+from decimal import Decimal
+from typing import Any
+
+import click
+import msgspec
+import pandas as pd
+from rich.console import Console
+from rich.table import Table as Grid
+
+from streamer.cli.options import json_option, table_option
+from streamer.config import hidden_columns, load_table
+from streamer.errors import EventRefused
+from streamer.files import read_rows
+from streamer.table.encode import Encoder
+from streamer.table.scalars import decimal_text
+from streamer.table.schema import Attribute, CategoricalAttribute, KeptColumn, NumericAttribute, Table
+
+_to_json = msgspec.json.Encoder(decimal_format="number").encode
+
+
+@click.command(name="check")
+@table_option
+@click.option("--data", metavar="ROWS.csv", help="A data file to try: which columns stay, which rows are refused.")
+@json_option
+def command(table: str, data: str | None, as_json: bool) -> None:
+    """Validates TABLE and says what it means: roles, cells, what a published row looks like, what never leaves.
+
+    With --data it also counts the rows of a CSV file that would be refused, by reason and column, without their values.
+    Exit code 2 where TABLE or ROWS.csv cannot be used at all.
+    """
+    schema = load_table(table)
+    report = describe(schema)
+    if data is not None:
+        report["data"] = try_data(schema, read_rows(data))
+    if as_json:
+        click.echo(_to_json(report))
+        return
+    _print(report, Console(soft_wrap=True, highlight=False, markup=False))
+
+
+# -- what the table means -------------------------------------------------------------------------------------------
+
+
+def describe(table: Table) -> dict[str, Any]:
+    """table.yaml as plain values, with a published row as an example."""
+    return {
+        "table": table.name,
+        "key": list(table.source_key),
+        "individual": table.individual,
+        "k": table.k,
+        "columns": [_described(attribute) for attribute in table.attributes] + [_described_kept(c) for c in table.kept],
+        "published_columns": list(table.published_columns),
+        "example": _example(table),
+    }
+
+
+def _described(attribute: Attribute) -> dict[str, Any]:
+    shared = {"name": attribute.name, "role": "quasi-identifier", "unit": attribute.unit}
+    nulls = {"nulls": "refused" if attribute.null_code is None else "null_as"}
+    if isinstance(attribute, CategoricalAttribute):
+        tree = attribute.hierarchy
+        return {**shared, "type": "category", "leaves": tree.n_leaves, "levels": tree.n_levels, **nulls}
+    return {
+        **shared,
+        "type": "integer" if attribute.integer else "decimal",
+        "domain": list(attribute.domain),
+        "step": attribute.step,
+        "grid": attribute.grid,
+        "cells": attribute.n_cells,
+        **nulls,
+    }
+
+
+def _described_kept(column: KeptColumn) -> dict[str, Any]:
+    role = "sensitive" if column.sensitive else "keep"
+    described: dict[str, Any] = {"name": column.name, "role": role, "type": column.type or "any"}
+    if column.hierarchy is not None:
+        described |= {"leaves": column.hierarchy.n_leaves, "levels": column.hierarchy.n_levels}
+    return described
+
+
+def _example(table: Table) -> dict[str, Any]:
+    """A published row whose box is two cells wide in every numeric column, and the whole tree in the others."""
+    row: dict[str, Any] = {"qi_group": "0-1"}
+    for attribute in table.attributes:
+        if isinstance(attribute, NumericAttribute):
+            lo, hi = attribute.interval(0, min(1, attribute.n_cells - 1))
+            row |= {f"{attribute.name}_lo": _shortest(lo), f"{attribute.name}_hi": _shortest(hi)}
+        else:
+            row[attribute.name] = attribute.hierarchy.label(0, attribute.hierarchy.n_leaves - 1)
+    return row | {column.name: _example_value(column) for column in table.kept}
+
+
+def _example_value(column: KeptColumn) -> object:
+    if column.hierarchy is not None:
+        return column.hierarchy.leaves[0]
+    return {"integer": 0, "decimal": Decimal("0.5"), "boolean": True}.get(column.type or "", "...")
+
+
+def _shortest(number: Decimal) -> Decimal:
+    return Decimal(decimal_text(number))
+
+
+# -- what it does to data -------------------------------------------------------------------------------------------
+
+
+def try_data(table: Table, frame: pd.DataFrame) -> dict[str, Any]:
+    """What would become of the rows of a data file; counts and column names only."""
+    refused, accepted, individuals = _tried(table, frame)
+    return {
+        "rows": len(frame),
+        "accepted": accepted,
+        "hidden_columns": hidden_columns(table, frame.columns),
+        "refused": [
+            {"reason": reason, "column": column, "rows": rows} for (reason, column), rows in refused.most_common()
+        ],
+        "warnings": _warnings(table, individuals),
+    }
+
+
+def _tried(table: Table, frame: pd.DataFrame) -> tuple[Counter[tuple[str, str | None]], int, int]:
+    """Refused rows by reason and column; how many rows are accepted; how many individuals these are."""
+    encoder = Encoder(table)
+    refused: Counter[tuple[str, str | None]] = Counter()
+    source_keys: set[str] = set()
+    individuals: set[str] = set()
+    for texts in zip(*(frame[name].tolist() for name in frame.columns), strict=True):
+        fields = encoder.fields(dict(zip(frame.columns, texts, strict=True)))
+        try:
+            source_key = encoder.source_key(fields)
+            row = encoder.row(fields)
+        except EventRefused as error:
+            refused[error.reason, error.column] += 1
+            continue
+        if source_key in source_keys:
+            refused["key-exists", ", ".join(table.source_key)] += 1
+            continue
+        source_keys.add(source_key)
+        individuals.add(source_key if row.individual is None else row.individual)
+    return refused, len(source_keys), len(individuals)
+
+
+def _warnings(table: Table, individuals: int) -> list[str]:
+    who = "rows" if table.individual is None else "individuals"
+    if individuals < table.k:
+        return [f"{individuals} {who} are fewer than k = {table.k}: nothing would be published"]
+    if individuals < 2 * table.k:
+        return [f"{individuals} {who} are fewer than 2k = {2 * table.k}: they would be one single QI group"]
+    return []
+
+
+# -- for people -----------------------------------------------------------------------------------------------------
+
+
+def _print(report: dict[str, Any], console: Console) -> None:
+    counted = report["individual"] or "rows"
+    console.print(f"table {report['table']}, key {', '.join(report['key'])}, k = {report['k']} ({counted})")
+    grid = Grid("column", "role", "type", "domain or hierarchy", "grid", "cells")
+    for column in report["columns"]:
+        cells = column.get("cells", column.get("leaves", ""))
+        grid.add_row(
+            column["name"], column["role"], column["type"], _extent(column), str(column.get("grid", "")), str(cells)
+        )
+    console.print(grid)
+    console.print(f"a published row: {_to_json(report['example']).decode()}")
+    if "data" in report:
+        _print_data(report["data"], console)
+
+
+def _extent(column: dict[str, Any]) -> str:
+    if "domain" in column:
+        return f"{column['domain'][0]} to {column['domain'][1]}" + (f" by {column['step']}" if column["step"] else "")
+    return f"{column['leaves']} leaves, {column['levels']} levels" if "leaves" in column else ""
+
+
+def _print_data(data: dict[str, Any], console: Console) -> None:
+    console.print(f"data: {data['accepted']} of {data['rows']} rows would be accepted")
+    console.print(f"columns that never leave: {', '.join(data['hidden_columns']) or 'none'}")
+    if data["refused"]:
+        grid = Grid("refused rows", "reason", "column")
+        for line in data["refused"]:
+            grid.add_row(str(line["rows"]), line["reason"], line["column"] or "")
+        console.print(grid)
+    for warning in data["warnings"]:
+        console.print(f"warning: {warning}")

@@ -1,0 +1,66 @@
+"""The command `streamer`: its subcommands, loaded when they are called for, and its exit codes.
+
+The rules of this file
+----------------------
+* A command lives in a module of its own, as the click command `command`. Only the module of the command that was called
+  is imported: `streamer check` needs neither Kafka nor Redis.
+* Every error of ours ends as one message on stderr and the exit code of whose fault it is: 1 a law is violated, 2 usage
+  and configuration, 3 a server cannot be reached.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import click
+
+from streamer.errors import StreamerError
+
+INTERRUPTED = 130  # as a shell reports a command that Ctrl-C ended
+
+COMMANDS = {
+    "check": "streamer.cli.check",
+    "topics": "streamer.cli.topics",
+    "produce": "streamer.cli.produce",
+    "subscribe": "streamer.cli.subscribe",
+    "status": "streamer.cli.status",
+    "groups": "streamer.cli.groups",
+    "dead-letters": "streamer.cli.dead_letters",
+    "replay": "streamer.cli.replay",
+    "verify": "streamer.cli.verify",
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command's module when the command is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*COMMANDS, *super().list_commands(ctx)})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in COMMANDS:
+            command: click.Command = import_module(COMMANDS[cmd_name]).command
+            return command
+        return super().get_command(ctx, cmd_name)
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except StreamerError as error:
+            click.echo(f"streamer: {error}", err=True)
+            ctx.exit(error.exit_code)
+        except KeyboardInterrupt:
+            ctx.exit(INTERRUPTED)
+
+
+@click.group(name="streamer", cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="streamer", prog_name="streamer")
+def main() -> None:
+    """Keeps a k-anonymous copy of a changing table current, change by change, and publishes it as a Kafka changelog.
+
+    Exit codes: 0 ok, 1 a law is violated, 2 usage or configuration, 3 a server cannot be reached.
+    """
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+"""Options that several commands share, each with one name, one default and one help text.
+
+A command receives `table: str`, `as_json: bool`, `kafka: str` and `redis: str`, and loads the table by
+`streamer.config.load_table`.
+"""
+
+from __future__ import annotations
+
+import click
+
+table_option = click.option(
+    "--table",
+    metavar="TABLE",
+    required=True,
+    help="The table.yaml, or a directory that holds one.",
+)
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+
+kafka_option = click.option(
+    "--kafka",
+    metavar="HOST:PORT[,...]",
+    envvar="KAFKA_BOOTSTRAP",
+    default="127.0.0.1:9092",
+    show_default=True,
+    show_envvar=True,
+    help="Kafka's bootstrap servers.",
+)
+
+redis_option = click.option(
+    "--redis",
+    metavar="URL",
+    envvar="REDIS_URL",
+    default="redis://127.0.0.1:6379/0",
+    show_default=True,
+    show_envvar=True,
+    help="Redis, as redis://[user:password@]host:port/number.",
+)

@@ -1,0 +1,248 @@
+"""`streamer produce`: rows, messages and statements into the table's input topic.
+
+The rules of this file
+----------------------
+* Messages about rows go through one idempotent producer, to the shard that murmur2 of the message key gives; a message
+  whose row cannot be told goes to the shard that its own bytes give.
+* A statement goes to every shard in one Kafka transaction, with an id by which a shard knows it again: sending it twice
+  under the same id does it once.
+* Messages of one file keep their order within a shard.
+"""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from itertools import chain, islice
+from threading import Thread
+from time import monotonic, sleep
+
+import click
+import msgspec
+from kafka import KafkaProducer
+from kafka.errors import KafkaError
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from streamer.cli.options import json_option, kafka_option, table_option
+from streamer.cli.routing import TRUNCATE, Router, RowMessage, Statement
+from streamer.config import load_table
+from streamer.errors import ServerUnreachable, UsageError
+from streamer.events.decoder import STATEMENT_ID_CHARS_MAX
+from streamer.files import read_messages, read_rows
+from streamer.kafka_clients import ANSWER_MS_MAX, open_consumer, open_producer, reaching, shard_of, shards_in
+
+MESSAGE_BYTES_MAX = 1_000_000  # key and value; a topic with the broker's own settings takes a little more
+UNFLUSHED_MESSAGES_MAX = 10_000
+FLUSH_SECONDS_MAX = 2 * ANSWER_MS_MAX / 1000
+BURST_MESSAGES_MAX = 500
+BURSTS_PER_SECOND = 50
+ROW_FILES = (".csv", ".tsv")
+
+
+@dataclass
+class Sent:
+    """What was sent. messages = rows + unrouted + statements * shards; unrouted: their row could not be told."""
+
+    topic: str
+    shards: int
+    messages: int = 0
+    rows: int = 0
+    unrouted: int = 0
+    statements: int = 0
+    statement_ids: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+class Sender:
+    """Sends messages in order; raises ServerUnreachable, and UsageError for a message that no topic takes."""
+
+    def __init__(self, bootstrap: str, topic: str, statement_id: str | None, connections: ExitStack) -> None:
+        self._bootstrap = bootstrap
+        self._connections = connections
+        consumer = connections.enter_context(open_consumer(bootstrap))
+        self.sent = Sent(topic, len(shards_in(consumer, topic)))
+        self._rows: KafkaProducer = connections.enter_context(open_producer(bootstrap))
+        self._statements: KafkaProducer | None = None
+        self._statement_id = statement_id
+        self._failures: list[Exception] = []
+        self._unflushed = 0
+
+    def send(self, message: RowMessage | Statement) -> None:
+        """Sends one message. Rows are on their way when this returns; a statement has arrived everywhere."""
+        if isinstance(message, Statement):
+            self.flush()
+            self._send_statement(message)
+        else:
+            self._send_row(message.message_key, message.value)
+
+    def _send_row(self, message_key: bytes | None, value: bytes | None) -> None:
+        sent = self.sent
+        if len(message_key or b"") + len(value or b"") > MESSAGE_BYTES_MAX:
+            raise UsageError(
+                f"a message is larger than {MESSAGE_BYTES_MAX:,} bytes; the {sent.messages:,} before it were sent"
+            )
+        shard = shard_of(value or b"" if message_key is None else message_key, sent.shards)
+        self._rows.send(sent.topic, value, message_key, partition=shard).add_errback(self._failures.append)
+        sent.messages += 1
+        sent.rows += message_key is not None
+        sent.unrouted += message_key is None
+        self._unflushed += 1
+        if self._unflushed >= UNFLUSHED_MESSAGES_MAX:
+            self.flush()
+
+    def flush(self) -> None:
+        """Waits until the broker has confirmed all rows."""
+        try:
+            self._rows.flush(FLUSH_SECONDS_MAX)
+            if self._failures:
+                raise self._failures[0]
+        except KafkaError as error:
+            confirmed = self.sent.messages - self._unflushed
+            raise ServerUnreachable(
+                f"Kafka at {self._bootstrap} does not confirm ({type(error).__name__}): {confirmed:,} messages were "
+                f"sent; whether the next {self._unflushed:,} were is not known"
+            ) from None
+        self._unflushed = 0
+
+    def _send_statement(self, statement: Statement) -> None:
+        """To every shard or to none."""
+        statement_id = self._id_of(statement)
+        value = statement.value(statement_id)
+        try:
+            _within(FLUSH_SECONDS_MAX, lambda: self._transact(value))
+        except (KafkaError, ServerUnreachable) as error:
+            raise ServerUnreachable(
+                f"Kafka at {self._bootstrap}: it is not known whether statement {statement_id} was sent "
+                f"({type(error).__name__}); repeat it with --statement-id {statement_id}, it will be applied once only"
+            ) from None
+        self.sent.statements += 1
+        self.sent.statement_ids.append(statement_id)
+        self.sent.messages += self.sent.shards
+
+    def _transact(self, value: bytes) -> None:
+        producer = self._transactional_producer()
+        producer.begin_transaction()
+        try:
+            futures = [producer.send(self.sent.topic, value, partition=shard) for shard in range(self.sent.shards)]
+            for future in futures:
+                future.get(timeout=ANSWER_MS_MAX / 1000)
+        except KafkaError:
+            producer.abort_transaction()
+            raise
+        producer.commit_transaction()
+
+    def _transactional_producer(self) -> KafkaProducer:
+        if self._statements is None:
+            name = f"{self.sent.topic}-produce-{uuid.uuid4()}"  # two operators must not shut each other out
+            self._statements = self._connections.enter_context(open_producer(self._bootstrap, name))
+            self._statements.init_transactions()
+        return self._statements
+
+    def _id_of(self, statement: Statement) -> str:
+        """The statement's own id, else the given one, else a new one."""
+        given = self._statement_id
+        if statement.statement_id is None and given in self.sent.statement_ids:
+            raise UsageError("--statement-id names one statement, and this is the second without an id of its own")
+        return statement.statement_id or given or str(uuid.uuid4())
+
+
+def _within(seconds_max: float, call: Callable[[], None]) -> None:
+    """Makes a call of the client library that knows no time limit of its own; its errors come out here."""
+    failures: list[Exception] = [ServerUnreachable("no answer in time")]
+
+    def run() -> None:
+        try:
+            call()
+            failures.clear()
+        except Exception as error:  # handed over to the thread that waits
+            failures[:] = [error]
+
+    thread = Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds_max)
+    if failures:
+        raise failures[0]
+
+
+def _send_all(
+    sender: Sender, messages: Iterator[RowMessage | Statement], rate: float | None, advance: Callable[[int], None]
+) -> None:
+    """Sends all messages, at most `rate` a second, in bursts of equal distance."""
+    burst = BURST_MESSAGES_MAX if rate is None else max(1, int(rate / BURSTS_PER_SECOND))
+    started, done = monotonic(), 0
+    while some := list(islice(messages, burst)):
+        for message in some:
+            sender.send(message)
+        done += len(some)
+        advance(len(some))
+        if rate is not None:
+            sleep(max(0.0, started + done / rate - monotonic()))
+    sender.flush()
+
+
+@click.command(name="produce")
+@click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@table_option
+@kafka_option
+@click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Messages per second [default: no limit].")
+@click.option("--limit", type=click.IntRange(min=0), help="Send the first N rows or lines of FILE only.")
+@click.option("--statement-id", metavar="ID", help="Id of the statement; repeats one that was sent before.")
+@click.option("--truncate", is_flag=True, help="First remove all rows, in every shard.")
+@json_option
+def command(
+    file: str | None,
+    table: str,
+    kafka: str,
+    rate: float | None,
+    limit: int | None,
+    statement_id: str | None,
+    truncate: bool,
+    as_json: bool,
+) -> None:
+    """Sends FILE to the input topic of a table.
+
+    FILE is a CSV file of rows (.csv or .tsv; they become insertions), or JSON lines: plain or Debezium events,
+    statements, or {"key": ..., "value": ...}; "-" reads JSON lines from stdin.
+    """
+    if file is None and not truncate:
+        raise UsageError("nothing to send: name a FILE, or say --truncate")
+    if statement_id is not None and not 0 < len(statement_id) <= STATEMENT_ID_CHARS_MAX:
+        raise UsageError(f"--statement-id: a text of 1 to {STATEMENT_ID_CHARS_MAX} characters")
+    schema = load_table(table)
+    said = () if file is None else _messages(Router(schema), file, limit)
+    messages = chain((TRUNCATE,) if truncate else (), said)
+    hidden = as_json or not sys.stderr.isatty()
+    columns = (TextColumn("produce"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    started = monotonic()
+    with reaching(kafka), ExitStack() as connections:
+        sender = Sender(kafka, f"{schema.name}.changes", statement_id, connections)
+        with Progress(*columns, console=Console(stderr=True), transient=True, disable=hidden) as progress:
+            task = progress.add_task("produce", total=None)
+            _send_all(sender, messages, rate, lambda count: progress.advance(task, count))
+        sender.sent.seconds = round(monotonic() - started, 3)
+    _print(sender.sent, as_json)
+
+
+def _messages(router: Router, file: str, limit: int | None) -> Iterator[RowMessage | Statement]:
+    """What FILE says, up to `limit` rows or lines of it."""
+    if file.endswith(ROW_FILES):
+        return router.insertions(read_rows(file).head(limit) if limit is not None else read_rows(file))
+    lines = islice(read_messages(file), limit)
+    return chain.from_iterable(router.route(line.key, line.value) for line in lines)
+
+
+def _print(sent: Sent, as_json: bool) -> None:
+    if as_json:
+        click.echo(msgspec.json.encode(asdict(sent)))
+        return
+    per_second = sent.messages / sent.seconds if sent.seconds else 0.0
+    click.echo(f"{sent.messages:,} messages to {sent.topic} in {sent.seconds:.1f} s ({per_second:,.0f} a second)")
+    click.echo(f"  about rows: {sent.rows:,}; statements, to {sent.shards} shards each: {sent.statements:,}")
+    if sent.unrouted:
+        click.echo(f"  whose row could not be told (they become dead letters): {sent.unrouted:,}")
+    for statement_id in sent.statement_ids:
+        click.echo(f"  statement id: {statement_id}")

@@ -1,0 +1,140 @@
+"""Where a message belongs: to the shard of one row, or to every shard.
+
+The rules of this file
+----------------------
+* What speaks about one row is sent under one message key, whatever form the message has: the canonical text of its
+  source key (of a composite one: the JSON object of its texts). The shard follows from that, so a row's insertion,
+  its changes and its removal meet in one shard.
+* What speaks about all rows (a statement, a truncation) is for every shard.
+* A message is read as far as that takes. Whether it can be applied is the worker's question: what cannot be read here
+  is passed on as it is, and comes out of the worker as a dead letter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+import pandas as pd
+
+from streamer.errors import ConfigError, EventRefused
+from streamer.events.json_messages import read_json, unwrapped
+from streamer.table.encode import Encoder
+from streamer.table.schema import Table
+
+Body = Mapping[str, object]
+
+NOT_BARE = ("", "{", "[", '"', "\0")  # what a message key that is a bare text does not begin with
+
+_encoder = msgspec.json.Encoder(decimal_format="number")
+
+
+@dataclass(frozen=True, slots=True)
+class RowMessage:
+    """A message about one row. message_key None: which row could not be told; value None: the row is gone."""
+
+    message_key: bytes | None = field(repr=False)
+    value: bytes | None = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A message about all rows, for every shard."""
+
+    body: Body = field(repr=False)
+
+    @property
+    def statement_id(self) -> str | None:
+        """The id that the statement carries itself."""
+        own = self.body.get("statement_id")
+        return own if isinstance(own, str) and own else None
+
+    def value(self, statement_id: str) -> bytes:
+        """The message: the statement under this id."""
+        return _encoder.encode({**self.body, "statement_id": statement_id})
+
+
+TRUNCATE = Statement({"op": "truncate"})
+
+
+class Router:
+    """Reads of rows and messages of one table what routing needs."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._encoder = Encoder(table)
+
+    def insertions(self, frame: pd.DataFrame) -> Iterator[RowMessage]:
+        """Plain insertions for the rows of a CSV file: the columns that table.yaml names, typed as it says.
+
+        Raises ConfigError where such a column is missing.
+        """
+        table = self._table
+        named = (*table.source_key, table.individual, *(column.name for column in (*table.attributes, *table.kept)))
+        columns = [name for name in dict.fromkeys(named) if name is not None]
+        if missing := [name for name in columns if name not in frame.columns]:
+            raise ConfigError(f"the file has no column {missing[0]!r}, which table.yaml names")
+        for texts in zip(*(frame[name].tolist() for name in columns), strict=True):
+            row = self._encoder.fields(dict(zip(columns, texts, strict=True)))
+            yield RowMessage(self._key_of(row), _encoder.encode({"op": "insert", "row": row}))
+
+    def route(self, message_key: bytes | None, value: bytes | None) -> Iterator[RowMessage | Statement]:
+        """What is to be sent for one message, in order: as a rule the message itself, under its canonical key."""
+        if value is None:
+            key = self._key_in(message_key)
+            yield RowMessage(key, None if key else b"null")  # a removal of nothing: refused by the worker
+            return
+        body = _object(value)
+        if _is_statement(body):
+            yield Statement(body)
+            return
+        key = self._key_of_body(body) or self._key_in(message_key)
+        former = self._key_of(body.get("before")) if isinstance(body.get("after"), Mapping) else None
+        if former not in (None, key):
+            yield RowMessage(former, None)  # a changed primary key: the row leaves the shard of its former one
+        yield RowMessage(key, value)
+
+    def _key_of_body(self, body: Body) -> bytes | None:
+        """The key of the row that a plain event, a Debezium envelope or a flattened row is about."""
+        if body.get("op") in ("delete", "modify"):
+            return self._key_of(body.get("key"))
+        for member in ("row", "after", "before"):
+            if isinstance(row := body.get(member), Mapping):
+                return self._key_of(row)
+        return self._key_of(body)
+
+    def _key_in(self, message_key: bytes | None) -> bytes | None:
+        """The canonical form of a JSON message key (a scalar or an object, with or without schema), else itself."""
+        if message_key is None:
+            return None
+        try:
+            return self._key_of(unwrapped(read_json(message_key))) or message_key
+        except EventRefused:
+            return message_key
+
+    def _key_of(self, said: object) -> bytes | None:
+        """The canonical message key of a row's fields or of a bare key; None where they hold none."""
+        try:
+            source_key = self._encoder.source_key_of(said)
+        except EventRefused:
+            return None
+        names = self._table.source_key
+        if len(names) > 1:
+            return _encoder.encode(dict(zip(names, msgspec.json.decode(source_key), strict=True)))
+        # Of a removal nothing but its message key is read: the text must read back as the same text.
+        bare = source_key == source_key.strip() != "null" and source_key[:1] not in NOT_BARE
+        return source_key.encode() if bare else _encoder.encode(source_key)
+
+
+def _object(value: bytes) -> Body:
+    """The JSON object in a message, out of its schema/payload wrapping; empty where there is none."""
+    try:
+        body = unwrapped(read_json(value))
+    except EventRefused:
+        return {}
+    return body if isinstance(body, dict) else {}
+
+
+def _is_statement(body: Body) -> bool:
+    return body.get("op") == "truncate" or (body.get("op") in ("delete", "modify") and "where" in body)

@@ -1,0 +1,249 @@
+"""`streamer verify`: holds a published changelog to its laws.
+
+The rules of this file
+----------------------
+* The laws are `streamer.checks`; this file reads files, lets an engine run beside the changelog where it is asked to,
+  and says what was found.
+* The changelog may come from any tool that writes JSON: whitespace and the order of members do not matter.
+* With `--events` the engine stops at every release where the release does (`through`), and the rows of the QI groups
+  that either of the two touched are compared.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from streamer.checks.changelog import CHANGELOG_LAWS, ChangelogLaws, LiveRecord, QIGroupId, in_releases, release_name
+from streamer.checks.source import SOURCE_LAWS, IndexTable, SourceLaws, index_table
+from streamer.cli.options import json_option, table_option
+from streamer.config import load_table
+from streamer.errors import ConfigError, EventRefused, LawViolated, UsageError
+from streamer.events.decoder import Decoder
+from streamer.files import read_messages, read_rows
+from streamer.groups.engine import Engine
+from streamer.release.changelog import parse_qi_group
+from streamer.release.fold import Release, parse_part
+from streamer.replay import encode_initial
+from streamer.shard.outlet import Message
+from streamer.store.base import PENDING
+from streamer.table.encode import Encoder
+from streamer.table.schema import Table
+
+INDEX_COLUMNS = ["key", "qi_group"]
+
+
+class _Key(msgspec.Struct, forbid_unknown_fields=True):
+    qi_group: str
+    slot: int
+
+
+class _Line(msgspec.Struct):
+    shard: int
+    release: int
+    through: int
+    key: _Key
+    value: msgspec.Raw
+    part: str | None = None
+
+
+@dataclass
+class Verified:
+    """What was held to which laws."""
+
+    releases: int = 0
+    records: int = 0
+    rows: int = 0
+    qi_groups: int = 0
+    laws: int = 0
+
+
+@click.command(name="verify")
+@table_option
+@click.argument("live", metavar="LIVE.jsonl", type=click.Path(path_type=Path))
+@click.option("--source", metavar="ROWS.csv", help="The source table as it is at the last release; needs --index.")
+@click.option("--index", metavar="INDEX.csv", help="The private index table (columns key, qi_group); needs --source.")
+@click.option("--events", metavar="EVENTS.jsonl", help="The input: the rows behind every release are checked too.")
+@click.option("--initial", metavar="ROWS.csv", help="The table before the first event; needs --events.")
+@json_option
+def command(
+    table: str,
+    live: Path,
+    source: str | None,
+    index: str | None,
+    events: str | None,
+    initial: str | None,
+    as_json: bool,
+) -> None:
+    """Checks the laws of the changelog LIVE.jsonl, release by release, from its first record on.
+
+    A line of LIVE.jsonl is {"shard":..,"release":..,"through":..,"key":{..},"value":{..}}, with a value of null for a
+    removal, as `replay` and `subscribe --live` write it. Ends with 1 and the first violation in words.
+    """
+    if (source is None) != (index is None):
+        raise UsageError("--source and --index belong together")
+    if initial is not None and events is None:
+        raise UsageError("--initial needs --events")
+    schema = load_table(table)
+    laws = ChangelogLaws(schema)
+    beside = None
+    if events is not None:
+        beside = EngineBeside(schema, laws, start_engine(schema, initial), read_messages(events))
+    with _progress(live) as show:
+        verified = follow(laws, beside, read_live(live, show))
+    if source is not None and index is not None:
+        _check_last(schema, laws, source, index)
+    verified.laws = len(CHANGELOG_LAWS) + (len(SOURCE_LAWS) if source or events else 0)
+    _print(verified, as_json)
+
+
+def follow(laws: ChangelogLaws, beside: EngineBeside | None, records: Iterable[LiveRecord]) -> Verified:
+    """Holds a changelog to its laws, release by release; raises LawViolated at the first broken one."""
+    verified = Verified()
+    for release in in_releases(records):
+        touched = laws.check(release)
+        if beside is not None:
+            beside.check(release, touched)
+        verified.releases += 1
+        verified.records += len(release.records)
+    if beside is not None:
+        beside.check_end()
+    verified.rows, verified.qi_groups = laws.n_rows, len(laws.qi_groups)
+    return verified
+
+
+def _check_last(table: Table, laws: ChangelogLaws, source: str, index: str) -> None:
+    """The source laws at the last release."""
+    encoded = Encoder(table).frame(read_rows(source))
+    rows = dict(zip(encoded.source_keys, encoded.rows(), strict=True))
+    SourceLaws(table, laws, index_table(rows, read_index(index))).check_all("the last release")
+
+
+def start_engine(table: Table, initial: str | None) -> Engine:
+    """The engine as it was before the first event."""
+    engine = Engine(table)
+    if initial is not None:
+        encoded, qi_groups = encode_initial(table, read_rows(initial))
+        engine.load_initial(encoded.source_keys, encoded.rows(), encoded.codes, qi_groups)
+    return engine
+
+
+class EngineBeside:
+    """An engine that follows the input of one shard beside its changelog, and the source laws between the two."""
+
+    def __init__(self, table: Table, laws: ChangelogLaws, engine: Engine, messages: Iterable[Message]) -> None:
+        self._engine = engine
+        self._source_laws = SourceLaws(table, laws, IndexTable())
+        self._decoder = Decoder(table)
+        self._messages = iter(messages)
+        self._next: Message | None = next(self._messages, None)
+
+    def check(self, release: Release, touched: set[QIGroupId]) -> None:
+        """Brings the engine to where the release is, and compares."""
+        if release.shard != self._engine.shard:
+            raise UsageError(
+                f"--events checks a changelog of one shard, as `replay` writes it: these are the events of shard "
+                f"{self._engine.shard}, and the changelog holds shard {release.shard}"
+            )
+        while self._next is not None and self._next.offset < release.through:
+            self._apply(self._next)
+        self._source_laws.check(touched | self._drain(), release_name(release))
+
+    def check_end(self) -> None:
+        """What comes after the last release must not have changed anything that is published."""
+        while self._next is not None:
+            self._apply(self._next)
+        self._source_laws.check(self._drain(), "the end of the events, after the last release")
+
+    def _apply(self, message: Message) -> None:
+        with suppress(EventRefused):  # a dead letter: nothing has changed
+            self._engine.apply(self._decoder.decode(message.key, message.value))
+        self._next = next(self._messages, None)
+
+    def _drain(self) -> set[QIGroupId]:
+        """Takes the engine's changes over into the index table; returns the QI groups they touched."""
+        index, shard = self._source_laws.index, self._engine.shard
+        touched: set[QIGroupId] = set()
+        for source_key, record in self._engine.drain().records.items():
+            if record is None:
+                touched |= index.remove(source_key)
+            else:
+                qi_group = None if record.qi_group == PENDING else (shard, record.qi_group)
+                touched |= index.put(source_key, record, qi_group)
+        return touched
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
+
+
+def read_live(path: Path, show: Callable[[int], None] = lambda _: None) -> Iterator[LiveRecord]:
+    """The records of a changelog in a file; `show` is told now and then how many bytes are read.
+
+    Raises ConfigError for a file that cannot be read or a line that is no record.
+    """
+    decode = msgspec.json.Decoder(_Line).decode
+    try:
+        with open(path, "rb") as file:
+            for number, text in enumerate(file, start=1):
+                if number % 1000 == 0:
+                    show(file.tell())
+                if not text.strip():
+                    continue
+                try:
+                    yield _record(decode(text))
+                except (msgspec.DecodeError, LawViolated):
+                    raise ConfigError(
+                        f'{path}, line {number}: is not of the form {{"shard":0,"release":1,"through":9,'
+                        '"key":{"qi_group":"0-17","slot":3},"value":{..} or null}'
+                    ) from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _record(line: _Line) -> LiveRecord:
+    key = b'{"qi_group":%b,"slot":%d}' % (msgspec.json.encode(line.key.qi_group), line.key.slot)
+    value = bytes(line.value)
+    part = None if line.part is None else parse_part(line.part.encode())
+    return LiveRecord(line.shard, line.release, line.through, key, None if value == b"null" else value, part)
+
+
+def read_index(path: str) -> list[tuple[str, QIGroupId | None]]:
+    """The lines of an index table: source key and QI group, None while pending. Raises ConfigError."""
+    frame = read_rows(path)
+    if list(frame.columns) != INDEX_COLUMNS:
+        raise ConfigError(f"{path}: the header of an index table is {','.join(INDEX_COLUMNS)}")
+    try:
+        qi_groups = {name: parse_qi_group(name) if name else None for name in set(frame["qi_group"])}
+    except LawViolated as error:
+        raise ConfigError(f"{path}: {error}") from None
+    return [(source_key, qi_groups[name]) for source_key, name in zip(frame["key"], frame["qi_group"], strict=True)]
+
+
+# -- people -----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _progress(path: Path) -> Iterator[Callable[[int], None]]:
+    """A bar over the bytes of a file, on a terminal only; gives the function that is told how many are read."""
+    columns = (TextColumn("verify"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    shown = sys.stderr.isatty() and path.is_file()
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not shown) as bar:
+        task = bar.add_task("verify", total=path.stat().st_size if shown else None)
+        yield lambda n_bytes: bar.update(task, completed=n_bytes)
+
+
+def _print(verified: Verified, as_json: bool) -> None:
+    if as_json:
+        click.echo(msgspec.json.encode({"ok": True, **asdict(verified)}))
+        return
+    for name, value in asdict(verified).items():
+        click.echo(f"{name.replace('_', ' '):>14}  {value}")
+    click.echo(f"{'result':>14}  every law holds at every release")

@@ -1,0 +1,71 @@
+"""Errors, sorted by whose fault they are.
+
+The class says who has to act, and with it which exit code the command ends with:
+
+* `ConfigError`, `UsageError`: the operator's table.yaml, data file or command line (exit 2);
+* `EventRefused`: one message of the input is wrong. It never stops the stream: it becomes one dead letter (section
+  "reasons" below) and the next message is read;
+* `LawViolated`: the table that was about to leave the house, or a changelog somebody handed in, breaks a law (exit 1);
+* `ServerUnreachable`: Kafka or Redis does not answer (exit 3);
+* `Fenced`, `Conflict`: another worker owns this shard now, or this worker's memory is out of date. The loop of the
+  shard knows what to do; a person sees them only in a log;
+* `ShardRefused`: what Kafka and Redis hold of a shard does not fit together, and going on could lose or double people.
+
+No message holds a value of somebody's row: columns, offsets and reasons only.
+"""
+
+from __future__ import annotations
+
+EXIT_OK, EXIT_LAW, EXIT_USAGE, EXIT_SERVER = 0, 1, 2, 3
+
+
+class StreamerError(Exception):
+    """Base of all errors of this project."""
+
+    exit_code = EXIT_USAGE
+
+
+class ConfigError(StreamerError):
+    """table.yaml, a hierarchy file or a data file is wrong: the message names place, fault and what is allowed."""
+
+
+class UsageError(StreamerError):
+    """The command line asks for something that cannot be done."""
+
+
+class EventRefused(StreamerError):
+    """One input message cannot be applied: `reason` is a short stable code, `column` the column at fault, if any."""
+
+    def __init__(self, reason: str, detail: str, column: str | None = None) -> None:
+        super().__init__(detail)
+        self.reason = reason
+        self.detail = detail
+        self.column = column
+
+
+class LawViolated(StreamerError):
+    """A law of the published table does not hold."""
+
+    exit_code = EXIT_LAW
+
+
+class ServerUnreachable(StreamerError):
+    """A server does not answer, or refuses the connection."""
+
+    exit_code = EXIT_SERVER
+
+
+class NotDurable(StreamerError):
+    """Redis could lose what it confirmed: published rows could then be lost or doubled."""
+
+
+class Fenced(StreamerError):
+    """Another worker has taken this shard over: this one must drop it and may write nothing any more."""
+
+
+class Conflict(StreamerError):
+    """The store is not at the commit this worker's memory was built on: forget the memory and load again."""
+
+
+class ShardRefused(StreamerError):
+    """Kafka's and Redis' views of a shard do not fit together; the message says how and names what mends it."""

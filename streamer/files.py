@@ -1,0 +1,138 @@
+"""Files in, files out.
+
+The rules of this file
+----------------------
+* A table is read as text, cell by cell: what a cell means is its column's matter (`streamer.table.encode`).
+* A ragged or unreadable file is refused with the line: nothing is guessed, filled up or left out.
+* Messages are passed on as they stand in the file: judging them is the decoder's work, and a malformed line becomes a
+  dead letter like any other malformed message.
+* A file appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from io import TextIOWrapper
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pandas as pd
+
+from streamer.errors import ConfigError
+from streamer.shard.outlet import Message
+
+STDIN = "-"
+_DELIMITERS = ",;\t"
+
+_as_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def read_rows(path: str | Path) -> pd.DataFrame:
+    """A CSV file (comma, semicolon or tab, UTF-8, a header line) as a table of texts.
+
+    Raises ConfigError for a file that is unreadable, empty or ragged, or whose header names a column twice.
+    """
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            delimiter = _delimiter(file.readline())
+            file.seek(0)
+            reader = csv.reader(file, delimiter=delimiter, strict=True)
+            header = next(reader, [])
+            _check_header(path, header)
+            rows = list(_checked_rows(path, reader, len(header)))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: is not UTF-8 text") from None
+    except csv.Error:
+        raise ConfigError(f"{path}, line {reader.line_num}: not valid CSV (a quotation mark out of place?)") from None
+    return pd.DataFrame(rows, columns=header, dtype=str)
+
+
+def _delimiter(header: str) -> str:
+    """The delimiter that is most frequent outside quotation marks; a comma where there is none."""
+    bare = "".join(header.split('"')[::2])
+    return max(_DELIMITERS, key=bare.count)
+
+
+def _check_header(path: str | Path, header: list[str]) -> None:
+    if not any(header):
+        raise ConfigError(f"{path}: is empty; expected a header line with the names of the columns")
+    if repeated := [name for name in header if header.count(name) > 1]:
+        raise ConfigError(f"{path}: the header names the column {repeated[0]!r} twice")
+
+
+def _checked_rows(path: str | Path, reader: Any, width: int) -> Iterator[list[str]]:
+    for row in reader:
+        if not row:
+            continue  # a blank line
+        if len(row) != width:
+            raise ConfigError(f"{path}, line {reader.line_num}: has {len(row)} cells; the header has {width}")
+        yield row
+
+
+def read_messages(path: str | Path) -> Iterator[Message]:
+    """The messages of a JSONL file ("-": stdin), one per non-empty line; offsets count them from 0.
+
+    A line is the value of a message without a key, or `{"key": ..., "value": ...}` with exactly these two members (a
+    value of null is a tombstone). Raises ConfigError for a file that cannot be read.
+    """
+    if str(path) == STDIN:
+        yield from _messages(sys.stdin.buffer)
+        return
+    try:
+        with open(path, "rb") as file:
+            yield from _messages(file)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _messages(lines: Iterable[bytes]) -> Iterator[Message]:
+    filled = (line.strip() for line in lines)
+    for offset, line in enumerate(line for line in filled if line):
+        yield Message(offset, *_key_and_value(line))
+
+
+def _key_and_value(line: bytes) -> tuple[bytes | None, bytes | None]:
+    if b'"key"' not in line or b'"value"' not in line:
+        return None, line
+    try:
+        members = _as_object.decode(line)
+    except msgspec.DecodeError:
+        return None, line
+    if members.keys() != {"key", "value"}:
+        return None, line
+    return _unless_null(members["key"]), _unless_null(members["value"])
+
+
+def _unless_null(text: msgspec.Raw) -> bytes | None:
+    return None if bytes(text) == b"null" else bytes(text)
+
+
+@contextmanager
+def atomic_writer(path: str | Path, text: bool = False) -> Iterator[Any]:
+    """A file to write, bytes or UTF-8 text, that takes its place when the block ends well; on an error nothing is left.
+
+    Raises ConfigError where the file cannot be made.
+    """
+    path = Path(path)
+    draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
+    try:
+        draft.touch()
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written: {error.strerror}") from None
+    try:
+        with open(draft, "wb") as file:
+            writer = TextIOWrapper(file, encoding="utf-8", newline="") if text else file
+            yield writer
+            writer.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,160 @@
+"""Connections to Kafka for the operator's commands.
+
+The rules of this file
+----------------------
+* One place says how long a command waits for a broker and what a failure means to the person who typed it.
+* Readers belong to no consumer group, commit nothing and see committed records only.
+* The client library writes keys and values of messages to its log at debug level: its logger is shut.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from time import monotonic, sleep
+from typing import Any
+
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.consumer.fetcher import ConsumerRecord
+from kafka.errors import BrokerResponseError, KafkaError, UnknownTopicOrPartitionError
+from kafka.partitioner.default import murmur2
+
+from streamer.errors import ServerUnreachable, UsageError
+
+CONNECT_MS_MAX = 5_000
+ANSWER_MS_MAX = 15_000
+SILENCE_SECONDS_MAX = 15.0
+SEEN_SECONDS_MAX, SEEN_AGAIN_SECONDS = 2.0, 0.1
+
+
+def shard_of(message_key: bytes, shards: int) -> int:
+    """The shard of a message key: murmur2 as Kafka's Java client computes it, so that all producers agree."""
+    return int((murmur2(message_key) & 0x7FFFFFFF) % shards)
+
+
+@contextmanager
+def reaching(bootstrap: str) -> Iterator[None]:
+    """Says in our words what goes wrong between here and the broker: UsageError or ServerUnreachable."""
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)
+    try:
+        yield
+    except UnknownTopicOrPartitionError:
+        raise UsageError(f"a topic is missing at {bootstrap}: `streamer topics create` makes them all") from None
+    except BrokerResponseError as error:
+        raise ServerUnreachable(f"Kafka at {bootstrap} refuses the request: {type(error).__name__}") from None
+    except KafkaError as error:
+        reason = type(error).__name__
+        raise ServerUnreachable(
+            f"Kafka at {bootstrap} does not answer ({reason}): is it up, is --kafka right?"
+        ) from None
+
+
+def _connection(bootstrap: str) -> dict[str, Any]:
+    for server in bootstrap.split(","):
+        if not server.rpartition(":")[2].strip().isdecimal():
+            raise UsageError("--kafka: expected HOST:PORT, or several of them with commas between")
+    return {
+        "bootstrap_servers": bootstrap.split(","),
+        "api_version_auto_timeout_ms": CONNECT_MS_MAX,
+        "request_timeout_ms": ANSWER_MS_MAX,
+        "metrics_enabled": False,
+    }
+
+
+@contextmanager
+def open_admin(bootstrap: str) -> Iterator[KafkaAdminClient]:
+    """An admin client for the time of a `with`."""
+    settings = _connection(bootstrap)
+    del settings["metrics_enabled"]
+    with reaching(bootstrap):
+        admin = KafkaAdminClient(**settings)
+        try:
+            yield admin
+        finally:
+            admin.close()
+
+
+@contextmanager
+def open_consumer(bootstrap: str) -> Iterator[KafkaConsumer]:
+    """A reader of committed records for the time of a `with`; the partitions are assigned by hand."""
+    settings = _connection(bootstrap)
+    with reaching(bootstrap):
+        consumer = KafkaConsumer(
+            **settings,
+            group_id=None,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
+            allow_auto_create_topics=False,
+            max_poll_records=5_000,
+            check_crcs=False,  # the embedded broker's transaction markers have none that is valid; TCP checks too
+        )
+        try:
+            yield consumer
+        finally:
+            consumer.close(autocommit=False)
+
+
+@contextmanager
+def open_producer(bootstrap: str, transactional_id: str | None = None) -> Iterator[KafkaProducer]:
+    """A producer that doubles and loses nothing (idempotent, acks=all) for the time of a `with`."""
+    settings = _connection(bootstrap)
+    with reaching(bootstrap):
+        producer = KafkaProducer(
+            **settings,
+            enable_idempotence=True,
+            transactional_id=transactional_id,
+            transaction_timeout_ms=10_000,
+            max_in_flight_requests_per_connection=1,
+            acks="all",
+            linger_ms=5,
+            batch_size=256 * 1024,
+            retry_backoff_ms=5 if transactional_id else 100,
+            max_request_size=2 << 20,
+            max_block_ms=ANSWER_MS_MAX,
+            delivery_timeout_ms=2 * ANSWER_MS_MAX,
+            allow_auto_create_topics=False,
+        )
+        try:
+            yield producer
+        finally:
+            _close(producer)
+
+
+def _close(producer: KafkaProducer) -> None:
+    try:
+        producer.close(timeout=CONNECT_MS_MAX / 1000)
+    except KafkaError:  # what was not delivered has been reported already
+        producer._closed = True  # or its destructor waits, and complains, once more
+
+
+def shards_in(consumer: KafkaConsumer, topic: str) -> list[TopicPartition]:
+    """All partitions of a topic by number; raises UsageError where the topic does not exist.
+
+    A topic that was made just now is waited for: a broker learns of it a moment later.
+    """
+    until = monotonic() + SEEN_SECONDS_MAX
+    while not (partitions := consumer.partitions_for_topic(topic)):
+        if monotonic() > until:
+            raise UsageError(f"topic {topic} does not exist: `streamer topics create` makes it")
+        sleep(SEEN_AGAIN_SECONDS)
+    return [TopicPartition(topic, number) for number in sorted(partitions)]
+
+
+def records_until(consumer: KafkaConsumer, ends: Mapping[TopicPartition, int]) -> Iterator[ConsumerRecord]:
+    """The records of the assigned partitions from where they stand up to `ends` (exclusive offsets).
+
+    Offsets without a record (transaction markers, aborted or compacted records) are passed over. Raises
+    ServerUnreachable when the broker falls silent.
+    """
+    heard = monotonic()
+    remaining = {place: end - consumer.position(place, ANSWER_MS_MAX) for place, end in ends.items()}
+    while any(count > 0 for count in remaining.values()):
+        for place, records in consumer.poll(timeout_ms=200).items():
+            yield from (record for record in records if record.offset < ends[place])
+        now = {place: end - consumer.position(place, ANSWER_MS_MAX) for place, end in ends.items()}
+        if now != remaining:
+            remaining, heard = now, monotonic()
+        elif monotonic() - heard > SILENCE_SECONDS_MAX:
+            raise ServerUnreachable(f"Kafka has sent nothing for {SILENCE_SECONDS_MAX:.0f} s, though there is more")

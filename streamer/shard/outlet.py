@@ -1,0 +1,107 @@
+"""The way in and the way out of one shard, as a protocol: what a broker has to do for the loop, and in which words.
+
+The rules of this file
+----------------------
+* All or nothing: the records of a commit and its position become visible together, or not at all.
+* The position is read back only after the former writer was fenced: before, it could still move.
+* Nothing here knows Kafka; files, a simulator and Kafka's transactions fulfil the same protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import msgspec
+
+from streamer.store.base import Entry, Meta
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of the input topic."""
+
+    offset: int
+    key: bytes | None = field(repr=False)
+    value: bytes | None = field(repr=False)
+
+
+class Position(msgspec.Struct, frozen=True):
+    """Where the published table of a shard stands; written in the transaction of every commit.
+
+    An offset alone does not name a commit: one that did not come from the input leaves `next` unchanged.
+    """
+
+    commit: int
+    next: int
+    release: int
+    qi_group_next: int
+    outside: int
+    digest: int
+
+    @classmethod
+    def of(cls, meta: Meta) -> Position:
+        return cls(
+            meta.commit,
+            meta.next,
+            meta.release,
+            meta.qi_group_next,
+            meta.outside,
+            meta.digest,
+        )
+
+    def to_json(self) -> bytes:
+        return msgspec.json.encode(self)
+
+    @classmethod
+    def from_json(cls, text: bytes) -> Position:
+        return msgspec.json.decode(text, type=cls)
+
+
+@dataclass(frozen=True, slots=True)
+class InputState:
+    """What the broker says of a shard's input right now; offsets: earliest <= end (read committed)."""
+
+    topic_id: str
+    shards: int
+    earliest: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """One record to publish; `topic` is "live" or "dead-letters", value None a tombstone."""
+
+    topic: str
+    key: bytes = field(repr=False)
+    value: bytes | None = field(repr=False)
+    headers: tuple[tuple[str, bytes], ...]
+
+
+class Outlet(Protocol):
+    """The way out of one shard. Every method may raise ServerUnreachable."""
+
+    def fence(self) -> None:
+        """Shuts out the former writer of this shard and resolves the transaction it may have left open."""
+
+    def position(self) -> Position | None:
+        """The last committed position of the shard, or None where nothing was ever published."""
+
+    def publish(self, records: Sequence[Outgoing], position: Position) -> None:
+        """Publishes all records and the position, or nothing. Raises Fenced; ServerUnreachable: outcome unknown."""
+
+
+def outgoing(entries: Sequence[Entry], meta: Meta) -> list[Outgoing]:
+    """Outbox entries of one commit, with the headers that tell a reader where its release ends."""
+    totals: dict[str, int] = {}
+    for entry in entries:
+        totals[entry.topic] = totals.get(entry.topic, 0) + 1
+    release, through = ("release", b"%d" % meta.release), ("through", b"%d" % meta.next)
+    seen = dict.fromkeys(totals, 0)
+    records = []
+    for entry in entries:
+        seen[entry.topic] += 1
+        part = ("part", b"%d/%d" % (seen[entry.topic], totals[entry.topic]))
+        records.append(Outgoing(entry.topic, entry.key, entry.value, (release, part, through)))
+    return records

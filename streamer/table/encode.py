@@ -1,0 +1,231 @@
+"""Rows of people <-> codes: the way from raw values into the house, and back.
+
+The rules of this file
+----------------------
+* A row becomes one code per quasi-identifier, one canonical JSON text per kept column, the exact texts of decimals
+  without a step, and the text of the individual. Columns that table.yaml does not name are not looked at.
+* A source key is text: 7 and "7" are one. A composite one is the JSON array of its texts, in table.yaml order.
+* A CSV file holds texts only; an empty cell is a null, and a text stands for what its column's type says. Everything
+  else is the same as for events: `frame` encodes each distinct value once, by the very encoders of `row`.
+* What cannot be encoded raises: `EventRefused` for an event, `ConfigError` with the line for a file; never with the
+  value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import partial
+from typing import Any, TypeGuard, TypeVar
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from streamer.errors import ConfigError, EventRefused
+from streamer.events.changes import Row, Values
+from streamer.table.scalars import (
+    decimal_exact,
+    from_code,
+    key_text,
+    read_decimal,
+    to_code,
+    to_json_text,
+)
+from streamer.table.schema import Attribute, KeptColumn, NumericAttribute, Table
+
+Ints = npt.NDArray[np.int64]
+Fields = Mapping[str, object]
+T = TypeVar("T")
+
+_BOOLEANS = {"true": True, "false": False}
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedRows:
+    """n encoded rows by column; codes: int64 (n, d), the others have length n."""
+
+    source_keys: list[str] = field(repr=False)
+    codes: Ints = field(repr=False)
+    values: list[Values] = field(repr=False)
+    exact: list[tuple[str, ...]] = field(repr=False)
+    individuals: list[str | None] = field(repr=False)
+
+    def rows(self) -> list[Row]:
+        """The same, row by row."""
+        codes = map(tuple, self.codes.tolist())
+        return [Row(*parts) for parts in zip(codes, self.values, self.exact, self.individuals, strict=True)]
+
+
+class Encoder:
+    """Encodes rows of one table; raises EventRefused for what table.yaml does not allow."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self._to_code = tuple(to_code(attribute) for attribute in table.attributes)
+        self._codes_plan = tuple((a.name, code) for a, code in zip(table.attributes, self._to_code, strict=True))
+        self._kept_plan = tuple((column.name, to_json_text(column)) for column in table.kept)
+        self._stepless: tuple[tuple[int, NumericAttribute], ...] = tuple(
+            (j, a) for j, a in enumerate(table.attributes) if _is_stepless(a)
+        )
+        self._kinds = {column.name: _kind(column) for column in (*table.attributes, *table.kept)}
+
+    # -- who ------------------------------------------------------------------------------------------------------
+
+    def source_key(self, fields: Fields) -> str:
+        """Canonical text of the primary key out of a row's fields; EventRefused: missing-key, wrong-type."""
+        names = self.table.source_key
+        if len(names) == 1:
+            return _key_part(names[0], fields.get(names[0]))
+        return _joined([_key_part(name, fields.get(name)) for name in names])
+
+    def source_key_of(self, value: object) -> str:
+        """The same from a bare scalar (a key of one column) or from an object that holds the key columns."""
+        if isinstance(value, Mapping):
+            return self.source_key(value)
+        names = self.table.source_key
+        if len(names) > 1:
+            raise EventRefused("wrong-type", f"the key must be an object with the columns {', '.join(names)}")
+        return self.source_key({names[0]: value})
+
+    def individual(self, fields: Fields) -> str | None:
+        """Whom k counts, as text; None where the table declares no individual. EventRefused: missing-individual."""
+        name = self.table.individual
+        return None if name is None else _individual_of(name, fields.get(name))
+
+    # -- what -----------------------------------------------------------------------------------------------------
+
+    def row(self, fields: Fields) -> Row:
+        """A whole row; every named column must be there. Raises EventRefused."""
+        individual = self.individual(fields)
+        try:
+            codes = tuple([code(fields[name]) for name, code in self._codes_plan])
+            values = tuple([text(fields[name]) for name, text in self._kept_plan])
+        except KeyError:
+            raise self._missing_column(fields) from None
+        exact = tuple([decimal_exact(fields[a.name], a) for _, a in self._stepless]) if self._stepless else ()
+        return Row(codes, values, exact, individual)
+
+    def _missing_column(self, fields: Fields) -> EventRefused:
+        name = next(name for name in self._kinds if name not in fields)
+        return EventRefused("missing-column", f"column {name!r} is missing", name)
+
+    def some(self, fields: Fields) -> tuple[dict[int, int], dict[int, str], dict[int, bytes]]:
+        """The named columns that are there: attribute number -> code, attribute number -> exact text, kept number ->
+        JSON text. Raises EventRefused."""
+        codes = {j: code(fields[name]) for j, (name, code) in enumerate(self._codes_plan) if name in fields}
+        exact = {j: decimal_exact(fields[a.name], a) for j, a in self._stepless if a.name in fields}
+        values = {i: text(fields[name]) for i, (name, text) in enumerate(self._kept_plan) if name in fields}
+        return codes, exact, values
+
+    def code(self, j: int, value: object) -> tuple[int, str | None]:
+        """One quasi-identifier's value -> its code and, for a decimal without a step, its exact text."""
+        attribute = self.table.attributes[j]
+        code = self._to_code[j](value)
+        return code, decimal_exact(value, attribute) if _is_stepless(attribute) else None
+
+    def kept(self, i: int, value: object) -> bytes:
+        """One kept column's value -> its canonical JSON text."""
+        return self._kept_plan[i][1](value)
+
+    def value(self, j: int, code: int, exact: str | None) -> int | Decimal | str:
+        """The exact value that a code (with its exact text) stands for; a category's label."""
+        return from_code(self.table.attributes[j], code, exact)
+
+    # -- files ----------------------------------------------------------------------------------------------------
+
+    def fields(self, texts: Mapping[str, str]) -> dict[str, object]:
+        """What a row of a CSV file means: empty is null, numbers and booleans by their column's type."""
+        return {name: _from_text(self._kinds.get(name, "text"), text) for name, text in texts.items()}
+
+    def frame(self, frame: pd.DataFrame) -> EncodedRows:
+        """A whole table of texts; n rows, each distinct value of a column encoded once.
+
+        Raises ConfigError for a missing column, a value that is refused, and a source key that comes twice, naming
+        column and data row (the first is 1).
+        """
+        named = (*self.table.source_key, *self._kinds, *([self.table.individual] if self.table.individual else []))
+        if missing := [name for name in named if name not in frame.columns]:
+            raise ConfigError(f"the data has no column {missing[0]!r}; it has {', '.join(map(str, frame.columns))}")
+        n = len(frame)
+        codes = np.empty((n, self.table.space.d), dtype=np.int64)
+        for j, (name, code) in enumerate(self._codes_plan):
+            codes[:, j] = self._column(frame, name, code)
+        kept = [self._column(frame, name, text) for name, text in self._kept_plan]
+        exact = [self._column(frame, a.name, partial(decimal_exact, attribute=a)) for _, a in self._stepless]
+        who = self.table.individual
+        individuals = [None] * n if who is None else self._column(frame, who, partial(_individual_of, who))
+        keys = self._source_keys(frame)
+        return EncodedRows(keys, codes, _transposed(kept, n), _transposed(exact, n), list(individuals))
+
+    def _column(self, frame: pd.DataFrame, name: str, encode: Callable[[object], T]) -> list[T]:
+        """One column, encoded; length n."""
+        places, texts = pd.factorize(frame[name], use_na_sentinel=False)
+        kind = self._kinds.get(name, "text")
+        encoded: list[T] = []
+        for number, text in enumerate(texts):
+            try:
+                encoded.append(encode(_from_text(kind, text)))
+            except EventRefused as refused:
+                line = int(np.argmax(places == number)) + 1
+                raise ConfigError(f"data row {line}: {refused.detail} ({refused.reason})") from None
+        return [encoded[place] for place in places.tolist()]
+
+    def _source_keys(self, frame: pd.DataFrame) -> list[str]:
+        names = self.table.source_key
+        columns = [self._column(frame, name, partial(_key_part, name)) for name in names]
+        keys = columns[0] if len(names) == 1 else [_joined(texts) for texts in zip(*columns, strict=True)]
+        repeated = pd.Series(keys, dtype=object).duplicated().to_numpy()
+        if repeated.any():
+            line = int(np.argmax(repeated)) + 1
+            raise ConfigError(f"data row {line}: an earlier row has the same key ({', '.join(names)})")
+        return keys
+
+
+def _key_part(name: str, value: object) -> str:
+    if value is None:
+        raise EventRefused("missing-key", f"key column {name!r} is missing or null", name)
+    return key_text(value, name)
+
+
+def _joined(texts: Sequence[str]) -> str:
+    """The parts of a composite source key as one text."""
+    return msgspec.json.encode(texts).decode()
+
+
+def _individual_of(name: str, value: object) -> str:
+    if value is None:
+        raise EventRefused("missing-individual", f"column {name!r}, whom k counts, is missing or null", name)
+    return key_text(value, name)
+
+
+def _is_stepless(attribute: Attribute) -> TypeGuard[NumericAttribute]:
+    return isinstance(attribute, NumericAttribute) and attribute.step is None
+
+
+def _kind(column: Attribute | KeptColumn) -> str:
+    """How the texts of a CSV column are read: "number", "boolean" or "text"."""
+    if isinstance(column, NumericAttribute):
+        return "number"
+    if isinstance(column, KeptColumn) and column.type in ("integer", "decimal"):
+        return "number"
+    return "boolean" if isinstance(column, KeptColumn) and column.type == "boolean" else "text"
+
+
+def _from_text(kind: str, text: Any) -> object:
+    """The value a CSV cell stands for; what its type cannot read stays text, for the encoder to refuse."""
+    if not isinstance(text, str):
+        text = "" if pd.isna(text) else str(text)  # a hole or a number of a frame that was not read as text
+    if text == "":
+        return None
+    if kind == "number":
+        number = read_decimal(text)
+        return text if number is None else number
+    return _BOOLEANS.get(text, text) if kind == "boolean" else text
+
+
+def _transposed(columns: Sequence[Sequence[T]], n: int) -> list[tuple[T, ...]]:
+    """Columns -> one tuple per row; n empty tuples where there is no column."""
+    return list(zip(*columns, strict=True)) if columns else [()] * n

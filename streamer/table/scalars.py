@@ -1,0 +1,291 @@
+"""One value of one column: raw value -> code or JSON text, and back.
+
+The rules of this file
+----------------------
+* Input values are what JSON has: text, int, Decimal (never a binary float), bool, None. A bool is never a number.
+* Numbers are computed with exactly. A number that JSON can say but no table of people holds (hundreds of digits before
+  or behind the point) is refused, so that no exponent of eight characters becomes a text of a million.
+* Every column gets its own closure, made once: what is known of the column is looked up when the closure is made, and
+  not for every row.
+* What cannot be encoded raises `EventRefused`, naming reason and column and never the value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from decimal import ROUND_FLOOR, Context, Decimal, InvalidOperation
+
+import msgspec
+
+from streamer.errors import EventRefused
+from streamer.table.schema import Attribute, CategoricalAttribute, KeptColumn, NumericAttribute
+from streamer.table.space import FINENESS
+
+ToCode = Callable[[object], int]
+ToText = Callable[[object], bytes]
+
+DIGITS_MAX = 400
+"""Digits before the point, and leading zeros behind it, that a number may have (a binary float has 325 at most)."""
+
+_INTEGER_BITS_MAX = 1328  # 400 decimal digits
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,6})?", re.ASCII)
+
+# Numbers of table.yaml have at most 27 digits, so every cell's edge fits this precision: rounding a value down to it
+# cannot carry the value over an edge.
+_EXACT = Context(prec=100, rounding=ROUND_FLOOR)
+
+_to_json = msgspec.json.Encoder().encode
+
+
+def read_decimal(text: str) -> Decimal | None:
+    """The number a text stands for, exactly; None where it is not a finite decimal number.
+
+    >>> read_decimal("-1.50"), read_decimal("1e2"), read_decimal("NaN"), read_decimal("1_000"), read_decimal("")
+    (Decimal('-1.50'), Decimal('1E+2'), None, None, None)
+    """
+    if not _NUMBER.fullmatch(text):
+        return None
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        return None
+
+
+def decimal_text(number: Decimal) -> str:
+    """The shortest plain text of a number: no exponent, no trailing zeros, no minus zero.
+
+    >>> decimal_text(Decimal("1.50")), decimal_text(Decimal("1E+2")), decimal_text(Decimal("-0.0"))
+    ('1.5', '100', '0')
+    """
+    text = format(number, "f")
+    if "." in text:
+        text = text.rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text
+
+
+def number_of(value: object, column: str) -> Decimal:
+    """A JSON number, or a text that holds one (as change-data-capture's string mode has it); else EventRefused."""
+    if type(value) is int:
+        return Decimal(_bounded(value, column))
+    if type(value) is str:
+        value = read_decimal(value)
+    if not isinstance(value, Decimal) or not value.is_finite():
+        raise EventRefused("wrong-type", f"column {column!r}: not a number", column)
+    if abs(value.adjusted()) > DIGITS_MAX:
+        raise EventRefused("wrong-type", f"column {column!r}: a number of more than {DIGITS_MAX} digits", column)
+    return value
+
+
+def integer_of(value: object, column: str) -> int:
+    """A JSON number with an integral value; else EventRefused.
+
+    >>> integer_of(Decimal("7.0"), "age")
+    7
+    """
+    if type(value) is int:
+        return _bounded(value, column)
+    if not isinstance(value, Decimal):
+        raise EventRefused("wrong-type", f"column {column!r}: not an integer", column)
+    number = number_of(value, column)
+    if number != number.to_integral_value():
+        raise EventRefused("wrong-type", f"column {column!r}: not an integer", column)
+    return int(number)
+
+
+def _bounded(value: int, column: str) -> int:
+    if value.bit_length() > _INTEGER_BITS_MAX:
+        raise EventRefused("wrong-type", f"column {column!r}: a number of more than {DIGITS_MAX} digits", column)
+    return value
+
+
+def category_of(value: object, column: str) -> str:
+    """The text of a category: 1 and "1" are the same; else EventRefused."""
+    if type(value) is str:
+        return value
+    if type(value) is bool:
+        return "true" if value else "false"
+    if isinstance(value, (int, Decimal)):
+        return decimal_text(number_of(value, column))
+    raise EventRefused("wrong-type", f"column {column!r}: not a category; expected text", column)
+
+
+def key_text(value: object, column: str) -> str:
+    """The text of a primary key or of an individual: 7, 7.0 and "7" are one; null and bool are none."""
+    if type(value) is str:
+        return value
+    if type(value) is int or isinstance(value, Decimal):
+        return decimal_text(number_of(value, column))
+    raise EventRefused("wrong-type", f"column {column!r}: neither text nor a number", column)
+
+
+def decimal_exact(value: object, attribute: NumericAttribute) -> str:
+    """The exact text of a value of a decimal attribute that has no step; a null's is what it counts as."""
+    if value is not None:
+        return decimal_text(number_of(value, attribute.name))
+    if attribute.null_code is None:
+        raise _null_refused(attribute.name)
+    return decimal_text(attribute.domain[0] + attribute.null_code // FINENESS * attribute.grid)
+
+
+def to_code(attribute: Attribute) -> ToCode:
+    """The encoder of one quasi-identifier: raw value -> code."""
+    if isinstance(attribute, CategoricalAttribute):
+        return _category_to_code(attribute)
+    if attribute.integer:
+        return _integer_to_code(attribute)
+    return _stepless_to_code(attribute) if attribute.step is None else _stepped_to_code(attribute)
+
+
+def _null_refused(column: str) -> EventRefused:
+    return EventRefused("null-not-allowed", f"column {column!r} is null; give a value, or set its null_as", column)
+
+
+def _outside(column: str) -> EventRefused:
+    return EventRefused("out-of-domain", f"column {column!r}: outside the domain of table.yaml", column)
+
+
+def _off_step(column: str) -> EventRefused:
+    return EventRefused("off-the-step", f"column {column!r}: not a multiple of the step of table.yaml", column)
+
+
+def _null_to_code(attribute: Attribute) -> int:
+    if attribute.null_code is None:
+        raise _null_refused(attribute.name)
+    return attribute.null_code
+
+
+def _integer_to_code(attribute: NumericAttribute) -> ToCode:
+    name, first, last, step = (
+        attribute.name,
+        int(attribute.domain[0]),
+        int(attribute.domain[1]),
+        int(attribute.step or 1),
+    )
+
+    def code(value: object) -> int:
+        if type(value) is not int:
+            if value is None:
+                return _null_to_code(attribute)
+            value = integer_of(value, name)
+        if not first <= value <= last:
+            raise _outside(name)
+        place, rest = divmod(value - first, step)
+        if rest:
+            raise _off_step(name)
+        return place
+
+    return code
+
+
+def _stepped_to_code(attribute: NumericAttribute) -> ToCode:
+    name, (first, last), step = attribute.name, attribute.domain, attribute.step or Decimal(1)
+
+    def code(value: object) -> int:
+        if value is None:
+            return _null_to_code(attribute)
+        number = number_of(value, name)
+        if not first <= number <= last:
+            raise _outside(name)
+        place = _EXACT.divide_int(_EXACT.subtract(number, first), step)
+        if _EXACT.add(first, _EXACT.multiply(place, step)) != number:
+            raise _off_step(name)
+        return int(place)
+
+    return code
+
+
+def _stepless_to_code(attribute: NumericAttribute) -> ToCode:
+    name, (first, last), grid = attribute.name, attribute.domain, attribute.grid
+    cell_last = attribute.n_cells - 1
+
+    def code(value: object) -> int:
+        if value is None:
+            return _null_to_code(attribute)
+        number = number_of(value, name)
+        if not first <= number <= last:
+            raise _outside(name)
+        offset = _EXACT.subtract(number, first)
+        cell = min(int(_EXACT.divide_int(offset, grid)), cell_last)  # the last cell is closed
+        within = _EXACT.subtract(offset, _EXACT.multiply(cell, grid))
+        place = min(int(_EXACT.divide(_EXACT.multiply(within, FINENESS), grid)), FINENESS - 1)
+        return cell * FINENESS + place
+
+    return code
+
+
+def _category_to_code(attribute: CategoricalAttribute) -> ToCode:
+    name, code_of = attribute.name, attribute.hierarchy.code_of
+
+    def code(value: object) -> int:
+        if type(value) is not str:
+            if value is None:
+                return _null_to_code(attribute)
+            value = category_of(value, name)
+        found = code_of.get(value)
+        if found is None:
+            raise EventRefused("unknown-category", f"column {name!r}: not a leaf of its hierarchy", name)
+        return found
+
+    return code
+
+
+def from_code(attribute: Attribute, code: int, exact: str | None) -> int | Decimal | str:
+    """The value a code stands for: an int, an exact Decimal (without a step: of `exact`), or a category's label."""
+    if isinstance(attribute, CategoricalAttribute):
+        return attribute.hierarchy.leaves[code]
+    if attribute.step is not None:
+        value = attribute.domain[0] + code * attribute.step
+        return int(value) if attribute.integer else value
+    if exact is None:
+        raise ValueError(f"column {attribute.name!r} has no step: its value is in the exact text, not in the code")
+    return Decimal(exact)
+
+
+def to_json_text(column: KeptColumn) -> ToText:
+    """The encoder of one kept column: raw value -> canonical JSON text."""
+    if column.hierarchy is not None:
+        return _category_to_json(column.name, column.hierarchy.code_of)
+    if column.type is None:
+        return _scalar_to_json(column.name)
+    return _typed_to_json(column.name, column.type)
+
+
+def _category_to_json(name: str, code_of: dict[str, int]) -> ToText:
+    texts = {label: _to_json(label) for label in code_of}
+
+    def json_text(value: object) -> bytes:
+        if value is None:
+            return b"null"
+        text = texts.get(category_of(value, name))
+        if text is None:
+            raise EventRefused("unknown-category", f"column {name!r}: not a leaf of its hierarchy", name)
+        return text
+
+    return json_text
+
+
+def _scalar_to_json(name: str) -> ToText:
+    def json_text(value: object) -> bytes:
+        if value is None or type(value) is str or type(value) is bool:
+            return _to_json(value)
+        if type(value) is int or isinstance(value, Decimal):
+            return decimal_text(number_of(value, name)).encode()
+        raise EventRefused("wrong-type", f"column {name!r}: neither text, number, boolean nor null", name)
+
+    return json_text
+
+
+def _typed_to_json(name: str, type_: str) -> ToText:
+    def json_text(value: object) -> bytes:
+        if value is None:
+            return b"null"
+        if type_ == "integer":
+            return b"%d" % integer_of(value, name)
+        if type_ == "decimal":
+            return decimal_text(number_of(value, name)).encode()
+        if type(value) is not (bool if type_ == "boolean" else str):
+            raise EventRefused("wrong-type", f"column {name!r}: not of type {type_}", name)
+        return _to_json(value)
+
+    return json_text

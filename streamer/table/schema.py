@@ -1,0 +1,172 @@
+"""The roles of a table's columns, as plain values.
+
+The rules of this file
+----------------------
+* A table is what table.yaml says and nothing else: which columns are quasi-identifiers (with domain, resolution and
+  grid, or with a hierarchy), which are sensitive or kept, whom k counts. `streamer.config` builds it; this file only
+  holds it, so that everything else can be used without a file.
+* A numeric quasi-identifier is held as an int64 *code* and published as a run of *cells*:
+  - with a `step` (integers: 1): the code counts steps from domain[0], and a cell holds grid / step codes. A cell is
+    {lo, lo+step, ..., lo+grid-step}; a published interval is closed;
+  - without a step (decimals): a cell is [lo, lo+grid), the last one closed; the code is the cell number times
+    `FINENESS` plus the place within the cell. Only similarity and order look at that place; the exact text of the value
+    is kept beside the code. A published interval is given by its edges.
+  Cells start at domain[0]; the last one is clipped at domain[1].
+* A categorical quasi-identifier is held as the number of its leaf in the hierarchy.
+* What is not named in table.yaml does not exist here and never leaves.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+
+from streamer.table.hierarchy import Hierarchy
+from streamer.table.space import FINENESS, Axis, Space
+
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True)
+class NumericAttribute:
+    """A numeric quasi-identifier: closed domain, cell width, resolution, and the length that counts as 1 in QGSSD."""
+
+    name: str
+    domain: tuple[Decimal, Decimal]
+    grid: Decimal
+    step: Decimal | None
+    unit: Decimal
+    integer: bool = True
+    null_code: int | None = None  # what a null counts as; None: a null is a dead letter
+    hierarchy: Hierarchy | None = None  # for full-domain recoding only
+
+    @property
+    def codes_per_cell(self) -> int:
+        return FINENESS if self.step is None else int(self.grid / self.step)
+
+    @property
+    def width_codes(self) -> Decimal:
+        """Width of the domain in codes."""
+        width = self.domain[1] - self.domain[0]
+        return width / self.grid * FINENESS if self.step is None else width / self.step
+
+    @property
+    def n_cells(self) -> int:
+        width = self.domain[1] - self.domain[0]
+        if self.step is None:
+            return max(1, -int(-width // self.grid) if width % self.grid == 0 else int(width // self.grid) + 1)
+        return int(self.width_codes) // self.codes_per_cell + 1
+
+    @property
+    def axis(self) -> Axis:
+        per_unit = self.grid / FINENESS if self.step is None else self.step
+        return Axis(
+            codes_per_cell=self.codes_per_cell,
+            n_cells=self.n_cells,
+            closed=self.step is not None,
+            width_codes=float(self.width_codes),
+            unit_codes=float(self.unit / per_unit),
+            hierarchy=None,
+        )
+
+    def interval(self, cell_lo: int, cell_hi: int) -> tuple[Decimal, Decimal]:
+        """The published interval of the cells cell_lo..cell_hi, in the column's own measure."""
+        end = self.domain[0] + (cell_hi + 1) * self.grid - (self.step or 0)
+        return self.domain[0] + cell_lo * self.grid, min(end, self.domain[1])
+
+
+@dataclass(frozen=True)
+class CategoricalAttribute:
+    """A categorical quasi-identifier: its generalization hierarchy, and how many leaves count as 1 in QGSSD."""
+
+    name: str
+    hierarchy: Hierarchy
+    unit: Decimal
+    null_code: int | None = None
+
+    @property
+    def axis(self) -> Axis:
+        n_leaves = self.hierarchy.n_leaves
+        return Axis(
+            codes_per_cell=1,
+            n_cells=n_leaves,
+            closed=True,
+            width_codes=float(n_leaves),
+            unit_codes=float(self.unit),
+            hierarchy=self.hierarchy,
+        )
+
+
+Attribute = NumericAttribute | CategoricalAttribute
+
+
+@dataclass(frozen=True)
+class KeptColumn:
+    """A column that is published as it is: the sensitive attribute, or one the operator declared linkable."""
+
+    name: str
+    sensitive: bool
+    type: str | None = None  # "text", "integer", "decimal", "boolean"; None: any JSON scalar
+    hierarchy: Hierarchy | None = None
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of one step, of one statement and of one message."""
+
+    batch_events_max: int = 2_000
+    batch_ms_max: int = 50
+    transaction_rows_max: int = 20_000
+    statement_rows_max: int = 100_000
+    event_bytes_max: int = 900_000
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table about people: its source key, whom k counts, its columns by role, and how it is kept anonymous."""
+
+    name: str
+    source_key: tuple[str, ...]
+    attributes: tuple[Attribute, ...]
+    kept: tuple[KeptColumn, ...]
+    k: int
+    individual: str | None = None
+    recut: bool = True
+    shrink: bool = True
+    durability_stated: bool = False
+    limits: Limits = Limits()
+
+    @cached_property
+    def space(self) -> Space:
+        """The geometry of the quasi-identifiers, in table.yaml order."""
+        return Space([attribute.axis for attribute in self.attributes])
+
+    @cached_property
+    def stepless(self) -> tuple[int, ...]:
+        """Numbers of the attributes whose exact texts a row carries beside its codes: decimals without a step."""
+        return tuple(j for j, a in enumerate(self.attributes) if isinstance(a, NumericAttribute) and a.step is None)
+
+    @cached_property
+    def published_columns(self) -> tuple[str, ...]:
+        """Columns of the published table, in the order of the changelog's JSON."""
+        names = ["qi_group"]
+        for attribute in self.attributes:
+            numeric = isinstance(attribute, NumericAttribute)
+            names += [f"{attribute.name}_lo", f"{attribute.name}_hi"] if numeric else [attribute.name]
+        return (*names, *(column.name for column in self.kept))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of all that decides what a shard's state means: two tables with the same one may share a state."""
+        parts: list[str] = [f"format {FORMAT_VERSION}", f"key {self.source_key}", f"individual {self.individual}"]
+        for a in self.attributes:
+            if isinstance(a, NumericAttribute):
+                parts.append(f"{a.name} {a.domain} {a.grid} {a.step} {a.unit} {a.integer} {a.null_code}")
+            else:
+                parts.append(f"{a.name} {a.hierarchy.fingerprint()} {a.unit} {a.null_code}")
+        for c in self.kept:
+            parts.append(f"{c.name} {c.sensitive} {c.type} {c.hierarchy.fingerprint() if c.hierarchy else None}")
+        parts.append(f"k {self.k} recut {self.recut} shrink {self.shrink} form rows")
+        return hashlib.blake2b("\x1e".join(parts).encode(), digest_size=16).hexdigest()

@@ -1,0 +1,113 @@
+"""The geometry of the quasi-identifiers: codes, cells, boxes and their loss.
+
+The rules of this file
+----------------------
+* A person's row is a vector of d int64 *codes*; `cells` coarsens it to the grid. A *box* is a pair (lo, hi) of d int64
+  vectors of cells, both inclusive. For a categorical attribute cell, code and leaf are the same number, and the box
+  holds the leaf interval of a node of the hierarchy, never a bare run of leaves.
+* Attributes stand in table.yaml order, and sums over them run in that order, one addition after the other, in float64
+  and without tolerance: two computations of one figure agree to the last bit, whatever the shape of the arrays.
+  (`ndarray.sum` does not promise an order; `in_order` does.)
+* Containment is decided by cells and leaves, never by a similarity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from streamer.table.hierarchy import Hierarchy
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+FINENESS = 1 << 20
+"""Places within one cell of a decimal attribute that has no step."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One attribute as geometry; lengths in codes (numeric) or leaves (categorical)."""
+
+    codes_per_cell: int
+    n_cells: int
+    closed: bool  # the interval of a cell ends at its last code (True) or at the next cell's edge (False)
+    width_codes: float  # of the whole domain; all leaves
+    unit_codes: float  # what counts as 1 in QGSSD
+    hierarchy: Hierarchy | None
+
+
+def in_order(terms: Floats) -> Floats:
+    """Sum over the last axis, strictly from the first attribute to the last; (..., d) float64 -> (...)."""
+    return np.add.accumulate(terms, axis=-1)[..., -1]
+
+
+class Space:
+    """d quasi-identifiers as one space; every method takes any number of leading axes before the last, (..., d)."""
+
+    def __init__(self, axes: Sequence[Axis]) -> None:
+        self.axes = tuple(axes)
+        self.d = len(self.axes)
+        self.codes_per_cell: Ints = np.array([axis.codes_per_cell for axis in axes], dtype=np.int64)
+        self.n_cells: Ints = np.array([axis.n_cells for axis in axes], dtype=np.int64)
+        self.unit_codes: Floats = np.array([axis.unit_codes for axis in axes])
+        self.trees: tuple[tuple[int, Hierarchy], ...] = tuple(
+            (j, axis.hierarchy) for j, axis in enumerate(axes) if axis.hierarchy is not None
+        )
+        self.is_category: Bools = np.array([axis.hierarchy is not None for axis in axes], dtype=bool)
+        self._overlap: Ints = np.array([int(axis.closed) for axis in axes], dtype=np.int64)
+        self._end: Floats = np.array([axis.width_codes for axis in axes])
+        width = np.array([axis.width_codes for axis in axes])
+        self._width: Floats = np.where(width > 0, width, np.inf)  # a domain of one value: no loss, ever
+
+    def cells(self, codes: Ints) -> Ints:
+        """Codes -> cells of the grid."""
+        return codes // self.codes_per_cell
+
+    def generalize(self, lo: Ints, hi: Ints) -> tuple[Ints, Ints]:
+        """Smallest publishable boxes around runs of cells: categories grow to the node that covers them.
+
+        Changes lo and hi in place and returns them.
+        """
+        for j, tree in self.trees:
+            node = tree.cover_many(lo[..., j], hi[..., j])
+            lo[..., j], hi[..., j] = tree.node_lo[node], tree.node_hi[node]
+        return lo, hi
+
+    def box_of(self, codes: Ints) -> tuple[Ints, Ints]:
+        """Smallest publishable box around the rows codes (n, d), n >= 1; two int64 (d,)."""
+        return self.box_of_cells(self.cells(codes))
+
+    def box_of_cells(self, cells: Ints) -> tuple[Ints, Ints]:
+        """The same from cells (n, d)."""
+        lo, hi = cells.min(axis=0), cells.max(axis=0)
+        for j, tree in self.trees:
+            lo[j], hi[j] = tree.cover(lo[j], hi[j])
+        return lo, hi
+
+    def contains(self, lo: Ints, hi: Ints, cells: Ints) -> Bools:
+        """Whether boxes (..., d) hold cells (..., d); broadcast."""
+        return np.asarray(((lo <= cells) & (cells <= hi)).all(axis=-1))
+
+    def edges(self, lo: Ints, hi: Ints) -> tuple[Floats, Floats]:
+        """First and last place of the boxes' published intervals, in codes (categories: leaves); float64."""
+        first = (lo * self.codes_per_cell).astype(np.float64)
+        last = np.minimum(((hi + 1) * self.codes_per_cell - self._overlap).astype(np.float64), self._end)
+        return first, last
+
+    def ncp(self, lo: Ints, hi: Ints) -> Floats:
+        """Normalized certainty penalty of boxes: sum over attributes of width / domain width.
+
+        For a category: the node's leaves / all leaves, 0 for a single leaf. Range 0..d.
+        """
+        return in_order(self.ncp_terms(lo, hi))
+
+    def ncp_terms(self, lo: Ints, hi: Ints) -> Floats:
+        """The attributes' shares of `ncp`, (..., d)."""
+        first, last = self.edges(lo, hi)
+        span = last - first
+        return (span + (self.is_category & (span > 0))) / self._width

@@ -1,0 +1,64 @@
+"""The topics of one table: their names and what must hold of each, as values.
+
+The rules of this file
+----------------------
+* Every topic of a table has the same number of partitions: partition n belongs to shard n.
+* The input is kept for ever unless the operator decides otherwise: a shard that lost its store is repeated from it.
+* `live` is compacted, but not sooner than a reader needs to get from a start to the end (24 h); nor are tombstones
+  dropped sooner. Readers that fall further behind start again.
+* `positions` holds one record per commit and shard, of which only the last one counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+SHARDS_DEFAULT = 4
+
+CHANGES, LIVE, POSITIONS, DEAD_LETTERS, CONTROL = "changes", "live", "positions", "dead-letters", "control"
+
+READER_TIME_MS = str(24 * 60 * 60 * 1000)
+"""How long a reader of `live` may take to get from a start to the end of the topic, in milliseconds."""
+
+REQUIRED_CONFIGS: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        CHANGES: {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"},
+        LIVE: {
+            "cleanup.policy": "compact",
+            "min.compaction.lag.ms": READER_TIME_MS,
+            "delete.retention.ms": READER_TIME_MS,
+        },
+        POSITIONS: {"cleanup.policy": "compact"},
+        DEAD_LETTERS: {"cleanup.policy": "delete"},
+        CONTROL: {"cleanup.policy": "delete"},
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """One topic: its kind, its name on the broker, and the settings it must have."""
+
+    kind: str
+    name: str
+    config: Mapping[str, str]
+
+
+def topic_name(table_name: str, kind: str) -> str:
+    """The name of a table's topic on the broker.
+
+    >>> topic_name("patients", LIVE)
+    'patients.live'
+    """
+    return f"{table_name}.{kind}"
+
+
+def topics_of(table_name: str) -> tuple[Topic, ...]:
+    """All topics of a table, the input first.
+
+    >>> [topic.name for topic in topics_of("t")]
+    ['t.changes', 't.live', 't.positions', 't.dead-letters', 't.control']
+    """
+    return tuple(Topic(kind, topic_name(table_name, kind), config) for kind, config in REQUIRED_CONFIGS.items())

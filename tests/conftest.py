@@ -1,0 +1,80 @@
+"""What all tests share: real servers on demand, hypothesis profiles, the Adult data.
+
+A test that needs a real Kafka and Redis asks for the fixture `servers`. They are started once, by the first test that
+asks, and stopped at the end. Where none can be had those tests fail with the sentence that says what to install: a run
+without a real broker is never green by silence, and the last lines of every run say which servers it used.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from broker import ways
+from broker.servers import NoServers, Servers
+
+ROOT = Path(__file__).resolve().parents[1]
+SERVERS_USED = pytest.StashKey[str]()
+
+# A slow shared machine must not turn a law into a flaky test: no deadline per example.
+settings.register_profile("dev", max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", settings.get_profile("dev"), max_examples=200, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") == "true" else "dev")
+
+
+@pytest.fixture(scope="session")
+def servers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    """A real Kafka and a real Redis, shared by the whole run: use topics, groups and prefixes of your own."""
+    # SIGTERM ends pytest without its fixtures' ends by default, and would leave the servers behind.
+    before = signal.signal(signal.SIGTERM, lambda *_: pytest.exit("terminated", returncode=128 + signal.SIGTERM))
+    found, sentence = None, ""
+    try:
+        found = ways.find(tmp_path_factory.mktemp("servers"))
+        found.start()
+        request.config.stash[SERVERS_USED] = f"{found.origin}; {found.kafka_bootstrap}, {found.redis_url}"
+        yield found
+    except NoServers as reason:
+        sentence = str(reason)
+        request.config.stash[SERVERS_USED] = f"NONE: {sentence}"
+    finally:
+        if found is not None:
+            found.stop()
+        signal.signal(signal.SIGTERM, before)
+    if sentence:
+        pytest.fail(sentence, pytrace=False)
+
+
+@pytest.fixture(autouse=True)
+def _servers_run_again(request: pytest.FixtureRequest) -> None:
+    """A drill that crashed or froze a server and then failed must not take the next test with it."""
+    if "servers" in request.fixturenames:
+        request.getfixturevalue("servers").start()
+
+
+@pytest.fixture(scope="session")
+def adult() -> Path:
+    """The folder of UCI Adult: adult.csv and hierarchies/*.csv (ARX's, `;`), adult-45222.csv (all 15 columns, `,`)."""
+    folder = Path(os.environ.get("STREAMER_DATA") or ROOT.parent / "shared" / "data") / "adult"
+    if not (folder / "adult.csv").exists():
+        pytest.skip(f"the Adult data is not here: {folder} has no adult.csv (STREAMER_DATA names the folder above it)")
+    return folder
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The marker `servers` and the fixture of that name imply each other."""
+    for item in items:
+        names = getattr(item, "fixturenames", [])
+        if "servers" in names:
+            item.add_marker("servers")
+        elif item.get_closest_marker("servers"):
+            names.append("servers")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    used = config.stash.get(SERVERS_USED, "not asked for by any test of this run")
+    terminalreporter.write_line(f"real Kafka and Redis: {used}")

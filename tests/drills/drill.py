@@ -1,0 +1,160 @@
+"""One drill: a table under load on real servers, a crew of workers, faults, and a judgement when all is quiet again."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+
+from agents.outlet import KafkaOutlet
+from broker.servers import Servers
+from drills.crew import Crew
+from drills.load import Load
+from drills.oracle import Oracle, ServersRemains
+from kafka_side import fresh_name, make_topics
+from patients_world import CANARY, write_table
+from streamer.config import load_table
+from streamer.errors import ServerUnreachable
+from streamer.store.redis import connect
+
+SHARDS, WORKERS = 4, 2
+START_SECONDS_MAX, STALL_SECONDS_MAX, DRAIN_SECONDS_MAX = 60.0, 60.0, 90.0
+LOOK_SECONDS = 0.5
+
+KILLED, SERVER_OR_WORKER_IN_THE_WAY = -9, 3
+EXITS_ALLOWED = {KILLED, SERVER_OR_WORKER_IN_THE_WAY}
+"""How workers may end before they are told to; any other code is a fault of the worker."""
+
+COLUMNS = "drill faults restarts events releases records refused stall drain"
+LINE = "{:38} {:>6} {:>8} {:>7} {:>8} {:>8} {:>7} {:>6} {:>6}"
+
+
+class Drill:
+    """What is done to servers and workers, and what must hold at the end."""
+
+    def __init__(self, name: str, servers: Servers, directory: Path) -> None:
+        table_name = fresh_name()
+        table = write_table(directory, table_name)
+        make_topics(servers.kafka_bootstrap, table_name, SHARDS)
+        environment = {**servers.environment(), "STREAMER_TABLE": str(table)}
+        self.rng = random.Random(name)
+        self.figures = ""
+        """The drill in numbers, as a line of the table under `COLUMNS`."""
+        self._name = name
+        self._servers = servers
+        self._faults = 0
+        self._load = Load(servers.kafka_bootstrap, f"{table_name}.changes", SHARDS, self.rng.randrange(1000))
+        self._crew = Crew(environment, directory / "workers.log", WORKERS)
+        remains = ServersRemains(servers.kafka_bootstrap, servers.redis_url, table_name)
+        self._oracle = Oracle(load_table(table), SHARDS, remains)
+        self._outlets = [KafkaOutlet(servers.kafka_bootstrap, table_name, shard) for shard in range(SHARDS)]
+
+    # -- its course -----------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Returns when every shard publishes."""
+        self._load.start()
+        self._crew.start()
+        self._wait_until_published([1] * SHARDS, START_SECONDS_MAX)
+
+    def go_on(self, seconds_min: float, seconds_max: float | None = None) -> None:
+        """Lets a while pass, of random length where two are given."""
+        time.sleep(self.rng.uniform(seconds_min, seconds_max or seconds_min))
+
+    def until_all_publish(self) -> None:
+        """Returns when every shard has published something more."""
+        self._wait_until_published([_published(outlet) + 1 for outlet in self._outlets], STALL_SECONDS_MAX)
+
+    def finish(self) -> None:
+        """Waits until all is published, and judges."""
+        sent = self._load.stop()
+        stopped = time.monotonic()
+        self._wait_until_published([outlet.input_state().end for outlet in self._outlets], DRAIN_SECONDS_MAX)
+        drain_seconds = time.monotonic() - stopped
+        self._end_workers()
+        verdict = self._oracle.judge()
+        assert verdict.events == sent
+        self._check_exits()
+        assert CANARY not in self._crew.log.read_text()
+        figures = [self._faults, self._crew.restarts, verdict.events, verdict.releases, verdict.records]
+        seconds = [f"{verdict.stall_seconds:.1f}s", f"{drain_seconds:.1f}s"]
+        self.figures = LINE.format(self._name, *figures, verdict.dead_letters, *seconds)
+
+    def abandon(self) -> None:
+        """Leaves nothing running, whatever has happened."""
+        self._crew.abandon()
+        self._load.abandon()
+
+    def _end_workers(self) -> None:
+        assert self._crew.stop() == [0] * WORKERS, self._crew.last_words()
+
+    def _check_exits(self) -> None:
+        assert set(self._crew.exits) <= EXITS_ALLOWED, f"{dict(self._crew.exits)}: {self._crew.last_words()}"
+
+    def _wait_until_published(self, offsets: list[int], seconds_max: float) -> None:
+        deadline = time.monotonic() + seconds_max
+        for outlet, wanted in zip(self._outlets, offsets, strict=True):
+            while (reached := _published(outlet)) < wanted:
+                self._check_exits()
+                message = f"{reached} of {wanted} after {seconds_max:.0f} s; {self._crew.last_words()}"
+                assert time.monotonic() < deadline, message
+                time.sleep(LOOK_SECONDS)
+
+    # -- faults ---------------------------------------------------------------------------------------------------
+
+    def kill_worker(self) -> None:
+        self._faults += 1
+        self._crew.kill_one(self.rng)
+
+    def end_workers(self) -> None:
+        """SIGTERM to all workers; `start_workers` brings new ones."""
+        self._faults += 1
+        self._end_workers()
+
+    def start_workers(self) -> None:
+        self._crew.start()
+
+    def freeze_worker(self, seconds: float) -> None:
+        self._faults += 1
+        self._crew.freeze_one(self.rng, seconds)
+
+    def kill_kafka(self) -> None:
+        self._faults += 1
+        self._servers.kill_kafka()
+
+    def start_kafka(self) -> None:
+        self._servers.start_kafka()
+
+    def freeze_kafka(self) -> None:
+        self._faults += 1
+        self._servers.freeze_kafka()
+
+    def thaw_kafka(self) -> None:
+        self._servers.thaw_kafka()
+
+    def kill_redis(self) -> None:
+        self._faults += 1
+        self._servers.kill_redis()
+
+    def start_redis(self) -> None:
+        self._servers.start_redis()
+
+    def freeze_redis(self) -> None:
+        self._faults += 1
+        self._servers.freeze_redis()
+
+    def thaw_redis(self) -> None:
+        self._servers.thaw_redis()
+
+    def empty_redis(self) -> None:
+        self._faults += 1
+        connect(self._servers.redis_url).flushall()
+
+
+def _published(outlet: KafkaOutlet) -> int:
+    """The offset up to which a shard's input is published."""
+    try:
+        position = outlet.position()
+    except ServerUnreachable:  # a topic that was made a moment ago has no leader yet
+        return 0
+    return position.next if position else 0

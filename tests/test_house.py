@@ -1,0 +1,247 @@
+"""The rules of the house, read off the source: who may import what, what pure rooms may call, names, sizes.
+
+One test per rule. A failure lists every place that breaks it, as `file:line what`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import warnings
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+PURE = (
+    "streamer/table/", "streamer/events/", "streamer/groups/", "streamer/privacy/", "streamer/algorithms/",
+    "streamer/release/", "streamer/metrics/", "streamer/checks/", "streamer/shard/letters.py",
+    "streamer/shard/outlet.py", "streamer/shard/standing.py", "streamer/shard/steps.py", "streamer/store/base.py",
+    "streamer/store/codec.py", "streamer/store/commit_script.py", "streamer/settings.py", "streamer/topics.py",
+)  # fmt: skip
+IMPURE_MODULES = {
+    "aiokafka", "asyncio", "confluent_kafka", "faust", "http", "io", "kafka", "logging", "multiprocessing", "os",
+    "random", "redis", "requests", "secrets", "shutil", "socket", "subprocess", "sys",
+    "tempfile", "threading", "time", "urllib", "uuid",
+}  # fmt: skip
+IMPURE_CALLS = {"open", "print", "input", "breakpoint", "exec", "eval"}
+IMPURE_METHODS = {"now", "utcnow", "today", "read_text", "read_bytes", "write_text", "write_bytes"}
+
+# Library -> the only places that may import it. Whole folders end with a slash.
+HOMES = {
+    "redis": ("streamer/store/redis.py",),
+    "kafka": ("streamer/cli/", "streamer/kafka_clients.py", "streamer/subscribe.py"),
+    "faust": ("agents/",),
+    "mode": ("agents/",),
+    "aiokafka": ("agents/",),
+    "confluent_kafka": ("agents/",),
+}
+VAGUE_NAMES = {
+    "common", "data", "group", "helper", "helpers", "key", "manager", "misc", "partition", "tool", "tools", "util",
+    "utils",
+}  # fmt: skip
+FUNCTION_LINES_MAX = 70
+MODULE_LINES_GUIDE, MODULE_LINES_MAX = 300, 400
+
+
+def sources(*folders: str) -> list[Path]:
+    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"), filename=name_of(path))))
+
+
+def imports(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and dotted name of every import, also of those inside functions; relative ones are resolved."""
+    package = name_of(path).split("/")[:-1]
+    for node in nodes(path):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            start = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*start, *filter(None, [node.module])])
+            yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
+
+
+def is_within(path: Path, homes: tuple[str, ...]) -> bool:
+    return any(name_of(path) == home or (home.endswith("/") and name_of(path).startswith(home)) for home in homes)
+
+
+def pure_sources() -> list[Path]:
+    return [path for path in sources("streamer") if is_within(path, PURE)]
+
+
+def must_be_empty(broken: list[str], rule: str) -> None:
+    assert not broken, "\n".join([rule, *(f"  {line}" for line in broken)])
+
+
+def test_pure_rooms_import_no_clock_no_io_no_logging_no_chance() -> None:
+    broken = [
+        f"{name_of(path)}:{line} imports {module}"
+        for path in pure_sources()
+        for line, module in imports(path)
+        if module.split(".")[0] in IMPURE_MODULES
+    ]
+    must_be_empty(broken, "pure rooms hold values and functions of values only:")
+
+
+def test_pure_rooms_call_no_clock_no_io() -> None:
+    broken = [
+        f"{name_of(path)}:{node.lineno} calls {called_name(node)}"
+        for path in pure_sources()
+        for node in nodes(path)
+        if isinstance(node, ast.Call) and is_impure_call(node)
+    ]
+    must_be_empty(broken, "time enters a pure room as an event, files as text, results as values:")
+
+
+def called_name(call: ast.Call) -> str:
+    return ast.unparse(call.func)
+
+
+def is_impure_call(call: ast.Call) -> bool:
+    if isinstance(call.func, ast.Name):
+        return call.func.id in IMPURE_CALLS
+    return isinstance(call.func, ast.Attribute) and call.func.attr in IMPURE_METHODS
+
+
+def test_chance_in_pure_rooms_is_seeded_and_handed_in() -> None:
+    """Allowed: `default_rng(seed)` and the types `Generator` and `SeedSequence`; not numpy's global generator."""
+    broken = [
+        f"{name_of(path)}:{getattr(node, 'lineno', 0)} {ast.unparse(node)}"
+        for path in pure_sources()
+        for node in nodes(path)
+        if draws_unseeded(node)
+    ]
+    must_be_empty(broken, "the same events must give the same table, so chance needs a seed:")
+
+
+def draws_unseeded(node: ast.AST) -> bool:
+    if isinstance(node, ast.Call) and called_name(node).split(".")[-1] == "default_rng":
+        return not (node.args or node.keywords)
+    if isinstance(node, ast.Attribute) and ast.unparse(node.value) in {"np.random", "numpy.random"}:
+        return node.attr not in {"default_rng", "Generator", "SeedSequence"}
+    return False
+
+
+def test_every_library_is_imported_in_its_own_home_alone() -> None:
+    broken = [
+        f"{name_of(path)}:{line} imports {module}, which belongs to {' and '.join(HOMES[module.split('.')[0]])}"
+        for path in sources("streamer", "agents")
+        for line, module in imports(path)
+        if module.split(".")[0] in HOMES and not is_within(path, HOMES[module.split(".")[0]])
+    ]
+    must_be_empty(broken, "servers are reached from one place each:")
+
+
+def test_streamer_never_imports_agents() -> None:
+    broken = [
+        f"{name_of(path)}:{line} imports {module}"
+        for path in sources("streamer")
+        for line, module in imports(path)
+        if module.split(".")[0] == "agents"
+    ]
+    must_be_empty(broken, "agents/ stands on streamer/, never the other way round:")
+
+
+def test_laws_are_raised_not_asserted() -> None:
+    broken = [
+        f"{name_of(path)}:{node.lineno} assert"
+        for path in sources("streamer", "agents")
+        for node in nodes(path)
+        if isinstance(node, ast.Assert)
+    ]
+    must_be_empty(broken, "`python -O` drops assertions, and with them the laws: use raise")
+
+
+def test_functions_fit_on_a_screen() -> None:
+    broken = [
+        f"{name_of(path)}:{node.lineno} {node.name} has {length} lines"
+        for path in sources("streamer", "agents")
+        for node in nodes(path)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (length := (node.end_lineno or node.lineno) - node.lineno + 1) > FUNCTION_LINES_MAX
+    ]
+    must_be_empty(broken, f"a function has at most {FUNCTION_LINES_MAX} lines:")
+
+
+def module_lengths() -> dict[str, int]:
+    return {name_of(path): len(path.read_text(encoding="utf-8").splitlines()) for path in sources("streamer", "agents")}
+
+
+def test_modules_hold_one_idea() -> None:
+    broken = [f"{name} has {lines} lines" for name, lines in module_lengths().items() if lines > MODULE_LINES_MAX]
+    must_be_empty(broken, f"a module has at most {MODULE_LINES_MAX} lines:")
+
+
+@pytest.mark.filterwarnings("always")
+def test_long_modules_are_reported() -> None:
+    """A guide, not a gate: the warning stands in the run's summary."""
+    for name, lines in module_lengths().items():
+        if MODULE_LINES_GUIDE < lines <= MODULE_LINES_MAX:
+            warnings.warn(f"{name} has {lines} lines; modules stay under about {MODULE_LINES_GUIDE}", stacklevel=1)
+
+
+def test_files_say_what_they_hold() -> None:
+    broken = [name_of(path) for path in sources("streamer", "agents") if path.stem in VAGUE_NAMES]
+    must_be_empty(broken, f"these file names say nothing: {', '.join(sorted(VAGUE_NAMES))}:")
+
+
+def project_texts() -> Iterator[tuple[str, str]]:
+    """Every text file of the checkout that is, or is about to be, part of the project."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    if listed.returncode != 0:
+        pytest.skip("not a git checkout: which files belong to the project is unknown")
+    for name in filter(None, listed.stdout.split("\0")):
+        path = ROOT / name
+        if path.is_file():
+            yield name, path.read_bytes().decode("utf-8", errors="replace")
+
+
+# Put together here, so that this file does not break its own rule.
+REGISTRY_HOSTS = [".".join(words) for words in (
+    ("pypi", "org"), ("pythonhosted", "org"), ("repo", "maven", "apache", "org"), ("repo1", "maven", "org"),
+    ("registry", "npmjs", "org"), ("docker", "io"),
+)]  # fmt: skip
+ELSEWHERE = re.compile(r"(?<![\w.-])/(?:work|root|home/\w+)/|" + "|".join(map(re.escape, REGISTRY_HOSTS)))
+
+
+def test_nothing_points_at_one_machine_or_one_registry() -> None:
+    broken = [
+        f"{name}:{text.count(chr(10), 0, found.start()) + 1} {found[0]}"
+        for name, text in project_texts()
+        for found in ELSEWHERE.finditer(text)
+    ]
+    must_be_empty(broken, "the project must work anywhere, through whatever registry is configured:")
+
+
+@pytest.mark.parametrize(
+    ("line", "breaks"),
+    [
+        ("np.random.shuffle(rows)", True),
+        ("np.random.default_rng()", True),
+        ("np.random.default_rng(7)", False),
+        ("generator.integers(5)", False),
+    ],
+)
+def test_the_rule_on_chance_tells_seeded_from_unseeded(line: str, breaks: bool) -> None:
+    assert any(draws_unseeded(node) for node in ast.walk(ast.parse(line))) is breaks
+
+
+@pytest.mark.parametrize(("line", "breaks"), [("datetime.now()", True), ("open(path)", True), ("node.open", False)])
+def test_the_rule_on_calls_tells_io_from_values(line: str, breaks: bool) -> None:
+    calls = [node for node in ast.walk(ast.parse(line)) if isinstance(node, ast.Call)]
+    assert any(map(is_impure_call, calls)) is breaks
