@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from time import monotonic
+from time import monotonic, sleep
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, TopicDescription
@@ -38,6 +38,10 @@ MOCK_CLUSTER = "mockCluster"
 """How the id of librdkafka's own broker begins. It serves no topic ids."""
 
 _SHUT_OUT = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
+
+_NO_LEADER_YET = frozenset({KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE})
+LEADER_SECONDS = 0.1
+"""Wait before a question that came too early, to a topic just made or a broker just restarted, is asked again."""
 
 NO_TOPIC_ID = ""
 """In place of a topic's id on the embedded broker, which gives none."""
@@ -128,7 +132,7 @@ class KafkaOutlet:
     def _last_value(self, consumer: Consumer, place: TopicPartition) -> bytes | None:
         """Value of the last committed record. Transaction markers and aborted records occupy offsets too."""
         deadline = monotonic() + CALL_SECONDS_MAX
-        first, end = consumer.get_watermark_offsets(place, timeout=CALL_SECONDS_MAX, cached=False)
+        first, end = self._watermarks(consumer, place)
         start, window = end, WINDOW_FIRST
         while start > first:
             start = max(first, end - window)
@@ -139,6 +143,19 @@ class KafkaOutlet:
             if value is not None:
                 return value
         return None
+
+    def _watermarks(self, consumer: Consumer, place: TopicPartition) -> tuple[int, int]:
+        """First and end offset; asked again while the cluster is still settling who leads."""
+        deadline = monotonic() + CALL_SECONDS_MAX
+        while True:
+            try:
+                first, end = consumer.get_watermark_offsets(place, timeout=CALL_SECONDS_MAX, cached=False)
+            except KafkaException as error:
+                if error.args[0].code() not in _NO_LEADER_YET or monotonic() > deadline:
+                    raise
+                sleep(LEADER_SECONDS)
+            else:
+                return first, end
 
     def _values(self, consumer: Consumer, place: TopicPartition, start: int, deadline: float) -> Iterator[bytes]:
         consumer.assign([TopicPartition(place.topic, place.partition, start)])
@@ -186,7 +203,7 @@ class KafkaOutlet:
             shards = self._shards(consumer)
             topic_id = self._topic_id(consumer, changes)
             place = TopicPartition(changes, self._shard)
-            earliest, end = consumer.get_watermark_offsets(place, timeout=CALL_SECONDS_MAX, cached=False)
+            earliest, end = self._watermarks(consumer, place)
         return InputState(topic_id, shards, earliest, end)
 
     def _shards(self, consumer: Consumer) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 import pytest
-from confluent_kafka import KafkaError, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from agents import outlet as outlet_module
 from agents.kafka_log import LINES_MAX, AtMost
@@ -176,6 +176,27 @@ def test_a_broker_that_is_not_there_is_unreachable(monkeypatch: pytest.MonkeyPat
     for call in (outlet.fence, outlet.position, outlet.input_state):
         with pytest.raises(ServerUnreachable):
             call()
+
+
+@pytest.mark.parametrize("code", [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE])
+def test_a_topic_whose_leader_is_not_settled_yet_is_asked_again(
+    code: int, outlet: KafkaOutlet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outlet.fence()
+    outlet.publish([], position(1))
+    asked: list[TopicPartition] = []
+    ask = Consumer.get_watermark_offsets
+
+    class UnsettledConsumer(Consumer):
+        def get_watermark_offsets(self, place: TopicPartition, **limits: object) -> tuple[int, int]:
+            asked.append(place)
+            if len(asked) < 3:
+                raise KafkaException(KafkaError(code))
+            return ask(self, place, **limits)
+
+    monkeypatch.setattr("agents.outlet.Consumer", UnsettledConsumer)
+    assert outlet.position() == position(1)
+    assert len(asked) == 3
 
 
 def test_the_input_state_is_what_the_broker_says(outlet: KafkaOutlet, bootstrap: str, table_name: str) -> None:
