@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from streamer.config import load_table
+from streamer.config import load_table, require_live
 from streamer.errors import ConfigError
 from streamer.table.schema import Table
 
@@ -32,6 +32,9 @@ class Settings:
     redis: str
     embedded: bool = False
     session_seconds: float = SESSION_SECONDS
+
+    def __post_init__(self) -> None:
+        require_live(self.table)
 
     @property
     def app_id(self) -> str:

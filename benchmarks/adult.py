@@ -17,7 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.events.changes import Change, Delete, Insert, Modify, Row
+from streamer.table.encode import EncodedRows
 from streamer.table.hierarchy import Hierarchy
+from streamer.table.microdata import Microdata, microdata_of
 from streamer.table.schema import CategoricalAttribute, KeptColumn, NumericAttribute, Table
 
 SENSITIVE = "salary-class"
@@ -38,18 +40,54 @@ def rows() -> list[dict[str, str]]:
         return list(csv.DictReader(file, delimiter=";"))
 
 
+def hierarchy(column: str) -> Hierarchy:
+    """ARX's generalization hierarchy of a column."""
+    with open(folder() / "hierarchies" / f"{column}.csv", newline="") as file:
+        return Hierarchy.from_rows(csv.reader(file, delimiter=";"))
+
+
+def attribute(column: str, grid: int = 1) -> NumericAttribute | CategoricalAttribute:
+    """A quasi-identifier: age as a number over [17, 90] (with its hierarchy on a grid of 1), or a category."""
+    tree = hierarchy(column)
+    if column != "age":
+        return CategoricalAttribute(column, tree, Decimal(tree.n_leaves) / 5)
+    domain, unit = (Decimal(17), Decimal(90)), Decimal(90 - 17) / 5
+    return NumericAttribute("age", domain, Decimal(grid), Decimal(1), unit, hierarchy=tree if grid == 1 else None)
+
+
 def table(k: int, grid: int = 1, name: str = "adult") -> Table:
     """Adult with age on a grid over [17, 90] and every other column but salary-class as a category."""
-    attributes: list[NumericAttribute | CategoricalAttribute] = []
-    for column in rows()[0]:
-        if column == "age":
-            width = Decimal(90 - 17)
-            attributes.append(NumericAttribute("age", (Decimal(17), Decimal(90)), Decimal(grid), Decimal(1), width / 5))
-        elif column != SENSITIVE:
-            with open(folder() / "hierarchies" / f"{column}.csv", newline="") as file:
-                hierarchy = Hierarchy.from_rows(csv.reader(file, delimiter=";"))
-            attributes.append(CategoricalAttribute(column, hierarchy, Decimal(hierarchy.n_leaves) / 5))
-    return Table(name, ("id",), tuple(attributes), (KeptColumn(SENSITIVE, sensitive=True),), k)
+    attributes = tuple(attribute(column, grid) for column in rows()[0] if column != SENSITIVE)
+    return Table(name, ("id",), attributes, (KeptColumn(SENSITIVE, sensitive=True),), k)
+
+
+def microdata(k: int, grid: int = 1) -> Microdata:
+    """Adult's 30,162 rows as batch algorithms take them."""
+    schema = table(k, grid)
+    people = encoded(schema)
+    n = len(people)
+    keys, values = [str(i) for i in range(n)], [person.values for person in people]
+    return microdata_of(schema, EncodedRows(keys, codes_of(people), values, [()] * n, [None] * n))
+
+
+def many(source: Microdata, n: int, seed: int = 0) -> Microdata:
+    """n people like those of `source`: the first ones are they, every other one has each attribute from one of two.
+
+    So attributes stay related as they are, and the people hardly repeat.
+    """
+    rng = np.random.default_rng(seed)
+    if n <= len(source):
+        return source.rows(np.arange(n))
+    fresh = n - len(source)
+    one, other = rng.integers(0, len(source), (2, fresh))
+    codes = np.where(rng.random((fresh, source.space.d)) < 0.5, source.codes[one], source.codes[other])
+    return Microdata(
+        source.table,
+        np.concatenate([source.codes, codes]),
+        None,
+        np.concatenate([source.values, source.values[one]]),
+        source.texts,
+    )
 
 
 def encoded(table: Table) -> list[Row]:

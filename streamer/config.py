@@ -32,7 +32,15 @@ from streamer.settings import (
 )
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.scalars import decimal_text, read_decimal, to_code
-from streamer.table.schema import Attribute, CategoricalAttribute, KeptColumn, Limits, NumericAttribute, Table
+from streamer.table.schema import (
+    Attribute,
+    CategoricalAttribute,
+    Diversity,
+    KeptColumn,
+    Limits,
+    NumericAttribute,
+    Table,
+)
 from streamer.table.space import FINENESS
 
 FILE_NAME = "table.yaml"
@@ -56,6 +64,15 @@ def load_table(path: str | Path) -> Table:
     if table is None or faults:
         raise ConfigError("\n  ".join([f"{path}: {len(faults)} fault{'s' * (len(faults) > 1)}", *faults]))
     return table
+
+
+def require_live(table: Table) -> None:
+    """Raises ConfigError where table.yaml demands more than the incremental engine keeps: it knows k alone."""
+    if table.diversity:
+        raise ConfigError(
+            "privacy: l, alpha, beta and r hold for `streamer anonymize` only; the table that is kept change by change"
+            " knows k alone: remove them, or publish this table by `anonymize`"
+        )
 
 
 def hidden_columns(table: Table, header: Iterable[str]) -> list[str]:
@@ -101,7 +118,7 @@ def _table(settings: TableSettings, folder: Path, faults: list[str]) -> Table | 
             attributes.append(_attribute(place, name, column, folder, faults))
         else:
             kept.append(_kept(place, name, column, folder, faults))
-    faults += _name_faults(settings)
+    faults += _name_faults(settings) + _privacy_faults(settings, kept)
     if not attributes:
         faults.append("columns: at least one must be a quasi-identifier")
     if faults:
@@ -117,7 +134,27 @@ def _table(settings: TableSettings, folder: Path, faults: list[str]) -> Table | 
         shrink=settings.engine.shrink,
         durability_stated=settings.durability is not None,
         limits=Limits(**settings.limits.model_dump()),
+        diversity=Diversity(**settings.privacy.model_dump(exclude={"k"})),
     )
+
+
+def _privacy_faults(settings: TableSettings, kept: list[KeptColumn | None]) -> list[str]:
+    """Demands on sensitive values that the sensitive columns cannot be asked for."""
+    privacy = settings.privacy
+    sensitive = [column for column in kept if column is not None and column.sensitive]
+    faults = []
+    for name in ("l", "beta", "r"):
+        if getattr(privacy, name) is not None and not sensitive:
+            faults.append(f"privacy.{name}: speaks of sensitive values, but no column has `role: sensitive`")
+    for column in sensitive if privacy.r is not None else ():
+        if column.hierarchy is None:
+            faults.append(f"privacy.r: columns.{column.name} has no hierarchy that says which values are close")
+        elif privacy.level >= len(column.hierarchy.levels):
+            top = len(column.hierarchy.levels) - 1
+            faults.append(f"privacy.level: the hierarchy of {column.name} ends at level {top}")
+    if "level" in privacy.model_fields_set and privacy.r is None:
+        faults.append("privacy.level: belongs to privacy.r, which is missing")
+    return faults
 
 
 def _name_faults(settings: TableSettings) -> list[str]:
@@ -182,6 +219,11 @@ def _numeric(
     )
     if attribute.n_cells * attribute.codes_per_cell > CODES_MAX:
         faults.append(f"{place}: too many distinct values for one column; make the domain smaller or the grid wider")
+        return None
+    try:
+        _ = attribute.levels
+    except ConfigError as error:
+        faults.append(f"{place}.hierarchy: {column.hierarchy}: {error}")
         return None
     return attribute
 

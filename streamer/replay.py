@@ -27,6 +27,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from streamer.algorithms.mondrian import median_mondrian
+from streamer.config import require_live
 from streamer.files import atomic_writer
 from streamer.release.changelog import LIVE, qi_group_name
 from streamer.release.fold import Fold
@@ -124,6 +125,7 @@ class Replay:
     """One shard over a memory store and an outlet of choice."""
 
     def __init__(self, table: Table, outlet: FilesOutlet | NoOutlet, batch_events: int | None = None) -> None:
+        require_live(table)
         self.table = table
         self._batch_events = batch_events or table.limits.batch_events_max
         self.publisher = Publisher(table, 0, MemoryStore(MemoryServer(), table.name, 0), outlet)

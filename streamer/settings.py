@@ -81,7 +81,14 @@ ColumnSettings = Annotated[
 
 
 class PrivacySettings(_Settings):
+    """What every QI group owes: k, and of the sensitive columns l, alpha and beta, or r at a level."""
+
     k: int = Field(ge=2, le=1_000_000)
+    l: int | None = Field(default=None, ge=2, le=1_000_000)  # noqa: E741 - the field writes it so
+    alpha: Number | None = Field(default=None, gt=0, le=1)
+    beta: Number | None = Field(default=None, gt=0, le=1)
+    r: Number | None = Field(default=None, gt=0, le=1)
+    level: int = Field(default=1, ge=0, le=100)
 
 
 class EngineSettings(_Settings):
@@ -124,10 +131,6 @@ class TableSettings(_Settings):
 NOT_BUILT = {
     "publish.sealed": "the sealed form",
     "rebuild": "rebuilding by itself",
-    "privacy.l": "l-diversity",
-    "privacy.alpha": "the (alpha, beta) model",
-    "privacy.beta": "the (alpha, beta) model",
-    "privacy.r": "the (r, k) model",
 }
 """Settings whose place is known and whose work is not done by this version."""
 

@@ -18,7 +18,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from streamer.algorithms.contract import Algorithm, Options, Tick, no_objections
+from streamer.algorithms.recoding import Recoding, local_recoding
 from streamer.groups.cut import best_cut
+from streamer.privacy.models import Model
+from streamer.table.microdata import Microdata
 from streamer.table.space import Space
 
 Ints = npt.NDArray[np.int64]
@@ -102,3 +106,39 @@ def _runs_of_k(source_keys: Sequence[str], members: Ints, k: int) -> Iterator[In
         yield along[:k]
         along = along[k:]
     yield along
+
+
+def run(microdata: Microdata, model: Model, options: Options, tick: Tick) -> Recoding:
+    """Median Mondrian under any model."""
+    subjects = microdata.subjects(model.subjects)
+    qi_group = np.zeros(len(microdata), dtype=np.int64)
+    todo, done = [np.arange(len(microdata))], 0
+    while todo:
+        members = todo.pop()
+        here = microdata.cells[members]
+        lo, hi = here.min(axis=0), here.max(axis=0)
+        width = microdata.space.ncp_terms(*microdata.space.generalize(lo.copy(), hi.copy()))
+        for j in np.argsort(-width, kind="stable"):
+            along = here[:, j]
+            median = np.partition(along, (len(along) - 1) // 2)[(len(along) - 1) // 2]
+            halves = [
+                (members[below], members[~below])
+                for below in (along <= median, along < median)
+                if model.holds(subjects[members[below]]) and model.holds(subjects[members[~below]])
+            ]
+            if halves:
+                todo.extend(halves[0][::-1])
+                break
+        else:
+            qi_group[members] = done
+            done += 1
+    return local_recoding(microdata, qi_group)
+
+
+MONDRIAN = Algorithm(
+    "mondrian",
+    "cuts at medians of the widest attribute",
+    "LeFevre et al. 2006",
+    run,
+    no_objections,
+)

@@ -11,6 +11,9 @@ The rules of this file
 * A label names one set of leaves. A file that gives the same label to two sets is refused, because no reader of the
   published table could tell which one is meant.
 
+* A *level* is a column of the file, counted from the leaf: level 0 the leaves, the last one the root. A row that is
+  shorter than the longest stays at its leaf for the levels it lacks. Levels are for full-domain recoding alone.
+
 The smallest node that covers an interval is found by climbing from its first leaf; arrays climb level by level from
 the root down (`cover_many`), so no table of pairs of leaves is ever built.
 """
@@ -18,7 +21,7 @@ the root down (`cover_many`), so no table of pairs of leaves is ever built.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -95,6 +98,7 @@ class Hierarchy:
             tuple((node_lo[node], node_hi[node]) for node in reversed(path)) for path in paths
         )
         self._path: Ints = np.array([path + [path[-1]] * (depth - len(path)) for path in paths], dtype=np.int64).T
+        self.levels: Ints = self._path[::-1]
 
     @classmethod
     def from_rows(cls, rows: Iterable[Sequence[str]]) -> Hierarchy:
@@ -124,7 +128,20 @@ class Hierarchy:
         if len(roots) > 1:
             top = _Branch(ROOT_LABEL)
             top.children = roots
-        return cls(cls._checked(top, set(paths)))
+        tree = cls(cls._checked(top, set(paths)))
+        tree.levels = tree._levels_of(paths)
+        return tree
+
+    def _levels_of(self, paths: Mapping[str, Sequence[str]]) -> Ints:
+        """The node of every leaf at every level of the file; int64 (levels, leaves)."""
+        top = (self.labels[0],) if len({path[-1] for path in paths.values()}) > 1 else ()
+        height = max(map(len, paths.values())) + len(top)
+        columns = []
+        for leaf in self.leaves:
+            path = (*paths[leaf], *top)
+            padded = (leaf,) * (height - len(path)) + path
+            columns.append([self.node_of[self.interval_of[label]] for label in padded])
+        return np.array(columns, dtype=np.int64).T
 
     @staticmethod
     def _checked(top: _Branch, leaves: set[str]) -> _Branch:

@@ -23,7 +23,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 
+from streamer.errors import ConfigError
 from streamer.table.hierarchy import Hierarchy
+from streamer.table.levels import DoublingLevels, Levels, TableLevels, levels_of_numbers, levels_of_tree
 from streamer.table.space import FINENESS, Axis, Space
 
 FORMAT_VERSION = 1
@@ -71,6 +73,15 @@ class NumericAttribute:
             hierarchy=None,
         )
 
+    @cached_property
+    def levels(self) -> Levels:
+        """The steps of full-domain recoding. Raises ConfigError for a hierarchy that does not fit domain and grid."""
+        if self.hierarchy is None:
+            return DoublingLevels(self.n_cells)
+        if self.step is None:
+            raise ConfigError("a decimal without a step has no values to name in a hierarchy; give it a step")
+        return levels_of_numbers(self.hierarchy, self.domain, self.step, self.codes_per_cell)
+
     def interval(self, cell_lo: int, cell_hi: int) -> tuple[Decimal, Decimal]:
         """The published interval of the cells cell_lo..cell_hi, in the column's own measure."""
         end = self.domain[0] + (cell_hi + 1) * self.grid - (self.step or 0)
@@ -85,6 +96,11 @@ class CategoricalAttribute:
     hierarchy: Hierarchy
     unit: Decimal
     null_code: int | None = None
+
+    @cached_property
+    def levels(self) -> TableLevels:
+        """The steps of full-domain recoding."""
+        return levels_of_tree(self.hierarchy)
 
     @property
     def axis(self) -> Axis:
@@ -113,6 +129,24 @@ class KeptColumn:
 
 
 @dataclass(frozen=True)
+class Diversity:
+    """What a QI group owes beside k; None where nothing is asked. Each holds for every sensitive column by itself.
+
+    l: distinct sensitive values. alpha: largest share of one individual's rows. beta: largest share of one sensitive
+    value. r: largest share of sensitive values that have the same ancestor at `level` of the hierarchy.
+    """
+
+    l: int | None = None  # noqa: E741 - the field writes it so
+    alpha: Decimal | None = None
+    beta: Decimal | None = None
+    r: Decimal | None = None
+    level: int = 1
+
+    def __bool__(self) -> bool:
+        return any(demand is not None for demand in (self.l, self.alpha, self.beta, self.r))
+
+
+@dataclass(frozen=True)
 class Limits:
     """Bounds of one step, of one statement and of one message."""
 
@@ -137,6 +171,7 @@ class Table:
     shrink: bool = True
     durability_stated: bool = False
     limits: Limits = Limits()
+    diversity: Diversity = Diversity()
 
     @cached_property
     def space(self) -> Space:
@@ -156,6 +191,11 @@ class Table:
             numeric = isinstance(attribute, NumericAttribute)
             names += [f"{attribute.name}_lo", f"{attribute.name}_hi"] if numeric else [attribute.name]
         return (*names, *(column.name for column in self.kept))
+
+    @cached_property
+    def sensitive(self) -> tuple[int, ...]:
+        """Numbers of the sensitive columns among the kept ones."""
+        return tuple(i for i, column in enumerate(self.kept) if column.sensitive)
 
     @cached_property
     def fingerprint(self) -> str:

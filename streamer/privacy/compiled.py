@@ -1,0 +1,144 @@
+"""A privacy model as arrays, for compiled loops over rows: add one, remove one, ask.
+
+The rules of this file
+----------------------
+* `rules_of` turns a model and the subjects of a table's rows into `Rules`. A `Scratch` holds the counts of one QI group
+  at a time; whoever filled it empties it, by `remove` or by `clear`, before the next one begins.
+* The counts answer exactly as `streamer.privacy.models.Model`; a test compares the two.
+* A model without subjects costs a comparison of numbers of rows and nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamer.jit import compiled
+from streamer.privacy.models import Model
+
+Ints = npt.NDArray[np.int64]
+
+
+class Rules(NamedTuple):
+    """A model over n rows: subjects (n, s) by row; distinct, numerator, denominator (s,): 0 and 1/1 where not asked."""
+
+    rows: int
+    subjects: Ints
+    distinct: Ints
+    numerator: Ints
+    denominator: Ints
+
+
+class Scratch(NamedTuple):
+    """Counts of one group: size (1,); counts (s, codes); n_distinct, top (s,); at (s, n + 2): subjects by count."""
+
+    size: Ints
+    counts: Ints
+    n_distinct: Ints
+    top: Ints
+    at: Ints
+
+
+def rules_of(model: Model, subjects: Ints) -> Rules:
+    """The model over rows with the given subjects, int64 (n, s), columns as in `model.subjects`."""
+    wanted = model.subjects
+    shares = [model.shares.get(subject) for subject in wanted]
+    return Rules(
+        model.rows,
+        np.ascontiguousarray(subjects, dtype=np.int64),
+        np.array([model.distinct.get(subject, 0) for subject in wanted], dtype=np.int64),
+        np.array([1 if share is None else share.numerator for share in shares], dtype=np.int64),
+        np.array([1 if share is None else share.denominator for share in shares], dtype=np.int64),
+    )
+
+
+def scratch_for(rules: Rules) -> Scratch:
+    """Empty counts for the groups of a table."""
+    n, s = rules.subjects.shape
+    n_codes = int(rules.subjects.max(initial=-1)) + 1
+    zeros = np.zeros(s, dtype=np.int64)
+    count, at = np.zeros((s, n_codes), dtype=np.int64), np.zeros((s, n + 2 if s else 0), dtype=np.int64)
+    return Scratch(np.zeros(1, dtype=np.int64), count, zeros, zeros.copy(), at)
+
+
+@compiled
+def add(rules: Rules, scratch: Scratch, row: int) -> None:
+    """Counts a row."""
+    scratch.size[0] += 1
+    for i in range(rules.distinct.shape[0]):
+        code = rules.subjects[row, i]
+        count = scratch.counts[i, code] + 1
+        scratch.counts[i, code] = count
+        scratch.at[i, count - 1] -= 1
+        scratch.at[i, count] += 1
+        if count == 1:
+            scratch.n_distinct[i] += 1
+        if count > scratch.top[i]:
+            scratch.top[i] = count
+
+
+@compiled
+def remove(rules: Rules, scratch: Scratch, row: int) -> None:
+    """Takes back a row that was counted."""
+    scratch.size[0] -= 1
+    for i in range(rules.distinct.shape[0]):
+        code = rules.subjects[row, i]
+        count = scratch.counts[i, code] - 1
+        scratch.counts[i, code] = count
+        scratch.at[i, count + 1] -= 1
+        scratch.at[i, count] += 1
+        if count == 0:
+            scratch.n_distinct[i] -= 1
+        if scratch.at[i, scratch.top[i]] == 0:
+            scratch.top[i] -= 1
+
+
+@compiled
+def holds(rules: Rules, scratch: Scratch) -> bool:
+    """Whether what is counted is a group that holds the model."""
+    size = scratch.size[0]
+    if size < rules.rows:
+        return False
+    for i in range(rules.distinct.shape[0]):
+        if scratch.n_distinct[i] < rules.distinct[i]:
+            return False
+        if scratch.top[i] * rules.denominator[i] > size * rules.numerator[i]:
+            return False
+    return True
+
+
+@compiled
+def clear(rules: Rules, scratch: Scratch, rows: Ints) -> None:
+    """Empties the counts, into which all of `rows` and nothing else were counted."""
+    scratch.size[0] = 0
+    for i in range(rules.distinct.shape[0]):
+        for row in rows:
+            scratch.counts[i, rules.subjects[row, i]] = 0
+        scratch.at[i, : scratch.top[i] + 1] = 0
+        scratch.top[i] = 0
+        scratch.n_distinct[i] = 0
+
+
+@compiled
+def holds_together(rules: Rules, scratch: Scratch, rows: Ints) -> bool:
+    """Whether the rows are together a group that holds; the counts are empty before and after."""
+    if rows.shape[0] < rules.rows:
+        return False
+    if rules.distinct.shape[0] == 0:
+        return True
+    for row in rows:
+        add(rules, scratch, row)
+    answer = holds(rules, scratch)
+    clear(rules, scratch, rows)
+    return answer
+
+
+@compiled
+def holds_up_to(rules: Rules, scratch: Scratch, rows: Ints, answers: npt.NDArray[np.bool_]) -> None:
+    """answers[i]: whether the first i + 1 of the rows, in their order, are a group that holds."""
+    for i in range(rows.shape[0]):
+        add(rules, scratch, rows[i])
+        answers[i] = holds(rules, scratch)
+    clear(rules, scratch, rows)

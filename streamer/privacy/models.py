@@ -1,0 +1,296 @@
+"""Privacy models: what every QI group of a published table must satisfy.
+
+The rules of this file
+----------------------
+* Every model is a conjunction of three kinds of *constraints* on the rows of a QI group: at least n rows; at least n
+  distinct subjects; no subject with more than a share of the rows. A *subject* is what a constraint counts:
+  individuals, the values of one sensitive column, or their ancestors at a level of that column's hierarchy.
+* Models compose with `&`. Of two constraints of one kind and subject the stronger stays.
+* Shares are exact fractions: 2 of 4 rows are a share of 1/2, and no rounding decides about a person.
+* *Closed under union*: where two groups hold a model, their union does. All of them are (a share of a union lies
+  between the shares of its parts), so merging repairs and generalizing never breaks. *Growing*: a
+  group that holds still holds with any row added. Shares do not grow.
+* Null is a sensitive value like any other.
+
+Sources: k-anonymity, Samarati and Sweeney; identity-reserved k, (k, l), (alpha, beta): Tong et al. 2010, definitions
+2, 3 and 4; (r, k): Gui et al. 2020, definition 4; distinct l: Machanavajjhala et al. 2006.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from math import ceil
+
+import numpy as np
+import numpy.typing as npt
+
+from streamer.table.microdata import INDIVIDUAL, Subject
+from streamer.table.schema import Table
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class AtLeastRows:
+    n: int
+
+
+@dataclass(frozen=True)
+class AtLeastDistinct:
+    subject: Subject
+    n: int
+
+
+@dataclass(frozen=True)
+class AtMostShare:
+    subject: Subject
+    share: Fraction
+
+
+Constraint = AtLeastRows | AtLeastDistinct | AtMostShare
+
+
+class Model:
+    """A conjunction of constraints.
+
+    >>> (k_anonymity(3) & k_anonymity(5)).rows_min
+    5
+    >>> alpha_beta(INDIVIDUAL, Fraction(1, 2), Subject(0), Fraction(1, 4)).rows_min
+    4
+    """
+
+    def __init__(self, constraints: Iterable[Constraint]) -> None:
+        rows, distinct, shares = 1, dict[Subject, int](), dict[Subject, Fraction]()
+        for constraint in constraints:
+            match constraint:
+                case AtLeastRows(n):
+                    rows = max(rows, n)
+                case AtLeastDistinct(subject, n):
+                    distinct[subject] = max(distinct.get(subject, 1), n)
+                case AtMostShare(subject, share):
+                    shares[subject] = min(shares.get(subject, Fraction(1)), share)
+        self.rows = rows
+        self.distinct: Mapping[Subject, int] = {subject: distinct[subject] for subject in sorted(distinct)}
+        self.shares: Mapping[Subject, Fraction] = {subject: shares[subject] for subject in sorted(shares)}
+
+    def __and__(self, other: Model) -> Model:
+        return Model((*self.constraints, *other.constraints))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Model) and self.constraints == other.constraints
+
+    def __hash__(self) -> int:
+        return hash(self.constraints)
+
+    @property
+    def constraints(self) -> tuple[Constraint, ...]:
+        return (
+            AtLeastRows(self.rows),
+            *(AtLeastDistinct(subject, n) for subject, n in self.distinct.items()),
+            *(AtMostShare(subject, share) for subject, share in self.shares.items()),
+        )
+
+    @property
+    def subjects(self) -> tuple[Subject, ...]:
+        """What has to be counted, in the order of the columns that `holds_by_group` and `GroupCounts` take."""
+        return tuple(sorted({*self.distinct, *self.shares}))
+
+    @property
+    def rows_min(self) -> int:
+        """No group with fewer rows can hold: k, l, or the rows that a share leaves room for."""
+        needed = (ceil(1 / share) for share in self.shares.values())
+        return max(self.rows, *self.distinct.values(), *needed, 1)
+
+    @property
+    def is_growing(self) -> bool:
+        """Whether a group that holds still holds with any row added."""
+        return not self.shares
+
+    def holds_by_group(self, qi_group: Ints, n_groups: int, subjects: Ints) -> Bools:
+        """Whether each QI group holds; rows of a negative group number count nowhere.
+
+        qi_group: int64 (n,), subjects: int64 (n, s), columns as in `subjects`, codes from 0. Returns bool (n_groups,).
+        An empty group does not hold.
+        """
+        inside = qi_group >= 0
+        if not inside.all():
+            qi_group, subjects = qi_group[inside], subjects[inside]
+        size = np.bincount(qi_group, minlength=n_groups)
+        holds = np.asarray(size >= self.rows)
+        for column, subject in enumerate(self.subjects):
+            n_codes = int(subjects[:, column].max(initial=0)) + 1
+            pairs, count = np.unique(qi_group * n_codes + subjects[:, column], return_counts=True)
+            owner = pairs // n_codes
+            if subject in self.distinct:
+                holds &= np.bincount(owner, minlength=n_groups) >= self.distinct[subject]
+            if subject in self.shares:
+                share = self.shares[subject]
+                holds[owner[count * share.denominator > size[owner] * share.numerator]] = False
+        return holds
+
+    def holds(self, subjects: Ints) -> bool:
+        """Whether the rows subjects (m, s) are together a QI group that holds."""
+        return bool(self.holds_by_group(np.zeros(len(subjects), dtype=np.int64), 1, subjects)[0])
+
+    def shortfall(self, subjects: Ints, names: Mapping[Subject, str]) -> str:
+        """The first constraint that the rows subjects (m, s) together do not satisfy, in words; "" where all hold."""
+        n = len(subjects)
+        if n < self.rows:
+            return f"{n} rows are fewer than k = {self.rows}"
+        for column, subject in enumerate(self.subjects):
+            count = np.bincount(subjects[:, column])
+            n_distinct, top = int((count > 0).sum()), int(count.max(initial=0))
+            if n_distinct < self.distinct.get(subject, 0):
+                return f"{n_distinct} distinct {names[subject]} are fewer than {self.distinct[subject]}"
+            share = self.shares.get(subject, Fraction(1))
+            if top > share * n:
+                return (
+                    f"one of the {names[subject]} has {top} of {n} rows ({top / n:.3f});"
+                    f" the largest share allowed is {float(share):g}"
+                )
+        return ""
+
+
+class GroupCounts:
+    """One QI group's counts for one model, kept row by row: add one, remove one, ask.
+
+    A row is the sequence of its subjects' codes, in the order of `model.subjects`; any hashable values will do.
+
+    >>> counts = GroupCounts(distinct_l(Subject(0), 2))
+    >>> counts.add(["flu"]); counts.add(["flu"]); counts.holds()
+    False
+    >>> counts.add(["cough"]); counts.holds()
+    True
+    >>> counts.remove(["cough"]); counts.holds()
+    False
+    """
+
+    __slots__ = ("_at", "_counts", "_demands", "_rows", "_top", "n")
+
+    def __init__(self, model: Model) -> None:
+        self.n = 0
+        self._rows = model.rows
+        self._demands = [(model.distinct.get(s, 0), model.shares.get(s, Fraction(1))) for s in model.subjects]
+        self._counts: list[dict[object, int]] = [{} for _ in self._demands]
+        self._at: list[dict[int, int]] = [{} for _ in self._demands]  # how many subjects have that many rows
+        self._top = [0 for _ in self._demands]  # the most rows of one subject
+
+    def add(self, row: Iterable[object]) -> None:
+        self.n += 1
+        for i, code in enumerate(row):
+            count = self._counts[i].get(code, 0) + 1
+            self._counts[i][code] = count
+            self._move(i, count - 1, count)
+            self._top[i] = max(self._top[i], count)
+
+    def remove(self, row: Iterable[object]) -> None:
+        """Takes back a row that was added. Raises KeyError where it was not."""
+        row = list(row)
+        if missing := [code for i, code in enumerate(row) if code not in self._counts[i]]:
+            raise KeyError(f"{len(missing)} subjects of this row are not in the group")
+        self.n -= 1
+        for i, code in enumerate(row):
+            count = self._counts[i][code] - 1
+            self._counts[i][code] = count
+            if not count:
+                del self._counts[i][code]
+            self._move(i, count + 1, count)
+            if not self._at[i].get(self._top[i]):
+                self._top[i] -= 1  # a count falls by one at a time
+
+    def _move(self, i: int, before: int, after: int) -> None:
+        at = self._at[i]
+        if before:
+            at[before] -= 1
+        if after:
+            at[after] = at.get(after, 0) + 1
+
+    def holds(self) -> bool:
+        if self.n < self._rows:
+            return False
+        for i, (distinct, share) in enumerate(self._demands):
+            if len(self._counts[i]) < distinct or self._top[i] * share.denominator > self.n * share.numerator:
+                return False
+        return True
+
+
+def k_anonymity(k: int) -> Model:
+    """At least k rows."""
+    return Model([AtLeastRows(k)])
+
+
+def identity_reserved(k: int) -> Model:
+    """At least k individuals (Tong et al. 2010, definition 2)."""
+    return Model([AtLeastRows(k), AtLeastDistinct(INDIVIDUAL, k)])
+
+
+def distinct_l(sensitive: Subject, l: int) -> Model:  # noqa: E741
+    """At least l distinct sensitive values."""
+    return Model([AtLeastDistinct(sensitive, l)])
+
+
+def k_l(k: int, sensitive: Subject, l: int) -> Model:  # noqa: E741
+    """At least k individuals and l sensitive values (Tong et al. 2010, definition 3)."""
+    return identity_reserved(k) & distinct_l(sensitive, l)
+
+
+def alpha_beta(individual: Subject, alpha: Fraction, sensitive: Subject, beta: Fraction) -> Model:
+    """No individual above a share of alpha, no sensitive value above beta (Tong et al. 2010, definition 4)."""
+    return Model([AtMostShare(individual, alpha), AtMostShare(sensitive, beta)])
+
+
+def r_k(k: int, ancestors: Subject, r: Fraction) -> Model:
+    """At least k rows, and no set of close sensitive values above a share of r (Gui et al. 2020, definition 4)."""
+    return Model([AtLeastRows(k), AtMostShare(ancestors, r)])
+
+
+def model_of(table: Table) -> Model:
+    """The model that table.yaml demands: k (of individuals where they are declared) and its diversity."""
+    demands, counted = table.diversity, table.individual is not None
+    model = identity_reserved(table.k) if counted else k_anonymity(table.k)
+    if demands.alpha is not None:
+        alpha = Fraction(demands.alpha)
+        model &= Model([AtMostShare(INDIVIDUAL, alpha) if counted else AtLeastRows(ceil(1 / alpha))])
+    for column in table.sensitive:
+        if demands.l is not None:
+            model &= distinct_l(Subject(column), demands.l)
+        if demands.beta is not None:
+            model &= Model([AtMostShare(Subject(column), Fraction(demands.beta))])
+        if demands.r is not None:
+            model &= Model([AtMostShare(Subject(column, demands.level), Fraction(demands.r))])
+    return model
+
+
+def subject_names(table: Table, model: Model) -> dict[Subject, str]:
+    """What each subject is called in a message."""
+    names = {INDIVIDUAL: "individuals"}
+    for subject in model.subjects:
+        if subject != INDIVIDUAL:
+            column = table.kept[subject.column].name
+            level = f" at level {subject.level} of its hierarchy" if subject.level else ""
+            names[subject] = f"values of {column}{level}"
+    return names
+
+
+def words(table: Table, model: Model) -> str:
+    """The model as a sentence of the command line.
+
+    >>> from streamer.table.schema import Table
+    >>> words(Table("t", ("id",), (), (), 5), k_anonymity(5))
+    'at least 5 rows'
+    """
+    names = subject_names(table, model)
+    said = [] if model.rows <= 1 else [f"at least {model.rows} rows"]
+    said += [f"at least {n} distinct {names[subject]}" for subject, n in model.distinct.items()]
+    said += [
+        f"at most {_percent(r)} of the rows for any of the {names[subject]}" for subject, r in model.shares.items()
+    ]
+    return " and ".join(said) or "nothing"
+
+
+def _percent(share: Fraction) -> str:
+    return f"{Decimal(share.numerator) * 100 / Decimal(share.denominator):.4g} %"

@@ -1,0 +1,120 @@
+"""A whole table of people as columns of numbers: what algorithms that anonymize at once take, and measures look at.
+
+The rules of this file
+----------------------
+* Everything is a code: quasi-identifiers as in `streamer.table.encode`, individuals and sensitive values as numbers
+  from 0 in the order of their texts. So nothing here depends on the order in which the rows came.
+* `in_canonical_order` sorts the rows by codes, then sensitive values, then individual. Rows that are equal in all of
+  these are interchangeable: an algorithm that runs on the sorted table gives the same groups, up to who of the
+  interchangeable is where, whatever order the rows came in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from streamer.table.encode import EncodedRows
+from streamer.table.schema import KeptColumn, Table
+from streamer.table.space import Space
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, order=True)
+class Subject:
+    """What is counted: individuals (column -1), or a kept column's values (level 0) or their ancestors at a level."""
+
+    column: int
+    level: int = 0
+
+
+INDIVIDUAL = Subject(-1)
+
+
+@dataclass(frozen=True)
+class Microdata:
+    """n rows of one table; codes int64 (n, d); individuals int64 (n,) or None: every row is its own.
+
+    values: int64 (n, kept), numbers of the kept columns' texts; texts: those texts by column and number.
+    """
+
+    table: Table
+    codes: Ints = field(repr=False)
+    individuals: Ints | None = field(repr=False)
+    values: Ints = field(repr=False)
+    texts: tuple[tuple[bytes, ...], ...] = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @property
+    def space(self) -> Space:
+        return self.table.space
+
+    @cached_property
+    def cells(self) -> Ints:
+        """int64 (n, d)."""
+        return self.space.cells(self.codes)
+
+    def subject(self, subject: Subject) -> Ints:
+        """What `subject` counts, row by row; int64 (n,), from 0."""
+        if subject == INDIVIDUAL:
+            return np.arange(len(self), dtype=np.int64) if self.individuals is None else self.individuals
+        return self._ancestors(subject)[self.values[:, subject.column]]
+
+    def subjects(self, wanted: Sequence[Subject]) -> Ints:
+        """One column for each of `wanted`; int64 (n, s)."""
+        columns = [self.subject(subject) for subject in wanted]
+        return np.stack(columns, axis=1) if columns else np.empty((len(self), 0), dtype=np.int64)
+
+    def _ancestors(self, subject: Subject) -> Ints:
+        """Number of the ancestor at the subject's level of every text of its column; a null is a value of its own."""
+        texts, column = self.texts[subject.column], self.table.kept[subject.column]
+        if subject.level == 0:
+            return np.arange(len(texts), dtype=np.int64)
+        nodes = [_node(column, text, subject.level) for text in texts]
+        return np.unique(np.array(nodes, dtype=np.int64), return_inverse=True)[1].astype(np.int64)
+
+    def in_canonical_order(self) -> Ints:
+        """Row numbers, sorted; int64 (n,)."""
+        columns = [*self.codes.T, *self.values.T]
+        if self.individuals is not None:
+            columns.append(self.individuals)
+        return np.lexsort(columns[::-1])
+
+    def rows(self, numbers: Ints) -> Microdata:
+        """The same table with only these rows, in this order."""
+        who = None if self.individuals is None else self.individuals[numbers]
+        return Microdata(self.table, self.codes[numbers], who, self.values[numbers], self.texts)
+
+
+def _node(column: KeptColumn, text: bytes, level: int) -> int:
+    """The hierarchy's node above a value; -1 for a null."""
+    label = msgspec.json.decode(text)
+    if label is None or column.hierarchy is None:
+        return -1
+    return int(column.hierarchy.levels[level, column.hierarchy.code_of[label]])
+
+
+def microdata_of(table: Table, rows: EncodedRows) -> Microdata:
+    """Encoded rows as columns of numbers."""
+    n = len(rows.codes)
+    values, texts = np.zeros((n, len(table.kept)), dtype=np.int64), []
+    for i in range(len(table.kept)):
+        values[:, i], column = _numbered([value[i] for value in rows.values])
+        texts.append(column)
+    who = None if table.individual is None else _numbered([(name or "").encode() for name in rows.individuals])[0]
+    return Microdata(table, rows.codes, who, values, tuple(texts))
+
+
+def _numbered(texts: Sequence[bytes]) -> tuple[Ints, tuple[bytes, ...]]:
+    """Numbers of the texts in their sorted order, and that order."""
+    distinct = sorted(set(texts))
+    number = {text: i for i, text in enumerate(distinct)}
+    return np.fromiter(map(number.__getitem__, texts), dtype=np.int64, count=len(texts)), tuple(distinct)
