@@ -1,7 +1,8 @@
 """The Adult table as a workload: schema, encoded rows, and seeded streams of changes over them.
 
-The data (30,162 rows; 8 quasi-identifiers with generalization hierarchies) is read from the folder `adult` in the
-folder that STREAMER_DATA names, else in `../shared/data` beside the checkout.
+The data (30,162 rows; 8 quasi-identifiers with generalization hierarchies; and 45,222 rows of the same census with
+occupation as the sensitive column) is read from the folder `adult` in the folder that STREAMER_DATA names, else in
+`../shared/data` beside the checkout.
 """
 
 from __future__ import annotations
@@ -46,9 +47,15 @@ def hierarchy(column: str) -> Hierarchy:
         return Hierarchy.from_rows(csv.reader(file, delimiter=";"))
 
 
+def rows_45222() -> list[dict[str, str]]:
+    """The 45,222 rows of both of the census's files as text by column; income written as in its hierarchy's file."""
+    with open(folder() / "adult-45222.csv", newline="") as file:
+        return [{**row, "income": row["income"].upper()} for row in csv.DictReader(file)]
+
+
 def attribute(column: str, grid: int = 1) -> NumericAttribute | CategoricalAttribute:
     """A quasi-identifier: age as a number over [17, 90] (with its hierarchy on a grid of 1), or a category."""
-    tree = hierarchy(column)
+    tree = hierarchy(SENSITIVE if column == "income" else column)
     if column != "age":
         return CategoricalAttribute(column, tree, Decimal(tree.n_leaves) / 5)
     domain, unit = (Decimal(17), Decimal(90)), Decimal(90 - 17) / 5
@@ -68,6 +75,25 @@ def microdata(k: int, grid: int = 1) -> Microdata:
     n = len(people)
     keys, values = [str(i) for i in range(n)], [person.values for person in people]
     return microdata_of(schema, EncodedRows(keys, codes_of(people), values, [()] * n, [None] * n))
+
+
+QI_45222 = ("sex", "age", "race", "marital-status", "education", "native-country", "workclass", "income")
+"""The quasi-identifiers of Gui et al. 2020, section 4."""
+
+
+def table_45222(k: int) -> Table:
+    """Adult with occupation, and its hierarchy, as the sensitive column."""
+    occupation = KeptColumn("occupation", sensitive=True, type="text", hierarchy=hierarchy("occupation"))
+    return Table("adult-45222", ("id",), tuple(attribute(column) for column in QI_45222), (occupation,), k)
+
+
+def microdata_45222(k: int) -> Microdata:
+    """The 45,222 rows of `table_45222` as batch algorithms take them."""
+    schema, people = table_45222(k), rows_45222()
+    n = len(people)
+    codes = np.array([[code_of(a, row[a.name]) for a in schema.attributes] for row in people], dtype=np.int64)
+    values = [(json_text(row["occupation"]),) for row in people]
+    return microdata_of(schema, EncodedRows([str(i) for i in range(n)], codes, values, [()] * n, [None] * n))
 
 
 def many(source: Microdata, n: int, seed: int = 0) -> Microdata:
@@ -94,12 +120,18 @@ def encoded(table: Table) -> list[Row]:
     """Adult's rows as the engine takes them."""
     out = []
     for row in rows():
-        codes = tuple(
-            int(row[a.name]) - 17 if isinstance(a, NumericAttribute) else a.hierarchy.code_of[row[a.name]]
-            for a in table.attributes
-        )
-        out.append(Row(codes, (b'"%b"' % row[SENSITIVE].encode(),)))
+        codes = tuple(code_of(a, row[a.name]) for a in table.attributes)
+        out.append(Row(codes, (json_text(row[SENSITIVE]),)))
     return out
+
+
+def code_of(attribute: NumericAttribute | CategoricalAttribute, text: str) -> int:
+    """Age counts from 17; a category is its leaf."""
+    return int(text) - 17 if isinstance(attribute, NumericAttribute) else attribute.hierarchy.code_of[text]
+
+
+def json_text(value: str) -> bytes:
+    return b'"%b"' % value.encode()
 
 
 def codes_of(rows: list[Row]) -> npt.NDArray[np.int64]:

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streamer.config import hidden_columns, load_table
+from streamer.config import hidden_columns, load_table, require_live
 from streamer.errors import ConfigError
 from streamer.table.encode import Encoder
-from streamer.table.schema import CategoricalAttribute, KeptColumn, Limits, NumericAttribute, Table
+from streamer.table.schema import CategoricalAttribute, Diversity, KeptColumn, Limits, NumericAttribute, Table
 from streamer.table.space import FINENESS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -239,10 +239,23 @@ def test_a_column_that_cannot_be_is_refused(load, settings: str, sentence: str) 
     [
         ("k: 2", "k: 1", "privacy.k: must be greater than or equal to 2"),
         ("{k: 2}", "{}", "privacy.k: is missing"),
-        ("k: 2", "k: 2, l: 2", "privacy.l: l-diversity is not built yet; remove this setting"),
-        ("k: 2", "k: 2, alpha: 0.5", "privacy.alpha: the (alpha, beta) model is not built yet; remove this setting"),
-        ("k: 2", "k: 2, r: 3", "privacy.r: the (r, k) model is not built yet; remove this setting"),
-        ("k: 2", "k: 2, t: 3", "privacy.t: is no setting; there are k"),
+        ("k: 2", "k: 2, l: 1", "privacy.l: must be greater than or equal to 2"),
+        ("k: 2", "k: 2, alpha: 0", "privacy.alpha: must be greater than 0"),
+        ("k: 2", "k: 2, beta: 50%", "privacy.beta: must be a number"),
+        ("k: 2", "k: 2, r: 1.5", "privacy.r: must be less than or equal to 1"),
+        ("k: 2", "k: 2, r: 0.5", "privacy.r: columns.problem has no hierarchy that says which values are close"),
+        ("k: 2", "k: 2, level: 1", "privacy.level: belongs to privacy.r, which is missing"),
+        (
+            "{role: sensitive}\nprivacy: {k: 2}",
+            "{role: sensitive, hierarchy: sex.csv}\nprivacy: {k: 2, r: 0.5, level: 2}",
+            "privacy.level: the hierarchy of problem ends at level 1",
+        ),
+        (
+            "  problem: {role: sensitive}\nprivacy: {k: 2}",
+            "privacy: {k: 2, l: 3}",
+            "privacy.l: speaks of sensitive values, but no column has `role: sensitive`",
+        ),
+        ("k: 2", "k: 2, t: 3", "privacy.t: is no setting; there are k, l, alpha, beta, r, level"),
         (
             "publish: {live: {form: rows}}",
             "",
@@ -293,6 +306,27 @@ def test_a_table_that_cannot_be_is_refused(load, before: str, after: str, senten
     assert faults(load, GOLDEN.replace(before, after)) == [sentence]
 
 
+def test_demands_beyond_k_reach_the_table_exactly(load) -> None:
+    text = GOLDEN.replace("problem: {role: sensitive}", "problem: {role: sensitive, hierarchy: sex.csv}")
+    table = load(text.replace("k: 2", "k: 2, l: 2, alpha: 0.10, beta: 0.3, r: 0.35, level: 0"))
+    assert table.diversity == Diversity(2, Decimal("0.10"), Decimal("0.3"), Decimal("0.35"), 0)
+    with pytest.raises(ConfigError, match="knows k alone"):
+        require_live(table)
+    require_live(load(GOLDEN))
+
+
+def test_a_number_may_have_a_hierarchy_that_fits_its_cells(load, tmp_path: Path) -> None:
+    (tmp_path / "ages.csv").write_text("".join(f"{n};{n // 10}0s;*\n" for n in range(30)))
+    age = load(with_column(f"{QI}, type: integer, domain: [0, 29], hierarchy: ages.csv")).attributes[0]
+    assert age.levels.n_levels == 3
+    assert faults(load, with_column(f"{QI}, type: integer, domain: [0, 30], hierarchy: ages.csv")) == [
+        "columns.x.hierarchy: ages.csv: the domain's value 30 is no leaf"
+    ]
+    assert faults(load, with_column(f"{QI}, type: decimal, domain: [0, 9], grid: 1, hierarchy: ages.csv")) == [
+        "columns.x.hierarchy: ages.csv: a decimal without a step has no values to name in a hierarchy; give it a step"
+    ]
+
+
 def test_a_table_without_a_quasi_identifier_is_refused(load) -> None:
     text = "table: t\nkey: id\ncolumns: {p: {role: sensitive}}\nprivacy: {k: 2}\npublish: {live: {form: rows}}\n"
     assert faults(load, text) == ["columns: at least one must be a quasi-identifier"]
@@ -305,10 +339,10 @@ def test_all_faults_are_listed_at_once(load) -> None:
         "columns.x.domain: the lower end lies above the upper one",
         "columns.age: is the key, which never leaves; remove it",
     ]
-    text = GOLDEN.replace("k: 2", "k: two, l: 2").replace("form: rows", "form: none")
+    text = GOLDEN.replace("k: 2", "k: two, l: 1").replace("form: rows", "form: none")
     assert [sentence.split(":")[0] for sentence in faults(load, text)] == [
-        "privacy.l",
         "privacy.k",
+        "privacy.l",
         "publish.live.form",
     ]
 
