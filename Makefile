@@ -9,9 +9,9 @@ export PYTHON
 help:  ## Lists the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r t d; do printf '%-14s %s\n' "$$t" "$$d"; done
 
-venv: .venv/.installed  ## Makes .venv and installs what the project needs (again when pyproject.toml or constraints.txt changed)
+venv: .venv/.installed  ## Makes .venv and installs what the project needs (again when pyproject.toml, constraints.txt or .ci/venv changed)
 
-.venv/.installed: pyproject.toml constraints.txt
+.venv/.installed: pyproject.toml constraints.txt .ci/venv
 	@.ci/venv
 
 demo: venv  ## Shows the whole way in half a minute, without servers; REAL=1: with a real Kafka and Redis

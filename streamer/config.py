@@ -149,8 +149,8 @@ def _privacy_faults(settings: TableSettings, kept: list[KeptColumn | None]) -> l
     for column in sensitive if privacy.r is not None else ():
         if column.hierarchy is None:
             faults.append(f"privacy.r: columns.{column.name} has no hierarchy that says which values are close")
-        elif privacy.level >= len(column.hierarchy.levels):
-            top = len(column.hierarchy.levels) - 1
+        elif privacy.level >= column.hierarchy.n_levels:
+            top = column.hierarchy.n_levels - 1
             faults.append(f"privacy.level: the hierarchy of {column.name} ends at level {top}")
     if "level" in privacy.model_fields_set and privacy.r is None:
         faults.append("privacy.level: belongs to privacy.r, which is missing")

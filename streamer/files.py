@@ -6,7 +6,7 @@ The rules of this file
 * A ragged or unreadable file is refused with the line: nothing is guessed, filled up or left out.
 * Messages are passed on as they stand in the file: judging them is the decoder's work, and a malformed line becomes a
   dead letter like any other malformed message.
-* A file appears whole or not at all.
+* A file appears whole or not at all, and files that belong together appear together.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ from __future__ import annotations
 import csv
 import os
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 import pandas as pd
 
 from streamer.errors import ConfigError
 from streamer.shard.outlet import Message
+from streamer.table.encode import cell_text
 
 STDIN = "-"
 _DELIMITERS = ",;\t"
@@ -120,19 +121,71 @@ def atomic_writer(path: str | Path, text: bool = False) -> Iterator[Any]:
 
     Raises ConfigError where the file cannot be made.
     """
-    path = Path(path)
+    with atomic_writers([path], text) as (writer,):
+        yield writer
+
+
+@contextmanager
+def atomic_writers(paths: Sequence[str | Path], text: bool = False) -> Iterator[list[Any]]:
+    """Several files of which all take their places when the block ends well, or none.
+
+    Every file is on the disk before the first takes its place. Raises ConfigError where a file cannot be made.
+    """
+    drafts: list[tuple[Path, Path]] = []
+    try:
+        with ExitStack() as files:
+            writers = []
+            for path in map(Path, paths):
+                drafts.append((_draft_of(path), path))
+                file = files.enter_context(open(drafts[-1][0], "wb"))
+                writers.append(TextIOWrapper(file, encoding="utf-8", newline="") if text else file)
+            yield writers
+            for writer in writers:
+                writer.flush()
+                os.fsync(writer.fileno())
+        for draft, path in drafts:
+            os.replace(draft, path)
+    except BaseException:
+        for draft, _ in drafts:
+            draft.unlink(missing_ok=True)
+        raise
+
+
+def _draft_of(path: Path) -> Path:
+    """An empty file beside `path`, to be moved to its place. Raises ConfigError where there can be none."""
+    if path.is_dir():
+        raise ConfigError(f"{path}: cannot be written: it is a directory")
     draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
     try:
         draft.touch()
     except OSError as error:
         raise ConfigError(f"{path}: cannot be written: {error.strerror}") from None
-    try:
-        with open(draft, "wb") as file:
-            writer = TextIOWrapper(file, encoding="utf-8", newline="") if text else file
-            yield writer
-            writer.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
+    return draft
+
+
+def write_rows(frame: pd.DataFrame, file: IO[str]) -> None:
+    """A published table as CSV, which `read_rows` and table.yaml read back as the same values.
+
+    Numbers stand as shortest decimals, booleans as true and false, a null as an empty cell.
+    """
+    columns = {name: _cell_texts(frame[name]) for name in frame.columns}
+    pd.DataFrame(columns, columns=frame.columns).to_csv(file, index=False)
+
+
+def _cell_texts(column: pd.Series[Any]) -> Any:
+    """The texts of a column, each distinct value written once; whole numbers stay as they are."""
+    if pd.api.types.is_integer_dtype(column.dtype):
+        return column
+    texts: dict[tuple[type, object], str] = {}  # by type, too: 1 and true are equal
+    cells = [(type(value), value) for value in column.to_numpy(dtype=object)]
+    for pair in cells:
+        if pair not in texts:
+            texts[pair] = cell_text(pair[1])
+    return [texts[pair] for pair in cells]
+
+
+def write_index(pairs: Iterable[tuple[str, str]], file: IO[str]) -> None:
+    """The private index table, source key and name of the QI group ("" where it has none), by source key."""
+    writer = csv.writer(file)
+    writer.writerow(["key", "qi_group"])
+    writer.writerows(sorted(pairs))

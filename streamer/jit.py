@@ -18,3 +18,11 @@ F = TypeVar("F", bound=Callable[..., object])
 def compiled(function: F) -> F:
     """The function, compiled when it is first called."""
     return cast(F, njit(cache=True, nogil=True)(function))
+
+
+def inlined(function: F) -> F:
+    """The function, compiled into each of its callers: for few lines that are called in innermost loops.
+
+    A call costs more than such lines do: numba counts the references to every array that is handed over.
+    """
+    return cast(F, njit(cache=True, nogil=True, forceinline=True)(function))

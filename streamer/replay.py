@@ -12,7 +12,6 @@ The rules of this file
 
 from __future__ import annotations
 
-import csv
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -28,7 +27,7 @@ import pandas as pd
 
 from streamer.algorithms.mondrian import median_mondrian
 from streamer.config import require_live
-from streamer.files import atomic_writer
+from streamer.files import atomic_writer, write_index, write_rows
 from streamer.release.changelog import LIVE, qi_group_name
 from streamer.release.fold import Fold
 from streamer.shard.outlet import InputState, Message, Outgoing, Position
@@ -162,12 +161,10 @@ class Replay:
             seconds=round(seconds, 3),
         )
 
-    def write_index(self, file: IO[str]) -> None:
-        """The private index table: source key -> QI group, by source key."""
-        writer = csv.writer(file)
-        writer.writerow(["key", "qi_group"])
-        for source_key, number in sorted(self.publisher.engine.index_table()):
-            writer.writerow([source_key, "" if number == PENDING else qi_group_name(0, number)])
+    def index_table(self) -> Iterator[tuple[str, str]]:
+        """Source key and name of the QI group of every row, "" while it is pending."""
+        for source_key, number in self.publisher.engine.index_table():
+            yield source_key, "" if number == PENDING else qi_group_name(0, number)
 
 
 def replay_files(
@@ -199,7 +196,7 @@ def replay_files(
         if directory is not None:
             fold.finish()
             with atomic_writer(directory / "table.csv", text=True) as file:
-                fold.to_frame().to_csv(file, index=False)
+                write_rows(fold.to_frame(), file)
             with atomic_writer(directory / "index.csv", text=True) as file:
-                replay.write_index(file)
+                write_index(replay.index_table(), file)
     yield report

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from broker.servers import Servers
+from streamer.algorithms.catalog import ALGORITHMS
 
 ROOT = Path(__file__).resolve().parents[1]
 SECONDS_MAX = 240
@@ -54,6 +55,19 @@ def test_drift_tells_information_loss_beside_a_fresh_mondrian() -> None:
     assert 0 < result["ncp"] < 1
     assert result["ncp_ratio"] == pytest.approx(result["ncp"] / result["ncp_fresh_mondrian"], abs=0.01)
     assert result["similarity_writes_per_event"] <= 3
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(SECONDS_MAX + 60)
+@pytest.mark.usefixtures("adult")
+def test_batch_tells_time_and_loss_of_every_algorithm_and_judges_the_bars() -> None:
+    found = figures("batch")
+    assert {time["algorithm"] for time in found["times"]} == set(ALGORITHMS)
+    assert all("skipped" in time or time["units"] > 0 for time in found["times"])
+    assert {loss["k"] for loss in found["losses"]} == {5, 10}
+    assert all(0 < loss["ncp"] < 1 and loss["dm"] >= 1_000 * loss["k"] for loss in found["losses"])
+    assert found["bars"]
+    assert all((bar["met"] is None) == (bar["value"] is None) for bar in found["bars"])
 
 
 def test_load_reads_back_every_row_it_wrote(servers: Servers) -> None:

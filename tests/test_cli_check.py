@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner, Result
 
+from streamer.algorithms.catalog import ALGORITHMS, DEFAULT
 from streamer.cli.main import COMMANDS, main
 from streamer.errors import LawViolated, ServerUnreachable, StreamerError, UsageError
 
@@ -74,6 +77,48 @@ def test_a_broken_table_ends_with_code_2_and_every_fault(tmp_path: Path) -> None
     assert result.stderr.startswith("streamer: ")
     assert "\n  privacy.k: " in result.stderr
     assert "\n  publish: " in result.stderr
+
+
+def table_of(folder: Path, columns: str, privacy: str = "{k: 3}") -> Path:
+    """A table.yaml with the columns, beside the example's hierarchies."""
+    shutil.copytree(PATIENTS / "hierarchies", folder / "hierarchies")
+    lines = ("table: t", "key: id", f"columns: {{{columns}}}", f"privacy: {privacy}", "publish: {live: {form: rows}}")
+    (folder / "table.yaml").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def test_the_model_is_said_in_words_and_which_algorithms_can_hold_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    unable = replace(ALGORITHMS[DEFAULT], name="unable", objections=lambda *_: ["it does not count problems"])
+    monkeypatch.setitem(ALGORITHMS, "unable", unable)
+    report = checked("--table", PATIENTS)
+    assert report["model"] == "at least 3 rows"
+    assert [algorithm["name"] for algorithm in report["algorithms"]] == list(ALGORITHMS)
+    assert report["algorithms"][-1]["cannot"] == ["it does not count problems"]
+    page = check("--table", PATIENTS).stdout
+    assert "privacy: every QI group has at least 3 rows" in page
+    assert "unable: cannot hold it: it does not count problems" in page
+
+
+def test_diversity_is_warned_of_because_the_live_table_knows_k_alone(tmp_path: Path) -> None:
+    problem = "age: {role: quasi-identifier, type: integer, domain: [0, 99]}, problem: {role: sensitive}"
+    report = checked("--table", table_of(tmp_path, problem, "{k: 3, l: 2, beta: 0.5}"))
+    assert report["model"] == (
+        "at least 3 rows and at least 2 distinct values of problem and at most 50 % of the rows for any of the values"
+        " of problem"
+    )
+    (warning,) = report["warnings"]
+    assert "knows k alone" in warning
+    assert checked("--table", PATIENTS)["warnings"] == []
+
+
+def test_labels_that_do_not_hold_their_leaf_are_one_warning_for_the_column(tmp_path: Path) -> None:
+    age = "age: {role: quasi-identifier, type: integer, domain: [0, 3], hierarchy: hierarchies/age.csv}"
+    table_of(tmp_path, age)
+    (tmp_path / "hierarchies" / "age.csv").write_text("0;0-0;*\n1;0-0;*\n2;2-2;*\n3;2-2;*\n")
+    report = checked("--table", tmp_path)
+    (warning,) = report["warnings"]
+    assert warning.startswith("columns.age.hierarchy: 2 labels do not hold their leaf, the first 1 under 0-0;")
+    assert f"warning: {warning}" in check("--table", tmp_path).stdout
 
 
 # -- the data -------------------------------------------------------------------------------------------------------
@@ -141,6 +186,98 @@ def test_data_that_cannot_be_read_or_lacks_a_column_is_said(tmp_path: Path) -> N
     data = checked("--table", PATIENTS, "--data", tmp_path / "rows.csv")["data"]
     assert data["refused"] == [{"reason": "missing-column", "column": "zip", "rows": 1}]
     assert check("--table", PATIENTS, "--data", tmp_path / "none.csv").exit_code == 2
+
+
+# -- what k and grids cost ------------------------------------------------------------------------------------------
+
+
+def costs_of(*arguments: str | Path) -> dict:  # type: ignore[type-arg]
+    return checked(*arguments)["data"]["costs"]  # type: ignore[no-any-return]
+
+
+def test_every_k_is_tried_and_a_larger_one_costs_more() -> None:
+    tried = costs_of("--table", PATIENTS, "--data", PATIENTS / "rows.csv")
+    assert (tried["algorithm"], tried["rows"]) == (DEFAULT, 40)
+    assert [line["k"] for line in tried["k"]] == [3, 5, 10, 20]
+    assert all(line["groups"] <= 40 // line["k"] for line in tried["k"])
+    losses = [line["ncp"] for line in tried["k"]]
+    assert losses == sorted(losses)
+
+
+def test_the_loss_of_the_table_is_the_mean_of_what_its_columns_cost() -> None:
+    tried = costs_of("--table", PATIENTS, "--data", PATIENTS / "rows.csv")
+    assert [line["name"] for line in tried["attributes"]] == ["age", "zip", "bmi", "sex"]
+    assert sum(line["ncp"] for line in tried["attributes"]) / 4 == pytest.approx(tried["k"][0]["ncp"])
+
+
+def test_another_grid_costs_what_a_table_with_that_grid_costs(tmp_path: Path) -> None:
+    shutil.copytree(PATIENTS, tmp_path / "mine")
+    text = (tmp_path / "mine" / "table.yaml").read_text()
+    attributes = costs_of("--table", PATIENTS, "--data", PATIENTS / "rows.csv")["attributes"]
+    tried = {line["name"]: line["grids"] for line in attributes}
+    assert {name: [at["grid"] for at in grids] for name, grids in tried.items()} == {
+        "age": [10],  # 2.5 is no multiple of the step
+        "zip": [250, 1000],
+        "bmi": [5],
+        "sex": [],
+    }
+    (tmp_path / "mine" / "table.yaml").write_text(text.replace("grid: 500", "grid: 1000"))
+    assert "grid: 1000" in (tmp_path / "mine" / "table.yaml").read_text()
+    wider = costs_of("--table", tmp_path / "mine", "--data", PATIENTS / "rows.csv")
+    assert wider["k"][0]["ncp"] == tried["zip"][1]["ncp"]
+
+
+def test_a_measured_column_is_recut_by_the_places_of_its_values(tmp_path: Path) -> None:
+    """Without a step a code is a place within a cell, so that another grid needs other codes."""
+    column = "age: {role: quasi-identifier, type: decimal, domain: [0, 100], grid: %s}"
+    (tmp_path / "rows.csv").write_text("id,age\n" + "".join(f"{i},{i * 5 % 97}.25\n" for i in range(30)))
+    (tmp_path / "one").mkdir()
+    (tmp_path / "other").mkdir()
+    data = ("--data", tmp_path / "rows.csv")
+    (line,) = costs_of("--table", table_of(tmp_path / "one", column % 8), *data)["attributes"]
+    assert [at["grid"] for at in line["grids"]] == [4, 16]
+    for at in line["grids"]:
+        shutil.rmtree(tmp_path / "other")
+        (tmp_path / "other").mkdir()
+        same = costs_of("--table", table_of(tmp_path / "other", column % at["grid"]), *data)
+        assert (same["k"][0]["ncp"], same["k"][0]["groups"]) == (at["ncp"], at["groups"])
+
+
+def test_a_k_that_cannot_hold_says_why_and_refused_rows_are_not_tried(rows) -> None:
+    good = [f"{i},x,{20 + i},12000,21.5,Female,flu" for i in range(7)]
+    data = rows(*good, "9,x,777,12000,21.5,Female,flu")
+    tried = costs_of("--table", PATIENTS, "--data", data)
+    assert tried["rows"] == 7
+    assert [line.get("cannot") for line in tried["k"]] == [
+        None,
+        None,
+        "7 rows are fewer than k = 10",
+        "7 rows are fewer than k = 20",
+    ]
+    assert "7 rows are fewer than k = 10" in check("--table", PATIENTS, "--data", data).stdout
+
+
+def test_no_accepted_row_costs_nothing_and_too_few_are_said(rows) -> None:
+    assert costs_of("--table", PATIENTS, "--data", rows("1,x,777,12000,21.5,Female,flu")) is None
+    tried = costs_of("--table", PATIENTS, "--data", rows("1,x,30,12000,21.5,Female,flu"))
+    assert all("cannot" in line for line in tried["k"])
+    assert tried["attributes"] == []
+
+
+def test_an_algorithm_that_may_leave_rows_out_is_tried_beside_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name, algorithm in ALGORITHMS.items() if algorithm.suppresses]:
+        monkeypatch.delitem(ALGORITHMS, name)
+    leaving = replace(ALGORITHMS[DEFAULT], name="leaving", suppresses=True)
+    monkeypatch.setitem(ALGORITHMS, "leaving", leaving)
+    for line in costs_of("--table", PATIENTS, "--data", PATIENTS / "rows.csv")["k"]:
+        other = line["suppressing"]
+        assert (other["algorithm"], other["ncp"], other["suppressed"]) == ("leaving", line["ncp"], 0)
+
+
+def test_of_a_large_file_the_first_rows_are_tried_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streamer.cli.check.ROWS_TRIED_MAX", 30)
+    assert costs_of("--table", PATIENTS, "--data", PATIENTS / "rows.csv")["rows"] == 30
+    assert "the first 30 accepted rows" in check("--table", PATIENTS, "--data", PATIENTS / "rows.csv").stdout
 
 
 # -- the group ------------------------------------------------------------------------------------------------------

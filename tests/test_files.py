@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from streamer.errors import ConfigError
-from streamer.files import atomic_writer, read_messages, read_rows
+from streamer.files import atomic_writer, atomic_writers, read_messages, read_rows
 from streamer.shard.outlet import Message
 
 
@@ -146,3 +146,22 @@ def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path: Path, text: boo
 def test_a_file_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be written"), atomic_writer(tmp_path / "none" / "out"):
         raise AssertionError("the block must not run")
+
+
+def test_files_that_belong_together_appear_together(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    with atomic_writers([one, two], text=True) as files:
+        for file in files:
+            file.write("new")
+        assert not one.exists()
+    assert (one.read_text(), two.read_text()) == ("new", "new")
+    with (
+        pytest.raises(ConfigError, match="none/three: cannot be written"),
+        atomic_writers([one, tmp_path / "none/three"]),
+    ):
+        raise AssertionError("the block must not run")
+    with pytest.raises(RuntimeError), atomic_writers([one, tmp_path / "four"]) as files:
+        files[0].write(b"newer")
+        raise RuntimeError
+    assert one.read_text() == "new"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]

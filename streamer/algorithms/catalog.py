@@ -13,15 +13,24 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from streamer.algorithms import mondrian
 from streamer.algorithms.contract import PLAIN, Algorithm, Options, Tick, silent
+from streamer.algorithms.entropy import EMP
+from streamer.algorithms.fuzzy import GDPPR
+from streamer.algorithms.lattice import DEGREE_FIRST, OLA
+from streamer.algorithms.local_recoding import BOTTOM_UP
+from streamer.algorithms.mondrian import MONDRIAN
+from streamer.algorithms.ordered import ORDERED
 from streamer.algorithms.recoding import SUPPRESSED, Recoding, check
+from streamer.algorithms.top_down import TOP_DOWN
 from streamer.errors import ConfigError, LawViolated, UsageError
 from streamer.privacy.models import Model, subject_names
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
 
-ALGORITHMS: dict[str, Algorithm] = {algorithm.name: algorithm for algorithm in (mondrian.MONDRIAN,)}
+ALGORITHMS: dict[str, Algorithm] = {
+    algorithm.name: algorithm
+    for algorithm in (MONDRIAN, EMP, OLA, DEGREE_FIRST, GDPPR, BOTTOM_UP, TOP_DOWN, ORDERED)
+}
 
 DEFAULT = "mondrian"
 

@@ -18,14 +18,35 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from streamer.algorithms.box_loss import Shape, shape_of, share
 from streamer.algorithms.contract import Algorithm, Options, Tick, no_objections
+from streamer.algorithms.kd_tree import (
+    Demand,
+    Layout,
+    Leaves,
+    Values,
+    after,
+    allowed,
+    cut,
+    demand_of,
+    distinct,
+    ends,
+    layout_of,
+    leaf_numbers,
+    leaves_for,
+    room_for,
+)
 from streamer.algorithms.recoding import Recoding, local_recoding
 from streamer.groups.cut import best_cut
-from streamer.privacy.models import Model
+from streamer.jit import compiled
+from streamer.privacy.models import Model, identity_reserved, k_anonymity
 from streamer.table.microdata import Microdata
 from streamer.table.space import Space
 
 Ints = npt.NDArray[np.int64]
+
+DONE = -1.0
+"""In place of an attribute's width: it cannot be cut, or was tried."""
 
 
 def median_mondrian(
@@ -41,57 +62,39 @@ def median_mondrian(
 
     An empty list where the whole table does not hold k.
     """
-    everyone = np.arange(len(codes), dtype=np.int64)
-    who = None if individuals is None else np.unique(np.array(individuals, dtype=str), return_inverse=True)[1]
-    if _count(everyone, who) < k:
+    model, subjects = k_anonymity(k), np.empty((len(codes), 0), dtype=np.int64)
+    if individuals is not None:
+        model = identity_reserved(k)
+        subjects = np.unique(np.array(individuals, dtype=str), return_inverse=True)[1].reshape(-1, 1)
+    if not model.holds(subjects):
         return []
     cells = space.cells(codes)
-    done: list[Ints] = []
-    todo = [everyone]
+    todo, done = [np.arange(len(codes), dtype=np.int64)], []
     while todo:
-        members = todo.pop()
-        halves = _strict_cut(space, cells, members, who, k)
-        if halves is None and relaxed:
-            if who is None and _all_alike(space, codes[members]):
+        part = todo.pop()
+        strict = [part[rows] for rows in strict_groups(space, cells[part], model, subjects[part])]
+        if len(strict) > 1 and relaxed:
+            todo.extend(strict[::-1])
+            continue
+        for members in strict:
+            if not relaxed:
+                done.append(members)
+            elif individuals is None and _all_alike(space, codes[members]):
                 done.extend(_runs_of_k(source_keys, members, k))
-                continue
-            cut = best_cut(
-                space,
-                codes[members],
-                [source_keys[i] for i in members.tolist()],
-                None if individuals is None else [individuals[i] for i in members.tolist()],
-                k,
-            )
-            halves = None if cut is None else (members[cut[0]], members[cut[1]])
-        if halves is None:
-            done.append(members)
-        else:
-            todo.extend(halves[::-1])
+            elif (halves := _relaxed_cut(space, codes, source_keys, individuals, members, k)) is None:
+                done.append(members)
+            else:
+                todo.extend(halves[::-1])
     return done
 
 
-def _count(members: Ints, who: Ints | None) -> int:
-    return len(members) if who is None else len(np.unique(who[members]))
-
-
-def _strict_cut(space: Space, cells: Ints, members: Ints, who: Ints | None, k: int) -> tuple[Ints, Ints] | None:
-    if len(members) < 2 * k:
-        return None
-    here = cells[members]
-    lo, hi = here.min(axis=0), here.max(axis=0)
-    if (lo == hi).all():
-        return None
-    width = space.ncp_terms(*space.generalize(lo.copy(), hi.copy()))
-    for j in np.argsort(-width, kind="stable"):
-        if lo[j] == hi[j]:
-            continue
-        along = here[:, j]
-        median = np.partition(along, (len(along) - 1) // 2)[(len(along) - 1) // 2]
-        for below in (along <= median, along < median):
-            lower, upper = members[below], members[~below]
-            if _count(lower, who) >= k and _count(upper, who) >= k:
-                return lower, upper
-    return None
+def _relaxed_cut(
+    space: Space, codes: Ints, source_keys: Sequence[str], individuals: Sequence[str] | None, members: Ints, k: int
+) -> tuple[Ints, Ints] | None:
+    numbers = members.tolist()
+    who = None if individuals is None else [individuals[i] for i in numbers]
+    halves = best_cut(space, codes[members], [source_keys[i] for i in numbers], who, k)
+    return None if halves is None else (members[halves[0]], members[halves[1]])
 
 
 def _all_alike(space: Space, codes: Ints) -> bool:
@@ -108,31 +111,64 @@ def _runs_of_k(source_keys: Sequence[str], members: Ints, k: int) -> Iterator[In
     yield along
 
 
+def strict_groups(space: Space, cells: Ints, model: Model, subjects: Ints) -> list[Ints]:
+    """QI groups of the rows cells (n, d), n >= 1, by strict cuts alone; row numbers ascending in each.
+
+    subjects: int64 (n, s), columns as in `model.subjects`. The whole table is one QI group where no cut is allowed.
+    """
+    layout, leaves = _tree(space, cells, model, subjects)
+    return np.split(layout.rows, leaves.begins[1 : leaves.n[0]])
+
+
+def _tree(space: Space, cells: Ints, model: Model, subjects: Ints) -> tuple[Layout, Leaves]:
+    layout, leaves = layout_of(cells), leaves_for(len(cells))
+    _cut_all(shape_of(space), demand_of(model, subjects), layout, leaves, room_for(len(cells)))
+    return layout, leaves
+
+
+@compiled
+def _cut_all(shape: Shape, demand: Demand, layout: Layout, leaves: Leaves, values: Values) -> None:
+    begin, end = 0, len(layout.rows)
+    while begin < end:
+        middle = _cut_once(shape, demand, layout, values, begin, end)
+        begin, end = after(leaves, begin, middle, end)
+
+
+@compiled
+def _cut_once(shape: Shape, demand: Demand, layout: Layout, values: Values, begin: int, end: int) -> int:
+    """Cuts the places begin..end in two; returns where the upper half begins, `begin` where no cut is allowed."""
+    if end - begin < 2 * demand.rows_min:
+        return begin
+    d = layout.columns.shape[0]
+    width = np.full(d, DONE)
+    for j in range(d):
+        lo, hi = ends(layout.columns[j, begin:end])
+        if lo < hi:
+            width[j] = share(shape, j, lo, hi)
+    rows = layout.rows[begin:end]
+    for _ in range(d):
+        j = int(np.argmax(width))
+        if width[j] == DONE:
+            break
+        width[j] = DONE
+        along = layout.columns[j, begin:end]
+        n_below, i = 0, 0
+        distinct(along, values)
+        while n_below + values.counts[i] <= (len(rows) - 1) // 2:
+            n_below += values.counts[i]
+            i += 1
+        median = values.cells[i]
+        if allowed(demand, rows, along, median, n_below + values.counts[i]):
+            return cut(layout, begin, end, j, median)
+        if allowed(demand, rows, along, median - 1, n_below):
+            return cut(layout, begin, end, j, median - 1)
+    return begin
+
+
 def run(microdata: Microdata, model: Model, options: Options, tick: Tick) -> Recoding:
     """Median Mondrian under any model."""
-    subjects = microdata.subjects(model.subjects)
-    qi_group = np.zeros(len(microdata), dtype=np.int64)
-    todo, done = [np.arange(len(microdata))], 0
-    while todo:
-        members = todo.pop()
-        here = microdata.cells[members]
-        lo, hi = here.min(axis=0), here.max(axis=0)
-        width = microdata.space.ncp_terms(*microdata.space.generalize(lo.copy(), hi.copy()))
-        for j in np.argsort(-width, kind="stable"):
-            along = here[:, j]
-            median = np.partition(along, (len(along) - 1) // 2)[(len(along) - 1) // 2]
-            halves = [
-                (members[below], members[~below])
-                for below in (along <= median, along < median)
-                if model.holds(subjects[members[below]]) and model.holds(subjects[members[~below]])
-            ]
-            if halves:
-                todo.extend(halves[0][::-1])
-                break
-        else:
-            qi_group[members] = done
-            done += 1
-    return local_recoding(microdata, qi_group)
+    tree = _tree(microdata.space, microdata.cells, model, microdata.subjects(model.subjects))
+    return local_recoding(microdata, leaf_numbers(*tree))
 
 
 MONDRIAN = Algorithm(

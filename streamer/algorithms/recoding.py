@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.errors import LawViolated
+from streamer.jit import compiled
 from streamer.privacy.models import Model
 from streamer.table.microdata import Microdata
 from streamer.table.space import Space
@@ -57,11 +58,33 @@ class Recoding:
 
 def smallest_boxes(space: Space, cells: Ints, qi_group: Ints, n_groups: int) -> tuple[Ints, Ints]:
     """The smallest publishable box of every QI group; cells (n, d), no group empty. Two int64 (g, d)."""
-    order = np.argsort(qi_group, kind="stable")
-    order = order[np.searchsorted(qi_group[order], 0) :]
-    starts = np.searchsorted(qi_group[order], np.arange(n_groups))
-    along = cells[order]
-    return space.generalize(np.minimum.reduceat(along, starts), np.maximum.reduceat(along, starts))
+    lo = np.full((n_groups, space.d), np.iinfo(np.int64).max)
+    hi = np.full((n_groups, space.d), -1, dtype=np.int64)
+    _stretch(cells, qi_group, lo, hi)
+    return space.generalize(lo, hi)
+
+
+@compiled
+def _stretch(cells: Ints, qi_group: Ints, lo: Ints, hi: Ints) -> None:
+    """Widens each group's box to hold its rows."""
+    for i in range(cells.shape[0]):
+        group = qi_group[i]
+        if group >= 0:
+            for j in range(cells.shape[1]):
+                lo[group, j] = min(lo[group, j], cells[i, j])
+                hi[group, j] = max(hi[group, j], cells[i, j])
+
+
+@compiled
+def _all_inside(cells: Ints, qi_group: Ints, lo: Ints, hi: Ints) -> bool:
+    """Whether every row that is not suppressed lies in its group's box."""
+    for i in range(cells.shape[0]):
+        group = qi_group[i]
+        if group >= 0:
+            for j in range(cells.shape[1]):
+                if cells[i, j] < lo[group, j] or cells[i, j] > hi[group, j]:
+                    return False
+    return True
 
 
 def local_recoding(microdata: Microdata, qi_group: Ints, **details: int | float) -> Recoding:
@@ -82,8 +105,9 @@ def check(microdata: Microdata, model: Model, recoding: Recoding) -> None:
     group, n_groups = recoding.qi_group, recoding.n_groups
     if group.shape != (len(microdata),) or not ((group >= SUPPRESSED) & (group < n_groups)).all():
         raise LawViolated("recoding: a row has no QI group that exists")
-    kept = group >= 0
-    if not microdata.space.contains(recoding.lo[group[kept]], recoding.hi[group[kept]], microdata.cells[kept]).all():
+    if not recoding.lo.shape == recoding.hi.shape == (n_groups, microdata.space.d):
+        raise LawViolated("recoding: the QI groups have not one box each")
+    if not _all_inside(microdata.cells, group, recoding.lo, recoding.hi):
         raise LawViolated("recoding: a row lies outside the box that its QI group publishes")
     lo, hi = microdata.space.generalize(recoding.lo.copy(), recoding.hi.copy())
     if not ((lo == recoding.lo) & (hi == recoding.hi)).all():

@@ -1,9 +1,18 @@
-"""`streamer check`: what a table.yaml means, and what it would do to a data file; nothing is published."""
+"""`streamer check`: what a table.yaml means, and what it would do to a data file; nothing is published.
+
+The rules of this file
+----------------------
+* Without --data it answers at once, and needs neither Kafka nor Redis.
+* A data file's rows are counted, by reason and column, and tried; no value of them is shown.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
+from collections.abc import Iterator
 from decimal import Decimal
+from itertools import islice
 from typing import Any
 
 import click
@@ -12,13 +21,24 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table as Grid
 
+from streamer.algorithms.catalog import ALGORITHMS, objections
 from streamer.cli.options import json_option, table_option
-from streamer.config import hidden_columns, load_table
-from streamer.errors import EventRefused
+from streamer.cli.progress import Stages, stages
+from streamer.cli.tables import PIPE_WIDTH, figure
+from streamer.config import hidden_columns, load_table, require_live
+from streamer.costs import SUPPRESSION, costs
+from streamer.errors import ConfigError, EventRefused
+from streamer.events.changes import Row
 from streamer.files import read_rows
-from streamer.table.encode import Encoder
+from streamer.privacy.models import model_of, words
+from streamer.table.encode import EncodedRows, Encoder
+from streamer.table.levels import labels_beside_their_leaves
+from streamer.table.microdata import microdata_of
 from streamer.table.scalars import decimal_text
 from streamer.table.schema import Attribute, CategoricalAttribute, KeptColumn, NumericAttribute, Table
+
+ROWS_TRIED_MAX = 100_000
+"""Rows that costs are computed from: the first accepted ones."""
 
 _to_json = msgspec.json.Encoder(decimal_format="number").encode
 
@@ -28,19 +48,23 @@ _to_json = msgspec.json.Encoder(decimal_format="number").encode
 @click.option("--data", metavar="ROWS.csv", help="A data file to try: which columns stay, which rows are refused.")
 @json_option
 def command(table: str, data: str | None, as_json: bool) -> None:
-    """Validates TABLE and says what it means: roles, cells, what a published row looks like, what never leaves.
+    """Validates TABLE and says what it means: roles, cells, the privacy model and which algorithms can hold it, what a
+    published row looks like, what never leaves.
 
-    With --data it also counts the rows of a CSV file that would be refused, by reason and column, without their values.
+    With --data it also counts the rows of a CSV file that would be refused, by reason and column, without their values,
+    and tries what other k and other grids would cost.
     Exit code 2 where TABLE or ROWS.csv cannot be used at all.
     """
     schema = load_table(table)
     report = describe(schema)
     if data is not None:
-        report["data"] = try_data(schema, read_rows(data))
+        with stages(as_json) as progress:
+            report["data"] = try_data(schema, data, progress)
     if as_json:
         click.echo(_to_json(report))
         return
-    _print(report, Console(soft_wrap=True, highlight=False, markup=False))
+    width = None if sys.stdout.isatty() else PIPE_WIDTH
+    _print(report, Console(width=width, soft_wrap=True, highlight=False, markup=False))
 
 
 # -- what the table means -------------------------------------------------------------------------------------------
@@ -48,15 +72,38 @@ def command(table: str, data: str | None, as_json: bool) -> None:
 
 def describe(table: Table) -> dict[str, Any]:
     """table.yaml as plain values, with a published row as an example."""
+    model = model_of(table)
     return {
         "table": table.name,
         "key": list(table.source_key),
         "individual": table.individual,
         "k": table.k,
+        "model": words(table, model),
+        "algorithms": [
+            {"name": algorithm.name, "what": algorithm.what, "cannot": list(objections(algorithm, table, model))}
+            for algorithm in ALGORITHMS.values()
+        ],
+        "warnings": list(_table_warnings(table)),
         "columns": [_described(attribute) for attribute in table.attributes] + [_described_kept(c) for c in table.kept],
         "published_columns": list(table.published_columns),
         "example": _example(table),
     }
+
+
+def _table_warnings(table: Table) -> Iterator[str]:
+    try:
+        require_live(table)
+    except ConfigError as error:
+        yield str(error)
+    for attribute in table.attributes:
+        tree = attribute.hierarchy if isinstance(attribute, NumericAttribute) else None
+        wrong = [] if tree is None else list(labels_beside_their_leaves(tree))
+        if wrong:
+            leaf, label = wrong[0]
+            yield (
+                f"columns.{attribute.name}.hierarchy: {len(wrong)} labels do not hold their leaf, the first {leaf}"
+                f" under {label}; what is published is made from the leaves, not from the labels"
+            )
 
 
 def _described(attribute: Attribute) -> dict[str, Any]:
@@ -109,26 +156,35 @@ def _shortest(number: Decimal) -> Decimal:
 # -- what it does to data -------------------------------------------------------------------------------------------
 
 
-def try_data(table: Table, frame: pd.DataFrame) -> dict[str, Any]:
-    """What would become of the rows of a data file; counts and column names only."""
-    refused, accepted, individuals = _tried(table, frame)
+def try_data(table: Table, path: str, progress: Stages) -> dict[str, Any]:
+    """What would become of the rows of a data file; counts, shares and column names only."""
+    with progress.stage("read"):
+        frame = read_rows(path)
+    with progress.stage("encode"):
+        refused, accepted = _tried(table, frame)
+    individuals = len(
+        {source_key if row.individual is None else row.individual for source_key, row in accepted.items()}
+    )
+    used = microdata_of(table, EncodedRows.of_rows(dict(islice(accepted.items(), ROWS_TRIED_MAX)), table.space.d))
+    with progress.stage("try") as tick:
+        tried = costs(used, tick) if accepted else None
     return {
         "rows": len(frame),
-        "accepted": accepted,
+        "accepted": len(accepted),
         "hidden_columns": hidden_columns(table, frame.columns),
         "refused": [
             {"reason": reason, "column": column, "rows": rows} for (reason, column), rows in refused.most_common()
         ],
         "warnings": _warnings(table, individuals),
+        "costs": tried,
     }
 
 
-def _tried(table: Table, frame: pd.DataFrame) -> tuple[Counter[tuple[str, str | None]], int, int]:
-    """Refused rows by reason and column; how many rows are accepted; how many individuals these are."""
+def _tried(table: Table, frame: pd.DataFrame) -> tuple[Counter[tuple[str, str | None]], dict[str, Row]]:
+    """Refused rows by reason and column; the accepted ones by source key."""
     encoder = Encoder(table)
     refused: Counter[tuple[str, str | None]] = Counter()
-    source_keys: set[str] = set()
-    individuals: set[str] = set()
+    accepted: dict[str, Row] = {}
     for texts in zip(*(frame[name].tolist() for name in frame.columns), strict=True):
         fields = encoder.fields(dict(zip(frame.columns, texts, strict=True)))
         try:
@@ -137,12 +193,11 @@ def _tried(table: Table, frame: pd.DataFrame) -> tuple[Counter[tuple[str, str | 
         except EventRefused as error:
             refused[error.reason, error.column] += 1
             continue
-        if source_key in source_keys:
+        if source_key in accepted:
             refused["key-exists", ", ".join(table.source_key)] += 1
             continue
-        source_keys.add(source_key)
-        individuals.add(source_key if row.individual is None else row.individual)
-    return refused, len(source_keys), len(individuals)
+        accepted[source_key] = row
+    return refused, accepted
 
 
 def _warnings(table: Table, individuals: int) -> list[str]:
@@ -167,6 +222,12 @@ def _print(report: dict[str, Any], console: Console) -> None:
             column["name"], column["role"], column["type"], _extent(column), str(column.get("grid", "")), str(cells)
         )
     console.print(grid)
+    console.print(f"privacy: every QI group has {report['model']}")
+    for algorithm in report["algorithms"]:
+        said = f"cannot hold it: {algorithm['cannot'][0]}" if algorithm["cannot"] else algorithm["what"]
+        console.print(f"  {algorithm['name']}: {said}")
+    for warning in report["warnings"]:
+        console.print(f"warning: {warning}")
     console.print(f"a published row: {_to_json(report['example']).decode()}")
     if "data" in report:
         _print_data(report["data"], console)
@@ -188,3 +249,26 @@ def _print_data(data: dict[str, Any], console: Console) -> None:
         console.print(grid)
     for warning in data["warnings"]:
         console.print(f"warning: {warning}")
+    if data["costs"] is not None:
+        _print_costs(data["costs"], data["accepted"], console)
+
+
+def _print_costs(tried: dict[str, Any], accepted: int, console: Console) -> None:
+    used = f"all {accepted}" if tried["rows"] == accepted else f"the first {tried['rows']}"
+    console.print(f"what k costs ({tried['algorithm']}, {used} accepted rows; NCP 0: exact values, 1: nothing left)")
+    grid = Grid("k", "QI groups", "NCP", "suppressed", f"NCP, {SUPPRESSION:.0%} may be suppressed", "suppressed")
+    for line in tried["k"]:
+        if "cannot" in line:
+            grid.add_row(str(line["k"]), "-", "-", line["cannot"])
+            continue
+        other = line.get("suppressing")
+        cells = [figure(line[name]) for name in ("k", "groups", "ncp", "suppressed")]
+        grid.add_row(*cells, *(("-", "-") if other is None else (figure(other["ncp"]), figure(other["suppressed"]))))
+    console.print(grid)
+    if not tried["attributes"]:
+        return
+    grid = Grid("column", "its NCP", "NCP of the table with another grid")
+    for line in tried["attributes"]:
+        others = "; ".join(f"{_shortest(at['grid'])}: {figure(at['ncp'])}" for at in line["grids"])
+        grid.add_row(line["name"], figure(line["ncp"]), others)
+    console.print(grid)

@@ -19,7 +19,10 @@ from streamer.errors import StreamerError
 INTERRUPTED = 130  # as a shell reports a command that Ctrl-C ended
 
 COMMANDS = {
+    "init": "streamer.cli.init",
     "check": "streamer.cli.check",
+    "anonymize": "streamer.cli.anonymize",
+    "compare": "streamer.cli.compare",
     "topics": "streamer.cli.topics",
     "produce": "streamer.cli.produce",
     "subscribe": "streamer.cli.subscribe",

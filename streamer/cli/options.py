@@ -36,3 +36,27 @@ redis_option = click.option(
     show_envvar=True,
     help="Redis, as redis://[user:password@]host:port/number.",
 )
+
+k_option = click.option("--k", type=click.IntRange(min=2), help="Another k than table.yaml's.")
+
+suppression_option = click.option(
+    "--suppression",
+    metavar="SHARE",
+    type=click.FloatRange(0, 1, max_open=True),
+    default=0.0,
+    show_default=True,
+    help="Largest share of the rows to leave out.",
+)
+
+refine_option = click.option(
+    "--refine",
+    metavar="SWEEPS",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Sweeps that improve the QI groups afterwards.",
+)
+
+seed_option = click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="For algorithms that draw at random."
+)

@@ -16,7 +16,7 @@ from rich.table import Table as Grid
 from streamer.cli.options import json_option, kafka_option, table_option
 from streamer.config import load_table
 from streamer.errors import UsageError
-from streamer.files import atomic_writer
+from streamer.files import atomic_writer, write_rows
 from streamer.release.fold import Release
 from streamer.subscribe import Subscription
 
@@ -73,7 +73,7 @@ def _write_live(log: IO[bytes] | None, releases: Iterable[Release]) -> None:
 def _write_csv(path: Path | None, frame: pd.DataFrame) -> None:
     if path is not None:
         with atomic_writer(path, text=True) as file:
-            frame.to_csv(file, index=False)
+            write_rows(frame, file)
 
 
 def _print_table(frame: pd.DataFrame, as_json: bool) -> None:

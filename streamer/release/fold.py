@@ -22,7 +22,8 @@ import pandas as pd
 
 from streamer.errors import LawViolated
 from streamer.release.changelog import parse_key
-from streamer.table.schema import NumericAttribute, Table
+from streamer.release.publication import column_types
+from streamer.table.schema import Table
 
 
 class Part(NamedTuple):
@@ -149,19 +150,6 @@ def _frame(table: Table, rows: list[bytes]) -> pd.DataFrame:
             decoded = decode(row)
             for name, column in columns.items():
                 column.append(decoded[name])
-        return pd.DataFrame(columns, dtype=object).astype(_dtypes(table))
+        return pd.DataFrame(columns, dtype=object).astype(column_types(table))
     except (KeyError, TypeError, ValueError):  # msgspec's own errors are ValueErrors
         raise LawViolated("a row does not have the published columns in their types") from None
-
-
-def _dtypes(table: Table) -> dict[str, str]:
-    """Types of the columns that say which box a row is in."""
-    types = {"qi_group": "str"}
-    for attribute in table.attributes:
-        if isinstance(attribute, NumericAttribute):
-            numbers = (*attribute.domain, attribute.grid, attribute.step or attribute.grid)
-            whole = all(number == number.to_integral_value() for number in numbers)
-            types |= dict.fromkeys((f"{attribute.name}_lo", f"{attribute.name}_hi"), "int64" if whole else "float64")
-        else:
-            types[attribute.name] = "str"
-    return types

@@ -5,8 +5,9 @@ The rules of this file
 * A row becomes one code per quasi-identifier, one canonical JSON text per kept column, the exact texts of decimals
   without a step, and the text of the individual. Columns that table.yaml does not name are not looked at.
 * A source key is text: 7 and "7" are one. A composite one is the JSON array of its texts, in table.yaml order.
-* A CSV file holds texts only; an empty cell is a null, and a text stands for what its column's type says. Everything
-  else is the same as for events: `frame` encodes each distinct value once, by the very encoders of `row`.
+* A CSV file holds texts only; an empty cell is a null, and a text stands for what its column's type says. A typed value
+  of a DataFrame counts as the text it would be in a file (`cell_text`). Everything else is the same as for events:
+  `frame` encodes each distinct value once, by the very encoders of `row`.
 * What cannot be encoded raises: `EventRefused` for an event, `ConfigError` with the line for a file; never with the
   value.
 """
@@ -27,7 +28,9 @@ import pandas as pd
 from streamer.errors import ConfigError, EventRefused
 from streamer.events.changes import Row, Values
 from streamer.table.scalars import (
+    DIGITS_MAX,
     decimal_exact,
+    decimal_text,
     from_code,
     key_text,
     read_decimal,
@@ -52,6 +55,17 @@ class EncodedRows:
     values: list[Values] = field(repr=False)
     exact: list[tuple[str, ...]] = field(repr=False)
     individuals: list[str | None] = field(repr=False)
+
+    @classmethod
+    def of_rows(cls, rows: Mapping[str, Row], d: int) -> EncodedRows:
+        """Rows by source key, each with d codes, by column."""
+        return cls(
+            source_keys=list(rows),
+            codes=np.array([row.codes for row in rows.values()], dtype=np.int64).reshape(-1, d),
+            values=[row.values for row in rows.values()],
+            exact=[row.exact for row in rows.values()],
+            individuals=[row.individual for row in rows.values()],
+        )
 
     def rows(self) -> list[Row]:
         """The same, row by row."""
@@ -141,7 +155,7 @@ class Encoder:
         return {name: _from_text(self._kinds.get(name, "text"), text) for name, text in texts.items()}
 
     def frame(self, frame: pd.DataFrame) -> EncodedRows:
-        """A whole table of texts; n rows, each distinct value of a column encoded once.
+        """A whole table of texts or typed values; n rows, each distinct value of a column encoded once.
 
         Raises ConfigError for a missing column, a value that is refused, and a source key that comes twice, naming
         column and data row (the first is 1).
@@ -162,7 +176,10 @@ class Encoder:
 
     def _column(self, frame: pd.DataFrame, name: str, encode: Callable[[object], T]) -> list[T]:
         """One column, encoded; length n."""
-        places, texts = pd.factorize(frame[name], use_na_sentinel=False)
+        try:
+            places, texts = pd.factorize(frame[name], use_na_sentinel=False)
+        except TypeError:
+            raise ConfigError(f"column {name!r} holds a value that is neither text, number, boolean nor null") from None
         kind = self._kinds.get(name, "text")
         encoded: list[T] = []
         for number, text in enumerate(texts):
@@ -214,10 +231,25 @@ def _kind(column: Attribute | KeptColumn) -> str:
     return "boolean" if isinstance(column, KeptColumn) and column.type == "boolean" else "text"
 
 
+def cell_text(value: Any) -> str:
+    """One value of a DataFrame as the text of a CSV cell; numbers as shortest decimals, a hole as an empty cell.
+
+    >>> [cell_text(value) for value in (10.0, 0.5, True, None, "flu", float("nan"))]
+    ['10', '0.5', 'true', '', 'flu', '']
+    """
+    if isinstance(value, str):
+        return value
+    if pd.isna(value):
+        return ""
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    number = read_decimal(str(value))
+    return str(value) if number is None or abs(number.adjusted()) > DIGITS_MAX else decimal_text(number)
+
+
 def _from_text(kind: str, text: Any) -> object:
     """The value a CSV cell stands for; what its type cannot read stays text, for the encoder to refuse."""
-    if not isinstance(text, str):
-        text = "" if pd.isna(text) else str(text)  # a hole or a number of a frame that was not read as text
+    text = cell_text(text)
     if text == "":
         return None
     if kind == "number":

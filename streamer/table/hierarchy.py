@@ -168,8 +168,8 @@ class Hierarchy:
 
     @property
     def n_levels(self) -> int:
-        """Nodes on the longest way from the root to a leaf, both counted."""
-        return len(self._path)
+        """Columns of the file: levels from the leaf to the root, both counted."""
+        return len(self.levels)
 
     def cover(self, lo: int, hi: int) -> tuple[int, int]:
         """Leaf interval of the smallest node that covers the leaves lo..hi (both inclusive)."""

@@ -86,12 +86,32 @@ class Microdata:
         columns = [*self.codes.T, *self.values.T]
         if self.individuals is not None:
             columns.append(self.individuals)
-        return np.lexsort(columns[::-1])
+        return np.lexsort(_joined(columns)[::-1])
 
     def rows(self, numbers: Ints) -> Microdata:
         """The same table with only these rows, in this order."""
         who = None if self.individuals is None else self.individuals[numbers]
-        return Microdata(self.table, self.codes[numbers], who, self.values[numbers], self.texts)
+        codes, values = np.take(self.codes, numbers, axis=0), np.take(self.values, numbers, axis=0)
+        return Microdata(self.table, codes, who, values, self.texts)
+
+
+def _joined(columns: Sequence[Ints]) -> list[Ints]:
+    """Fewer columns that sort the rows alike: neighbours become one number as long as int64 has room for it.
+
+    Columns of numbers from 0.
+
+    >>> [column.tolist() for column in _joined([np.array([0, 1]), np.array([2, 0])])]
+    [[2, 3]]
+    """
+    joined, room = [columns[0]], int(columns[0].max(initial=0)) + 1
+    for column in columns[1:]:
+        size = int(column.max(initial=0)) + 1
+        if room * size <= np.iinfo(np.int64).max:
+            joined[-1], room = joined[-1] * size + column, room * size
+        else:
+            joined.append(column)
+            room = size
+    return joined
 
 
 def _node(column: KeptColumn, text: bytes, level: int) -> int:

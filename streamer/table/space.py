@@ -59,10 +59,10 @@ class Space:
             (j, axis.hierarchy) for j, axis in enumerate(axes) if axis.hierarchy is not None
         )
         self.is_category: Bools = np.array([axis.hierarchy is not None for axis in axes], dtype=bool)
-        self._overlap: Ints = np.array([int(axis.closed) for axis in axes], dtype=np.int64)
-        self._end: Floats = np.array([axis.width_codes for axis in axes])
+        self.overlap: Ints = np.array([int(axis.closed) for axis in axes], dtype=np.int64)
+        self.end: Floats = np.array([axis.width_codes for axis in axes])
         width = np.array([axis.width_codes for axis in axes])
-        self._width: Floats = np.where(width > 0, width, np.inf)  # a domain of one value: no loss, ever
+        self.width: Floats = np.where(width > 0, width, np.inf)  # a domain of one value: no loss, ever
 
     def cells(self, codes: Ints) -> Ints:
         """Codes -> cells of the grid."""
@@ -96,7 +96,7 @@ class Space:
     def edges(self, lo: Ints, hi: Ints) -> tuple[Floats, Floats]:
         """First and last place of the boxes' published intervals, in codes (categories: leaves); float64."""
         first = (lo * self.codes_per_cell).astype(np.float64)
-        last = np.minimum(((hi + 1) * self.codes_per_cell - self._overlap).astype(np.float64), self._end)
+        last = np.minimum(((hi + 1) * self.codes_per_cell - self.overlap).astype(np.float64), self.end)
         return first, last
 
     def ncp(self, lo: Ints, hi: Ints) -> Floats:
@@ -110,4 +110,4 @@ class Space:
         """The attributes' shares of `ncp`, (..., d)."""
         first, last = self.edges(lo, hi)
         span = last - first
-        return (span + (self.is_category & (span > 0))) / self._width
+        return (span + (self.is_category & (span > 0))) / self.width

@@ -1,0 +1,271 @@
+"""What every batch algorithm costs, in time and in information, on Adult and on more people like those.
+
+Time is counted in *units*: one `np.lexsort(codes.T)` of the same table in the same process, the best of several. An
+algorithm's time is that of `catalog.run`, which sorts the rows and checks the answer, too; the best of three runs where
+they are short, and nothing is compiled while the clock runs. The bars are what the algorithms are meant to stay below.
+
+    python benchmarks/batch.py [--only NAME ...] [--quick] [--json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from rich.console import Console
+from rich.table import Table as RichTable
+
+import adult
+from streamer.algorithms.catalog import ALGORITHMS, objections, run
+from streamer.algorithms.contract import PLAIN, Algorithm, Options
+from streamer.algorithms.recoding import Recoding
+from streamer.metrics import utility
+from streamer.privacy.models import Model, k_anonymity, r_k
+from streamer.table.microdata import Microdata, Subject
+
+K = 10
+SIZES, QUICK_SIZES = (30_162, 100_000, 1_000_000), (1_000, 2_000)
+WARM_UP_ROWS = 500
+RUNS, SHORT_S, ENOUGH_S, LONGEST_S = 3, 0.3, 4.0, 90.0
+ADULT_ONLY = "gdppr"
+R, LEVEL = Fraction(1, 2), 1  # Adult's occupations have three ancestors at level 1, the largest with 36 % of the rows
+BLOCK = 2_048
+TEXTS = ("algorithm", "figure", "details", "skipped")
+
+Result = dict[str, object]
+
+
+@dataclass(frozen=True)
+class Bar:
+    """An algorithm's figure at a size may not be above `limit`."""
+
+    algorithm: str
+    figure: str
+    rows: int
+    limit: float
+
+
+BARS = (
+    Bar("mondrian", "units", SIZES[0], 15),
+    Bar("mondrian", "units", SIZES[2], 10),
+    *(Bar(name, "units", SIZES[0], 60) for name in ("emp", "bottom-up", "top-down")),
+    Bar("ordered", "units", SIZES[0], 300),
+    Bar("ordered", "cost_per_row", SIZES[2], 2),
+    *(Bar(name, "units", SIZES[0], 150) for name in ("ola", "degree-first")),
+    Bar("gdppr", "matmuls", 45_222, 5),
+    Bar("gdppr", "peak_gb", 45_222, 1),
+)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--only", nargs="+", choices=list(ALGORITHMS), default=list(ALGORITHMS), metavar="NAME")
+    options.add_argument("--quick", action="store_true", help="a few thousand rows")
+    options.add_argument("--json", action="store_true", help="print the JSON object alone")
+    options.add_argument("--peak", action="store_true", help=argparse.SUPPRESS)  # a child: one run, its memory
+    chosen = options.parse_args()
+    rows = QUICK_SIZES[0] if chosen.quick else 45_222
+    if chosen.peak:
+        print(peak_gb(ALGORITHMS[chosen.only[0]], rows))
+        return
+    console = Console(width=160, quiet=chosen.json)
+    algorithms = [ALGORITHMS[name] for name in chosen.only]
+    people = adult.microdata(K)
+    times = list(timed(algorithms, people, QUICK_SIZES if chosen.quick else SIZES))
+    if ADULT_ONLY in chosen.only:
+        times.append(beside_matmuls(ALGORITHMS[ADULT_ONLY], rows))
+    show(console, f"Time at k = {K}; unit: one lexsort of the same table", times)
+    few = people.rows(np.arange(QUICK_SIZES[0])) if chosen.quick else people
+    losses = [loss for k in (5, 10) for loss in lossy(algorithms, few, k)]
+    show(console, "Information loss on Adult", losses)
+    bars = [judged(bar, times) for bar in BARS if bar.algorithm in chosen.only]
+    show(console, "Bars", bars)
+    print(json.dumps({"benchmark": "batch", "k": K, "times": times, "losses": losses, "bars": bars}))
+
+
+def best(work: Callable[[], object]) -> float:
+    """Seconds of the quickest of three runs; of more where they are short, of fewer where they are long."""
+    seconds: list[float] = []
+    while sum(seconds) < SHORT_S or (len(seconds) < RUNS and sum(seconds) < ENOUGH_S):
+        begun = perf_counter()
+        work()
+        seconds.append(perf_counter() - begun)
+    return min(seconds)
+
+
+def unit_of(people: Microdata) -> float:
+    """Seconds of one lexsort."""
+    return best(lambda: np.lexsort(people.codes.T))
+
+
+def timed(algorithms: Sequence[Algorithm], people: Microdata, sizes: Sequence[int]) -> Iterator[Result]:
+    """Every algorithm at every size; cost_per_row: against the first size."""
+    first: dict[str, float] = {}
+    for n in sizes:
+        table = adult.many(people, n)
+        unit, results = unit_of(table), []
+        for algorithm in algorithms:
+            result: Result = {"algorithm": algorithm.name, "rows": n}
+            results.append(result)
+            if reason := why_not(algorithm, n, first.get(algorithm.name), sizes[0]):
+                result["skipped"] = reason
+                continue
+            seconds, recoding = clock(algorithm, table, k_anonymity(K))
+            first.setdefault(algorithm.name, seconds / n)
+            result |= {"seconds": seconds, "cost_per_row": seconds / n / first[algorithm.name]}
+            result |= {"groups": recoding.n_groups, "details": dict(recoding.details)}
+        yield from in_units(results, min(unit, unit_of(table)))
+
+
+def why_not(algorithm: Algorithm, n: int, seconds_per_row: float | None, smallest: int) -> str:
+    """The reason to leave an algorithm out at a size; "" where there is none."""
+    if algorithm.name == ADULT_ONLY and n > smallest:
+        return "rows by clusters: it grows with the square of the rows"
+    if seconds_per_row is not None and seconds_per_row * n > LONGEST_S:
+        return f"would take {seconds_per_row * n:.0f} s, even if its cost per row did not grow"
+    return ""
+
+
+def clock(algorithm: Algorithm, people: Microdata, model: Model, options: Options = PLAIN) -> tuple[float, Recoding]:
+    """Seconds of the quickest run, and its answer. A small run before it compiles what is to be compiled."""
+    run(algorithm, people.rows(np.arange(min(WARM_UP_ROWS, len(people)))), model, options)
+    answers: list[Recoding] = []
+    numbers = np.arange(len(people))
+    seconds = best(lambda: answers.append(run(algorithm, people.rows(numbers), model, options)))
+    return seconds, answers[-1]
+
+
+def in_units(results: Sequence[Result], unit: float) -> Iterator[Result]:
+    for result in results:
+        seconds = result.get("seconds")
+        yield result if seconds is None else {**result, "units": float(str(seconds)) / unit, "unit_ms": unit * 1e3}
+
+
+def beside_matmuls(algorithm: Algorithm, n: int) -> Result:
+    """GDPPR on Adult with occupations: its time in matrix products of its shape, its memory in a process of its own."""
+    people, model = with_occupations(n)
+    seconds, recoding = clock(algorithm, people, model)
+    rounds = int(recoding.details["rounds"])
+    options = ["--only", algorithm.name, "--peak", *(["--quick"] if n < 45_222 else [])]
+    child = subprocess.run([sys.executable, __file__, *options], capture_output=True, text=True, check=True)
+    return {
+        "algorithm": algorithm.name,
+        "rows": n,
+        "seconds": seconds,
+        "units": seconds / unit_of(people),
+        "groups": recoding.n_groups,
+        "details": dict(recoding.details),
+        "matmuls": seconds / (rounds * round_of_matmuls(people)),
+        "peak_gb": float(child.stdout),
+    }
+
+
+def with_occupations(n: int) -> tuple[Microdata, Model]:
+    """Adult's first n rows of 45,222, and the model: k, and no more than R of close occupations."""
+    people = adult.microdata_45222(K)
+    return people.rows(np.arange(n)), r_k(K, Subject(0, LEVEL), R)
+
+
+def round_of_matmuls(people: Microdata) -> float:
+    """Seconds to multiply the rows' one-hot columns with n / k centres, in blocks of rows, in float32."""
+    n, columns = len(people), int(people.space.n_cells.sum())
+    centres = np.random.default_rng(0).random((columns, n // K), dtype=np.float32)
+    one_hot = np.zeros((n, columns), dtype=np.float32)
+    first = np.cumsum(people.space.n_cells) - people.space.n_cells
+    np.put_along_axis(one_hot, people.cells + first, 1, axis=1)
+    room = np.empty((BLOCK, n // K), dtype=np.float32)
+
+    def every_block() -> None:
+        for begin in range(0, n, BLOCK):
+            block = one_hot[begin : begin + BLOCK]
+            np.matmul(block, centres, out=room[: len(block)])
+
+    return best(every_block)
+
+
+def peak_gb(algorithm: Algorithm, n: int) -> float:
+    """Largest memory of this process so far, with one run in it."""
+    people, model = with_occupations(n)
+    run(algorithm, people, model)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+
+
+def lossy(algorithms: Sequence[Algorithm], people: Microdata, k: int) -> Iterator[Result]:
+    """What every algorithm loses at k, in every setting worth a choice."""
+    unit, model = unit_of(people), k_anonymity(k)
+    for algorithm in algorithms:
+        for setting in settings_of(algorithm):
+            options = Options(**setting)
+            if objections(algorithm, people.table, model, options):
+                continue
+            seconds, recoding = clock(algorithm, people, model, options)
+            yield {
+                "algorithm": " ".join([algorithm.name, *(f"{name}={value:g}" for name, value in setting.items())]),
+                "k": k,
+                "ncp": utility.ncp(people, recoding),
+                "groups": recoding.n_groups,
+                "dm": utility.dm(recoding),
+                "suppressed": recoding.n_suppressed,
+                "seconds": seconds,
+                "units": seconds / unit,
+            }
+
+
+def settings_of(algorithm: Algorithm) -> Iterator[Mapping[str, float]]:
+    yield {}
+    if algorithm.refines:
+        yield from ({"refine": sweeps} for sweeps in (1, 2, 3))
+    if algorithm.suppresses:
+        yield {"suppression": 0.05}
+
+
+def judged(bar: Bar, times: Sequence[Result]) -> Result:
+    """Whether the bar was met; None where it was not measured."""
+    found = [t.get(bar.figure) for t in times if t["algorithm"] == bar.algorithm and t["rows"] == bar.rows]
+    value = found[-1] if found else None
+    return {**asdict(bar), "value": value, "met": None if value is None else float(str(value)) <= bar.limit}
+
+
+def show(console: Console, title: str, results: Sequence[Result]) -> None:
+    grid = RichTable(title=title)
+    names = list(dict.fromkeys(name for result in results for name in result))
+    for name in names:
+        grid.add_column(name.replace("_", " "), justify="left" if name in TEXTS else "right")
+    for result in results:
+        grid.add_row(*(written(result.get(name)) for name in names))
+    console.print(grid)
+
+
+def written(value: object) -> str:
+    """
+    >>> written(12345), written(0.01234), written(True), written(None)
+    ('12,345', '0.0123', 'yes', '')
+    """
+    match value:
+        case None:
+            return ""
+        case dict():
+            return ", ".join(f"{written(number)} {name.replace('_', ' ')}" for name, number in value.items())
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case float():
+            return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+    return str(value)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""Runs of the catalog's algorithms, timed in units of one sort of the same table.
+
+The rules of this file
+----------------------
+* A time is a ratio to one `np.lexsort` over the codes of the same table, best of three, in the same process: it means
+  the same on a slow machine and on a fast one.
+* Nothing is timed that is still being compiled: an algorithm runs on a small piece of the table first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+
+import numpy as np
+
+from streamer.algorithms.catalog import run
+from streamer.algorithms.contract import PLAIN, Algorithm, Options
+from streamer.algorithms.recoding import Recoding
+from streamer.privacy.models import Model
+from streamer.table.microdata import Microdata
+
+Say = Callable[[str], None]
+"""Told what is being done."""
+
+WARM_ROWS = 2_000
+UNIT = "one sort of the table"
+
+
+def seconds_of_a_sort(microdata: Microdata) -> float:
+    """Seconds of one np.lexsort over the codes; best of three."""
+    return min(_seconds(lambda: np.lexsort(microdata.codes.T)) for _ in range(3))
+
+
+def timed(algorithm: Algorithm, microdata: Microdata, model: Model, options: Options = PLAIN) -> tuple[Recoding, float]:
+    """The answer, and the time it took in sorts of the table."""
+    run(algorithm, microdata.rows(np.arange(min(WARM_ROWS, len(microdata)))), model, options)
+    begun = perf_counter()
+    recoding = run(algorithm, microdata, model, options)
+    return recoding, (perf_counter() - begun) / seconds_of_a_sort(microdata)
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    begun = perf_counter()
+    work()
+    return perf_counter() - begun

@@ -1,0 +1,99 @@
+"""An order of bundles cut into segments, each one QI group, of least total loss: dynamic programming.
+
+The rules of this file
+----------------------
+* The loss of a segment is its rows times the NCP of its smallest publishable box; of segmentations that lose the same,
+  the one whose last segment begins earlier, and so on back to the start.
+* From every bundle the segments are those that hold the model and have fewer than twice the rows of the shortest that
+  holds. Under k-anonymity these are the segments of k to 2k - 1 rows, and no better segmentation exists: a longer
+  segment could be cut in two that hold and lose no more.
+* Under other models, a segment is looked for up to FAR times the fewest rows that any group needs, and the *blocks*
+  (`streamer.algorithms.cut_tree`) are segments too. Blocks make up the whole order, so there always is a way through.
+
+Source: Hansen and Mukherjee 2003 for one attribute; Domingo-Ferrer et al. 2006 along an order of many-dimensional rows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from streamer.algorithms.box_loss import EMPTY_HI, EMPTY_LO, Shape, widen
+from streamer.algorithms.bundles import Bundles, count_in, count_out
+from streamer.jit import compiled
+from streamer.privacy.compiled import Rules, Scratch, holds
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+FAR = 8
+
+
+@compiled
+def _reach(
+    shape: Shape,
+    bundles: Bundles,
+    order: Ints,
+    start: int,
+    block_end: int,
+    rules: Rules,
+    scratch: Scratch,
+    rows_min: int,
+    box: Ints,
+    term: Floats,
+    best: Floats,
+    origin: Ints,
+) -> None:
+    """Improves best and origin (m + 1,) at the ends of all segments that begin at `start`.
+
+    block_end: where the block that begins here ends, else 0. box (2, d), term (d,): to write in.
+    """
+    m, d, plain = order.shape[0], term.shape[0], rules.distinct.shape[0] == 0
+    box[0], box[1] = EMPTY_LO, EMPTY_HI
+    lo, hi = box
+    rows, shortest, each, end = 0, 0, 0.0, start
+    while end < m:
+        bundle = order[end]
+        rows += bundles.end[bundle] - bundles.begin[bundle]
+        is_window = rows < 2 * shortest if shortest > 0 else rows <= FAR * rows_min or end == start
+        if not is_window and end >= block_end:
+            break
+        if widen(shape, bundles.cells[bundle], lo, hi, term):
+            each = 0.0
+            for j in range(d):
+                each += term[j]
+        end += 1
+        if not plain:
+            count_in(rules, scratch, bundles, bundle)
+        if is_window and rows >= rules.rows and (plain or holds(rules, scratch)):
+            shortest = shortest if shortest > 0 else rows
+        elif end != block_end:
+            continue
+        if best[start] + rows * each < best[end]:
+            best[end], origin[end] = best[start] + rows * each, start
+    if not plain:
+        for place in range(start, end):
+            count_out(rules, scratch, bundles, order[place])
+
+
+@compiled
+def best_segments(
+    shape: Shape, bundles: Bundles, order: Ints, block: Ints, rules: Rules, scratch: Scratch, rows_min: int
+) -> tuple[float, Ints]:
+    """The least loss, and the number of every place's segment, int64 (m,), from 0 along the order.
+
+    order, block: as `order_of` answers; rows_min: no group with fewer rows can hold.
+    """
+    m, d = order.shape[0], bundles.cells.shape[1]
+    best, origin = np.full(m + 1, np.inf), np.zeros(m + 1, np.int64)
+    box, term = np.empty((2, d), np.int64), np.zeros(d)
+    best[0] = 0.0
+    for start in range(m):
+        if best[start] < np.inf:
+            _reach(shape, bundles, order, start, block[start], rules, scratch, rows_min, box, term, best, origin)
+    begins = np.zeros(m, np.int64)
+    end = m
+    while end > 0:
+        end = origin[end]
+        begins[end] = 1
+    return best[m], np.cumsum(begins) - 1

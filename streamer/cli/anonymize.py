@@ -1,0 +1,210 @@
+"""`streamer anonymize`: a whole CSV file at once, by any of the algorithms; no server.
+
+The rules of this file
+----------------------
+* All files appear together, or none does; that one cannot be written is said before any work is done.
+* What is printed are counts and measures. The one file that names people, --index, is asked for by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import click
+import msgspec
+import pandas as pd
+from rich.console import Console
+
+from streamer.algorithms.catalog import DEFAULT, algorithm_named, run
+from streamer.algorithms.contract import Algorithm, Options
+from streamer.algorithms.recoding import Recoding
+from streamer.batch import with_k
+from streamer.cli.options import (
+    json_option,
+    k_option,
+    refine_option,
+    seed_option,
+    suppression_option,
+    table_option,
+)
+from streamer.cli.progress import stages
+from streamer.cli.tables import figure
+from streamer.config import FILE_NAME, load_table
+from streamer.errors import UsageError
+from streamer.files import atomic_writers, read_rows, write_index, write_rows
+from streamer.metrics.measures import measure
+from streamer.privacy.models import Model, model_of, words
+from streamer.release.publication import group_names, lossy_join_frames, published_frame
+from streamer.table.encode import Encoder
+from streamer.table.microdata import Microdata, microdata_of
+
+ROWS, LOSSY_JOIN = "rows", "lossy-join"
+
+
+@click.command(name="anonymize")
+@table_option
+@click.argument("data", metavar="ROWS.csv", type=click.Path(path_type=Path))
+@click.option("--algorithm", metavar="NAME", default=DEFAULT, show_default=True, help="`compare` lists what there is.")
+@click.option(
+    "-o", "--out", metavar="OUT.csv", required=True, type=click.Path(path_type=Path), help="The anonymous table."
+)
+@click.option("--index", metavar="PRIVATE.csv", type=click.Path(path_type=Path), help="Which source row is where.")
+@click.option("--report", metavar="OUT.html", type=click.Path(path_type=Path), help="Measures and pictures as a page.")
+@click.option(
+    "--form",
+    type=click.Choice((ROWS, LOSSY_JOIN)),
+    default=ROWS,
+    show_default=True,
+    help="lossy-join: exact quasi-identifiers in OUT-qit.csv, sensitive values in OUT-stt.csv, joined by QI group.",
+)
+@k_option
+@suppression_option
+@refine_option
+@seed_option
+@json_option
+def command(
+    table: str,
+    data: Path,
+    algorithm: str,
+    out: Path,
+    index: Path | None,
+    report: Path | None,
+    form: str,
+    k: int | None,
+    suppression: float,
+    refine: int,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Anonymizes ROWS.csv and writes the published table, with the columns of the live changelog.
+
+    The privacy model is table.yaml's: k, and l, alpha, beta or r where it says so. QI groups are numbered from 1, and
+    the order of the rows says nothing about whose they are. --index is private: it names every row's QI group.
+    """
+    chosen, options = algorithm_named(algorithm), Options(seed, suppression, refine)
+    outputs = output_paths(out, form)
+    paths = [*outputs, *filter(None, (index, report))]
+    require_apart([Path(table), Path(table) / FILE_NAME, data], paths)
+    schema = with_k(load_table(table), k)
+    model = model_of(schema)
+    with stages(as_json) as progress, atomic_writers(paths, text=True) as opened:
+        files: dict[Path, IO[str]] = dict(zip(paths, opened, strict=True))
+        with progress.stage("read"):
+            frame = read_rows(data)
+        with progress.stage("encode"):
+            encoded = Encoder(schema).frame(frame)
+            microdata = microdata_of(schema, encoded)
+        with progress.stage("anonymize") as tick:
+            recoding = run(chosen, microdata, model, options, tick)
+        with progress.stage("measure"):
+            facts = described(chosen, options, microdata, recoding, model)
+        with progress.stage("write"):
+            published = dict(zip(outputs, _publications(form, microdata, recoding), strict=True))
+            facts |= {"form": form, "published": {path.name: list(of.columns) for path, of in published.items()}}
+            for path, of in published.items():
+                write_rows(of, files[path])
+            if index is not None:
+                write_index(_index_table(encoded.source_keys, recoding), files[index])
+            if report is not None:
+                files[report].write(_report(facts, microdata, recoding))
+    facts |= {"seconds": progress.seconds, "files": [str(path) for path in paths]}
+    if as_json:
+        click.echo(msgspec.json.encode(facts))
+    else:
+        _print(facts)
+
+
+def output_paths(out: Path, form: str) -> list[Path]:
+    """The files that a form of publication writes for OUT.csv."""
+    if form == ROWS:
+        return [out]
+    return [out.with_name(f"{out.stem}-{part}{out.suffix}") for part in ("qit", "stt")]
+
+
+def require_apart(inputs: list[Path], outputs: list[Path]) -> None:
+    """Raises UsageError where a file that is written is one that is read, or another one that is written."""
+    taken = {path.resolve() for path in inputs}
+    for path in outputs:
+        if path.resolve() in taken:
+            raise UsageError(f"{path}: is an input, or is to be written twice; give every output a name of its own")
+        taken.add(path.resolve())
+
+
+def described(
+    algorithm: Algorithm, options: Options, microdata: Microdata, recoding: Recoding, model: Model
+) -> dict[str, Any]:
+    """What was done and what came of it, as plain values: counts, settings and measures."""
+    table = microdata.table
+    levels = recoding.levels and dict(zip((a.name for a in table.attributes), recoding.levels, strict=True))
+    return {
+        "table": table.name,
+        "algorithm": algorithm.name,
+        "what": algorithm.what,
+        "source": algorithm.source,
+        "model": words(table, model),
+        "options": {
+            "k": table.k,
+            "suppression": options.suppression,
+            "refine": options.refine,
+            "seed": options.seed,
+        },
+        "levels": levels,
+        "details": dict(recoding.details),
+        "measures": measure(microdata, recoding, model),
+    }
+
+
+# -- files ----------------------------------------------------------------------------------------------------------
+
+
+def _publications(form: str, microdata: Microdata, recoding: Recoding) -> Sequence[pd.DataFrame]:
+    """What stands in each of `output_paths`."""
+    return [published_frame(microdata, recoding)] if form == ROWS else lossy_join_frames(microdata, recoding)
+
+
+def _index_table(source_keys: list[str], recoding: Recoding) -> Iterator[tuple[str, str]]:
+    names = [*group_names(recoding), ""]  # SUPPRESSED is -1: the last one
+    return ((source_key, names[group]) for source_key, group in zip(source_keys, recoding.qi_group, strict=True))
+
+
+def _report(facts: Mapping[str, Any], microdata: Microdata, recoding: Recoding) -> str:
+    from streamer.report.page import page  # matplotlib: a second that only a report is worth
+
+    return page(facts, microdata, recoding)
+
+
+# -- for people -----------------------------------------------------------------------------------------------------
+
+
+def _print(facts: Mapping[str, Any]) -> None:
+    measures = facts["measures"]
+    published = measures["rows"] - measures["suppressed"]
+    lines = {
+        "algorithm": f"{facts['algorithm']}: {facts['what']} ({facts['source']})",
+        "model": f"every QI group has {facts['model']}",
+        "rows": f"{published} published, {measures['suppressed']} suppressed",
+        "QI groups": _groups(measures),
+        "loss": _loss(facts),
+        "risk": f"largest share of close sensitive values in a QI group {figure(measures['risk'])}",
+        "time": f"{facts['seconds']['anonymize']} s, of {round(sum(facts['seconds'].values()), 3)} s in all",
+        "written": ", ".join(facts["files"]),
+    }
+    if measures["risk"] is None:
+        del lines["risk"]
+    console = Console(soft_wrap=True, highlight=False, markup=False)
+    for name, said in lines.items():
+        console.print(f"{name:>9}  {said}")
+
+
+def _loss(facts: Mapping[str, Any]) -> str:
+    if facts["form"] == LOSSY_JOIN:
+        return "which of a QI group's quasi-identifiers belongs to which of its sensitive values"
+    return f"NCP {figure(facts['measures']['ncp'])} (0: exact values, 1: nothing left)"
+
+
+def _groups(measures: Mapping[str, Any]) -> str:
+    if not measures["groups"]:
+        return "none"
+    return f"{measures['groups']}, the smallest of {measures['k']} rows, {figure(measures['aes'])} on average"

@@ -1,0 +1,117 @@
+"""`streamer compare`: every algorithm on one table, side by side; nothing is written.
+
+The rules of this file
+----------------------
+* Algorithms stand in the catalog's order. One that cannot do what table.yaml asks is listed with its reason.
+* --suppression and --refine go to the algorithms that know them: the question is what each can make of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+import msgspec
+from rich.table import Table as Grid
+
+from streamer.algorithms.catalog import ALGORITHMS, DEFAULT, objections, require_possible, run
+from streamer.algorithms.contract import Algorithm, Options
+from streamer.batch import with_k
+from streamer.cli.options import (
+    json_option,
+    k_option,
+    refine_option,
+    seed_option,
+    suppression_option,
+    table_option,
+)
+from streamer.cli.progress import Stages, stages
+from streamer.cli.tables import figure, print_table
+from streamer.config import load_table
+from streamer.files import read_rows
+from streamer.metrics.measures import WHAT, measure
+from streamer.privacy.models import Model, model_of, words
+from streamer.table.encode import Encoder
+from streamer.table.microdata import Microdata, microdata_of
+
+SHOWN = ("groups", "ncp", "dm", "aes", "sed", "ril", "risk", "suppressed")
+"""The measures of the table for people; JSON has all of them."""
+
+
+@click.command(name="compare")
+@table_option
+@click.argument("data", metavar="ROWS.csv")
+@k_option
+@suppression_option
+@refine_option
+@seed_option
+@json_option
+def command(table: str, data: str, k: int | None, suppression: float, refine: int, seed: int, as_json: bool) -> None:
+    """Anonymizes ROWS.csv by every algorithm and prints what each costs and risks; nothing is written.
+
+    --suppression and --refine are given to the algorithms that know them.
+    """
+    schema = with_k(load_table(table), k)
+    model, options = model_of(schema), Options(seed, suppression, refine)
+    with stages(as_json) as progress:
+        with progress.stage("read"):
+            frame = read_rows(data)
+        with progress.stage("encode"):
+            microdata = microdata_of(schema, Encoder(schema).frame(frame))
+        require_possible(microdata, model)
+        found = list(_compared(microdata, model, options, progress))
+    report = {"table": schema.name, "rows": len(microdata), "model": words(schema, model), "algorithms": found}
+    if as_json:
+        click.echo(msgspec.json.encode(report))
+    else:
+        _print(report)
+
+
+def options_for(algorithm: Algorithm, options: Options) -> Options:
+    """Of the options those that the algorithm knows."""
+    suppression, refine = options.suppression * algorithm.suppresses, options.refine * algorithm.refines
+    return Options(options.seed, suppression, refine)
+
+
+def _compared(microdata: Microdata, model: Model, options: Options, progress: Stages) -> Iterator[dict[str, Any]]:
+    for algorithm in ALGORITHMS.values():
+        its_options = options_for(algorithm, options)
+        facts: dict[str, Any] = {"name": algorithm.name, "what": algorithm.what, "source": algorithm.source}
+        facts["default"] = algorithm.name == DEFAULT
+        if said := objections(algorithm, microdata.table, model, its_options):
+            yield facts | {"cannot": list(said)}
+            continue
+        with progress.stage(algorithm.name) as tick:
+            recoding = run(algorithm, microdata, model, its_options, tick)
+        yield facts | {
+            "seconds": progress.seconds[algorithm.name],
+            "details": dict(recoding.details),
+            "measures": measure(microdata, recoding, model),
+        }
+
+
+# -- for people -----------------------------------------------------------------------------------------------------
+
+
+def _print(report: dict[str, Any]) -> None:
+    click.echo(f"table {report['table']}, {report['rows']} rows; every QI group has {report['model']}")
+    grid = Grid("algorithm", *(_column(name) for name in ("seconds", *SHOWN)))
+    for found in report["algorithms"]:
+        if "measures" in found:
+            cells = (figure(found["measures"][name]) for name in SHOWN)
+            grid.add_row(_name(found), figure(found["seconds"]), *cells)
+    print_table(grid)
+    for found in report["algorithms"]:
+        if "cannot" in found:
+            click.echo(f"{_name(found)} cannot do this: {found['cannot'][0]}")
+    for name in SHOWN:
+        click.echo(f"{name:>10}  {WHAT[name]}")
+
+
+def _column(name: str) -> str:
+    return name if name in ("seconds", "groups", "risk", "suppressed") else name.upper()
+
+
+def _name(found: dict[str, Any]) -> str:
+    return found["name"] + (" (default)" if found["default"] else "")

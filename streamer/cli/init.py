@@ -1,0 +1,97 @@
+"""`streamer init`: a first table.yaml, with its hierarchies, from a CSV file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from streamer.config import FILE_NAME
+from streamer.draft.columns import Drafted, drafted, source_key_of
+from streamer.draft.yaml_text import FOLDER, hierarchy_names, hierarchy_text, table_text
+from streamer.errors import UsageError
+from streamer.files import atomic_writers, read_rows
+
+K_WANTED = 5
+_NO_TABLE_NAME = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+@click.command(name="init")
+@click.argument("data", metavar="ROWS.csv", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--out",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    default=Path("."),
+    show_default=True,
+    help="Where to write table.yaml and hierarchies/.",
+)
+def command(data: Path, out: Path) -> None:
+    """Drafts a table.yaml, with its hierarchy files, from ROWS.csv.
+
+    Types, scales and obvious hierarchies are guessed; the roles of the columns are yours to judge, and the file says
+    what to check. Nothing is overwritten.
+    """
+    frame = read_rows(data)
+    texts = {name: frame[name].tolist() for name in frame.columns}
+    if len(frame) < 2:
+        raise UsageError(f"{data}: has {len(frame)} rows; a table of people begins with two")
+    source_key = source_key_of(texts)
+    if source_key is None:
+        raise UsageError(
+            f"{data}: no column is different in every row, and rows are told apart by one; add a column that numbers"
+            " them, such as id"
+        )
+    columns = list(_apart([drafted(name, cells) for name, cells in texts.items() if name != source_key]))
+    if not any(column.role == "quasi-identifier" for column in columns):
+        raise UsageError(f"{data}: no column looks like a quasi-identifier; write {FILE_NAME} by hand")
+    name = _NO_TABLE_NAME.sub("-", data.stem).strip("-._")[:200] or "table"
+    k = max(2, min(K_WANTED, len(frame) // 2))
+    files = {out / FILE_NAME: table_text(name, data.name, len(frame), source_key, k, columns)}
+    named = hierarchy_names(columns)
+    files |= {out / named[column.name]: hierarchy_text(column) for column in columns if column.name in named}
+    _write(files)
+    _print(out, source_key, columns, data)
+
+
+def _apart(columns: list[Drafted]) -> Iterator[Drafted]:
+    """The same, with columns left out that would be published under a name that is taken."""
+    taken = {"qi_group"}
+    for column in columns:
+        ends = (f"{column.name}_lo", f"{column.name}_hi")
+        published = {*ends} if column.scale is not None else {column.name} if column.role else set()
+        if taken & published:
+            yield replace(column, role="", why="would be published under a name that is taken; rename it", hierarchy=())
+            continue
+        taken |= published
+        yield column
+
+
+def _write(files: dict[Path, str]) -> None:
+    for path in files:
+        if path.exists():
+            raise UsageError(f"{path}: is there already, and is not overwritten; remove it, or choose another -o")
+    for path in files:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"{path.parent}: cannot be made: {error.strerror}") from None
+    with atomic_writers(list(files), text=True) as opened:
+        for file, text in zip(opened, files.values(), strict=True):
+            file.write(text)
+
+
+def _print(out: Path, source_key: str, columns: list[Drafted], data: Path) -> None:
+    console = Console(soft_wrap=True, highlight=False, markup=False)
+    console.print(f"written: {out / FILE_NAME}; key {source_key}, which is never published")
+    for column in columns:
+        console.print(f"  {column.name}: {column.role or 'left out'} ({column.why})")
+    if any(column.hierarchy for column in columns):
+        console.print(f"The values of the categories stand in {out / FOLDER}/: keep it as private as the data.")
+    console.print("Roles are a judgement: check every line. Then ask what it means, and what k and grids cost:")
+    console.print(f"  streamer check --table {out} --data {data}")

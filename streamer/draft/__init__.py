@@ -1,0 +1,1 @@
+"""A first table.yaml from a data file."""

@@ -1,0 +1,1 @@
+"""What a recoding cost the table, and what it still risks."""

@@ -1,0 +1,123 @@
+"""A recoding as the table that is published: the columns, types and texts of the live changelog, at once.
+
+The rules of this file
+----------------------
+* The columns are `Table.published_columns`; QI groups are numbered from 1 and named as those of shard 0.
+* Rows stand by QI group, then by their kept values. So the order says nothing about whose row is where: rows that are
+  equal in all that is published are interchangeable. Suppressed rows are left out.
+* A lossy join (Tong et al. 2010, section 3.2) is two such tables: the rows' own cells by QI group, and the kept values
+  by QI group and individual.
+* Whatever many rows share is made once: the ends of an interval and a label per box, a kept value per distinct text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from streamer.algorithms.lossy_join import lossy_join
+from streamer.algorithms.recoding import Recoding
+from streamer.errors import ConfigError
+from streamer.release.changelog import qi_group_name
+from streamer.table.microdata import Microdata
+from streamer.table.schema import Attribute, CategoricalAttribute, NumericAttribute, Table
+
+Ints = npt.NDArray[np.int64]
+Objects = npt.NDArray[np.object_]
+
+FIRST_NUMBER = 1
+"""Number of the first QI group, as in the changelog, and of the first individual of a lossy join."""
+
+INDIVIDUAL_COLUMN = "individual"
+
+
+def column_types(table: Table) -> dict[str, str]:
+    """Types of the published columns that say which box a row is in: str, or int64 where all ends are whole.
+
+    The other ends are float64; kept columns hold what JSON says (dtype object).
+    """
+    types = {"qi_group": "str"}
+    for attribute in table.attributes:
+        if isinstance(attribute, NumericAttribute):
+            numbers = (*attribute.domain, attribute.grid, attribute.step or attribute.grid)
+            whole = all(number == number.to_integral_value() for number in numbers)
+            types |= dict.fromkeys((f"{attribute.name}_lo", f"{attribute.name}_hi"), "int64" if whole else "float64")
+        else:
+            types[attribute.name] = "str"
+    return types
+
+
+def group_names(recoding: Recoding) -> list[str]:
+    """The published names of the QI groups 0..g-1."""
+    return [qi_group_name(0, number + FIRST_NUMBER) for number in range(recoding.n_groups)]
+
+
+def published_order(microdata: Microdata, recoding: Recoding) -> Ints:
+    """Numbers of the rows that are published, in the order in which they are; int64 (rows,)."""
+    order = np.lexsort((*microdata.values.T[::-1], recoding.qi_group))
+    return order[np.searchsorted(recoding.qi_group[order], 0) :]
+
+
+def published_frame(microdata: Microdata, recoding: Recoding) -> pd.DataFrame:
+    """The published table, typed by `column_types`; a fresh index from 0."""
+    table, order = microdata.table, published_order(microdata, recoding)
+    group = recoding.qi_group[order]
+    columns: dict[str, Objects] = {"qi_group": _objects(group_names(recoding))[group]}
+    for j, attribute in enumerate(table.attributes):
+        for name, cells in box_columns(attribute, recoding.lo[:, j], recoding.hi[:, j]):
+            columns[name] = cells[group]
+    columns |= _kept_columns(microdata, microdata.values[order])
+    return pd.DataFrame(columns, dtype=object).astype(column_types(table))
+
+
+def lossy_join_frames(microdata: Microdata, recoding: Recoding) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """QIT and STT as tables: QI group and exact cells; QI group, individual and kept values.
+
+    Cells are written as boxes are, by their ends or their leaf. Raises ConfigError where a kept column has the name of
+    the column of individuals.
+    """
+    table, joined = microdata.table, lossy_join(microdata, recoding)
+    if any(column.name == INDIVIDUAL_COLUMN for column in table.kept):
+        raise ConfigError(f"a lossy join publishes a column {INDIVIDUAL_COLUMN!r} of its own; rename the kept one")
+    names, types = _objects(group_names(recoding)), column_types(table)
+    qit: dict[str, Objects] = {"qi_group": names[joined.qit_group]}
+    for j, attribute in enumerate(table.attributes):
+        qit |= dict(box_columns(attribute, joined.qit_cells[:, j], joined.qit_cells[:, j]))
+    stt: dict[str, Objects] = {"qi_group": names[joined.stt_group]}
+    stt[INDIVIDUAL_COLUMN] = (joined.stt_individual + FIRST_NUMBER).astype(object)
+    stt |= _kept_columns(microdata, joined.stt_values)
+    return (
+        pd.DataFrame(qit, dtype=object).astype(types),
+        pd.DataFrame(stt, dtype=object).astype({"qi_group": "str", INDIVIDUAL_COLUMN: "int64"}),
+    )
+
+
+def _kept_columns(microdata: Microdata, values: Ints) -> dict[str, Objects]:
+    """Kept columns as what JSON says; values: int64 (m, kept), numbers of their texts."""
+    return {
+        column.name: _objects([msgspec.json.decode(text) for text in texts])[values[:, i]]
+        for i, (column, texts) in enumerate(zip(microdata.table.kept, microdata.texts, strict=True))
+    }
+
+
+def box_columns(attribute: Attribute, lo: Ints, hi: Ints) -> Iterator[tuple[str, Objects]]:
+    """The published columns of one attribute for runs of cells lo..hi (m,): name and cells (m,)."""
+    runs, places = np.unique(np.stack([lo, hi], axis=1), axis=0, return_inverse=True)
+    pairs = runs.tolist()
+    if isinstance(attribute, CategoricalAttribute):
+        yield attribute.name, _objects([attribute.hierarchy.label(*pair) for pair in pairs])[places]
+        return
+    ends = [attribute.interval(*pair) for pair in pairs]
+    yield f"{attribute.name}_lo", _objects([first for first, _ in ends])[places]
+    yield f"{attribute.name}_hi", _objects([last for _, last in ends])[places]
+
+
+def _objects(values: Sequence[object]) -> Objects:
+    """int64-indexable array of any values."""
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
