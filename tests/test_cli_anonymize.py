@@ -167,6 +167,24 @@ def test_the_report_is_a_page_of_its_own_and_the_same_again(tmp_path: Path) -> N
     assert "http" not in page.replace("http-equiv", "")
 
 
+def test_the_names_of_columns_are_text_to_the_report(tmp_path: Path) -> None:
+    column, value = "年龄 $x_1$", "<script>"
+    age = f'"{column}": {{role: quasi-identifier, type: integer, domain: [0, 99]}}'
+    (tmp_path / "table.yaml").write_text(
+        f'table: t\nkey: id\ncolumns: {{{age}, "<b>": {{role: sensitive}}}}\n'
+        "privacy: {k: 2}\npublish: {live: {form: rows}}\n"
+    )
+    data = write(tmp_path / "rows.csv", [{"id": str(i), column: str(i), "<b>": value} for i in range(4)])
+    outputs = ("-o", tmp_path / "out.csv", "--report", tmp_path / "report.html")
+    result = streamer("anonymize", "--table", tmp_path, data, *outputs)
+    assert (result.exit_code, result.stderr) == (0, "")
+    page = (tmp_path / "report.html").read_text()
+    assert "&lt;b&gt;" in page
+    assert column in page
+    assert "<b>" not in page
+    assert value not in page
+
+
 # -- what is said ---------------------------------------------------------------------------------------------------
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from batch_world import MODELS, TABLES, TEXTS, VALUES, assert_laws, boxes, holding, microdata, people, permuted
@@ -227,6 +227,43 @@ def test_orphans_that_fit_nowhere_take_in_the_nearest_groups_until_they_hold() -
     assert boxes(recoding) == [((0,), (9,), 5), ((3,), (3,), 4), ((7,), (7,), 4)]
     recoding = settle(numbers(places[4:], values[4:]), model, [0] * 4 + [1] * 4 + [-1])
     assert boxes(recoding) == [((3,), (9,), 9)]
+
+
+def joined(data: Microdata, model: Model, qi_group: list[int], ends: list[tuple]) -> tuple[list[int], list[tuple]]:
+    """Step 5 row by row: every orphan to the group of least rise that holds with it; those that fit nowhere stay."""
+    shares = [column for column, subject in enumerate(model.subjects) if subject in model.shares]
+    subjects = data.subjects(model.subjects)
+    orphans = [row for row, g in enumerate(qi_group) if g < 0]
+    for row in sorted(orphans, key=lambda row: (*subjects[row, shares[::-1]].tolist(), row)):
+        best = None
+        for g, (lo, hi) in enumerate(ends):
+            members = [i for i, group in enumerate(qi_group) if group == g]
+            box = data.space.generalize(np.minimum(lo, data.cells[row]), np.maximum(hi, data.cells[row]))
+            rise = (len(members) + 1) * data.space.ncp(*box) - len(members) * data.space.ncp(lo, hi)
+            if model.holds(subjects[[*members, row]]) and (best is None or rise < best[0]):
+                best = (rise, g, box)
+        if best is not None:
+            qi_group[row], ends[best[1]] = best[1], best[2]
+    return qi_group, ends
+
+
+@settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@given(data=st.data(), small=some_table, model=some_model)
+def test_orphans_join_the_groups_that_rows_one_by_one_would_choose(data, small: Table, model: Model) -> None:
+    rows = data.draw(microdata(small, max_rows=25))
+    rows = rows.rows(rows.in_canonical_order())
+    assume(model.holds(rows.subjects(model.subjects)))
+    labelling = Labelling(rows, model)
+    while labelling.goes_on():
+        labelling.step()
+    lo, hi = np.concatenate(labelling.lo), np.concatenate(labelling.hi)
+    recoding = settled(rows, model, labelling.qi_group, lo, hi)
+    assume(recoding.details["orphans"] and not recoding.details["moved"])
+    group, ends = joined(rows, model, labelling.qi_group.tolist(), list(zip(lo, hi, strict=True)))
+    assume(min(group) >= 0)
+    assert recoding.qi_group.tolist() == group
+    assert (np.array([lo for lo, _ in ends]) == recoding.lo).all()
+    assert (np.array([hi for _, hi in ends]) == recoding.hi).all()
 
 
 @every_model

@@ -79,15 +79,19 @@ class Way:
 
 
 WAYS = (
-    Way(f"GDPPR, r = {float(R_PARENTS):.2f}", GDPPR, R_PARENTS),
     Way("Mondrian", MONDRIAN),
-    Way(f"Mondrian, r = {float(R_PARENTS):.2f}", MONDRIAN, R_PARENTS),
     Way(f"GDPPR, r = {float(R_PAPER):.2f}, level 0", GDPPR, R_PAPER, OCCUPATIONS),
     Way(f"Mondrian, r = {float(R_PAPER):.2f}, level 0", MONDRIAN, R_PAPER, OCCUPATIONS),
+    Way(f"GDPPR, r = {float(R_PARENTS):.2f}, level 1", GDPPR, R_PARENTS),
+    Way(f"Mondrian, r = {float(R_PARENTS):.2f}, level 1", MONDRIAN, R_PARENTS),
 )
-OURS, MONDRIANS, SAME_MODEL, OURS_LEVEL_0, SAME_MODEL_LEVEL_0 = WAYS
+PLAIN, LEVEL_0, SAME_LEVEL_0, LEVEL_1, SAME_LEVEL_1 = WAYS
+OURS = ((LEVEL_0, SAME_LEVEL_0), (LEVEL_1, SAME_LEVEL_1))
+"""GDPPR, and Mondrian under the same model."""
 
 Points = dict[tuple[Way, int, int], Point]
+Places = Sequence[tuple[int, int]]
+"""(|QI|, k)."""
 
 
 def figures(quick: bool, say: Say) -> Iterator[Figure]:
@@ -149,145 +153,148 @@ def _over_k(shape: Shape, points: Points, what: str, label: str) -> tuple[Panel,
     )
 
 
-def _curves(points: Points, places: Sequence[tuple[int, int]], what: str) -> tuple[Curve, ...]:
+def _curves(points: Points, places: Places, what: str) -> tuple[Curve, ...]:
     return tuple(curve(way.name, [getattr(points[way, m, k], what) for m, k in places]) for way in WAYS)
 
 
-def _less(points: Points, places: Sequence[tuple[int, int]], ours: Way, other: Way) -> list[float]:
+def _less(points: Points, places: Places, ours: Way, other: Way) -> list[float]:
     """By what share of the other's RIL ours is below it, place by place."""
     return [1 - points[ours, m, k].ril / points[other, m, k].ril for m, k in places]
 
 
-def _ril_checks(points: Points, places: Sequence[tuple[int, int]], claimed: float) -> tuple[Check, ...]:
-    less = _less(points, places, OURS, MONDRIANS)
+def _times(points: Points, places: Places, ours: Way, other: Way, what: str) -> str:
+    return between(getattr(points[ours, m, k], what) / getattr(points[other, m, k], what) for m, k in places)
+
+
+def _ril_checks(points: Points, places: Places, claimed: float, grow: str, lines: Sequence[Places]) -> Iterator[Check]:
+    for ours, _ in OURS:
+        less = _less(points, places, ours, PLAIN)
+        size = f"{_times(points, places, ours, PLAIN, 'ril')} Mondrian's"
+        yield check(f"The RIL of {ours.name} is below Mondrian's", [one > 0 for one in less], "points", size)
+        yield check(f"It is below by {claimed:.0%} of it or more", [one >= claimed for one in less], "points")
+    for ours, _ in OURS:
+        steps = [step for line in lines for step in rising([points[ours, m, k].ril for m, k in line])]
+        yield check(f"The RIL of {ours.name} grows with {grow}", steps, "steps")
+
+
+def _same_model(points: Points, places: Places) -> str:
+    """What becomes of the comparison where Mondrian has to hold the same."""
+    said = []
+    for ours, same in OURS:
+        below = sum(one > 0 for one in _less(points, places, ours, same))
+        said.append(
+            f"- {ours.name}: its RIL is smaller than that of Mondrian under the same model at {below} of {len(places)}"
+            f" points ({_times(points, places, ours, same, 'ril')} it)."
+        )
+    return "Where Mondrian has to hold the same:\n\n" + "\n".join(said)
+
+
+def _because(points: Points, places: Places) -> str:
+    """Who pays for what, where GDPPR does not win: the model raises Mondrian's own loss."""
+    raised = [f"{_times(points, places, same, PLAIN, 'ril')} ({same.name})" for _, same in OURS]
     return (
-        check("GDPPR's RIL is below Mondrian's", [one > 0 for one in less], "points", f"by {percent(less)} of it"),
-        check(f"It is below by {claimed:.0%} of it or more", [one >= claimed for one in less], "points"),
+        "GDPPR holds r and Mondrian does not. Holding it makes Mondrian's own RIL "
+        + " and ".join(raised)
+        + " what it is without"
     )
 
 
-def _same_model(points: Points, places: Sequence[tuple[int, int]]) -> tuple[str, ...]:
-    """What becomes of the comparison where Mondrian has to hold the same."""
-    said = []
-    for ours, other in ((OURS, SAME_MODEL), (OURS_LEVEL_0, SAME_MODEL_LEVEL_0)):
-        less = _less(points, places, ours, other)
-        below = sum(one > 0 for one in less)
-        said.append(
-            f"- {ours.name} has a smaller RIL than {other.name} at {below} of {len(less)} points"
-            f" (below it by {percent(less)} of it)."
-        )
-    return ("Under the same model:\n\n" + "\n".join(said),)
-
-
 def _ril_by_qi(shape: Shape, points: Points) -> Figure:
-    places = [(m, k) for m in shape.qi for k in shape.ks_of_qi]
-    grows = [step for k in shape.ks_of_qi for step in rising([points[OURS, m, k].ril for m in shape.qi])]
+    lines = [[(m, k) for m in shape.qi] for k in shape.ks_of_qi]
+    places = [place for line in lines for place in line]
     return Figure(
         "gui-ril-qi",
         "Gui et al., figure 2: information loss over the number of quasi-identifiers",
         "“GDPPR's generalization loses less information than Mondrian's. The loss grows with the number of"
         " quasi-identifiers. In the same setting GDPPR reduces it by about 7 %.”",
         _over_qi(shape, points, "ril", "RIL"),
-        (*_ril_checks(points, places, 0.07), check("GDPPR's RIL grows with |QI|", grows, "steps")),
+        tuple(_ril_checks(points, places, 0.07, "|QI|", lines)),
         because=_because(points, places),
-        notes=_same_model(points, places),
+        notes=(_same_model(points, places),),
     )
 
 
 def _ril_by_k(shape: Shape, points: Points) -> Figure:
-    places = [(m, k) for m in shape.qi_of_k for k in shape.ks]
-    grows = [step for m in shape.qi_of_k for step in rising([points[OURS, m, k].ril for k in shape.ks])]
+    lines = [[(m, k) for k in shape.ks] for m in shape.qi_of_k]
+    places = [place for line in lines for place in line]
     return Figure(
         "gui-ril-k",
         "Gui et al., figure 3: information loss over k",
         "“The loss grows with k, but on the whole GDPPR's is less than Mondrian's: by about 6 %.”",
         _over_k(shape, points, "ril", "RIL"),
-        (*_ril_checks(points, places, 0.06), check("GDPPR's RIL grows with k", grows, "steps")),
+        tuple(_ril_checks(points, places, 0.06, "k", lines)),
         because=_because(points, places),
-        notes=_same_model(points, places),
-    )
-
-
-def _because(points: Points, places: Sequence[tuple[int, int]]) -> str:
-    """Who pays for what, where GDPPR does not win: the model or the algorithm."""
-    against = sum(one > 0 for one in _less(points, places, OURS, SAME_MODEL))
-    model = [points[SAME_MODEL, m, k].ril / points[MONDRIANS, m, k].ril - 1 for m, k in places]
-    return (
-        f"GDPPR holds r and Mondrian does not: holding it raises Mondrian's own RIL by {percent(model)}, and against"
-        f" that GDPPR's is smaller at {against} of {len(places)} points"
+        notes=(_same_model(points, places),),
     )
 
 
 def _risk(shape: Shape, points: Points) -> Figure:
     places = [(m, k) for m in shape.qi_of_k for k in shape.ks]
-    ours, mondrian = ([points[way, m, k].risk_parents for m, k in places] for way in (OURS, MONDRIANS))
-    fine, fine_mondrian = ([points[way, m, k].risk_occupations for m, k in places] for way in (OURS_LEVEL_0, MONDRIANS))
-    panels = (
-        *_over_k(shape, points, "risk_parents", "R(T), occupations of one parent"),
-        *_over_k(shape, points, "risk_occupations", "R(T), one occupation"),
-    )
-    falls = [
-        points[way, m, shape.ks[-1]].risk_parents <= points[way, m, shape.ks[0]].risk_parents
-        for way in (OURS, MONDRIANS)
-        for m in shape.qi_of_k
-    ]
+    of = {LEVEL_0: ("risk_occupations", R_PAPER), LEVEL_1: ("risk_parents", R_PARENTS)}
+    checks = []
+    for way, (what, r) in of.items():
+        risks = [getattr(points[way, m, k], what) for m, k in places]
+        checks.append(check(f"The risk of {way.name} is at most r", [x <= float(r) for x in risks], "points"))
+    for what, r in of.values():
+        risks = [getattr(points[PLAIN, m, k], what) for m, k in places]
+        said = f"Mondrian's risk is above r = {float(r):.2f} ({what.split('_')[1]})"
+        checks.append(check(said, [x > float(r) for x in risks], "points", percent(risks)))
+    for way, (what, _) in {**of, PLAIN: of[LEVEL_1]}.items():
+        ends = [[getattr(points[way, m, k], what) for k in (shape.ks[0], shape.ks[-1])] for m in shape.qi_of_k]
+        said = f"The risk of {way.name} is no higher at the largest k than at the smallest"
+        checks.append(check(said, [last <= first for first, last in ends], "lines"))
     return Figure(
         "gui-risk",
         "Gui et al., figure 4: disclosure risk over k",
         "“GDPPR's share of close sensitive values must not exceed 0.25 in any class. With k the risks of both follow no"
         " plain rule, but fall on the whole. Mondrian's is high: it does not resist similarity attacks.”",
-        panels,
         (
-            check(
-                f"GDPPR's risk is at most r = {float(R_PARENTS):.2f} (parents)",
-                [x <= R_PARENTS for x in ours],
-                "points",
-            ),
-            check(f"It is at most r = {float(R_PAPER):.2f} (level 0)", [x <= R_PAPER for x in fine], "points"),
-            check(
-                "Mondrian's is above r at both levels",
-                [x > R_PARENTS and y > R_PAPER for x, y in zip(mondrian, fine_mondrian, strict=True)],
-                "points",
-                f"parents: {percent(mondrian)}; level 0: {percent(fine_mondrian)}",
-            ),
-            check("The risk of parents is no higher at the largest k than at the smallest", falls, "lines"),
+            *_over_k(shape, points, "risk_occupations", "R(T), one occupation"),
+            *_over_k(shape, points, "risk_parents", "R(T), occupations of one parent"),
         ),
+        tuple(checks),
     )
 
 
-def _time_checks(points: Points, places: Sequence[tuple[int, int]]) -> tuple[Check, ...]:
-    ratios = [points[OURS, m, k].time / points[MONDRIANS, m, k].time for m, k in places]
-    said = f"Neither takes more than {COMPARABLE} times the other's time"
-    return (
-        check(said, [1 / COMPARABLE <= r <= COMPARABLE for r in ratios], "points", f"GDPPR takes {between(ratios)}"),
-    )
+def _time_checks(points: Points, places: Places) -> Iterator[Check]:
+    for ours, _ in OURS:
+        ratios = [points[ours, m, k].time / points[PLAIN, m, k].time for m, k in places]
+        near = [1 / COMPARABLE <= ratio <= COMPARABLE for ratio in ratios]
+        said = f"{ours.name} takes at most {COMPARABLE} times Mondrian's time, and the other way round"
+        yield check(said, near, "points", between(ratios))
 
 
-WHY_SLOWER = "GDPPR compares every record with n / k centres in every round, Mondrian sorts: n² / k against n log n"
+WHY_SLOWER = "GDPPR compares every record with n / k centres in every round, and Mondrian sorts: n² / k against n log n"
 
 
 def _time_by_qi(shape: Shape, points: Points) -> Figure:
-    places = [(m, k) for m in shape.qi for k in shape.ks_of_qi]
-    grows = [step for k in shape.ks_of_qi for step in rising([points[OURS, m, k].time for m in shape.qi])]
+    lines = [[(m, k) for m in shape.qi] for k in shape.ks_of_qi]
+    grows = [step for way, _ in OURS for line in lines for step in rising([points[way, m, k].time for m, k in line])]
     return Figure(
         "gui-time-qi",
         "Gui et al., figure 5: time over the number of quasi-identifiers",
         "“The costs of GDPPR and Mondrian hardly differ. Time grows with the number of quasi-identifiers.”",
         _logarithmic(_over_qi(shape, points, "time", f"time ({UNIT} = 1)")),
-        (*_time_checks(points, places), check("GDPPR's time grows with |QI|", grows, "steps")),
+        (
+            *_time_checks(points, [place for line in lines for place in line]),
+            check("GDPPR's time grows with |QI|", grows, "steps"),
+        ),
         because=WHY_SLOWER,
     )
 
 
 def _time_by_k(shape: Shape, points: Points) -> Figure:
-    places = [(m, k) for m in shape.qi_of_k for k in shape.ks]
-    falls = [step for m in shape.qi_of_k for step in falling([points[OURS, m, k].time for k in shape.ks])]
+    lines = [[(m, k) for k in shape.ks] for m in shape.qi_of_k]
+    falls = [step for way, _ in OURS for line in lines for step in falling([points[way, m, k].time for m, k in line])]
     return Figure(
         "gui-time-k",
         "Gui et al., figure 6: time over k",
         "“The times of GDPPR and Mondrian fall on the whole”, and change little: a larger k makes fewer classes.",
         _logarithmic(_over_k(shape, points, "time", f"time ({UNIT} = 1)")),
-        (*_time_checks(points, places), check("GDPPR's time falls as k grows", falls, "steps")),
+        (
+            *_time_checks(points, [place for line in lines for place in line]),
+            check("GDPPR's time falls as k grows", falls, "steps"),
+        ),
         because=WHY_SLOWER,
     )
 
@@ -298,28 +305,26 @@ def _logarithmic(panels: tuple[Panel, ...]) -> tuple[Panel, ...]:
 
 def _signs(source: Microdata, ks: Sequence[int], say: Say) -> Figure:
     rows = source.rows(source.in_canonical_order())
-    found: dict[int, list[tuple[float, float]]] = {+1: [], -1: []}
-    for sign, answers in found.items():
+    names = {+1: "as printed, 1 - h/root", -1: "the other way, h/root"}
+    ril: dict[int, list[float]] = {sign: [] for sign in names}
+    unplaced: dict[int, list[float]] = {sign: [] for sign in names}
+    for sign in names:
         for k in ks:
             say(f"equation 9, sign {sign:+d}, k = {k}")
-            recoding = gdppr(rows, OURS.model(k), alpha=0.5, beta=0.5, sign=sign)
-            risen = float(risk.share_by_group(rows, recoding, PARENTS).max())
-            answers.append((float(utility.ril(rows, recoding) or 0), risen))
-    names = {+1: "as printed, 1 - h/root", -1: "the other way, h/root"}
+            recoding = gdppr(rows, LEVEL_1.model(k), alpha=0.5, beta=0.5, sign=sign)
+            ril[sign].append(float(utility.ril(rows, recoding) or 0))
+            unplaced[sign].append(recoding.details["unplaced"] / len(rows))
     panels = [
-        Panel("", "k", tuple(ks), label, tuple(curve(names[s], [one[i] for one in found[s]]) for s in names))
-        for i, label in enumerate(("RIL", "R(T), occupations of one parent"))
+        Panel("", "k", tuple(ks), label, tuple(curve(names[sign], found[sign]) for sign in names))
+        for label, found in (("RIL", ril), ("share of the records that fit no cluster of theirs", unplaced))
     ]
-    better = [one[0] <= other[0] for one, other in zip(found[+1], found[-1], strict=True)]
-    held = [one[1] <= R_PARENTS for answers in found.values() for one in answers]
+    ratios = [one / other for one, other in zip(ril[+1], ril[-1], strict=True)]
     return Figure(
         "gui-sign",
         "Gui et al., equation 9: the sign of the sensitive term",
-        "The distance of a record to a cluster is α d + β d(s), with d(s) = 1 - h/root: it is small where the sensitive"
-        " values are alike. But a class wants them unlike. The paper has no figure on this; both signs are measured.",
+        "The distance of a record to a cluster is α d + β d(s), and d(s) = 1 - h/root is small where sensitive values"
+        " are alike: so a cluster gathers what the model forbids it to hold. (The paper has no figure on this. Both"
+        f" signs are measured with r = {float(R_PARENTS):.2f} at level 1.)",
         tuple(panels),
-        (
-            check("As printed, RIL is no greater than the other way round", better, "k"),
-            check(f"Either way the risk is at most r = {float(R_PARENTS):.2f}", held, "runs"),
-        ),
+        (check("RIL as printed is no greater than the other way", [r <= 1 for r in ratios], "k", between(ratios)),),
     )

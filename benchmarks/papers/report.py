@@ -83,9 +83,9 @@ def _sentence(one: Check) -> str:
 
 
 def _table(panel: Panel) -> str:
-    heading = f"{panel.title}: {panel.y_label}" if panel.title else panel.y_label
-    lines = [f"{heading[0].upper()}{heading[1:]}:\n"]
-    lines.append("| " + " | ".join([panel.x_label, *(curve.name for curve in panel.curves)]) + " |")
+    lines = [f"{panel.y_label}, {panel.title}:\n" if panel.title else f"{panel.y_label}:\n"]
+    names = [name.replace("|", "\\|") for name in (panel.x_label, *(curve.name for curve in panel.curves))]
+    lines.append("| " + " | ".join(names) + " |")
     lines.append("|---" + "|---:" * len(panel.curves) + "|")
     for i, x in enumerate(panel.x):
         cells = [x if isinstance(x, str) else f"{x:g}", *(_number(curve.y[i]) for curve in panel.curves)]

@@ -15,9 +15,10 @@ import numpy as np
 from benchmarks import adult, drift
 from benchmarks.papers.figures import Check, Figure, Panel, check, curve, percent
 from benchmarks.papers.runs import UNIT, Say, seconds_of_a_sort, timed
-from streamer.algorithms.catalog import ALGORITHMS, DEFAULT, run
+from streamer.algorithms.catalog import run
 from streamer.algorithms.contract import Algorithm
 from streamer.algorithms.mondrian import MONDRIAN
+from streamer.algorithms.ordered import ORDERED
 from streamer.events.changes import Row
 from streamer.groups.engine import Engine
 from streamer.metrics import utility
@@ -36,6 +37,8 @@ SMALL = 10
 """Changes that we call a small update."""
 
 CURRENT = "kept current"
+FULL_RUNS = (MONDRIAN, ORDERED)
+"""Median Mondrian, and the catalog's algorithm of least information loss."""
 
 
 def setting() -> str:
@@ -88,11 +91,6 @@ class Live:
         return found
 
 
-def full_runs() -> list[Algorithm]:
-    """Median Mondrian and the catalog's default, where they are two."""
-    return list({algorithm.name: algorithm for algorithm in (MONDRIAN, ALGORITHMS[DEFAULT])}.values())
-
-
 def anew(algorithm: Algorithm) -> str:
     return f"{algorithm.name}, made anew"
 
@@ -122,14 +120,14 @@ def _at(live: Live, checkpoints: tuple[int, ...], say: Say) -> Iterator[int]:
 def _quality(table: Table, pool: list[Row], at: tuple[int, ...], say: Say) -> Figure:
     live, model = Live(table, pool), k_anonymity(K)
     kept: list[float] = []
-    made: dict[str, list[float]] = {anew(algorithm): [] for algorithm in full_runs()}
+    made: dict[str, list[float]] = {anew(algorithm): [] for algorithm in FULL_RUNS}
     smallest, in_step = [], []
     for _ in _at(live, at, say):
         _, rows = live.microdata()
         kept.append(drift.loss(table, live.groups))
         smallest.append(min(len(group.slots) for group in live.groups))
         in_step.append(_published_as_it_is(live))
-        for algorithm in full_runs():
+        for algorithm in FULL_RUNS:
             made[anew(algorithm)].append(float(utility.ncp(rows, run(algorithm, rows, model)) or 0))
     curves = [curve(CURRENT, kept), *(curve(name, ncp) for name, ncp in made.items())]
     ratios = [f"{kept[-1] / ncp[-1]:.2f} times that of {name}" for name, ncp in made.items()]
@@ -170,7 +168,7 @@ def _cost(table: Table, pool: list[Row], at: tuple[int, ...], say: Say) -> Figur
             live.engine.apply(change)
         live.engine.drain()
         current.append((perf_counter() - begun) / unit)
-    made = {algorithm.name: timed(algorithm, rows, k_anonymity(K))[1] for algorithm in full_runs()}
+    made = {algorithm.name: timed(algorithm, rows, k_anonymity(K))[1] for algorithm in FULL_RUNS}
     small = [(n, cost) for n, cost in zip(at, current, strict=True) if n <= SMALL]
     even = [f"{round(time / (current[-1] / at[-1])):,} changes ({name})" for name, time in made.items()]
     curves = [curve(CURRENT, current), *(curve(f"{name}, made anew", [time] * len(at)) for name, time in made.items())]
@@ -240,7 +238,7 @@ def _tables(live: Live) -> dict[str, dict[str, tuple[int, ...]]]:
     """What is published of every source row: kept current, and made anew by every full run."""
     keys, rows = live.microdata()
     tables = {CURRENT: live.boxes()}
-    for algorithm in full_runs():
+    for algorithm in FULL_RUNS:
         recoding = run(algorithm, rows, k_anonymity(K))
         box = np.concatenate([recoding.lo, recoding.hi], axis=1)[recoding.qi_group]
         tables[anew(algorithm)] = dict(zip(keys, map(tuple, box.tolist()), strict=True))

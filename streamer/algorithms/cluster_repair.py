@@ -128,7 +128,7 @@ def term(losses: Losses, j: int, lo: int, hi: int) -> float:
     if full < 0:
         last = min(float((hi + 1) * losses.codes_per_cell[j] - losses.overlap[j]), losses.end[j])
         return float((last - lo * losses.codes_per_cell[j]) / losses.width[j])
-    return float(_height(losses.node, losses.start[j], losses.n_leaves[j], full, lo, hi)) / max(full, 1)
+    return float(_height(losses.node, losses.start[j], losses.n_leaves[j], full, lo, hi) / max(full, 1))
 
 
 @compiled

@@ -3,8 +3,8 @@
 The rules of this file
 ----------------------
 * p = n // rows_min clusters, as many as there could be QI groups, unless `gdppr` is told otherwise. With fewer than two
-  the table is one QI group. First centres: p rows drawn by the seed from the canonical order, not memberships: with thousands of
-  clusters, random memberships would put all centres on the mean of the table.
+  the table is one QI group. First centres: p rows drawn by the seed from the canonical order, not memberships: with
+  thousands of clusters, random memberships would put all centres on the mean of the table.
 * Fuzzy c-means: u_ij = d_ij^(-2 / (m - 1)) / sum of the same over the clusters, fuzzy index m = 2, d as in
   `streamer.algorithms.proximity`; a centre is the mean of the rows weighted by u^m. Distances below ON_CENTRE count as
   that, so a row on several centres belongs to all of them alike. A centre that no row belongs to stays.

@@ -18,7 +18,9 @@ from streamer.algorithms.box_loss import shape_of
 from streamer.algorithms.bundles import bundled
 from streamer.algorithms.contract import Algorithm, Options, Tick, no_objections
 from streamer.algorithms.cut_tree import order_of
+from streamer.algorithms.group_index import groups_of, members_of
 from streamer.algorithms.recoding import Recoding, local_recoding
+from streamer.algorithms.refine import sweep
 from streamer.algorithms.segments import best_segments
 from streamer.privacy.compiled import rules_of, scratch_for
 from streamer.privacy.models import Model
@@ -46,9 +48,17 @@ def run(microdata: Microdata, model: Model, options: Options, tick: Tick) -> Rec
             least = loss
             qi_group[order] = segment
         tick((i + 1) / (len(SHARPNESS) + options.refine))
+    n_sweeps = 0
+    if options.refine:
+        groups = groups_of(shape, bundles, qi_group, len(rows) // model.rows_min)
+        while n_sweeps < options.refine and sweep(shape, bundles, groups, rules, scratch, model.rows_min):
+            n_sweeps += 1
+            tick((len(SHARPNESS) + n_sweeps) / (len(SHARPNESS) + options.refine))
+        for slot in np.flatnonzero(groups.rows):
+            qi_group[members_of(groups, slot)] = slot
     by_row = np.empty(len(rows), dtype=np.int64)
     by_row[rows] = np.repeat(qi_group, bundles.end - bundles.begin)
-    return local_recoding(microdata, by_row)
+    return local_recoding(microdata, by_row, sweeps=n_sweeps)
 
 
 ORDERED = Algorithm(

@@ -210,14 +210,17 @@ def _place(
             fits = True
             for i in range(n_shared):
                 fits &= (count[i, g] + 1) * shared.denominator[i] <= (sizes[g] + 1) * shared.numerator[i]
-            if fits:
-                wide = 0.0
-                for j in range(cells.shape[1]):
-                    cell = cells[orphan, j]
-                    wide += share(shape, j, min(lo[g, j], cell), max(hi[g, j], cell))
+            if not fits:
+                continue
+            wide, rise = 0.0, -sizes[g] * ncp[g]
+            for j in range(cells.shape[1]):
+                cell = cells[orphan, j]
+                wide += share(shape, j, min(lo[g, j], cell), max(hi[g, j], cell))
                 rise = (sizes[g] + 1) * wide - sizes[g] * ncp[g]
-                if rise < least:
-                    nearest, least, ncp_then = g, rise, wide
+                if rise >= least:
+                    break
+            if rise < least:
+                nearest, least, ncp_then = g, rise, wide
         if nearest >= 0:
             qi_group[orphan] = nearest
             sizes[nearest] += 1

@@ -158,13 +158,13 @@ class Measured:
 @compiled
 def _from_common(common: Singles, base: float, numbers: Singles, centres: Singles, weight: float) -> None:
     """Turns common paths (b, p) into distances, in place; numbers (b, q), centres (q, p)."""
-    nothing, base, weight = np.float32(0), np.float32(base), np.float32(weight)
+    nothing, most, each = np.float32(0), np.float32(base), np.float32(weight)
     for i in range(common.shape[0]):
         for j in range(common.shape[1]):
-            common[i, j] = base - common[i, j]
+            common[i, j] = most - common[i, j]
         for q in range(numbers.shape[1]):
             number = numbers[i, q]
             for j in range(common.shape[1]):
-                common[i, j] += weight * abs(number - centres[q, j])
+                common[i, j] += each * abs(number - centres[q, j])
         for j in range(common.shape[1]):
             common[i, j] = max(common[i, j], nothing)

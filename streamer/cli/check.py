@@ -256,14 +256,15 @@ def _print_data(data: dict[str, Any], console: Console) -> None:
 def _print_costs(tried: dict[str, Any], accepted: int, console: Console) -> None:
     used = f"all {accepted}" if tried["rows"] == accepted else f"the first {tried['rows']}"
     console.print(f"what k costs ({tried['algorithm']}, {used} accepted rows; NCP 0: exact values, 1: nothing left)")
-    grid = Grid("k", "QI groups", "NCP", "suppressed", f"NCP, {SUPPRESSION:.0%} may be suppressed", "suppressed")
+    names = " or ".join(sorted({line["suppressing"]["algorithm"] for line in tried["k"] if "suppressing" in line}))
+    leaving = (f"NCP of {names}, {SUPPRESSION:.0%} may be suppressed", "suppressed") if names else ()
+    grid = Grid("k", "QI groups", "NCP", *leaving)
     for line in tried["k"]:
         if "cannot" in line:
-            grid.add_row(str(line["k"]), "-", "-", line["cannot"])
+            grid.add_row(str(line["k"]), line["cannot"])
             continue
-        other = line.get("suppressing")
-        cells = [figure(line[name]) for name in ("k", "groups", "ncp", "suppressed")]
-        grid.add_row(*cells, *(("-", "-") if other is None else (figure(other["ncp"]), figure(other["suppressed"]))))
+        other = [line["suppressing"][name] for name in ("ncp", "suppressed")] if "suppressing" in line else []
+        grid.add_row(*map(figure, (line["k"], line["groups"], line["ncp"], *other)))
     console.print(grid)
     if not tried["attributes"]:
         return

@@ -8,6 +8,7 @@ The rules of this file
 
 from __future__ import annotations
 
+import warnings
 from base64 import b64encode
 from collections.abc import Sequence
 from io import BytesIO
@@ -65,6 +66,7 @@ def _axes(x: str, y: str) -> tuple[Figure, Axes]:
 
 def _svg(figure: Figure) -> str:
     out = BytesIO()
-    with matplotlib.rc_context({"svg.hashsalt": "streamer", "svg.fonttype": "none"}):
+    with matplotlib.rc_context({"svg.hashsalt": "streamer", "svg.fonttype": "none"}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # the reader's fonts draw the text, not ours
         figure.savefig(out, format="svg", metadata={"Date": None})
     return "data:image/svg+xml;base64," + b64encode(out.getvalue()).decode()
