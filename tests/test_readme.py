@@ -97,7 +97,7 @@ def test_the_blocks_that_need_no_server_run_as_they_stand(tmp_path: Path) -> Non
     streamer.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m agents.cli "$@"\n', "utf-8")
     streamer.chmod(0o755)
     alone = [block for block in blocks("sh") if f"{RUNS_ALONE}```sh\n{block}" in README]
-    assert len(alone) == 2
+    assert len(alone) == 3
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "KAFKA_BOOTSTRAP": "127.0.0.1:1", "REDIS_URL": "redis://:1"}
     run = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", "\n".join(alone)],

@@ -1,19 +1,8 @@
-"""Gui et al. 2020, figures 2 to 6: fuzzy clustering with proximity resistance (GDPPR) beside Mondrian, on Adult.
-
-The rules of this file
-----------------------
-* Mondrian holds k alone, as in the paper. Beside it stands Mondrian under GDPPR's own model, (r, k): without it nobody
-  could tell the algorithm's part from the model's.
-* The paper's hierarchy of occupations is not known. ARX's has few parents, so the paper's r = 0.25 cannot hold at its
-  level 1 whatever is published: no r below the largest parent's share of all rows can. Level 1 is run with R_PARENTS,
-  and r = 0.25 is run at level 0, where every occupation stands for itself.
-"""
+"""Gui et al. 2020, figures 2 to 6: fuzzy clustering with proximity resistance (GDPPR) beside Mondrian, on Adult."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
 
 import msgspec
 import numpy as np
@@ -21,21 +10,32 @@ import numpy as np
 from benchmarks import adult
 from benchmarks.papers.datasets import largest_share, with_attributes
 from benchmarks.papers.figures import Check, Curve, Figure, Panel, between, check, curve, falling, percent, rising
-from benchmarks.papers.runs import UNIT, Say, timed
-from streamer.algorithms.contract import Algorithm
-from streamer.algorithms.fuzzy import GDPPR, gdppr
-from streamer.algorithms.mondrian import MONDRIAN
-from streamer.metrics import risk, utility
-from streamer.privacy.models import Model, k_anonymity, r_k
-from streamer.table.microdata import Microdata, Subject
+from benchmarks.papers.gui_runs import (
+    KS,
+    KS_OF_QI,
+    LEVEL_0,
+    LEVEL_1,
+    OURS,
+    PLAIN,
+    QI,
+    QI_OF_K,
+    R_PAPER,
+    R_PARENTS,
+    WAYS,
+    Places,
+    Points,
+    Shape,
+    Way,
+    point_of,
+)
+from benchmarks.papers.runs import UNIT, Say
+from streamer.algorithms.fuzzy import gdppr
+from streamer.metrics import utility
+from streamer.table.microdata import Microdata
 
 CITES = "Gui, Lü, Cheng: *Anonymity Method Based on Proximity Resistance to Sensitive Information*, 2020"
 N_FIGURES = 6
 
-R_PAPER, R_PARENTS = Fraction(1, 4), Fraction(2, 5)
-PARENTS, OCCUPATIONS = Subject(0, 1), Subject(0, 0)
-QI, QI_OF_K = (3, 4, 5, 6, 7, 8), (4, 8)
-KS, KS_OF_QI = (6, 9, 12, 15, 18), (6, 12)
 COMPARABLE = 10
 """Times that we call comparable: neither is more than so many times the other."""
 
@@ -50,48 +50,9 @@ def setting() -> str:
         f" and one of them has {top:,} of the {n:,} rows, so no r below {top / n:.4f} can hold at level 1 for any"
         f" algorithm. It is run with r = {float(R_PARENTS):.2f} there (the r of the paper's other table), and with the"
         f" paper's r = {float(R_PAPER):.2f} at level 0, occupation by occupation. Census-Income (the paper's figures 7"
-        " to 11) could not be had and is not run. Mondrian holds k alone, as in the paper; “Mondrian, r” holds GDPPR's"
-        " model."
+        " to 11) could not be had and is not run. Mondrian holds k alone, as in the paper; “Mondrian, r = ...” holds"
+        " GDPPR's model."
     )
-
-
-@dataclass(frozen=True)
-class Point:
-    """One run: RIL; risk at the level of parents and of occupations; time in sorts of the table."""
-
-    ril: float
-    risk_parents: float
-    risk_occupations: float
-    time: float
-
-
-@dataclass(frozen=True)
-class Way:
-    """One line of the plots: an algorithm and what it has to hold."""
-
-    name: str
-    algorithm: Algorithm
-    r: Fraction | None = None
-    subject: Subject = PARENTS
-
-    def model(self, k: int) -> Model:
-        return k_anonymity(k) if self.r is None else r_k(k, self.subject, self.r)
-
-
-WAYS = (
-    Way("Mondrian", MONDRIAN),
-    Way(f"GDPPR, r = {float(R_PAPER):.2f}, level 0", GDPPR, R_PAPER, OCCUPATIONS),
-    Way(f"Mondrian, r = {float(R_PAPER):.2f}, level 0", MONDRIAN, R_PAPER, OCCUPATIONS),
-    Way(f"GDPPR, r = {float(R_PARENTS):.2f}, level 1", GDPPR, R_PARENTS),
-    Way(f"Mondrian, r = {float(R_PARENTS):.2f}, level 1", MONDRIAN, R_PARENTS),
-)
-PLAIN, LEVEL_0, SAME_LEVEL_0, LEVEL_1, SAME_LEVEL_1 = WAYS
-OURS = ((LEVEL_0, SAME_LEVEL_0), (LEVEL_1, SAME_LEVEL_1))
-"""GDPPR, and Mondrian under the same model."""
-
-Points = dict[tuple[Way, int, int], Point]
-Places = Sequence[tuple[int, int]]
-"""(|QI|, k)."""
 
 
 def figures(quick: bool, say: Say) -> Iterator[Figure]:
@@ -105,38 +66,13 @@ def figures(quick: bool, say: Say) -> Iterator[Figure]:
     for m, k in shape.wanted():
         for way in WAYS:
             say(f"|QI| = {m}, k = {k}: {way.name}")
-            points[way, m, k] = _point(way, rows[m], k)
+            points[way, m, k] = point_of(way, rows[m], k)
     yield _ril_by_qi(shape, points)
     yield _ril_by_k(shape, points)
     yield _risk(shape, points)
     yield _time_by_qi(shape, points)
     yield _time_by_k(shape, points)
     yield _signs(rows[max(rows)], shape.ks_of_qi, say)
-
-
-@dataclass(frozen=True)
-class Shape:
-    """Which points are run: |QI| from qi at ks_of_qi, and k from ks at qi_of_k."""
-
-    qi: tuple[int, ...]
-    ks_of_qi: tuple[int, ...]
-    ks: tuple[int, ...]
-    qi_of_k: tuple[int, ...]
-
-    def wanted(self) -> list[tuple[int, int]]:
-        """(|QI|, k), each once."""
-        over_qi = {(m, k) for m in self.qi for k in self.ks_of_qi}
-        return sorted(over_qi | {(m, k) for m in self.qi_of_k for k in self.ks})
-
-
-def _point(way: Way, rows: Microdata, k: int) -> Point:
-    recoding, time = timed(way.algorithm, rows, way.model(k))
-    return Point(
-        ril=float(utility.ril(rows, recoding) or 0),
-        risk_parents=float(risk.share_by_group(rows, recoding, PARENTS).max()),
-        risk_occupations=float(risk.share_by_group(rows, recoding, OCCUPATIONS).max()),
-        time=time,
-    )
 
 
 def _over_qi(shape: Shape, points: Points, what: str, label: str) -> tuple[Panel, ...]:
@@ -322,9 +258,12 @@ def _signs(source: Microdata, ks: Sequence[int], say: Say) -> Figure:
     return Figure(
         "gui-sign",
         "Gui et al., equation 9: the sign of the sensitive term",
-        "The distance of a record to a cluster is α d + β d(s), and d(s) = 1 - h/root is small where sensitive values"
-        " are alike: so a cluster gathers what the model forbids it to hold. (The paper has no figure on this. Both"
-        f" signs are measured with r = {float(R_PARENTS):.2f} at level 1.)",
+        "The distance of a record to a cluster is α d + β d(s) with d(s) = 1 - h/root, where h is the depth of the lowest"
+        " common ancestor of the sensitive values. (The paper prints the sign, but has no figure on it.)",
         tuple(panels),
         (check("RIL as printed is no greater than the other way", [r <= 1 for r in ratios], "k", between(ratios)),),
+        notes=(
+            "As printed, the term is small where sensitive values are alike, so a cluster draws near what the model forbids"
+            f" it to hold. Both signs were run with r = {float(R_PARENTS):.2f} at level 1.",
+        ),
     )

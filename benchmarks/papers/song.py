@@ -38,14 +38,14 @@ SMALL = 10
 
 CURRENT = "kept current"
 FULL_RUNS = (MONDRIAN, ORDERED)
-"""Median Mondrian, and the catalog's algorithm of least information loss."""
+"""Median Mondrian, and the algorithm that is no paper's."""
 
 
 def setting() -> str:
     return (
         f"Adult, k = {K}, {drift.ROWS_AT_FIRST:,} rows at first, then inserts (40 %), deletes (30 %) and modifications"
         " of one attribute (30 %), each applied by itself, without any rebuild (`benchmarks/drift.py`). The full runs"
-        f" are Median Mondrian's and those of `{DEFAULT}`, the catalog's default, on the same rows. The paper has no"
+        " are those of Median Mondrian and of `ordered`, without refinement, on the same rows. The paper has no"
         " experiments: its claims are those of its introduction. It also says that one table kept current avoids the"
         " leaks of several versions; that is not tested here, and it is not so: who keeps what was published before has"
         " several versions."

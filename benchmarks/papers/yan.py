@@ -112,7 +112,11 @@ def _sed(ks: Sequence[int], emp: Sequence[Measured], mondrian: Sequence[Measured
             checks.append(check(f"EMP's SED ({reading}) is above", [r > 1 for r in ratios], "k", between(ratios)))
             checks.append(check(f"It is far above: at least {FAR:g} times", [r >= FAR for r in ratios], "k"))
         if missing := len(pairs) - len(ratios):
-            notes.append(f"SED {reading} cannot be compared at {missing} of {len(ks)} k: {_solid(emp, mondrian)}.")
+            larger = sum((one or 0) > (other or 0) for one, other in pairs)
+            notes.append(
+                f"SED {reading} cannot be compared at {missing} of {len(ks)} k: {_solid(emp, mondrian)}. If a table"
+                f" without any such class had an SED of 0, EMP's would be the larger at {larger} of {len(ks)} k."
+            )
     higher = sum(one.entropy > other.entropy for one, other in zip(emp, mondrian, strict=True))
     return Figure(
         "yan-sed",
