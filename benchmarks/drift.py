@@ -17,6 +17,7 @@ from pathlib import Path
 from time import perf_counter
 
 import numpy as np
+import numpy.typing as npt
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -24,10 +25,15 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 import adult
-from streamer.algorithms.mondrian import median_mondrian
+from streamer.algorithms import catalog
+from streamer.algorithms.initial import initial_groups
+from streamer.algorithms.mondrian import MONDRIAN
 from streamer.events.changes import Row
 from streamer.groups.engine import Engine
+from streamer.metrics.utility import ncp
+from streamer.privacy.models import k_anonymity
 from streamer.release.changelog import Changelog, PublishedGroup
+from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
 
 ROWS_AT_FIRST = 15_000
@@ -80,7 +86,7 @@ def started(table: Table, pool: list[Row]) -> tuple[Engine, dict[int, PublishedG
     first = pool[:ROWS_AT_FIRST]
     codes, keys = adult.codes_of(first), [f"old-{i}" for i in range(len(first))]
     engine = Engine(table)
-    engine.load_initial(keys, first, codes, median_mondrian(table.space, codes, keys, None, table.k, relaxed=True))
+    engine.load_initial(keys, first, codes, initial_groups(people(table, codes), k_anonymity(table.k)))
     return engine, {number: after for number, _, after in engine.drain().published}
 
 
@@ -112,12 +118,15 @@ def loss(table: Table, groups: list[PublishedGroup]) -> float:
 
 def loss_of_fresh(table: Table, engine: Engine) -> float:
     """The same of a Median Mondrian with strict cuts, made anew from the same rows."""
-    keys, codes = engine.source_rows()
-    groups = median_mondrian(table.space, codes, keys, None, table.k, relaxed=False)
-    boxes = [table.space.box_of(codes[members]) for members in groups]
-    ncp = table.space.ncp(np.array([lo for lo, _ in boxes]), np.array([hi for _, hi in boxes]))
-    rows = np.array([len(members) for members in groups])
-    return float((ncp * rows).sum() / rows.sum() / table.space.d)
+    _, codes = engine.source_rows()
+    rows = people(table, codes)
+    return ncp(rows, catalog.run(MONDRIAN, rows, k_anonymity(table.k)))
+
+
+def people(table: Table, codes: npt.NDArray[np.int64]) -> Microdata:
+    """Rows of quasi-identifiers alone: sensitive values play no part."""
+    nothing = np.zeros((len(codes), len(table.kept)), dtype=np.int64)
+    return Microdata(table, codes, None, nothing, ((b"null",),) * len(table.kept))
 
 
 def show(results: list[dict[str, float]]) -> None:

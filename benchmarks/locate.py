@@ -20,9 +20,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from streamer.algorithms.mondrian import median_mondrian
+from streamer.algorithms.mondrian import strict_groups
 from streamer.groups.index import GroupIndex
 from streamer.groups.similarity import Similarity
+from streamer.privacy.models import k_anonymity
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.space import Axis, Floats, Ints, Space
 
@@ -87,7 +88,8 @@ def world_of(n_groups: int) -> World:
     space, random = adult_like_space(), np.random.default_rng(n_groups)
     world = World(space, GroupIndex(space), mixture(space, np.random.default_rng(1)), random, {})
     codes = world.draw(int(n_groups * 1.4 * K))
-    for members in median_mondrian(space, codes, [""] * len(codes), None, K, relaxed=False):
+    nobody = np.empty((len(codes), 0), dtype=np.int64)
+    for members in strict_groups(space, space.cells(codes), k_anonymity(K), nobody):
         world.insert(codes[members])
     return world
 

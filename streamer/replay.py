@@ -4,7 +4,7 @@ The rules of this file
 ----------------------
 * One shard, number 0; offsets are the numbers of the non-empty lines, from 0.
 * An initial table is release 0. Its QI groups are those of a column `qi_group` where there is one (numbered by first
-  appearance), else those of a strict Median Mondrian.
+  appearance), else those of `streamer.algorithms.initial`.
 * What a broker would hold stands in the directory: `live.jsonl` (one object per record, in order),
   `dead-letters.jsonl`, `table.csv` (the fold at the end), and `index.csv`, which is private (source key -> QI group,
   empty while pending).
@@ -25,9 +25,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from streamer.algorithms.mondrian import median_mondrian
+from streamer.algorithms import initial
 from streamer.config import require_live
 from streamer.files import atomic_writer, write_index, write_rows
+from streamer.privacy.models import model_of
 from streamer.release.changelog import LIVE, qi_group_name
 from streamer.release.fold import Fold
 from streamer.shard.outlet import InputState, Message, Outgoing, Position
@@ -36,6 +37,7 @@ from streamer.shard.steps import StepReport
 from streamer.store.base import PENDING
 from streamer.store.memory import MemoryServer, MemoryStore
 from streamer.table.encode import EncodedRows, Encoder
+from streamer.table.microdata import microdata_of
 from streamer.table.schema import Table
 
 Ints = npt.NDArray[np.int64]
@@ -105,12 +107,11 @@ class NoOutlet:
 
 
 def initial_groups(table: Table, rows: EncodedRows, names: Sequence[str] | None) -> list[Ints]:
-    """QI groups of an initial table as arrays of row numbers: the named ones, or a Median Mondrian's."""
+    """QI groups of an initial table as arrays of row numbers: the named ones, or those of the default algorithm."""
     if names is not None:
         _, first, number = np.unique(np.array(names, dtype=str), return_index=True, return_inverse=True)
         return [np.flatnonzero(number == g) for g in np.argsort(first, kind="stable")]
-    individuals = None if table.individual is None else [individual or "" for individual in rows.individuals]
-    return median_mondrian(table.space, rows.codes, rows.source_keys, individuals, table.k, relaxed=True)
+    return initial.initial_groups(microdata_of(table, rows), model_of(table))
 
 
 def encode_initial(table: Table, frame: pd.DataFrame) -> tuple[EncodedRows, list[Ints]]:

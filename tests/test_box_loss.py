@@ -36,7 +36,9 @@ def test_share_and_loss_are_those_of_the_smallest_publishable_box(small: Table, 
 
 @given(st.lists(st.lists(st.sampled_from("abc"), min_size=0, max_size=3), min_size=1, max_size=30))
 def test_a_run_of_leaves_has_the_share_of_its_node_in_any_tree(paths: list[list[str]]) -> None:
-    rows = [[f"leaf {i}", *("/".join(path[:end]) for end in range(len(path), 0, -1)), "*"] for i, path in enumerate(paths)]
+    rows = [
+        [f"leaf {i}", *("/".join(path[:end]) for end in range(len(path), 0, -1)), "*"] for i, path in enumerate(paths)
+    ]
     tree = Hierarchy.from_rows(rows)
     small = Table("t", ("id",), (CategoricalAttribute("leaf", tree, Decimal(1)),), (), 2)
     shape = shape_of(small.space)

@@ -258,12 +258,12 @@ def _signs(source: Microdata, ks: Sequence[int], say: Say) -> Figure:
     return Figure(
         "gui-sign",
         "Gui et al., equation 9: the sign of the sensitive term",
-        "The distance of a record to a cluster is α d + β d(s) with d(s) = 1 - h/root, where h is the depth of the lowest"
-        " common ancestor of the sensitive values. (The paper prints the sign, but has no figure on it.)",
+        "The distance of a record to a cluster is α d + β d(s) with d(s) = 1 - h/root, where h is the depth of the"
+        " lowest common ancestor of the sensitive values. (The paper prints the sign, but has no figure on it.)",
         tuple(panels),
         (check("RIL as printed is no greater than the other way", [r <= 1 for r in ratios], "k", between(ratios)),),
         notes=(
-            "As printed, the term is small where sensitive values are alike, so a cluster draws near what the model forbids"
-            f" it to hold. Both signs were run with r = {float(R_PARENTS):.2f} at level 1.",
+            "As printed, the term is small where sensitive values are alike, so a cluster draws near what the model"
+            f" forbids it to hold. Both signs were run with r = {float(R_PARENTS):.2f} at level 1.",
         ),
     )

@@ -73,7 +73,7 @@ def _draw(place: Axes, panel: Panel) -> None:
         place.set_yscale("log")
     else:
         place.set_ylim(bottom=0)
-    place.set_xticks(list(along), [f"{x:g}" if numeric else str(x) for x in panel.x])
+    place.set_xticks(list(along), [f"{x:,g}" if numeric else str(x) for x in panel.x])
     if not numeric and max(map(len, map(str, panel.x))) > 6:
         place.tick_params(axis="x", rotation=45)
     place.set_xlabel(panel.x_label)

@@ -88,7 +88,7 @@ def _table(panel: Panel) -> str:
     lines.append("| " + " | ".join(names) + " |")
     lines.append("|---" + "|---:" * len(panel.curves) + "|")
     for i, x in enumerate(panel.x):
-        cells = [x if isinstance(x, str) else f"{x:g}", *(_number(curve.y[i]) for curve in panel.curves)]
+        cells = [x if isinstance(x, str) else f"{x:,g}", *(_number(curve.y[i]) for curve in panel.curves)]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 

@@ -85,9 +85,7 @@ def loss(shape: Shape, lo: Ints, hi: Ints) -> float:
 
 @inlined
 def widen(shape: Shape, cells: Ints, lo: Ints, hi: Ints, term: Floats) -> bool:
-    """Makes the box lo..hi hold `cells`, all (d,), with the attributes' NCP in `term`; False where nothing changed.
-
-    """
+    """Makes the box lo..hi hold `cells`, all (d,), with the attributes' NCP in `term`; False where nothing changed."""
     changed = False
     for j in range(lo.shape[0]):
         cell = cells[j]
@@ -96,3 +94,12 @@ def widen(shape: Shape, cells: Ints, lo: Ints, hi: Ints, term: Floats) -> bool:
             term[j] = share(shape, j, lo[j], hi[j])
             changed = True
     return changed
+
+
+@inlined
+def total(term: Floats) -> float:
+    """Sum of the attributes' NCP (d,), in their order."""
+    each = 0.0
+    for j in range(term.shape[0]):
+        each += term[j]
+    return each

@@ -16,8 +16,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamer.algorithms.box_loss import Shape, shape_of
 from streamer.jit import compiled, inlined
-from streamer.privacy.compiled import Rules, Scratch, add, holds, remove
+from streamer.privacy.compiled import Rules, Scratch, add, holds, remove, rules_of, scratch_for
 from streamer.privacy.models import Model
 from streamer.table.microdata import INDIVIDUAL, Microdata
 
@@ -31,6 +32,16 @@ class Bundles(NamedTuple):
     cells: Ints
     begin: Ints
     end: Ints
+
+
+class Task(NamedTuple):
+    """What is asked at every step: the space, the bundles, the model; rows_min: no group with fewer rows can hold."""
+
+    shape: Shape
+    bundles: Bundles
+    rules: Rules
+    scratch: Scratch
+    rows_min: int
 
 
 def bundled(microdata: Microdata, model: Model) -> tuple[Ints, Bundles]:
@@ -73,18 +84,25 @@ def _spread(cells: Ints, value: Ints) -> Ints:
     return np.lexsort((value, share, place))
 
 
+def task_of(microdata: Microdata, model: Model) -> tuple[Ints, Task]:
+    """The rows' numbers in the order of the bundles, int64 (n,), and the task."""
+    rows, bundles = bundled(microdata, model)
+    rules = rules_of(model, microdata.rows(rows).subjects(model.subjects))
+    return rows, Task(shape_of(microdata.space), bundles, rules, scratch_for(rules), model.rows_min)
+
+
 @inlined
-def count_in(rules: Rules, scratch: Scratch, bundles: Bundles, bundle: int) -> None:
+def count_in(task: Task, bundle: int) -> None:
     """Counts the rows of a bundle."""
-    for row in range(bundles.begin[bundle], bundles.end[bundle]):
-        add(rules, scratch, row)
+    for row in range(task.bundles.begin[bundle], task.bundles.end[bundle]):
+        add(task.rules, task.scratch, row)
 
 
 @inlined
-def count_out(rules: Rules, scratch: Scratch, bundles: Bundles, bundle: int) -> None:
+def count_out(task: Task, bundle: int) -> None:
     """Takes back the rows of a bundle."""
-    for row in range(bundles.begin[bundle], bundles.end[bundle]):
-        remove(rules, scratch, row)
+    for row in range(task.bundles.begin[bundle], task.bundles.end[bundle]):
+        remove(task.rules, task.scratch, row)
 
 
 @compiled
@@ -97,15 +115,15 @@ def weight(bundles: Bundles, chosen: Ints) -> int:
 
 
 @compiled
-def hold(rules: Rules, scratch: Scratch, bundles: Bundles, chosen: Ints) -> bool:
+def hold(task: Task, chosen: Ints) -> bool:
     """Whether the chosen bundles are together a QI group that holds; the counts are empty before and after."""
-    if weight(bundles, chosen) < rules.rows:
+    if weight(task.bundles, chosen) < task.rules.rows:
         return False
-    if rules.distinct.shape[0] == 0:
+    if task.rules.distinct.shape[0] == 0:
         return True
     for bundle in chosen:
-        count_in(rules, scratch, bundles, bundle)
-    answer = holds(rules, scratch)
+        count_in(task, bundle)
+    answer = holds(task.rules, task.scratch)
     for bundle in chosen:
-        count_out(rules, scratch, bundles, bundle)
+        count_out(task, bundle)
     return answer

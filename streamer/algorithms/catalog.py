@@ -28,11 +28,10 @@ from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
 
 ALGORITHMS: dict[str, Algorithm] = {
-    algorithm.name: algorithm
-    for algorithm in (MONDRIAN, EMP, OLA, DEGREE_FIRST, GDPPR, BOTTOM_UP, TOP_DOWN, ORDERED)
+    algorithm.name: algorithm for algorithm in (MONDRIAN, EMP, OLA, DEGREE_FIRST, GDPPR, BOTTOM_UP, TOP_DOWN, ORDERED)
 }
 
-DEFAULT = "mondrian"
+DEFAULT = "ordered"
 
 
 def algorithm_named(name: str) -> Algorithm:
@@ -72,9 +71,7 @@ def run(
     recoding = algorithm.run(ordered, model, options, tick)
     check(ordered, model, recoding)
     if recoding.n_suppressed > int(options.suppression * len(microdata)):
-        raise LawViolated(
-            f"{algorithm.name}: {recoding.n_suppressed} rows are suppressed, more than was allowed"
-        )
+        raise LawViolated(f"{algorithm.name}: {recoding.n_suppressed} rows are suppressed, more than was allowed")
     qi_group = np.full(len(microdata), SUPPRESSED, dtype=np.int64)
     qi_group[order] = recoding.qi_group
     return Recoding(qi_group, recoding.lo, recoding.hi, recoding.levels, recoding.details)

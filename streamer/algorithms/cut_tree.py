@@ -9,8 +9,8 @@ The rules of this file
   attribute, then the lower place. Where no cut weighs less than the node, the widest attribute is cut in the middle.
 * p = 2^sharpness. With p = 1 the weight is the loss itself: best where attributes are numbers, whose loss shrinks with
   every further cut. A large p cuts down the widest attribute first: best where attributes are categories, whose loss
-  stays at a whole node's until the last stranger has left. A node of fewer than `small` rows has p = 1: nobody cuts it
-  further than into QI groups, so its own loss is what counts.
+  stays at a whole node's until the last stranger has left. In a node of fewer than SMALL times
+  the fewest rows of a group, p = 1: it becomes a few groups at most, so its own loss is what counts.
 * In a node of EVEN_FROM bundles and more, each part keeps at least one of every EVEN_SHARE bundles. So the tree is at
   most about EVEN_SHARE ln n deep, and building it takes in the order of n log n steps.
 * *Blocks* are the nodes, from the root down, that hold the model and have not two children that both hold. They stand
@@ -23,14 +23,14 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.algorithms.box_loss import Shape, share
-from streamer.algorithms.bundles import Bundles, hold, weight
+from streamer.algorithms.bundles import Bundles, Task, hold, weight
 from streamer.jit import compiled, inlined
-from streamer.privacy.compiled import Rules, Scratch
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
+SMALL = 4
 EVEN_FROM = 256
 EVEN_SHARE = 32
 
@@ -140,13 +140,12 @@ def _part(along: Ints, best_j: int, best_at: int, is_lower: Bools, aside: Ints) 
 
 
 @compiled
-def order_of(
-    shape: Shape, bundles: Bundles, rules: Rules, scratch: Scratch, sharpness: int, small: int
-) -> tuple[Ints, Ints]:
+def order_of(task: Task, sharpness: int) -> tuple[Ints, Ints]:
     """The bundles in order, int64 (m,), and by place where the block that begins there ends, else 0; int64 (m,).
 
     All bundles together hold the model.
     """
+    shape, bundles = task.shape, task.bundles
     m, d = bundles.cells.shape
     along = np.empty((d, m), np.int64)
     for j in range(d):
@@ -165,15 +164,11 @@ def order_of(
                 block[begin] = end
             continue
         here = along[:, begin:end]
-        p = 0 if weight(bundles, here[0]) < small else sharpness
+        p = 0 if weight(bundles, here[0]) < SMALL * task.rows_min else sharpness
         best_j, best_at = _best_cut(shape, bundles, here, lo, hi, p, lower, upper)
         _part(here, best_j, best_at, is_lower, aside)
         middle = begin + best_at
-        both = (
-            holds_so_far
-            and hold(rules, scratch, bundles, along[0, begin:middle])
-            and hold(rules, scratch, bundles, along[0, middle:end])
-        )
+        both = holds_so_far and hold(task, along[0, begin:middle]) and hold(task, along[0, middle:end])
         if holds_so_far and not both:
             block[begin] = end
         todo.append((middle, end, both))

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamer.algorithms.box_loss import EMPTY_HI, EMPTY_LO, Shape, share, widen
-from streamer.algorithms.bundles import Bundles
+from streamer.algorithms.box_loss import EMPTY_HI, EMPTY_LO, share, total, widen
+from streamer.algorithms.bundles import Task
 from streamer.jit import compiled, inlined
 
 Ints = npt.NDArray[np.int64]
@@ -30,7 +30,8 @@ VISITS_MAX = 512
 class Groups(NamedTuple):
     """g slots over m bundles.
 
-    first (g,), next (m,): the chains of bundles, -1 at their ends. rows (g,), ncp (g,).
+    first (g,), next (m,): the chains of bundles, -1 at their ends. rows (g,), ncp (g,). free (g,), n_free (1,): the empty
+    slots, the one to fill next last.
     lo, hi (2w, d), term (2w, d): box and NCP by attribute of slot i at w + i; of inner node i over its children 2i and
     2i + 1 the box around both and the larger NCP.
     """
@@ -39,14 +40,17 @@ class Groups(NamedTuple):
     next: Ints
     rows: Ints
     ncp: Floats
+    free: Ints
+    n_free: Ints
     lo: Ints
     hi: Ints
     term: Floats
 
 
 @compiled
-def groups_of(shape: Shape, bundles: Bundles, qi_group: Ints, n_slots: int) -> Groups:
+def groups_of(task: Task, qi_group: Ints, n_slots: int) -> Groups:
     """The groups that qi_group (m,) numbers, below n_slots."""
+    bundles = task.bundles
     m, d = bundles.cells.shape
     w = 1
     while w < n_slots:
@@ -56,6 +60,8 @@ def groups_of(shape: Shape, bundles: Bundles, qi_group: Ints, n_slots: int) -> G
         np.full(m, -1, np.int64),
         np.zeros(n_slots, np.int64),
         np.zeros(n_slots),
+        np.zeros(n_slots, np.int64),
+        np.zeros(1, np.int64),
         np.full((2 * w, d), EMPTY_LO),
         np.full((2 * w, d), EMPTY_HI),
         np.zeros((2 * w, d)),
@@ -65,21 +71,15 @@ def groups_of(shape: Shape, bundles: Bundles, qi_group: Ints, n_slots: int) -> G
         groups.next[bundle] = groups.first[slot]
         groups.first[slot] = bundle
         groups.rows[slot] += bundles.end[bundle] - bundles.begin[bundle]
-        widen(shape, bundles.cells[bundle], groups.lo[w + slot], groups.hi[w + slot], groups.term[w + slot])
-    for slot in range(n_slots):
+        widen(task.shape, bundles.cells[bundle], groups.lo[w + slot], groups.hi[w + slot], groups.term[w + slot])
+    for slot in range(n_slots - 1, -1, -1):
         groups.ncp[slot] = total(groups.term[w + slot])
+        if groups.rows[slot] == 0:
+            groups.free[groups.n_free[0]] = slot
+            groups.n_free[0] += 1
     for node in range(w - 1, 0, -1):
         _join(groups, node)
     return groups
-
-
-@inlined
-def total(term: Floats) -> float:
-    """Sum of the attributes' NCP (d,), in their order."""
-    each = 0.0
-    for j in range(term.shape[0]):
-        each += term[j]
-    return each
 
 
 @compiled
@@ -97,8 +97,9 @@ def _join(groups: Groups, node: int) -> bool:
 
 
 @compiled
-def put(shape: Shape, bundles: Bundles, groups: Groups, slot: int, members: Ints) -> None:
+def put(task: Task, groups: Groups, slot: int, members: Ints) -> None:
     """Makes `members`, bundles in their order, the group in a slot; none of them: an empty slot."""
+    bundles = task.bundles
     leaf = groups.lo.shape[0] // 2 + slot
     groups.lo[leaf], groups.hi[leaf], groups.term[leaf] = EMPTY_LO, EMPTY_HI, 0.0
     groups.rows[slot], groups.first[slot] = 0, -1
@@ -106,7 +107,7 @@ def put(shape: Shape, bundles: Bundles, groups: Groups, slot: int, members: Ints
         groups.next[bundle] = groups.first[slot]
         groups.first[slot] = bundle
         groups.rows[slot] += bundles.end[bundle] - bundles.begin[bundle]
-        widen(shape, bundles.cells[bundle], groups.lo[leaf], groups.hi[leaf], groups.term[leaf])
+        widen(task.shape, bundles.cells[bundle], groups.lo[leaf], groups.hi[leaf], groups.term[leaf])
     groups.ncp[slot] = total(groups.term[leaf])
     node = leaf // 2
     while node > 0 and _join(groups, node):
@@ -127,7 +128,7 @@ def members_of(groups: Groups, slot: int) -> Ints:
 
 
 @inlined
-def growth(shape: Shape, groups: Groups, slot: int, cells: Ints, rows: int) -> float:
+def growth(task: Task, groups: Groups, slot: int, cells: Ints, rows: int) -> float:
     """How much the total loss grows when `rows` rows at `cells` join a group."""
     leaf, each = groups.lo.shape[0] // 2 + slot, 0.0
     for j in range(cells.shape[0]):
@@ -135,13 +136,13 @@ def growth(shape: Shape, groups: Groups, slot: int, cells: Ints, rows: int) -> f
         if lo <= cells[j] <= hi:
             each += groups.term[leaf, j]
         else:
-            each += share(shape, j, min(lo, cells[j]), max(hi, cells[j]))
+            each += share(task.shape, j, min(lo, cells[j]), max(hi, cells[j]))
     return (groups.rows[slot] + rows) * each - groups.rows[slot] * groups.ncp[slot]
 
 
 @inlined
-def _bound(shape: Shape, groups: Groups, node: int, cells: Ints, rows: int, rows_min: int) -> float:
-    """What `growth` is at least, for every group below a node; rows_min: the rows that every group has at least."""
+def _bound(task: Task, groups: Groups, node: int, cells: Ints, rows: int) -> float:
+    """What `growth` is at least, for every group below a node."""
     least = 0.0
     for j in range(cells.shape[0]):
         cell, lo, hi = cells[j], groups.lo[node, j], groups.hi[node, j]
@@ -150,16 +151,14 @@ def _bound(shape: Shape, groups: Groups, node: int, cells: Ints, rows: int, rows
         if lo <= cell <= hi:
             continue
         edge = lo if cell < lo else hi
-        term = share(shape, j, min(cell, edge), max(cell, edge))
-        former = share(shape, j, edge, edge) if shape.first_leaf[j] < 0 else groups.term[node, j]
-        least += rows * term + rows_min * max(term - former, 0.0)
+        term = share(task.shape, j, min(cell, edge), max(cell, edge))
+        former = share(task.shape, j, edge, edge) if task.shape.first_leaf[j] < 0 else groups.term[node, j]
+        least += rows * term + task.rows_min * max(term - former, 0.0)
     return least
 
 
 @compiled
-def nearest(
-    shape: Shape, groups: Groups, own: int, cells: Ints, rows: int, rows_min: int, limit: float
-) -> tuple[int, float]:
+def nearest(task: Task, groups: Groups, own: int, cells: Ints, rows: int, limit: float) -> tuple[int, float]:
     """The group, other than `own`, that takes `rows` rows at `cells` at the least growth below `limit`, and that.
 
     (-1, limit) where there is none.
@@ -175,12 +174,12 @@ def nearest(
         visits += 1
         if node >= w:
             if node - w != own:
-                grown = growth(shape, groups, node - w, cells, rows)
+                grown = growth(task, groups, node - w, cells, rows)
                 if grown < limit:
                     best, limit = node - w, grown
             continue
-        left = _bound(shape, groups, 2 * node, cells, rows, rows_min)
-        right = _bound(shape, groups, 2 * node + 1, cells, rows, rows_min)
+        left = _bound(task, groups, 2 * node, cells, rows)
+        right = _bound(task, groups, 2 * node + 1, cells, rows)
         nearer = 0 if left <= right else 1
         stack[depth], bounds[depth] = 2 * node + 1 - nearer, max(left, right)
         stack[depth + 1], bounds[depth + 1] = 2 * node + nearer, min(left, right)

@@ -6,14 +6,10 @@ The rules of this file
   k, the next widest; equal widths: the earlier attribute.
 * Cuts are *strict*: rows of one cell stay on one side. The median row's cell goes to the lower half where both halves
   then hold the model, else to the upper half.
-* `relaxed=True` cuts on where no strict cut is left and 2k or more remain, by the relaxed cut of `streamer.groups.cut`,
-  so that no QI group is left at 2k or more if that can be avoided: the initial load of a shard.
 * Baseline: LeFevre et al. 2006; the fresh table that the incremental one is compared with.
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -37,9 +33,8 @@ from streamer.algorithms.kd_tree import (
     room_for,
 )
 from streamer.algorithms.recoding import Recoding, local_recoding
-from streamer.groups.cut import best_cut
 from streamer.jit import compiled
-from streamer.privacy.models import Model, identity_reserved, k_anonymity
+from streamer.privacy.models import Model
 from streamer.table.microdata import Microdata
 from streamer.table.space import Space
 
@@ -47,68 +42,6 @@ Ints = npt.NDArray[np.int64]
 
 DONE = -1.0
 """In place of an attribute's width: it cannot be cut, or was tried."""
-
-
-def median_mondrian(
-    space: Space,
-    codes: Ints,
-    source_keys: Sequence[str],
-    individuals: Sequence[str] | None,
-    k: int,
-    *,
-    relaxed: bool,
-) -> list[Ints]:
-    """QI groups of the rows codes (n, d) as arrays of row numbers, in order of the cuts, lower half first.
-
-    An empty list where the whole table does not hold k.
-    """
-    model, subjects = k_anonymity(k), np.empty((len(codes), 0), dtype=np.int64)
-    if individuals is not None:
-        model = identity_reserved(k)
-        subjects = np.unique(np.array(individuals, dtype=str), return_inverse=True)[1].reshape(-1, 1)
-    if not model.holds(subjects):
-        return []
-    cells = space.cells(codes)
-    todo, done = [np.arange(len(codes), dtype=np.int64)], []
-    while todo:
-        part = todo.pop()
-        strict = [part[rows] for rows in strict_groups(space, cells[part], model, subjects[part])]
-        if len(strict) > 1 and relaxed:
-            todo.extend(strict[::-1])
-            continue
-        for members in strict:
-            if not relaxed:
-                done.append(members)
-            elif individuals is None and _all_alike(space, codes[members]):
-                done.extend(_runs_of_k(source_keys, members, k))
-            elif (halves := _relaxed_cut(space, codes, source_keys, individuals, members, k)) is None:
-                done.append(members)
-            else:
-                todo.extend(halves[::-1])
-    return done
-
-
-def _relaxed_cut(
-    space: Space, codes: Ints, source_keys: Sequence[str], individuals: Sequence[str] | None, members: Ints, k: int
-) -> tuple[Ints, Ints] | None:
-    numbers = members.tolist()
-    who = None if individuals is None else [individuals[i] for i in numbers]
-    halves = best_cut(space, codes[members], [source_keys[i] for i in numbers], who, k)
-    return None if halves is None else (members[halves[0]], members[halves[1]])
-
-
-def _all_alike(space: Space, codes: Ints) -> bool:
-    """Whether the rows are identical and their box costs nothing."""
-    return bool((codes == codes[0]).all()) and not space.ncp(*space.box_of(codes[:1]))
-
-
-def _runs_of_k(source_keys: Sequence[str], members: Ints, k: int) -> Iterator[Ints]:
-    """What repeated relaxed cuts make of identical rows, at once: every cut costs nothing, so the lowest place wins."""
-    along = members[sorted(range(len(members)), key=[source_keys[i] for i in members.tolist()].__getitem__)]
-    while len(along) >= 2 * k:
-        yield along[:k]
-        along = along[k:]
-    yield along
 
 
 def strict_groups(space: Space, cells: Ints, model: Model, subjects: Ints) -> list[Ints]:

@@ -14,51 +14,51 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from streamer.algorithms.box_loss import shape_of
-from streamer.algorithms.bundles import bundled
+from streamer.algorithms.bundles import Task, task_of
 from streamer.algorithms.contract import Algorithm, Options, Tick, no_objections
 from streamer.algorithms.cut_tree import order_of
 from streamer.algorithms.group_index import groups_of, members_of
 from streamer.algorithms.recoding import Recoding, local_recoding
 from streamer.algorithms.refine import sweep
 from streamer.algorithms.segments import best_segments
-from streamer.privacy.compiled import rules_of, scratch_for
 from streamer.privacy.models import Model
 from streamer.table.microdata import Microdata
 
 Ints = npt.NDArray[np.int64]
 
 SHARPNESS = (0, 7)
-
-SMALL = 4
-"""Nodes of fewer than this times the fewest rows of a group are cut by their own loss."""
+"""A small one for numbers, a large one for categories (`cut_tree`)."""
 
 
 def run(microdata: Microdata, model: Model, options: Options, tick: Tick) -> Recoding:
     """Anonymizes by ordered segments, under any model."""
-    rows, bundles = bundled(microdata, model)
-    shape = shape_of(microdata.space)
-    rules = rules_of(model, microdata.rows(rows).subjects(model.subjects))
-    scratch = scratch_for(rules)
-    least, qi_group = np.inf, np.zeros(len(bundles.begin), dtype=np.int64)
+    rows, task = task_of(microdata, model)
+    steps, least = len(SHARPNESS) + options.refine, np.inf
+    qi_group = np.zeros(len(task.bundles.begin), dtype=np.int64)
     for i, sharpness in enumerate(SHARPNESS):
-        order, block = order_of(shape, bundles, rules, scratch, sharpness, SMALL * model.rows_min)
-        loss, segment = best_segments(shape, bundles, order, block, rules, scratch, model.rows_min)
+        order, block = order_of(task, sharpness)
+        loss, segment = best_segments(task, order, block)
         if loss < least:
             least = loss
             qi_group[order] = segment
-        tick((i + 1) / (len(SHARPNESS) + options.refine))
-    n_sweeps = 0
-    if options.refine:
-        groups = groups_of(shape, bundles, qi_group, len(rows) // model.rows_min)
-        while n_sweeps < options.refine and sweep(shape, bundles, groups, rules, scratch, model.rows_min):
-            n_sweeps += 1
-            tick((len(SHARPNESS) + n_sweeps) / (len(SHARPNESS) + options.refine))
-        for slot in np.flatnonzero(groups.rows):
-            qi_group[members_of(groups, slot)] = slot
+        tick((i + 1) / steps)
+    sweeps = _refined(task, qi_group, len(rows), options.refine, lambda done: tick((len(SHARPNESS) + done) / steps))
     by_row = np.empty(len(rows), dtype=np.int64)
-    by_row[rows] = np.repeat(qi_group, bundles.end - bundles.begin)
-    return local_recoding(microdata, by_row, sweeps=n_sweeps)
+    by_row[rows] = np.repeat(qi_group, task.bundles.end - task.bundles.begin)
+    return local_recoding(microdata, by_row, sweeps=sweeps)
+
+
+def _refined(task: Task, qi_group: Ints, n_rows: int, sweeps_max: int, tick: Tick) -> int:
+    """Improves qi_group (m,), by bundle, in up to sweeps_max sweeps; how many sweeps gained something."""
+    if not sweeps_max:
+        return 0
+    groups, done = groups_of(task, qi_group, n_rows // task.rows_min), 0
+    while done < sweeps_max and sweep(task, groups):
+        done += 1
+        tick(done)
+    for slot in np.flatnonzero(groups.rows):
+        qi_group[members_of(groups, slot)] = slot
+    return done
 
 
 ORDERED = Algorithm(

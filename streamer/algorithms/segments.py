@@ -18,10 +18,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from streamer.algorithms.box_loss import EMPTY_HI, EMPTY_LO, Shape, widen
-from streamer.algorithms.bundles import Bundles, count_in, count_out
+from streamer.algorithms.box_loss import EMPTY_HI, EMPTY_LO, total, widen
+from streamer.algorithms.bundles import Task, count_in, count_out
 from streamer.jit import compiled
-from streamer.privacy.compiled import Rules, Scratch, holds
+from streamer.privacy.compiled import holds
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -31,41 +31,29 @@ FAR = 8
 
 @compiled
 def _reach(
-    shape: Shape,
-    bundles: Bundles,
-    order: Ints,
-    start: int,
-    block_end: int,
-    rules: Rules,
-    scratch: Scratch,
-    rows_min: int,
-    box: Ints,
-    term: Floats,
-    best: Floats,
-    origin: Ints,
+    task: Task, order: Ints, start: int, block_end: int, box: Ints, term: Floats, best: Floats, origin: Ints
 ) -> None:
     """Improves best and origin (m + 1,) at the ends of all segments that begin at `start`.
 
     block_end: where the block that begins here ends, else 0. box (2, d), term (d,): to write in.
     """
-    m, d, plain = order.shape[0], term.shape[0], rules.distinct.shape[0] == 0
+    bundles, rules = task.bundles, task.rules
+    m, plain = order.shape[0], rules.distinct.shape[0] == 0
     box[0], box[1] = EMPTY_LO, EMPTY_HI
     lo, hi = box
     rows, shortest, each, end = 0, 0, 0.0, start
     while end < m:
         bundle = order[end]
         rows += bundles.end[bundle] - bundles.begin[bundle]
-        is_window = rows < 2 * shortest if shortest > 0 else rows <= FAR * rows_min or end == start
+        is_window = rows < 2 * shortest if shortest > 0 else rows <= FAR * task.rows_min or end == start
         if not is_window and end >= block_end:
             break
-        if widen(shape, bundles.cells[bundle], lo, hi, term):
-            each = 0.0
-            for j in range(d):
-                each += term[j]
+        if widen(task.shape, bundles.cells[bundle], lo, hi, term):
+            each = total(term)
         end += 1
         if not plain:
-            count_in(rules, scratch, bundles, bundle)
-        if is_window and rows >= rules.rows and (plain or holds(rules, scratch)):
+            count_in(task, bundle)
+        if is_window and rows >= rules.rows and (plain or holds(rules, task.scratch)):
             shortest = shortest if shortest > 0 else rows
         elif end != block_end:
             continue
@@ -73,24 +61,22 @@ def _reach(
             best[end], origin[end] = best[start] + rows * each, start
     if not plain:
         for place in range(start, end):
-            count_out(rules, scratch, bundles, order[place])
+            count_out(task, order[place])
 
 
 @compiled
-def best_segments(
-    shape: Shape, bundles: Bundles, order: Ints, block: Ints, rules: Rules, scratch: Scratch, rows_min: int
-) -> tuple[float, Ints]:
+def best_segments(task: Task, order: Ints, block: Ints) -> tuple[float, Ints]:
     """The least loss, and the number of every place's segment, int64 (m,), from 0 along the order.
 
-    order, block: as `order_of` answers; rows_min: no group with fewer rows can hold.
+    order, block: as `order_of` answers.
     """
-    m, d = order.shape[0], bundles.cells.shape[1]
+    m, d = order.shape[0], task.bundles.cells.shape[1]
     best, origin = np.full(m + 1, np.inf), np.zeros(m + 1, np.int64)
     box, term = np.empty((2, d), np.int64), np.zeros(d)
     best[0] = 0.0
     for start in range(m):
         if best[start] < np.inf:
-            _reach(shape, bundles, order, start, block[start], rules, scratch, rows_min, box, term, best, origin)
+            _reach(task, order, start, block[start], box, term, best, origin)
     begins = np.zeros(m, np.int64)
     end = m
     while end > 0:

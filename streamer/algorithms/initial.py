@@ -1,0 +1,28 @@
+"""The QI groups in which a shard publishes its first table.
+
+The rules of this file
+----------------------
+* They are those of the catalog's default algorithm: the incremental engine goes on from there, so the table should
+  begin as good as it can be had at once.
+* A table that does not hold the model has no QI group: its rows wait, as they would if they came one by one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from streamer.algorithms.catalog import ALGORITHMS, DEFAULT, run
+from streamer.privacy.models import Model
+from streamer.table.microdata import Microdata
+
+Ints = npt.NDArray[np.int64]
+
+
+def initial_groups(microdata: Microdata, model: Model) -> list[Ints]:
+    """QI groups as arrays of row numbers; none where the table does not hold the model."""
+    if not model.holds(microdata.subjects(model.subjects)):
+        return []
+    qi_group = run(ALGORITHMS[DEFAULT], microdata, model).qi_group
+    order = np.argsort(qi_group, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(qi_group[order])) + 1)
