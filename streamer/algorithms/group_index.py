@@ -30,8 +30,8 @@ VISITS_MAX = 512
 class Groups(NamedTuple):
     """g slots over m bundles.
 
-    first (g,), next (m,): the chains of bundles, -1 at their ends. rows (g,), ncp (g,). free (g,), n_free (1,): the empty
-    slots, the one to fill next last.
+    first (g,), next (m,): the chains of bundles, -1 at their ends. rows (g,), ncp (g,). free (g,), n_free (1,):
+    the empty slots, the one to fill next last.
     lo, hi (2w, d), term (2w, d): box and NCP by attribute of slot i at w + i; of inner node i over its children 2i and
     2i + 1 the box around both and the larger NCP.
     """
@@ -141,12 +141,12 @@ def growth(task: Task, groups: Groups, slot: int, cells: Ints, rows: int) -> flo
 
 
 @inlined
-def _bound(task: Task, groups: Groups, node: int, cells: Ints, rows: int) -> float:
-    """What `growth` is at least, for every group below a node."""
+def _bound(task: Task, groups: Groups, node: int, cells: Ints, rows: int, limit: float) -> float:
+    """What `growth` is at least, for every group below a node; no more is known of it from `limit` on."""
     least = 0.0
     for j in range(cells.shape[0]):
         cell, lo, hi = cells[j], groups.lo[node, j], groups.hi[node, j]
-        if lo > hi:
+        if lo > hi or least >= limit:
             return np.inf
         if lo <= cell <= hi:
             continue
@@ -178,8 +178,8 @@ def nearest(task: Task, groups: Groups, own: int, cells: Ints, rows: int, limit:
                 if grown < limit:
                     best, limit = node - w, grown
             continue
-        left = _bound(task, groups, 2 * node, cells, rows)
-        right = _bound(task, groups, 2 * node + 1, cells, rows)
+        left = _bound(task, groups, 2 * node, cells, rows, limit)
+        right = _bound(task, groups, 2 * node + 1, cells, rows, limit)
         nearer = 0 if left <= right else 1
         stack[depth], bounds[depth] = 2 * node + 1 - nearer, max(left, right)
         stack[depth + 1], bounds[depth + 1] = 2 * node + nearer, min(left, right)

@@ -16,6 +16,7 @@ The rules of this file
 from __future__ import annotations
 
 import numpy as np
+import os
 import numpy.typing as npt
 
 from streamer.algorithms.box_loss import EMPTY_HI, EMPTY_LO, total, widen
@@ -28,6 +29,7 @@ from streamer.jit import compiled
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
+FAIR=float(os.environ.get('FAIR',3))
 PARTNERS_MAX = 3
 GAIN_MIN = 1e-9
 
@@ -144,10 +146,10 @@ def _improve(task: Task, groups: Groups, slot: int) -> bool:
         return True
     members = members_of(groups, slot)
     target, grown = np.empty(members.shape[0], np.int64), np.empty(members.shape[0])
-    limit = groups.rows[slot] * groups.ncp[slot]
     for i in range(members.shape[0]):
         bundle = members[i]
         rows = task.bundles.end[bundle] - task.bundles.begin[bundle]
+        limit = FAIR * rows * groups.ncp[slot]
         target[i], grown[i] = nearest(task, groups, slot, task.bundles.cells[bundle], rows, limit)
     return (
         _dissolve(task, groups, slot, members, target)
