@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHON
 
-.PHONY: help venv demo test drill bench lint types clean
+.PHONY: help venv demo test drill bench papers lint types clean
 
 help:  ## Lists the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r t d; do printf '%-14s %s\n' "$$t" "$$d"; done
@@ -25,6 +25,9 @@ drill: venv  ## The long fault drills: crashes, freezes and outages of workers, 
 
 bench: venv  ## The benchmarks, one after the other
 	@grep -l __main__ benchmarks/*.py | xargs -t -n 1 $(BIN)/python
+
+papers: venv  ## The papers' experiments, run again: docs/papers/ (a quarter of an hour)
+	$(BIN)/python benchmarks/papers/reproduce.py
 
 lint: venv  ## Style and formatting
 	$(BIN)/ruff check .

@@ -96,11 +96,11 @@ def verdict(checks: Sequence[Check]) -> str:
 def between(ratios: Iterable[float]) -> str:
     """How large some ratios are, in words.
 
-    >>> between([1.234, 2.5]), between([3.0])
-    ('1.23 to 2.5 times', '3 times')
+    >>> between([1.234, 2500.4]), between([3.0])
+    ('1.23 to 2,500 times', '3 times')
     """
     found = sorted(ratios)
-    low, high = (f"{value:.3g}" for value in (found[0], found[-1]))
+    low, high = (f"{value:,.0f}" if value >= 1000 else f"{value:.3g}" for value in (found[0], found[-1]))
     return f"{low} times" if low == high else f"{low} to {high} times"
 
 

@@ -103,4 +103,4 @@ def _number(value: float | None) -> str:
         return "–"
     if abs(value) >= 1e9 or 0 < abs(value) < 1e-4:
         return f"{value:.3g}"
-    return f"{value:,.0f}" if value == int(value) or abs(value) >= 1e4 else f"{value:.4g}"
+    return f"{value:,.0f}" if value == int(value) or abs(value) >= 1e3 else f"{value:.4g}"

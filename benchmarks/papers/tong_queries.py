@@ -75,7 +75,6 @@ def figures(quick: bool, say: Say, people: Callable[[float], Microdata]) -> Iter
         dimensions,
         CLAIM_QD,
         falls=False,
-        because=WIDER,
     )
 
 
@@ -96,10 +95,6 @@ CLAIM_QD = (
     "“When the query has more dimensions, the correctness of generalization rises somewhat. Lossy join's is"
     " comparatively high and changes little.”"
 )
-WIDER = (
-    "in the paper a query “covers less with every dimension”, and here it wants so many more values that it matches"
-    " about the same share of the rows"
-)
 LITTLE = 0.05
 """A difference of correctness that we call little."""
 
@@ -116,7 +111,7 @@ def _correctness(rows: Microdata, model: Model, qd: int, n: int) -> Pair:
 
 def _over(
     number: str, slug: str, x_label: str, x: Sequence[float], pairs: Sequence[Pair], claim: str, *, falls: bool,
-    more: Sequence[Check] = (), because: str = "",
+    more: Sequence[Check] = (),
 ) -> Figure:  # fmt: skip
     general, lossy = ([pair[i] for pair in pairs] for i in (0, 1))
     curves = (curve("generalization", general), curve("lossy join", lossy))
@@ -135,7 +130,6 @@ def _over(
             *_trend(slug, general, lossy, falls=falls),
             *more,
         ),
-        because,
     )
 
 

@@ -125,8 +125,8 @@ def _sed(ks: Sequence[int], emp: Sequence[Measured], mondrian: Sequence[Measured
         tuple(panels),
         tuple(checks),
         because=f"EMP's classes have the higher mean entropy at {higher} of {len(ks)} k, but they are not constant in"
-        f" {_mean(emp)} dimensions on average and Median Mondrian's in {_mean(mondrian)}, so their volumes are larger"
-        " by more than their entropies",
+        f" {_mean(emp)} dimensions on average and Median Mondrian's in {_mean(mondrian)}, and more dimensions"
+        " make more volume",
         notes=(
             "The volume HV of the paper is the product of max - min, which is 0 for a class that is constant in any"
             " dimension; the paper does not say what then. So SED is shown under four readings: ranges counted"

@@ -67,11 +67,11 @@ def share(shape: Shape, j: int, lo: int, hi: int) -> float:
     if start < 0:
         first = float(lo * shape.codes_per_cell[j])
         last = min(float((hi + 1) * shape.codes_per_cell[j] - shape.overlap[j]), shape.end[j])
-        return (last - first) / shape.width[j]
+        return float((last - first) / shape.width[j])
     if lo == hi:
         return 0.0
     i = shape.power[hi - lo]
-    return max(shape.node_share[i, start + lo], shape.node_share[i, start + hi - (1 << i)])
+    return float(max(shape.node_share[i, start + lo], shape.node_share[i, start + hi - (1 << i)]))
 
 
 @compiled

@@ -69,7 +69,7 @@ def bundled(microdata: Microdata, model: Model) -> tuple[Ints, Bundles]:
 
 def _same_as_next(columns: list[Ints]) -> npt.NDArray[np.bool_]:
     """Whether each row has all values of the one after it; (n - 1,)."""
-    return np.logical_and.reduce([column[1:] == column[:-1] for column in columns])
+    return np.asarray(np.logical_and.reduce([column[1:] == column[:-1] for column in columns]), dtype=bool)
 
 
 def _spread(cells: Ints, value: Ints) -> Ints:

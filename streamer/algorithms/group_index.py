@@ -17,14 +17,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamer.algorithms.box_loss import EMPTY_HI, EMPTY_LO, share, total, widen
+from streamer.algorithms.box_loss import EMPTY_HI, EMPTY_LO, Shape, share, total, widen
 from streamer.algorithms.bundles import Task
 from streamer.jit import compiled, inlined
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-VISITS_MAX = 512
+VISITS_MAX = 128
 
 
 class Groups(NamedTuple):
@@ -128,32 +128,42 @@ def members_of(groups: Groups, slot: int) -> Ints:
 
 
 @inlined
+def _joined(shape: Shape, lo: Ints, hi: Ints, term: Floats, leaf: int, cells: Ints) -> float:
+    """NCP of the box at a leaf once it holds `cells` too."""
+    each = 0.0
+    for j in range(cells.shape[0]):
+        cell, first, last = cells[j], lo[leaf, j], hi[leaf, j]
+        if first <= cell <= last:
+            each += term[leaf, j]
+        else:
+            each += share(shape, j, min(first, cell), max(last, cell))
+    return each
+
+
+@compiled
 def growth(task: Task, groups: Groups, slot: int, cells: Ints, rows: int) -> float:
     """How much the total loss grows when `rows` rows at `cells` join a group."""
-    leaf, each = groups.lo.shape[0] // 2 + slot, 0.0
-    for j in range(cells.shape[0]):
-        lo, hi = groups.lo[leaf, j], groups.hi[leaf, j]
-        if lo <= cells[j] <= hi:
-            each += groups.term[leaf, j]
-        else:
-            each += share(task.shape, j, min(lo, cells[j]), max(hi, cells[j]))
-    return (groups.rows[slot] + rows) * each - groups.rows[slot] * groups.ncp[slot]
+    leaf = groups.lo.shape[0] // 2 + slot
+    each = _joined(task.shape, groups.lo, groups.hi, groups.term, leaf, cells)
+    return float((groups.rows[slot] + rows) * each - groups.rows[slot] * groups.ncp[slot])
 
 
 @inlined
-def _bound(task: Task, groups: Groups, node: int, cells: Ints, rows: int, limit: float) -> float:
-    """What `growth` is at least, for every group below a node; no more is known of it from `limit` on."""
+def _bound(
+    shape: Shape, lo: Ints, hi: Ints, term: Floats, node: int, cells: Ints, rows: int, rows_min: int, limit: float
+) -> float:
+    """What `growth` is at least, for every group below a node; at least `limit`: infinite."""
     least = 0.0
     for j in range(cells.shape[0]):
-        cell, lo, hi = cells[j], groups.lo[node, j], groups.hi[node, j]
-        if lo > hi or least >= limit:
+        cell, first, last = cells[j], lo[node, j], hi[node, j]
+        if first > last or least >= limit:
             return np.inf
-        if lo <= cell <= hi:
+        if first <= cell <= last:
             continue
-        edge = lo if cell < lo else hi
-        term = share(task.shape, j, min(cell, edge), max(cell, edge))
-        former = share(task.shape, j, edge, edge) if task.shape.first_leaf[j] < 0 else groups.term[node, j]
-        least += rows * term + task.rows_min * max(term - former, 0.0)
+        edge = first if cell < first else last
+        there = share(shape, j, min(cell, edge), max(cell, edge))
+        former = share(shape, j, edge, edge) if shape.first_leaf[j] < 0 else term[node, j]
+        least += rows * there + rows_min * max(there - former, 0.0)
     return least
 
 
@@ -163,9 +173,17 @@ def nearest(task: Task, groups: Groups, own: int, cells: Ints, rows: int, limit:
 
     (-1, limit) where there is none.
     """
-    w, best = groups.lo.shape[0] // 2, -1
-    stack, bounds = np.empty(64, np.int64), np.empty(64)
-    stack[0], bounds[0], depth, visits = 1, 0.0, 1, 0
+    shape, rows_min, lo, hi, term = task.shape, task.rows_min, groups.lo, groups.hi, groups.term
+    sizes, ncp = groups.rows, groups.ncp
+    stack, bounds = np.empty(128, np.int64), np.empty(128)
+    w, best, depth, visits = lo.shape[0] // 2, -1, 0, 0
+    bits = 0
+    while 1 << bits < w:
+        bits += 1
+    while depth < bits:
+        node = (w + own) >> (bits - depth - 1) ^ 1
+        stack[depth], bounds[depth] = node, _bound(shape, lo, hi, term, node, cells, rows, rows_min, limit)
+        depth += 1
     while depth > 0 and visits < VISITS_MAX:
         depth -= 1
         node = stack[depth]
@@ -173,13 +191,14 @@ def nearest(task: Task, groups: Groups, own: int, cells: Ints, rows: int, limit:
             continue
         visits += 1
         if node >= w:
-            if node - w != own:
-                grown = growth(task, groups, node - w, cells, rows)
-                if grown < limit:
-                    best, limit = node - w, grown
+            slot = node - w
+            each = _joined(shape, lo, hi, term, node, cells)
+            grown = (sizes[slot] + rows) * each - sizes[slot] * ncp[slot]
+            if grown < limit:
+                best, limit = slot, grown
             continue
-        left = _bound(task, groups, 2 * node, cells, rows, limit)
-        right = _bound(task, groups, 2 * node + 1, cells, rows, limit)
+        left = _bound(shape, lo, hi, term, 2 * node, cells, rows, rows_min, limit)
+        right = _bound(shape, lo, hi, term, 2 * node + 1, cells, rows, rows_min, limit)
         nearer = 0 if left <= right else 1
         stack[depth], bounds[depth] = 2 * node + 1 - nearer, max(left, right)
         stack[depth + 1], bounds[depth + 1] = 2 * node + nearer, min(left, right)

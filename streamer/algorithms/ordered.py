@@ -56,7 +56,7 @@ def _refined(task: Task, qi_group: Ints, n_rows: int, sweeps_max: int, tick: Tic
     while done < sweeps_max and sweep(task, groups):
         done += 1
         tick(done)
-    for slot in np.flatnonzero(groups.rows):
+    for slot in np.flatnonzero(groups.rows).tolist():
         qi_group[members_of(groups, slot)] = slot
     return done
 

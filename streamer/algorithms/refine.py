@@ -4,10 +4,11 @@ The rules of this file
 ----------------------
 * A sweep goes through the groups by their numbers, and tries for each, in this order, until one succeeds:
   1. *Cut*: a group of twice the fewest rows or more alone, by the order and the segments of `ordered`.
-  2. *Dissolve*: every bundle goes to the group where it alone costs least.
-  3. *Evict*: each bundle that the group can spare goes to the group where it costs least.
-  4. *Re-cut*: the group together with another that one of its bundles is near to, PARTNERS_MAX of them, those of
-     least growth first, by the order and the segments of `ordered`; the first that gains stands.
+  2. *Dissolve*: every bundle goes to the group that takes it at the least growth of loss.
+  3. *Evict*: each bundle that the group can spare goes there.
+  4. *Re-cut*: the group together with one of these groups, at most PARTNERS_MAX of them, the least growth first, by the
+     order and the segments of `ordered`; the first that gains stands.
+* A bundle looks no farther than where the loss grows by FAIR times its share of its own group's loss.
 * A group that publishes its rows unchanged has nothing to gain, and one of more than FAR times the fewest rows is no
   partner and goes nowhere itself; it takes bundles of others.
 * A sweep that makes no move is the last. A move gains at least GAIN_MIN, so that rounding is never taken for a gain.
@@ -16,7 +17,6 @@ The rules of this file
 from __future__ import annotations
 
 import numpy as np
-import os
 import numpy.typing as npt
 
 from streamer.algorithms.box_loss import EMPTY_HI, EMPTY_LO, total, widen
@@ -29,7 +29,7 @@ from streamer.jit import compiled
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-FAIR=float(os.environ.get('FAIR',3))
+FAIR = 3.0
 PARTNERS_MAX = 3
 GAIN_MIN = 1e-9
 
@@ -54,19 +54,19 @@ def _empty(task: Task, groups: Groups, slot: int) -> None:
 
 @compiled
 def _recut(task: Task, groups: Groups, one: int, other: int) -> bool:
-    """Cuts a group anew, together with another unless that is -1; whether that gained."""
+    """Cuts a group anew, together with another or, with itself named twice, alone; whether that gained."""
     members = members_of(groups, one)
     before = groups.rows[one] * groups.ncp[one]
-    if other >= 0:
+    if other != one:
         members = np.append(members, members_of(groups, other))
         before += groups.rows[other] * groups.ncp[other]
     bundles = Bundles(task.bundles.cells[members], task.bundles.begin[members], task.bundles.end[members])
     here = Task(task.shape, bundles, task.rules, task.scratch, task.rows_min)
-    order, block = order_of(here, np.int64(0))
+    order, block = order_of(here, np.int64(0))  # a bare 0 would be a type of its own, and compiled again
     after, segment = best_segments(here, order, block)
     if after > before - GAIN_MIN:
         return False
-    if other >= 0:
+    if other != one:
         _empty(task, groups, other)
     _empty(task, groups, one)
     along = members[order]
@@ -142,7 +142,7 @@ def _evict(task: Task, groups: Groups, slot: int, members: Ints, target: Ints) -
 @compiled
 def _improve(task: Task, groups: Groups, slot: int) -> bool:
     """Tries all moves for one group; whether one was made."""
-    if groups.rows[slot] >= 2 * task.rows_min and _recut(task, groups, slot, np.int64(-1)):
+    if groups.rows[slot] >= 2 * task.rows_min and _recut(task, groups, slot, slot):
         return True
     members = members_of(groups, slot)
     target, grown = np.empty(members.shape[0], np.int64), np.empty(members.shape[0])

@@ -37,23 +37,24 @@ def _reach(
 
     block_end: where the block that begins here ends, else 0. box (2, d), term (d,): to write in.
     """
-    bundles, rules = task.bundles, task.rules
-    m, plain = order.shape[0], rules.distinct.shape[0] == 0
+    shape, cells, first, last = task.shape, task.bundles.cells, task.bundles.begin, task.bundles.end
+    rows_least, rows_far = task.rules.rows, FAR * task.rows_min
+    m, plain = order.shape[0], task.rules.distinct.shape[0] == 0
     box[0], box[1] = EMPTY_LO, EMPTY_HI
     lo, hi = box
     rows, shortest, each, end = 0, 0, 0.0, start
     while end < m:
         bundle = order[end]
-        rows += bundles.end[bundle] - bundles.begin[bundle]
-        is_window = rows < 2 * shortest if shortest > 0 else rows <= FAR * task.rows_min or end == start
+        rows += last[bundle] - first[bundle]
+        is_window = rows < 2 * shortest if shortest > 0 else rows <= rows_far or end == start
         if not is_window and end >= block_end:
             break
-        if widen(task.shape, bundles.cells[bundle], lo, hi, term):
+        if widen(shape, cells[bundle], lo, hi, term):
             each = total(term)
         end += 1
         if not plain:
             count_in(task, bundle)
-        if is_window and rows >= rules.rows and (plain or holds(rules, task.scratch)):
+        if is_window and rows >= rows_least and (plain or holds(task.rules, task.scratch)):
             shortest = shortest if shortest > 0 else rows
         elif end != block_end:
             continue
@@ -82,4 +83,4 @@ def best_segments(task: Task, order: Ints, block: Ints) -> tuple[float, Ints]:
     while end > 0:
         end = origin[end]
         begins[end] = 1
-    return best[m], np.cumsum(begins) - 1
+    return float(best[m]), np.cumsum(begins) - 1
