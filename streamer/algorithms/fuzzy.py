@@ -53,8 +53,8 @@ FUZZY_INDEX = 2.0
 """The paper's m."""
 
 SIGN = 1
-"""Of the sensitive term: as printed. It loses less than -1 on Adult, but then hardly a row fits its nearest clusters,
-whose sensitive values are its own: most classes are made by the repair."""
+"""Of the sensitive term: as printed. On Adult it loses less than -1 in most settings, not in all (docs/papers). With it
+hardly a row fits its nearest clusters, whose sensitive values are its own: most classes are made by the repair."""
 
 
 @dataclass(frozen=True)
