@@ -37,5 +37,5 @@ types: venv  ## Types
 	$(BIN)/mypy
 
 clean:  ## Removes caches and build leftovers; .venv stays
-	rm -rf streamer/__pycache__/compiled-* build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find streamer agents tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

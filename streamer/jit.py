@@ -1,7 +1,7 @@
 """Compiling a function of arrays to machine code, with its types kept.
 
 numba earns its place where a loop over rows cannot be said in whole columns: cuts of a tree, segments along an order.
-No `fastmath`, so that sums run in the order they are written in, and two computations of a figure agree to the last bit.
+No `fastmath`, so that sums run in the order they are written in and two computations agree to the last bit.
 
 Machine code is kept on disk, so that a machine compiles once. numba sees by itself when the file of a function changes,
 but not when that of a function it calls does: so the code of every state of all these files has a folder of its own.
