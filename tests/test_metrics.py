@@ -21,11 +21,12 @@ from small_tables import CITIES, CITY, YEARS
 from streamer.algorithms.recoding import Recoding, local_recoding
 from streamer.metrics import risk, utility
 from streamer.metrics.measures import WHAT, measure
-from streamer.metrics.tally import row_numbers, tally
+from streamer.metrics.tally import tally
 from streamer.privacy.models import identity_reserved, k_anonymity, r_k
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import INDIVIDUAL, Microdata, Subject
 from streamer.table.schema import CategoricalAttribute, Diversity, KeptColumn, NumericAttribute, Table
+from streamer.table.vectors import row_numbers
 
 PROBLEM_NUMBER = {json.loads(text): number for number, text in enumerate(TEXTS[0])}
 

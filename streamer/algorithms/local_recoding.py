@@ -34,14 +34,12 @@ from streamer.privacy.compiled import Rules, Scratch, add, clear, holds, rules_o
 from streamer.privacy.models import AtMostShare, Model
 from streamer.table.microdata import Microdata
 from streamer.table.space import Space, in_order
+from streamer.table.vectors import row_numbers
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 UNLABELLED = SUPPRESSED
-
-NUMBERS_MAX = 1 << 62
-"""Vectors of cells are told apart by numbers below this."""
 
 
 class _Blocks(NamedTuple):
@@ -83,7 +81,7 @@ class Labelling:
         self._start(microdata.cells)
 
     def _start(self, cells: Ints) -> None:
-        rows, begins = runs(numbered(list(cells.T), self._space.n_cells))
+        rows, begins = runs(numbered(list(cells.T)))
         lo = cells[rows[begins[:-1]]]
         self._blocks = _Blocks(lo, lo.copy(), rows, begins)
         self._label(self._holding(np.arange(len(lo))))
@@ -122,7 +120,7 @@ class Labelling:
         columns = list(blocks.lo.T)
         for j in filter(self._rises, range(self._space.d)):
             lo, hi = self._levels[j].recode(self._level[j] + 1, columns[j])
-            becomes = numbered([*columns[:j], lo, *columns[j + 1 :]], self._space.n_cells)
+            becomes = numbered([*columns[:j], lo, *columns[j + 1 :]])
             holding = self._holding(becomes)
             adds = in_order(sizes * (self._ncp(j, lo, hi) - self._ncp(j, columns[j], blocks.hi[:, j])))
             yield _Step(j, lo, hi, becomes, holding, int(sizes[holding[becomes]].sum()), float(adds))
@@ -153,15 +151,9 @@ class Labelling:
         self._blocks = _Blocks(blocks.lo[~holding], blocks.hi[~holding], rows, begins)
 
 
-def numbered(columns: Sequence[Ints], n_cells: Ints) -> Ints:
+def numbered(columns: Sequence[Ints]) -> Ints:
     """Vectors of cells as numbers from 0 without gaps, in the vectors' own order; columns: d of int64 (m,). (m,)."""
-    number, bound = np.zeros(len(columns[0]), dtype=np.int64), 1
-    for column, n in zip(columns, n_cells.tolist(), strict=True):
-        if bound * n > NUMBERS_MAX:
-            number = np.unique(number, return_inverse=True)[1]
-            bound = len(number)
-        number, bound = number * n + column, bound * n
-    return np.unique(number, return_inverse=True)[1]
+    return np.unique(row_numbers(np.stack(columns, axis=1)), return_inverse=True)[1]
 
 
 def runs(numbers: Ints) -> tuple[Ints, Ints]:

@@ -14,10 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.algorithms.recoding import Recoding
+from streamer.table.vectors import NUMBERS_MAX
 
 Ints = npt.NDArray[np.int64]
-
-_NUMBERS_MAX = 2**62
 
 
 class Tally(NamedTuple):
@@ -41,31 +40,9 @@ def tally(recoding: Recoding, values: Ints) -> Tally:
     published = recoding.qi_group >= 0
     group, values = recoding.qi_group[published], values[published]
     width = int(values.max(initial=0)) + 1
-    if width * (recoding.n_groups + 1) > _NUMBERS_MAX:
+    if width * (recoding.n_groups + 1) > NUMBERS_MAX:
         distinct, values = np.unique(values, return_inverse=True)
         found = tally(Recoding(group, recoding.lo, recoding.hi), values)
         return found._replace(value=distinct[found.value])
     pairs, rows = np.unique(group * width + values, return_counts=True)
     return Tally(pairs // width, pairs % width, rows)
-
-
-def row_numbers(columns: Ints) -> Ints:
-    """A number from 0 for every row of columns (n, c), none negative: equal for equal rows alone; int64 (n,).
-
-    >>> row_numbers(np.array([[3, 1], [0, 2], [3, 1]])).tolist()
-    [10, 2, 10]
-    """
-    numbers, width = np.zeros(len(columns), dtype=np.int64), 1
-    for column in columns.T:
-        column_width = int(column.max(initial=0)) + 1
-        if width * column_width > _NUMBERS_MAX:  # close the gaps: then neither has more values than there are rows
-            numbers, width = _without_gaps(numbers)
-            column, column_width = _without_gaps(column)
-        numbers = numbers * column_width + column
-        width *= column_width
-    return numbers
-
-
-def _without_gaps(column: Ints) -> tuple[Ints, int]:
-    distinct, numbers = np.unique(column, return_inverse=True)
-    return numbers.astype(np.int64), len(distinct)

@@ -21,8 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.algorithms.recoding import Recoding
-from streamer.metrics.tally import row_numbers, tally
+from streamer.metrics.tally import tally
 from streamer.table.microdata import Microdata
+from streamer.table.vectors import row_numbers
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
