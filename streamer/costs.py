@@ -42,11 +42,14 @@ def costs(microdata: Microdata, tick: Tick) -> dict[str, Any]:
     ks = sorted({*KS, microdata.table.k})
     grids = [(j, grid) for j, a in enumerate(microdata.table.attributes) for grid in other_grids(a)]
     work = len(ks) + len(grids)
-    by_k = []
+    by_k, shares = [], list[dict[str, Any]]()
     for done, k in enumerate(ks):
-        by_k.append(_cost_of_k(microdata, k))
+        facts, recoding = _cost_of_k(microdata, k)
+        by_k.append(facts)
+        if recoding is not None and k == microdata.table.k:
+            shares = list(_shares(microdata, recoding))
         tick((done + 1) / work)
-    if "cannot" in by_k[ks.index(microdata.table.k)]:
+    if not shares:
         return {"algorithm": DEFAULT, "rows": len(microdata), "k": by_k, "attributes": []}
     by_grid: dict[int, list[dict[str, Any]]] = {}
     for done, (j, grid) in enumerate(grids, start=len(ks)):
@@ -56,7 +59,7 @@ def costs(microdata: Microdata, tick: Tick) -> dict[str, Any]:
         "algorithm": DEFAULT,
         "rows": len(microdata),
         "k": by_k,
-        "attributes": [facts | {"grids": by_grid.get(j, [])} for j, facts in enumerate(_shares(microdata))],
+        "attributes": [facts | {"grids": by_grid.get(j, [])} for j, facts in enumerate(shares)],
     }
 
 
@@ -89,19 +92,21 @@ def with_grid(microdata: Microdata, j: int, grid: Decimal) -> Microdata:
     return Microdata(schema, codes, microdata.individuals, microdata.values, microdata.texts)
 
 
-def _cost_of_k(microdata: Microdata, k: int) -> dict[str, Any]:
+def _cost_of_k(microdata: Microdata, k: int) -> tuple[dict[str, Any], Recoding | None]:
+    """What k costs, and the table that says so; none, and the reason, where the model cannot hold."""
     data = Microdata(
         replace(microdata.table, k=k), microdata.codes, microdata.individuals, microdata.values, microdata.texts
     )
     model = model_of(data.table)
     if reason := model.shortfall(data.subjects(model.subjects), subject_names(data.table, model)):
-        return {"k": k, "cannot": reason}
-    facts = {"k": k, **_facts(data, run(ALGORITHMS[DEFAULT], data, model))}
+        return {"k": k, "cannot": reason}, None
+    recoding = run(ALGORITHMS[DEFAULT], data, model)
+    facts = {"k": k, **_facts(data, recoding)}
     other = suppressing(data, model)
     if other is not None:
         options = Options(suppression=SUPPRESSION)
         facts["suppressing"] = {"algorithm": other.name, **_facts(data, run(other, data, model, options))}
-    return facts
+    return facts, recoding
 
 
 def suppressing(microdata: Microdata, model: Model) -> Algorithm | None:
@@ -120,9 +125,8 @@ def _cost_of_grid(microdata: Microdata, j: int, grid: Decimal) -> dict[str, Any]
     return {"grid": grid, **_facts(data, run(ALGORITHMS[DEFAULT], data, model_of(data.table)))}
 
 
-def _shares(microdata: Microdata) -> Iterator[dict[str, Any]]:
-    """What every attribute lost at table.yaml's k."""
-    recoding = run(ALGORITHMS[DEFAULT], microdata, model_of(microdata.table))
+def _shares(microdata: Microdata, recoding: Recoding) -> Iterator[dict[str, Any]]:
+    """What every attribute lost."""
     losses = ncp_by_attribute(microdata, recoding)
     for attribute, loss in zip(microdata.table.attributes, [] if losses is None else losses.tolist(), strict=True):
         yield {"name": attribute.name, "ncp": loss}

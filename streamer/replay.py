@@ -25,7 +25,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from streamer.algorithms import initial
 from streamer.config import require_live
 from streamer.files import atomic_writer, write_index, write_rows
 from streamer.privacy.models import model_of
@@ -111,7 +110,9 @@ def initial_groups(table: Table, rows: EncodedRows, names: Sequence[str] | None)
     if names is not None:
         _, first, number = np.unique(np.array(names, dtype=str), return_index=True, return_inverse=True)
         return [np.flatnonzero(number == g) for g in np.argsort(first, kind="stable")]
-    return initial.initial_groups(microdata_of(table, rows), model_of(table))
+    from streamer.algorithms.initial import initial_groups as groups_at_once  # numba: only who needs it waits for it
+
+    return groups_at_once(microdata_of(table, rows), model_of(table))
 
 
 def encode_initial(table: Table, frame: pd.DataFrame) -> tuple[EncodedRows, list[Ints]]:

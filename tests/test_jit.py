@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numba
@@ -55,3 +57,14 @@ def test_other_peoples_compiled_functions_are_kept_where_they_were() -> None:
     assert twice(21) == 42
     assert before == numba.config.CACHE_DIR
     assert Path(folder_for(PACKAGE)).parent.name == "__pycache__"
+
+
+@pytest.mark.parametrize(
+    "module", ["streamer.subscribe", "streamer.cli.replay", "streamer.cli.verify", "agents.publish"]
+)
+def test_who_compiles_nothing_does_not_wait_for_the_compiler(module: str) -> None:
+    script = f"import sys, {module}; print('numba' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=PACKAGE.parent, capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "False"), done.stderr

@@ -69,6 +69,22 @@ def qi_group_name(shard: int, qi_group: int) -> str:
     return f"{shard}-{qi_group}"
 
 
+def column_types(table: Table) -> dict[str, str]:
+    """Types of the published columns that say which box a row is in: str, or int64 where all ends are whole.
+
+    The other ends are float64; kept columns hold what JSON says (dtype object).
+    """
+    types = {"qi_group": "str"}
+    for attribute in table.attributes:
+        if isinstance(attribute, NumericAttribute):
+            numbers = (*attribute.domain, attribute.grid, attribute.step or attribute.grid)
+            whole = all(number == number.to_integral_value() for number in numbers)
+            types |= dict.fromkeys((f"{attribute.name}_lo", f"{attribute.name}_hi"), "int64" if whole else "float64")
+        else:
+            types[attribute.name] = "str"
+    return types
+
+
 def parse_qi_group(name: str) -> tuple[int, int]:
     """Shard and number of a published QI group. Raises LawViolated.
 

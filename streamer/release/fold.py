@@ -21,8 +21,7 @@ import msgspec
 import pandas as pd
 
 from streamer.errors import LawViolated
-from streamer.release.changelog import parse_key
-from streamer.release.publication import column_types
+from streamer.release.changelog import column_types, parse_key
 from streamer.table.schema import Table
 
 

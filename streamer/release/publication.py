@@ -22,9 +22,9 @@ import pandas as pd
 from streamer.algorithms.lossy_join import lossy_join
 from streamer.algorithms.recoding import Recoding
 from streamer.errors import ConfigError
-from streamer.release.changelog import qi_group_name
+from streamer.release.changelog import column_types, qi_group_name
 from streamer.table.microdata import Microdata
-from streamer.table.schema import Attribute, CategoricalAttribute, NumericAttribute, Table
+from streamer.table.schema import Attribute, CategoricalAttribute
 
 Ints = npt.NDArray[np.int64]
 Objects = npt.NDArray[np.object_]
@@ -33,22 +33,6 @@ FIRST_NUMBER = 1
 """Number of the first QI group, as in the changelog, and of the first individual of a lossy join."""
 
 INDIVIDUAL_COLUMN = "individual"
-
-
-def column_types(table: Table) -> dict[str, str]:
-    """Types of the published columns that say which box a row is in: str, or int64 where all ends are whole.
-
-    The other ends are float64; kept columns hold what JSON says (dtype object).
-    """
-    types = {"qi_group": "str"}
-    for attribute in table.attributes:
-        if isinstance(attribute, NumericAttribute):
-            numbers = (*attribute.domain, attribute.grid, attribute.step or attribute.grid)
-            whole = all(number == number.to_integral_value() for number in numbers)
-            types |= dict.fromkeys((f"{attribute.name}_lo", f"{attribute.name}_hi"), "int64" if whole else "float64")
-        else:
-            types[attribute.name] = "str"
-    return types
 
 
 def group_names(recoding: Recoding) -> list[str]:
