@@ -15,7 +15,7 @@ venv: .venv/.installed  ## Makes .venv and installs what the project needs (agai
 	@.ci/venv
 
 demo: venv  ## Shows the whole way in half a minute, without servers; REAL=1: with a real Kafka and Redis
-	@$(if $(REAL),$(BIN)/python tests/broker/with $(BIN)/streamer demo --real,$(BIN)/streamer demo)
+	@$(if $(REAL),$(BIN)/python tests/servers/broker/with $(BIN)/streamer demo --real,$(BIN)/streamer demo)
 
 test: venv  ## All tests but the long drills (gets a real Kafka and Redis by itself)
 	$(BIN)/pytest -m "not drill"

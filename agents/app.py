@@ -21,7 +21,7 @@ from faust.app.base import BootStrategy
 from agents.ingest import Ingest
 from agents.kafka_log import quiet_aiokafka
 from agents.publish import SHARDS_AT_ONCE, publish
-from agents.settings import Settings
+from agents.worker_settings import WorkerSettings
 
 
 class AgentsOnly(BootStrategy):
@@ -46,7 +46,7 @@ class App(faust.App):
         self.flow_control.resume()  # else only an assignment of Faust's own consumer opens the channels
 
 
-def create_app(settings: Settings) -> App:
+def create_app(settings: WorkerSettings) -> App:
     """The app of one worker."""
     quiet_aiokafka()
     app = App(settings.app_id, broker=f"kafka://{settings.kafka}")
@@ -60,5 +60,5 @@ def create_app(settings: Settings) -> App:
 def __getattr__(name: str) -> App:
     if name != "app":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    app = globals()["app"] = create_app(Settings.from_environment())
+    app = globals()["app"] = create_app(WorkerSettings.from_environment())
     return app

@@ -29,7 +29,7 @@ from streamer.errors import EXIT_OK
 
 if TYPE_CHECKING:
     from agents.app import App
-    from agents.settings import Settings
+    from agents.worker_settings import WorkerSettings
 
 OURS = ("agents", "streamer")
 
@@ -63,12 +63,12 @@ def worker(table: str, kafka: str, redis: str, embedded: bool, log_level: str) -
     supervises it: exit code 1 a law is violated or an error was not foreseen, 2 the configuration or a shard's state is
     wrong, 3 a server or another worker is in the way, 4 a call hung.
     """
-    from agents.settings import Settings
-    from streamer.config import load_table
+    from agents.worker_settings import WorkerSettings
+    from streamer.table.yaml_loading import load_table
 
     write_logs(log_level)
     gc.set_threshold(GARBAGE_THRESHOLD)
-    settings = Settings(load_table(table), kafka, redis)
+    settings = WorkerSettings(load_table(table), kafka, redis)
     with ExitStack() as servers:
         if embedded:
             settings = _with_embedded_servers(settings, servers)
@@ -85,7 +85,7 @@ def write_logs(level: str) -> None:
     logging.getLogger("mode").setLevel(logging.CRITICAL)  # an error that ends the worker is told once, by the command
 
 
-def _with_embedded_servers(settings: Settings, servers: ExitStack) -> Settings:
+def _with_embedded_servers(settings: WorkerSettings, servers: ExitStack) -> WorkerSettings:
     from agents.embedded import embedded_servers
 
     found = servers.enter_context(embedded_servers(settings.table.name))
@@ -93,7 +93,7 @@ def _with_embedded_servers(settings: Settings, servers: ExitStack) -> Settings:
     return replace(settings, kafka=found.kafka, redis=found.redis, embedded=True)
 
 
-async def run(settings: Settings) -> None:
+async def run(settings: WorkerSettings) -> None:
     """Runs one worker until a signal or an error ends it. Raises the StreamerError that ended it."""
     from agents.app import create_app
     from agents.shard import unexpected

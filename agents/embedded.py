@@ -20,7 +20,7 @@ from confluent_kafka import KafkaException, Producer
 
 from agents.kafka_log import librdkafka_logger
 from streamer.errors import ConfigError, ServerUnreachable
-from streamer.topics import topics_of
+from streamer.incremental.topics import topics_of
 
 SHARDS = 4
 START_SECONDS_MAX = 10.0

@@ -29,14 +29,16 @@ from aiokafka.errors import KafkaError
 from faust.types import ChannelT
 from mode import Service
 
-from agents.outlet import NO_TOPIC_ID, KafkaOutlet
+from agents.outlet import KafkaOutlet
 from agents.publish import Batch
-from agents.settings import Settings
 from agents.shard import EXIT_LOST, HeldShard, end_process, unexpected
+from agents.shard_input import NO_TOPIC_ID, KafkaInput
+from agents.worker_settings import WorkerSettings
 from streamer.errors import Conflict, Fenced, ServerUnreachable, StreamerError
-from streamer.shard.outlet import Message
-from streamer.store.redis import RedisStore, connect
-from streamer.topics import CHANGES, topic_name
+from streamer.incremental.shard.input import Message
+from streamer.incremental.store.redis import RedisStore
+from streamer.incremental.store.redis_server import connect, require_durable
+from streamer.incremental.topics import CHANGES, topic_name
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +62,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
 
     logger = logging.getLogger("mode")  # of the library's own lines on start, end and crash
 
-    def __init__(self, settings: Settings, batches: ChannelT[Batch], **kwargs: object) -> None:
+    def __init__(self, settings: WorkerSettings, batches: ChannelT[Batch], **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.failure: StreamerError | None = None
         """What ended the service, if an error did."""
@@ -95,8 +97,8 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         self._checking = True
         try:
             stated = self._table.durability_stated or self._settings.embedded
-            RedisStore(self._redis, self._table.name, 0).require_durable(stated)
-            topic_id = KafkaOutlet(self._settings.kafka, self._table.name, 0).input_state().topic_id
+            require_durable(self._redis, stated)
+            topic_id = KafkaInput(self._settings.kafka, self._table.name, 0).state().topic_id
             self._check_crcs = topic_id != NO_TOPIC_ID  # the embedded broker's transaction markers have no checksum
         finally:
             self._checking = False
@@ -140,9 +142,9 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         for place in assigned:
             self._consumer.seek(place, 0)  # a position of our own, before the client looks for one
             self._consumer.pause(place)
-            outlet = KafkaOutlet(self._settings.kafka, self._table.name, place.partition)
+            where = self._settings.kafka, self._table.name, place.partition
             store = RedisStore(self._redis, self._table.name, place.partition)
-            shard = HeldShard(self._table, place.partition, store, outlet, self._turn)
+            shard = HeldShard(self._table, place.partition, store, KafkaInput(*where), KafkaOutlet(*where), self._turn)
             self._held[place] = shard
             shard.task = self.add_future(self._serve(place, shard))
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from faust.types import StreamT
 
 from agents.shard import HeldShard
-from streamer.shard.outlet import Message
-from streamer.shard.steps import StepReport
+from streamer.incremental.shard.input import Message
+from streamer.incremental.shard.steps import StepReport
 
 SHARDS_AT_ONCE = 16
 """Actors of the agent: so many shards of one worker wait for Redis and Kafka at the same time."""

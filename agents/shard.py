@@ -25,11 +25,12 @@ from time import monotonic
 from typing import Any, TypeVar
 
 from agents.outlet import KafkaOutlet
+from agents.shard_input import KafkaInput
 from streamer.errors import StreamerError
-from streamer.shard.outlet import Message
-from streamer.shard.publisher import Publisher
-from streamer.shard.steps import StepReport
-from streamer.store.base import Store
+from streamer.incremental.shard.input import Message
+from streamer.incremental.shard.publisher import Publisher
+from streamer.incremental.shard.steps import StepReport
+from streamer.incremental.store.base import Store
 from streamer.table.schema import Table
 
 log = logging.getLogger(__name__)
@@ -52,12 +53,20 @@ class Unexpected(StreamerError):
 
 
 class HeldShard:
-    """One shard between its assignment and its loss; `store` and `outlet` are used in its thread only.
+    """One shard between its assignment and its loss; store, input and outlet are used in its thread only.
 
     turn: a lock that the shards of a worker share, held by the one that computes.
     """
 
-    def __init__(self, table: Table, number: int, store: Store, outlet: KafkaOutlet, turn: threading.Lock) -> None:
+    def __init__(
+        self,
+        table: Table,
+        number: int,
+        store: Store,
+        shard_input: KafkaInput,
+        outlet: KafkaOutlet,
+        turn: threading.Lock,
+    ) -> None:
         self.number = number
         self.name = f"shard {number} of {table.name}"
         self.lost = ""
@@ -65,7 +74,7 @@ class HeldShard:
         self.lost_at = 0.0
         self.task: asyncio.Future[None] | None = None
         """What serves the shard: takes it over, reads on, and begins anew after an error."""
-        self._outlet = outlet
+        self._input = shard_input
         self._publisher = Publisher(table, number, store, outlet, turn)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"shard-{number}")
         self._call: Future[Any] | None = None
@@ -109,7 +118,7 @@ class HeldShard:
         return offset
 
     def _take_over(self) -> int:
-        offset = self._publisher.take_over(self._outlet.input_state())
+        offset = self._publisher.take_over(self._input.state())
         gc.collect()
         gc.freeze()  # a loaded shard is millions of objects that stay: no use in looking at them again and again
         return offset
@@ -123,7 +132,7 @@ class HeldShard:
             self.name,
             meta.release,
             meta.next,
-            report.events,
+            report.counts.messages,
             report.published,
         )
         return report

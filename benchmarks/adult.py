@@ -17,10 +17,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from streamer.events.changes import Change, Delete, Insert, Modify, Row
+from streamer.incremental.events.changes import Change, Delete, Insert, Modify
 from streamer.table.encode import EncodedRows
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata, microdata_of
+from streamer.table.row import Row
 from streamer.table.schema import CategoricalAttribute, KeptColumn, NumericAttribute, Table
 
 SENSITIVE = "salary-class"

@@ -27,11 +27,11 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 import adult
-from streamer.algorithms.catalog import ALGORITHMS, objections, run
-from streamer.algorithms.contract import PLAIN, Algorithm, Options
-from streamer.algorithms.recoding import Recoding
-from streamer.metrics import utility
 from streamer.privacy.models import Model, k_anonymity, r_k
+from streamer.recoding.algorithms.catalog import ALGORITHMS, objections, run
+from streamer.recoding.algorithms.contract import PLAIN, Algorithm, Options
+from streamer.recoding.algorithms.recoding import Recoding
+from streamer.recoding.metrics import utility
 from streamer.table.microdata import Microdata, Subject
 
 K = 10

@@ -25,15 +25,15 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 import adult
-from streamer.algorithms import catalog
-from streamer.algorithms.initial import initial_groups
-from streamer.algorithms.mondrian import MONDRIAN
-from streamer.events.changes import Row
-from streamer.groups.engine import Engine
-from streamer.metrics.utility import ncp
+from streamer.incremental.groups.engine import Engine
+from streamer.incremental.release.changelog import Changelog, PublishedGroup
 from streamer.privacy.models import k_anonymity
-from streamer.release.changelog import Changelog, PublishedGroup
+from streamer.recoding.algorithms import catalog
+from streamer.recoding.algorithms.initial import initial_groups
+from streamer.recoding.algorithms.mondrian import MONDRIAN
+from streamer.recoding.metrics.utility import ncp
 from streamer.table.microdata import Microdata
+from streamer.table.row import Row
 from streamer.table.schema import Table
 
 ROWS_AT_FIRST = 15_000

@@ -30,22 +30,25 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
+from broker import ways
 from rich.console import Console
 from rich.table import Table as RichTable
 
 import adult
-import adult_world
 from agents.outlet import KafkaOutlet
-from broker import ways
-from streamer.config import load_table
-from streamer.files import read_rows
-from streamer.kafka_clients import shard_of
-from streamer.replay import encode_initial
-from streamer.shard.outlet import Message
-from streamer.shard.publisher import Publisher
-from streamer.shard.steps import StepReport
-from streamer.store.redis import RedisStore, connect
+from agents.shard_input import KafkaInput
+from streamer.cli.first_groups import first_groups
+from streamer.incremental.kafka_clients import shard_of
+from streamer.incremental.replay import encode_initial
+from streamer.incremental.shard.input import Message
+from streamer.incremental.shard.publisher import Publisher
+from streamer.incremental.shard.steps import StepReport
+from streamer.incremental.store.redis import RedisStore
+from streamer.incremental.store.redis_server import connect
+from streamer.table.files import read_rows
+from streamer.table.yaml_loading import load_table
 from workers import EVENTS_PER_SECOND, SHARDS, Committed, Input, Placed, Positions, World
+from worlds import adult_people
 
 WARM_UP_SECONDS = 2
 """So many seconds' worth of events go first where latency is measured, and are not counted."""
@@ -59,7 +62,7 @@ def main() -> None:
     options.add_argument("--quick", action="store_true", help="3,000 rows and changes, one round, 3 seconds")
     options.add_argument("--json", action="store_true", help="print the JSON object alone")
     chosen = options.parse_args()
-    people = adult_world.read_people(adult.folder())
+    people = adult_people.read_people(adult.folder())
     if chosen.quick:
         people = dict(islice(people.items(), 3000))
         chosen.events, chosen.rounds, chosen.seconds = 3000, 1, 3.0
@@ -83,7 +86,7 @@ def streamer_worker(table: Path) -> list[str]:
 PASSTHROUGH_WORKER = ["faust", "-A", "passthrough", "worker", "--loglevel", "warn"]
 
 
-def placed(messages: Iterator[adult_world.Message]) -> list[Placed]:
+def placed(messages: Iterator[adult_people.Message]) -> list[Placed]:
     """Messages with the shards that their keys give."""
     return [(shard_of(message_key, SHARDS), message_key, value) for message_key, value in messages]
 
@@ -93,7 +96,7 @@ def placed(messages: Iterator[adult_world.Message]) -> list[Placed]:
 
 def measure(world: World, events: int, rounds: int, seconds: float) -> dict[str, object]:
     """Everything; rates in events per second."""
-    backlog = placed(adult_world.Changes(world.people, seed=1).more(events))
+    backlog = placed(adult_people.Changes(world.people, seed=1).more(events))
     streamer, passthrough = [], []
     for _ in range(rounds):
         passthrough.append(passthrough_rate(world, backlog))
@@ -121,7 +124,7 @@ def streamer_rate(world: World, backlog: Sequence[Placed]) -> float:
 def loaded(world: World, name: str, table: Path) -> tuple[Input, Positions]:
     """Has a worker apply the initial load; returns the table's input and output after it."""
     changes, positions = Input(world, name), Positions(world, name)
-    changes.write(placed(adult_world.inserts(world.people.values())))
+    changes.write(placed(adult_people.inserts(world.people.values())))
     with world.running(name, streamer_worker(table)) as worker:
         positions.until(changes.ends, worker)
     return changes, positions
@@ -147,7 +150,7 @@ def latency(world: World, seconds: float) -> dict[str, float]:
     name, table = world.new_table(SHARDS)
     changes, positions = loaded(world, name, table)
     warm_up, count = WARM_UP_SECONDS * EVENTS_PER_SECOND, seconds * EVENTS_PER_SECOND
-    messages = iter(placed(adult_world.Changes(world.people, seed=2).more(warm_up + int(count))))
+    messages = iter(placed(adult_people.Changes(world.people, seed=2).more(warm_up + int(count))))
     with world.running(name, streamer_worker(table)) as worker, ThreadPoolExecutor(1) as thread:
         changes.write(list(islice(messages, warm_up)))
         positions.until(changes.ends, worker)
@@ -174,14 +177,14 @@ def phases(world: World, events: int) -> dict[str, float]:
     name, path = world.new_table(1)
     table = load_table(path)
     source = path.with_name("people.csv")
-    adult_world.write_people(source, world.people.values())
+    adult_people.write_people(source, world.people.values())
     store = RedisStore(connect(world.redis_url), name, 0)
     outlet = KafkaOutlet(world.bootstrap, name, 0)
     publisher = Publisher(table, 0, store, outlet)
-    publisher.take_over(outlet.input_state())
-    rows, qi_groups = encode_initial(table, read_rows(source))
+    publisher.take_over(KafkaInput(world.bootstrap, name, 0).state())
+    rows, qi_groups = encode_initial(table, read_rows(source), first_groups)
     publisher.load_initial(rows.source_keys, rows.rows(), rows.codes, qi_groups)
-    changes = enumerate(adult_world.Changes(world.people, seed=3).more(events))
+    changes = enumerate(adult_people.Changes(world.people, seed=3).more(events))
     messages = [Message(offset, message_key, value) for offset, (message_key, value) in changes]
     return split_of(publisher, messages, table.limits.batch_events_max)
 

@@ -21,14 +21,19 @@ from typing import Any
 
 import numpy as np
 
+from streamer.table.row import Row
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
+from broker import ways
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from broker import ways
-from streamer.store.base import Commit, Entry, Meta, QIGroupState, Record, SimilarityList
-from streamer.store.redis import RedisStore, connect
+from streamer.incremental.groups.kept import QIGroupState, Record, SimilarityList
+from streamer.incremental.release.records import Entry
+from streamer.incremental.store.base import Commit, Meta
+from streamer.incremental.store.redis import RedisStore
+from streamer.incremental.store.redis_server import connect
 
 ATTRIBUTES = 8
 ROWS_PER_QI_GROUP = 7
@@ -88,7 +93,7 @@ def read_shard(store: RedisStore) -> dict[str, float]:
     load_s, state = _timed(store.load)
     if state is None:
         raise SystemExit("the shard is empty")
-    records_s, (source_keys, codes) = _timed(lambda: columns(state.records))
+    records_s, (source_keys, codes) = _timed(lambda: columns(state.kept.records))
     return {
         "load_records_s": records_s,
         "load_qi_groups_s": load_s,
@@ -102,7 +107,7 @@ def columns(records: Any) -> tuple[list[str], Any]:
     source_keys, codes = [], []
     for source_key, record in records:
         source_keys.append(source_key)
-        codes.append(record.codes)
+        codes.append(record.row.codes)
     return source_keys, np.array(codes, dtype=np.int64)
 
 
@@ -139,7 +144,7 @@ def people(first: int, last: int) -> Iterator[tuple[str, Record]]:
     """Rows first..last - 1 of the shard, seeded by their number."""
     codes = np.random.default_rng(first).integers(0, 100, (last - first, ATTRIBUTES)).tolist()
     for i, row in enumerate(codes, start=first):
-        yield str(i), Record(tuple(row), (b'"Adm-clerical"',), (), None, i // ROWS_PER_QI_GROUP + 1)
+        yield str(i), Record(Row(tuple(row), (b'"Adm-clerical"',)), i // ROWS_PER_QI_GROUP + 1)
 
 
 def group_of(number: int) -> QIGroupState:

@@ -20,12 +20,13 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from streamer.algorithms.mondrian import strict_groups
-from streamer.groups.index import GroupIndex
-from streamer.groups.similarity import Similarity
+from streamer.incremental.groups.index import GroupIndex
+from streamer.incremental.groups.similarity import Similarity
 from streamer.privacy.models import k_anonymity
+from streamer.recoding.algorithms.mondrian import strict_groups
+from streamer.table.arrays import Floats, Ints
 from streamer.table.hierarchy import Hierarchy
-from streamer.table.space import Axis, Floats, Ints, Space
+from streamer.table.space import Axis, Space
 
 K = 5
 CENTERS = 40

@@ -15,9 +15,9 @@ from time import monotonic, sleep
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 import adult
-import adult_world
-from kafka_side import fresh_name, make_topics, write
-from streamer.topics import CHANGES, POSITIONS, topic_name
+from streamer.incremental.topics import CHANGES, POSITIONS, topic_name
+from worlds import adult_people
+from worlds.kafka_side import fresh_name, make_topics, write
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARDS = 4
@@ -35,7 +35,7 @@ class World:
     bootstrap: str
     redis_url: str
     directory: Path
-    people: dict[str, adult_world.Person] = field(repr=False)
+    people: dict[str, adult_people.Person] = field(repr=False)
 
     def new_table(self, shards: int) -> tuple[str, Path]:
         """Name and table.yaml of a table of its own, with its topics."""
@@ -43,7 +43,7 @@ class World:
         make_topics(self.bootstrap, name, shards)
         folder = self.directory / name
         folder.mkdir()
-        return name, adult_world.write_table(folder, adult.folder(), name)
+        return name, adult_people.write_table(folder, adult.folder(), name)
 
     @contextmanager
     def running(self, name: str, command: Sequence[str], **environment: str) -> Iterator[Worker]:

@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from streamer.batch import anonymize
+    from streamer.recoding.frame import anonymize
 
 __all__ = ["anonymize"]
 
 
 def __getattr__(name: str) -> object:
     if name == "anonymize":
-        from streamer.batch import anonymize
+        from streamer.recoding.frame import anonymize
 
         return anonymize
     raise AttributeError(f"module 'streamer' has no attribute {name!r}")

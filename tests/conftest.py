@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from broker import ways
-from broker.servers import NoServers, Servers
+from servers.broker import ways
+from servers.broker.servers import NoServers, Servers
+from worlds.checkout import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 SERVERS_USED = pytest.StashKey[str]()
 
 # A slow shared machine must not turn a law into a flaky test: no deadline per example.

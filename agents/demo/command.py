@@ -3,7 +3,7 @@
 The rules of this file
 ----------------------
 * Nothing is staged: messages go out by the code of `streamer produce`, a `streamer worker` process takes them in, the
-  changelog is read by `streamer.subscribe`. The commands whose lines are shown are run, in this process.
+  changelog is read by `streamer.incremental.subscribe`. The commands whose lines are shown are run, in this process.
 * The end is the verdict of `streamer verify`: over every published release the laws of the changelog, and over the last
   one those that need the source table too. Exit code 1 where one does not hold.
 * Embedded or real, the same messages give the same counts.
@@ -34,8 +34,8 @@ from streamer.cli.options import kafka_option, redis_option
 from streamer.cli.produce import Sender
 from streamer.cli.routing import Router, RowMessage
 from streamer.errors import ServerUnreachable, UsageError
-from streamer.release.fold import Release
-from streamer.topics import CHANGES, topic_name
+from streamer.incremental.release.fold import Release
+from streamer.incremental.topics import CHANGES, topic_name
 
 MESSAGES_PER_SECOND = 1_000  # slow enough to be looked at
 BURST_MESSAGES = 100

@@ -2,7 +2,7 @@
 
 The rules of this file
 ----------------------
-* The reader knows what every consumer of `live` knows: it uses `streamer.subscribe` and nothing else.
+* The reader knows what every consumer of `live` knows: it uses `streamer.incremental.subscribe` and nothing else.
 * Redis is asked for counts, and at the end for the index table, which is private: the demo owns both sides.
 """
 
@@ -16,11 +16,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from streamer.release.changelog import parse_key, qi_group_name
-from streamer.release.fold import Release
-from streamer.store.base import PENDING, Meta
-from streamer.store.redis import RedisStore, connect
-from streamer.subscribe import Subscription
+from streamer.incremental.groups.kept import PENDING
+from streamer.incremental.release.fold import Release
+from streamer.incremental.store.base import Meta
+from streamer.incremental.store.redis_lookups import RedisLookups
+from streamer.incremental.store.redis_server import connect
+from streamer.incremental.subscribe import Subscription
+from streamer.table.published import parse_key, qi_group_name
 from streamer.table.schema import Table
 
 PublishedGroup = Mapping[int, Mapping[str, object]]
@@ -86,14 +88,14 @@ class Shards:
 
     def __init__(self, table: Table, redis: str, shards: int) -> None:
         client = connect(redis)
-        self._stores = [RedisStore(client, table.name, number) for number in range(shards)]
+        self._stores = [RedisLookups(client, table.name, number) for number in range(shards)]
 
     def look(self) -> Look:
         """Where all shards stand now."""
         looks = [(store.meta() or Meta(), store.sizes()) for store in self._stores]
         metas = [meta for meta, _ in looks]
         return Look(
-            sum(meta.applied + meta.ignored + meta.dead_letters for meta in metas),
+            sum(meta.counts.messages for meta in metas),
             sum(sizes.outbox for _, sizes in looks),
             sum(sizes.records for _, sizes in looks),
             sum(sizes.records for _, sizes in looks if not sizes.qi_groups),  # these have no QI group to join
@@ -108,6 +110,6 @@ class Shards:
             writer.writerow(["key", "qi_group"])
             for store in self._stores:
                 state = store.load()
-                for source_key, record in state.records if state else ():
+                for source_key, record in state.kept.records if state else ():
                     name = "" if record.qi_group == PENDING else qi_group_name(store.shard, record.qi_group)
                     writer.writerow([source_key, name])

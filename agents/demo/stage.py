@@ -21,9 +21,9 @@ from pathlib import Path
 
 from agents.demo.survey import write_table
 from agents.embedded import embedded_servers
-from streamer.config import load_table
 from streamer.errors import StreamerError
 from streamer.table.schema import Table
+from streamer.table.yaml_loading import load_table
 
 WORKERS_REAL = 2
 END_SECONDS_MAX = 15

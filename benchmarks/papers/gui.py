@@ -29,8 +29,8 @@ from benchmarks.papers.gui_runs import (
     point_of,
 )
 from benchmarks.papers.runs import UNIT, Say
-from streamer.algorithms.fuzzy import gdppr
-from streamer.metrics import utility
+from streamer.recoding.algorithms.fuzzy import gdppr
+from streamer.recoding.metrics import utility
 from streamer.table.microdata import Microdata
 
 CITES = "Gui, Lü, Cheng: *Anonymity Method Based on Proximity Resistance to Sensitive Information*, 2020"

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from benchmarks.papers.runs import timed
-from streamer.algorithms.contract import Algorithm
-from streamer.algorithms.fuzzy import GDPPR
-from streamer.algorithms.mondrian import MONDRIAN
-from streamer.metrics import risk, utility
 from streamer.privacy.models import Model, k_anonymity, r_k
+from streamer.recoding.algorithms.contract import Algorithm
+from streamer.recoding.algorithms.fuzzy import GDPPR
+from streamer.recoding.algorithms.mondrian import MONDRIAN
+from streamer.recoding.metrics import risk, utility
 from streamer.table.microdata import Microdata, Subject
 
 R_PAPER, R_PARENTS = Fraction(1, 4), Fraction(2, 5)

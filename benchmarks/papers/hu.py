@@ -11,12 +11,12 @@ from benchmarks import adult
 from benchmarks.papers.datasets import with_attributes
 from benchmarks.papers.figures import Figure, Panel, between, check, curve
 from benchmarks.papers.runs import UNIT, Say, timed
-from streamer.algorithms.contract import Algorithm
-from streamer.algorithms.full_domain import FullDomain
-from streamer.algorithms.lattice import DEGREE_FIRST, OLA
-from streamer.algorithms.lattice_search import Lattice
-from streamer.algorithms.recoding import Recoding
 from streamer.privacy.models import k_anonymity
+from streamer.recoding.algorithms.contract import Algorithm
+from streamer.recoding.algorithms.full_domain import FullDomain
+from streamer.recoding.algorithms.lattice import DEGREE_FIRST, OLA
+from streamer.recoding.algorithms.lattice_search import Lattice
+from streamer.recoding.algorithms.recoding import Recoding
 from streamer.table.microdata import Microdata
 
 CITES = "Hu, Gong, Chen: *Improvement of K-anonymity algorithm based on OLA*, 2011"

@@ -14,10 +14,10 @@ from time import perf_counter
 
 import numpy as np
 
-from streamer.algorithms.catalog import run
-from streamer.algorithms.contract import PLAIN, Algorithm, Options
-from streamer.algorithms.recoding import Recoding
 from streamer.privacy.models import Model
+from streamer.recoding.algorithms.catalog import run
+from streamer.recoding.algorithms.contract import PLAIN, Algorithm, Options
+from streamer.recoding.algorithms.recoding import Recoding
 from streamer.table.microdata import Microdata
 
 Say = Callable[[str], None]

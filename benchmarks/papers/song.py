@@ -15,16 +15,16 @@ import numpy as np
 from benchmarks import adult, drift
 from benchmarks.papers.figures import Check, Figure, Panel, check, curve, percent
 from benchmarks.papers.runs import UNIT, Say, seconds_of_a_sort, timed
-from streamer.algorithms.catalog import run
-from streamer.algorithms.contract import Algorithm
-from streamer.algorithms.mondrian import MONDRIAN
-from streamer.algorithms.ordered import ORDERED
-from streamer.events.changes import Row
-from streamer.groups.engine import Engine
-from streamer.metrics import utility
+from streamer.incremental.groups.engine import Engine
+from streamer.incremental.release.changelog import PublishedGroup
 from streamer.privacy.models import k_anonymity
-from streamer.release.changelog import PublishedGroup
+from streamer.recoding.algorithms.catalog import run
+from streamer.recoding.algorithms.contract import Algorithm
+from streamer.recoding.algorithms.mondrian import MONDRIAN
+from streamer.recoding.algorithms.ordered import ORDERED
+from streamer.recoding.metrics import utility
 from streamer.table.microdata import Microdata
+from streamer.table.row import Row
 from streamer.table.schema import Table
 
 CITES = "Song et al.: *Algorithm for Increment Update of k-Anonymized Dataset*, 2009"

@@ -13,11 +13,11 @@ from benchmarks.papers import tong_queries
 from benchmarks.papers.datasets import INDIVIDUALS, SHARES, heights, several_records
 from benchmarks.papers.figures import Check, Figure, Panel, check, curve, falling, rising
 from benchmarks.papers.runs import Say
-from streamer.algorithms.catalog import run
-from streamer.algorithms.local_recoding import BOTTOM_UP
-from streamer.algorithms.recoding import Recoding
-from streamer.metrics import risk, utility
 from streamer.privacy.models import Model, identity_reserved, k_anonymity
+from streamer.recoding.algorithms.catalog import run
+from streamer.recoding.algorithms.local_recoding import BOTTOM_UP
+from streamer.recoding.algorithms.recoding import Recoding
+from streamer.recoding.metrics import risk, utility
 from streamer.table.microdata import Microdata
 
 CITES = "Tong, Tao, Tang, Yang: *Identity-Reserved Anonymity in Privacy Preserving Data Publishing*, 2010"

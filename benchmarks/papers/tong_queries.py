@@ -4,7 +4,7 @@ The rules of this file
 ----------------------
 * Both forms publish the QI groups of one run of bottom-up local recoding, and answer the same queries.
 * The paper leaves open how many quasi-identifiers a query names in figures 4 to 8, and how many values it wants: QD of
-  them, and `streamer.metrics.queries` for the values.
+  them, and `streamer.recoding.metrics.queries` for the values.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from fractions import Fraction
 from benchmarks.papers.datasets import with_attributes
 from benchmarks.papers.figures import Check, Figure, Panel, check, curve, falling, rising
 from benchmarks.papers.runs import Say
-from streamer.algorithms.catalog import run
-from streamer.algorithms.local_recoding import BOTTOM_UP
-from streamer.algorithms.lossy_join import lossy_join
-from streamer.metrics import queries
 from streamer.privacy.models import Model, alpha_beta, identity_reserved, k_l
+from streamer.recoding.algorithms.catalog import run
+from streamer.recoding.algorithms.local_recoding import BOTTOM_UP
+from streamer.recoding.algorithms.lossy_join import lossy_join
+from streamer.recoding.metrics import queries
 from streamer.table.microdata import INDIVIDUAL, Microdata, Subject
 
 N_FIGURES = 6

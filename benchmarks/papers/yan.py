@@ -11,13 +11,13 @@ import numpy.typing as npt
 from benchmarks import adult
 from benchmarks.papers.figures import Figure, Panel, between, check, curve
 from benchmarks.papers.runs import Say
-from streamer.algorithms.catalog import run
-from streamer.algorithms.contract import Algorithm
-from streamer.algorithms.entropy import EMP
-from streamer.algorithms.mondrian import MONDRIAN
-from streamer.algorithms.recoding import Recoding
-from streamer.metrics import utility
 from streamer.privacy.models import k_anonymity
+from streamer.recoding.algorithms.catalog import run
+from streamer.recoding.algorithms.contract import Algorithm
+from streamer.recoding.algorithms.entropy import EMP
+from streamer.recoding.algorithms.mondrian import MONDRIAN
+from streamer.recoding.algorithms.recoding import Recoding
+from streamer.recoding.metrics import utility
 from streamer.table.microdata import Microdata
 
 CITES = "Yan, Liu: *Multidimensional K-anonymity Partition Method Using Entropy*, 2008"

@@ -17,10 +17,6 @@ import msgspec
 import pandas as pd
 from rich.console import Console
 
-from streamer.algorithms.catalog import DEFAULT, algorithm_named, run
-from streamer.algorithms.contract import Algorithm, Options
-from streamer.algorithms.recoding import Recoding
-from streamer.batch import with_k
 from streamer.cli.options import (
     json_option,
     k_option,
@@ -31,14 +27,18 @@ from streamer.cli.options import (
 )
 from streamer.cli.progress import stages
 from streamer.cli.tables import figure
-from streamer.config import FILE_NAME, load_table
 from streamer.errors import UsageError
-from streamer.files import atomic_writers, read_rows, write_index, write_rows
-from streamer.metrics.measures import measure
 from streamer.privacy.models import Model, model_of, words
-from streamer.release.publication import group_names, lossy_join_frames, published_frame
+from streamer.recoding.algorithms.catalog import DEFAULT, algorithm_named, run
+from streamer.recoding.algorithms.contract import Algorithm, Options
+from streamer.recoding.algorithms.recoding import Recoding
+from streamer.recoding.frame import with_k
+from streamer.recoding.metrics.measures import measure
+from streamer.recoding.publication import group_names, lossy_join_frames, published_frame
 from streamer.table.encode import Encoder
+from streamer.table.files import atomic_writers, read_rows, write_index, write_rows
 from streamer.table.microdata import Microdata, microdata_of
+from streamer.table.yaml_loading import FILE_NAME, load_table
 
 ROWS, LOSSY_JOIN = "rows", "lossy-join"
 
@@ -170,7 +170,7 @@ def _index_table(source_keys: list[str], recoding: Recoding) -> Iterator[tuple[s
 
 
 def _report(facts: Mapping[str, Any], microdata: Microdata, recoding: Recoding) -> str:
-    from streamer.report.page import page  # matplotlib: a second that only a report is worth
+    from streamer.recoding.report.page import page  # matplotlib: a second that only a report is worth
 
     return page(facts, microdata, recoding)
 

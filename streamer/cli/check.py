@@ -21,21 +21,22 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table as Grid
 
-from streamer.algorithms.catalog import ALGORITHMS, objections
 from streamer.cli.options import json_option, table_option
 from streamer.cli.progress import Stages, stages
 from streamer.cli.tables import PIPE_WIDTH, figure
-from streamer.config import hidden_columns, load_table, require_live
-from streamer.costs import SUPPRESSION, costs
 from streamer.errors import ConfigError, EventRefused
-from streamer.events.changes import Row
-from streamer.files import read_rows
 from streamer.privacy.models import model_of, words
+from streamer.recoding.algorithms.catalog import ALGORITHMS, objections
+from streamer.recoding.costs import SUPPRESSION, costs
 from streamer.table.encode import EncodedRows, Encoder
+from streamer.table.files import read_rows
 from streamer.table.levels import labels_beside_their_leaves
 from streamer.table.microdata import microdata_of
+from streamer.table.published import box_columns, published_columns
+from streamer.table.row import Row
 from streamer.table.scalars import decimal_text
 from streamer.table.schema import Attribute, CategoricalAttribute, KeptColumn, NumericAttribute, Table
+from streamer.table.yaml_loading import hidden_columns, load_table, require_live
 
 ROWS_TRIED_MAX = 100_000
 """Rows that costs are computed from: the first accepted ones."""
@@ -85,7 +86,7 @@ def describe(table: Table) -> dict[str, Any]:
         ],
         "warnings": list(_table_warnings(table)),
         "columns": [_described(attribute) for attribute in table.attributes] + [_described_kept(c) for c in table.kept],
-        "published_columns": list(table.published_columns),
+        "published_columns": list(published_columns(table)),
         "example": _example(table),
     }
 
@@ -135,11 +136,8 @@ def _example(table: Table) -> dict[str, Any]:
     """A published row whose box is two cells wide in every numeric column, and the whole tree in the others."""
     row: dict[str, Any] = {"qi_group": "0-1"}
     for attribute in table.attributes:
-        if isinstance(attribute, NumericAttribute):
-            lo, hi = attribute.interval(0, min(1, attribute.n_cells - 1))
-            row |= {f"{attribute.name}_lo": _shortest(lo), f"{attribute.name}_hi": _shortest(hi)}
-        else:
-            row[attribute.name] = attribute.hierarchy.label(0, attribute.hierarchy.n_leaves - 1)
+        last = attribute.axis.n_cells - 1
+        row |= box_columns(attribute, 0, min(1, last) if isinstance(attribute, NumericAttribute) else last)
     return row | {column.name: _example_value(column) for column in table.kept}
 
 
@@ -147,10 +145,6 @@ def _example_value(column: KeptColumn) -> object:
     if column.hierarchy is not None:
         return column.hierarchy.leaves[0]
     return {"integer": 0, "decimal": Decimal("0.5"), "boolean": True}.get(column.type or "", "...")
-
-
-def _shortest(number: Decimal) -> Decimal:
-    return Decimal(decimal_text(number))
 
 
 # -- what it does to data -------------------------------------------------------------------------------------------
@@ -270,6 +264,6 @@ def _print_costs(tried: dict[str, Any], accepted: int, console: Console) -> None
         return
     grid = Grid("column", "its NCP", "NCP of the table with another grid")
     for line in tried["attributes"]:
-        others = "; ".join(f"{_shortest(at['grid'])}: {figure(at['ncp'])}" for at in line["grids"])
+        others = "; ".join(f"{decimal_text(at['grid'])}: {figure(at['ncp'])}" for at in line["grids"])
         grid.add_row(line["name"], figure(line["ncp"]), others)
     console.print(grid)

@@ -17,9 +17,6 @@ import msgspec
 import numpy as np
 from rich.table import Table as Grid
 
-from streamer.algorithms.catalog import ALGORITHMS, DEFAULT, objections, require_possible, run
-from streamer.algorithms.contract import Algorithm, Options
-from streamer.batch import with_k
 from streamer.cli.options import (
     json_option,
     k_option,
@@ -30,12 +27,15 @@ from streamer.cli.options import (
 )
 from streamer.cli.progress import Stages, stages
 from streamer.cli.tables import figure, print_table
-from streamer.config import load_table
-from streamer.files import read_rows
-from streamer.metrics.measures import WHAT, measure
 from streamer.privacy.models import Model, model_of, words
+from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT, objections, require_possible, run
+from streamer.recoding.algorithms.contract import Algorithm, Options
+from streamer.recoding.frame import with_k
+from streamer.recoding.metrics.measures import WHAT, measure
 from streamer.table.encode import Encoder
+from streamer.table.files import read_rows
 from streamer.table.microdata import Microdata, microdata_of
+from streamer.table.yaml_loading import load_table
 
 FEW = 200
 

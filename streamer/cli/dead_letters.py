@@ -18,8 +18,8 @@ from rich.table import Table as RichTable
 
 from streamer.cli.options import json_option, kafka_option, table_option
 from streamer.cli.tables import print_table
-from streamer.config import load_table
-from streamer.kafka_clients import open_consumer, records_until, shards_in
+from streamer.incremental.kafka_clients import open_consumer, records_until, shards_in
+from streamer.table.yaml_loading import load_table
 
 POLL_MS = 500
 

@@ -19,13 +19,14 @@ from rich.table import Table as RichTable
 
 from streamer.cli.options import json_option, redis_option, table_option
 from streamer.cli.tables import print_table
-from streamer.config import load_table
 from streamer.errors import LawViolated, UsageError
-from streamer.groups.index import GroupIndex
-from streamer.release.changelog import interval_texts, parse_qi_group, qi_group_name
-from streamer.store.base import QIGroupState
-from streamer.store.redis import RedisStore, connect
-from streamer.table.schema import CategoricalAttribute, Table
+from streamer.incremental.groups.index import GroupIndex
+from streamer.incremental.groups.kept import QIGroupState
+from streamer.incremental.store.redis_lookups import RedisLookups, shards_of
+from streamer.incremental.store.redis_server import connect
+from streamer.table.published import box_columns, interval_columns, json_texts, parse_qi_group, qi_group_name
+from streamer.table.schema import Table
+from streamer.table.yaml_loading import load_table
 
 
 @click.command(name="groups")
@@ -44,13 +45,13 @@ def command(
     client = connect(redis)
     if nearest is not None:
         number, qi_group = _parsed(nearest)
-        _nearest(schema, RedisStore(client, schema.name, number), qi_group, limit, as_json)
+        _nearest(schema, RedisLookups(client, schema.name, number), qi_group, limit, as_json)
         return
-    numbers = RedisStore.shards_of(client, schema.name) if shard is None else [shard]
+    numbers = shards_of(client, schema.name) if shard is None else [shard]
     shown: list[dict[str, Any]] = []
     total = 0
     for number in numbers:
-        qi_groups = _qi_groups(RedisStore(client, schema.name, number))
+        qi_groups = _qi_groups(RedisLookups(client, schema.name, number))
         total += len(qi_groups)
         wanted = sorted(qi_groups)[: limit - len(shown)]
         shown += [_described(schema, number, qi_group, qi_groups[qi_group], raw) for qi_group in wanted]
@@ -61,9 +62,9 @@ def command(
     click.echo(f"{len(shown):,} of {total:,} QI groups")
 
 
-def _qi_groups(store: RedisStore) -> dict[int, QIGroupState]:
+def _qi_groups(store: RedisLookups) -> dict[int, QIGroupState]:
     state = store.load()  # reads the rows only when they are asked for, and nobody does
-    return {} if state is None else dict(state.qi_groups)
+    return {} if state is None else dict(state.kept.qi_groups)
 
 
 def _parsed(name: str) -> tuple[int, int]:
@@ -73,7 +74,7 @@ def _parsed(name: str) -> tuple[int, int]:
         raise UsageError("--nearest: a QI group is named by its shard and its number, like 0-17") from None
 
 
-def _nearest(table: Table, store: RedisStore, qi_group: int, limit: int, as_json: bool) -> None:
+def _nearest(table: Table, store: RedisLookups, qi_group: int, limit: int, as_json: bool) -> None:
     name = qi_group_name(store.shard, qi_group)
     if store.read_group(qi_group) is None:
         raise UsageError(f"{table.name} has no QI group {name} (any more)")
@@ -117,13 +118,9 @@ def _described(table: Table, shard: int, qi_group: int, state: QIGroupState, raw
 
 def _published(table: Table, state: QIGroupState) -> dict[str, Any]:
     """The box as the changelog publishes it: `<column>_lo` and `_hi`, or the label of the node."""
-    box: dict[str, Any] = {}
+    box: dict[str, msgspec.Raw] = {}
     for attribute, lo, hi in zip(table.attributes, state.lo, state.hi, strict=True):
-        if isinstance(attribute, CategoricalAttribute):
-            box[attribute.name] = attribute.hierarchy.label(lo, hi)
-        else:
-            ends = interval_texts(attribute, lo, hi)
-            box[f"{attribute.name}_lo"], box[f"{attribute.name}_hi"] = (msgspec.Raw(end.encode()) for end in ends)
+        box |= {name: msgspec.Raw(text) for name, text in json_texts(box_columns(attribute, lo, hi)).items()}
     return box
 
 
@@ -141,6 +138,6 @@ def _print_groups(table: Table, shown: list[dict[str, Any]], raw: bool) -> None:
 
 def _range(box: dict[str, Any], name: str) -> str:
     if name in box:
-        return str(box[name])
-    lo, hi = (bytes(box[f"{name}_{end}"]).decode() for end in ("lo", "hi"))
+        return msgspec.json.decode(box[name], type=str)
+    lo, hi = (bytes(box[column]).decode() for column in interval_columns(name))
     return lo if lo == hi else f"{lo}-{hi}"

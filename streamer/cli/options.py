@@ -1,7 +1,7 @@
 """Options that several commands share, each with one name, one default and one help text.
 
 A command receives `table: str`, `as_json: bool`, `kafka: str` and `redis: str`, and loads the table by
-`streamer.config.load_table`.
+`streamer.table.yaml_loading.load_table`.
 """
 
 from __future__ import annotations

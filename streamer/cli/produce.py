@@ -29,11 +29,19 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from streamer.cli.options import json_option, kafka_option, table_option
 from streamer.cli.routing import TRUNCATE, Router, RowMessage, Statement
-from streamer.config import load_table
 from streamer.errors import ServerUnreachable, UsageError
-from streamer.events.decoder import STATEMENT_ID_CHARS_MAX
-from streamer.files import read_messages, read_rows
-from streamer.kafka_clients import ANSWER_MS_MAX, open_consumer, open_producer, reaching, shard_of, shards_in
+from streamer.incremental.events.decoder import STATEMENT_ID_CHARS_MAX
+from streamer.incremental.kafka_clients import (
+    ANSWER_MS_MAX,
+    open_consumer,
+    open_producer,
+    reaching,
+    shard_of,
+    shards_in,
+)
+from streamer.incremental.message_files import read_messages
+from streamer.table.files import read_rows
+from streamer.table.yaml_loading import load_table
 
 MESSAGE_BYTES_MAX = 1_000_000  # key and value; a topic with the broker's own settings takes a little more
 UNFLUSHED_MESSAGES_MAX = 10_000

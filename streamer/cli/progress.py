@@ -13,7 +13,7 @@ from time import perf_counter
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from streamer.algorithms.contract import Tick
+from streamer.recoding.algorithms.contract import Tick
 
 
 class Stages:

@@ -10,10 +10,12 @@ import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from streamer.cli.first_groups import first_groups
 from streamer.cli.options import json_option, table_option
-from streamer.config import load_table
-from streamer.files import read_messages, read_rows
-from streamer.replay import ReplayReport, replay_files
+from streamer.incremental.message_files import read_messages
+from streamer.incremental.replay import ReplayReport, replay_files
+from streamer.table.files import read_rows
+from streamer.table.yaml_loading import load_table
 
 
 @click.command(name="replay")
@@ -33,7 +35,7 @@ def command(table: str, events: str, initial: str | None, batch: int | None, out
     """
     schema = load_table(table)
     frame = None if initial is None else read_rows(initial)
-    steps = replay_files(schema, read_messages(events), frame, batch, out)
+    steps = replay_files(schema, read_messages(events), frame, first_groups, batch, out)
     report = _with_progress(steps, None if as_json or not sys.stderr.isatty() else _count_lines(events))
     if as_json:
         click.echo(msgspec.json.encode(report.as_dict()))

@@ -19,7 +19,7 @@ import msgspec
 import pandas as pd
 
 from streamer.errors import ConfigError, EventRefused
-from streamer.events.json_messages import read_json, unwrapped
+from streamer.incremental.events.json_messages import read_json, unwrapped
 from streamer.table.encode import Encoder
 from streamer.table.schema import Table
 

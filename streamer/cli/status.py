@@ -12,8 +12,9 @@ The rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import click
@@ -23,18 +24,18 @@ from rich.table import Table as RichTable
 
 from streamer.cli.options import json_option, kafka_option, redis_option, table_option
 from streamer.cli.tables import print_table
-from streamer.config import load_table
 from streamer.errors import ShardRefused
-from streamer.kafka_clients import open_consumer, records_until, shards_in
-from streamer.shard.outlet import InputState, Position
-from streamer.shard.standing import Standing, compare
-from streamer.store.base import Meta
-from streamer.store.redis import RedisStore, Sizes, connect
+from streamer.incremental.kafka_clients import open_consumer, records_until, shards_in
+from streamer.incremental.last_record import last_value
+from streamer.incremental.shard.input import InputState
+from streamer.incremental.shard.outlet import Position
+from streamer.incremental.shard.standing import Standing, compare
+from streamer.incremental.store.base import Meta
+from streamer.incremental.store.redis_lookups import RedisLookups, Sizes, shards_of
+from streamer.incremental.store.redis_server import connect
+from streamer.incremental.topics import CHANGES, POSITIONS, topic_name
 from streamer.table.schema import Table
-from streamer.topics import CHANGES, POSITIONS, topic_name
-
-WINDOW_OFFSETS, WIDER = 16, 16
-
+from streamer.table.yaml_loading import load_table
 
 COUNTS = ("lag", "rows", "pending", "qi_groups", "outbox", "messages", "applied", "ignored", "dead_letters")
 
@@ -66,7 +67,7 @@ def command(table: str, kafka: str, redis: str, as_json: bool) -> None:
     client = connect(redis)
     with open_consumer(kafka) as consumer:
         places = shards_in(consumer, topic_name(schema.name, CHANGES))
-        stores = [RedisStore(client, schema.name, place.partition) for place in places]
+        stores = [RedisLookups(client, schema.name, place.partition) for place in places]
         before = [store.meta() for store in stores]
         in_kafka = _in_kafka(consumer, schema.name, places)
         in_redis = [InRedis(store.meta(), store.sizes()) for store in stores]
@@ -74,7 +75,7 @@ def command(table: str, kafka: str, redis: str, as_json: bool) -> None:
     for number, (was, now, kafka_says) in enumerate(zip(before, in_redis, in_kafka, strict=True)):
         problems = _problems(schema, number, now, kafka_says) if was == now.meta else []
         shards.append(_described(number, now, kafka_says, problems))
-    foreign = sorted(set(RedisStore.shards_of(client, schema.name)) - set(range(len(places))))
+    foreign = sorted(set(shards_of(client, schema.name)) - set(range(len(places))))
     problems = [f"Redis holds a shard {number}, the input has {len(places)} partitions" for number in foreign]
     _print(schema.name, shards, problems, as_json)
 
@@ -93,24 +94,21 @@ def _in_kafka(consumer: KafkaConsumer, table_name: str, places: Sequence[TopicPa
 
 
 def _last_positions(consumer: KafkaConsumer, topic: str) -> dict[int, Position]:
-    """The last committed position of every shard that has one.
-
-    Markers, aborted and compacted records occupy offsets too, so the last record is looked for from the end backwards,
-    in windows that grow.
-    """
-    places = shards_in(consumer, topic)
-    first, end = consumer.beginning_offsets(places), consumer.end_offsets(places)
+    """The last committed position of every shard that has one."""
+    partitions = shards_in(consumer, topic)
+    first, end = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
     positions: dict[int, Position] = {}
-    window = WINDOW_OFFSETS
-    while places:
-        consumer.assign(places)
-        for place in places:
-            consumer.seek(place, max(first[place], end[place] - window))
-        for record in records_until(consumer, {place: end[place] for place in places}):
-            positions[record.partition] = Position.from_json(record.value)
-        places = [p for p in places if p.partition not in positions and end[p] - window > first[p]]
-        window *= WIDER
+    for one in partitions:
+        value = last_value(first[one], end[one], partial(_values, consumer, one, end[one]))
+        if value is not None:
+            positions[one.partition] = Position.from_json(value)
     return positions
+
+
+def _values(consumer: KafkaConsumer, one: TopicPartition, end: int, start: int) -> Iterator[bytes]:
+    consumer.assign([one])
+    consumer.seek(one, start)
+    return (record.value for record in records_until(consumer, {one: end}))
 
 
 # -- judging ------------------------------------------------------------------------------------------------------
@@ -135,13 +133,11 @@ def _problems(table: Table, number: int, in_redis: InRedis, in_kafka: InKafka) -
             problems.append(f"shard {number}: {in_redis.sizes.outbox} records are published and still in the outbox")
     except ShardRefused as refused:
         problems.append(str(refused))
-    if _messages(meta) > meta.next:
-        problems.append(f"shard {number}: counts {_messages(meta)} messages, but only {meta.next} offsets were read")
+    if meta.counts.messages > meta.next:
+        problems.append(
+            f"shard {number}: counts {meta.counts.messages} messages, but only {meta.next} offsets were read"
+        )
     return problems
-
-
-def _messages(meta: Meta) -> int:
-    return meta.applied + meta.ignored + meta.dead_letters
 
 
 # -- showing ------------------------------------------------------------------------------------------------------
@@ -160,10 +156,8 @@ def _described(number: int, in_redis: InRedis, in_kafka: InKafka, problems: list
         "qi_groups": sizes.qi_groups,
         "outbox": sizes.outbox,
         "offsets_read": meta.next,
-        "messages": _messages(meta),
-        "applied": meta.applied,
-        "ignored": meta.ignored,
-        "dead_letters": meta.dead_letters,
+        "messages": meta.counts.messages,
+        **asdict(meta.counts),
         "problems": problems,
     }
 

@@ -14,11 +14,11 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from streamer.cli.options import json_option, kafka_option, table_option
-from streamer.config import load_table
 from streamer.errors import UsageError
-from streamer.files import atomic_writer, write_rows
-from streamer.release.fold import Release
-from streamer.subscribe import Subscription
+from streamer.incremental.release.fold import Release
+from streamer.incremental.subscribe import Subscription
+from streamer.table.files import atomic_writer, write_rows
+from streamer.table.yaml_loading import load_table
 
 ROWS_SHOWN_MAX = 20
 

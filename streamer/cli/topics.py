@@ -20,10 +20,10 @@ from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
 from kafka.errors import InvalidReplicationFactorError, NoError, TopicAlreadyExistsError
 
 from streamer.cli.options import json_option, kafka_option, table_option
-from streamer.config import load_table
 from streamer.errors import ServerUnreachable, UsageError
-from streamer.kafka_clients import ANSWER_MS_MAX, open_admin
-from streamer.topics import SHARDS_DEFAULT, Topic, topics_of
+from streamer.incremental.kafka_clients import ANSWER_MS_MAX, open_admin
+from streamer.incremental.topics import SHARDS_DEFAULT, Topic, topics_of
+from streamer.table.yaml_loading import load_table
 
 SEEN_SECONDS_MAX = 20.0
 SEEN_AGAIN_SECONDS = 0.2

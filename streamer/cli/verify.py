@@ -2,7 +2,7 @@
 
 The rules of this file
 ----------------------
-* The laws are `streamer.checks`; this file reads files, lets an engine run beside the changelog where it is asked to,
+* The laws are `checks`; this file reads files, lets an engine run beside the changelog where it is asked to,
   and says what was found.
 * The changelog may come from any tool that writes JSON: whitespace and the order of members do not matter.
 * With `--events` the engine stops at every release where the release does (`through`), and the rows of the QI groups
@@ -22,21 +22,30 @@ import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from streamer.checks.changelog import CHANGELOG_LAWS, ChangelogLaws, LiveRecord, QIGroupId, in_releases, release_name
-from streamer.checks.source import SOURCE_LAWS, IndexTable, SourceLaws, index_table
+from streamer.cli.first_groups import first_groups
 from streamer.cli.options import json_option, table_option
-from streamer.config import load_table
 from streamer.errors import ConfigError, EventRefused, LawViolated, UsageError
-from streamer.events.decoder import Decoder
-from streamer.files import read_messages, read_rows
-from streamer.groups.engine import Engine
-from streamer.release.changelog import parse_qi_group
-from streamer.release.fold import Release, parse_part
-from streamer.replay import encode_initial
-from streamer.shard.outlet import Message
-from streamer.store.base import PENDING
+from streamer.incremental.checks.changelog import (
+    CHANGELOG_LAWS,
+    ChangelogLaws,
+    LiveRecord,
+    QIGroupId,
+    in_releases,
+    release_name,
+)
+from streamer.incremental.checks.source import SOURCE_LAWS, IndexTable, SourceLaws, index_table
+from streamer.incremental.events.decoder import Decoder
+from streamer.incremental.groups.engine import Engine
+from streamer.incremental.groups.kept import PENDING
+from streamer.incremental.message_files import read_messages
+from streamer.incremental.release.fold import Release, parse_part
+from streamer.incremental.replay import encode_initial
+from streamer.incremental.shard.input import Message
 from streamer.table.encode import Encoder
+from streamer.table.files import read_rows
+from streamer.table.published import parse_qi_group
 from streamer.table.schema import Table
+from streamer.table.yaml_loading import load_table
 
 INDEX_COLUMNS = ["key", "qi_group"]
 
@@ -131,7 +140,7 @@ def start_engine(table: Table, initial: str | None) -> Engine:
     """The engine as it was before the first event."""
     engine = Engine(table)
     if initial is not None:
-        encoded, qi_groups = encode_initial(table, read_rows(initial))
+        encoded, qi_groups = encode_initial(table, read_rows(initial), first_groups)
         engine.load_initial(encoded.source_keys, encoded.rows(), encoded.codes, qi_groups)
     return engine
 
@@ -177,7 +186,7 @@ class EngineBeside:
                 touched |= index.remove(source_key)
             else:
                 qi_group = None if record.qi_group == PENDING else (shard, record.qi_group)
-                touched |= index.put(source_key, record, qi_group)
+                touched |= index.put(source_key, record.row, qi_group)
         return touched
 
 

@@ -13,12 +13,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from streamer.jit import compiled
 from streamer.privacy.models import Model
-
-Ints = npt.NDArray[np.int64]
+from streamer.table.arrays import Bools, Ints
 
 
 class Rules(NamedTuple):
@@ -136,7 +134,7 @@ def holds_together(rules: Rules, scratch: Scratch, rows: Ints) -> bool:
 
 
 @compiled
-def holds_up_to(rules: Rules, scratch: Scratch, rows: Ints, answers: npt.NDArray[np.bool_]) -> None:
+def holds_up_to(rules: Rules, scratch: Scratch, rows: Ints, answers: Bools) -> None:
     """answers[i]: whether the first i + 1 of the rows, in their order, are a group that holds."""
     for i in range(rows.shape[0]):
         add(rules, scratch, rows[i])

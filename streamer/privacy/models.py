@@ -25,13 +25,10 @@ from fractions import Fraction
 from math import ceil
 
 import numpy as np
-import numpy.typing as npt
 
+from streamer.table.arrays import Bools, Ints
 from streamer.table.microdata import INDIVIDUAL, Subject
 from streamer.table.schema import Table
-
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

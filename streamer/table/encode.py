@@ -22,11 +22,11 @@ from typing import Any, TypeGuard, TypeVar
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from streamer.errors import ConfigError, EventRefused
-from streamer.events.changes import Row, Values
+from streamer.table.arrays import Ints
+from streamer.table.row import Row, Values
 from streamer.table.scalars import (
     DIGITS_MAX,
     decimal_exact,
@@ -39,7 +39,6 @@ from streamer.table.scalars import (
 )
 from streamer.table.schema import Attribute, KeptColumn, NumericAttribute, Table
 
-Ints = npt.NDArray[np.int64]
 Fields = Mapping[str, object]
 T = TypeVar("T")
 

@@ -24,11 +24,9 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from streamer.errors import ConfigError
-
-Ints = npt.NDArray[np.int64]
+from streamer.table.arrays import Ints
 
 ROOT_LABEL = "*"
 

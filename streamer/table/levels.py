@@ -20,12 +20,10 @@ from decimal import Decimal
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from streamer.errors import ConfigError
+from streamer.table.arrays import Ints
 from streamer.table.hierarchy import Hierarchy
-
-Ints = npt.NDArray[np.int64]
 
 VALUES_MAX = 1_000_000
 """Values of a numeric domain that may have a hierarchy: its file has a line for each."""

@@ -17,13 +17,11 @@ from functools import cached_property
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
+from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows
 from streamer.table.schema import KeptColumn, Table
 from streamer.table.space import Space
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, order=True)

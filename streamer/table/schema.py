@@ -3,7 +3,7 @@
 The rules of this file
 ----------------------
 * A table is what table.yaml says and nothing else: which columns are quasi-identifiers (with domain, resolution and
-  grid, or with a hierarchy), which are sensitive or kept, whom k counts. `streamer.config` builds it; this file only
+  grid, or with a hierarchy), which are sensitive or kept, whom k counts. `yaml_loading` builds it; this file only
   holds it, so that everything else can be used without a file.
 * A numeric quasi-identifier is held as an int64 *code* and published as a run of *cells*:
   - with a `step` (integers: 1): the code counts steps from domain[0], and a cell holds grid / step codes. A cell is
@@ -182,15 +182,6 @@ class Table:
     def stepless(self) -> tuple[int, ...]:
         """Numbers of the attributes whose exact texts a row carries beside its codes: decimals without a step."""
         return tuple(j for j, a in enumerate(self.attributes) if isinstance(a, NumericAttribute) and a.step is None)
-
-    @cached_property
-    def published_columns(self) -> tuple[str, ...]:
-        """Columns of the published table, in the order of the changelog's JSON."""
-        names = ["qi_group"]
-        for attribute in self.attributes:
-            numeric = isinstance(attribute, NumericAttribute)
-            names += [f"{attribute.name}_lo", f"{attribute.name}_hi"] if numeric else [attribute.name]
-        return (*names, *(column.name for column in self.kept))
 
     @cached_property
     def sensitive(self) -> tuple[int, ...]:

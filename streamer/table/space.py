@@ -17,13 +17,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from streamer.table.arrays import Bools, Floats, Ints
 from streamer.table.hierarchy import Hierarchy
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 FINENESS = 1 << 20
 """Places within one cell of a decimal attribute that has no step."""

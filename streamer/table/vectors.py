@@ -9,9 +9,8 @@ The rules of this file
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
+from streamer.table.arrays import Ints
 
 NUMBERS_MAX = 1 << 62
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.servers import Servers
 from drills.drill import COLUMNS, LINE, Drill
+from servers.broker.servers import Servers
 
 FIGURES: list[str] = []
 

@@ -13,7 +13,8 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from worlds.checkout import ROOT
+
 LOOK_SECONDS = 0.2
 RESTART_SECONDS = 0.5
 """How long the supervisor waits before it starts a worker again."""

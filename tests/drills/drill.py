@@ -7,15 +7,16 @@ import time
 from pathlib import Path
 
 from agents.outlet import KafkaOutlet
-from broker.servers import Servers
+from agents.shard_input import KafkaInput
 from drills.crew import Crew
 from drills.load import Load
 from drills.oracle import Oracle, ServersRemains
-from kafka_side import fresh_name, make_topics
-from patients_world import CANARY, write_table
-from streamer.config import load_table
+from servers.broker.servers import Servers
 from streamer.errors import ServerUnreachable
-from streamer.store.redis import connect
+from streamer.incremental.store.redis_server import connect
+from streamer.table.yaml_loading import load_table
+from worlds.kafka_side import fresh_name, make_topics
+from worlds.patients import CANARY, write_table
 
 SHARDS, WORKERS = 4, 2
 START_SECONDS_MAX, STALL_SECONDS_MAX, DRAIN_SECONDS_MAX = 60.0, 60.0, 90.0
@@ -47,7 +48,8 @@ class Drill:
         self._crew = Crew(environment, directory / "workers.log", WORKERS)
         remains = ServersRemains(servers.kafka_bootstrap, servers.redis_url, table_name)
         self._oracle = Oracle(load_table(table), SHARDS, remains)
-        self._outlets = [KafkaOutlet(servers.kafka_bootstrap, table_name, shard) for shard in range(SHARDS)]
+        where = [(servers.kafka_bootstrap, table_name, shard) for shard in range(SHARDS)]
+        self._outlets, self._inputs = [KafkaOutlet(*one) for one in where], [KafkaInput(*one) for one in where]
 
     # -- its course -----------------------------------------------------------------------------------------------
 
@@ -69,7 +71,7 @@ class Drill:
         """Waits until all is published, and judges."""
         sent = self._load.stop()
         stopped = time.monotonic()
-        self._wait_until_published([outlet.input_state().end for outlet in self._outlets], DRAIN_SECONDS_MAX)
+        self._wait_until_published([one.state().end for one in self._inputs], DRAIN_SECONDS_MAX)
         drain_seconds = time.monotonic() - stopped
         self._end_workers()
         verdict = self._oracle.judge()

@@ -9,7 +9,7 @@ import time
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from patients_world import CANARY, Changes
+from worlds.patients import CANARY, Changes
 
 EVENTS_PER_SECOND = 500
 BURST_SECONDS = 0.02

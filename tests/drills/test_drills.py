@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agents.settings import SESSION_SECONDS
+from agents.worker_settings import SESSION_SECONDS
 from drills.drill import Drill
 
 pytestmark = [pytest.mark.drill, pytest.mark.timeout(240)]

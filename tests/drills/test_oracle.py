@@ -7,14 +7,14 @@ from collections.abc import Callable
 import pytest
 
 from drills.oracle import Found, Oracle, reference
-from patients_world import Changes, write_table
-from streamer.config import load_table
-from streamer.shard.outlet import Position
-from streamer.store.base import Entry
-from streamer.store.codec import encode_entry
-from streamer.store.memory import MemoryStore
+from streamer.incremental.release.records import Entry
+from streamer.incremental.shard.outlet import Position
+from streamer.incremental.store.codec import encode_entry
+from streamer.incremental.store.memory import MemoryStore
+from streamer.incremental.topics import CHANGES, DEAD_LETTERS, LIVE, POSITIONS
 from streamer.table.schema import Table
-from streamer.topics import CHANGES, DEAD_LETTERS, LIVE, POSITIONS
+from streamer.table.yaml_loading import load_table
+from worlds.patients import Changes, write_table
 
 N_MESSAGES, BATCH = 600, 50
 

@@ -1,0 +1,51 @@
+"""What a worker has to be told: its table and its two servers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from streamer.errors import ConfigError
+from streamer.table.schema import Table
+from streamer.table.yaml_loading import load_table, require_live
+
+SESSION_SECONDS = 10.0
+
+VARIABLES = {
+    "STREAMER_TABLE": "the path of table.yaml",
+    "KAFKA_BOOTSTRAP": "Kafka's bootstrap servers",
+    "REDIS_URL": "the URL of Redis",
+}
+
+
+@dataclass(frozen=True)
+class WorkerSettings:
+    """A worker's table and servers.
+
+    session_seconds: how long Kafka waits for a silent worker before it gives its shards to another one.
+    embedded: the servers live in this process and keep nothing, so that Redis' durability is not asked for.
+    """
+
+    table: Table
+    kafka: str
+    redis: str
+    embedded: bool = False
+    session_seconds: float = SESSION_SECONDS
+
+    def __post_init__(self) -> None:
+        require_live(self.table)
+
+    @property
+    def app_id(self) -> str:
+        """Name of the Faust app and of Kafka's consumer group."""
+        return f"streamer-{self.table.name}"
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> WorkerSettings:
+        """Raises ConfigError that names the variables which are missing."""
+        missing = [f"{name} ({what})" for name, what in VARIABLES.items() if not environment.get(name)]
+        if missing:
+            raise ConfigError(f"the environment does not name {', '.join(missing)}")
+        table, kafka, redis = (environment[name] for name in VARIABLES)
+        return cls(load_table(table), kafka, redis)

@@ -1,0 +1,130 @@
+"""The laws that tie a published changelog to the people behind it.
+
+The rules of this file
+----------------------
+* They need the private index table (source key -> QI group; Song et al. 2009, definition 4), and show that the
+  changelog tells the truth: every row in its group's box, every value published once, k individuals where k counts
+  them.
+* Work is in proportion to the QI groups that are looked at; the first violation is raised, without a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from streamer.incremental.checks.changelog import ChangelogLaws, QIGroupId, violation
+from streamer.table.published import PublishedRow, qi_group_name
+from streamer.table.row import Row
+from streamer.table.schema import Table
+
+SOURCE_LAWS = {
+    "index": "every source row is in the index table once, and nothing else is",
+    "containment": "every source row lies in the box of its QI group",
+    "values": "a QI group publishes the values of its rows, each once; pending rows are in none",
+    "individuals": "a QI group holds at least k individuals",
+}
+
+
+class IndexTable:
+    """Source rows by the QI group they are in; None stands for pending."""
+
+    def __init__(self) -> None:
+        self._qi_group_of: dict[str, QIGroupId | None] = {}
+        self._members: dict[QIGroupId, dict[str, Row]] = {}
+
+    def __len__(self) -> int:
+        return len(self._qi_group_of)
+
+    def put(self, source_key: str, row: Row, qi_group: QIGroupId | None) -> set[QIGroupId]:
+        """Says how a row is now; returns the QI groups it left and joined."""
+        touched = self.remove(source_key)
+        self._qi_group_of[source_key] = qi_group
+        if qi_group is not None:
+            self._members.setdefault(qi_group, {})[source_key] = row
+            touched.add(qi_group)
+        return touched
+
+    def remove(self, source_key: str) -> set[QIGroupId]:
+        """Says that a row is gone, or never was; returns the QI group it left."""
+        qi_group = self._qi_group_of.pop(source_key, None)
+        if qi_group is None:
+            return set()
+        members = self._members[qi_group]
+        del members[source_key]
+        if not members:
+            del self._members[qi_group]
+        return {qi_group}
+
+    def members(self, qi_group: QIGroupId) -> Sequence[Row]:
+        return list(self._members.get(qi_group, {}).values())
+
+    @property
+    def qi_groups(self) -> set[QIGroupId]:
+        return set(self._members)
+
+
+def index_table(
+    rows: Mapping[str, Row], lines: Iterable[tuple[str, QIGroupId | None]], where: str = "the index table"
+) -> IndexTable:
+    """Joins source rows and the lines (source key, QI group) of an index table; checks the law `index`."""
+    index = IndexTable()
+    for number, (source_key, qi_group) in enumerate(lines, start=1):
+        row = rows.get(source_key)
+        if row is None:
+            raise violation("index", where, f"row {number} names a source key that the source does not have")
+        index.put(source_key, row, qi_group)
+        if len(index) != number:
+            raise violation("index", where, f"row {number} names a source key for the second time")
+    if len(index) != len(rows):
+        raise violation("index", where, f"source rows that are missing: {len(rows) - len(index)}")
+    return index
+
+
+class SourceLaws:
+    """Holds what is published against the source rows; checks `SOURCE_LAWS` of the QI groups it is given."""
+
+    def __init__(self, table: Table, changelog: ChangelogLaws, index: IndexTable) -> None:
+        self._table = table
+        self._changelog = changelog
+        self.index = index
+
+    def check_all(self, where: str) -> None:
+        """All QI groups, of the index table and of the changelog."""
+        self.check(self.index.qi_groups | set(self._changelog.qi_groups), where)
+
+    def check(self, qi_groups: Iterable[QIGroupId], where: str) -> None:
+        """Some QI groups. Raises LawViolated at the first broken law; `where` says at which release."""
+        for qi_group in sorted(qi_groups):
+            rows = self.index.members(qi_group)
+            published = list(self._changelog.qi_groups.get(qi_group, {}).values())
+            place = f"{where}, QI group {qi_group_name(*qi_group)}"
+            if len(rows) != len(published):
+                raise violation("values", place, f"source rows in it: {len(rows)}, rows published: {len(published)}")
+            if rows:
+                self._check_box(rows, published[0], place)
+                self._check_values(rows, published, place)
+                self._check_individuals(rows, place)
+
+    def _check_box(self, rows: Sequence[Row], published: PublishedRow, place: str) -> None:
+        cells = self._table.space.cells(np.array([row.codes for row in rows], dtype=np.int64))
+        inside = ((np.array(published.lo) <= cells) & (cells <= np.array(published.hi))).all(axis=0)
+        if not inside.all():
+            column = self._table.attributes[int(np.argmin(inside))].name
+            raise violation("containment", place, f"a source row lies outside in column {column}")
+
+    def _check_values(self, rows: Sequence[Row], published: Sequence[PublishedRow], place: str) -> None:
+        if sorted(row.values for row in rows) == sorted(row.values for row in published):
+            return
+        for i, column in enumerate(self._table.kept):
+            if sorted(row.values[i] for row in rows) != sorted(row.values[i] for row in published):
+                raise violation("values", place, f"column {column.name} does not hold the values of its source rows")
+        raise violation("values", place, "the kept columns combine values of different source rows")
+
+    def _check_individuals(self, rows: Sequence[Row], place: str) -> None:
+        if self._table.individual is None:
+            return
+        individuals = len({row.individual for row in rows})
+        if individuals < self._table.k:
+            raise violation("individuals", place, f"individuals: {individuals}, k = {self._table.k}")

@@ -1,0 +1,158 @@
+"""Messages of the input topic -> changes.
+
+The rules of this file
+----------------------
+* A message says itself which form it has, and is asked in this order: no value (the row of the message key is gone);
+  `__deleted` or `__op` (a flattened row); `op` insert, delete, modify or truncate (the plain form); `op` c, r, u, d, t
+  or m (Debezium's envelope); a notice of the connector. Anything else is refused, never guessed.
+* The plain form is strict in what it needs and does not look at what it does not know: a row may have columns that
+  table.yaml does not name.
+* The message key is read only where the value does not say whose row it is.
+* What cannot be decoded raises `EventRefused`. Its text holds reasons and names of table.yaml, nothing that came in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from streamer.errors import EventRefused
+from streamer.incremental.events.changes import (
+    Change,
+    Delete,
+    DeleteWhere,
+    Insert,
+    Modify,
+    ModifyWhere,
+    Nothing,
+    Truncate,
+)
+from streamer.incremental.events.debezium import ENVELOPE_OPS, Capture, is_flattened, is_notice
+from streamer.incremental.events.json_messages import read_json, unwrapped
+from streamer.incremental.events.statements import Condition, parse_assignments, parse_condition
+from streamer.table.encode import Encoder
+from streamer.table.schema import Table
+
+Members = Mapping[str, object]
+
+STATEMENT_ID_CHARS_MAX = 200
+
+
+class Decoder:
+    """The decoder of one table's messages.
+
+    >>> from decimal import Decimal
+    >>> from streamer.table.schema import NumericAttribute
+    >>> age = NumericAttribute("age", (Decimal(0), Decimal(119)), Decimal(5), Decimal(1), Decimal(24))
+    >>> decoder = Decoder(Table("people", ("id",), (age,), (), k=2))
+    >>> change = decoder.decode(None, b'{"op": "insert", "row": {"id": 7, "age": 42, "name": "not looked at"}}')
+    >>> change.source_key, change.row.codes
+    ('7', (42,))
+    """
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._bytes_max = table.limits.event_bytes_max
+        self._encoder = Encoder(table)
+        self._capture = Capture(table, self._encoder)
+        self._plain: dict[str, Callable[[Members], Change]] = {
+            "insert": self._insert,
+            "delete": self._delete,
+            "modify": self._modify,
+            "truncate": lambda message: Truncate(_statement_id(message)),
+        }
+
+    def decode(self, message_key: bytes | None, value: bytes | None) -> Change:
+        """The change a message says; raises EventRefused with one of the codes below as its reason.
+
+        oversized, schema-registry, malformed-json, not-an-object, unknown-op; missing-key, missing-individual,
+        missing-row, missing-column; wrong-type, null-not-allowed, out-of-domain, off-the-step, unknown-category,
+        unavailable-value; key-changed; bad-statement.
+        """
+        if value is None:
+            return self._capture.tombstone(message_key)
+        if len(value) > self._bytes_max:
+            raise EventRefused("oversized", f"more than {self._bytes_max} bytes (limits.event_bytes_max)")
+        message = unwrapped(read_json(value))
+        if type(message) is dict:
+            return self._of_object(message, message_key)
+        if message is None and value.strip() != b"null":  # a wrapped tombstone
+            return self._capture.tombstone(message_key)
+        raise EventRefused("not-an-object", "the message is JSON, but not an object")
+
+    def _of_object(self, message: Members, message_key: bytes | None) -> Change:
+        if is_flattened(message):
+            return self._capture.flattened(message, message_key)
+        op = message.get("op")
+        if isinstance(op, str):
+            plain = self._plain.get(op)
+            if plain is not None:
+                return plain(message)
+            if op in ENVELOPE_OPS:
+                return self._capture.envelope(message, message_key)
+        elif "op" not in message and is_notice(message):
+            return Nothing()
+        raise EventRefused(
+            "unknown-op",
+            "op is none of insert, delete, modify, truncate (plain) and none of c, r, u, d, t, m (Debezium); a "
+            "flattened row needs __deleted (the unwrap transform's delete.tombstone.handling.mode=rewrite)",
+        )
+
+    # -- the plain form -------------------------------------------------------------------------------------------
+
+    def _insert(self, message: Members) -> Change:
+        row = _row_of(message)
+        return Insert(self._encoder.source_key(row), self._encoder.row(row))
+
+    def _delete(self, message: Members) -> Change:
+        if "where" in message:
+            return DeleteWhere(self._condition(message), _statement_id(message))
+        return Delete(self._encoder.source_key_of(message.get("key")))
+
+    def _modify(self, message: Members) -> Change:
+        if "where" in message:
+            assignments = parse_assignments(_expressions(message), self._table)
+            return ModifyWhere(self._condition(message), assignments, _statement_id(message))
+        source_key, row = self._encoder.source_key_of(message.get("key")), _row_of(message)
+        self._check_same_key(source_key, message["key"], row)
+        individual = self._encoder.individual(row) if self._table.individual in row else None
+        codes, exact, values = self._encoder.some(row)
+        return Modify(source_key, codes, exact, values, individual)
+
+    def _check_same_key(self, source_key: str, said: object, row: Members) -> None:
+        """A column of the primary key may stand in the row, with the value it has in the key."""
+        names = self._table.source_key
+        repeated = {name: row[name] for name in names if name in row}
+        if not repeated:
+            return
+        fields = {**said, **repeated} if isinstance(said, Mapping) else repeated
+        if self._encoder.source_key(fields) != source_key:
+            raise EventRefused("key-changed", "a modify may not change the primary key: delete and insert say it")
+
+    def _condition(self, message: Members) -> Condition:
+        where = message["where"]
+        if "key" in message:
+            raise EventRefused("bad-statement", "key and where in one message: which one is meant?")
+        if not isinstance(where, str):
+            raise EventRefused("bad-statement", "where is not a text")
+        return parse_condition(where, self._table)
+
+
+def _row_of(message: Members) -> Members:
+    row = message.get("row")
+    if not isinstance(row, dict):
+        raise EventRefused("missing-row", "row is missing or not an object")
+    return row
+
+
+def _expressions(message: Members) -> dict[str, str]:
+    expressions = message.get("set")
+    if not isinstance(expressions, dict) or not all(isinstance(text, str) for text in expressions.values()):
+        raise EventRefused("bad-statement", "set is not an object of texts, one expression per column")
+    return expressions
+
+
+def _statement_id(message: Members) -> str | None:
+    statement_id = message.get("statement_id")
+    if statement_id is None or (isinstance(statement_id, str) and 0 < len(statement_id) <= STATEMENT_ID_CHARS_MAX):
+        return statement_id
+    raise EventRefused("bad-statement", f"statement_id is not a text of 1 to {STATEMENT_ID_CHARS_MAX} characters")

@@ -1,0 +1,255 @@
+"""A table's columns as a statement sees them: exact values out of stored rows, and back.
+
+The rules of this file
+----------------------
+* A quasi-identifier is stored as its code (a decimal without a step: as its exact text), a kept column as its JSON
+  text. Reading gives int, Fraction, text, bool or None; a number is never a binary float.
+* Columns that a statement does not use are never touched, and each distinct stored value of a column is read once.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Any, TypeGuard
+
+import msgspec
+
+from streamer.errors import EventRefused
+from streamer.incremental.events.statement_syntax import Number, Scalar
+from streamer.table.arrays import Ints
+from streamer.table.encode import Encoder
+from streamer.table.hierarchy import Hierarchy
+from streamer.table.row import Row, RowsView, Values
+from streamer.table.schema import CategoricalAttribute, Table
+
+
+class RowsOnce:
+    """The same rows, every property of the view asked for at most once."""
+
+    def __init__(self, rows: RowsView) -> None:
+        self._rows = rows
+
+    @cached_property
+    def codes(self) -> Ints:
+        return self._rows.codes
+
+    @cached_property
+    def exact(self) -> Sequence[tuple[str, ...]]:
+        return self._rows.exact
+
+    @cached_property
+    def values(self) -> Sequence[Values]:
+        return self._rows.values
+
+
+class Type(Enum):
+    """What a column or an expression holds; ANY where only the row can tell."""
+
+    NUMBER = "a number"
+    TEXT = "a text"
+    BOOLEAN = "true or false"
+    NULL = "null"
+    ANY = "any value"
+
+
+def type_of(value: Scalar) -> Type:
+    """The type of one value.
+
+    >>> type_of(True), type_of(Fraction(1, 2))
+    (<Type.BOOLEAN: 'true or false'>, <Type.NUMBER: 'a number'>)
+    """
+    if value is None:
+        return Type.NULL
+    if isinstance(value, str):
+        return Type.TEXT
+    return Type.BOOLEAN if isinstance(value, bool) else Type.NUMBER
+
+
+def is_number(value: Scalar) -> TypeGuard[Number]:
+    """Whether a value is an int or a Fraction; a bool is none."""
+    return isinstance(value, (int, Fraction)) and not isinstance(value, bool)
+
+
+def scalar(value: object) -> Scalar:
+    """A decoded JSON scalar with its number, if it is one, as an int or a Fraction."""
+    if isinstance(value, Decimal):
+        exact = Fraction(value)
+        return exact.numerator if exact.denominator == 1 else exact
+    if value is None or isinstance(value, (str, bool, int)):
+        return value
+    raise TypeError("a stored value is a JSON scalar")
+
+
+@dataclass(slots=True)
+class Draft:
+    """A row that is being changed."""
+
+    codes: list[int] = field(repr=False)
+    exact: list[str] = field(repr=False)
+    values: list[bytes] = field(repr=False)
+
+    @classmethod
+    def of(cls, row: Row) -> Draft:
+        return cls(list(row.codes), list(row.exact), list(row.values))
+
+    def row(self, individual: str | None) -> Row:
+        return Row(tuple(self.codes), tuple(self.values), tuple(self.exact), individual)
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Codes as numbers: value = origin + step * code, for codes 0..code_max of attribute number `attribute`."""
+
+    attribute: int
+    origin: Fraction
+    step: Fraction
+    code_max: int
+
+
+class Column(ABC):
+    """A column that statements may use."""
+
+    def __init__(self, name: str, type_: Type, hierarchy: Hierarchy | None = None, scale: Scale | None = None) -> None:
+        self.name = name
+        self.type = type_
+        self.hierarchy = hierarchy  # of the categories it may hold; None: not a category
+        self.scale = scale  # None: its values are not evenly spaced codes
+
+    def of_row(self, row: Row) -> Scalar:
+        """The value of one row."""
+        return self.read(self.stored(row))
+
+    def of_rows(self, rows: RowsOnce) -> list[Scalar]:
+        """The values of n rows."""
+        stored = self.all_stored(rows)
+        known = {text: self.read(text) for text in set(stored)}
+        return [known[text] for text in stored]
+
+    @abstractmethod
+    def read(self, stored: Any) -> Scalar:
+        """The value that a stored one stands for."""
+
+    @abstractmethod
+    def stored(self, row: Row) -> Hashable:
+        """What the row holds of this column."""
+
+    @abstractmethod
+    def all_stored(self, rows: RowsOnce) -> Sequence[Hashable]:
+        """What n rows hold of this column."""
+
+    @abstractmethod
+    def assign(self, draft: Draft, value: object) -> None:
+        """Gives the draft a new value (int, Decimal, str, bool or None); raises EventRefused."""
+
+
+class CodedColumn(Column):
+    """A quasi-identifier that its code tells: all but the decimals without a step."""
+
+    def __init__(self, encoder: Encoder, j: int) -> None:
+        attribute = encoder.table.attributes[j]
+        if isinstance(attribute, CategoricalAttribute):
+            scale = Scale(j, Fraction(0), Fraction(1), attribute.hierarchy.n_leaves)
+            super().__init__(attribute.name, Type.TEXT, attribute.hierarchy, scale)
+        else:
+            origin, step = Fraction(attribute.domain[0]), Fraction(attribute.step or 1)
+            scale = Scale(j, origin, step, int(attribute.width_codes))
+            super().__init__(attribute.name, Type.NUMBER, scale=scale)
+        self._encoder, self._j = encoder, j
+
+    def read(self, stored: int) -> Scalar:
+        return scalar(self._encoder.value(self._j, stored, None))
+
+    def stored(self, row: Row) -> int:
+        return row.codes[self._j]
+
+    def all_stored(self, rows: RowsOnce) -> list[int]:
+        codes: list[int] = rows.codes[:, self._j].tolist()
+        return codes
+
+    def assign(self, draft: Draft, value: object) -> None:
+        draft.codes[self._j], _ = self._encoder.code(self._j, value)
+
+
+class ExactColumn(Column):
+    """A quasi-identifier of decimals without a step: the exact text beside its code tells."""
+
+    def __init__(self, encoder: Encoder, j: int) -> None:
+        super().__init__(encoder.table.attributes[j].name, Type.NUMBER)
+        self._encoder, self._j, self._place = encoder, j, encoder.table.stepless.index(j)
+
+    def read(self, stored: str) -> Scalar:
+        return scalar(Decimal(stored))
+
+    def stored(self, row: Row) -> str:
+        return row.exact[self._place]
+
+    def all_stored(self, rows: RowsOnce) -> list[str]:
+        return [exact[self._place] for exact in rows.exact]
+
+    def assign(self, draft: Draft, value: object) -> None:
+        code, exact = self._encoder.code(self._j, value)
+        if exact is not None:
+            draft.codes[self._j], draft.exact[self._place] = code, exact
+
+
+class JsonColumn(Column):
+    """A kept column: its JSON text tells."""
+
+    _json = msgspec.json.Decoder(float_hook=Decimal)
+
+    def __init__(self, encoder: Encoder, i: int) -> None:
+        kept = encoder.table.kept[i]
+        type_ = Type.TEXT if kept.hierarchy is not None else _TYPES[kept.type]
+        super().__init__(kept.name, type_, kept.hierarchy)
+        self._encoder, self._i = encoder, i
+
+    def read(self, stored: bytes) -> Scalar:
+        return scalar(self._json.decode(stored))
+
+    def stored(self, row: Row) -> bytes:
+        return row.values[self._i]
+
+    def all_stored(self, rows: RowsOnce) -> list[bytes]:
+        return [values[self._i] for values in rows.values]
+
+    def assign(self, draft: Draft, value: object) -> None:
+        draft.values[self._i] = self._encoder.kept(self._i, value)
+
+
+_TYPES = {
+    None: Type.ANY,
+    "text": Type.TEXT,
+    "integer": Type.NUMBER,
+    "decimal": Type.NUMBER,
+    "boolean": Type.BOOLEAN,
+}
+
+
+@lru_cache(maxsize=16)
+def columns_of(table: Table) -> dict[str, Column]:
+    """The columns that statements about the table may use, by name."""
+    encoder = Encoder(table)
+    columns: list[Column] = [
+        ExactColumn(encoder, j) if j in table.stepless else CodedColumn(encoder, j)
+        for j in range(len(table.attributes))
+    ]
+    columns += [JsonColumn(encoder, i) for i in range(len(table.kept))]
+    return {column.name: column for column in columns}
+
+
+def find(name: str, table: Table) -> Column:
+    """The column of a statement's name; raises EventRefused("bad-statement")."""
+    column = columns_of(table).get(name)
+    if column is not None:
+        return column
+    if name in table.source_key or name == table.individual:
+        raise EventRefused("bad-statement", f"column {name!r} says whose row it is: statements may not use it", name)
+    raise EventRefused(
+        "bad-statement", "names a column that table.yaml does not have (a text literal stands in single quotes)"
+    )

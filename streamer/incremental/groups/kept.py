@@ -1,0 +1,58 @@
+"""What a shard's table is between two workers, as values: rows, QI groups, similarity lists.
+
+An engine hands these out as it changes, a store keeps them, and the next engine begins with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from streamer.table.row import Row, Values
+
+PENDING = 0
+"""Number in place of a QI group for rows that are accepted but not publishable yet; real numbers start at 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One line of the index table (Song et al. 2009, definition 4): a source row and the QI group it is in."""
+
+    row: Row
+    qi_group: int
+
+
+@dataclass(frozen=True, slots=True)
+class QIGroupState:
+    """One QI group: its box in cells, the source keys of its members, and its published values by slot."""
+
+    lo: tuple[int, ...]
+    hi: tuple[int, ...]
+    members: tuple[str, ...] = field(repr=False)
+    slots: tuple[Values, ...] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SimilarityList:
+    """The nearest QI groups of one, best first, and a floor: every group not listed has QGSSD <= floor."""
+
+    neighbours: tuple[tuple[int, float], ...]
+    floor: float
+
+
+@dataclass(frozen=True, slots=True)
+class KeptTable:
+    """All that an engine needs to go on; `records` may be read once only.
+
+    qi_group_next: the next unused number of a QI group.
+    """
+
+    qi_group_next: int
+    records: Iterable[tuple[str, Record]]
+    qi_groups: Mapping[int, QIGroupState]
+    similarity: Mapping[int, SimilarityList]
+    statement_ids: Sequence[str]
+
+
+STATEMENT_IDS_MAX = 10_000
+"""Statement ids that a shard remembers; a statement whose id is among them is ignored."""

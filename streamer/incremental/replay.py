@@ -1,0 +1,200 @@
+"""The engine over files: the same loop as on Kafka, with a file of events in front and a directory behind.
+
+The rules of this file
+----------------------
+* One shard, number 0; offsets are the numbers of the non-empty lines, from 0.
+* An initial table is release 0. Its QI groups are those of a column `qi_group` where there is one (numbered by first
+  appearance), else the caller makes them.
+* What a broker would hold stands in the directory: `live.jsonl` (one object per record, in order),
+  `dead-letters.jsonl`, `table.csv` (the fold at the end), and `index.csv`, which is private (source key -> QI group,
+  empty while pending).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from time import perf_counter
+from typing import IO
+
+import numpy as np
+import pandas as pd
+
+from streamer.incremental.groups.kept import PENDING
+from streamer.incremental.release.fold import Fold
+from streamer.incremental.release.records import Outgoing
+from streamer.incremental.shard.input import InputState, Message
+from streamer.incremental.shard.outlet import Position
+from streamer.incremental.shard.publisher import Publisher
+from streamer.incremental.shard.steps import StepReport
+from streamer.incremental.store.memory import MemoryServer, MemoryStore
+from streamer.incremental.topics import LIVE
+from streamer.table.arrays import Ints
+from streamer.table.encode import EncodedRows, Encoder
+from streamer.table.files import atomic_writer, write_index, write_rows
+from streamer.table.published import QI_GROUP, qi_group_name
+from streamer.table.schema import Table
+from streamer.table.yaml_loading import require_live
+
+WHOLE_FILE = InputState(topic_id="file", shards=1, earliest=0, end=sys.maxsize)
+
+FirstGroups = Callable[[Table, EncodedRows], list[Ints]]
+"""Makes the QI groups of a whole table at once: arrays of row numbers. Rows in none are pending."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayReport:
+    """What a replay did: counts, and the seconds it took."""
+
+    events: int
+    applied: int
+    ignored: int
+    dead_letters: int
+    rows: int
+    pending: int
+    qi_groups: int
+    merges: int
+    splits: int
+    releases: int
+    published: int
+    seconds: float
+
+    def as_dict(self) -> dict[str, int | float]:
+        return asdict(self)
+
+
+class FilesOutlet:
+    """An outlet that writes lines; a directory has no other writer and no transaction to resolve."""
+
+    def __init__(self, shard: int, live: IO[bytes], letters: IO[bytes], fold: Fold) -> None:
+        self._shard = shard
+        self._live = live
+        self._letters = letters
+        self._fold = fold
+
+    def fence(self) -> None:
+        pass
+
+    def position(self) -> Position | None:
+        return None
+
+    def publish(self, records: Sequence[Outgoing], position: Position) -> None:
+        start = b'{"shard":%d,"release":%d,"through":%d,"key":' % (self._shard, position.release, position.next)
+        for record in records:
+            value = record.value or b"null"
+            if record.topic == LIVE:
+                self._live.write(b'%b%b,"value":%b}\n' % (start, record.key, value))
+                self._fold.apply(self._shard, position.release, position.next, record.key, record.value)
+            else:
+                self._letters.write(value + b"\n")
+
+
+class NoOutlet:
+    """An outlet that publishes to nobody: a replay that only counts."""
+
+    def fence(self) -> None:
+        pass
+
+    def position(self) -> Position | None:
+        return None
+
+    def publish(self, records: Sequence[Outgoing], position: Position) -> None:
+        pass
+
+
+def encode_initial(table: Table, frame: pd.DataFrame, first_groups: FirstGroups) -> tuple[EncodedRows, list[Ints]]:
+    """An initial table as codes, and its QI groups: those of a column `qi_group`, else the ones that are made for it.
+
+    Raises ConfigError for rows that cannot be encoded.
+    """
+    encoded = Encoder(table).frame(frame)
+    if QI_GROUP not in frame.columns:
+        return encoded, first_groups(table, encoded)
+    names = np.array(frame[QI_GROUP].tolist(), dtype=str)
+    _, first, number = np.unique(names, return_index=True, return_inverse=True)
+    return encoded, [np.flatnonzero(number == g) for g in np.argsort(first, kind="stable")]
+
+
+class Replay:
+    """One shard over a memory store and an outlet of choice."""
+
+    def __init__(self, table: Table, outlet: FilesOutlet | NoOutlet, batch_events: int | None = None) -> None:
+        require_live(table)
+        self.table = table
+        self._batch_events = batch_events or table.limits.batch_events_max
+        self.publisher = Publisher(table, 0, MemoryStore(MemoryServer(), table.name, 0), outlet)
+        self.publisher.take_over(WHOLE_FILE)
+        self._total = StepReport()
+
+    def load_initial(self, frame: pd.DataFrame, first_groups: FirstGroups) -> None:
+        """Publishes an initial table as release 0."""
+        encoded, groups = encode_initial(self.table, frame, first_groups)
+        report = self.publisher.load_initial(encoded.source_keys, encoded.rows(), encoded.codes, groups)
+        self._total.published += report.published
+
+    def run(self, messages: Iterable[Message]) -> Iterator[int]:
+        """Steps through the messages batch by batch; yields how many each step took."""
+        messages = iter(messages)
+        while batch := list(islice(messages, self._batch_events)):
+            self._total.add(self.publisher.step(batch))
+            yield len(batch)
+
+    def report(self, seconds: float) -> ReplayReport:
+        engine, total = self.publisher.engine, self._total
+        return ReplayReport(
+            events=total.counts.messages,
+            **asdict(total.counts),
+            rows=engine.n_rows,
+            pending=engine.n_pending,
+            qi_groups=engine.n_qi_groups,
+            merges=total.merges,
+            splits=total.splits,
+            releases=self.publisher.meta.release,
+            published=total.published,
+            seconds=round(seconds, 3),
+        )
+
+    def index_table(self) -> Iterator[tuple[str, str]]:
+        """Source key and name of the QI group of every row, "" while it is pending."""
+        for source_key, number in self.publisher.engine.index_table():
+            yield source_key, "" if number == PENDING else qi_group_name(0, number)
+
+
+def replay_files(
+    table: Table,
+    messages: Iterable[Message],
+    initial: pd.DataFrame | None,
+    first_groups: FirstGroups,
+    batch_events: int | None,
+    directory: Path | None,
+) -> Iterator[int | ReplayReport]:
+    """Replays messages into `directory`; yields the size of every step and, last, the report.
+
+    Files appear whole or not at all.
+    """
+    started = perf_counter()
+    with ExitStack() as files:
+        if directory is None:
+            replay = Replay(table, NoOutlet(), batch_events)
+        else:
+            directory.mkdir(parents=True, exist_ok=True)
+            fold = Fold(table)
+            live, letters = (
+                files.enter_context(atomic_writer(directory / name)) for name in ("live.jsonl", "dead-letters.jsonl")
+            )
+            replay = Replay(table, FilesOutlet(0, live, letters, fold), batch_events)
+        if initial is not None:
+            replay.load_initial(initial, first_groups)
+        yield from replay.run(messages)
+        report = replay.report(perf_counter() - started)
+        if directory is not None:
+            fold.finish()
+            with atomic_writer(directory / "table.csv", text=True) as file:
+                write_rows(fold.to_frame(), file)
+            with atomic_writer(directory / "index.csv", text=True) as file:
+                write_index(replay.index_table(), file)
+    yield report

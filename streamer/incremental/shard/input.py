@@ -1,0 +1,24 @@
+"""The way into one shard: its messages, and what the broker says of the topic that they stand in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of the input topic."""
+
+    offset: int
+    key: bytes | None = field(repr=False)
+    value: bytes | None = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class InputState:
+    """What the broker says of a shard's input right now; offsets: earliest <= end (read committed)."""
+
+    topic_id: str
+    shards: int
+    earliest: int
+    end: int

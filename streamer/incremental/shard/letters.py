@@ -1,0 +1,44 @@
+"""Dead letters: what is said of a message that was not applied, or not to every row.
+
+The rules of this file
+----------------------
+* A letter has a reason and coordinates: whoever may read the input topic finds the message there. It never holds a
+  value of the message.
+* `refused`: nothing of the message was applied. `partial`: a statement was, but some rows keep their old values,
+  because their new ones would have been invalid.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from streamer.errors import EventRefused
+from streamer.incremental.release.records import Entry
+from streamer.incremental.topics import DEAD_LETTERS
+
+
+class Coordinates(NamedTuple):
+    """Where a message stands."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+def refused(where: Coordinates, refusal: EventRefused) -> Entry:
+    """The letter about a message that was not applied."""
+    return _letter(where, "refused", refusal.reason, refusal.detail, column=refusal.column)
+
+
+def partial(where: Coordinates, rows: int) -> Entry:
+    """The letter about a statement that left `rows` rows as they were."""
+    detail = "rows whose new values would have been invalid keep their old ones"
+    return _letter(where, "partial", "rows-left-unchanged", detail, rows=rows)
+
+
+def _letter(where: Coordinates, kind: str, reason: str, detail: str, **more: str | int | None) -> Entry:
+    coordinates = where._asdict()
+    letter = {"kind": kind, "reason": reason, "detail": detail, **more, **coordinates}
+    return Entry(DEAD_LETTERS, msgspec.json.encode(coordinates), msgspec.json.encode(letter))

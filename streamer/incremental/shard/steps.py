@@ -1,0 +1,47 @@
+"""What a step of a shard did, in numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from streamer.incremental.events.counts import NO_MESSAGES, Counts
+from streamer.incremental.release.records import Entry
+
+PHASES = ("decode", "apply", "drain", "commit", "publish")
+
+
+@dataclass(slots=True)
+class Tally:
+    """What has been applied since the last commit, and the letters about it; `next`: the first offset not applied."""
+
+    next: int
+    counts: Counts = NO_MESSAGES
+    letters: list[Entry] = field(default_factory=list, repr=False)
+
+
+@dataclass(slots=True)
+class StepReport:
+    """Counts of messages, records and moves over any number of commits, and seconds by phase."""
+
+    counts: Counts = NO_MESSAGES
+    published: int = 0
+    commits: int = 0
+    merges: int = 0
+    splits: int = 0
+    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PHASES, 0.0))
+
+    def committed(self, tally: Tally, published: int) -> None:
+        """Counts one commit."""
+        self.counts += tally.counts
+        self.published += published
+        self.commits += 1
+
+    def add(self, other: StepReport) -> None:
+        """Adds another step's numbers to these."""
+        self.counts += other.counts
+        self.published += other.published
+        self.commits += other.commits
+        self.merges += other.merges
+        self.splits += other.splits
+        for phase, seconds in other.seconds.items():
+            self.seconds[phase] += seconds

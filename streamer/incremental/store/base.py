@@ -1,0 +1,92 @@
+"""What a shard keeps, and the contract of the place that keeps it.
+
+The rules of this file
+----------------------
+* A store holds one shard: its index table (`records`), its QI groups, the similarity lists, the outbox and `meta`.
+  Two stores fulfil the contract, memory and Redis, and one shared test-suite holds both to it.
+* A commit is atomic: all of `Commit` or nothing. It compares the fence and the number of the commit before; it is
+  repeatable: the same fence and the commit already stored means that the answer was lost, and the work is done.
+* The outbox holds what is committed here and not yet known to be published. It is trimmed by commit number, never by
+  count, so that a delayed trim cannot cut off a later commit's entries.
+* Nobody but the holder of the newest fence may write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from streamer.incremental.events.counts import NO_MESSAGES, Counts
+from streamer.incremental.groups.kept import KeptTable, QIGroupState, Record, SimilarityList
+from streamer.incremental.release.records import Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    """Where a shard stands after a commit.
+
+    commit: number of commits. next: the first source offset not applied. release: commits that changed the published
+    table. qi_group_next: the next unused number of a QI group. outside: the last commit that did not come from the
+    input. digest: sum mod 2^64 of a hash per published row. counts: of all messages read.
+    """
+
+    commit: int = 0
+    next: int = 0
+    release: int = 0
+    qi_group_next: int = 1
+    outside: int = 0
+    digest: int = 0
+    counts: Counts = NO_MESSAGES
+    topic_id: str = ""
+    shards: int = 1
+    fingerprint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """The net effect of one batch on what a shard keeps; None stands for a removal."""
+
+    meta: Meta
+    records: Mapping[str, Record | None] = field(default_factory=dict)
+    qi_groups: Mapping[int, QIGroupState | None] = field(default_factory=dict)
+    similarity: Mapping[int, SimilarityList | None] = field(default_factory=dict)
+    statement_ids: Sequence[str] = ()
+    outbox: Sequence[Entry] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Everything a shard holds."""
+
+    meta: Meta
+    kept: KeptTable
+
+
+class Store(Protocol):
+    """The place of one shard's state. Every method may raise ServerUnreachable."""
+
+    def take_over(self) -> str:
+        """Shuts out whoever wrote this shard before; returns the new fence (a counter and a random token)."""
+
+    def check_fence(self, fence: str) -> None:
+        """Raises Fenced when `fence` is not the newest any more."""
+
+    def meta(self) -> Meta | None:
+        """Where the shard stands, or None for a shard that never committed."""
+
+    def load(self) -> State | None:
+        """Everything the shard holds, or None for a shard that never committed."""
+
+    def commit(self, fence: str, commit_before: int, commit: Commit) -> None:
+        """Applies `commit` on top of commit number `commit_before`, whole or not at all.
+
+        Raises Fenced when `fence` is not the newest, Conflict when the store is neither at `commit_before` nor already
+        at this very commit.
+        """
+
+    def outbox(self) -> Iterator[tuple[int, Entry]]:
+        """Entries not trimmed yet with their commit numbers, oldest first."""
+
+    def trim(self, fence: str, commit: int) -> None:
+        """Drops the outbox entries of commits <= `commit`. Raises Fenced."""

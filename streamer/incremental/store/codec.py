@@ -1,0 +1,145 @@
+"""What a shard keeps, as bytes and back.
+
+The rules of this file
+----------------------
+* Every value is one msgpack array whose first element is `FORMAT_VERSION`: arrays, because a shard holds one value per
+  person and names would cost more than the content. Whoever changes the shape of a value raises the version.
+* Reading trusts nothing: the decoders are typed, and bytes that do not fit raise ShardRefused, which says what kind of
+  value it is and in which format it was written, never what is in it.
+* An outbox entry stands behind the number of its commit, as text, so that a store can trim by commit without decoding.
+* A sorted set keeps no order among equal degrees; `in_order` is the one order in which both stores hand a similarity
+  list out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+from math import isnan
+from typing import Literal, NoReturn
+
+import msgspec
+
+from streamer.errors import ShardRefused
+from streamer.incremental.events.counts import Counts
+from streamer.incremental.groups.kept import QIGroupState, Record, SimilarityList
+from streamer.incremental.release.records import Entry
+from streamer.incremental.store.base import Meta
+from streamer.table.row import Row, Values
+
+FORMAT_VERSION = 1
+
+_Version = Literal[1]  # FORMAT_VERSION, as the decoders want it
+_Cells = tuple[int, ...]
+_Texts = tuple[str, ...]
+
+UNREADABLE = (msgspec.MsgspecError, ValueError)  # ValueError: text that is not UTF-8, an array that is too short
+
+_encode = msgspec.msgpack.Encoder().encode
+_record = msgspec.msgpack.Decoder(tuple[_Version, _Cells, Values, _Texts, str | None, int]).decode
+_qi_group = msgspec.msgpack.Decoder(tuple[_Version, _Cells, _Cells, _Texts, tuple[Values, ...]]).decode
+_meta = msgspec.msgpack.Decoder(
+    tuple[_Version, int, int, int, int, int, int, int, int, int, str, int, str],
+).decode
+_entry = msgspec.msgpack.Decoder(tuple[_Version, str, bytes, bytes | None]).decode
+
+
+def encode_record(record: Record) -> bytes:
+    """One line of the index table."""
+    row = record.row
+    return _encode(
+        (FORMAT_VERSION, row.codes, row.values, row.exact, row.individual, record.qi_group),
+    )
+
+
+def decode_record(data: bytes) -> Record:
+    """Raises ShardRefused where `data` is not a record of this format."""
+    try:
+        _, codes, values, exact, individual, qi_group = _record(data)
+    except UNREADABLE:
+        _refuse("row of the index table", data)
+    return Record(Row(codes, values, exact, individual), qi_group)
+
+
+def encode_qi_group(state: QIGroupState) -> bytes:
+    """One QI group: box, members, published values by slot."""
+    return _encode((FORMAT_VERSION, state.lo, state.hi, state.members, state.slots))
+
+
+def decode_qi_group(data: bytes) -> QIGroupState:
+    """Raises ShardRefused where `data` is not a QI group of this format."""
+    try:
+        _, lo, hi, members, slots = _qi_group(data)
+    except UNREADABLE:
+        _refuse("QI group", data)
+    return QIGroupState(lo, hi, members, slots)
+
+
+def encode_meta(meta: Meta) -> bytes:
+    """Where a shard stands."""
+    standing = (meta.commit, meta.next, meta.release, meta.qi_group_next, meta.outside, meta.digest)
+    return _encode((FORMAT_VERSION, *standing, *astuple(meta.counts), meta.topic_id, meta.shards, meta.fingerprint))
+
+
+def decode_meta(data: bytes) -> Meta:
+    """Raises ShardRefused where `data` is not the meta of this format."""
+    try:
+        said = _meta(data)
+    except UNREADABLE:
+        _refuse("meta", data)
+    _, commit, next_, release, qi_group_next, outside, digest, applied, ignored, dead, topic_id, shards, print_ = said
+    counts = Counts(applied, ignored, dead)
+    return Meta(commit, next_, release, qi_group_next, outside, digest, counts, topic_id, shards, print_)
+
+
+def encode_entry(commit: int, entry: Entry) -> bytes:
+    """One outbox entry of a commit: the commit's number as text, a colon, the entry."""
+    return b"%d:%b" % (commit, _encode((FORMAT_VERSION, entry.topic, entry.key, entry.value)))
+
+
+def commit_of(data: bytes) -> int:
+    """The commit of an encoded outbox entry, without decoding the entry.
+
+    >>> commit_of(encode_entry(17, Entry("live", b"{}", None)))
+    17
+    """
+    number, colon, _ = data.partition(b":")
+    if not (colon and number.isdigit()):
+        raise ShardRefused("store: an outbox entry without its commit number; `rebuild --from-source` mends it")
+    return int(number)
+
+
+def decode_entry(data: bytes) -> tuple[int, Entry]:
+    """The commit and the entry. Raises ShardRefused where `data` is not an outbox entry of this format."""
+    commit = commit_of(data)
+    encoded = data.partition(b":")[2]
+    try:
+        _, topic, message_key, value = _entry(encoded)
+    except UNREADABLE:
+        _refuse("outbox entry", encoded)
+    return commit, Entry(topic, message_key, value)
+
+
+def in_order(similar: SimilarityList) -> SimilarityList:
+    """The same list with the nearest QI group first, equal degrees by number. Raises ValueError for what has no order.
+
+    >>> in_order(SimilarityList(((7, 0.5), (3, 2.0), (2, 0.5)), floor=0.25)).neighbours
+    ((3, 2.0), (2, 0.5), (7, 0.5))
+    """
+    if any(isnan(degree) for degree in (similar.floor, *(degree for _, degree in similar.neighbours))):
+        raise ValueError("a similarity list holds NaN: no store can keep it in order")
+    return SimilarityList(tuple(sorted(similar.neighbours, key=lambda pair: (-pair[1], pair[0]))), similar.floor)
+
+
+def _refuse(kind: str, data: bytes) -> NoReturn:
+    """Raises ShardRefused for bytes that are not a `kind` of this format."""
+    try:
+        first, *_ = msgspec.msgpack.decode(data, type=list[msgspec.Raw])
+        version = msgspec.msgpack.decode(first, type=int)
+    except UNREADABLE:
+        raise ShardRefused(f"store: a {kind} is damaged; `rebuild --from-source` mends it") from None
+    if version == FORMAT_VERSION:
+        raise ShardRefused(f"store: a {kind} is damaged (format {version}); `rebuild --from-source` mends it") from None
+    raise ShardRefused(
+        f"store: a {kind} is in format {version}, this streamer reads format {FORMAT_VERSION}; "
+        "run the version that wrote it, or `rebuild --from-source`"
+    ) from None

@@ -1,0 +1,158 @@
+"""A store in this process's memory: for replays, demonstrations and tests.
+
+The rules of this file
+----------------------
+* The server and its clients are two things, as with Redis: a `MemoryServer` outlives every `MemoryStore` that speaks to
+  it, so a test can let a worker crash and hand its shard to the next one.
+* It holds bytes, written and read by the same codec as in Redis: nobody shares an object with the store by accident,
+  and what cannot be stored fails here too.
+* A commit is encoded as a whole before the first of it is written: so it is there whole or not at all.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TypeVar
+
+from streamer.errors import Conflict, Fenced
+from streamer.incremental.groups.kept import STATEMENT_IDS_MAX, KeptTable, SimilarityList
+from streamer.incremental.release.records import Entry
+from streamer.incremental.store import codec
+from streamer.incremental.store.base import Commit, Meta, State
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+Encoded = TypeVar("Encoded")
+
+
+@dataclass
+class ShardBytes:
+    """Everything one shard holds."""
+
+    fence: str | None = None
+    committed_by: str | None = None
+    commit: int = 0
+    meta: bytes | None = field(default=None, repr=False)
+    records: dict[bytes, bytes] = field(default_factory=dict, repr=False)
+    qi_groups: dict[int, bytes] = field(default_factory=dict, repr=False)
+    similarity: dict[int, SimilarityList] = field(default_factory=dict, repr=False)
+    statement_ids: deque[bytes] = field(default_factory=lambda: deque(maxlen=STATEMENT_IDS_MAX), repr=False)
+    outbox: deque[bytes] = field(default_factory=deque, repr=False)
+
+
+class MemoryServer:
+    """What stays when its clients crash: the bytes of every shard, by table name and shard number."""
+
+    def __init__(self) -> None:
+        self.shards: dict[tuple[str, int], ShardBytes] = {}
+        self._fences = count(1)
+
+    def shard(self, table_name: str, shard: int) -> ShardBytes:
+        """The bytes of one shard, empty at first."""
+        return self.shards.setdefault((table_name, shard), ShardBytes())
+
+    def new_fence(self) -> str:
+        """A counter and a random token, so that no fence comes back where a shard, or this whole server, is lost."""
+        return f"{next(self._fences)}-{secrets.token_hex(8)}"
+
+
+class MemoryStore:
+    """The `Store` of one shard on a `MemoryServer`."""
+
+    def __init__(self, server: MemoryServer, table_name: str, shard: int) -> None:
+        self._server = server
+        self._table_name = table_name
+        self._shard_number = shard
+
+    @property
+    def _shard(self) -> ShardBytes:
+        return self._server.shard(self._table_name, self._shard_number)
+
+    def take_over(self) -> str:
+        """Shuts out whoever wrote this shard before; returns the new fence."""
+        self._shard.fence = fence = self._server.new_fence()
+        return fence
+
+    def check_fence(self, fence: str) -> None:
+        """Raises Fenced when `fence` is not the newest any more."""
+        if self._shard.fence != fence:
+            raise Fenced(f"shard {self._shard_number}: another worker has taken over")
+
+    def meta(self) -> Meta | None:
+        """Where the shard stands, or None for a shard that never committed."""
+        return None if self._shard.meta is None else codec.decode_meta(self._shard.meta)
+
+    def load(self) -> State | None:
+        """Everything the shard holds, or None for a shard that never committed."""
+        shard, meta = self._shard, self.meta()
+        if meta is None:
+            return None
+        kept = KeptTable(
+            qi_group_next=meta.qi_group_next,
+            records=[(source_key.decode(), codec.decode_record(data)) for source_key, data in shard.records.items()],
+            qi_groups={number: codec.decode_qi_group(data) for number, data in shard.qi_groups.items()},
+            similarity=dict(shard.similarity),
+            statement_ids=tuple(statement_id.decode() for statement_id in shard.statement_ids),
+        )
+        return State(meta, kept)
+
+    def commit(self, fence: str, commit_before: int, commit: Commit) -> None:
+        """Applies `commit` on top of commit number `commit_before`, whole or not at all.
+
+        Raises Fenced when `fence` is not the newest, Conflict when the store is neither at `commit_before` nor already
+        at this very commit, ValueError where the commit has the number of the one before it.
+        """
+        number = commit.meta.commit
+        if number == commit_before:
+            raise ValueError(f"commit {number} on top of itself: a repeated call could not be told from a new one")
+        self.check_fence(fence)
+        shard = self._shard
+        if (shard.commit, shard.committed_by) == (number, fence):
+            return
+        if shard.commit != commit_before:
+            raise Conflict(f"shard {self._shard_number}: the store is at commit {shard.commit}, not {commit_before}")
+        self._write(shard, fence, commit)
+
+    def _write(self, shard: ShardBytes, fence: str, commit: Commit) -> None:
+        meta = codec.encode_meta(commit.meta)
+        records = {name.encode(): data for name, data in _each(codec.encode_record, commit.records).items()}
+        qi_groups = _each(codec.encode_qi_group, commit.qi_groups)
+        similarity = _each(codec.in_order, commit.similarity)
+        statement_ids = [statement_id.encode() for statement_id in commit.statement_ids]
+        outbox = [codec.encode_entry(commit.meta.commit, entry) for entry in commit.outbox]
+
+        _merge(shard.records, records)
+        _merge(shard.qi_groups, qi_groups)
+        _merge(shard.similarity, similarity)
+        shard.statement_ids.extend(statement_ids)
+        shard.outbox.extend(outbox)
+        shard.meta, shard.commit, shard.committed_by = meta, commit.meta.commit, fence
+
+    def outbox(self) -> Iterator[tuple[int, Entry]]:
+        """Entries not trimmed yet with their commit numbers, oldest first."""
+        return map(codec.decode_entry, tuple(self._shard.outbox))
+
+    def trim(self, fence: str, commit: int) -> None:
+        """Drops the outbox entries of commits <= `commit`. Raises Fenced."""
+        self.check_fence(fence)
+        outbox = self._shard.outbox
+        while outbox and codec.commit_of(outbox[0]) <= commit:
+            outbox.popleft()
+
+
+def _each(encode: Callable[[Value], Encoded], changes: Mapping[Key, Value | None]) -> dict[Key, Encoded | None]:
+    """Every value encoded; None, a removal, stays None."""
+    return {name: None if value is None else encode(value) for name, value in changes.items()}
+
+
+def _merge(kept: dict[Key, Encoded], changes: Mapping[Key, Encoded | None]) -> None:
+    """Takes changes over; None removes."""
+    for name, value in changes.items():
+        if value is None:
+            kept.pop(name, None)
+        else:
+            kept[name] = value

@@ -1,0 +1,180 @@
+"""The store of one shard in Redis: what a worker needs to go on after a crash.
+
+The rules of this file
+----------------------
+* All keys of a shard stand under one hash tag, so that one script may change them all, on a cluster too:
+  `{table:shard}:meta` (hash: fence, commit, state ...), `:records` (hash: source key -> row), `:groups` (hash: QI group
+  -> box, members, slots), `:similarity` (hash: QI group -> floor) with `:similarity:<QI group>` (sorted set: neighbour,
+  QGSSD), `:outbox` (list), `:statements` (list). Raw values live here: access control and TLS are part of a deployment.
+* What changes something is one Lua call, repeatable without harm, because the client repeats a call whose answer was
+  lost, and an answer is lost after the work as often as before it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from importlib.resources import files
+from typing import Any
+
+import redis
+
+from streamer.errors import Conflict, Fenced
+from streamer.incremental.groups.kept import KeptTable, Record, SimilarityList
+from streamer.incremental.release.records import Entry
+from streamer.incremental.store import codec, commit_script
+from streamer.incremental.store.base import Commit, Meta, State
+from streamer.incremental.store.redis_server import address_of, answers
+
+FIELDS_PER_SCAN = 5_000
+ENTRIES_PER_READ = 1_000
+LISTS_PER_READ = 1_000
+
+KEYS = ("meta", "records", "groups", "similarity", "outbox", "statements")
+
+
+class RedisStore:
+    """The `Store` of one shard in Redis.
+
+    writes: what the commits of this object wrote: "calls", "commands" (Redis commands inside the calls), and the
+    fields and entries of "records", "groups", "similarity" (those that differed), "floors", "outbox", "statements",
+    "meta".
+    """
+
+    def __init__(self, client: redis.Redis, table_name: str, shard: int) -> None:
+        self.shard = shard
+        self.writes: Counter[str] = Counter()
+        self._client: Any = client  # redis-py types every answer as "or an awaitable"
+        self._address = address_of(client)
+        self._keys = tuple(f"{{{table_name}:{shard}}}:{name}" for name in KEYS)
+        self._meta, self._records, self._groups, self._similarity, self._outbox, self._statements = self._keys
+        self._commit_script, self._trim_script, self._take_over_script = (
+            self._client.register_script(files("streamer.incremental.store").joinpath(f"{name}.lua").read_text("utf-8"))
+            for name in ("commit", "trim", "take_over")
+        )
+
+    # -- who may write --------------------------------------------------------------------------------------------
+
+    def take_over(self) -> str:
+        """Shuts out whoever wrote this shard before; returns the new fence (a counter and a random token)."""
+        with self._answers():
+            fence: bytes = self._take_over_script(keys=[self._meta], args=[secrets.token_hex(8)])
+        return fence.decode()
+
+    def check_fence(self, fence: str) -> None:
+        """Raises Fenced when `fence` is not the newest any more."""
+        with self._answers():
+            newest = self._client.hget(self._meta, "fence")
+        if newest != fence.encode():
+            raise self._fenced()
+
+    # -- writing --------------------------------------------------------------------------------------------------
+
+    def commit(self, fence: str, commit_before: int, commit: Commit) -> None:
+        """Applies `commit` on top of commit number `commit_before`, whole or not at all.
+
+        Raises Fenced when `fence` is not the newest, Conflict when the store is neither at `commit_before` nor already
+        at this very commit, ValueError where the commit has the number of the one before it.
+        """
+        number = commit.meta.commit
+        if number == commit_before:
+            raise ValueError(f"commit {number} on top of itself: a repeated call could not be told from a new one")
+        with self._answers():
+            commands, *similarity = self._commit_script(
+                keys=commit_script.keys(self._keys, self._similarity, commit),
+                args=commit_script.arguments(fence, commit_before, commit),
+            )
+        if commands == commit_script.FENCED:
+            raise self._fenced()
+        if commands == commit_script.CONFLICT:
+            raise Conflict(f"shard {self.shard}: the store is not at commit {commit_before}; load it again")
+        if commands:
+            self.writes.update(commit_script.entries(commit), similarity=sum(similarity), calls=1, commands=commands)
+
+    def trim(self, fence: str, commit: int) -> None:
+        """Drops the outbox entries of commits <= `commit`. Raises Fenced."""
+        with self._answers():
+            dropped = self._trim_script(keys=[self._meta, self._outbox], args=[fence, commit])
+        if dropped == commit_script.FENCED:
+            raise self._fenced()
+
+    # -- reading --------------------------------------------------------------------------------------------------
+
+    def meta(self) -> Meta | None:
+        """Where the shard stands, or None for a shard that never committed."""
+        with self._answers():
+            data = self._client.hget(self._meta, "state")
+        return None if data is None else codec.decode_meta(data)
+
+    def load(self) -> State | None:
+        """Everything the shard holds, or None for a shard that never committed.
+
+        The records are read while they are iterated. Raises Conflict where somebody committed meanwhile.
+        """
+        meta = self.meta()
+        if meta is None:
+            return None
+        kept = KeptTable(
+            qi_group_next=meta.qi_group_next,
+            records=self._read_records(meta.commit),
+            qi_groups={int(number): codec.decode_qi_group(data) for number, data in self._scan(self._groups)},
+            similarity=self._read_lists(),
+            statement_ids=self._read_statement_ids(),
+        )
+        return State(meta, kept)
+
+    def outbox(self) -> Iterator[tuple[int, Entry]]:
+        """Entries not trimmed yet with their commit numbers, oldest first."""
+        with self._answers():
+            left = self._client.llen(self._outbox)
+        while left > 0:  # counted from the end, which a trim does not move
+            last = max(1, left - ENTRIES_PER_READ + 1)
+            with self._answers():
+                entries = self._client.lrange(self._outbox, -left, -last)
+            yield from map(codec.decode_entry, entries)
+            left = last - 1
+
+    def _read_records(self, commit: int) -> Iterator[tuple[str, Record]]:
+        decode = codec.decode_record
+        for source_key, data in self._scan(self._records):
+            yield source_key.decode(), decode(data)
+        meta = self.meta()
+        if meta is None or meta.commit != commit:
+            raise Conflict(f"shard {self.shard}: somebody committed while it was being read; load it again")
+
+    def _read_lists(self) -> dict[int, SimilarityList]:
+        return self._similarity_lists({int(number): floor for number, floor in self._scan(self._similarity)})
+
+    def _similarity_lists(self, floors: Mapping[int, bytes]) -> dict[int, SimilarityList]:
+        numbers, lists = list(floors), {}
+        for at in range(0, len(numbers), LISTS_PER_READ):
+            some = numbers[at : at + LISTS_PER_READ]
+            with self._answers():
+                pipeline = self._client.pipeline(transaction=False)
+                for number in some:
+                    pipeline.zrange(f"{self._similarity}:{number}", 0, -1, withscores=True)
+                answers = pipeline.execute()
+            for number, answer in zip(some, answers, strict=True):
+                neighbours = tuple((int(neighbour), float(degree)) for neighbour, degree in answer)
+                lists[number] = codec.in_order(SimilarityList(neighbours, float(floors[number])))
+        return lists
+
+    def _read_statement_ids(self) -> tuple[str, ...]:
+        with self._answers():
+            return tuple(data.decode() for data in self._client.lrange(self._statements, 0, -1))
+
+    def _scan(self, hash_name: str) -> Iterator[tuple[bytes, bytes]]:
+        """Fields and values of a hash, a slice at a time. Each comes once as long as nobody writes to the hash."""
+        cursor = None
+        while cursor != 0:
+            with self._answers():
+                cursor, fields = self._client.hscan(hash_name, cursor or 0, count=FIELDS_PER_SCAN)
+            yield from fields.items()
+
+    def _answers(self) -> AbstractContextManager[None]:
+        return answers(self._address)
+
+    def _fenced(self) -> Fenced:
+        return Fenced(f"shard {self.shard}: another worker has taken over, or Redis lost the shard's keys")

@@ -1,0 +1,153 @@
+"""A reader of the published table: follows `<table>.live` and shows only what is k-anonymous.
+
+The rules of this file
+----------------------
+* The topic is read from its beginning, all shards, committed records only, in no consumer group: every reader has the
+  whole table to itself.
+* The topic is compacted: releases of the past may be mixed in it. So a shard shows nothing until the end it had at the
+  start was reached. From then on its table changes from complete release to complete release (`release.fold`).
+* What is committed ends with a whole release. Where the last part of the last release was a removal that compaction has
+  dropped meanwhile, the release counts as complete when its shard has been silent for a second.
+* The broker mixes nothing that is younger than `READER_TIME_MS`. A reader that needs longer to reach the end must start
+  again, and is told so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from time import monotonic
+from types import TracebackType
+from typing import Any
+
+import pandas as pd
+from kafka import KafkaConsumer, TopicPartition
+
+from streamer.errors import LawViolated, ServerUnreachable, StreamerError
+from streamer.incremental.kafka_clients import open_consumer, reaching, shards_in
+from streamer.incremental.release.fold import Fold, Release, parse_part
+from streamer.incremental.topics import LIVE, READER_TIME_MS, topic_name
+from streamer.table.schema import Table
+
+POLL_SECONDS = 0.5
+SETTLE_SECONDS = 1.0
+SILENCE_SECONDS_MAX = 15.0
+START_SECONDS_MAX = int(READER_TIME_MS) / 1000
+
+
+class Subscription:
+    """The published table of `table` at the brokers `kafka` ("host:port,..."), to be used in a `with`.
+
+        with Subscription(table, "127.0.0.1:9092") as people:
+            people.catch_up()
+            print(people.frame())            # the table as it is now
+            for release in people.follow():  # and every change of it from now on
+                print(release.shard, release.number, len(people.frame()))
+
+    Raises ServerUnreachable where the broker does not answer, UsageError where the topic does not exist, LawViolated
+    for a record that no publisher of ours wrote.
+    """
+
+    def __init__(self, table: Table, kafka: str) -> None:
+        self.topic = topic_name(table.name, LIVE)
+        self._kafka = kafka
+        self._open = ExitStack()
+        self._consumer: KafkaConsumer = None
+        self._fold = Fold(table)
+        self._next: dict[int, int] = {}
+        self._end_at_start: dict[TopicPartition, int] = {}
+        self._last_record_at: dict[int, float] = {}
+        self._started_at = self._heard_at = 0.0
+
+    def __enter__(self) -> Subscription:
+        with self._open, reaching(self._kafka):
+            self._consumer = self._open.enter_context(open_consumer(self._kafka))
+            shards = shards_in(self._consumer, self.topic)
+            self._consumer.assign(shards)
+            self._consumer.seek_to_beginning(*shards)
+            self._end_at_start = self._consumer.end_offsets(shards)
+            self._next = {place.partition: 0 for place in shards}
+            self._started_at = self._heard_at = monotonic()
+            self._open = self._open.pop_all()  # all went well: stay open
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open.__exit__(kind, error, trace)
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether every shard has reached the end that it had at the start."""
+        return not self._end_at_start
+
+    def frame(self) -> pd.DataFrame:
+        """The published table as of the last complete release of every shard; shards that are not there yet are left
+        out."""
+        behind = {place.partition for place in self._end_at_start}
+        return self._fold.to_frame(self._next.keys() - behind)
+
+    def catch_up(self) -> None:
+        """Reads until every shard has reached the end that it had at the start."""
+        while not self.caught_up:
+            self.poll()
+
+    def follow(self) -> Iterator[Release]:
+        """Catches up, then yields every further release when it is complete; ends never."""
+        self.catch_up()
+        while True:
+            yield from self.poll()
+
+    def poll(self, timeout_s: float = POLL_SECONDS) -> list[Release]:
+        """Reads what has come; returns the releases that are complete now, oldest first per shard.
+
+        Before `caught_up` they are what is left of the releases of the past.
+        """
+        with reaching(self._kafka):
+            came: dict[TopicPartition, list[Any]] = self._consumer.poll(timeout_ms=int(timeout_s * 1000))
+            complete = [release for records in came.values() for record in records for release in self._apply(record)]
+            complete += self._reach_ends()
+            self._check_time(bool(came))
+        return complete
+
+    def _apply(self, record: Any) -> list[Release]:
+        shard = record.partition
+        if record.offset < self._next[shard]:
+            return []  # the broker sent us back; what was read counts
+        self._next[shard] = record.offset + 1
+        self._last_record_at[shard] = monotonic()
+        try:
+            headers = dict(record.headers)
+            release, through, part = int(headers["release"]), int(headers["through"]), parse_part(headers["part"])
+        except (KeyError, TypeError, ValueError, LawViolated):
+            where = f"{self.topic}, partition {shard}, offset {record.offset}"
+            raise LawViolated(f"{where}: a record without the headers release, part and through") from None
+        return self._fold.apply(shard, release, through, record.key, record.value, part)
+
+    def _reach_ends(self) -> list[Release]:
+        """Looks which shards have reached the end that they had at the start."""
+        complete: list[Release] = []
+        for place, end in list(self._end_at_start.items()):
+            shard = place.partition
+            if self._consumer.position(place, int(SILENCE_SECONDS_MAX * 1000)) < end:
+                continue
+            silent_for = monotonic() - self._last_record_at.get(shard, 0.0)
+            if self._fold.is_whole(shard) or silent_for > SETTLE_SECONDS:
+                complete += self._fold.finish(shard)
+                del self._end_at_start[place]
+        return complete
+
+    def _check_time(self, heard: bool) -> None:
+        now = monotonic()
+        if not self.caught_up and now - self._started_at > START_SECONDS_MAX:
+            raise StreamerError(
+                f"{self.topic}: the end was not reached within {START_SECONDS_MAX / 3600:.0f} h; what was read may be "
+                "mixed by compaction meanwhile: start again"
+            )
+        if heard:
+            self._heard_at = now
+        elif now - self._heard_at > SILENCE_SECONDS_MAX:
+            self._consumer.end_offsets(self._consumer.assignment())  # is the broker there? raises where it is not
+            self._heard_at = now
+            if not self.caught_up:
+                raise ServerUnreachable(f"Kafka has sent nothing for {SILENCE_SECONDS_MAX:.0f} s, though there is more")

@@ -1,0 +1,126 @@
+"""What `ordered` puts in order and never tears: single rows, or the records of one individual in one cell.
+
+The rules of this file
+----------------------
+* Where the table declares individuals, the rows of one individual with the same cells are one *bundle*: they go into
+  one QI group. Every other row is a bundle of its own.
+* Bundles with the same cells stand side by side. Where the model counts sensitive values, the first that it counts
+  is spread evenly among them: the i-th of m bundles with one value stands at (i + 1/2) / m. So a few of them in a row
+  have about the shares that all of them have. Equal places: by value, then as the rows came.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from streamer.jit import compiled, inlined
+from streamer.privacy.compiled import Rules, Scratch, add, holds, remove, rules_of, scratch_for
+from streamer.privacy.models import Model
+from streamer.recoding.algorithms.box_loss import Shape, shape_of
+from streamer.table.arrays import Bools, Ints
+from streamer.table.microdata import INDIVIDUAL, Microdata
+
+
+class Bundles(NamedTuple):
+    """m bundles: cells (m, d); the rows begin[i]..end[i] - 1 of a table sorted by bundles, (m,) each."""
+
+    cells: Ints
+    begin: Ints
+    end: Ints
+
+
+class Task(NamedTuple):
+    """What is asked at every step: the space, the bundles, the model; rows_min: no group with fewer rows can hold."""
+
+    shape: Shape
+    bundles: Bundles
+    rules: Rules
+    scratch: Scratch
+    rows_min: int
+
+
+def bundled(microdata: Microdata, model: Model) -> tuple[Ints, Bundles]:
+    """The rows' numbers in the order of the bundles, int64 (n,), and the bundles."""
+    n = len(microdata)
+    columns = list(microdata.cells.T)
+    if microdata.individuals is not None:
+        columns.append(microdata.individuals)
+    rows = np.lexsort(columns[::-1])
+    inside = np.zeros(n - 1, dtype=bool)
+    if microdata.individuals is not None:
+        inside = _same_as_next([column[rows] for column in columns])
+    begin = np.flatnonzero(np.concatenate([[True], ~inside]))
+    end = np.append(begin[1:], n)
+    counted = [subject for subject in model.subjects if subject != INDIVIDUAL]
+    if counted:
+        spread = _spread(microdata.cells[rows[begin]], microdata.subject(counted[0])[rows[begin]])
+        begin, end = begin[spread], end[spread]
+        size = end - begin
+        last = np.cumsum(size)
+        rows = rows[np.arange(n) + np.repeat(begin - (last - size), size)]
+        begin, end = last - size, last
+    return rows, Bundles(np.ascontiguousarray(microdata.cells[rows[begin]]), begin, end)
+
+
+def _same_as_next(columns: list[Ints]) -> Bools:
+    """Whether each row has all values of the one after it; (n - 1,)."""
+    return np.asarray(np.logical_and.reduce([column[1:] == column[:-1] for column in columns]), dtype=bool)
+
+
+def _spread(cells: Ints, value: Ints) -> Ints:
+    """An order of bundles, sorted by cells, that keeps this and spreads each value evenly among equal cells; (m,)."""
+    m = len(value)
+    place = np.concatenate([[0], np.cumsum(~_same_as_next(list(cells.T)))])
+    order = np.lexsort((value, place))
+    runs = np.flatnonzero(np.concatenate([[True], ~_same_as_next([place[order], value[order]])]))
+    size = np.diff(np.append(runs, m))
+    share = np.empty(m)
+    share[order] = (np.arange(m) - np.repeat(runs, size) + 0.5) / np.repeat(size, size)
+    return np.lexsort((value, share, place))
+
+
+def task_of(microdata: Microdata, model: Model) -> tuple[Ints, Task]:
+    """The rows' numbers in the order of the bundles, int64 (n,), and the task."""
+    rows, bundles = bundled(microdata, model)
+    rules = rules_of(model, microdata.rows(rows).subjects(model.subjects))
+    return rows, Task(shape_of(microdata.space), bundles, rules, scratch_for(rules), model.rows_min)
+
+
+@inlined
+def count_in(task: Task, bundle: int) -> None:
+    """Counts the rows of a bundle."""
+    for row in range(task.bundles.begin[bundle], task.bundles.end[bundle]):
+        add(task.rules, task.scratch, row)
+
+
+@inlined
+def count_out(task: Task, bundle: int) -> None:
+    """Takes back the rows of a bundle."""
+    for row in range(task.bundles.begin[bundle], task.bundles.end[bundle]):
+        remove(task.rules, task.scratch, row)
+
+
+@compiled
+def weight(bundles: Bundles, chosen: Ints) -> int:
+    """Rows of the chosen bundles."""
+    rows = 0
+    for bundle in chosen:
+        rows += bundles.end[bundle] - bundles.begin[bundle]
+    return rows
+
+
+@compiled
+def hold(task: Task, chosen: Ints) -> bool:
+    """Whether the chosen bundles are together a QI group that holds; the counts are empty before and after."""
+    if weight(task.bundles, chosen) < task.rules.rows:
+        return False
+    if task.rules.distinct.shape[0] == 0:
+        return True
+    for bundle in chosen:
+        count_in(task, bundle)
+    answer = holds(task.rules, task.scratch)
+    for bundle in chosen:
+        count_out(task, bundle)
+    return answer

@@ -1,0 +1,86 @@
+"""The algorithms by name, and the one way to run them.
+
+The rules of this file
+----------------------
+* A table that does not hold the model as one single QI group is refused: no algorithm could help. (All models are
+  closed under union, so the other way round holds too: where any grouping holds, the whole table does.)
+* Every answer is checked before it is handed out: rows in their boxes, groups that hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from streamer.errors import ConfigError, LawViolated, UsageError
+from streamer.privacy.models import Model, subject_names
+from streamer.recoding.algorithms.contract import PLAIN, Algorithm, Options, Tick, silent
+from streamer.recoding.algorithms.entropy import EMP
+from streamer.recoding.algorithms.fuzzy import GDPPR
+from streamer.recoding.algorithms.lattice import DEGREE_FIRST, OLA
+from streamer.recoding.algorithms.local_recoding import BOTTOM_UP
+from streamer.recoding.algorithms.mondrian import MONDRIAN
+from streamer.recoding.algorithms.ordered import ORDERED
+from streamer.recoding.algorithms.recoding import SUPPRESSED, Recoding, check
+from streamer.recoding.algorithms.top_down import TOP_DOWN
+from streamer.table.microdata import Microdata
+from streamer.table.schema import Table
+
+ALGORITHMS: dict[str, Algorithm] = {
+    algorithm.name: algorithm for algorithm in (MONDRIAN, EMP, OLA, DEGREE_FIRST, GDPPR, BOTTOM_UP, TOP_DOWN, ORDERED)
+}
+
+DEFAULT = "ordered"
+
+
+def algorithm_named(name: str) -> Algorithm:
+    """Raises UsageError for a name that is none."""
+    if name not in ALGORITHMS:
+        raise UsageError(f"there is no algorithm {name!r}; there are {', '.join(ALGORITHMS)}")
+    return ALGORITHMS[name]
+
+
+def objections(algorithm: Algorithm, table: Table, model: Model, options: Options = PLAIN) -> Sequence[str]:
+    """Why the algorithm cannot do what is asked, one sentence each; empty where it can."""
+    said = list(algorithm.objections(table, model, options))
+    if options.suppression and not algorithm.suppresses:
+        said.append("it publishes every row; a share of suppressed rows is for " + _those("suppresses"))
+    if options.refine and not algorithm.refines:
+        said.append("it has no sweeps that refine; those are for " + _those("refines"))
+    return said
+
+
+def _those(ability: str) -> str:
+    return ", ".join(name for name, algorithm in ALGORITHMS.items() if getattr(algorithm, ability))
+
+
+def run(
+    algorithm: Algorithm, microdata: Microdata, model: Model, options: Options = PLAIN, tick: Tick = silent
+) -> Recoding:
+    """Anonymizes the table.
+
+    Raises UsageError where the algorithm objects, ConfigError where the table cannot hold the model in any way,
+    LawViolated where the answer is wrong.
+    """
+    if said := objections(algorithm, microdata.table, model, options):
+        raise UsageError(f"{algorithm.name} cannot do this: {said[0]}")
+    require_possible(microdata, model)
+    order = microdata.in_canonical_order()
+    ordered = microdata.rows(order)
+    recoding = algorithm.run(ordered, model, options, tick)
+    check(ordered, model, recoding)
+    if recoding.n_suppressed > int(options.suppression * len(microdata)):
+        raise LawViolated(f"{algorithm.name}: {recoding.n_suppressed} rows are suppressed, more than was allowed")
+    qi_group = np.full(len(microdata), SUPPRESSED, dtype=np.int64)
+    qi_group[order] = recoding.qi_group
+    return Recoding(qi_group, recoding.lo, recoding.hi, recoding.levels, recoding.details)
+
+
+def require_possible(microdata: Microdata, model: Model) -> None:
+    """Raises ConfigError, with the reason, where not even the whole table as one QI group holds the model."""
+    if not len(microdata):
+        raise ConfigError("the data has no rows")
+    reason = model.shortfall(microdata.subjects(model.subjects), subject_names(microdata.table, model))
+    if reason:
+        raise ConfigError(f"the privacy model cannot hold on this data, even as one single QI group: {reason}")

@@ -1,0 +1,205 @@
+"""The order in which `ordered` looks for QI groups: the leaves of a tree of best cuts, from left to right.
+
+The rules of this file
+----------------------
+* A node is a set of bundles (`algorithms.bundles`), the whole table first. Along every attribute its bundles
+  stand in the order of that attribute's cells, equal ones as they came. A cut may fall between any two of them, between
+  equal values too; the lower part stands to the left. A node whose bundles all have the same cells is a leaf.
+* The cut of least *weight* wins: rows times the sum over attributes of NCP^p, of both parts; equal: the earlier
+  attribute, then the lower place. Where no cut weighs less than the node, the widest attribute is cut in the middle.
+* Where the model counts more than rows, a node that holds it is cut so that both parts hold it, if there is such a cut.
+* p = 2^sharpness. With p = 1 the weight is the loss itself: best where attributes are numbers, whose loss shrinks with
+  every further cut. A large p cuts down the widest attribute first: best where attributes are categories, whose loss
+  stays at a whole node's until the last stranger has left. In a node of fewer than SMALL times
+  the fewest rows of a group, p = 1: it becomes a few groups at most, so its own loss is what counts.
+* In a node of EVEN_FROM bundles and more, each part keeps at least one of every EVEN_SHARE bundles. So the tree is at
+  most about EVEN_SHARE ln n deep, and building it takes in the order of n log n steps.
+* *Blocks* are the nodes, from the root down, that hold the model and have not two children that both hold. They stand
+  side by side and make up the whole order: the root holds, and a node that is no block hands over to its two children.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streamer.jit import compiled, inlined
+from streamer.privacy.compiled import holds
+from streamer.recoding.algorithms.box_loss import Shape, share
+from streamer.recoding.algorithms.bundles import Bundles, Task, count_in, count_out, hold, weight
+from streamer.table.arrays import Bools, Floats, Ints
+
+SMALL = 4
+EVEN_FROM = 256
+EVEN_SHARE = 32
+
+
+@inlined
+def sharpened(term: float, sharpness: int | np.int64) -> float:
+    """term ^ (2 ^ sharpness)."""
+    for _ in range(sharpness):
+        term *= term
+    return term
+
+
+@compiled
+def _scan(
+    shape: Shape,
+    bundles: Bundles,
+    along: Ints,
+    lo: Ints,
+    hi: Ints,
+    sharpness: int | np.int64,
+    backwards: bool,
+    out: Floats,
+) -> int:
+    """out[i]: the weight of the first i + 1 bundles of `along` (the last ones, backwards), for all i below the answer.
+
+    From the answer on they have the box lo..hi of all of them.
+    """
+    cells, first, last = bundles.cells, bundles.begin, bundles.end
+    m, d = along.shape[0], lo.shape[0]
+    here_lo, here_hi, term = np.empty(d, np.int64), np.empty(d, np.int64), np.zeros(d)
+    rows, each = 0, 0.0
+    for i in range(m):
+        bundle = along[m - 1 - i] if backwards else along[i]
+        changed = False
+        for j in range(d):
+            cell = cells[bundle, j]
+            if i == 0:
+                here_lo[j] = here_hi[j] = cell
+            elif cell < here_lo[j]:
+                here_lo[j] = cell
+            elif cell > here_hi[j]:
+                here_hi[j] = cell
+            else:
+                continue
+            changed = True
+            term[j] = sharpened(share(shape, j, here_lo[j], here_hi[j]), sharpness)
+        if changed:
+            each, whole = 0.0, True
+            for j in range(d):
+                each += term[j]
+                whole = whole and here_lo[j] == lo[j] and here_hi[j] == hi[j]
+            if whole:
+                return i
+        rows += last[bundle] - first[bundle]
+        out[i] = rows * each
+    return int(m)
+
+
+@compiled
+def _hold_so_far(task: Task, along: Ints, backwards: bool, out: Bools) -> None:
+    """out[i]: whether the first i + 1 bundles of `along` (the last ones, backwards) hold the model."""
+    m = along.shape[0]
+    for i in range(m):
+        count_in(task, along[m - 1 - i] if backwards else along[i])
+        out[i] = holds(task.rules, task.scratch)
+    for bundle in along:
+        count_out(task, bundle)
+
+
+@compiled
+def best_cut(
+    task: Task,
+    along: Ints,
+    lo: Ints,
+    hi: Ints,
+    sharpness: int | np.int64,
+    strict: bool,
+    weights: Floats,
+    holding: Bools,
+) -> tuple[int, int]:
+    """Attribute and place of the best cut of a node; along (d, m): its bundles along every attribute, lo..hi its box.
+
+    strict: a cut whose parts both hold the model goes before all others. weights, holding: (2, m), to write in.
+    """
+    shape, first, last = task.shape, task.bundles.begin, task.bundles.end
+    d, m = along.shape
+    rows = weight(task.bundles, along[0])
+    each, widest, best_j = 0.0, -1.0, 0
+    for j in range(d):
+        term = share(shape, j, lo[j], hi[j])
+        each += sharpened(term, sharpness)
+        if lo[j] < hi[j] and term > widest:
+            widest, best_j = term, j
+    best, best_at, best_holds = rows * each, m // 2, False
+    edge = m // EVEN_SHARE if m >= EVEN_FROM else 1
+    for j in range(d):
+        if lo[j] == hi[j]:
+            continue
+        lower_whole = _scan(shape, task.bundles, along[j], lo, hi, sharpness, False, weights[0])
+        upper_whole = _scan(shape, task.bundles, along[j], lo, hi, sharpness, True, weights[1])
+        if strict:
+            _hold_so_far(task, along[j], False, holding[0])
+            _hold_so_far(task, along[j], True, holding[1])
+        below = 0
+        for at in range(1, m - edge + 1):
+            bundle = along[j, at - 1]
+            below += last[bundle] - first[bundle]
+            if at < edge:
+                continue
+            both = strict and holding[0, at - 1] and holding[1, m - at - 1]
+            total = weights[0, at - 1] if at <= lower_whole else below * each
+            total += weights[1, m - at - 1] if m - at <= upper_whole else (rows - below) * each
+            if (both and not best_holds) or (both == best_holds and total < best):
+                best, best_j, best_at, best_holds = total, j, at, both
+    return int(best_j), int(best_at)
+
+
+@compiled
+def _part(along: Ints, best_j: int, best_at: int, is_lower: Bools, aside: Ints) -> None:
+    """Moves the lower part of a node to the left along every attribute; along (d, m). is_lower, aside: to write in."""
+    d, m = along.shape
+    for i in range(m):
+        is_lower[along[best_j, i]] = i < best_at
+    for j in range(d):
+        if j == best_j:
+            continue
+        left, right = 0, 0
+        for i in range(m):
+            bundle = along[j, i]
+            if is_lower[bundle]:
+                along[j, left] = bundle
+                left += 1
+            else:
+                aside[right] = bundle
+                right += 1
+        along[j, left:] = aside[:right]
+
+
+@compiled
+def order_of(task: Task, sharpness: int | np.int64) -> tuple[Ints, Ints]:
+    """The bundles in order, int64 (m,), and by place where the block that begins there ends, else 0; int64 (m,).
+
+    All bundles together hold the model.
+    """
+    bundles = task.bundles
+    m, d = bundles.cells.shape
+    along = np.empty((d, m), np.int64)
+    for j in range(d):
+        along[j] = np.argsort(bundles.cells[:, j], kind="mergesort")
+    block = np.zeros(m, np.int64)
+    weights, holding = np.empty((2, m)), np.empty((2, m), np.bool_)
+    counted = task.rules.distinct.shape[0] > 0
+    is_lower, aside = np.zeros(m, np.bool_), np.empty(m, np.int64)
+    lo, hi = np.empty(d, np.int64), np.empty(d, np.int64)
+    todo = [(0, m, True)]
+    while len(todo) > 0:
+        begin, end, holds_so_far = todo.pop()
+        for j in range(d):
+            lo[j], hi[j] = bundles.cells[along[j, begin], j], bundles.cells[along[j, end - 1], j]
+        if (lo == hi).all():
+            if holds_so_far:
+                block[begin] = end
+            continue
+        here = along[:, begin:end]
+        p = 0 if weight(bundles, here[0]) < SMALL * task.rows_min else sharpness
+        best_j, best_at = best_cut(task, here, lo, hi, p, counted and holds_so_far, weights, holding)
+        _part(here, best_j, best_at, is_lower, aside)
+        middle = begin + best_at
+        both = holds_so_far and hold(task, along[0, begin:middle]) and hold(task, along[0, middle:end])
+        if holds_so_far and not both:
+            block[begin] = end
+        todo.append((middle, end, both))
+        todo.append((begin, middle, both))
+    return along[0].copy(), block

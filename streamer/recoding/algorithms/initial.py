@@ -1,0 +1,26 @@
+"""The QI groups in which a shard publishes its first table.
+
+The rules of this file
+----------------------
+* They are those of the catalog's default algorithm: the incremental engine goes on from there, so the table should
+  begin as good as it can be had at once.
+* A table that does not hold the model has no QI group: its rows wait, as they would if they came one by one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streamer.privacy.models import Model
+from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT, run
+from streamer.table.arrays import Ints
+from streamer.table.microdata import Microdata
+
+
+def initial_groups(microdata: Microdata, model: Model) -> list[Ints]:
+    """QI groups as arrays of row numbers; none where the table does not hold the model."""
+    if not model.holds(microdata.subjects(model.subjects)):
+        return []
+    qi_group = run(ALGORITHMS[DEFAULT], microdata, model).qi_group
+    order = np.argsort(qi_group, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(qi_group[order])) + 1)

@@ -1,0 +1,125 @@
+"""Full-domain recoding: one level for every attribute, the best of all that hold, by OLA or degree first.
+
+The rules of this file
+----------------------
+* A node of the lattice of level vectors is *good* if the QI groups that do not hold the model have together at most
+  floor(suppression x rows) rows; these rows are suppressed, and no others.
+* Going up merges QI groups. All models are closed under union, so without suppression the ancestors of a good node are
+  good. With suppression that needs a growing model: a group that does not hold may spoil the shares of one that did.
+  Shares and suppression together are therefore an objection.
+* Loss of a node = mean over the attributes of level / highest level (Hu et al. 2011, equation 1), as an exact fraction;
+  an attribute of one level loses nothing. It grows with every step up, so the least loss is that of a minimal node.
+* Of several minimal nodes of least loss: the one with fewest suppressed rows, then the lexicographically lowest. So OLA
+  and degree first give the same table; they differ in the nodes they test (`algorithms.lattice_search`).
+* The top node needs no test: whoever runs an algorithm has seen that the whole table holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from math import prod
+
+import numpy as np
+
+from streamer.privacy.models import Model
+from streamer.recoding.algorithms.contract import Algorithm, Options, Tick
+from streamer.recoding.algorithms.full_domain import FullDomain
+from streamer.recoding.algorithms.lattice_search import Lattice, Node, degree_first_search, ola_search
+from streamer.recoding.algorithms.recoding import SUPPRESSED, Recoding
+from streamer.table.microdata import Microdata
+from streamer.table.schema import Table
+
+Search = Callable[[Lattice], None]
+
+NODES_MAX = 1_000_000
+"""Nodes that a lattice may have: more are an objection."""
+
+
+def loss(node: Node, n_levels: Node) -> Fraction:
+    """Mean height of the levels, each as a share of its attribute's highest; 0..1 (Hu et al. 2011, equation 1).
+
+    >>> loss((1, 2, 0), (2, 5, 1))
+    Fraction(1, 2)
+    """
+    shares = [Fraction(level, n - 1) if n > 1 else Fraction(0) for level, n in zip(node, n_levels, strict=True)]
+    return sum(shares, Fraction(0)) / len(shares)
+
+
+def objections(table: Table, model: Model, options: Options) -> Sequence[str]:
+    """Shares together with suppression, and lattices that are too large."""
+    said = []
+    if options.suppression and not model.is_growing:
+        said.append(
+            "with suppressed rows, a recoding that holds may have a coarser one that does not, where the model limits"
+            " shares; ask for no suppression, or for a model without alpha, beta and r"
+        )
+    n_levels = {attribute.name: attribute.levels.n_levels for attribute in table.attributes}
+    n_nodes = prod(n_levels.values())
+    if n_nodes > NODES_MAX:
+        widest = max(n_levels, key=lambda name: n_levels[name])
+        said.append(
+            f"its lattice would have {n_nodes:,} nodes and {NODES_MAX:,} are allowed; give {widest}, with"
+            f" {n_levels[widest]} levels, or other columns a hierarchy with fewer levels or a wider grid"
+        )
+    return said
+
+
+def _run_by(search: Search) -> Callable[[Microdata, Model, Options, Tick], Recoding]:
+    """Full-domain recoding whose lattice is classified by `search`."""
+
+    def run(microdata: Microdata, model: Model, options: Options, tick: Tick) -> Recoding:
+        allowed = int(options.suppression * len(microdata))
+        recoded = FullDomain(microdata, model)
+
+        def is_good(node: Node) -> bool:
+            tick(1 - lattice.n_unknown / lattice.n_nodes)
+            return recoded.n_suppressed(node, allowed) <= allowed
+
+        lattice = Lattice(recoded.n_levels, is_good)
+        search(lattice)
+        minimal = lattice.minimal()
+        best = _best(recoded, minimal, allowed)
+        details = {"nodes": lattice.n_nodes, "nodes_tested": lattice.tested, "k_minimal": len(minimal)}
+        return _recoding(microdata, model, recoded, best, details)
+
+    return run
+
+
+def _best(recoded: FullDomain, minimal: Sequence[Node], allowed: int) -> Node:
+    """The node of least loss, fewest suppressed rows, lowest levels; minimal: in lexicographic order."""
+    losses = [loss(node, recoded.n_levels) for node in minimal]
+    least = min(losses)
+    tied = [node for node, its_loss in zip(minimal, losses, strict=True) if its_loss == least]
+    return tied[0] if len(tied) == 1 else min(tied, key=lambda node: recoded.n_suppressed(node, allowed))
+
+
+def _recoding(
+    microdata: Microdata, model: Model, recoded: FullDomain, node: Node, details: Mapping[str, int]
+) -> Recoding:
+    """What the node publishes; the rows of QI groups that do not hold are suppressed."""
+    qi_group, n_groups = recoded.qi_groups(node)
+    holds = model.holds_by_group(qi_group, n_groups, microdata.subjects(model.subjects))
+    number = np.where(holds, np.cumsum(holds) - 1, SUPPRESSED)
+    first = np.unique(qi_group, return_index=True)[1]
+    lo, hi = recoded.boxes(node, first[holds])
+    return Recoding(number[qi_group], lo, hi, node, details)
+
+
+OLA = Algorithm(
+    "ola",
+    "one level per attribute, the best of all; binary search in the lattice",
+    "El Emam et al. 2009",
+    _run_by(ola_search),
+    objections,
+    suppresses=True,
+)
+
+DEGREE_FIRST = Algorithm(
+    "degree-first",
+    "one level per attribute, the best of all; nodes with most neighbours first",
+    "Hu et al. 2011",
+    _run_by(degree_first_search),
+    objections,
+    suppresses=True,
+)

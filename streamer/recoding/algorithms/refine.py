@@ -1,0 +1,166 @@
+"""Sweeps that improve QI groups: each move only where every group still holds and the total loss falls.
+
+The rules of this file
+----------------------
+* A sweep goes through the groups by their numbers, and tries for each, in this order, until one succeeds:
+  1. *Cut*: a group of twice the fewest rows or more alone, by the order and the segments of `ordered`.
+  2. *Dissolve*: every bundle goes to the group that takes it at the least growth of loss.
+  3. *Evict*: each bundle that the group can spare goes there.
+  4. *Re-cut*: the group together with one of these groups, at most PARTNERS_MAX of them, the least growth first, by the
+     order and the segments of `ordered`; the first that gains stands.
+* A bundle looks no farther than where the loss grows by FAIR times its share of its own group's loss.
+* A group that publishes its rows unchanged has nothing to gain, and one of more than FAR times the fewest rows is no
+  partner and goes nowhere itself; it takes bundles of others.
+* A sweep that makes no move is the last. A move gains at least GAIN_MIN, so that rounding is never taken for a gain.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streamer.jit import compiled
+from streamer.recoding.algorithms.box_loss import EMPTY_HI, EMPTY_LO, total, widen
+from streamer.recoding.algorithms.bundles import Bundles, Task, hold, weight
+from streamer.recoding.algorithms.cut_tree import order_of
+from streamer.recoding.algorithms.group_index import Groups, growth, members_of, nearest, put
+from streamer.recoding.algorithms.segments import FAR, best_segments
+from streamer.table.arrays import Floats, Ints
+
+FAIR = 3.0
+PARTNERS_MAX = 3
+GAIN_MIN = 1e-9
+
+
+@compiled
+def loss_of(task: Task, members: Ints) -> float:
+    """Loss of the bundles as one group: rows times NCP."""
+    d = task.bundles.cells.shape[1]
+    lo, hi, term = np.full(d, EMPTY_LO), np.full(d, EMPTY_HI), np.zeros(d)
+    for bundle in members:
+        widen(task.shape, task.bundles.cells[bundle], lo, hi, term)
+    return weight(task.bundles, members) * total(term)
+
+
+@compiled
+def _empty(task: Task, groups: Groups, slot: int) -> None:
+    """Empties a slot; it is the next to be filled."""
+    put(task, groups, slot, np.empty(0, np.int64))
+    groups.free[groups.n_free[0]] = slot
+    groups.n_free[0] += 1
+
+
+@compiled
+def _recut(task: Task, groups: Groups, one: int, other: int) -> bool:
+    """Cuts a group anew, together with another or, with itself named twice, alone; whether that gained."""
+    members = members_of(groups, one)
+    before = groups.rows[one] * groups.ncp[one]
+    if other != one:
+        members = np.append(members, members_of(groups, other))
+        before += groups.rows[other] * groups.ncp[other]
+    bundles = Bundles(task.bundles.cells[members], task.bundles.begin[members], task.bundles.end[members])
+    here = Task(task.shape, bundles, task.rules, task.scratch, task.rows_min)
+    order, block = order_of(here, np.int64(0))  # a bare 0 would be a type of its own, and compiled again
+    after, segment = best_segments(here, order, block)
+    if after > before - GAIN_MIN:
+        return False
+    if other != one:
+        _empty(task, groups, other)
+    _empty(task, groups, one)
+    along = members[order]
+    for i in range(segment[-1] + 1):
+        groups.n_free[0] -= 1
+        put(task, groups, groups.free[groups.n_free[0]], along[segment == i])
+    return True
+
+
+@compiled
+def _recut_with_partner(task: Task, groups: Groups, slot: int, target: Ints, grown: Floats) -> bool:
+    """Cuts a group anew with the first of its bundles' targets with which that gains; whether one did.
+
+    target, grown (m,): where each bundle would go, or -1, and at what growth.
+    """
+    left = target.copy()
+    for _ in range(PARTNERS_MAX):
+        best = -1
+        for i in range(left.shape[0]):
+            if left[i] >= 0 and (best < 0 or grown[i] < grown[best]):
+                best = i
+        if best < 0:
+            return False
+        partner = left[best]
+        left[left == partner] = -1
+        if groups.rows[partner] <= FAR * task.rows_min and _recut(task, groups, slot, partner):
+            return True
+    return False
+
+
+@compiled
+def _dissolve(task: Task, groups: Groups, slot: int, members: Ints, target: Ints) -> bool:
+    """Sends every bundle of a group to its target, if that gains and all of those hold; whether it did."""
+    if (target < 0).any():
+        return False
+    gain = groups.rows[slot] * groups.ncp[slot]
+    for i in range(target.shape[0]):
+        if (target[:i] == target[i]).any():
+            continue
+        joined = np.append(members_of(groups, target[i]), members[target == target[i]])
+        gain += groups.rows[target[i]] * groups.ncp[target[i]] - loss_of(task, joined)
+        if gain < GAIN_MIN or not hold(task, joined):
+            return False
+    for i in range(target.shape[0]):
+        if not (target[:i] == target[i]).any():
+            put(task, groups, target[i], np.append(members_of(groups, target[i]), members[target == target[i]]))
+    _empty(task, groups, slot)
+    return True
+
+
+@compiled
+def _evict(task: Task, groups: Groups, slot: int, members: Ints, target: Ints) -> bool:
+    """Sends single bundles of a group to their targets, where that gains and both groups hold; whether one went."""
+    moved = False
+    for i in range(members.shape[0]):
+        bundle, goal = members[i], target[i]
+        rows = task.bundles.end[bundle] - task.bundles.begin[bundle]
+        if goal < 0 or groups.rows[slot] - rows < task.rows_min:
+            continue
+        now = members_of(groups, slot)
+        rest = now[now != bundle]
+        gain = groups.rows[slot] * groups.ncp[slot] - loss_of(task, rest)
+        if gain - growth(task, groups, goal, task.bundles.cells[bundle], rows) < GAIN_MIN:
+            continue
+        joined = np.append(members_of(groups, goal), bundle)
+        if hold(task, rest) and hold(task, joined):
+            put(task, groups, slot, rest)
+            put(task, groups, goal, joined)
+            moved = True
+    return moved
+
+
+@compiled
+def _improve(task: Task, groups: Groups, slot: int) -> bool:
+    """Tries all moves for one group; whether one was made."""
+    if groups.rows[slot] >= 2 * task.rows_min and _recut(task, groups, slot, slot):
+        return True
+    members = members_of(groups, slot)
+    target, grown = np.empty(members.shape[0], np.int64), np.empty(members.shape[0])
+    for i in range(members.shape[0]):
+        bundle = members[i]
+        rows = task.bundles.end[bundle] - task.bundles.begin[bundle]
+        limit = FAIR * rows * groups.ncp[slot]
+        target[i], grown[i] = nearest(task, groups, slot, task.bundles.cells[bundle], rows, limit)
+    return (
+        _dissolve(task, groups, slot, members, target)
+        or _evict(task, groups, slot, members, target)
+        or _recut_with_partner(task, groups, slot, target, grown)
+    )
+
+
+@compiled
+def sweep(task: Task, groups: Groups) -> int:
+    """One sweep over all groups; how many of them were improved."""
+    improved = 0
+    for slot in range(groups.rows.shape[0]):
+        rows = groups.rows[slot]
+        if 0 < rows <= FAR * task.rows_min and rows * groups.ncp[slot] >= GAIN_MIN and _improve(task, groups, slot):
+            improved += 1
+    return improved

@@ -1,0 +1,95 @@
+"""Anonymizing a whole table at once: what the commands and users of pandas have in common.
+
+The rules of this file
+----------------------
+* The privacy model is table.yaml's; k alone may be given anew, because everybody asks what another k would cost.
+* A DataFrame may hold texts or typed values: what a cell means is its column's matter (`streamer.table.encode`).
+* The result is what would be published and nothing else: no source key, no trace of the order of the rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+
+from streamer.errors import UsageError
+from streamer.privacy.models import model_of
+from streamer.recoding.algorithms.catalog import DEFAULT, algorithm_named, run
+from streamer.recoding.algorithms.contract import Options
+from streamer.recoding.metrics.measures import measure
+from streamer.recoding.publication import published_frame
+from streamer.table.encode import Encoder
+from streamer.table.microdata import microdata_of
+from streamer.table.schema import Table
+from streamer.table.yaml_loading import load_table
+
+K_MIN = 2
+"""One row would be its own QI group."""
+
+
+def with_k(table: Table, k: int | None) -> Table:
+    """The table with another k; None: as it is. Raises UsageError below 2, as table.yaml does."""
+    if k is None:
+        return table
+    if k < K_MIN:
+        raise UsageError(f"k must be at least {K_MIN}")
+    return replace(table, k=k)
+
+
+def anonymize(
+    frame: pd.DataFrame,
+    table: Table | str | Path,
+    *,
+    algorithm: str = DEFAULT,
+    k: int | None = None,
+    suppression: float = 0.0,
+    refine: int = 0,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """The published table of a DataFrame of people, by any algorithm of `streamer anonymize`.
+
+    table: a Table, a table.yaml, or a directory that holds one. frame: the columns that it names, the key included, as
+    texts or typed values; NaN and None are nulls. Returns the published columns, rows by QI group; ends of intervals
+    are int64 or float64, labels text, kept columns what they were (dtype object). `attrs["measures"]` holds every
+    measure (`streamer.recoding.metrics.measures.WHAT`).
+
+    Raises ConfigError for a table or data that cannot be used, or a privacy model that cannot hold; UsageError for an
+    algorithm that there is not, or that cannot do what is asked.
+
+    >>> from decimal import Decimal
+    >>> from streamer.table.schema import KeptColumn, NumericAttribute, Table
+    >>> age = NumericAttribute("age", (Decimal(0), Decimal(99)), Decimal(10), Decimal(1), Decimal(20))
+    >>> table = Table("people", ("id",), (age,), (KeptColumn("problem", sensitive=True),), k=2)
+    >>> people = {"id": [1, 2, 3, 4], "age": [64, 31, 39, 68], "problem": ["ulcer", "flu", "cough", "flu"]}
+    >>> published = anonymize(pd.DataFrame(people), table)
+    >>> published
+      qi_group  age_lo  age_hi problem
+    0      0-1      30      39   cough
+    1      0-1      30      39     flu
+    2      0-2      60      69     flu
+    3      0-2      60      69   ulcer
+    >>> published.attrs["measures"]["k"]
+    2
+    """
+    chosen = algorithm_named(algorithm)
+    options = checked_options(suppression, refine, seed)
+    schema = with_k(table if isinstance(table, Table) else load_table(table), k)
+    model = model_of(schema)
+    microdata = microdata_of(schema, Encoder(schema).frame(frame))
+    recoding = run(chosen, microdata, model, options)
+    published = published_frame(microdata, recoding)
+    published.attrs["measures"] = measure(microdata, recoding, model)
+    return published
+
+
+def checked_options(suppression: float, refine: int, seed: int) -> Options:
+    """The options of a run. Raises UsageError for one that is out of its range."""
+    if not 0 <= suppression < 1:
+        raise UsageError("suppression must be a share of the rows, at least 0 and below 1")
+    if refine < 0:
+        raise UsageError("refine counts sweeps: it must not be negative")
+    if seed < 0:
+        raise UsageError("seed must not be negative")
+    return Options(seed=seed, suppression=suppression, refine=refine)

@@ -1,0 +1,77 @@
+"""All measures of one recoding at once, under names that stay: what commands print and compare.
+
+The rules of this file
+----------------------
+* The names and their order are a promise to whoever reads the JSON. `WHAT` says in a line what each is.
+* A measure is an int, a float or None, never NaN: None where there is nothing to measure (no rows, no QI groups, no
+  sensitive column).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from streamer.privacy.models import Model
+from streamer.recoding.algorithms.recoding import Recoding
+from streamer.recoding.metrics import risk, utility
+from streamer.table.microdata import Microdata
+
+WHAT: Mapping[str, str] = {
+    "rows": "rows of the source table",
+    "suppressed": "rows left out of the published table",
+    "groups": "QI groups",
+    "aes": "published rows for each QI group, on average",
+    "dm": "discernability: sum of squared group sizes, and all rows for each suppressed one",
+    "sed": "sum of entropy densities, bits for each cell of a group's box",
+    "sed_literal": "the same with volumes as products of max - min, groups of volume 0 left out",
+    "sed_left_out": "QI groups of volume 0",
+    "ncp": "normalized certainty penalty over all rows and attributes, suppressed rows 1",
+    "gcp": "the same over published rows",
+    "il": "information loss, summed over rows and attributes",
+    "ril": "information loss / that of suppressing everything",
+    "distortion": "generalization heights / full heights",
+    "k": "rows of the smallest QI group",
+    "k_individuals": "individuals of the QI group with the fewest",
+    "l": "distinct sensitive values of the QI group with the fewest",
+    "alpha": "largest share of one individual in a QI group",
+    "beta": "largest share of one sensitive value in a QI group",
+    "risk": "largest share of semantically close sensitive values in a QI group",
+    "vulnerable": "share of the QI groups with k rows or more but fewer than k individuals",
+    "single_value": "share of the QI groups with one individual only",
+    "prosecutor_max": "chance to pick somebody out of the smallest QI group",
+    "prosecutor_mean": "that chance, on average over the published rows",
+}
+
+
+def measure(microdata: Microdata, recoding: Recoding, model: Model) -> dict[str, float | int | None]:
+    """Every measure of `WHAT`, in its order.
+
+    model: what the recoding was made to hold; the k of `vulnerable` is its least number of rows, and `risk` looks at
+    the level at which it bounds shares (`streamer.recoding.metrics.risk.close_subjects`).
+    """
+    literal, left_out = utility.sed_literal(microdata, recoding)
+    return {
+        "rows": len(microdata),
+        "suppressed": recoding.n_suppressed,
+        "groups": recoding.n_groups,
+        "aes": utility.aes(recoding),
+        "dm": utility.dm(recoding),
+        "sed": utility.sed(microdata, recoding),
+        "sed_literal": literal,
+        "sed_left_out": left_out,
+        "ncp": utility.ncp(microdata, recoding),
+        "gcp": utility.gcp(microdata, recoding),
+        "il": utility.il(microdata, recoding),
+        "ril": utility.ril(microdata, recoding),
+        "distortion": utility.distortion(microdata, recoding),
+        "k": risk.k_rows(recoding),
+        "k_individuals": risk.k_individuals(microdata, recoding),
+        "l": risk.l_distinct(microdata, recoding),
+        "alpha": risk.alpha(microdata, recoding),
+        "beta": risk.beta(microdata, recoding),
+        "risk": risk.risk(microdata, recoding, model),
+        "vulnerable": risk.vulnerable(microdata, recoding, model.rows),
+        "single_value": risk.single_value(microdata, recoding),
+        "prosecutor_max": risk.prosecutor_max(microdata, recoding),
+        "prosecutor_mean": risk.prosecutor_mean(microdata, recoding),
+    }

@@ -1,0 +1,143 @@
+"""What a recoding still risks: how many individuals hide each other, and how much a group gives away.
+
+The rules of this file
+----------------------
+* Suppressed rows are not published and risk nothing. Where there is nothing to measure (no QI groups, no sensitive
+  column) the answer is None, never 0 and never NaN.
+* A table is as safe as its worst group: minima of counts, maxima of shares. Several sensitive columns: the worst one.
+* A row is an individual of its own where table.yaml declares none.
+* Null is a sensitive value like any other.
+
+Sources: risk R(c) and R(T): Gui et al. 2020, definition 1, equations 1 and 2; vulnerable and single-value groups: Tong
+et al. 2010, section 4; prosecutor risk: El Emam and Dankar 2008.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import fsum
+
+import numpy as np
+
+from streamer.privacy.models import Model
+from streamer.recoding.algorithms.recoding import Recoding
+from streamer.recoding.metrics.tally import tally
+from streamer.table.arrays import Bools, Floats, Ints
+from streamer.table.microdata import INDIVIDUAL, Microdata, Subject
+from streamer.table.schema import Table
+
+
+def distinct_by_group(microdata: Microdata, recoding: Recoding, subject: Subject) -> Ints:
+    """How many distinct subjects every QI group has; int64 (g,)."""
+    found = tally(recoding, microdata.subject(subject))
+    return np.bincount(found.group, minlength=recoding.n_groups)
+
+
+def share_by_group(microdata: Microdata, recoding: Recoding, subject: Subject) -> Floats:
+    """The largest share of one subject in every QI group; float64 (g,), above 0 up to 1.
+
+    With a column's ancestors as the subject this is R(c) of Gui et al. 2020, equation 1.
+    """
+    found = tally(recoding, microdata.subject(subject))
+    top = np.zeros(recoding.n_groups, dtype=np.int64)
+    np.maximum.at(top, found.group, found.rows)
+    return top / recoding.sizes
+
+
+def individuals_by_group(microdata: Microdata, recoding: Recoding) -> Ints:
+    """Distinct individuals of every QI group; int64 (g,)."""
+    if microdata.individuals is None:
+        return recoding.sizes
+    return distinct_by_group(microdata, recoding, INDIVIDUAL)
+
+
+def k_rows(recoding: Recoding) -> int | None:
+    """The k that the table achieves: rows of the smallest QI group."""
+    return _least([recoding.sizes])
+
+
+def k_individuals(microdata: Microdata, recoding: Recoding) -> int | None:
+    """The k of identity-reserved k-anonymity that the table achieves (Tong et al. 2010, definition 2)."""
+    return _least([individuals_by_group(microdata, recoding)])
+
+
+def l_distinct(microdata: Microdata, recoding: Recoding) -> int | None:
+    """The l of distinct l-diversity that the table achieves (Machanavajjhala et al. 2006), over sensitive columns."""
+    return _least([distinct_by_group(microdata, recoding, subject) for subject in _values(microdata.table)])
+
+
+def alpha(microdata: Microdata, recoding: Recoding) -> float | None:
+    """The largest share of one individual's rows in a QI group (Tong et al. 2010, definition 4)."""
+    if microdata.individuals is None:
+        return _greatest([1 / recoding.sizes])
+    return _greatest([share_by_group(microdata, recoding, INDIVIDUAL)])
+
+
+def beta(microdata: Microdata, recoding: Recoding) -> float | None:
+    """The largest share of one sensitive value in a QI group (Tong et al. 2010, definition 4)."""
+    return _greatest([share_by_group(microdata, recoding, subject) for subject in _values(microdata.table)])
+
+
+def risk(microdata: Microdata, recoding: Recoding, model: Model) -> float | None:
+    """R(T): the largest share of semantically close sensitive values in a QI group (Gui et al. 2020, equation 2).
+
+    Close are values with the same ancestor, at the level of `close_subjects`.
+    """
+    close = close_subjects(microdata.table, model)
+    return _greatest([share_by_group(microdata, recoding, subject) for subject in close])
+
+
+def close_subjects(table: Table, model: Model) -> tuple[Subject, ...]:
+    """What counts as semantically close, one subject for each sensitive column.
+
+    The lowest level above 0 at which the model bounds the column's shares; else the table's `privacy.level` (level 1
+    unless it says otherwise); for a column without a hierarchy its values themselves.
+    """
+    close = []
+    for column in table.sensitive:
+        bounded = [s.level for s in model.shares if s != INDIVIDUAL and s.column == column and s.level]
+        tree = table.kept[column].hierarchy
+        level = 0 if tree is None else min(table.diversity.level, len(tree.levels) - 1)
+        close.append(Subject(column, min(bounded, default=level)))
+    return tuple(close)
+
+
+def vulnerable(microdata: Microdata, recoding: Recoding, k: int) -> float | None:
+    """Share of the QI groups with at least k rows but fewer than k individuals (Tong et al. 2010, section 4)."""
+    few = individuals_by_group(microdata, recoding) < k
+    return _share_of((recoding.sizes >= k) & few)
+
+
+def single_value(microdata: Microdata, recoding: Recoding) -> float | None:
+    """Share of the QI groups that hold exactly one individual (Tong et al. 2010, section 4)."""
+    return _share_of(individuals_by_group(microdata, recoding) == 1)
+
+
+def prosecutor_max(microdata: Microdata, recoding: Recoding) -> float | None:
+    """The best chance to pick somebody known to be in the table: 1 / individuals of the smallest group."""
+    smallest = k_individuals(microdata, recoding)
+    return None if smallest is None else 1 / smallest
+
+
+def prosecutor_mean(microdata: Microdata, recoding: Recoding) -> float | None:
+    """That chance on average over the published rows; 1 / AES where every row is its own individual."""
+    if not recoding.n_groups:
+        return None
+    sizes = recoding.sizes
+    return fsum(sizes / individuals_by_group(microdata, recoding)) / int(sizes.sum())
+
+
+def _values(table: Table) -> list[Subject]:
+    return [Subject(column) for column in table.sensitive]
+
+
+def _least(by_group: Sequence[Ints]) -> int | None:
+    return min((int(counts.min()) for counts in by_group if len(counts)), default=None)
+
+
+def _greatest(by_group: Sequence[Floats]) -> float | None:
+    return max((float(shares.max()) for shares in by_group if len(shares)), default=None)
+
+
+def _share_of(groups: Bools) -> float | None:
+    return int(groups.sum()) / len(groups) if len(groups) else None

@@ -1,0 +1,101 @@
+"""A recoding as the table that is published: the columns, types and texts of the live changelog, at once.
+
+The rules of this file
+----------------------
+* The columns are `published_columns`; QI groups are numbered from 1 and named as those of shard 0.
+* Rows stand by QI group, then by their kept values. So the order says nothing about whose row is where: rows that are
+  equal in all that is published are interchangeable. Suppressed rows are left out.
+* A lossy join (Tong et al. 2010, section 3.2) is two such tables: the rows' own cells by QI group, and the kept values
+  by QI group and individual.
+* Whatever many rows share is made once: the ends of an interval and a label per box, a kept value per distinct text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+import numpy as np
+import pandas as pd
+
+from streamer.errors import ConfigError
+from streamer.recoding.algorithms.lossy_join import lossy_join
+from streamer.recoding.algorithms.recoding import Recoding
+from streamer.table.arrays import Ints, Objects
+from streamer.table.microdata import Microdata
+from streamer.table.published import attribute_columns, box_columns, column_types, qi_group_name
+from streamer.table.schema import Attribute
+
+FIRST_NUMBER = 1
+"""Number of the first QI group, as in the changelog, and of the first individual of a lossy join."""
+
+INDIVIDUAL_COLUMN = "individual"
+
+
+def group_names(recoding: Recoding) -> list[str]:
+    """The published names of the QI groups 0..g-1."""
+    return [qi_group_name(0, number + FIRST_NUMBER) for number in range(recoding.n_groups)]
+
+
+def published_order(microdata: Microdata, recoding: Recoding) -> Ints:
+    """Numbers of the rows that are published, in the order in which they are; int64 (rows,)."""
+    order = np.lexsort((*microdata.values.T[::-1], recoding.qi_group))
+    return order[np.searchsorted(recoding.qi_group[order], 0) :]
+
+
+def published_frame(microdata: Microdata, recoding: Recoding) -> pd.DataFrame:
+    """The published table, typed by `column_types`; a fresh index from 0."""
+    table, order = microdata.table, published_order(microdata, recoding)
+    group = recoding.qi_group[order]
+    columns: dict[str, Objects] = {"qi_group": _objects(group_names(recoding))[group]}
+    for j, attribute in enumerate(table.attributes):
+        for name, cells in columns_of_boxes(attribute, recoding.lo[:, j], recoding.hi[:, j]):
+            columns[name] = cells[group]
+    columns |= _kept_columns(microdata, microdata.values[order])
+    return pd.DataFrame(columns, dtype=object).astype(column_types(table))
+
+
+def lossy_join_frames(microdata: Microdata, recoding: Recoding) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """QIT and STT as tables: QI group and exact cells; QI group, individual and kept values.
+
+    Cells are written as boxes are, by their ends or their leaf. Raises ConfigError where a kept column has the name of
+    the column of individuals.
+    """
+    table, joined = microdata.table, lossy_join(microdata, recoding)
+    if any(column.name == INDIVIDUAL_COLUMN for column in table.kept):
+        raise ConfigError(f"a lossy join publishes a column {INDIVIDUAL_COLUMN!r} of its own; rename the kept one")
+    names, types = _objects(group_names(recoding)), column_types(table)
+    qit: dict[str, Objects] = {"qi_group": names[joined.qit_group]}
+    for j, attribute in enumerate(table.attributes):
+        qit |= dict(columns_of_boxes(attribute, joined.qit_cells[:, j], joined.qit_cells[:, j]))
+    stt: dict[str, Objects] = {"qi_group": names[joined.stt_group]}
+    stt[INDIVIDUAL_COLUMN] = (joined.stt_individual + FIRST_NUMBER).astype(object)
+    stt |= _kept_columns(microdata, joined.stt_values)
+    return (
+        pd.DataFrame(qit, dtype=object).astype(types),
+        pd.DataFrame(stt, dtype=object).astype({"qi_group": "str", INDIVIDUAL_COLUMN: "int64"}),
+    )
+
+
+def _kept_columns(microdata: Microdata, values: Ints) -> dict[str, Objects]:
+    """Kept columns as what JSON says; values: int64 (m, kept), numbers of their texts."""
+    return {
+        column.name: _objects([msgspec.json.decode(text) for text in texts])[values[:, i]]
+        for i, (column, texts) in enumerate(zip(microdata.table.kept, microdata.texts, strict=True))
+    }
+
+
+def columns_of_boxes(attribute: Attribute, lo: Ints, hi: Ints) -> Iterator[tuple[str, Objects]]:
+    """The published columns of one attribute for runs of cells lo..hi (m,): name and cells (m,)."""
+    runs, numbers = np.unique(np.stack([lo, hi], axis=1), axis=0, return_inverse=True)
+    pairs = runs.tolist()
+    published = [box_columns(attribute, *pair) for pair in pairs]
+    for name in attribute_columns(attribute):
+        yield name, _objects([columns[name] for columns in published])[numbers]
+
+
+def _objects(values: Sequence[object]) -> Objects:
+    """int64-indexable array of any values."""
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array

@@ -1,0 +1,69 @@
+"""Domain, step and grid of a column of numbers, from the numbers that are there.
+
+The rules of this file
+----------------------
+* The domain is rounded outward to whole cells, so that its ends are nobody's value. 0 is an end by itself where
+  nothing lies below it.
+* About `CELLS` cells, of a width that people count in: 1, 2, 2.5 or 5 times a power of ten.
+* The step is that of the digits seen; with more than `STEP_DIGITS_MAX` digits behind the point a column is measured,
+  not counted, and has no step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+
+from streamer.table.yaml_shape import FRACTION_DIGITS_MAX, WHOLE_DIGITS_MAX
+
+CELLS = 25
+STEP_DIGITS_MAX = 4
+_WIDTHS = (Decimal(1), Decimal(2), Decimal("2.5"), Decimal(5), Decimal(10))
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How a numeric quasi-identifier is published; step None: a decimal that is measured."""
+
+    integer: bool
+    domain: tuple[Decimal, Decimal]
+    step: Decimal | None
+    grid: Decimal
+
+
+def scale_of(numbers: Sequence[Decimal]) -> Scale | None:
+    """A scale that holds all the numbers; None where table.yaml could not write it.
+
+    >>> scale_of([Decimal(17), Decimal(39), Decimal(90)])
+    Scale(integer=True, domain=(Decimal('15'), Decimal('94')), step=Decimal('1'), grid=Decimal('5'))
+    """
+    digits = max(0, *(-int(number.as_tuple().exponent) for number in numbers))
+    step = None if digits > STEP_DIGITS_MAX else Decimal(1).scaleb(-digits)
+    first, last = min(numbers), max(numbers)
+    if max(abs(first), abs(last)) >= Decimal(10) ** (WHOLE_DIGITS_MAX - 2):
+        return None
+    grid = _grid(last - first, step)
+    lo = (first / grid).to_integral_value(ROUND_FLOOR) * grid
+    if lo == first != 0:
+        lo -= grid
+    if first >= 0:
+        lo = max(lo, Decimal(0))
+    hi = lo + ((last - lo) / grid).to_integral_value(ROUND_CEILING) * grid - (step or 0)
+    while hi <= last:
+        hi += grid
+    if any(number != round(number, FRACTION_DIGITS_MAX) for number in (lo, hi, grid)):
+        return None
+    return Scale(digits == 0, (lo, hi), step, grid)
+
+
+def _grid(width: Decimal, step: Decimal | None) -> Decimal:
+    """The least counting width that cuts `width` into at most `CELLS` cells, and that is a multiple of the step."""
+    wanted = width / CELLS
+    if step is not None and wanted <= step:
+        return step
+    if not wanted:
+        return Decimal(1)
+    power = Decimal(1).scaleb(wanted.adjusted())
+    grids = (power * times for times in _WIDTHS)
+    return next(grid for grid in grids if grid >= wanted and (step is None or grid % step == 0))

@@ -1,0 +1,99 @@
+"""A drafted table as the texts of its files: table.yaml with comments, and the hierarchies in ARX's format."""
+
+from __future__ import annotations
+
+import csv
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from io import StringIO
+
+import yaml
+
+from streamer.table.draft.columns import Drafted
+from streamer.table.scalars import decimal_text
+
+FOLDER = "hierarchies"
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_NO_FILE_NAME = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+def quoted(text: str) -> str:
+    """A text as YAML, on one line.
+
+    >>> quoted("age"), quoted("native country")
+    ('age', '"native country"')
+    """
+    if _PLAIN.fullmatch(text):
+        return text
+    written: str = yaml.dump(text, default_style='"', allow_unicode=True, width=sys.maxsize)
+    return written.rstrip("\n")
+
+
+def hierarchy_names(columns: Sequence[Drafted]) -> dict[str, str]:
+    """The hierarchy file of each categorical column, relative to table.yaml; no two alike."""
+    names: dict[str, str] = {}
+    for column in columns:
+        if column.hierarchy:
+            stem = _NO_FILE_NAME.sub("-", column.name).strip("-").lower() or "column"
+            taken, number = set(names.values()), 1
+            while (name := f"{FOLDER}/{stem}{'' if number == 1 else f'-{number}'}.csv") in taken:
+                number += 1
+            names[column.name] = name
+    return names
+
+
+def hierarchy_text(column: Drafted) -> str:
+    """The hierarchy file of a column: `leaf;...;*`, one line for each value."""
+    text = StringIO()
+    csv.writer(text, delimiter=";", lineterminator="\n").writerows(column.hierarchy)
+    return text.getvalue()
+
+
+def table_text(table: str, source: str, n_rows: int, source_key: str, k: int, columns: Sequence[Drafted]) -> str:
+    """The table.yaml. source: the name of the data file; columns in the order of the file, the key not among them."""
+    return "\n".join(_lines(table, source, n_rows, source_key, k, columns)) + "\n"
+
+
+def _lines(table: str, source: str, n_rows: int, source_key: str, k: int, columns: Sequence[Drafted]) -> Iterator[str]:
+    files = hierarchy_names(columns)
+    yield f"# A first draft, made from {quoted(source)} ({n_rows} rows). Roles are a judgement: check every line."
+    yield "# What has no line under `columns` never leaves."
+    yield f"table: {quoted(table)}"
+    yield f"key: {quoted(source_key)}  # different in every row; never published"
+    yield "# individual: a column that names the person, where one has several rows: then k counts persons"
+    yield "columns:"
+    yield "  # quasi-identifier: what others may know of a person. sensitive: published as it is"
+    for column in columns:
+        if column.role:
+            yield f"  {quoted(column.name)}: {{{', '.join(_settings(column, files))}}}  # {column.why}"
+    if not any(column.role == "sensitive" for column in columns):
+        yield "  # no column looks sensitive by its name: give those that are `role: sensitive`"
+    for column in columns:
+        if not column.role:
+            yield f"  # left out: {quoted(column.name)}: {column.why}"
+    yield f"privacy: {{k: {k}}}  # `streamer check --data` shows what other k would cost"
+    yield "publish:"
+    yield "  live: {form: rows}"
+
+
+def _settings(column: Drafted, files: dict[str, str]) -> Iterator[str]:
+    yield f"role: {column.role}"
+    if column.scale is not None:
+        scale = column.scale
+        yield f"type: {'integer' if scale.integer else 'decimal'}"
+        yield f"domain: [{_number(scale.domain[0])}, {_number(scale.domain[1])}]"
+        if scale.step is not None and not scale.integer:
+            yield f"step: {_number(scale.step)}"
+        yield f"grid: {_number(scale.grid)}"
+    elif column.name in files:
+        yield f"hierarchy: {files[column.name]}"
+    else:
+        yield f"type: {column.type}"
+    if column.null_as is not None:
+        yield f"null_as: {quoted(column.null_as)}"
+
+
+def _number(number: Decimal) -> str:
+    return decimal_text(number)

@@ -1,0 +1,145 @@
+"""Tables of people as CSV files, in and out.
+
+The rules of this file
+----------------------
+* A table is read as text, cell by cell: what a cell means is its column's matter (`streamer.table.encode`).
+* A ragged or unreadable file is refused with the line: nothing is guessed, filled up or left out.
+* A file appears whole or not at all, and files that belong together appear together.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from io import TextIOWrapper
+from pathlib import Path
+from typing import IO, Any
+
+import pandas as pd
+
+from streamer.errors import ConfigError
+from streamer.table.encode import cell_text
+
+_DELIMITERS = ",;\t"
+
+
+def read_rows(path: str | Path) -> pd.DataFrame:
+    """A CSV file (comma, semicolon or tab, UTF-8, a header line) as a table of texts.
+
+    Raises ConfigError for a file that is unreadable, empty or ragged, or whose header names a column twice.
+    """
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            delimiter = _delimiter(file.readline())
+            file.seek(0)
+            reader = csv.reader(file, delimiter=delimiter, strict=True)
+            header = next(reader, [])
+            _check_header(path, header)
+            rows = list(_checked_rows(path, reader, len(header)))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: is not UTF-8 text") from None
+    except csv.Error:
+        raise ConfigError(f"{path}, line {reader.line_num}: not valid CSV (a quotation mark out of place?)") from None
+    return pd.DataFrame(rows, columns=header, dtype=str)
+
+
+def _delimiter(header: str) -> str:
+    """The delimiter that is most frequent outside quotation marks; a comma where there is none."""
+    bare = "".join(header.split('"')[::2])
+    return max(_DELIMITERS, key=bare.count)
+
+
+def _check_header(path: str | Path, header: list[str]) -> None:
+    if not any(header):
+        raise ConfigError(f"{path}: is empty; expected a header line with the names of the columns")
+    if repeated := [name for name in header if header.count(name) > 1]:
+        raise ConfigError(f"{path}: the header names the column {repeated[0]!r} twice")
+
+
+def _checked_rows(path: str | Path, reader: Any, width: int) -> Iterator[list[str]]:
+    for row in reader:
+        if not row:
+            continue  # a blank line
+        if len(row) != width:
+            raise ConfigError(f"{path}, line {reader.line_num}: has {len(row)} cells; the header has {width}")
+        yield row
+
+
+@contextmanager
+def atomic_writer(path: str | Path, text: bool = False) -> Iterator[Any]:
+    """A file to write, bytes or UTF-8 text, that takes its place when the block ends well; on an error nothing is left.
+
+    Raises ConfigError where the file cannot be made.
+    """
+    with atomic_writers([path], text) as (writer,):
+        yield writer
+
+
+@contextmanager
+def atomic_writers(paths: Sequence[str | Path], text: bool = False) -> Iterator[list[Any]]:
+    """Several files of which all take their places when the block ends well, or none.
+
+    Every file is on the disk before the first takes its place. Raises ConfigError where a file cannot be made.
+    """
+    drafts: list[tuple[Path, Path]] = []
+    try:
+        with ExitStack() as files:
+            writers = []
+            for path in map(Path, paths):
+                drafts.append((_draft_of(path), path))
+                file = files.enter_context(open(drafts[-1][0], "wb"))
+                writers.append(TextIOWrapper(file, encoding="utf-8", newline="") if text else file)
+            yield writers
+            for writer in writers:
+                writer.flush()
+                os.fsync(writer.fileno())
+        for draft, path in drafts:
+            os.replace(draft, path)
+    except BaseException:
+        for draft, _ in drafts:
+            draft.unlink(missing_ok=True)
+        raise
+
+
+def _draft_of(path: Path) -> Path:
+    """An empty file beside `path`, to be moved to its place. Raises ConfigError where there can be none."""
+    if path.is_dir():
+        raise ConfigError(f"{path}: cannot be written: it is a directory")
+    draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
+    try:
+        draft.touch()
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written: {error.strerror}") from None
+    return draft
+
+
+def write_rows(frame: pd.DataFrame, file: IO[str]) -> None:
+    """A published table as CSV, which `read_rows` and table.yaml read back as the same values.
+
+    Numbers stand as shortest decimals, booleans as true and false, a null as an empty cell.
+    """
+    columns = {name: _cell_texts(frame[name]) for name in frame.columns}
+    pd.DataFrame(columns, columns=frame.columns).to_csv(file, index=False)
+
+
+def _cell_texts(column: pd.Series[Any]) -> Any:
+    """The texts of a column, each distinct value written once; whole numbers stay as they are."""
+    if pd.api.types.is_integer_dtype(column.dtype):
+        return column
+    texts: dict[tuple[type, object], str] = {}  # by type, too: 1 and true are equal
+    cells = [(type(value), value) for value in column.to_numpy(dtype=object)]
+    for pair in cells:
+        if pair not in texts:
+            texts[pair] = cell_text(pair[1])
+    return [texts[pair] for pair in cells]
+
+
+def write_index(pairs: Iterable[tuple[str, str]], file: IO[str]) -> None:
+    """The private index table, source key and name of the QI group ("" where it has none), by source key."""
+    writer = csv.writer(file)
+    writer.writerow(["key", "qi_group"])
+    writer.writerows(sorted(pairs))

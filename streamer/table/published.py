@@ -1,0 +1,229 @@
+"""The published row: its columns, its key and its bytes, and the way back.
+
+The rules of this file
+----------------------
+* A published row stands under the key `{"qi_group":"0-17","slot":3}`: shard, number of the QI group, slot; no source
+  key ever leaves. Its value is flat JSON in the order of `published_columns`: numeric columns as the two ends of an
+  interval, in shortest decimals; categories by the label of a node; kept columns as the JSON texts they are.
+* What one attribute publishes of a run of cells is said once, by `box_columns`. Whoever shows a box, as bytes, as a
+  table or to a person, asks it.
+* A key is always the same bytes: a compacted topic keeps one record per key, by bytes.
+* `parse_key` and `RowReader` go the other way. They trust nothing: an interval off the grid, a label that is no node, a
+  column too many raise `LawViolated`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from decimal import ROUND_CEILING, Decimal
+from functools import lru_cache
+from typing import NamedTuple
+
+import msgspec
+
+from streamer.errors import EventRefused, LawViolated
+from streamer.table.row import Values
+from streamer.table.scalars import decimal_text, to_json_text
+from streamer.table.schema import Attribute, CategoricalAttribute, KeptColumn, NumericAttribute, Table
+
+QI_GROUP = "qi_group"
+"""The column that names a row's QI group."""
+
+FRAGMENTS_MAX = 1 << 16  # pieces of rows remembered per attribute; a piece holds no value of a person's row
+
+_KEY = re.compile(rb'\{"qi_group":"(0|[1-9][0-9]{0,17})-([1-9][0-9]{0,17})","slot":(0|[1-9][0-9]{0,17})\}')
+_QI_GROUP = re.compile(r"(0|[1-9][0-9]{0,17})-([1-9][0-9]{0,17})")
+_DECIMAL = re.compile(r"-?[0-9]{1,30}(\.[0-9]{1,30})?")
+_DECODER = msgspec.json.Decoder(float_hook=Decimal)
+
+
+class RowKey(NamedTuple):
+    """Where a published row stands; sorts by shard, number of the QI group and slot."""
+
+    shard: int
+    qi_group: int
+    slot: int
+
+
+def qi_group_name(shard: int, qi_group: int) -> str:
+    """The published name of a QI group.
+
+    >>> qi_group_name(0, 17)
+    '0-17'
+    """
+    return f"{shard}-{qi_group}"
+
+
+def interval_columns(name: str) -> tuple[str, str]:
+    """The two columns that publish a numeric attribute.
+
+    >>> interval_columns("age")
+    ('age_lo', 'age_hi')
+    """
+    return f"{name}_lo", f"{name}_hi"
+
+
+def attribute_columns(attribute: Attribute) -> tuple[str, ...]:
+    """The columns that publish one attribute."""
+    return interval_columns(attribute.name) if isinstance(attribute, NumericAttribute) else (attribute.name,)
+
+
+def published_columns(table: Table) -> tuple[str, ...]:
+    """Columns of the published table, in the order of the changelog's JSON."""
+    box = (column for attribute in table.attributes for column in attribute_columns(attribute))
+    return (QI_GROUP, *box, *(column.name for column in table.kept))
+
+
+def box_columns(attribute: Attribute, lo: int, hi: int) -> dict[str, Decimal | str]:
+    """What one attribute publishes of the cells lo..hi: the ends of an interval, shortest, or the label of a node."""
+    if isinstance(attribute, CategoricalAttribute):
+        return {attribute.name: attribute.hierarchy.label(lo, hi)}
+    ends = (Decimal(decimal_text(end)) for end in attribute.interval(lo, hi))
+    return dict(zip(interval_columns(attribute.name), ends, strict=True))
+
+
+def json_texts(columns: Mapping[str, Decimal | str]) -> dict[str, bytes]:
+    """The same as JSON texts."""
+    return {
+        name: msgspec.json.encode(value) if isinstance(value, str) else decimal_text(value).encode()
+        for name, value in columns.items()
+    }
+
+
+def column_types(table: Table) -> dict[str, str]:
+    """Types of the published columns that say which box a row is in: str, or int64 where all ends are whole.
+
+    The other ends are float64; kept columns hold what JSON says (dtype object).
+    """
+    types = {QI_GROUP: "str"}
+    for attribute in table.attributes:
+        if isinstance(attribute, NumericAttribute):
+            numbers = (*attribute.domain, attribute.grid, attribute.step or attribute.grid)
+            whole = all(number == number.to_integral_value() for number in numbers)
+            types |= dict.fromkeys(interval_columns(attribute.name), "int64" if whole else "float64")
+        else:
+            types[attribute.name] = "str"
+    return types
+
+
+def parse_qi_group(name: str) -> tuple[int, int]:
+    """Shard and number of a published QI group. Raises LawViolated.
+
+    >>> parse_qi_group("0-17")
+    (0, 17)
+    """
+    match = _QI_GROUP.fullmatch(name)
+    if match is None:
+        raise LawViolated("a qi_group is not named by its shard and its number, like 0-17")
+    return int(match[1]), int(match[2])
+
+
+def row_key(key: RowKey) -> bytes:
+    """The key of a published row as bytes.
+
+    >>> row_key(RowKey(0, 17, 3))
+    b'{"qi_group":"0-17","slot":3}'
+    """
+    return b'{"qi_group":"%d-%d","slot":%d}' % key
+
+
+def parse_key(key: bytes) -> RowKey:
+    """Reads a record's key back. Raises LawViolated where it is not exactly the bytes that `row_key` writes.
+
+    >>> parse_key(b'{"qi_group":"0-17","slot":3}')
+    RowKey(shard=0, qi_group=17, slot=3)
+    """
+    match = _KEY.fullmatch(key)
+    if match is None:
+        raise LawViolated('the key of a record is not of the form {"qi_group":"0-17","slot":3}')
+    return RowKey(int(match[1]), int(match[2]), int(match[3]))
+
+
+class PublishedRow(NamedTuple):
+    """A published row read back: the name of its QI group, its box in cells, and its kept values, canonical."""
+
+    qi_group: str
+    lo: tuple[int, ...]
+    hi: tuple[int, ...]
+    values: Values
+
+
+class RowReader:
+    """Reads published rows back; whitespace and the order of the columns do not matter.
+
+    Raises LawViolated where a row does not have exactly the published columns, or publishes what is not on a grid or
+    not a node of a hierarchy.
+    """
+
+    def __init__(self, table: Table) -> None:
+        columns = published_columns(table)
+        fields = [(f"c{i}", msgspec.Raw, msgspec.field(name=column)) for i, column in enumerate(columns)]
+        row = msgspec.defstruct("Row", fields, forbid_unknown_fields=True)
+        self._attributes = table.attributes
+        self._decoder = msgspec.json.Decoder(row)
+        self._n_box = len(columns) - len(table.kept)
+        self._box = lru_cache(FRAGMENTS_MAX)(self._box_of)
+        self._kept = tuple(map(_kept_reader, table.kept))
+
+    def read(self, row: bytes) -> PublishedRow:
+        """One published row from its JSON."""
+        try:
+            texts = tuple(map(bytes, msgspec.structs.astuple(self._decoder.decode(row))))
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise LawViolated("a row does not have exactly the published columns") from None
+        lo, hi = self._box(texts[1 : self._n_box])
+        values = tuple([read(text) for read, text in zip(self._kept, texts[self._n_box :], strict=True)])
+        return PublishedRow(_text(texts[0], QI_GROUP), lo, hi, values)
+
+    def _box_of(self, texts: tuple[bytes, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The box in cells that a row's quasi-identifier columns publish."""
+        remaining = iter(texts)
+        box = []
+        for attribute in self._attributes:
+            if isinstance(attribute, CategoricalAttribute):
+                box.append(_node(attribute, _text(next(remaining), attribute.name)))
+            else:
+                box.append(_cells(attribute, next(remaining), next(remaining)))
+        lo, hi = zip(*box, strict=True)
+        return lo, hi
+
+
+def _node(attribute: CategoricalAttribute, label: str) -> tuple[int, int]:
+    leaves = attribute.hierarchy.interval_of.get(label)
+    if leaves is None:
+        raise LawViolated(f"column {attribute.name} holds a label that is no node of its hierarchy")
+    return leaves
+
+
+def _cells(attribute: NumericAttribute, first: bytes, last: bytes) -> tuple[int, int]:
+    """Cells of a published interval; whatever the arithmetic says, they have to publish exactly these texts again."""
+    texts = first.decode(), last.decode()
+    if all(map(_DECIMAL.fullmatch, texts)):
+        start, step, grid = attribute.domain[0], attribute.step or Decimal(0), attribute.grid
+        lo = int((Decimal(texts[0]) - start) / grid)
+        end = (Decimal(texts[1]) - start + step) / grid
+        hi = max(0, int(end.to_integral_value(ROUND_CEILING)) - 1)
+        if 0 <= lo <= hi < attribute.n_cells and tuple(map(decimal_text, attribute.interval(lo, hi))) == texts:
+            return lo, hi
+    raise LawViolated(f"column {attribute.name} holds an interval that is not on its grid")
+
+
+def _text(text: bytes, column: str) -> str:
+    try:
+        return msgspec.json.decode(text, type=str)
+    except msgspec.DecodeError:
+        raise LawViolated(f"column {column} does not hold a text") from None
+
+
+def _kept_reader(column: KeptColumn) -> Callable[[bytes], bytes]:
+    """Canonical JSON text of a kept column's published value, whatever wrote it."""
+    canonical = to_json_text(column)
+
+    def read(text: bytes) -> bytes:
+        try:
+            return canonical(_DECODER.decode(text))
+        except (msgspec.DecodeError, EventRefused):
+            raise LawViolated(f"column {column.name} holds a value that table.yaml does not allow") from None
+
+    return lru_cache(FRAGMENTS_MAX)(read)

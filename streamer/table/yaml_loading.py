@@ -1,0 +1,321 @@
+"""table.yaml and its hierarchy files -> `Table`.
+
+The rules of this file
+----------------------
+* A table comes from here checked: whoever holds a `Table` need not doubt it.
+* Every fault of a file is reported at once, one per line, with its place (`columns.age.grid`), what is wrong and what
+  is allowed. The file is configuration: a message may repeat its words. People's values do not occur in it.
+* Numbers are exact decimals from the text, and are kept in their shortest form, so that 5 and 5.0 are one table.
+* The domain of a column with a step ends on a step: an end between two steps is taken down to the lower one.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from dataclasses import replace
+from decimal import Decimal
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from streamer.errors import ConfigError, EventRefused
+from streamer.table.hierarchy import Hierarchy
+from streamer.table.published import QI_GROUP, interval_columns
+from streamer.table.scalars import decimal_text, read_decimal, to_code
+from streamer.table.schema import (
+    Attribute,
+    CategoricalAttribute,
+    Diversity,
+    KeptColumn,
+    Limits,
+    NumericAttribute,
+    Table,
+)
+from streamer.table.space import FINENESS
+from streamer.table.yaml_shape import (
+    ColumnSettings,
+    KeepSettings,
+    QuasiIdentifierSettings,
+    SensitiveSettings,
+    TableSettings,
+    read_settings,
+)
+
+FILE_NAME = "table.yaml"
+CODES_MAX = 1 << 62
+"""Codes of one column: one more cell still fits an int64."""
+
+UNIT_SHARE = Decimal("0.2")
+"""What counts as 1 in QGSSD where table.yaml does not say: this share of the domain, or of the leaves."""
+
+
+def load_table(path: str | Path) -> Table:
+    """The table that a table.yaml describes; `path` is the file or a directory that holds one.
+
+    Raises ConfigError, which lists every fault of the file, one per line.
+    """
+    path = Path(path)
+    if path.is_dir():
+        path = path / FILE_NAME
+    settings, faults = read_settings(_read_yaml(path))
+    table = None if settings is None else _table(settings, path.parent, faults)
+    if table is None or faults:
+        raise ConfigError("\n  ".join([f"{path}: {len(faults)} fault{'s' * (len(faults) > 1)}", *faults]))
+    return table
+
+
+def require_live(table: Table) -> None:
+    """Raises ConfigError where table.yaml demands more than the incremental engine keeps: it knows k alone."""
+    if table.diversity:
+        raise ConfigError(
+            "privacy: l, alpha, beta and r hold for `streamer anonymize` only; the table that is kept change by change"
+            " knows k alone: remove them, or publish this table by `anonymize`"
+        )
+
+
+def hidden_columns(table: Table, header: Iterable[str]) -> list[str]:
+    """Columns of the data that do not leave: neither quasi-identifiers nor kept."""
+    published = {column.name for column in (*table.attributes, *table.kept)}
+    return [name for name in header if name not in published]
+
+
+class _TextLoader(yaml.BaseLoader):
+    """YAML whose scalars all stay text, and whose mappings name each setting once."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for name, _ in node.value:
+            if isinstance(name, yaml.ScalarNode):
+                if name.value in seen:
+                    raise yaml.constructor.ConstructorError(None, None, f"{name.value!r} comes twice", name.start_mark)
+                seen.add(name.value)
+        return super().construct_mapping(node, deep)
+
+
+def _read_yaml(path: Path) -> object:
+    try:
+        return yaml.load(path.read_text("utf-8-sig"), _TextLoader)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: is not UTF-8 text") from None
+    except yaml.MarkedYAMLError as error:
+        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise ConfigError(f"{path}{line}: not valid YAML: {error.problem}") from None
+    except yaml.YAMLError:
+        raise ConfigError(f"{path}: not valid YAML") from None
+
+
+def _table(settings: TableSettings, folder: Path, faults: list[str]) -> Table | None:
+    """The table; what is wrong with it is added to `faults`."""
+    attributes: list[Attribute | None] = []
+    kept: list[KeptColumn | None] = []
+    for name, column in settings.columns.items():
+        place = f"columns.{name}"
+        if isinstance(column, QuasiIdentifierSettings):
+            attributes.append(_attribute(place, name, column, folder, faults))
+        else:
+            kept.append(_kept(place, name, column, folder, faults))
+    faults += _name_faults(settings) + _privacy_faults(settings, kept)
+    if not attributes:
+        faults.append("columns: at least one must be a quasi-identifier")
+    if faults:
+        return None
+    return Table(
+        name=settings.table,
+        source_key=settings.key,
+        attributes=tuple(attribute for attribute in attributes if attribute),
+        kept=tuple(column for column in kept if column),
+        k=settings.privacy.k,
+        individual=settings.individual,
+        recut=settings.engine.recut,
+        shrink=settings.engine.shrink,
+        durability_stated=settings.durability is not None,
+        limits=Limits(**settings.limits.model_dump()),
+        diversity=Diversity(**settings.privacy.model_dump(exclude={"k"})),
+    )
+
+
+def _privacy_faults(settings: TableSettings, kept: list[KeptColumn | None]) -> list[str]:
+    """Demands on sensitive values that the sensitive columns cannot be asked for."""
+    privacy = settings.privacy
+    sensitive = [column for column in kept if column is not None and column.sensitive]
+    faults = []
+    for name in ("l", "beta", "r"):
+        if getattr(privacy, name) is not None and not sensitive:
+            faults.append(f"privacy.{name}: speaks of sensitive values, but no column has `role: sensitive`")
+    for column in sensitive if privacy.r is not None else ():
+        if column.hierarchy is None:
+            faults.append(f"privacy.r: columns.{column.name} has no hierarchy that says which values are close")
+        elif privacy.level >= column.hierarchy.n_levels:
+            top = column.hierarchy.n_levels - 1
+            faults.append(f"privacy.level: the hierarchy of {column.name} ends at level {top}")
+    if "level" in privacy.model_fields_set and privacy.r is None:
+        faults.append("privacy.level: belongs to privacy.r, which is missing")
+    return faults
+
+
+def _name_faults(settings: TableSettings) -> list[str]:
+    """Columns that would publish the key or the individual, or two columns under one name."""
+    faults = []
+    if len(set(settings.key)) < len(settings.key):
+        faults.append("key: names a column twice")
+    for what, names in (("the key", settings.key), ("the individual", (settings.individual,))):
+        faults += [f"columns.{n}: is {what}, which never leaves; remove it" for n in names if n in settings.columns]
+    publisher = {QI_GROUP: "the number of the QI group"}
+    for name, column in settings.columns.items():
+        for published in _published(name, column):
+            if published in publisher:
+                faults.append(f"columns.{name}: publishes {published!r}, as does {publisher[published]}; rename one")
+            publisher[published] = f"columns.{name}"
+    return faults
+
+
+def _published(name: str, column: ColumnSettings) -> tuple[str, ...]:
+    numeric = isinstance(column, QuasiIdentifierSettings) and column.type is not None
+    return interval_columns(name) if numeric else (name,)
+
+
+def _attribute(
+    place: str, name: str, column: QuasiIdentifierSettings, folder: Path, faults: list[str]
+) -> Attribute | None:
+    build = _categorical if column.type is None else _numeric
+    attribute: Attribute | None = build(place, name, column, folder, faults)
+    if attribute is None or column.null_as is None:
+        return attribute
+    return _with_null(f"{place}.null_as", attribute, column.null_as, faults)
+
+
+def _numeric(
+    place: str, name: str, column: QuasiIdentifierSettings, folder: Path, faults: list[str]
+) -> NumericAttribute | None:
+    integer = column.type == "integer"
+    step = column.step if column.step is not None else Decimal(1) if integer else None
+    grid = column.grid if column.grid is not None else step
+    if column.domain is None or grid is None:
+        if column.domain is None:
+            faults.append(f"{place}.domain: is missing; give [lowest, highest]")
+        if grid is None:
+            faults.append(f"{place}.grid: is missing; a decimal without a step needs the width of its cells")
+        return None
+    wrong = _numeric_faults(place, column.domain, grid, step, column.unit, integer)
+    hierarchy = _hierarchy(place, column.hierarchy, folder, faults) if column.hierarchy else None
+    if wrong:
+        faults += wrong
+        return None
+    lo, hi = column.domain
+    if step is not None:
+        hi = lo + (hi - lo) // step * step
+    attribute = NumericAttribute(
+        name=name,
+        domain=(_shortest(lo), _shortest(hi)),
+        grid=_shortest(grid),
+        step=None if step is None else _shortest(step),
+        unit=_shortest(column.unit or (hi - lo) * UNIT_SHARE or grid),
+        integer=integer,
+        hierarchy=hierarchy,
+    )
+    if attribute.n_cells * attribute.codes_per_cell > CODES_MAX:
+        faults.append(f"{place}: too many distinct values for one column; make the domain smaller or the grid wider")
+        return None
+    try:
+        _ = attribute.levels
+    except ConfigError as error:
+        faults.append(f"{place}.hierarchy: {column.hierarchy}: {error}")
+        return None
+    return attribute
+
+
+def _numeric_faults(
+    place: str,
+    domain: tuple[Decimal, Decimal],
+    grid: Decimal,
+    step: Decimal | None,
+    unit: Decimal | None,
+    integer: bool,
+) -> list[str]:
+    lengths = {"grid": grid, "step": step, "unit": unit}
+    faults = [f"{place}.{name}: must be above 0" for name, n in lengths.items() if n is not None and n <= 0]
+    if domain[0] > domain[1]:
+        faults.append(f"{place}.domain: the lower end lies above the upper one")
+    if integer:
+        whole = {"domain": domain, "grid": (grid,), "step": (step or Decimal(1),)}
+        broken = [name for name, numbers in whole.items() if any(n != n.to_integral_value() for n in numbers)]
+        faults += [f"{place}.{name}: must be whole numbers, since the type is integer" for name in broken]
+    if not faults and step is not None and grid % step:
+        faults.append(f"{place}.grid: must be a multiple of the step, {decimal_text(step)}")
+    return faults
+
+
+def _categorical(
+    place: str, name: str, column: QuasiIdentifierSettings, folder: Path, faults: list[str]
+) -> CategoricalAttribute | None:
+    if column.hierarchy is None:
+        faults.append(f"{place}: needs `type: integer` or `type: decimal` with a domain, or a hierarchy")
+        return None
+    numeric_only = [setting for setting in ("domain", "grid", "step") if getattr(column, setting) is not None]
+    faults += [f"{place}.{setting}: is for `type: integer` and `type: decimal` only" for setting in numeric_only]
+    if column.unit is not None and column.unit <= 0:
+        faults.append(f"{place}.unit: must be above 0; it counts leaves")
+    hierarchy = _hierarchy(place, column.hierarchy, folder, faults)
+    if hierarchy is None:
+        return None
+    return CategoricalAttribute(name, hierarchy, _shortest(column.unit or hierarchy.n_leaves * UNIT_SHARE))
+
+
+def _with_null(place: str, attribute: Attribute, null_as: str, faults: list[str]) -> Attribute | None:
+    """The attribute with the code that a null counts as."""
+    value = read_decimal(null_as) if isinstance(attribute, NumericAttribute) else null_as
+    if value is None:
+        faults.append(f"{place}: must be a number")
+        return None
+    try:
+        code = to_code(attribute)(value)
+    except EventRefused as refused:
+        faults.append(f"{place}: {refused.detail}")
+        return None
+    if isinstance(attribute, NumericAttribute) and attribute.step is None and code % FINENESS:
+        faults.append(f"{place}: must be the lower edge of a cell, since the column has no step")
+        return None
+    return replace(attribute, null_code=code)
+
+
+def _kept(
+    place: str, name: str, column: SensitiveSettings | KeepSettings, folder: Path, faults: list[str]
+) -> KeptColumn | None:
+    if isinstance(column, KeepSettings):
+        if not column.acknowledge_linkable:
+            faults.append(
+                f"{place}: is published as it is and could link its row to a person;"
+                " add `acknowledge_linkable: true`, or remove the column"
+            )
+        return KeptColumn(name, sensitive=False, type=column.type)
+    if column.hierarchy is None:
+        return KeptColumn(name, sensitive=True, type=column.type)
+    if column.type not in (None, "text"):
+        faults.append(f"{place}.type: the leaves of a hierarchy are text; remove one of the two settings")
+    hierarchy = _hierarchy(place, column.hierarchy, folder, faults)
+    return None if hierarchy is None else KeptColumn(name, sensitive=True, type="text", hierarchy=hierarchy)
+
+
+def _hierarchy(place: str, name: str, folder: Path, faults: list[str]) -> Hierarchy | None:
+    """A hierarchy file in ARX's format: `leaf;level 1;...;root`, or with commas."""
+    place = f"{place}.hierarchy: {name}"
+    try:
+        text = (folder / name).read_text("utf-8-sig")
+        delimiter = ";" if ";" in text.partition("\n")[0] else ","
+        return Hierarchy.from_rows(csv.reader(StringIO(text, newline=""), delimiter=delimiter, strict=True))
+    except OSError as error:
+        faults.append(f"{place}: cannot be read: {error.strerror}")
+    except (UnicodeDecodeError, csv.Error):
+        faults.append(f"{place}: is not a CSV file in UTF-8")
+    except ConfigError as error:
+        faults.append(f"{place}: {error}")
+    return None
+
+
+def _shortest(number: Decimal) -> Decimal:
+    return Decimal(decimal_text(number))

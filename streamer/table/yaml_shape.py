@@ -1,0 +1,199 @@
+"""The shape of table.yaml: which settings there are, and what each may look like by itself.
+
+The rules of this file
+----------------------
+* Every scalar arrives as the text that stands in the file: a number is read exactly, never as a binary float, and a
+  category called `no` stays one.
+* What is not a setting is refused, and so is a setting whose work is not built yet: a file never promises in silence
+  what nobody does.
+* Every fault is one sentence: place, what is wrong, what is allowed. All faults are found in one go.
+* What settings mean together (a grid and its step, a column and its hierarchy file) is `yaml_loading`'s part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
+
+from streamer.table.scalars import read_decimal
+from streamer.table.schema import Limits
+
+WHOLE_DIGITS_MAX, FRACTION_DIGITS_MAX = 18, 9
+"""Digits of a number of table.yaml before and after the point: sums and multiples of such numbers stay exact."""
+
+
+def _number(text: object) -> Decimal:
+    number = read_decimal(text) if isinstance(text, str) else None
+    if number is None:
+        raise ValueError("must be a number")
+    if abs(number) >= 10**WHOLE_DIGITS_MAX or number != round(number, FRACTION_DIGITS_MAX):
+        raise ValueError(
+            f"must have at most {WHOLE_DIGITS_MAX} digits before the point, {FRACTION_DIGITS_MAX} after it"
+        )
+    return number
+
+
+def _listed(names: object) -> object:
+    return [names] if isinstance(names, str) else names
+
+
+Number = Annotated[Decimal, BeforeValidator(_number)]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f]+$")]
+TableName = Annotated[str, StringConstraints(max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class QuasiIdentifierSettings(_Settings):
+    """A numeric quasi-identifier (`type` and `domain`) or a categorical one (`hierarchy`)."""
+
+    role: Literal["quasi-identifier"]
+    type: Literal["integer", "decimal"] | None = None
+    domain: tuple[Number, Number] | None = None
+    grid: Number | None = None
+    step: Number | None = None
+    unit: Number | None = None
+    hierarchy: Name | None = None
+    null_as: str | None = None
+
+
+class SensitiveSettings(_Settings):
+    role: Literal["sensitive"]
+    type: Literal["text", "integer", "decimal", "boolean"] | None = None
+    hierarchy: Name | None = None
+
+
+class KeepSettings(_Settings):
+    role: Literal["keep"]
+    type: Literal["text", "integer", "decimal", "boolean"] | None = None
+    acknowledge_linkable: bool = False
+
+
+ColumnSettings = Annotated[
+    QuasiIdentifierSettings | SensitiveSettings | KeepSettings,
+    Field(discriminator="role"),
+]
+
+
+class PrivacySettings(_Settings):
+    """What every QI group owes: k, and of the sensitive columns l, alpha and beta, or r at a level."""
+
+    k: int = Field(ge=2, le=1_000_000)
+    l: int | None = Field(default=None, ge=2, le=1_000_000)  # noqa: E741 - the field writes it so
+    alpha: Number | None = Field(default=None, gt=0, le=1)
+    beta: Number | None = Field(default=None, gt=0, le=1)
+    r: Number | None = Field(default=None, gt=0, le=1)
+    level: int = Field(default=1, ge=0, le=100)
+
+
+class EngineSettings(_Settings):
+    recut: bool = True
+    shrink: bool = True
+
+
+class LiveSettings(_Settings):
+    form: Literal["rows"]
+
+
+class PublishSettings(_Settings):
+    live: LiveSettings
+
+
+class LimitsSettings(_Settings):
+    """Bounds of `streamer.table.schema.Limits`; Kafka's own default for a message is 1 MB."""
+
+    batch_events_max: int = Field(default=Limits.batch_events_max, ge=1, le=100_000)
+    batch_ms_max: int = Field(default=Limits.batch_ms_max, ge=1, le=60_000)
+    transaction_rows_max: int = Field(default=Limits.transaction_rows_max, ge=100, le=1_000_000)
+    statement_rows_max: int = Field(default=Limits.statement_rows_max, ge=1, le=100_000_000)
+    event_bytes_max: int = Field(default=Limits.event_bytes_max, ge=1_000, le=100_000_000)
+
+
+class TableSettings(_Settings):
+    """The whole of table.yaml."""
+
+    table: TableName
+    key: Annotated[tuple[Name, ...], BeforeValidator(_listed), Field(min_length=1)]
+    individual: Name | None = None
+    columns: dict[Name, ColumnSettings] = Field(min_length=1)
+    privacy: PrivacySettings
+    engine: EngineSettings = EngineSettings()
+    publish: PublishSettings
+    durability: Literal["stated"] | None = None
+    limits: LimitsSettings = LimitsSettings()
+
+
+NOT_BUILT = {
+    "publish.sealed": "the sealed form",
+    "rebuild": "rebuilding by itself",
+}
+"""Settings whose place is known and whose work is not done by this version."""
+
+_PUBLISH_HINT = "is missing; nothing is published by default: write `publish: {live: {form: rows}}`"
+_ROLES = "quasi-identifier, sensitive or keep"
+_MODELS: dict[str, type[_Settings]] = {
+    "": TableSettings,
+    "quasi-identifier": QuasiIdentifierSettings,
+    "sensitive": SensitiveSettings,
+    "keep": KeepSettings,
+    "privacy": PrivacySettings,
+    "engine": EngineSettings,
+    "live": LiveSettings,
+    "publish": PublishSettings,
+    "limits": LimitsSettings,
+}
+
+
+def read_settings(raw: object) -> tuple[TableSettings | None, list[str]]:
+    """Validates the content of a table.yaml whose scalars are texts; the settings, or every fault as one sentence."""
+    if not isinstance(raw, Mapping):
+        return None, ["the file: must be a mapping that starts with `table: <name>`"]
+    known, faults = _without_unbuilt(raw)
+    try:
+        return TableSettings.model_validate(known), faults
+    except ValidationError as error:
+        return None, faults + [_sentence(fault) for fault in error.errors()]
+
+
+def _without_unbuilt(raw: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The settings this version knows, and one sentence for each of the others it has heard of."""
+    known = {name: dict(value) if isinstance(value, Mapping) else value for name, value in raw.items()}
+    faults = []
+    for place, what in NOT_BUILT.items():
+        section, _, name = place.rpartition(".")
+        holder = known.get(section) if section else known
+        if isinstance(holder, dict) and name in holder:
+            del holder[name]
+            faults.append(f"{place}: {what} is not built yet; remove this setting")
+    return known, faults
+
+
+def _sentence(fault: Any) -> str:
+    """One fault found by pydantic, in the words of this project."""
+    where = [str(part) for part in fault["loc"]]
+    parent = where[-2] if len(where) > 1 else ""
+    if where[0] == "columns" and len(where) > 2:
+        del where[2]  # the role, by which the kind of column was told
+    place, kind, context = ".".join(where), fault["type"], fault.get("ctx", {})
+    if kind == "missing":
+        return f"{place}: {_PUBLISH_HINT if where[0] == 'publish' else 'is missing'}"
+    if kind == "extra_forbidden":
+        return f"{place}: is no setting; there are {', '.join(_MODELS[parent].model_fields)}"
+    if kind in ("union_tag_not_found", "union_tag_invalid"):
+        return f"{place}.role: must be {_ROLES}"
+    if place == "publish.live.form":
+        return f"{place}: only `rows` is built yet"
+    if place == "table":
+        return f"{place}: must be letters, digits, dots, dashes and underscores, 200 at most: it names Kafka's topics"
+    if kind == "literal_error":
+        return f"{place}: must be {context['expected']}"
+    if kind in ("model_type", "model_attributes_type", "dict_type"):
+        return f"{place}: must be a mapping"
+    if kind == "value_error":
+        return f"{place}: {context['error']}"
+    return f"{place}: {fault['msg'].replace('Input should', 'must').replace('String should', 'must')}"

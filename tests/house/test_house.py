@@ -1,0 +1,309 @@
+"""The rules of the house, read off the source: who may import what, what pure rooms may call, names, sizes.
+
+One test per rule. A failure lists every place that breaks it, as `file:line what`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import warnings
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from worlds.checkout import ROOT
+
+# The rooms from the ground up. A module imports its own room, and those that stand before it in the line of its wing.
+GROUND = ("streamer.errors", "streamer.jit", "streamer.table", "streamer.privacy")
+INCREMENTAL = tuple(
+    f"streamer.incremental.{room}"
+    for room in (
+        "topics", "last_record", "kafka_clients", "release", "events", "groups", "checks", "store", "shard",
+        "message_files", "subscribe", "replay",
+    )
+)  # fmt: skip
+RECODING = tuple(
+    f"streamer.recoding.{room}" for room in ("algorithms", "metrics", "publication", "report", "costs", "frame")
+)
+
+# Whatever is not named here holds values and functions of values only.
+SHELLS = (
+    "streamer/jit.py", "streamer/table/files.py", "streamer/table/yaml_loading.py", "streamer/table/draft/",
+    "streamer/incremental/store/redis.py", "streamer/incremental/store/redis_server.py",
+    "streamer/incremental/store/redis_lookups.py", "streamer/incremental/store/memory.py",
+    "streamer/incremental/shard/publisher.py", "streamer/incremental/kafka_clients.py",
+    "streamer/incremental/message_files.py", "streamer/incremental/subscribe.py", "streamer/incremental/replay.py",
+    "streamer/recoding/report/",
+)  # fmt: skip
+IMPURE_MODULES = {
+    "aiokafka", "asyncio", "confluent_kafka", "faust", "http", "io", "kafka", "logging", "multiprocessing", "os",
+    "random", "redis", "requests", "secrets", "shutil", "socket", "subprocess", "sys",
+    "tempfile", "threading", "time", "urllib", "uuid",
+}  # fmt: skip
+IMPURE_CALLS = {"open", "print", "input", "breakpoint", "exec", "eval"}
+IMPURE_METHODS = {"now", "utcnow", "today", "read_text", "read_bytes", "write_text", "write_bytes"}
+
+# Library -> the only places that may import it. Whole folders end with a slash.
+HOMES = {
+    "redis": tuple(f"streamer/incremental/store/redis{part}.py" for part in ("", "_server", "_lookups")),
+    "kafka": ("streamer/cli/", "streamer/incremental/kafka_clients.py", "streamer/incremental/subscribe.py"),
+    "faust": ("agents/",),
+    "mode": ("agents/",),
+    "aiokafka": ("agents/",),
+    "confluent_kafka": ("agents/",),
+}
+VAGUE_NAMES = {
+    "common", "data", "group", "helper", "helpers", "key", "manager", "misc", "partition", "tool", "tools", "util",
+    "utils",
+}  # fmt: skip
+FUNCTION_LINES_MAX = 70
+MODULE_LINES_GUIDE, MODULE_LINES_MAX = 300, 400
+
+
+def sources(*folders: str) -> list[Path]:
+    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"), filename=name_of(path))))
+
+
+def imports(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and dotted name of every import, also of those inside functions; relative ones are resolved."""
+    package = name_of(path).split("/")[:-1]
+    for node in nodes(path):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            start = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*start, *filter(None, [node.module])])
+            yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
+
+
+def is_within(path: Path, homes: tuple[str, ...]) -> bool:
+    return any(name_of(path) == home or (home.endswith("/") and name_of(path).startswith(home)) for home in homes)
+
+
+def pure_sources() -> list[Path]:
+    folders = ("streamer/table", "streamer/privacy", "streamer/incremental", "streamer/recoding")
+    return [path for path in sources(*folders) if not is_within(path, SHELLS)]
+
+
+def rooms_of(line: tuple[str, ...], module: str) -> int | None:
+    """The number of the room in a line of rooms that holds a module; None where none does."""
+    inside = (i for i, room in enumerate(line) if module == room or module.startswith(f"{room}."))
+    return next(inside, None)
+
+
+def module_of(path: Path) -> str:
+    return name_of(path).removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def must_be_empty(broken: list[str], rule: str) -> None:
+    assert not broken, "\n".join([rule, *(f"  {line}" for line in broken)])
+
+
+def test_pure_rooms_import_no_clock_no_io_no_logging_no_chance() -> None:
+    broken = [
+        f"{name_of(path)}:{line} imports {module}"
+        for path in pure_sources()
+        for line, module in imports(path)
+        if module.split(".")[0] in IMPURE_MODULES
+    ]
+    must_be_empty(broken, "pure rooms hold values and functions of values only:")
+
+
+def test_pure_rooms_call_no_clock_no_io() -> None:
+    broken = [
+        f"{name_of(path)}:{node.lineno} calls {called_name(node)}"
+        for path in pure_sources()
+        for node in nodes(path)
+        if isinstance(node, ast.Call) and is_impure_call(node)
+    ]
+    must_be_empty(broken, "time enters a pure room as an event, files as text, results as values:")
+
+
+def called_name(call: ast.Call) -> str:
+    return ast.unparse(call.func)
+
+
+def is_impure_call(call: ast.Call) -> bool:
+    if isinstance(call.func, ast.Name):
+        return call.func.id in IMPURE_CALLS
+    return isinstance(call.func, ast.Attribute) and call.func.attr in IMPURE_METHODS
+
+
+def test_chance_in_pure_rooms_is_seeded_and_handed_in() -> None:
+    """Allowed: `default_rng(seed)` and the types `Generator` and `SeedSequence`; not numpy's global generator."""
+    broken = [
+        f"{name_of(path)}:{getattr(node, 'lineno', 0)} {ast.unparse(node)}"
+        for path in pure_sources()
+        for node in nodes(path)
+        if draws_unseeded(node)
+    ]
+    must_be_empty(broken, "the same events must give the same table, so chance needs a seed:")
+
+
+def draws_unseeded(node: ast.AST) -> bool:
+    if isinstance(node, ast.Call) and called_name(node).split(".")[-1] == "default_rng":
+        return not (node.args or node.keywords)
+    if isinstance(node, ast.Attribute) and ast.unparse(node.value) in {"np.random", "numpy.random"}:
+        return node.attr not in {"default_rng", "Generator", "SeedSequence"}
+    return False
+
+
+def test_every_library_is_imported_in_its_own_home_alone() -> None:
+    broken = [
+        f"{name_of(path)}:{line} imports {module}, which belongs to {' and '.join(HOMES[module.split('.')[0]])}"
+        for path in sources("streamer", "agents")
+        for line, module in imports(path)
+        if module.split(".")[0] in HOMES and not is_within(path, HOMES[module.split(".")[0]])
+    ]
+    must_be_empty(broken, "servers are reached from one place each:")
+
+
+@pytest.mark.parametrize(("wing", "other"), [("incremental", "recoding"), ("recoding", "incremental")])
+def test_the_wings_do_not_know_each_other(wing: str, other: str) -> None:
+    broken = [
+        f"{name_of(path)}:{line} imports {module}"
+        for path in sources(f"streamer/{wing}")
+        for line, module in imports(path)
+        if module.startswith(f"streamer.{other}")
+    ]
+    must_be_empty(broken, "where the wings meet, one is handed to the other as a function:")
+
+
+@pytest.mark.parametrize("line", [(*GROUND, *INCREMENTAL), (*GROUND, *RECODING)], ids=["incremental", "recoding"])
+def test_no_arrow_of_the_house_runs_up(line: tuple[str, ...]) -> None:
+    """So there is no circle either."""
+    broken = [
+        f"{name_of(path)}:{number} imports {module}"
+        for path in sources("streamer")
+        if (room := rooms_of(line, module_of(path))) is not None
+        for number, module in imports(path)
+        if (other := rooms_of(line, module)) is not None and other > room
+    ]
+    must_be_empty(broken, f"a room stands on those before it ({', '.join(line)}):")
+
+
+def test_every_module_stands_in_a_room() -> None:
+    above = ("streamer/__init__.py", "streamer/cli/")
+    line = (*GROUND, *INCREMENTAL, *RECODING)
+    lost = [
+        name_of(path)
+        for path in sources("streamer")
+        if not is_within(path, above) and path.name != "__init__.py" and rooms_of(line, module_of(path)) is None
+    ]
+    must_be_empty(lost, "the line of the rooms does not name where these stand:")
+
+
+def test_streamer_never_imports_agents() -> None:
+    broken = [
+        f"{name_of(path)}:{line} imports {module}"
+        for path in sources("streamer")
+        for line, module in imports(path)
+        if module.split(".")[0] == "agents"
+    ]
+    must_be_empty(broken, "agents/ stands on streamer/, never the other way round:")
+
+
+def test_laws_are_raised_not_asserted() -> None:
+    broken = [
+        f"{name_of(path)}:{node.lineno} assert"
+        for path in sources("streamer", "agents")
+        for node in nodes(path)
+        if isinstance(node, ast.Assert)
+    ]
+    must_be_empty(broken, "`python -O` drops assertions, and with them the laws: use raise")
+
+
+def test_functions_fit_on_a_screen() -> None:
+    broken = [
+        f"{name_of(path)}:{node.lineno} {node.name} has {length} lines"
+        for path in sources("streamer", "agents")
+        for node in nodes(path)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (length := (node.end_lineno or node.lineno) - node.lineno + 1) > FUNCTION_LINES_MAX
+    ]
+    must_be_empty(broken, f"a function has at most {FUNCTION_LINES_MAX} lines:")
+
+
+def module_lengths() -> dict[str, int]:
+    return {name_of(path): len(path.read_text(encoding="utf-8").splitlines()) for path in sources("streamer", "agents")}
+
+
+def test_modules_hold_one_idea() -> None:
+    broken = [f"{name} has {lines} lines" for name, lines in module_lengths().items() if lines > MODULE_LINES_MAX]
+    must_be_empty(broken, f"a module has at most {MODULE_LINES_MAX} lines:")
+
+
+@pytest.mark.filterwarnings("always")
+def test_long_modules_are_reported() -> None:
+    """A guide, not a gate: the warning stands in the run's summary."""
+    for name, lines in module_lengths().items():
+        if MODULE_LINES_GUIDE < lines <= MODULE_LINES_MAX:
+            warnings.warn(f"{name} has {lines} lines; modules stay under about {MODULE_LINES_GUIDE}", stacklevel=1)
+
+
+def test_files_say_what_they_hold() -> None:
+    broken = [name_of(path) for path in sources("streamer", "agents") if path.stem in VAGUE_NAMES]
+    must_be_empty(broken, f"these file names say nothing: {', '.join(sorted(VAGUE_NAMES))}:")
+
+
+def project_texts() -> Iterator[tuple[str, str]]:
+    """Every text file of the checkout that is, or is about to be, part of the project."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    if listed.returncode != 0:
+        pytest.skip("not a git checkout: which files belong to the project is unknown")
+    for name in filter(None, listed.stdout.split("\0")):
+        path = ROOT / name
+        if path.is_file():
+            yield name, path.read_bytes().decode("utf-8", errors="replace")
+
+
+# Put together here, so that this file does not break its own rule.
+REGISTRY_HOSTS = [".".join(words) for words in (
+    ("pypi", "org"), ("pythonhosted", "org"), ("repo", "maven", "apache", "org"), ("repo1", "maven", "org"),
+    ("registry", "npmjs", "org"), ("docker", "io"),
+)]  # fmt: skip
+ELSEWHERE = re.compile(r"(?<![\w.-])/(?:work|root|home/\w+)/|" + "|".join(map(re.escape, REGISTRY_HOSTS)))
+
+
+def test_nothing_points_at_one_machine_or_one_registry() -> None:
+    broken = [
+        f"{name}:{text.count(chr(10), 0, found.start()) + 1} {found[0]}"
+        for name, text in project_texts()
+        for found in ELSEWHERE.finditer(text)
+    ]
+    must_be_empty(broken, "the project must work anywhere, through whatever registry is configured:")
+
+
+@pytest.mark.parametrize(
+    ("line", "breaks"),
+    [
+        ("np.random.shuffle(rows)", True),
+        ("np.random.default_rng()", True),
+        ("np.random.default_rng(7)", False),
+        ("generator.integers(5)", False),
+    ],
+)
+def test_the_rule_on_chance_tells_seeded_from_unseeded(line: str, breaks: bool) -> None:
+    assert any(draws_unseeded(node) for node in ast.walk(ast.parse(line))) is breaks
+
+
+@pytest.mark.parametrize(("line", "breaks"), [("datetime.now()", True), ("open(path)", True), ("node.open", False)])
+def test_the_rule_on_calls_tells_io_from_values(line: str, breaks: bool) -> None:
+    calls = [node for node in ast.walk(ast.parse(line)) if isinstance(node, ast.Call)]
+    assert any(map(is_impure_call, calls)) is breaks

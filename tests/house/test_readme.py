@@ -1,0 +1,156 @@
+"""README.md and ARCHITECTURE.md tell what is: their commands run, their files exist, their numbers are the code's."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from agents.cli import main
+from streamer.incremental.events.decoder import Decoder
+from streamer.table.schema import Limits
+from streamer.table.yaml_loading import load_table
+from worlds.checkout import ROOT
+
+README = (ROOT / "README.md").read_text("utf-8")
+ARCHITECTURE = (ROOT / "streamer" / "ARCHITECTURE.md").read_text("utf-8")
+RUNS_ALONE = "<!-- runs: no servers -->\n"
+
+
+def blocks(language: str, text: str = README) -> list[str]:
+    """The code blocks of a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.M | re.S)
+
+
+def command_lines() -> Iterator[str]:
+    """Every call of `streamer` in README: lines of its shell blocks, and words in backticks."""
+    for block in blocks("sh"):
+        for line in block.splitlines():
+            yield from re.findall(r"(?:^|&& )(streamer [^&|#]*)", line)
+    yield from re.findall(r"`(streamer [a-z][^`]*)`", re.sub(r"^```.*?^```$", "", README, flags=re.M | re.S))
+
+
+def command_named(words: list[str]) -> tuple[click.Command, list[str]]:
+    """The command that the words begin with, and the words after its name."""
+    command: click.Command = main
+    while isinstance(command, click.Group):
+        found = command.get_command(click.Context(command), words[0]) if words else None
+        assert found is not None, f"there is no command {' '.join(words[:2])!r} in {command.name}"
+        command, words = found, words[1:]
+    return command, words
+
+
+def all_commands() -> Iterator[tuple[str, click.Command]]:
+    """Every command by its full name, the ones of groups included."""
+    context = click.Context(main)
+    for name in main.list_commands(context):
+        command = main.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from ((f"{name} {sub}", command.commands[sub]) for sub in command.commands)
+        else:
+            yield name, command
+
+
+@pytest.mark.parametrize("line", sorted({line.strip() for line in command_lines()}))
+def test_every_command_line_is_a_real_one(line: str) -> None:
+    command, words = command_named(shlex.split(line)[1:])
+    known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    assert {word for word in words if word.startswith("-")} <= known | {"--help"}
+
+
+def test_enough_command_lines_are_found_for_this_to_mean_something() -> None:
+    assert len(set(command_lines())) >= 12
+
+
+@pytest.mark.parametrize("name", [name for name, _ in all_commands()])
+def test_every_command_is_mentioned_and_has_help(name: str) -> None:
+    assert re.search(rf"streamer {name}\b|`{name}\b|make {name}\b", README), f"README.md does not mention {name}"
+    result = CliRunner().invoke(main, [*name.split(), "--help"])
+    assert result.exit_code == 0
+    assert len(result.output.splitlines()) > 3
+
+
+def test_every_make_target_is_a_real_one() -> None:
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    targets = set(re.findall(r"^([a-z]+):", makefile, re.M))
+    lines = [line.partition("#")[0] for block in blocks("sh") for line in block.splitlines()]
+    asked = {word for line in lines if line.startswith("make") for word in line.split()[1:] if "=" not in word}
+    assert asked <= targets
+    assert {"demo", "test"} <= asked
+
+
+def test_the_blocks_that_need_no_server_run_as_they_stand(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    binaries = tmp_path / ".venv" / "bin"
+    binaries.mkdir(parents=True)
+    streamer = binaries / "streamer"
+    streamer.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m agents.cli "$@"\n', "utf-8")
+    streamer.chmod(0o755)
+    alone = [block for block in blocks("sh") if f"{RUNS_ALONE}```sh\n{block}" in README]
+    assert len(alone) == 3
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "KAFKA_BOOTSTRAP": "127.0.0.1:1", "REDIS_URL": "redis://:1"}
+    run = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", "\n".join(alone)],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "every law holds" in run.stdout
+
+
+def test_its_table_yaml_is_that_of_the_example(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "examples" / "patients", tmp_path / "mine")
+    (block,) = blocks("yaml")
+    (tmp_path / "mine" / "table.yaml").write_text(block, "utf-8")
+    assert load_table(tmp_path / "mine").fingerprint == load_table(ROOT / "examples" / "patients").fingerprint
+
+
+def test_its_messages_are_valid_for_that_table() -> None:
+    decoder = Decoder(load_table(ROOT / "examples" / "patients"))
+    (block,) = blocks("json")
+    for line in block.splitlines():
+        decoder.decode(None, line.encode())
+
+
+def test_figures_come_from_benchmarks_that_exist() -> None:
+    figures = README.partition("## Figures")[2].partition("## ")[0]
+    rows = [line for line in figures.splitlines() if re.search(r"\d ×|p50|\d to \d", line)]
+    assert len(rows) >= 4
+    for row in rows:
+        assert [(ROOT / name).is_file() for name in re.findall(r"`(benchmarks/\S+\.py)`", row)] == [True], row
+
+
+def test_links_lead_somewhere() -> None:
+    files = re.findall(r"\]\(([^)#]+)\)", README)
+    assert len(files) >= 2
+    assert [name for name in files if not (ROOT / name).is_file()] == []
+    headings = re.findall(r"^#+ (.*)$", README, re.M)
+    anchors = {re.sub(r"[^a-z -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    assert set(re.findall(r"\]\(#([^)]+)\)", README)) <= anchors
+
+
+def test_the_files_that_the_architecture_names_exist() -> None:
+    named = set(re.findall(r"`((?:\w+/)*\w+\.(?:py|md)|(?:\w+/)+)`", ARCHITECTURE))
+    assert len(named) > 15
+    assert {name for name in named if not ((ROOT / name).exists() or (ROOT / "streamer" / name).exists())} == set()
+
+
+def test_the_limits_of_the_architecture_are_those_of_the_code() -> None:
+    limits = Limits()
+    told = re.findall(r"^\| `(\w+)` \| ([\d,]+)", ARCHITECTURE, re.M)
+    assert {name: int(value.replace(",", "")) for name, value in told} == {
+        name: getattr(limits, name) for name in limits.__dataclass_fields__
+    }

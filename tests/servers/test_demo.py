@@ -1,0 +1,243 @@
+"""The demo: its people, what it shows, and the whole run, embedded and on real servers."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from agents.cli import main
+from agents.demo.beside import EnginesBeside
+from agents.demo.screen import difference
+from agents.demo.survey import MARRIAGE, Register, people, write_table, wrong_messages
+from servers.broker.servers import Servers
+from streamer.cli.routing import Router, RowMessage
+from streamer.cli.verify import EngineBeside, follow, read_live
+from streamer.errors import EventRefused, LawViolated
+from streamer.incremental.checks.changelog import ChangelogLaws
+from streamer.incremental.events.decoder import Decoder
+from streamer.incremental.groups.engine import Engine
+from streamer.incremental.shard.input import Message
+from streamer.incremental.topics import CHANGES
+from streamer.table.encode import Encoder
+from streamer.table.schema import Table
+from streamer.table.yaml_loading import load_table
+from worlds.checkout import ROOT
+from worlds.kafka_side import read
+
+DEMO = [sys.executable, "-m", "agents.cli", "demo"]
+SECONDS_MAX = 110
+COUNTS = re.compile(
+    r"^all .*  rows ([\d,]+)  pending (\d+)  QI groups ([\d,]+)  splits ([\d,]+)  merges ([\d,]+) ", re.M
+)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return load_table(write_table(tmp_path, "fair", embedded=True))
+
+
+# -- the people ---------------------------------------------------------------------------------------------------
+
+
+def test_every_person_of_the_survey_fits_the_table(table: Table) -> None:
+    register, everybody = Register(people()), len(people())
+    for _ in range(everybody):
+        register.insert()
+    encoded = Encoder(table).frame(register.frame().astype(str))  # raises where a row does not fit
+    assert len(encoded.source_keys) == 6366
+
+
+def test_no_rating_is_that_of_most() -> None:
+    ratings = [person["marriage"] for person in people()]
+    assert set(ratings) == set(MARRIAGE.values())
+    assert max(ratings.count(rating) for rating in MARRIAGE.values()) < len(ratings) / 2
+
+
+def test_the_register_is_what_its_events_lead_to(table: Table) -> None:
+    register, engine, decoder = Register(people()), Engine(table), Decoder(table)
+    router = Router(table)
+    for event in (*register.initial(), *register.mixed()):
+        for message in router.route(None, msgspec.json.encode(event)):
+            assert isinstance(message, RowMessage)
+            engine.apply(decoder.decode(message.message_key, message.value))
+    held = {int(source_key): record for source_key, record in engine.drain().records.items() if record}
+    assert set(held) == set(register.rows)
+    assert {key: held[key].values for key in held} == {
+        key: (msgspec.json.encode(person["marriage"]),) for key, person in register.rows.items()
+    }
+
+
+def test_each_wrong_message_is_refused_for_a_reason_of_its_own(table: Table) -> None:
+    engine, decoder, reasons = Engine(table), Decoder(table), []
+    for message in wrong_messages():
+        with pytest.raises(EventRefused) as refused:
+            engine.apply(decoder.decode(None, message))
+        reasons.append(refused.value.reason)
+    assert reasons == ["malformed-json", "unknown-category", "key-unknown"]
+
+
+# -- what it shows ------------------------------------------------------------------------------------------------
+
+
+def test_the_difference_marks_what_went_and_what_came() -> None:
+    before = {"0-1": {0: {"v": 1}, 1: {"v": 2}, 2: {"v": 3}}}
+    after = {"0-1": {0: {"v": 1}, 1: {"v": 9}}, "0-2": {0: {"v": 4}}}
+    assert [(mark, name, slot, row["v"]) for mark, name, slot, row in difference(before, after)] == [
+        (" ", "0-1", 0, 1),
+        ("-", "0-1", 1, 2),
+        ("+", "0-1", 1, 9),
+        ("-", "0-1", 2, 3),
+        ("+", "0-2", 0, 4),
+    ]
+
+
+def test_a_worker_that_published_something_else_is_found_out(table: Table) -> None:
+    beside, register = EnginesBeside(table, 4), Register(people())
+    for event, _ in zip(register.initial(), range(200), strict=False):
+        for message in Router(table).route(None, msgspec.json.encode(event)):
+            assert isinstance(message, RowMessage)
+            beside.apply(message)
+    beside.check(dict(beside.digests))
+    with pytest.raises(LawViolated, match="shard 2"):
+        beside.check({**beside.digests, 2: beside.digests[2] + 1})
+
+
+def test_a_broken_law_ends_the_demo_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    def break_law(*_: object) -> None:
+        raise LawViolated("law 'size' is broken")
+
+    monkeypatch.setattr("agents.demo.command.embedded_stage", break_law)
+    before = signal.getsignal(signal.SIGTERM)
+    result = CliRunner().invoke(main, ["demo"])
+    signal.signal(signal.SIGTERM, before)
+    assert (result.exit_code, "law 'size' is broken" in result.output) == (1, True)
+
+
+def test_files_are_not_written_among_others(tmp_path: Path) -> None:
+    (tmp_path / "mine").touch()
+    result = CliRunner().invoke(main, ["demo", "--out", str(tmp_path)])
+    assert (result.exit_code, "is not empty" in result.output) == (2, True)
+
+
+# -- the whole run ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def embedded(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], Path]:
+    return play(tmp_path_factory.mktemp("demo") / "out")
+
+
+def play(out: Path, *words: str) -> tuple[subprocess.CompletedProcess[str], Path]:
+    run = subprocess.run(
+        [*DEMO, "--out", str(out), *words], cwd=ROOT, capture_output=True, text=True, timeout=SECONDS_MAX
+    )
+    return run, out
+
+
+@pytest.mark.slow
+def test_the_embedded_demo_ends_with_a_verdict_and_says_what_it_did_not_show(
+    embedded: tuple[subprocess.CompletedProcess[str], Path],
+) -> None:
+    run, _ = embedded
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "every law holds at every release" in run.stdout
+    assert "nothing about crashes" in " ".join(run.stdout.split())
+    assert "messages in: 7,189 = applied 7,186 + ignored 0 + dead letters 3: ok" in run.stdout
+
+
+@pytest.mark.slow
+def test_without_a_terminal_it_writes_no_control_characters(
+    embedded: tuple[subprocess.CompletedProcess[str], Path],
+) -> None:
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f]", embedded[0].stdout)
+
+
+@pytest.mark.slow
+def test_its_files_are_kept_where_it_is_told_and_verify_again(
+    embedded: tuple[subprocess.CompletedProcess[str], Path],
+) -> None:
+    verify_again(embedded[1])
+
+
+def verify_again(out: Path) -> None:
+    source = ["--source", str(out / "rows.csv"), "--index", str(out / "index.csv")]
+    result = CliRunner().invoke(main, ["verify", "--table", str(out), str(out / "live.jsonl"), *source])
+    assert result.exit_code == 0, result.output
+
+
+def verify_every_release_against_its_people(out: Path, bootstrap: str) -> None:
+    """Shard by shard: an engine follows what is in the input topic, and the source laws hold at every release."""
+    table, records = load_table(out), list(read_live(out / "live.jsonl"))
+    for shard in range(4):
+        messages = [Message(m.offset(), m.key(), m.value()) for m in read(bootstrap, table.name, CHANGES, shard)]
+        laws = ChangelogLaws(table)
+        beside = EngineBeside(table, laws, Engine(table, shard, 4), messages)
+        verified = follow(laws, beside, [record for record in records if record.shard == shard])
+        assert verified.releases > 1
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_it_and_its_worker(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    demo = subprocess.Popen([*DEMO, "--out", str(out)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    try:
+        wait_until(lambda: bool(processes_of(out / "table.yaml")))
+        demo.send_signal(signal.SIGINT)
+        output, _ = demo.communicate(timeout=30)
+        assert demo.returncode == 130, output
+        assert b"Traceback" not in output
+        assert processes_of(out / "table.yaml") == []
+    finally:
+        demo.kill()
+        demo.wait()
+
+
+def processes_of(table: Path) -> list[str]:
+    """The running workers of one table."""
+    named = str(table).encode()
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = entry.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if named in words and b"worker" in words:
+            found.append(entry.parent.name)
+    return found
+
+
+def wait_until(holds: Callable[[], bool], seconds: float = 40) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.1)
+
+
+@pytest.mark.slow
+def test_on_real_servers_two_workers_come_to_the_same(
+    servers: Servers, embedded: tuple[subprocess.CompletedProcess[str], Path], tmp_path: Path
+) -> None:
+    run, out = play(tmp_path / "out", "--real", "--kafka", servers.kafka_bootstrap, "--redis", servers.redis_url)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert counts(run.stdout) == counts(embedded[0].stdout)
+    verify_again(out)
+    verify_every_release_against_its_people(out, servers.kafka_bootstrap)
+    taken = [set(re.findall(r"shard (\d) of \S+ taken over", log.read_text())) for log in sorted(out.glob("worker-*"))]
+    assert len(taken) == 2
+    assert all(taken)
+    assert set.union(*taken) == {"0", "1", "2", "3"}
+
+
+def counts(output: str) -> tuple[str, ...]:
+    found = COUNTS.search(output)
+    assert found, output
+    return found.groups()

@@ -1,0 +1,45 @@
+"""A worker with Kafka and Redis inside its process."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from agents.embedded import SHARDS, embedded_servers
+from agents.outlet import KafkaOutlet
+from agents.shard_input import KafkaInput
+from servers.test_worker import WORKER_COMMANDS, Worker, wait_until
+from streamer.incremental.store.redis_server import connect
+from worlds.kafka_side import read, write
+from worlds.patients import Changes, expected, folded, write_table
+
+
+def test_both_servers_answer_and_every_topic_has_its_partitions() -> None:
+    with embedded_servers("patients") as servers:
+        assert connect(servers.redis).ping()
+        state = KafkaInput(servers.kafka, "patients", SHARDS - 1).state()
+        assert (state.topic_id, state.shards, state.earliest, state.end) == ("", SHARDS, 0, 0)
+
+
+@pytest.mark.slow
+def test_a_worker_runs_with_nothing_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = write_table(tmp_path, "inside")
+    monkeypatch.setitem(WORKER_COMMANDS, "streamer", [*WORKER_COMMANDS["streamer"], "--embedded"])
+    worker = Worker(tmp_path / "worker.log", {"STREAMER_TABLE": str(table)})
+    try:
+        wait_until(lambda: len(worker.taken_over()) == SHARDS, 30, worker.log.read_text)
+        kafka = re.search(r"kafka +(\S+)", worker.log.read_text()).group(1)
+        changes = Changes(SHARDS)
+        write(kafka, "inside.changes", changes.more(400))
+        for shard, messages in enumerate(changes.messages):
+            outlet = KafkaOutlet(kafka, "inside", shard)
+            wait_until(lambda: getattr(outlet.position(), "next", 0) == len(messages), 30, worker.log.read_text)  # noqa: B023
+            records = read(kafka, "inside", "live", shard)
+            rows, _ = expected(table, shard, messages, SHARDS)
+            assert folded([(record.key(), record.value()) for record in records]) == rows
+        assert worker.terminate()[0] == 0
+        assert "keep nothing" in worker.log.read_text()
+    finally:
+        worker.kill()

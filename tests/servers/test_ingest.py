@@ -1,0 +1,53 @@
+"""How the service that feeds the agent ends: in time, whatever Kafka does meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+from aiokafka import TopicPartition
+
+from agents.ingest import Ingest
+from agents.worker_settings import WorkerSettings
+from streamer.table.yaml_loading import load_table
+from worlds.checkout import PATIENTS
+
+PLACE = TopicPartition("patients.changes", 0)
+
+
+class SilentConsumer:
+    """A consumer whose Kafka does not answer."""
+
+    def __init__(self) -> None:
+        self.paused: list[TopicPartition] = []
+
+    def seek(self, place: TopicPartition, offset: int) -> None: ...
+
+    def pause(self, place: TopicPartition) -> None:
+        self.paused.append(place)
+
+    async def stop(self) -> None:
+        await asyncio.sleep(60)
+
+
+@pytest.fixture
+def ingest(monkeypatch: pytest.MonkeyPatch) -> Iterator[Ingest]:
+    """The service as it is between start and end, in a loop of its own; nothing listens where its servers should be."""
+    monkeypatch.setattr("agents.ingest.LEAVE_SECONDS_MAX", 0.05)
+    with asyncio.Runner() as runner:
+        asyncio.set_event_loop(runner.get_loop())
+        ingest = Ingest(WorkerSettings(load_table(PATIENTS), "127.0.0.1:1", "redis://127.0.0.1:1/0"), batches=None)
+        ingest._consumer = SilentConsumer()
+        yield ingest
+
+
+def test_a_kafka_that_does_not_answer_does_not_hold_up_the_end(ingest: Ingest) -> None:
+    asyncio.get_event_loop().run_until_complete(asyncio.wait_for(ingest.on_stop(), 5))
+
+
+def test_what_is_assigned_on_the_way_out_is_not_begun(ingest: Ingest) -> None:
+    ingest._stopped.set()
+    ingest.on_partitions_assigned([PLACE])
+    assert ingest._consumer.paused == []
+    assert not ingest.busy

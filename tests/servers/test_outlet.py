@@ -1,0 +1,233 @@
+"""The outlet on a real Kafka: all or nothing, one writer, and a position that is always found."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
+from agents import outlet as outlet_module
+from agents.kafka_log import LINES_MAX, AtMost
+from agents.outlet import KafkaOutlet
+from agents.shard_input import KafkaInput
+from servers.broker.servers import Servers
+from streamer.errors import Fenced, ServerUnreachable, ShardRefused
+from streamer.incremental.release.records import Outgoing
+from streamer.incremental.shard.input import InputState
+from streamer.incremental.shard.outlet import Position
+from worlds.kafka_side import fresh_name, make_topics, read, write
+
+SHARD = 2
+
+
+def position(commit: int) -> Position:
+    return Position(commit=commit, next=10 * commit, release=commit, qi_group_next=7, outside=0, digest=2**64 - 1)
+
+
+def live(text: str) -> Outgoing:
+    return Outgoing("live", text.encode(), b"{}", (("release", b"1"), ("part", b"1/1"), ("through", b"10")))
+
+
+@pytest.fixture
+def bootstrap(servers: Servers) -> str:
+    return servers.kafka_bootstrap
+
+
+@pytest.fixture
+def table_name(bootstrap: str) -> str:
+    name = fresh_name()
+    make_topics(bootstrap, name)
+    return name
+
+
+@pytest.fixture
+def outlet(bootstrap: str, table_name: str) -> KafkaOutlet:
+    outlet = KafkaOutlet(bootstrap, table_name, SHARD)
+    outlet.fence()
+    return outlet
+
+
+def keys(bootstrap: str, table_name: str, kind: str = "live") -> list[bytes]:
+    return [message.key() for message in read(bootstrap, table_name, kind, SHARD)]
+
+
+def test_a_shard_that_never_published_has_no_position(outlet: KafkaOutlet) -> None:
+    assert outlet.position() is None
+
+
+def test_records_go_to_the_shards_own_partition_with_headers_and_tombstones(
+    outlet: KafkaOutlet, bootstrap: str, table_name: str
+) -> None:
+    letter = Outgoing("dead-letters", b"k", b"letter", ())
+    outlet.publish([live("a"), Outgoing("live", b"b", None, (("part", b"2/2"),)), letter], position(1))
+    first, second = read(bootstrap, table_name, "live", SHARD)
+    assert (first.key(), first.value(), first.headers()) == (b"a", b"{}", list(live("a").headers))
+    assert (second.key(), second.value(), second.headers()) == (b"b", None, [("part", b"2/2")])
+    assert keys(bootstrap, table_name, "dead-letters") == [b"k"]
+    assert keys(bootstrap, table_name, "positions") == [b"2"]
+    assert outlet.position() == position(1)
+
+
+def test_a_commit_without_records_still_moves_the_position(outlet: KafkaOutlet) -> None:
+    outlet.publish([], position(1))
+    outlet.publish([], position(2))
+    assert outlet.position() == position(2)
+
+
+def test_a_transaction_that_is_given_up_shows_nothing(outlet: KafkaOutlet, bootstrap: str, table_name: str) -> None:
+    outlet.publish([live("a")], position(1))
+    too_large = Outgoing("live", b"b", b"x" * 2_000_000, ())
+    with pytest.raises(ServerUnreachable):
+        outlet.publish([live("b"), too_large], position(2))
+    assert keys(bootstrap, table_name) == [b"a"]
+    outlet.fence()
+    assert outlet.position() == position(1)
+    outlet.publish([live("c")], position(2))
+    assert keys(bootstrap, table_name) == [b"a", b"c"]
+
+
+def test_after_an_error_nothing_goes_out_before_the_next_fence(outlet: KafkaOutlet) -> None:
+    with pytest.raises(ServerUnreachable):
+        outlet.publish([Outgoing("live", b"b", b"x" * 2_000_000, ())], position(1))
+    with pytest.raises(ServerUnreachable, match="fence"):
+        outlet.publish([live("a")], position(1))
+
+
+def test_a_new_owner_shuts_the_former_one_out(outlet: KafkaOutlet, bootstrap: str, table_name: str) -> None:
+    outlet.publish([live("a")], position(1))
+    successor = KafkaOutlet(bootstrap, table_name, SHARD)
+    successor.fence()
+    with pytest.raises(Fenced):
+        outlet.publish([live("zombie")], position(2))
+    successor.publish([live("b")], position(2))
+    assert keys(bootstrap, table_name) == [b"a", b"b"]
+    assert successor.position() == position(2)
+
+
+def test_a_transaction_left_open_is_resolved_by_the_new_owner(
+    outlet: KafkaOutlet, bootstrap: str, table_name: str
+) -> None:
+    outlet.publish([live("a")], position(1))
+    dead = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"{table_name}-shard-{SHARD}"})
+    dead.init_transactions(20)
+    dead.begin_transaction()
+    for kind in ("live", "positions"):
+        dead.produce(f"{table_name}.{kind}", position(2).to_json(), b"half", partition=SHARD)
+    assert dead.flush(20) == 0
+    successor = KafkaOutlet(bootstrap, table_name, SHARD)
+    successor.fence()
+    assert successor.position() == position(1)
+    assert len(read(bootstrap, table_name, "live", SHARD, "read_uncommitted")) == 2
+    assert keys(bootstrap, table_name) == [b"a"]
+
+
+def test_the_position_is_found_behind_many_aborted_transactions(
+    outlet: KafkaOutlet, bootstrap: str, table_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As behind offsets that compaction emptied: the window has to grow several times."""
+    monkeypatch.setattr("streamer.incremental.last_record.WINDOW_OFFSETS", 2)
+    monkeypatch.setattr("streamer.incremental.last_record.WIDER", 2)
+    outlet.publish([live("a")], position(1))
+    aborted = Producer({"bootstrap.servers": bootstrap, "transactional.id": "another", "retry.backoff.ms": 2})
+    aborted.init_transactions(20)
+    for _ in range(12):
+        aborted.begin_transaction()
+        aborted.produce(f"{table_name}.positions", position(9).to_json(), b"2", partition=SHARD)
+        assert aborted.flush(20) == 0
+        aborted.abort_transaction(20)
+    assert outlet.position() == position(1)
+
+
+def test_the_answer_to_a_commit_gets_lost_and_the_position_tells_what_became_of_it(
+    outlet: KafkaOutlet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class AnswerLost:
+        """A producer whose commit happens, but is answered by a timeout."""
+
+        def __init__(self, producer: Producer) -> None:
+            self._producer = producer
+
+        def commit_transaction(self, timeout: float) -> None:
+            self._producer.commit_transaction(timeout)
+            raise outlet_module.KafkaException(KafkaError(KafkaError._TIMED_OUT))
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self._producer, name)
+
+    monkeypatch.setattr(outlet, "_producer", AnswerLost(outlet._producer))
+    with pytest.raises(ServerUnreachable):
+        outlet.publish([live("a")], position(1))
+    outlet.fence()
+    assert outlet.position() == position(1)
+
+
+def test_more_records_than_the_clients_queue_holds(
+    bootstrap: str, table_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outlet = KafkaOutlet(bootstrap, table_name, SHARD)
+    settings = outlet._producer_settings()
+    monkeypatch.setattr(outlet, "_producer_settings", lambda: {**settings, "queue.buffering.max.messages": 100})
+    outlet.fence()
+    outlet.publish([live(str(i)) for i in range(1000)], position(1))
+    assert keys(bootstrap, table_name) == [str(i).encode() for i in range(1000)]
+
+
+def test_a_broker_that_is_not_there_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("kafka_calls", "outlet", "shard_input"):
+        monkeypatch.setattr(f"agents.{module}.CALL_SECONDS_MAX", 1.0)
+    outlet = KafkaOutlet("127.0.0.1:1", "t", 0)
+    for call in (outlet.fence, outlet.position, KafkaInput("127.0.0.1:1", "t", 0).state):
+        with pytest.raises(ServerUnreachable):
+            call()
+
+
+@pytest.mark.parametrize("code", [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE])
+def test_a_topic_whose_leader_is_not_settled_yet_is_asked_again(
+    code: int, outlet: KafkaOutlet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outlet.fence()
+    outlet.publish([], position(1))
+    asked: list[TopicPartition] = []
+    ask = Consumer.get_watermark_offsets
+
+    class UnsettledConsumer(Consumer):
+        def get_watermark_offsets(self, place: TopicPartition, **limits: object) -> tuple[int, int]:
+            asked.append(place)
+            if len(asked) < 3:
+                raise KafkaException(KafkaError(code))
+            return ask(self, place, **limits)
+
+    monkeypatch.setattr("agents.kafka_calls.Consumer", UnsettledConsumer)
+    assert outlet.position() == position(1)
+    assert len(asked) == 3
+
+
+def test_the_input_state_is_what_the_broker_says(outlet: KafkaOutlet, bootstrap: str, table_name: str) -> None:
+    write(bootstrap, f"{table_name}.changes", [(SHARD, b"1", b"x")] * 3)
+    state = KafkaInput(bootstrap, table_name, SHARD).state()
+    assert state == InputState(topic_id=state.topic_id, shards=4, earliest=0, end=3)
+    assert len(state.topic_id) > 10
+
+
+@pytest.mark.parametrize(("count", "message"), [(3, "same number of partitions"), (0, "does not exist")])
+def test_topics_that_do_not_fit_together_are_refused(bootstrap: str, count: int, message: str) -> None:
+    name = fresh_name()
+    make_topics(bootstrap, name, but={"live": count})
+    with pytest.raises(ShardRefused, match=message):
+        KafkaInput(bootstrap, name, SHARD).state()
+
+
+def test_the_clients_log_is_kept_short_and_counts_what_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("agents.kafka_log.monotonic", lambda: now[0])
+    at_most = AtMost()
+
+    def line() -> logging.LogRecord:
+        return logging.LogRecord("x", logging.ERROR, "x.py", 1, "broker %s is down", ("b",), None)
+
+    assert sum(at_most.filter(line()) for _ in range(50)) == LINES_MAX
+    now[0] = 60.0
+    next_line = line()
+    assert at_most.filter(next_line)
+    assert f"{50 - LINES_MAX} lines" in next_line.getMessage()

@@ -1,0 +1,387 @@
+"""`streamer produce`: every message reaches the shard of its row, every statement reaches all shards, once."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from time import monotonic, sleep
+
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+from confluent_kafka import Message, Producer
+from hypothesis import given
+from hypothesis import strategies as st
+from kafka import KafkaProducer
+from kafka.errors import KafkaTimeoutError
+
+from servers.broker.servers import Servers
+from streamer.cli import produce as produce_module
+from streamer.cli.main import main
+from streamer.cli.routing import Router, RowMessage, Statement
+from streamer.incremental.events.changes import Insert, Remove
+from streamer.incremental.events.decoder import Decoder
+from streamer.incremental.kafka_clients import shard_of
+from streamer.incremental.message_files import read_messages
+from streamer.table.encode import Encoder
+from streamer.table.files import read_rows
+from streamer.table.yaml_loading import load_table
+from worlds.checkout import PATIENTS
+from worlds.kafka_side import fresh_name, make_topics, read
+
+SHARDS = 3
+
+# -- where a message belongs (no server) ------------------------------------------------------------------------------
+
+# Of the tests of Kafka's Java client (UtilsTest.testMurmur2), as signed 32-bit numbers.
+JAVA_MURMUR2 = {
+    b"21": -973932308,
+    b"foobar": -790332482,
+    b"a-little-bit-long-string": -985981536,
+    b"a-little-bit-longer-string": -1486304829,
+    b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
+    b"abc": 479470107,
+}
+
+
+@pytest.mark.parametrize(("message_key", "murmur2"), JAVA_MURMUR2.items())
+@pytest.mark.parametrize("shards", [1, 4, 7, 1000])
+def test_the_shard_is_javas_murmur2_without_its_sign_modulo_the_shards(message_key, murmur2, shards):
+    assert shard_of(message_key, shards) == (murmur2 & 0x7FFFFFFF) % shards
+
+
+@pytest.fixture(scope="module")
+def patients():
+    return load_table(PATIENTS)
+
+
+@pytest.fixture(scope="module")
+def visits(tmp_path_factory: pytest.TempPathFactory):
+    """A table with a composite primary key."""
+    path = tmp_path_factory.mktemp("visits") / "table.yaml"
+    path.write_text(
+        "table: visits\nkey: [ward, number]\n"
+        "columns:\n  age: {role: quasi-identifier, type: integer, domain: [0, 119], grid: 5}\n"
+        "privacy: {k: 2}\npublish: {live: {form: rows}}\n"
+    )
+    return load_table(path)
+
+
+def routed(table, value: object, message_key: object = ...) -> list[RowMessage | Statement]:
+    said = None if message_key is ... else msgspec.json.encode(message_key)
+    return list(Router(table).route(said, None if value is None else msgspec.json.encode(value)))
+
+
+ROW = {"id": 7, "age": 30, "zip": 12000, "bmi": 20.5, "sex": "Male", "problem": "flu"}
+FORMS = {
+    "plain insert": ({"op": "insert", "row": ROW}, ...),
+    "its key as text": ({"op": "insert", "row": {**ROW, "id": "7"}}, ...),
+    "its key as decimal": ({"op": "insert", "row": {**ROW, "id": 7.0}}, ...),
+    "plain delete": ({"op": "delete", "key": 7}, ...),
+    "plain delete, key as object": ({"op": "delete", "key": {"id": 7}}, ...),
+    "plain modify": ({"op": "modify", "key": "7", "row": {"age": 31}}, ...),
+    "Debezium create": ({"op": "c", "before": None, "after": ROW}, ...),
+    "Debezium delete": ({"op": "d", "before": {"id": 7}, "after": None}, ...),
+    "Debezium delete, key beside it": ({"op": "d", "before": None, "after": None}, {"id": 7}),
+    "Debezium in its schema": ({"schema": {}, "payload": {"op": "u", "before": ROW, "after": ROW}}, ...),
+    "flattened": ({**ROW, "__deleted": "false"}, ...),
+    "insert under a message key of its own": ({"op": "insert", "row": ROW}, {"id": 7}),
+    "tombstone, scalar": (None, 7),
+    "tombstone, text": (None, "7"),
+    "tombstone, object": (None, {"id": 7}),
+    "tombstone, object in its schema": (None, {"schema": {}, "payload": {"id": 7}}),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_whatever_form_a_message_has_its_row_is_sent_under_one_message_key(patients, form):
+    value, message_key = FORMS[form]
+    (message,) = routed(patients, value, message_key)
+    assert message.message_key == b"7"
+    assert message.value == (None if value is None else msgspec.json.encode(value)), "the message goes as it is"
+
+
+def test_a_composite_key_is_the_object_of_its_texts_in_the_order_of_the_table(visits):
+    forms = [
+        {"op": "insert", "row": {"number": 3, "ward": "B", "age": 30}},
+        {"op": "delete", "key": {"number": "3", "ward": "B"}},
+        {"op": "d", "before": {"ward": "B", "number": 3, "age": 30}, "after": None},
+    ]
+    keys = {message.message_key for form in forms for message in routed(visits, form)}
+    keys |= {message.message_key for message in routed(visits, None, {"number": 3, "ward": "B"})}
+    assert keys == {b'{"ward":"B","number":"3"}'}
+
+
+@given(
+    text=st.text(max_size=12) | st.integers().map(str) | st.sampled_from(["null", "{", '"', "[1]", " 7", "7 ", "\x007"])
+)
+def test_a_removal_sent_under_any_key_is_decoded_as_the_removal_of_that_very_key(patients, text):
+    (message,) = routed(patients, None, text)
+    change = Decoder(patients).decode(message.message_key, None)
+    assert isinstance(change, Remove)
+    assert change.source_key == text
+
+
+@given(ward=st.text(max_size=8), number=st.integers())
+def test_a_removal_with_a_composite_key_is_decoded_as_the_removal_of_that_key(visits, ward, number):
+    (message,) = routed(visits, None, {"ward": ward, "number": number})
+    expected = Encoder(visits).source_key({"ward": ward, "number": number})
+    assert Decoder(visits).decode(message.message_key, None) == Remove(expected)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"not json",
+        b"",
+        b"\xff",
+        b"[1, 2]",
+        b"7",
+        b'{"op": "insert"}',
+        b'{"op": "delete", "key": [1]}',
+        b'{"op":"t"}',
+        b"[" * 99_999,
+    ],
+)
+def test_what_cannot_be_read_goes_as_it_is_without_a_key(patients, line):
+    assert list(Router(patients).route(None, line)) == [RowMessage(None, line)]
+
+
+def test_a_removal_of_nothing_is_sent_as_something_that_the_worker_refuses(patients):
+    assert routed(patients, None) == [RowMessage(None, b"null")]
+
+
+def test_a_changed_primary_key_removes_the_row_from_the_shard_of_its_former_key(patients):
+    envelope = {"op": "u", "before": ROW, "after": {**ROW, "id": 8}}
+    former, message = routed(patients, envelope)
+    assert former == RowMessage(b"7", None)
+    assert message == RowMessage(b"8", msgspec.json.encode(envelope))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"op": "truncate"},
+        {"op": "delete", "where": "age > 30"},
+        {"op": "modify", "where": "age > 30", "set": {"age": "age + 1"}},
+    ],
+)
+def test_statements_are_for_every_shard_and_keep_an_id_of_their_own(patients, body):
+    (statement,) = routed(patients, body)
+    assert isinstance(statement, Statement)
+    assert json.loads(statement.value("x")) == {**body, "statement_id": "x"}
+    (named,) = routed(patients, {**body, "statement_id": "mine"})
+    assert named.statement_id == "mine"
+
+
+def test_rows_of_a_csv_file_become_the_insertions_that_the_file_means(patients):
+    frame = read_rows(PATIENTS / "rows.csv")
+    messages = list(Router(patients).insertions(frame))
+    decoder = Decoder(patients)
+    encoded = Encoder(patients).frame(frame)
+    inserts = [decoder.decode(message.message_key, message.value) for message in messages]
+    assert inserts == [Insert(k, row) for k, row in zip(encoded.source_keys, encoded.rows(), strict=True)]
+    assert [message.message_key.decode() for message in messages] == encoded.source_keys
+
+
+def test_of_a_csv_file_only_the_columns_of_the_table_are_sent_typed_and_empty_cells_are_null(patients, tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("id,name,age,zip,bmi,sex,problem\n7,Canary,30,12000,20.50,Male,\n")
+    (message,) = Router(patients).insertions(read_rows(path))
+    row = msgspec.json.decode(message.value)["row"]
+    assert row == {"id": "7", "age": 30, "zip": 12000, "bmi": 20.5, "sex": "Male", "problem": None}
+    assert Decimal(str(row["bmi"])) == Decimal("20.5")
+
+
+# -- through Kafka ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def topic(servers: Servers, tmp_path: Path) -> Iterator[tuple[str, str]]:
+    """Name and folder of a table of patients of its own, with its topics."""
+    name, folder = fresh_name(), tmp_path / "table"
+    shutil.copytree(PATIENTS, folder)
+    text = (folder / "table.yaml").read_text()
+    (folder / "table.yaml").write_text(text.replace("table: patients", f"table: {name}"))
+    make_topics(servers.kafka_bootstrap, name, SHARDS)
+    yield name, str(folder)
+
+
+def produce(servers: Servers, topic: tuple[str, str], *arguments: str, stdin: str | None = None) -> Result:
+    options = ["--table", topic[1], "--kafka", servers.kafka_bootstrap]
+    return CliRunner().invoke(main, ["produce", *arguments, *options], input=stdin)
+
+
+def arrived(servers: Servers, topic: tuple[str, str]) -> list[list[Message]]:
+    """What every shard of the input holds, committed."""
+    return [read(servers.kafka_bootstrap, topic[0], "changes", shard) for shard in range(SHARDS)]
+
+
+def insertion(source_key: int, **columns: object) -> str:
+    return json.dumps({"op": "insert", "row": {**ROW, "id": source_key, **columns}})
+
+
+def test_rows_reach_the_shards_of_their_keys_and_are_counted(servers, topic):
+    result = produce(servers, topic, f"{topic[1]}/rows.csv", "--json")
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.stdout)
+    assert (report["messages"], report["rows"], report["unrouted"], report["statements"]) == (40, 40, 0, 0)
+    shards = arrived(servers, topic)
+    assert sum(map(len, shards)) == 40
+    for shard, messages in enumerate(shards):
+        assert all(shard_of(message.key(), SHARDS) == shard for message in messages)
+
+
+def test_librdkafkas_murmur2_puts_the_same_keys_into_the_same_shards(servers, topic):
+    where: dict[bytes, int] = {}
+    producer = Producer({"bootstrap.servers": servers.kafka_bootstrap, "partitioner": "murmur2_random"})
+    for number in range(300):
+        message_key = f"key-{number * 7919}"[: 4 + number % 9].encode() + bytes([number % 256])
+        producer.produce(
+            f"{topic[0]}.changes",
+            b"x",
+            message_key,
+            on_delivery=lambda _, message: where.update({message.key(): message.partition()}),
+        )
+    assert producer.flush(20) == 0
+    assert len(where) > 200
+    assert where == {message_key: shard_of(message_key, SHARDS) for message_key in where}
+
+
+def test_messages_of_one_row_keep_their_order_around_statements(servers, topic):
+    lines = [
+        insertion(1),
+        '{"op": "modify", "key": 1, "row": {"age": 31}}',
+        '{"op": "modify", "where": "age = 31", "set": {"age": "32"}}',
+        '{"op": "modify", "key": 1, "row": {"age": 33}}',
+        '{"key": 1, "value": null}',
+    ]
+    result = produce(servers, topic, "-", stdin="\n".join(lines))
+    assert result.exit_code == 0, result.output
+    home = arrived(servers, topic)[shard_of(b"1", SHARDS)]
+    said = [None if message.value() is None else json.loads(message.value()) for message in home]
+    for statement in said:
+        (statement or {}).pop("statement_id", None)
+    assert said == [*map(json.loads, lines[:4]), None]
+
+
+def test_a_statement_reaches_every_shard_once_under_one_id_and_in_a_transaction(servers, topic):
+    result = produce(servers, topic, "-", "--json", stdin='{"op": "delete", "where": "age > 100"}')
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.stdout)
+    assert (report["statements"], report["messages"]) == (1, SHARDS)
+    (statement_id,) = report["statement_ids"]
+    for messages in arrived(servers, topic):
+        (message,) = messages
+        body = {"op": "delete", "where": "age > 100", "statement_id": statement_id}
+        assert json.loads(message.value()) == body
+        assert message.key() is None
+
+
+def test_a_statement_is_repeated_under_the_id_that_is_given(servers, topic):
+    for _ in range(2):
+        result = produce(servers, topic, "--truncate", "--statement-id", "again-1")
+        assert result.exit_code == 0, result.output
+        assert "again-1" in result.stdout
+    for messages in arrived(servers, topic):
+        assert [json.loads(m.value()) for m in messages] == 2 * [{"op": "truncate", "statement_id": "again-1"}]
+
+
+def test_one_id_is_not_given_to_two_statements(servers, topic):
+    statements = '{"op": "delete", "where": "age > 100"}\n{"op": "delete", "where": "age > 90"}'
+    result = produce(servers, topic, "-", "--statement-id", "one", stdin=statements)
+    assert result.exit_code == 2
+    assert "--statement-id" in result.stderr
+    assert [len(messages) for messages in arrived(servers, topic)] == [1] * SHARDS
+
+
+def test_a_truncation_goes_before_the_rows_that_come_with_it(servers, topic):
+    result = produce(servers, topic, f"{topic[1]}/rows.csv", "--truncate", "--limit", "30")
+    assert result.exit_code == 0, result.output
+    shards = arrived(servers, topic)
+    assert all(json.loads(messages[0].value())["op"] == "truncate" for messages in shards)
+    assert sum(map(len, shards)) == 30 + SHARDS
+
+
+def test_a_statement_whose_transaction_hangs_names_the_id_to_repeat_it_with(servers, topic, monkeypatch):
+    monkeypatch.setattr(produce_module, "FLUSH_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(produce_module.Sender, "_transact", lambda self, value: sleep(2))
+    result = produce(servers, topic, "--truncate", "--statement-id", "lost-7")
+    assert result.exit_code == 3
+    assert "--statement-id lost-7" in result.stderr
+
+
+def test_rows_that_kafka_does_not_confirm_are_counted_apart_from_those_it_did(servers, topic, monkeypatch):
+    def flush(producer: KafkaProducer, timeout: float | None = None) -> None:
+        raise KafkaTimeoutError
+
+    monkeypatch.setattr(KafkaProducer, "flush", flush)
+    result = produce(servers, topic, "-", stdin="\n".join(insertion(number) for number in range(9)))
+    assert result.exit_code == 3
+    assert "0 messages were sent; whether the next 9 were is not known" in result.stderr
+
+
+def test_malformed_lines_are_sent_as_they_are_and_always_to_the_same_shard(servers, topic):
+    for _ in range(2):
+        result = produce(servers, topic, "-", "--json", stdin=f'{{"op": \n{insertion(1)}\nnonsense\n')
+        assert result.exit_code == 0, result.output
+        assert (json.loads(result.stdout)["rows"], json.loads(result.stdout)["unrouted"]) == (1, 2)
+    shards = [[m.value() for m in messages if m.key() is None] for messages in arrived(servers, topic)]
+    assert sorted(value for values in shards for value in values) == [b"nonsense"] * 2 + [b'{"op":'] * 2
+    assert all(values.count(value) == 2 for values in shards for value in values)
+
+
+def test_a_rate_is_kept(servers, topic):
+    lines = "\n".join(insertion(number) for number in range(300))
+    started = monotonic()
+    result = produce(servers, topic, "-", "--rate", "200", "--limit", "200", stdin=lines)
+    seconds = monotonic() - started
+    assert result.exit_code == 0, result.output
+    assert 0.9 < seconds < 6
+    assert sum(map(len, arrived(servers, topic))) == 200
+
+
+def test_a_message_that_no_topic_takes_is_named_by_its_size_and_not_shown(servers, topic):
+    result = produce(servers, topic, "-", stdin=f"{insertion(1)}\n{insertion(2, problem='canary' * 200_000)}")
+    assert result.exit_code == 2
+    assert "larger than 1,000,000 bytes; the 1 before it were sent" in result.stderr
+    assert "canary" not in result.output
+
+
+def test_nothing_of_a_row_is_printed(servers, topic, caplog):
+    result = produce(servers, topic, "-", stdin=insertion(424242, problem="canary-flu"))
+    assert result.exit_code == 0
+    for secret in ("424242", "canary"):
+        assert secret not in result.output
+        assert secret not in caplog.text
+
+
+def test_the_example_events_are_sent_whole(servers, topic):
+    result = produce(servers, topic, f"{topic[1]}/events.jsonl", "--json")
+    assert result.exit_code == 0, result.output
+    lines = list(read_messages(f"{topic[1]}/events.jsonl"))
+    report = json.loads(result.stdout)
+    assert report["rows"] + report["unrouted"] + report["statements"] == len(lines)
+    assert report["unrouted"] == 0
+
+
+def test_a_missing_topic_is_a_usage_error_that_names_the_command(servers, tmp_path):
+    folder = tmp_path / "none"
+    shutil.copytree(PATIENTS, folder)
+    text = (folder / "table.yaml").read_text().replace("table: patients", f"table: {fresh_name()}")
+    (folder / "table.yaml").write_text(text)
+    result = produce(servers, ("", str(folder)), "--truncate")
+    assert result.exit_code == 2
+    assert "streamer topics create" in result.stderr
+
+
+def test_nothing_to_send_is_a_usage_error():
+    assert CliRunner().invoke(main, ["produce", "--table", str(PATIENTS)]).exit_code == 2
+
+
+def test_a_kafka_that_does_not_answer_ends_with_3():
+    arguments = ["produce", "--table", str(PATIENTS), "--kafka", "127.0.0.1:1", "--truncate"]
+    assert CliRunner().invoke(main, arguments).exit_code == 3

@@ -1,0 +1,389 @@
+"""`streamer status`, `groups` and `dead-letters` over shards that a real publisher has worked on.
+
+The publisher is the worker's, over real Redis and real Kafka transactions; only the loop around it is this file's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from agents.outlet import KafkaOutlet
+from agents.shard_input import KafkaInput
+from servers.broker.servers import Servers
+from streamer.cli.main import main
+from streamer.errors import ServerUnreachable
+from streamer.incremental.groups.index import GroupIndex
+from streamer.incremental.shard.input import Message
+from streamer.incremental.shard.publisher import Publisher
+from streamer.incremental.store.redis_lookups import RedisLookups
+from streamer.incremental.store.redis_server import connect
+from streamer.incremental.topics import CHANGES, topic_name
+from streamer.table.yaml_loading import load_table
+from worlds.checkout import PATIENTS
+from worlds.kafka_side import fresh_name, make_topics, read, write
+
+SHARDS = 2
+NOWHERE = "127.0.0.1:1"
+
+
+@dataclass
+class Ward:
+    """A table of patients of its own on real servers, and what its operator does with it."""
+
+    servers: Servers
+    name: str
+    folder: Path
+
+    def run(self, command: str, *arguments: str) -> Result:
+        options = ["--table", str(self.folder)]
+        if command != "groups":
+            options += ["--kafka", self.servers.kafka_bootstrap]
+        if command in ("groups", "status"):
+            options += ["--redis", self.servers.redis_url]
+        return CliRunner().invoke(main, [command, *arguments, *options])
+
+    def report(self, command: str, *arguments: str):
+        result = self.run(command, *arguments, "--json")
+        assert result.exit_code == 0, result.output
+        return json.loads(result.stdout)
+
+    def store(self, shard: int) -> RedisLookups:
+        return RedisLookups(connect(self.servers.redis_url), self.name, shard)
+
+    def work(self, make_outlet: Callable[..., KafkaOutlet] = KafkaOutlet) -> list[Publisher]:
+        """Lets a worker take every shard over and read its input to the end."""
+        publishers = []
+        for shard in range(SHARDS):
+            outlet = make_outlet(self.servers.kafka_bootstrap, self.name, shard)
+            publisher = Publisher(load_table(self.folder), shard, self.store(shard), outlet)
+            start = publisher.take_over(KafkaInput(self.servers.kafka_bootstrap, self.name, shard).state())
+            records = read(self.servers.kafka_bootstrap, self.name, CHANGES, shard)
+            messages = [Message(record.offset(), record.key(), record.value()) for record in records]
+            publisher.step([message for message in messages if message.offset >= start])
+            publishers.append(publisher)
+        return publishers
+
+
+@pytest.fixture
+def ward(servers: Servers, tmp_path: Path) -> Iterator[Ward]:
+    name, folder = fresh_name(), tmp_path / "table"
+    shutil.copytree(PATIENTS, folder)
+    text = (folder / "table.yaml").read_text()
+    (folder / "table.yaml").write_text(text.replace("table: patients", f"table: {name}"))
+    make_topics(servers.kafka_bootstrap, name, SHARDS)
+    yield Ward(servers, name, folder)
+
+
+@pytest.fixture
+def worked(ward: Ward) -> Ward:
+    """The same after rows, events, statements and a few messages that are refused."""
+    assert ward.run("produce", str(ward.folder / "rows.csv")).exit_code == 0
+    assert ward.run("produce", str(ward.folder / "events.jsonl")).exit_code == 0
+    bad = ward.folder / "bad.jsonl"
+    bad.write_text('canary-1\n{"op": "insert", "row": {"id": "canary-2"}}\n{"op": "delete", "key": "canary-3"}\n')
+    assert ward.run("produce", str(bad)).exit_code == 0
+    ward.work()
+    return ward
+
+
+class LostBeforePublishing(KafkaOutlet):
+    """Loses Kafka between the commit and its transaction."""
+
+    def publish(self, records, position):
+        raise ServerUnreachable("the broker is gone")
+
+
+# -- status -----------------------------------------------------------------------------------------------------------
+
+
+def test_before_the_first_worker_everything_is_still_to_be_read(ward):
+    assert ward.run("produce", str(ward.folder / "rows.csv")).exit_code == 0
+    report = ward.report("status")
+    assert report["total"]["lag"] == 40
+    assert report["total"]["rows"] == report["total"]["messages"] == 0
+    assert all(shard["stored"] is None and shard["published"] is None for shard in report["shards"])
+    assert report["problems"] == []
+
+
+def test_a_shard_at_rest_agrees_with_the_engine_in_every_figure(worked):
+    publishers = worked.work()
+    report = worked.report("status")
+    assert [shard["shard"] for shard in report["shards"]] == list(range(SHARDS))
+    for shard, publisher in zip(report["shards"], publishers, strict=True):
+        meta, engine = publisher.meta, publisher.engine
+        standing = {"commit": meta.commit, "next": meta.next, "release": meta.release}
+        assert shard["stored"] == shard["published"] == standing
+        assert shard["rows"] == engine.n_rows
+        assert shard["pending"] == engine.n_pending == 0
+        assert shard["qi_groups"] == engine.n_qi_groups > 0
+        assert shard["lag"] == shard["input_end"] - meta.next
+        assert shard["outbox"] == 0
+    assert report["problems"] == []
+
+
+def test_messages_in_are_applied_ignored_and_dead_letters_and_markers_are_told_apart(worked):
+    total = worked.report("status")["total"]
+    inputs = [read(worked.servers.kafka_bootstrap, worked.name, CHANGES, shard) for shard in range(SHARDS)]
+    assert total["messages"] == sum(map(len, inputs))
+    assert total["messages"] == total["applied"] + total["ignored"] + total["dead_letters"]
+    assert total["dead_letters"] >= 3
+    text = worked.run("status").stdout
+    assert f"messages in: {total['messages']:,} = applied {total['applied']:,} + ignored {total['ignored']:,}" in text
+    assert "DOES NOT ADD UP" not in text
+    assert f"{total['offsets_read'] - total['messages']:,} more offsets hold no message" in text
+    assert "everything fits together" in text
+
+
+def test_fewer_rows_than_k_are_shown_as_pending(ward):
+    lines = (ward.folder / "events.jsonl").read_text().splitlines()[:1]
+    (ward.folder / "one.jsonl").write_text("\n".join(lines))
+    assert ward.run("produce", str(ward.folder / "one.jsonl")).exit_code == 0
+    publishers = ward.work()
+    total = ward.report("status")["total"]
+    assert total["pending"] == total["rows"] == sum(publisher.engine.n_pending for publisher in publishers) == 1
+    assert total["qi_groups"] == 0
+
+
+def test_a_commit_that_is_not_published_yet_is_named_with_what_mends_it(ward):
+    assert ward.run("produce", str(ward.folder / "rows.csv")).exit_code == 0
+    with pytest.raises(ServerUnreachable):
+        ward.work(LostBeforePublishing)
+    report = ward.report("status")
+    (problem,) = report["problems"]
+    assert problem.startswith("shard 0: the store holds one commit that is not published yet")
+    assert report["shards"][0]["outbox"] > 0
+    assert report["shards"][0]["published"] is None
+    ward.work()
+    assert ward.report("status")["problems"] == []
+
+
+def test_a_redis_that_lost_everything_is_behind_the_published_position(worked):
+    client = connect(worked.servers.redis_url)
+    published = worked.report("status")["shards"][1]["published"]
+    for redis_key in client.scan_iter(match=f"{{{worked.name}:1}}:*"):
+        client.delete(redis_key)
+    report = worked.report("status")
+    assert report["problems"] == [f"shard 1: published up to {published['next']}, but Redis holds nothing"]
+    assert report["shards"][1]["published"] == published
+
+
+def test_a_redis_that_lost_commits_is_said_to_be_behind(worked):
+    client = connect(worked.servers.redis_url)
+    names = [name.decode() for name in client.scan_iter(match=f"{{{worked.name}:0}}:*")]
+    kept = {name: client.dump(name) for name in names}
+    assert worked.run("produce", str(worked.folder / "events.jsonl")).exit_code == 0
+    worked.work()
+    for name in client.scan_iter(match=f"{{{worked.name}:0}}:*"):
+        client.delete(name)
+    for name, value in kept.items():
+        client.restore(name, 0, value)
+    (problem,) = worked.report("status")["problems"]
+    assert "shard 0: the store has lost commits that are published" in problem
+
+
+def test_a_changed_table_yaml_does_not_fit_the_state(worked):
+    path = worked.folder / "table.yaml"
+    path.write_text(path.read_text().replace("{k: 3}", "{k: 4}"))
+    problems = worked.report("status")["problems"]
+    assert len(problems) == SHARDS
+    assert all("table.yaml has changed" in problem for problem in problems)
+
+
+def test_the_last_position_is_found_behind_many_aborted_and_other_offsets(worked):
+    before = worked.report("status")["shards"][0]["published"]
+    outlet = KafkaOutlet(worked.servers.kafka_bootstrap, worked.name, 0)
+    for _ in range(3):
+        outlet.fence()
+        producer = outlet._producer
+        producer.begin_transaction()
+        for _ in range(30):
+            producer.produce(topic_name(worked.name, "positions"), b"not a position", b"0", partition=0)
+        producer.flush(20)
+        producer.abort_transaction(20)
+    assert worked.report("status")["shards"][0]["published"] == before
+
+
+@pytest.mark.parametrize("command", ["status", "groups", "dead-letters"])
+def test_a_server_that_does_not_answer_ends_with_3(servers, command):
+    arguments = [command, "--table", str(PATIENTS)]
+    if command != "dead-letters":
+        arguments += ["--redis", f"redis://{NOWHERE}/0"]
+    if command != "groups":
+        arguments += ["--kafka", NOWHERE]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 3, result.output
+    assert NOWHERE in result.stderr
+
+
+def test_missing_topics_are_a_usage_error(servers, tmp_path):
+    folder = tmp_path / "none"
+    shutil.copytree(PATIENTS, folder)
+    text = (folder / "table.yaml").read_text().replace("table: patients", f"table: {fresh_name()}")
+    (folder / "table.yaml").write_text(text)
+    result = CliRunner().invoke(main, ["status", "--table", str(folder), "--kafka", servers.kafka_bootstrap])
+    assert result.exit_code == 2
+    assert "streamer topics create" in result.stderr
+
+
+def test_a_shard_that_moves_while_it_is_looked_at_is_at_work_and_no_problem(worked, monkeypatch):
+    commits, meta_of = count(1_000), RedisLookups.meta
+    monkeypatch.setattr(RedisLookups, "meta", lambda store: replace(meta_of(store), commit=next(commits)))
+    assert worked.report("status")["problems"] == []
+
+
+def test_a_shard_at_rest_whose_commits_do_not_fit_is_a_problem(worked, monkeypatch):
+    meta_of = RedisLookups.meta
+    monkeypatch.setattr(RedisLookups, "meta", lambda store: replace(meta_of(store), commit=1_000))
+    assert len(worked.report("status")["problems"]) == SHARDS
+
+
+# -- groups -----------------------------------------------------------------------------------------------------------
+
+
+def test_groups_are_shown_with_published_boxes_sizes_and_losses(worked):
+    report = worked.report("groups", "--limit", "1000")
+    table = load_table(worked.folder)
+    states = {f"{shard}-{n}": s for shard in range(SHARDS) for n, s in worked.store(shard).load().qi_groups.items()}
+    assert report["qi_groups"] == len(states)
+    assert {described["qi_group"] for described in report["shown"]} == set(states)
+    for described in report["shown"]:
+        state = states[described["qi_group"]]
+        assert described["size"] == len(state.members) >= table.k
+        assert described["box"]["age_hi"] - described["box"]["age_lo"] == 5 * (state.hi[0] - state.lo[0] + 1) - 1
+        assert 0 <= described["ncp"] <= table.space.d
+        assert "values" not in described
+
+
+def test_boxes_read_as_the_rows_of_the_changelog_do(worked):
+    rows: dict[str, dict[str, object]] = {}
+    for shard in range(SHARDS):
+        for message in read(worked.servers.kafka_bootstrap, worked.name, "live", shard):
+            rows[message.key()] = message.value() and json.loads(message.value())
+    boxes = {d["qi_group"]: d["box"] for d in worked.report("groups", "--limit", "1000")["shown"]}
+    published = [row for row in rows.values() if row]
+    assert published
+    for row in published:
+        assert {name: row[name] for name in boxes[row["qi_group"]]} == boxes[row["qi_group"]]
+
+
+def test_neither_source_keys_nor_sensitive_values_are_shown_unless_raw_is_said(worked):
+    plain = worked.run("groups", "--limit", "1000").stdout + worked.run("groups", "--json", "--limit", "1000").stdout
+    problems = {line.split(";")[0] for line in (worked.folder / "hierarchies" / "problem.csv").read_text().split()}
+    assert not [problem for problem in problems if problem in plain]
+    raw = worked.report("groups", "--raw", "--limit", "1000")
+    assert {slot["problem"] for described in raw["shown"] for slot in described["values"]} <= problems
+    assert all(len(described["values"]) == described["size"] for described in raw["shown"])
+
+
+def test_one_shard_and_a_limit(worked):
+    report = worked.report("groups", "--shard", "1", "--limit", "2")
+    assert [described["qi_group"].partition("-")[0] for described in report["shown"]] == ["1", "1"]
+    assert report["qi_groups"] == len(worked.store(1).load().qi_groups)
+
+
+def test_the_nearest_come_from_redis_where_there_is_a_list_and_else_from_the_boxes(worked):
+    state = worked.store(0).load()
+    index = GroupIndex(load_table(worked.folder).space)
+    for number, group in state.kept.qi_groups.items():
+        index.put(number, np.array(group.lo), np.array(group.hi), len(group.members))
+    seen = set()
+    for number in state.kept.qi_groups:
+        report = worked.report("groups", "--nearest", f"0-{number}")
+        seen.add(report["source"])
+        assert report["source"] == ("Redis" if number in state.kept.similarity else "computed")
+        nearest, degree = index.nearest(number)
+        assert report["nearest"][0] == {"qi_group": f"0-{nearest}", "qgssd": degree}
+        assert all(neighbour["qgssd"] >= report["floor"] for neighbour in report["nearest"])
+    assert seen == {"Redis", "computed"}
+
+
+def test_a_shortened_list_of_neighbours_still_bounds_all_that_it_leaves_out(worked):
+    for number, similar in worked.store(0).load().similarity.items():
+        report = worked.report("groups", "--nearest", f"0-{number}", "--limit", "1")
+        assert report["floor"] == (similar.neighbours[1][1] if len(similar.neighbours) > 1 else similar.floor)
+
+
+def test_ranges_are_printed_whole_into_a_pipe(worked):
+    text = worked.run("groups", "--raw", "--limit", "1000").stdout
+    for described in worked.report("groups", "--limit", "1000")["shown"]:
+        assert f"{described['box']['zip_lo']}-{described['box']['zip_hi']}" in text
+
+
+def test_a_qi_group_that_is_not_there_or_not_named_right_is_a_usage_error(worked):
+    for wrong in ("0-99999", "17", "x-1"):
+        result = worked.run("groups", "--nearest", wrong)
+        assert result.exit_code == 2, wrong
+
+
+# -- dead letters -----------------------------------------------------------------------------------------------------
+
+
+def test_dead_letters_are_counted_by_reason_and_shown_with_their_coordinates(worked):
+    report = worked.report("dead-letters")
+    assert report["total"] == sum(reason["letters"] for reason in report["reasons"])
+    reasons = {reason["reason"] for reason in report["reasons"]}
+    assert {"malformed-json", "missing-column", "key-unknown"} <= reasons
+    for letter in report["latest"]:
+        (message,) = [
+            record
+            for record in read(worked.servers.kafka_bootstrap, worked.name, CHANGES, letter["partition"])
+            if record.offset() == letter["offset"]
+        ]
+        if letter["reason"] == "malformed-json":
+            assert message.value() == b"canary-1"
+    assert worked.report("status")["total"]["dead_letters"] == sum(
+        reason["letters"] for reason in report["reasons"] if reason["kind"] == "refused"
+    )
+
+
+def test_the_latest_letters_are_limited_and_the_counts_are_not(worked):
+    everything, some = worked.report("dead-letters"), worked.report("dead-letters", "--limit", "1")
+    assert some["reasons"] == everything["reasons"]
+    assert some["latest"] == everything["latest"][-1:]
+
+
+def test_no_letter_shows_what_the_message_said(worked):
+    for arguments in ([], ["--json"]):
+        assert "canary" not in worked.run("dead-letters", *arguments).output
+
+
+def test_a_foreign_record_in_the_topic_is_counted_and_not_shown(ward):
+    write(ward.servers.kafka_bootstrap, topic_name(ward.name, "dead-letters"), [(0, None, b"canary"), (1, b"x", None)])
+    report = ward.report("dead-letters")
+    assert report["reasons"] == [{"kind": "foreign", "reason": "not-a-dead-letter", "letters": 2}]
+    assert "canary" not in ward.run("dead-letters").output
+
+
+def test_following_goes_on_with_letters_that_come_later(worked):
+    arguments = ["dead-letters", "--follow", "--json", "--table", str(worked.folder)]
+    arguments += ["--kafka", worked.servers.kafka_bootstrap]
+    following = subprocess.Popen(
+        [sys.executable, "-m", "streamer.cli.main", *arguments],
+        stdout=subprocess.PIPE,
+        cwd=PATIENTS.parents[1],
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    try:
+        total = json.loads(following.stdout.readline())["total"]
+        (worked.folder / "more.jsonl").write_text('{"op": "delete", "key": "nobody"}')
+        assert worked.run("produce", str(worked.folder / "more.jsonl")).exit_code == 0
+        worked.work()
+        letter = json.loads(following.stdout.readline())
+        assert letter["reason"] == "key-unknown"
+        assert worked.report("dead-letters")["total"] == total + 1
+    finally:
+        following.terminate()
+        following.wait(10)
+        following.stdout.close()

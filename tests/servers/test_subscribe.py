@@ -1,0 +1,237 @@
+"""A reader of the live topic sees complete releases only: on a real broker, and on the embedded one."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from confluent_kafka import Producer
+
+import streamer.incremental.subscribe
+from agents.embedded import embedded_servers
+from servers.broker.servers import Servers
+from streamer.cli.main import main
+from streamer.errors import LawViolated, StreamerError, UsageError
+from streamer.incremental.release.changelog import Changelog, PublishedGroup
+from streamer.incremental.release.fold import Fold
+from streamer.incremental.release.records import Entry
+from streamer.incremental.subscribe import Subscription
+from streamer.table.published import published_columns
+from streamer.table.schema import Table
+from streamer.table.yaml_loading import load_table
+from worlds.kafka_side import fresh_name, make_topics
+
+TABLE_YAML = """
+table: {name}
+key: id
+columns:
+  age:     {{role: quasi-identifier, type: integer, domain: [1, 120], grid: 5}}
+  problem: {{role: sensitive}}
+privacy: {{k: 2}}
+publish: {{live: {{form: rows}}}}
+"""
+TWO = PublishedGroup((4,), (4,), ((b'"flu"',), (b'"ulcer"',)))
+THREE = PublishedGroup((4,), (4,), ((b'"flu"',), (b'"ulcer"',), (b'"flu"',)))
+WIDER = PublishedGroup((4,), (5,), ((b'"flu"',), (b'"ulcer"',)))
+
+
+@pytest.fixture
+def table_yaml(tmp_path: Path) -> Path:
+    path = tmp_path / "table.yaml"
+    path.write_text(TABLE_YAML.format(name=fresh_name()))
+    return path
+
+
+@pytest.fixture
+def table(table_yaml: Path) -> Table:
+    return load_table(table_yaml)
+
+
+@pytest.fixture
+def kafka(servers: Servers, table: Table) -> str:
+    """A real broker with the topics of the table, of two shards."""
+    make_topics(servers.kafka_bootstrap, table.name, shards=2)
+    return servers.kafka_bootstrap
+
+
+class ShardWriter:
+    """Publishes releases of one shard as the worker does: one transaction each."""
+
+    def __init__(self, kafka: str, table: Table, shard: int) -> None:
+        self._changelog = Changelog(table, shard)
+        self._topic, self._shard = f"{table.name}.live", shard
+        self._groups: dict[int, PublishedGroup | None] = {}
+        self.release = 0
+        self._producer = Producer(
+            {"bootstrap.servers": kafka, "transactional.id": f"{table.name}-{shard}", "log_level": 0}
+        )
+        self._producer.init_transactions(20)
+
+    def diff(self, number: int, after: PublishedGroup | None) -> Sequence[Entry]:
+        entries, _ = self._changelog.diff(number, self._groups.get(number), after)
+        self._groups[number] = after
+        return entries
+
+    def begin(self, entries: Sequence[Entry], total: int | None = None) -> None:
+        """Sends the records of the next release; `total`: what its headers say about their number."""
+        self.release += 1
+        self._producer.begin_transaction()
+        for i, entry in enumerate(entries, start=1):
+            headers = {"release": self.release, "part": f"{i}/{total or len(entries)}", "through": 10 * self.release}
+            texts = [(name, str(value).encode()) for name, value in headers.items()]
+            self._producer.produce(self._topic, entry.value, entry.key, partition=self._shard, headers=texts)
+        self._producer.flush(20)
+
+    def commit(self) -> None:
+        self._producer.commit_transaction(20)
+
+    def abort(self) -> None:
+        self._producer.abort_transaction(20)
+        self.release -= 1
+
+    def publish(self, number: int, after: PublishedGroup | None) -> None:
+        self.begin(self.diff(number, after))
+        self.commit()
+
+
+def shown(subscription: Subscription) -> list[tuple[object, ...]]:
+    return list(subscription.frame().itertuples(index=False, name=None))
+
+
+def test_the_table_is_what_the_shards_have_published(kafka: str, table: Table) -> None:
+    first, second = ShardWriter(kafka, table, 0), ShardWriter(kafka, table, 1)
+    first.publish(1, THREE)
+    first.publish(1, WIDER)
+    second.publish(1, TWO)
+    second.publish(1, None)
+    second.publish(2, TWO)
+    with Subscription(table, kafka) as people:
+        assert shown(people) == []
+        people.catch_up()
+        assert shown(people) == [
+            ("0-1", 21, 30, "flu"),
+            ("0-1", 21, 30, "ulcer"),
+            ("1-2", 21, 25, "flu"),
+            ("1-2", 21, 25, "ulcer"),
+        ]
+
+
+def test_nothing_of_an_open_or_aborted_release_is_shown(kafka: str, table: Table) -> None:
+    writer = ShardWriter(kafka, table, 0)
+    writer.publish(1, TWO)
+    writer.begin(Changelog(table, 0).diff(1, TWO, None)[0])
+    writer.abort()
+    writer.begin(writer.diff(1, WIDER))
+    with Subscription(table, kafka) as people:
+        people.catch_up()
+        assert shown(people) == [("0-1", 21, 25, "flu"), ("0-1", 21, 25, "ulcer")]
+        writer.commit()
+        release = next(people.follow())
+        assert (release.shard, release.number, release.through, len(release.records)) == (0, 2, 20, 2)
+        assert shown(people) == [("0-1", 21, 30, "flu"), ("0-1", 21, 30, "ulcer")]
+
+
+def test_an_empty_topic_is_an_empty_table_that_can_be_followed(kafka: str, table: Table) -> None:
+    with Subscription(table, kafka) as people:
+        people.catch_up()
+        assert tuple(people.frame().columns) == published_columns(table)
+        assert shown(people) == []
+        ShardWriter(kafka, table, 1).publish(1, TWO)
+        assert next(people.follow()).shard == 1
+        assert len(people.frame()) == 2
+
+
+def test_a_release_whose_last_removal_was_compacted_away_is_complete_after_a_silence(kafka: str, table: Table) -> None:
+    writer = ShardWriter(kafka, table, 0)
+    writer.begin(writer.diff(1, TWO), total=3)
+    writer.commit()
+    with Subscription(table, kafka) as people:
+        people.poll()
+        assert not people.caught_up
+        assert shown(people) == []
+        people.catch_up()
+        assert len(people.frame()) == 2
+
+
+def test_a_start_that_takes_longer_than_compaction_waits_is_not_trusted(kafka: str, table: Table, monkeypatch) -> None:
+    writer = ShardWriter(kafka, table, 0)
+    writer.begin(writer.diff(1, TWO), total=3)
+    writer.commit()
+    monkeypatch.setattr(streamer.incremental.subscribe, "START_SECONDS_MAX", 0.0)
+    with Subscription(table, kafka) as people, pytest.raises(StreamerError, match="start again"):
+        people.catch_up()
+
+
+def test_a_foreign_record_is_refused_without_its_value(kafka: str, table: Table) -> None:
+    producer = Producer({"bootstrap.servers": kafka})
+    producer.produce(f"{table.name}.live", b'{"name":"canary"}', b"canary", partition=1)
+    producer.flush(20)
+    with (
+        Subscription(table, kafka) as people,
+        pytest.raises(LawViolated, match="partition 1, offset 0: a record without the headers") as found,
+    ):
+        people.catch_up()
+    assert "canary" not in str(found.value)
+
+
+def test_a_table_without_topics_is_a_usage_error(servers: Servers, table: Table) -> None:
+    with pytest.raises(UsageError, match="streamer topics create"):
+        Subscription(table, servers.kafka_bootstrap).__enter__()
+
+
+def run(*arguments: object):
+    return CliRunner().invoke(main, list(map(str, arguments)))
+
+
+def test_the_command_writes_the_table_and_a_changelog_that_verifies(kafka: str, table_yaml: Path, table: Table) -> None:
+    for shard in (0, 1):
+        writer = ShardWriter(kafka, table, shard)
+        for after in (TWO, THREE, WIDER):
+            writer.publish(1, after)
+    csv, live = table_yaml.with_name("people.csv"), table_yaml.with_name("live.jsonl")
+    result = run("subscribe", "--table", table_yaml, "--kafka", kafka, "--csv", csv, "--live", live, "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.output)
+    assert (found["rows"], found["qi_groups"]) == (4, 2)
+    assert found["table"][3] == {"qi_group": "1-1", "age_lo": 21, "age_hi": 30, "problem": "ulcer"}
+    assert csv.read_text().splitlines()[:2] == ["qi_group,age_lo,age_hi,problem", "0-1,21,30,flu"]
+    fold = Fold(table)
+    for line in map(json.loads, live.read_text().splitlines()):
+        key = json.dumps(line["key"], separators=(",", ":")).encode()
+        value = None if line["value"] is None else json.dumps(line["value"]).encode()
+        fold.apply(line["shard"], line["release"], line["through"], key, value)
+    fold.finish()
+    assert fold.to_frame().to_dict("records") == found["table"]
+    assert run("verify", "--table", table_yaml, live).exit_code == 0
+
+
+def test_the_command_prints_the_table_for_people(kafka: str, table_yaml: Path, table: Table) -> None:
+    ShardWriter(kafka, table, 0).publish(1, PublishedGroup((0,), (0,), ((b"null",),) * 30))
+    result = run("subscribe", "--table", table_yaml, "--kafka", kafka)
+    assert result.exit_code == 0, result.output
+    assert "30 rows in 1 QI groups; the first 20 are shown" in " ".join(result.output.split())
+    assert result.output.count("0-1") == 20
+
+
+def test_on_the_embedded_broker_it_works_alike(table: Table) -> None:
+    with embedded_servers(table.name) as embedded:
+        writer = ShardWriter(embedded.kafka, table, 2)
+        writer.publish(1, TWO)
+        with Subscription(table, embedded.kafka) as people:
+            people.catch_up()
+            assert len(people.frame()) == 2
+            writer.publish(1, THREE)
+            assert next(people.follow()).number == 2
+            assert len(people.frame()) == 3
+
+
+def test_where_no_broker_listens_the_command_ends_with_3(table_yaml: Path) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        kafka = f"127.0.0.1:{nobody.getsockname()[1]}"
+        result = run("subscribe", "--table", table_yaml, "--kafka", kafka)
+    assert (result.exit_code, "does not answer" in result.output) == (3, True)

@@ -1,0 +1,328 @@
+"""`streamer check`, and what every command shares: the group, its errors and its exit codes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from streamer.cli.main import COMMANDS, main
+from streamer.errors import LawViolated, ServerUnreachable, StreamerError, UsageError
+from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT
+from worlds.checkout import PATIENTS, ROOT
+
+
+def check(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, ["check", *map(str, arguments)])
+
+
+def checked(*arguments: str | Path) -> dict:  # type: ignore[type-arg]
+    result = check(*arguments, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)  # type: ignore[no-any-return]
+
+
+# -- the table ------------------------------------------------------------------------------------------------------
+
+
+def test_a_valid_table_is_described() -> None:
+    report = checked("--table", PATIENTS)
+    assert (report["table"], report["key"], report["k"], report["individual"]) == ("patients", ["id"], 3, None)
+    columns = {column["name"]: column for column in report["columns"]}
+    assert list(columns) == ["age", "zip", "bmi", "sex", "problem"]
+    assert columns["age"]["cells"] == 24
+    assert (columns["bmi"]["domain"], columns["bmi"]["step"], columns["bmi"]["cells"]) == ([10, 59.9], 0.1, 20)
+    assert (columns["sex"]["leaves"], columns["sex"]["levels"]) == (3, 2)
+    assert (columns["problem"]["role"], columns["problem"]["leaves"]) == ("sensitive", 10)
+
+
+def test_the_example_of_a_published_row_has_the_published_columns() -> None:
+    report = checked("--table", PATIENTS)
+    assert list(report["example"]) == report["published_columns"]
+    assert report["example"] == {
+        **{"qi_group": "0-1", "age_lo": 0, "age_hi": 9, "zip_lo": 10000, "zip_hi": 10999, "bmi_lo": 10, "bmi_hi": 14.9},
+        **{"sex": "*", "problem": "flu"},
+    }
+
+
+def test_people_get_the_same_as_a_page() -> None:
+    result = check("--table", PATIENTS, "--data", PATIENTS / "rows.csv")
+    assert result.exit_code == 0
+    for expected in (
+        "table patients, key id, k = 3",
+        "zip",
+        "10000 to 19999 by 1",
+        '"age_hi":9',
+        "40 of 40 rows",
+        "id, name",
+    ):
+        assert expected in result.stdout
+    assert "Person 001" not in result.output
+
+
+def test_a_broken_table_ends_with_code_2_and_every_fault(tmp_path: Path) -> None:
+    (tmp_path / "table.yaml").write_text("table: t\nkey: id\ncolumns: {a: {role: keep}}\nprivacy: {k: 1}\n")
+    result = check("--table", tmp_path)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith("streamer: ")
+    assert "\n  privacy.k: " in result.stderr
+    assert "\n  publish: " in result.stderr
+
+
+def table_of(folder: Path, columns: str, privacy: str = "{k: 3}") -> Path:
+    """A table.yaml with the columns, beside the example's hierarchies."""
+    shutil.copytree(PATIENTS / "hierarchies", folder / "hierarchies")
+    lines = ("table: t", "key: id", f"columns: {{{columns}}}", f"privacy: {privacy}", "publish: {live: {form: rows}}")
+    (folder / "table.yaml").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def test_the_model_is_said_in_words_and_which_algorithms_can_hold_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    unable = replace(ALGORITHMS[DEFAULT], name="unable", objections=lambda *_: ["it does not count problems"])
+    monkeypatch.setitem(ALGORITHMS, "unable", unable)
+    report = checked("--table", PATIENTS)
+    assert report["model"] == "at least 3 rows"
+    assert [algorithm["name"] for algorithm in report["algorithms"]] == list(ALGORITHMS)
+    assert report["algorithms"][-1]["cannot"] == ["it does not count problems"]
+    page = check("--table", PATIENTS).stdout
+    assert "privacy: every QI group has at least 3 rows" in page
+    assert "unable: cannot hold it: it does not count problems" in page
+
+
+def test_diversity_is_warned_of_because_the_live_table_knows_k_alone(tmp_path: Path) -> None:
+    problem = "age: {role: quasi-identifier, type: integer, domain: [0, 99]}, problem: {role: sensitive}"
+    report = checked("--table", table_of(tmp_path, problem, "{k: 3, l: 2, beta: 0.5}"))
+    assert report["model"] == (
+        "at least 3 rows and at least 2 distinct values of problem and at most 50 % of the rows for any of the values"
+        " of problem"
+    )
+    (warning,) = report["warnings"]
+    assert "knows k alone" in warning
+    assert checked("--table", PATIENTS)["warnings"] == []
+
+
+def test_labels_that_do_not_hold_their_leaf_are_one_warning_for_the_column(tmp_path: Path) -> None:
+    age = "age: {role: quasi-identifier, type: integer, domain: [0, 3], hierarchy: hierarchies/age.csv}"
+    table_of(tmp_path, age)
+    (tmp_path / "hierarchies" / "age.csv").write_text("0;0-0;*\n1;0-0;*\n2;2-2;*\n3;2-2;*\n")
+    report = checked("--table", tmp_path)
+    (warning,) = report["warnings"]
+    assert warning.startswith("columns.age.hierarchy: 2 labels do not hold their leaf, the first 1 under 0-0;")
+    assert f"warning: {warning}" in check("--table", tmp_path).stdout
+
+
+# -- the data -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def rows(tmp_path: Path):  # type: ignore[no-untyped-def]
+    def write(*lines: str) -> Path:
+        path = tmp_path / "rows.csv"
+        path.write_text("\n".join(("id,name,age,zip,bmi,sex,problem", *lines)) + "\n")
+        return path
+
+    return write
+
+
+def test_data_is_tried_without_being_shown(rows) -> None:
+    path = rows(
+        "1,SECRET,30,12000,21.5,Female,flu",
+        "1,SECRET,31,12000,21.5,Female,flu",
+        "2,SECRET,777,12000,21.5,Female,flu",
+        "3,SECRET,888,12000,21.5,Female,flu",
+        "4,SECRET,30,12000,21.55,Female,flu",
+        "5,SECRET,30,12000,21.5,SECRET,flu",
+        "6,SECRET,30,12000,21.5,Male,SECRET",
+        "7,SECRET,,12000,21.5,Male,",
+        ",SECRET,30,12000,21.5,Male,",
+        "8,SECRET,30,12000,21.5,Male,",
+    )
+    data = checked("--table", PATIENTS, "--data", path)["data"]
+    refused = {(line["reason"], line["column"]): line["rows"] for line in data["refused"]}
+    assert refused == {
+        ("key-exists", "id"): 1,
+        ("out-of-domain", "age"): 2,
+        ("off-the-step", "bmi"): 1,
+        ("unknown-category", "sex"): 1,
+        ("unknown-category", "problem"): 1,
+        ("null-not-allowed", "age"): 1,
+        ("missing-key", "id"): 1,
+    }
+    assert (data["rows"], data["accepted"], data["hidden_columns"]) == (10, 2, ["id", "name"])
+    for form in ([], ["--json"]):
+        output = check("--table", PATIENTS, "--data", path, *form).output
+        for secret in ("SECRET", "777", "888", "21.55"):
+            assert secret not in output
+
+
+@pytest.mark.parametrize(("n", "warning"), [(2, "fewer than k = 3"), (3, "fewer than 2k = 6"), (6, None)])
+def test_too_few_rows_for_k_are_warned_of(rows, n: int, warning: str | None) -> None:
+    path = rows(*(f"{i},x,30,12000,21.5,Female,flu" for i in range(n)))
+    warnings = checked("--table", PATIENTS, "--data", path)["data"]["warnings"]
+    assert len(warnings) == (warning is not None)
+    assert all(warning in line for line in warnings)
+
+
+def test_individuals_are_what_k_is_compared_with(rows, tmp_path: Path) -> None:
+    text = (PATIENTS / "table.yaml").read_text().replace("hierarchies/", f"{PATIENTS}/hierarchies/")
+    (tmp_path / "table.yaml").write_text(text + "individual: name\n")
+    path = rows(*(f"{i},same,30,12000,21.5,Female,flu" for i in range(9)))
+    (warning,) = checked("--table", tmp_path, "--data", path)["data"]["warnings"]
+    assert warning.startswith("1 individuals are fewer than k = 3")
+
+
+def test_data_that_cannot_be_read_or_lacks_a_column_is_said(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("id,age\n1,2\n")
+    data = checked("--table", PATIENTS, "--data", tmp_path / "rows.csv")["data"]
+    assert data["refused"] == [{"reason": "missing-column", "column": "zip", "rows": 1}]
+    assert check("--table", PATIENTS, "--data", tmp_path / "none.csv").exit_code == 2
+
+
+# -- what k and grids cost ------------------------------------------------------------------------------------------
+
+
+def costs_of(*arguments: str | Path) -> dict:  # type: ignore[type-arg]
+    return checked(*arguments)["data"]["costs"]  # type: ignore[no-any-return]
+
+
+def test_every_k_is_tried_and_a_larger_one_costs_more() -> None:
+    tried = costs_of("--table", PATIENTS, "--data", PATIENTS / "rows.csv")
+    assert (tried["algorithm"], tried["rows"]) == (DEFAULT, 40)
+    assert [line["k"] for line in tried["k"]] == [3, 5, 10, 20]
+    assert all(line["groups"] <= 40 // line["k"] for line in tried["k"])
+    losses = [line["ncp"] for line in tried["k"]]
+    assert losses == sorted(losses)
+
+
+def test_the_loss_of_the_table_is_the_mean_of_what_its_columns_cost() -> None:
+    tried = costs_of("--table", PATIENTS, "--data", PATIENTS / "rows.csv")
+    assert [line["name"] for line in tried["attributes"]] == ["age", "zip", "bmi", "sex"]
+    assert sum(line["ncp"] for line in tried["attributes"]) / 4 == pytest.approx(tried["k"][0]["ncp"])
+
+
+def test_another_grid_costs_what_a_table_with_that_grid_costs(tmp_path: Path) -> None:
+    shutil.copytree(PATIENTS, tmp_path / "mine")
+    text = (tmp_path / "mine" / "table.yaml").read_text()
+    attributes = costs_of("--table", PATIENTS, "--data", PATIENTS / "rows.csv")["attributes"]
+    tried = {line["name"]: line["grids"] for line in attributes}
+    assert {name: [at["grid"] for at in grids] for name, grids in tried.items()} == {
+        "age": [10],  # 2.5 is no multiple of the step
+        "zip": [250, 1000],
+        "bmi": [5],
+        "sex": [],
+    }
+    (tmp_path / "mine" / "table.yaml").write_text(text.replace("grid: 500", "grid: 1000"))
+    assert "grid: 1000" in (tmp_path / "mine" / "table.yaml").read_text()
+    wider = costs_of("--table", tmp_path / "mine", "--data", PATIENTS / "rows.csv")
+    assert wider["k"][0]["ncp"] == tried["zip"][1]["ncp"]
+
+
+def test_a_measured_column_is_recut_by_the_places_of_its_values(tmp_path: Path) -> None:
+    """Without a step a code is a place within a cell, so that another grid needs other codes."""
+    column = "age: {role: quasi-identifier, type: decimal, domain: [0, 100], grid: %s}"
+    (tmp_path / "rows.csv").write_text("id,age\n" + "".join(f"{i},{i * 5 % 97}.25\n" for i in range(30)))
+    (tmp_path / "one").mkdir()
+    (tmp_path / "other").mkdir()
+    data = ("--data", tmp_path / "rows.csv")
+    (line,) = costs_of("--table", table_of(tmp_path / "one", column % 8), *data)["attributes"]
+    assert [at["grid"] for at in line["grids"]] == [4, 16]
+    for at in line["grids"]:
+        shutil.rmtree(tmp_path / "other")
+        (tmp_path / "other").mkdir()
+        same = costs_of("--table", table_of(tmp_path / "other", column % at["grid"]), *data)
+        assert (same["k"][0]["ncp"], same["k"][0]["groups"]) == (at["ncp"], at["groups"])
+
+
+def test_a_k_that_cannot_hold_says_why_and_refused_rows_are_not_tried(rows) -> None:
+    good = [f"{i},x,{20 + i},12000,21.5,Female,flu" for i in range(7)]
+    data = rows(*good, "9,x,777,12000,21.5,Female,flu")
+    tried = costs_of("--table", PATIENTS, "--data", data)
+    assert tried["rows"] == 7
+    assert [line.get("cannot") for line in tried["k"]] == [
+        None,
+        None,
+        "7 rows are fewer than k = 10",
+        "7 rows are fewer than k = 20",
+    ]
+    assert "7 rows are fewer than k = 10" in check("--table", PATIENTS, "--data", data).stdout
+
+
+def test_no_accepted_row_costs_nothing_and_too_few_are_said(rows) -> None:
+    assert costs_of("--table", PATIENTS, "--data", rows("1,x,777,12000,21.5,Female,flu")) is None
+    tried = costs_of("--table", PATIENTS, "--data", rows("1,x,30,12000,21.5,Female,flu"))
+    assert all("cannot" in line for line in tried["k"])
+    assert tried["attributes"] == []
+
+
+def test_an_algorithm_that_may_leave_rows_out_is_tried_beside_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name, algorithm in ALGORITHMS.items() if algorithm.suppresses]:
+        monkeypatch.delitem(ALGORITHMS, name)
+    leaving = replace(ALGORITHMS[DEFAULT], name="leaving", suppresses=True)
+    monkeypatch.setitem(ALGORITHMS, "leaving", leaving)
+    for line in costs_of("--table", PATIENTS, "--data", PATIENTS / "rows.csv")["k"]:
+        other = line["suppressing"]
+        assert (other["algorithm"], other["ncp"], other["suppressed"]) == ("leaving", line["ncp"], 0)
+
+
+def test_of_a_large_file_the_first_rows_are_tried_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streamer.cli.check.ROWS_TRIED_MAX", 30)
+    assert costs_of("--table", PATIENTS, "--data", PATIENTS / "rows.csv")["rows"] == 30
+    assert "the first 30 accepted rows" in check("--table", PATIENTS, "--data", PATIENTS / "rows.csv").stdout
+
+
+# -- the group ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("error", "code"), [(UsageError, 2), (LawViolated, 1), (ServerUnreachable, 3)])
+def test_an_error_is_one_line_and_the_exit_code_of_whose_fault_it_is(
+    monkeypatch: pytest.MonkeyPatch, error: type[StreamerError], code: int
+) -> None:
+    @click.command()
+    def failing() -> None:
+        raise error("what is wrong, and what to do")
+
+    monkeypatch.setitem(main.commands, "failing", failing)
+    result = CliRunner().invoke(main, ["failing"])
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert result.stderr == "streamer: what is wrong, and what to do\n"
+
+
+def test_an_interrupt_is_no_violated_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    @click.command()
+    def endless() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(main.commands, "endless", endless)
+    assert CliRunner().invoke(main, ["endless"]).exit_code == 130
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_a_page_of_help_and_a_line_in_the_list(command: str) -> None:
+    page = CliRunner().invoke(main, [command, "--help"])
+    assert (page.exit_code, page.stdout.split()[:3]) == (0, ["Usage:", "streamer", command])
+    assert f"\n  {command} " in CliRunner().invoke(main, ["--help"]).stdout
+
+
+@pytest.mark.parametrize("arguments", [["no-such-command"], ["check"], ["check", "--no-such-option"]])
+def test_a_usage_error_ends_with_code_2(arguments: list[str]) -> None:
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 2
+    assert "Usage: streamer" in result.stderr
+
+
+def test_check_needs_neither_kafka_nor_redis() -> None:
+    script = (
+        "import sys; from streamer.cli.main import main\n"
+        f"main(['check', '--table', {str(PATIENTS)!r}, '--json'], standalone_mode=False)\n"
+        "print(sorted({'kafka', 'redis', 'faust', 'confluent_kafka'} & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr.strip()) == (0, "[]")

@@ -1,0 +1,84 @@
+"""`streamer compare`: every algorithm on one table."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from streamer.cli.compare import options_for
+from streamer.cli.main import main
+from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT
+from streamer.recoding.algorithms.contract import Options
+from streamer.recoding.metrics.measures import WHAT
+from worlds.checkout import PATIENTS
+
+ROWS = PATIENTS / "rows.csv"
+
+
+def compare(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, ["compare", "--table", *map(str, (PATIENTS, ROWS, *arguments))])
+
+
+def compared(*arguments: str | Path) -> dict:  # type: ignore[type-arg]
+    result = compare(*arguments, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)  # type: ignore[no-any-return]
+
+
+def test_every_algorithm_is_there_in_the_catalogs_order_and_the_default_is_marked() -> None:
+    report = compared()
+    assert (report["table"], report["rows"], report["model"]) == ("patients", 40, "at least 3 rows")
+    assert [found["name"] for found in report["algorithms"]] == list(ALGORITHMS)
+    assert [found["name"] for found in report["algorithms"] if found["default"]] == [DEFAULT]
+
+
+def test_each_has_its_time_and_every_measure() -> None:
+    for found in compared("--k", "4")["algorithms"]:
+        assert found["seconds"] >= 0
+        assert list(found["measures"]) == list(WHAT)
+        assert found["measures"]["k"] >= 4
+
+
+def test_its_figures_are_those_of_anonymize(tmp_path: Path) -> None:
+    arguments = ["--table", str(PATIENTS), str(ROWS), "-o", str(tmp_path / "out.csv"), "--json"]
+    one = json.loads(CliRunner().invoke(main, ["anonymize", *arguments]).stdout)
+    (other,) = (found for found in compared()["algorithms"] if found["default"])
+    assert one["measures"] == other["measures"]
+
+
+def test_one_that_cannot_do_it_is_listed_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    unable = replace(ALGORITHMS[DEFAULT], name="unable", objections=lambda *_: ["it does not count problems"])
+    monkeypatch.setitem(ALGORITHMS, "unable", unable)
+    found = compared()["algorithms"][-1]
+    assert (found["name"], found["cannot"]) == ("unable", ["it does not count problems"])
+    assert "measures" not in found
+    page = compare()
+    assert page.exit_code == 0
+    assert "unable cannot do this: it does not count problems" in page.stdout
+
+
+def test_options_go_to_the_algorithms_that_know_them() -> None:
+    plain = replace(ALGORITHMS[DEFAULT], suppresses=False, refines=False)
+    asked = Options(seed=3, suppression=0.1, refine=2)
+    assert options_for(plain, asked) == Options(seed=3)
+    assert options_for(replace(plain, suppresses=True), asked) == Options(seed=3, suppression=0.1)
+    assert options_for(replace(plain, refines=True), asked) == Options(seed=3, refine=2)
+
+
+def test_people_get_one_table_and_what_its_columns_mean() -> None:
+    page = compare()
+    assert page.exit_code == 0, page.output
+    assert f"{DEFAULT} (default)" in page.stdout
+    for heading in ("seconds", "groups", "NCP", "DM", "AES", "SED", "RIL", "risk", "suppressed"):
+        assert f" {heading} " in page.stdout
+    assert WHAT["ncp"] in page.stdout
+
+
+def test_a_model_that_cannot_hold_ends_with_code_2() -> None:
+    result = compare("--k", "41")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "40 rows are fewer than k = 41" in result.stderr

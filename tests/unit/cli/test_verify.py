@@ -1,0 +1,182 @@
+"""`streamer verify`: exit codes, counts and sentences, over files as `replay` writes them."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from streamer.cli.main import main
+from worlds.checkout import PATIENTS
+
+ROWS, EVENTS = PATIENTS / "rows.csv", PATIENTS / "events.jsonl"
+
+
+def streamer(*arguments: object) -> Result:
+    return CliRunner().invoke(main, list(map(str, arguments)))
+
+
+def verify(*arguments: object) -> Result:
+    return streamer("verify", "--table", PATIENTS, *arguments)
+
+
+@pytest.fixture(scope="module")
+def replayed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a replay of the example in batches of 3 wrote."""
+    folder = tmp_path_factory.mktemp("replayed")
+    result = streamer("replay", "--table", PATIENTS, EVENTS, "--initial", ROWS, "--batch", 3, "--out", folder, "--json")
+    assert result.exit_code == 0, result.output
+    return folder
+
+
+@pytest.fixture(scope="module")
+def empty_source(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A replay without an initial table, and the source at its end: what was inserted is all there is."""
+    folder = tmp_path_factory.mktemp("inserted")
+    with open(ROWS) as file:
+        rows = list(csv.DictReader(file))
+    lines = [json.dumps({"op": "insert", "row": _typed(row)}) for row in rows]
+    (folder / "events.jsonl").write_text("\n".join(lines))
+    streamer("replay", "--table", PATIENTS, folder / "events.jsonl", "--batch", 7, "--out", folder)
+    return folder, ROWS
+
+
+def _typed(row: dict[str, str]) -> dict[str, object]:
+    return {**row, "age": int(row["age"]), "zip": int(row["zip"])}
+
+
+def forged(path: Path, forge: Callable[[list[dict]], list[dict]], to: Path) -> Path:
+    """The changelog after a forgery, written by another JSON library than ours."""
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    to.write_text("".join(json.dumps(record) + "\n" for record in forge(records)))
+    return to
+
+
+def test_a_good_changelog_ends_with_0_and_the_counts(replayed: Path) -> None:
+    result = verify(replayed / "live.jsonl", "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.output)
+    table = (replayed / "table.csv").read_text().splitlines()[1:]
+    lines = (replayed / "live.jsonl").read_text().splitlines()
+    assert found == {
+        "ok": True,
+        "releases": 1 + json.loads(lines[-1])["release"],
+        "records": len(lines),
+        "rows": len(table),
+        "qi_groups": len({row.split(",")[0] for row in table}),
+        "laws": 9,
+    }
+
+
+def test_the_rows_behind_every_release_can_be_checked(replayed: Path) -> None:
+    result = verify(replayed / "live.jsonl", "--initial", ROWS, "--events", EVENTS)
+    assert result.exit_code == 0, result.output
+    assert "every law holds" in result.output
+    assert "13" in result.output
+
+
+def test_the_source_at_the_last_release_can_be_checked(empty_source: tuple[Path, Path]) -> None:
+    folder, rows = empty_source
+    result = verify(folder / "live.jsonl", "--source", rows, "--index", folder / "index.csv")
+    assert result.exit_code == 0, result.output
+    result = verify(folder / "live.jsonl", "--events", folder / "events.jsonl")
+    assert result.exit_code == 0, result.output
+
+
+def test_whoever_wrote_the_json_it_is_read(replayed: Path, tmp_path: Path) -> None:
+    copy = forged(replayed / "live.jsonl", lambda records: records, tmp_path / "copy.jsonl")
+    assert copy.read_bytes() != (replayed / "live.jsonl").read_bytes()
+    assert verify(copy, "--initial", ROWS, "--events", EVENTS).exit_code == 0
+
+
+def _widened(records: list[dict]) -> list[dict]:
+    records[0]["value"]["age_hi"] += 5
+    return records
+
+
+def _lost_release(records: list[dict]) -> list[dict]:
+    return [record for record in records if record["release"] != 3]
+
+
+def _swapped_problem(records: list[dict]) -> list[dict]:
+    """One value is replaced by another that is allowed: nothing that a reader could see."""
+    first = records[0]["value"]
+    first["problem"] = "flu" if first["problem"] != "flu" else "ulcer"
+    return records
+
+
+def _lost_end(records: list[dict]) -> list[dict]:
+    return [record for record in records if record["release"] != records[-1]["release"]]
+
+
+def test_a_broken_law_ends_with_1_and_its_sentence(replayed: Path, tmp_path: Path) -> None:
+    live = replayed / "live.jsonl"
+    result = verify(forged(live, _widened, tmp_path / "widened.jsonl"))
+    assert result.exit_code == 1
+    assert (
+        "law 'one box' is broken at release 0 of shard 0, QI group 0-1: its rows differ in column age" in result.output
+    )
+    result = verify(forged(live, _lost_release, tmp_path / "gap.jsonl"))
+    assert result.exit_code == 1
+    assert "law 'release order' is broken at release 4 of shard 0" in result.output
+
+
+@pytest.mark.parametrize("forge", [_swapped_problem, _lost_end])
+def test_what_only_the_source_can_tell_is_found_beside_the_events(replayed: Path, tmp_path: Path, forge) -> None:
+    live = forged(replayed / "live.jsonl", forge, tmp_path / "forged.jsonl")
+    assert verify(live).exit_code == 0
+    result = verify(live, "--initial", ROWS, "--events", EVENTS)
+    assert result.exit_code == 1
+    assert "law 'values' is broken at" in result.output
+
+
+def test_an_index_table_of_other_rows_is_found(empty_source: tuple[Path, Path], tmp_path: Path) -> None:
+    folder, rows = empty_source
+    lines = (folder / "index.csv").read_text().splitlines()
+    (tmp_path / "index.csv").write_text("\n".join(lines[:-1]))
+    result = verify(folder / "live.jsonl", "--source", rows, "--index", tmp_path / "index.csv")
+    assert (result.exit_code, "source rows that are missing: 1" in result.output) == (1, True)
+    first = lines[1].split(",")
+    other = next(line.split(",")[1] for line in lines[2:] if line.split(",")[1] != first[1])
+    (tmp_path / "moved.csv").write_text("\n".join([lines[0], f"{first[0]},{other}", *lines[2:]]))
+    result = verify(folder / "live.jsonl", "--source", rows, "--index", tmp_path / "moved.csv")
+    assert (result.exit_code, "law 'values' is broken at the last release" in result.output) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["no-such-file.jsonl"], "no-such-file.jsonl: cannot be read"),
+        (["LIVE", "--source", ROWS], "--source and --index belong together"),
+        (["LIVE", "--initial", ROWS], "--initial needs --events"),
+        (["LIVE", "--source", ROWS, "--index", ROWS], "the header of an index table is key,qi_group"),
+        ([EVENTS], "line 1: is not of the form"),
+    ],
+)
+def test_a_wrong_command_line_or_file_ends_with_2(replayed: Path, arguments: list, sentence: str) -> None:
+    live = replayed / "live.jsonl"
+    result = verify(*(live if argument == "LIVE" else argument for argument in arguments))
+    assert result.exit_code == 2
+    assert sentence in result.output
+    assert "Person 041" not in result.output
+
+
+def test_a_changelog_of_another_shard_has_no_events_to_run_beside(replayed: Path, tmp_path: Path) -> None:
+    def moved(records: list[dict]) -> list[dict]:
+        text = json.dumps(records).replace('"qi_group": "0-', '"qi_group": "1-').replace('"shard": 0', '"shard": 1')
+        return json.loads(text)
+
+    live = forged(replayed / "live.jsonl", moved, tmp_path / "moved.jsonl")
+    assert verify(live).exit_code == 0
+    result = verify(live, "--initial", ROWS, "--events", EVENTS)
+    assert (result.exit_code, "one shard" in result.output) == (2, True)
+
+
+def test_an_empty_changelog_breaks_no_law(tmp_path: Path) -> None:
+    (tmp_path / "live.jsonl").write_bytes(b"\n")
+    result = verify(tmp_path / "live.jsonl", "--json")
+    assert (result.exit_code, json.loads(result.output)["records"]) == (0, 0)

@@ -1,0 +1,162 @@
+"""The reader's rule: whoever folds the changelog sees tables of complete releases only."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamer.errors import LawViolated
+from streamer.incremental.release.fold import Fold, Part, parse_part
+from streamer.table.published import RowKey, published_columns, row_key
+from streamer.table.schema import KeptColumn, Table
+from worlds.small_tables import AGE, BMI, CITY, PROBLEM
+
+TABLE = Table("people", ("id",), (AGE, BMI, CITY), (PROBLEM, KeptColumn("visits", sensitive=False)), k=2)
+
+
+def row(shard: int, qi_group: int, problem: int, visits: str = "1") -> bytes:
+    return (
+        b'{"qi_group":"%d-%d","age_lo":1,"age_hi":5,"bmi_lo":10,"bmi_hi":12.5,"city":"west",'
+        b'"problem":"%d","visits":%b}' % (shard, qi_group, problem, visits.encode())
+    )
+
+
+def shown(fold: Fold) -> list[tuple[str, str]]:
+    return list(fold.to_frame()[["qi_group", "problem"]].itertuples(index=False, name=None))
+
+
+# A release: which slots of which QI groups it writes (with a number as the problem) or removes.
+RELEASES = st.lists(
+    st.dictionaries(
+        st.tuples(st.integers(1, 3), st.integers(0, 2)), st.none() | st.integers(0, 9), min_size=1, max_size=5
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+def tables_after(releases, shard: int) -> list[list[tuple[str, str]]]:
+    """The table before the first release and after each one, by brute force."""
+    rows: dict[tuple[int, int], int] = {}
+    tables: list[list[tuple[str, str]]] = [[]]
+    for release in releases:
+        rows = {place: problem for place, problem in (rows | release).items() if problem is not None}
+        tables.append([(f"{shard}-{qi_group}", str(rows[qi_group, slot])) for qi_group, slot in sorted(rows)])
+    return tables
+
+
+def records_of(releases, shard: int):
+    """(shard, release, through, key, value, part) of every record, in order."""
+    for number, release in enumerate(releases, start=1):
+        for i, ((qi_group, slot), problem) in enumerate(release.items(), start=1):
+            value = None if problem is None else row(shard, qi_group, problem)
+            yield shard, number, 10 * number, row_key(RowKey(shard, qi_group, slot)), value, Part(i, len(release))
+
+
+@given(releases=RELEASES, with_parts=st.booleans())
+def test_the_table_is_at_every_record_that_of_a_complete_release(releases, with_parts: bool) -> None:
+    fold, tables = Fold(TABLE), tables_after(releases, 0)
+    assert shown(fold) == tables[0]
+    for *record, part in records_of(releases, 0):
+        fold.apply(*record, part if with_parts else None)
+        number = record[1]
+        complete = with_parts and part.number == part.total
+        assert shown(fold) == tables[number if complete else number - 1]
+    fold.finish()
+    assert shown(fold) == tables[-1]
+
+
+@given(first=RELEASES, second=RELEASES, data=st.data())
+def test_shards_complete_their_releases_each_by_itself(first, second, data) -> None:
+    fold = Fold(TABLE)
+    queues = [list(records_of(first, 0)), list(records_of(second, 1))]
+    complete = [0, 0]
+    while any(queues):
+        shard = data.draw(st.sampled_from([shard for shard in (0, 1) if queues[shard]]))
+        record = queues[shard].pop(0)
+        for release in fold.apply(*record):
+            complete[release.shard] = release.number
+        assert shown(fold) == tables_after(first, 0)[complete[0]] + tables_after(second, 1)[complete[1]]
+    assert complete == [len(first), len(second)]
+
+
+@given(releases=RELEASES, data=st.data())
+def test_a_record_of_the_newest_release_that_comes_twice_is_harmless(releases, data) -> None:
+    fold, seen = Fold(TABLE), []
+    tables, current = tables_after(releases, 0), 0
+    for record in records_of(releases, 0):
+        seen = [earlier for earlier in seen if earlier[1] == record[1]] + [record]
+        for again in [record, *data.draw(st.lists(st.sampled_from(seen), max_size=3))]:
+            for release in fold.apply(*again):
+                current = max(current, release.number)
+            if again[5].number == again[5].total or seen[-1][5].number < seen[-1][5].total:
+                assert shown(fold) == tables[current]
+    fold.finish()
+    assert shown(fold) == tables[-1]
+
+
+def test_a_release_is_returned_with_its_records_when_it_is_complete() -> None:
+    fold = Fold(TABLE)
+    keys = [row_key(RowKey(0, 1, slot)) for slot in range(3)]
+    assert fold.apply(0, 1, 5, keys[0], row(0, 1, 0)) == []
+    assert not fold.is_whole(0)
+    first, second = fold.apply(0, 2, 9, keys[1], row(0, 1, 1), Part(1, 1))
+    assert (first.number, first.through, first.records) == (1, 5, [(keys[0], row(0, 1, 0))])
+    assert (second.number, second.through, second.records) == (2, 9, [(keys[1], row(0, 1, 1))])
+    assert fold.is_whole(0)
+    assert fold.finish() == []
+
+
+def test_only_the_finished_shard_shows_what_has_come() -> None:
+    fold = Fold(TABLE)
+    for shard in (0, 1):
+        fold.apply(shard, 1, 1, row_key(RowKey(shard, 1, 0)), row(shard, 1, shard))
+    assert [release.shard for release in fold.finish(1)] == [1]
+    assert shown(fold) == [("1-1", "1")]
+    assert fold.finish(7) == []
+
+
+def test_rows_stand_by_shard_number_and_slot_not_by_text() -> None:
+    fold = Fold(TABLE)
+    for shard, qi_group, slot in [(10, 1, 0), (2, 11, 0), (2, 9, 10), (2, 9, 2)]:
+        fold.apply(shard, 1, 1, row_key(RowKey(shard, qi_group, slot)), row(shard, qi_group, slot))
+    fold.finish()
+    assert shown(fold) == [("2-9", "2"), ("2-9", "10"), ("2-11", "0"), ("10-1", "0")]
+    assert fold.n_rows == 4
+    assert set(fold.to_frame(shards={10})["qi_group"]) == {"10-1"}
+
+
+def test_the_frame_has_the_published_columns_in_types_to_compute_with() -> None:
+    fold = Fold(TABLE)
+    for slot, visits in enumerate(["7", "null", "2.5", "true"]):
+        fold.apply(0, 1, 1, row_key(RowKey(0, 1, slot)), row(0, 1, slot, visits))
+    fold.finish()
+    frame = fold.to_frame()
+    assert tuple(frame.columns) == published_columns(TABLE)
+    assert [str(frame[name].dtype) for name in ("age_lo", "bmi_hi", "city")] == ["int64", "float64", "str"]
+    assert frame["visits"].tolist() == [7, None, 2.5, True]
+    assert frame["bmi_hi"].tolist() == [12.5] * 4
+
+
+def test_an_empty_table_has_the_same_columns_and_types() -> None:
+    frame = Fold(TABLE).to_frame()
+    assert tuple(frame.columns) == published_columns(TABLE)
+    assert (len(frame), str(frame["age_lo"].dtype)) == (0, "int64")
+    pd.testing.assert_frame_equal(frame, Fold(TABLE).to_frame(shards={3}))
+
+
+def test_foreign_rows_are_refused_without_their_values() -> None:
+    fold = Fold(TABLE)
+    fold.apply(0, 1, 1, row_key(RowKey(0, 1, 0)), b'{"qi_group":"0-1","canary":7319}')
+    fold.finish()
+    with pytest.raises(LawViolated, match="published columns") as found:
+        fold.to_frame()
+    assert "7319" not in str(found.value)
+
+
+@pytest.mark.parametrize("text", [b"", b"3", b"0/3", b"4/3", b"1/x", b"-1/3", b"1/2/3", b"9" * 50 + b"/" + b"9" * 60])
+def test_a_part_is_a_number_of_a_total(text: bytes) -> None:
+    with pytest.raises(LawViolated, match="3/14"):
+        parse_part(text)

@@ -1,0 +1,374 @@
+"""table.yaml: what it may say, what it means, and that every fault is named with its place."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from streamer.errors import ConfigError
+from streamer.table.encode import Encoder
+from streamer.table.published import published_columns
+from streamer.table.schema import CategoricalAttribute, Diversity, KeptColumn, Limits, NumericAttribute, Table
+from streamer.table.space import FINENESS
+from streamer.table.yaml_loading import hidden_columns, load_table, require_live
+from worlds.checkout import ROOT
+
+GOLDEN = """
+table: patients
+key: id
+columns:
+  age: {role: quasi-identifier, type: integer, domain: [1, 120], grid: 5, unit: 1}
+  zip: {role: quasi-identifier, type: integer, domain: [1000, 99000], step: 1000, grid: 5000, unit: 1000}
+  problem: {role: sensitive}
+privacy: {k: 2}
+publish: {live: {form: rows}}
+"""
+
+SEX = "Female;*\nMale;*\n"
+
+
+@pytest.fixture
+def load(tmp_path: Path):  # type: ignore[no-untyped-def]
+    (tmp_path / "sex.csv").write_text(SEX)
+
+    def write_and_load(text: str) -> Table:
+        (tmp_path / "table.yaml").write_text(text, encoding="utf-8")
+        return load_table(tmp_path / "table.yaml")
+
+    return write_and_load
+
+
+def with_column(settings: str, name: str = "x") -> str:
+    return GOLDEN.replace("columns:\n", f"columns:\n  {name}: {{{settings}}}\n")
+
+
+def faults(load, text: str) -> list[str]:  # type: ignore[no-untyped-def]
+    """The sentences of the refusal, without the file's name."""
+    with pytest.raises(ConfigError) as caught:
+        load(text)
+    first, *sentences = str(caught.value).split("\n  ")
+    assert first.endswith(f"table.yaml: {len(sentences)} fault{'s' * (len(sentences) > 1)}")
+    return sentences
+
+
+# -- what it means --------------------------------------------------------------------------------------------------
+
+
+def test_the_golden_table_publishes_the_golden_box(load) -> None:
+    table = load(GOLDEN)
+    row = Encoder(table).row({"age": 21, "zip": 12000, "problem": "flu"})
+    lo, hi = table.space.box_of(np.array([row.codes]))
+    intervals = [a.interval(int(lo[j]), int(hi[j])) for j, a in enumerate(table.attributes)]
+    assert intervals == [(21, 25), (11000, 15000)]
+    assert table.space.unit_codes.tolist() == [1.0, 1.0]
+    assert published_columns(table) == ("qi_group", "age_lo", "age_hi", "zip_lo", "zip_hi", "problem")
+
+
+def test_every_setting_reaches_the_table(load, tmp_path: Path) -> None:
+    (tmp_path / "trees").mkdir()
+    (tmp_path / "trees" / "city.csv").write_text('\ufeff"a, b",west,*\nc,west,*\nd,east,*\n', encoding="utf-8")
+    table = load("""
+table: people.v2
+key: [ward, bed]
+individual: ssn
+columns:
+  bmi: {role: quasi-identifier, type: decimal, domain: [10, 80.0], grid: 0.50, unit: 2, null_as: 20.5}
+  city: {role: quasi-identifier, hierarchy: trees/city.csv, unit: 2, null_as: "a, b"}
+  no: {role: quasi-identifier, hierarchy: sex.csv}
+  problem: {role: sensitive, hierarchy: sex.csv}
+  score: {role: sensitive, type: decimal}
+  clinic: {role: keep, type: text, acknowledge_linkable: true}
+privacy: {k: 5}
+engine: {recut: false, shrink: false}
+publish: {live: {form: rows}}
+durability: stated
+limits:
+  {batch_events_max: 100, batch_ms_max: 20, transaction_rows_max: 1000, statement_rows_max: 9, event_bytes_max: 5000}
+""")
+    bmi, city, no = table.attributes
+    assert (table.name, table.source_key, table.individual, table.k) == ("people.v2", ("ward", "bed"), "ssn", 5)
+    assert bmi == NumericAttribute(
+        "bmi", (Decimal(10), Decimal(80)), Decimal("0.5"), None, Decimal(2), integer=False, null_code=21 * FINENESS
+    )
+    assert isinstance(city, CategoricalAttribute)
+    assert city.hierarchy.leaves == ("a, b", "c", "d")
+    assert (city.unit, city.null_code) == (2, 0)
+    assert (no.name, no.unit) == ("no", Decimal("0.4"))
+    problem, score, clinic = table.kept
+    assert problem.hierarchy is not None
+    assert score == KeptColumn("score", sensitive=True, type="decimal")
+    assert clinic == KeptColumn("clinic", sensitive=False, type="text")
+    assert (table.recut, table.shrink, table.durability_stated) == (False, False, True)
+    assert table.limits == Limits(100, 20, 1000, 9, 5000)
+
+
+def test_what_is_not_said_has_a_default(load) -> None:
+    table = load(with_column("role: quasi-identifier, type: integer, domain: [0, 100]"))
+    x = table.attributes[0]
+    assert isinstance(x, NumericAttribute)
+    assert (x.step, x.grid, x.unit, x.null_code) == (1, 1, 20, None)
+    assert (table.individual, table.recut, table.shrink, table.durability_stated) == (None, True, True, False)
+    assert table.limits == Limits()
+
+
+def test_numbers_are_read_from_the_text_and_never_as_binary_floats(load) -> None:
+    x = load(with_column("role: quasi-identifier, type: decimal, domain: [0.1, 0.7], step: 0.1, grid: 0.3")).attributes[
+        0
+    ]
+    assert (x.domain, x.grid, x.step) == ((Decimal("0.1"), Decimal("0.7")), Decimal("0.3"), Decimal("0.1"))
+    assert x.n_cells == 3
+
+
+def test_equal_numbers_written_otherwise_are_the_same_table(load) -> None:
+    spelled = GOLDEN.replace("[1, 120], grid: 5,", "[1.0, 1.2e2], grid: 5.00,")
+    assert load(spelled).fingerprint == load(GOLDEN).fingerprint
+
+
+def test_a_domain_that_ends_between_two_steps_is_taken_down_to_the_lower(load) -> None:
+    x = load(with_column("role: quasi-identifier, type: integer, domain: [5, 99], step: 10, grid: 20")).attributes[0]
+    assert (x.domain, x.n_cells) == ((5, 95), 5)
+    assert x.interval(4, 4) == (85, 95)
+
+
+def test_a_domain_of_one_value_is_allowed(load) -> None:
+    for type_ in ("integer", "decimal"):
+        x = load(with_column(f"role: quasi-identifier, type: {type_}, domain: [5, 5], grid: 2")).attributes[0]
+        assert (x.n_cells, x.unit) == (1, 2)
+
+
+def test_a_directory_stands_for_the_table_in_it(load, tmp_path: Path) -> None:
+    load(GOLDEN)
+    assert load_table(str(tmp_path)).name == "patients"
+
+
+def test_columns_that_are_not_published_are_named(load) -> None:
+    table = load(GOLDEN)
+    assert hidden_columns(table, ["id", "name", "age", "zip", "problem"]) == ["id", "name"]
+
+
+def test_the_example_table_is_valid() -> None:
+    table = load_table(ROOT / "examples" / "patients")
+    assert (table.name, table.k, len(table.attributes)) == ("patients", 3, 4)
+
+
+# -- what is refused ------------------------------------------------------------------------------------------------
+
+QI = "role: quasi-identifier"
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        (f"{QI}, type: integer", "columns.x.domain: is missing; give [lowest, highest]"),
+        (f"{QI}, type: integer, domain: [5]", "columns.x.domain.1: is missing"),
+        (f"{QI}, type: integer, domain: [9, 5]", "columns.x.domain: the lower end lies above the upper one"),
+        (f"{QI}, type: integer, domain: [a, 5]", "columns.x.domain.0: must be a number"),
+        (f"{QI}, type: integer, domain: [.nan, 5]", "columns.x.domain.0: must be a number"),
+        (
+            f"{QI}, type: integer, domain: [0, 1e18]",
+            "columns.x.domain.1: must have at most 18 digits before the point, 9 after it",
+        ),
+        (
+            f"{QI}, type: integer, domain: [0.5, 5]",
+            "columns.x.domain: must be whole numbers, since the type is integer",
+        ),
+        (f"{QI}, type: integer, domain: [0, 5], grid: 0", "columns.x.grid: must be above 0"),
+        (f"{QI}, type: integer, domain: [0, 5], unit: -1", "columns.x.unit: must be above 0"),
+        (
+            f"{QI}, type: integer, domain: [0, 9], step: 2, grid: 3",
+            "columns.x.grid: must be a multiple of the step, 2",
+        ),
+        (
+            f"{QI}, type: decimal, domain: [0, 9]",
+            "columns.x.grid: is missing; a decimal without a step needs the width of its cells",
+        ),
+        (
+            f"{QI}, type: decimal, domain: [0, 1e15], grid: 0.000001",
+            "columns.x: too many distinct values for one column; make the domain smaller or the grid wider",
+        ),
+        (
+            f"{QI}, type: decimal, domain: [0, 9], grid: 1, null_as: 0.5",
+            "columns.x.null_as: must be the lower edge of a cell, since the column has no step",
+        ),
+        (f"{QI}, type: integer, domain: [0, 9], null_as: none", "columns.x.null_as: must be a number"),
+        (
+            f"{QI}, type: integer, domain: [0, 9], null_as: 10",
+            "columns.x.null_as: column 'x': outside the domain of table.yaml",
+        ),
+        (f"{QI}, type: text", "columns.x.type: must be 'integer' or 'decimal'"),
+        (QI, "columns.x: needs `type: integer` or `type: decimal` with a domain, or a hierarchy"),
+        (
+            f"{QI}, hierarchy: sex.csv, grid: 5",
+            "columns.x.grid: is for `type: integer` and `type: decimal` only",
+        ),
+        (f"{QI}, hierarchy: sex.csv, unit: 0", "columns.x.unit: must be above 0; it counts leaves"),
+        (
+            f"{QI}, hierarchy: sex.csv, null_as: Other",
+            "columns.x.null_as: column 'x': not a leaf of its hierarchy",
+        ),
+        (
+            f"{QI}, hierarchy: none.csv",
+            "columns.x.hierarchy: none.csv: cannot be read: No such file or directory",
+        ),
+        (
+            f"{QI}, hierarchy: sex.csv, levels: 2",
+            "columns.x.levels: is no setting; there are role, type, domain, grid, step, unit, hierarchy, null_as",
+        ),
+        ("role: secret", "columns.x.role: must be quasi-identifier, sensitive or keep"),
+        ("type: integer", "columns.x.role: must be quasi-identifier, sensitive or keep"),
+        (
+            "role: sensitive, hierarchy: sex.csv, type: integer",
+            "columns.x.type: the leaves of a hierarchy are text; remove one of the two settings",
+        ),
+        (
+            "role: keep",
+            "columns.x: is published as it is and could link its row to a person;"
+            " add `acknowledge_linkable: true`, or remove the column",
+        ),
+    ],
+)
+def test_a_column_that_cannot_be_is_refused(load, settings: str, sentence: str) -> None:
+    assert faults(load, with_column(settings)) == [sentence]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "sentence"),
+    [
+        ("k: 2", "k: 1", "privacy.k: must be greater than or equal to 2"),
+        ("{k: 2}", "{}", "privacy.k: is missing"),
+        ("k: 2", "k: 2, l: 1", "privacy.l: must be greater than or equal to 2"),
+        ("k: 2", "k: 2, alpha: 0", "privacy.alpha: must be greater than 0"),
+        ("k: 2", "k: 2, beta: 50%", "privacy.beta: must be a number"),
+        ("k: 2", "k: 2, r: 1.5", "privacy.r: must be less than or equal to 1"),
+        ("k: 2", "k: 2, r: 0.5", "privacy.r: columns.problem has no hierarchy that says which values are close"),
+        ("k: 2", "k: 2, level: 1", "privacy.level: belongs to privacy.r, which is missing"),
+        (
+            "{role: sensitive}\nprivacy: {k: 2}",
+            "{role: sensitive, hierarchy: sex.csv}\nprivacy: {k: 2, r: 0.5, level: 2}",
+            "privacy.level: the hierarchy of problem ends at level 1",
+        ),
+        (
+            "  problem: {role: sensitive}\nprivacy: {k: 2}",
+            "privacy: {k: 2, l: 3}",
+            "privacy.l: speaks of sensitive values, but no column has `role: sensitive`",
+        ),
+        ("k: 2", "k: 2, t: 3", "privacy.t: is no setting; there are k, l, alpha, beta, r, level"),
+        (
+            "publish: {live: {form: rows}}",
+            "",
+            "publish: is missing; nothing is published by default: write `publish: {live: {form: rows}}`",
+        ),
+        (
+            "{form: rows}",
+            "{}",
+            "publish.live.form: is missing; nothing is published by default: write `publish: {live: {form: rows}}`",
+        ),
+        ("form: rows", "form: groups", "publish.live.form: only `rows` is built yet"),
+        (
+            "{form: rows}}",
+            "{form: rows}, sealed: {epoch: 10s}}",
+            "publish.sealed: the sealed form is not built yet; remove this setting",
+        ),
+        (
+            "privacy:",
+            "rebuild: {every: 24h}\nprivacy:",
+            "rebuild: rebuilding by itself is not built yet; remove this setting",
+        ),
+        (
+            "table: patients",
+            "table: pa:tients",
+            "table: must be letters, digits, dots, dashes and underscores, 200 at most: it names Kafka's topics",
+        ),
+        ("table: patients", "", "table: is missing"),
+        ("key: id", "key: [id, id]", "key: names a column twice"),
+        ("key: id", "key: age", "columns.age: is the key, which never leaves; remove it"),
+        ("key: id", "key: id\nindividual: zip", "columns.zip: is the individual, which never leaves; remove it"),
+        ("privacy:", "durability: sure\nprivacy:", "durability: must be 'stated'"),
+        ("privacy:", "limits: {batch_ms_max: 0}\nprivacy:", "limits.batch_ms_max: must be greater than or equal to 1"),
+        ("privacy:", "engine: [recut]\nprivacy:", "engine: must be a mapping"),
+        (
+            "  problem: {role: sensitive}",
+            "  age_lo: {role: sensitive}",
+            "columns.age_lo: publishes 'age_lo', as does columns.age; rename one",
+        ),
+        (
+            "  problem: {role: sensitive}",
+            "  qi_group: {role: sensitive}",
+            "columns.qi_group: publishes 'qi_group', as does the number of the QI group; rename one",
+        ),
+    ],
+)
+def test_a_table_that_cannot_be_is_refused(load, before: str, after: str, sentence: str) -> None:
+    assert before in GOLDEN
+    assert faults(load, GOLDEN.replace(before, after)) == [sentence]
+
+
+def test_demands_beyond_k_reach_the_table_exactly(load) -> None:
+    text = GOLDEN.replace("problem: {role: sensitive}", "problem: {role: sensitive, hierarchy: sex.csv}")
+    table = load(text.replace("k: 2", "k: 2, l: 2, alpha: 0.10, beta: 0.3, r: 0.35, level: 0"))
+    assert table.diversity == Diversity(2, Decimal("0.10"), Decimal("0.3"), Decimal("0.35"), 0)
+    with pytest.raises(ConfigError, match="knows k alone"):
+        require_live(table)
+    require_live(load(GOLDEN))
+
+
+def test_a_number_may_have_a_hierarchy_that_fits_its_cells(load, tmp_path: Path) -> None:
+    (tmp_path / "ages.csv").write_text("".join(f"{n};{n // 10}0s;*\n" for n in range(30)))
+    age = load(with_column(f"{QI}, type: integer, domain: [0, 29], hierarchy: ages.csv")).attributes[0]
+    assert age.levels.n_levels == 3
+    assert faults(load, with_column(f"{QI}, type: integer, domain: [0, 30], hierarchy: ages.csv")) == [
+        "columns.x.hierarchy: ages.csv: the domain's value 30 is no leaf"
+    ]
+    assert faults(load, with_column(f"{QI}, type: decimal, domain: [0, 9], grid: 1, hierarchy: ages.csv")) == [
+        "columns.x.hierarchy: ages.csv: a decimal without a step has no values to name in a hierarchy; give it a step"
+    ]
+
+
+def test_a_table_without_a_quasi_identifier_is_refused(load) -> None:
+    text = "table: t\nkey: id\ncolumns: {p: {role: sensitive}}\nprivacy: {k: 2}\npublish: {live: {form: rows}}\n"
+    assert faults(load, text) == ["columns: at least one must be a quasi-identifier"]
+
+
+def test_all_faults_are_listed_at_once(load) -> None:
+    text = with_column(f"{QI}, type: integer, domain: [9, 5], grid: 0").replace("key: id", "key: age")
+    assert faults(load, text) == [
+        "columns.x.grid: must be above 0",
+        "columns.x.domain: the lower end lies above the upper one",
+        "columns.age: is the key, which never leaves; remove it",
+    ]
+    text = GOLDEN.replace("k: 2", "k: two, l: 1").replace("form: rows", "form: none")
+    assert [sentence.split(":")[0] for sentence in faults(load, text)] == [
+        "privacy.k",
+        "privacy.l",
+        "publish.live.form",
+    ]
+
+
+def test_a_setting_that_comes_twice_is_refused_with_its_line(load) -> None:
+    with pytest.raises(ConfigError, match=r"table\.yaml, line 4: not valid YAML: 'key' comes twice"):
+        load(GOLDEN.replace("key: id", "key: id\nkey: name"))
+
+
+@pytest.mark.parametrize("text", ["", "- a\n", "patients\n"])
+def test_a_file_that_is_no_mapping_is_refused(load, text: str) -> None:
+    assert faults(load, text) == ["the file: must be a mapping that starts with `table: <name>`"]
+
+
+def test_a_file_that_is_no_yaml_is_refused_with_the_line(load) -> None:
+    with pytest.raises(ConfigError, match=r"table\.yaml, line 2: not valid YAML"):
+        load("table: [a\nkey: }\n")
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"table\.yaml: cannot be read: No such file"):
+        load_table(tmp_path)
+
+
+def test_a_hierarchy_that_no_reader_could_decode_is_refused_with_its_file(load, tmp_path: Path) -> None:
+    (tmp_path / "bad.csv").write_text("a;x;*\na;y;*\n")
+    assert faults(load, with_column(f"{QI}, hierarchy: bad.csv")) == [
+        "columns.x.hierarchy: bad.csv: hierarchy row 2: leaf 'a' was given another path before"
+    ]

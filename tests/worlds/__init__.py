@@ -1,0 +1,1 @@
+"""Worlds that tests stand in: small tables, builders, twins and models."""

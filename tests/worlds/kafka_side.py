@@ -1,0 +1,67 @@
+"""What tests do on a real Kafka: make a table's topics, write its input, and read back what is committed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from uuid import uuid4
+
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from streamer.incremental.topics import topic_name, topics_of
+
+SECONDS_MAX = 20.0
+
+
+def fresh_name() -> str:
+    """A table name that no other test uses."""
+    return f"t{uuid4().hex[:10]}"
+
+
+def make_topics(bootstrap: str, table_name: str, shards: int = 4, but: dict[str, int] | None = None) -> None:
+    """Creates the topics of a table; `but` names kinds that get another number of partitions (0: none at all)."""
+    counts = {topic.kind: (but or {}).get(topic.kind, shards) for topic in topics_of(table_name)}
+    news = [NewTopic(t.name, counts[t.kind], 1, config=dict(t.config)) for t in topics_of(table_name) if counts[t.kind]]
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for answer in admin.create_topics(news).values():
+        answer.result(SECONDS_MAX)
+
+
+def write(bootstrap: str, topic: str, records: Iterable[tuple[int, bytes | None, bytes | None]]) -> None:
+    """Writes (partition, key, value) records."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
+    for partition, record_key, value in records:
+        producer.produce(topic, value, record_key, partition=partition)
+        producer.poll(0)
+    if producer.flush(SECONDS_MAX):
+        raise TimeoutError(f"not everything was written to {topic}")
+
+
+def read(bootstrap: str, table_name: str, kind: str, shard: int, isolation: str = "read_committed") -> list[Message]:
+    """All records of one partition, from the start to the end that it has now."""
+    place = TopicPartition(topic_name(table_name, kind), shard, 0)
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "tests",
+            "isolation.level": isolation,
+            "enable.partition.eof": True,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    consumer.assign([place])
+    messages: list[Message] = []
+    try:
+        while True:
+            message = consumer.poll(SECONDS_MAX)
+            if message is None:
+                raise TimeoutError(f"the end of {place.topic} was not reached")
+            if message.error() is None:
+                messages.append(message)
+            elif message.error().code() == KafkaError._PARTITION_EOF:
+                return messages
+            else:
+                raise RuntimeError(message.error().name())
+    finally:
+        consumer.close()

@@ -1,0 +1,150 @@
+"""Small tables of people and models for batch algorithms, and the laws that every algorithm's answer obeys."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+from hypothesis import assume
+from hypothesis import strategies as st
+
+from streamer.privacy.models import (
+    INDIVIDUAL,
+    Model,
+    Subject,
+    alpha_beta,
+    distinct_l,
+    identity_reserved,
+    k_anonymity,
+    k_l,
+    r_k,
+)
+from streamer.recoding.algorithms.catalog import objections, run
+from streamer.recoding.algorithms.contract import PLAIN, Algorithm, Options
+from streamer.recoding.algorithms.recoding import Recoding
+from streamer.table.hierarchy import Hierarchy
+from streamer.table.microdata import Microdata
+from streamer.table.schema import CategoricalAttribute, KeptColumn, NumericAttribute, Table
+from worlds.small_tables import AGE, BMI, CITIES, CITY, YEARS
+
+PROBLEMS = Hierarchy.from_rows(
+    [
+        ["flu", "lung", "*"],
+        ["cough", "lung", "*"],
+        ["ulcer", "belly", "*"],
+        ["gastritis", "belly", "*"],
+        ["insomnia", "head", "*"],
+    ]
+)
+PROBLEM = KeptColumn("problem", sensitive=True, type="text", hierarchy=PROBLEMS)
+TEXTS = (tuple(sorted([*(b'"%b"' % leaf.encode() for leaf in PROBLEMS.leaves), b"null"])),)
+VALUES, ANCESTORS = Subject(0), Subject(0, 1)
+
+
+def people(*attributes: NumericAttribute | CategoricalAttribute, individual: bool = False) -> Table:
+    return Table("people", ("id",), attributes, (PROBLEM,), 2, "ssn" if individual else None)
+
+
+TABLES = {
+    "one number": people(YEARS),
+    "one category": people(CITY),
+    "coarse number and category": people(AGE, CITY),
+    "decimal, number, category": people(BMI, YEARS, CITY),
+    "individuals": people(AGE, CITY, individual=True),
+    "a domain of one value": people(YEARS, CategoricalAttribute("all", Hierarchy.from_rows([["x"]]), YEARS.unit)),
+}
+
+MODELS = {
+    "k": k_anonymity(3),
+    "distinct l": k_anonymity(2) & distinct_l(VALUES, 2),
+    "identity-reserved k": identity_reserved(2),
+    "(k, l)": k_l(2, VALUES, 3),
+    "(alpha, beta)": k_anonymity(2) & alpha_beta(INDIVIDUAL, Fraction(1, 2), VALUES, Fraction(2, 3)),
+    "(r, k)": r_k(2, ANCESTORS, Fraction(3, 5)),
+    "all at once": k_l(3, VALUES, 2) & r_k(3, ANCESTORS, Fraction(3, 4)),
+}
+
+
+def assert_cities_are_ragged() -> None:
+    """The tree of the small tables has leaves at several depths, or the tables would test less than they seem to."""
+    assert len({len(set(CITIES.levels[:, leaf])) for leaf in range(CITIES.n_leaves)}) > 1
+
+
+@st.composite
+def microdata(draw: st.DrawFn, small: Table, max_rows: int = 40) -> Microdata:
+    """Up to max_rows people in few cells: ties, equal rows and crowded cells are frequent."""
+    n = draw(st.integers(1, max_rows))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    few = draw(st.booleans())
+    columns = []
+    for attribute in small.attributes:
+        n_codes = attribute.axis.n_cells * attribute.axis.codes_per_cell
+        if isinstance(attribute, NumericAttribute):
+            n_codes = int(attribute.width_codes) + (attribute.step is not None)
+        columns.append(rng.integers(0, min(n_codes, 3) if few else n_codes, n))
+    who = rng.integers(0, max(1, n // 2), n) if small.individual else None
+    values = rng.integers(0, draw(st.integers(1, len(TEXTS[0]))), (n, 1))
+    return Microdata(small, np.stack(columns, axis=1).astype(np.int64), who, values, TEXTS)
+
+
+def holding(algorithm: Algorithm, data: Microdata, model: Model, options: Options = PLAIN) -> Recoding:
+    """The algorithm's answer, checked by `run`; the example is passed over where nothing could hold."""
+    assume(not objections(algorithm, data.table, model, options))
+    assume(model.holds(data.subjects(model.subjects)))
+    return run(algorithm, data, model, options)
+
+
+def assert_laws(algorithm: Algorithm, data: Microdata, model: Model, options: Options = PLAIN) -> Recoding:
+    """Every law of a recoding, found by plain loops over rows; returns the recoding."""
+    recoding = holding(algorithm, data, model, options)
+    suppressed = [i for i, group in enumerate(recoding.qi_group.tolist()) if group < 0]
+    assert len(suppressed) <= options.suppression * len(data)
+    subjects = data.subjects(model.subjects)
+    for group in range(recoding.n_groups):
+        members = [i for i, g in enumerate(recoding.qi_group.tolist()) if g == group]
+        assert len(members) >= model.rows_min
+        assert_holds(model, [subjects[i].tolist() for i in members])
+        for i in members:
+            assert (recoding.lo[group] <= data.cells[i]).all()
+            assert (data.cells[i] <= recoding.hi[group]).all()
+    assert_publishable(data, recoding)
+    return recoding
+
+
+def assert_holds(model: Model, subjects: list[list[int]]) -> None:
+    """The model on one QI group, counted by hand."""
+    n = len(subjects)
+    assert n >= model.rows
+    for column, subject in enumerate(model.subjects):
+        codes = [row[column] for row in subjects]
+        assert len(set(codes)) >= model.distinct.get(subject, 0)
+        assert Fraction(max(map(codes.count, codes)), n) <= model.shares.get(subject, 1)
+
+
+def assert_publishable(data: Microdata, recoding: Recoding) -> None:
+    """Boxes are on the grid, inside the domain, and categories are nodes."""
+    for j, attribute in enumerate(data.table.attributes):
+        for lo, hi in zip(recoding.lo[:, j].tolist(), recoding.hi[:, j].tolist(), strict=True):
+            if isinstance(attribute, CategoricalAttribute):
+                assert attribute.hierarchy.label(lo, hi)
+            else:
+                assert 0 <= lo <= hi < attribute.n_cells
+
+
+def permuted(data: Microdata, seed: int) -> Microdata:
+    return data.rows(np.random.default_rng(seed).permutation(len(data)))
+
+
+def with_k(model: Model, k: int) -> Model:
+    return model & k_anonymity(k)
+
+
+def boxes(recoding: Recoding) -> list[tuple[tuple[int, ...], tuple[int, ...], int]]:
+    """What the recoding publishes, whatever the order of rows and groups: box and size of every QI group."""
+    parts = zip(recoding.lo.tolist(), recoding.hi.tolist(), recoding.sizes.tolist(), strict=True)
+    return sorted((tuple(lo), tuple(hi), size) for lo, hi, size in parts)
+
+
+def without_individuals(data: Microdata) -> Microdata:
+    return Microdata(replace(data.table, individual=None), data.codes, None, data.values, data.texts)

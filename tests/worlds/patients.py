@@ -1,0 +1,129 @@
+"""The example table under a name of its own, random changes to it, and what must come out of them.
+
+The twin is the loop over a memory store, one shard after the other: what workers publish over Kafka, however they were
+cut into batches, killed or replaced, must fold into the same rows under the same keys.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from streamer.incremental.release.records import Outgoing
+from streamer.incremental.shard.input import InputState, Message
+from streamer.incremental.shard.outlet import Position
+from streamer.incremental.shard.publisher import Publisher
+from streamer.incremental.store.memory import MemoryServer, MemoryStore
+from streamer.table.yaml_loading import load_table
+from worlds.checkout import PATIENTS
+
+CANARY = "Canary-7316"
+"""Stands in a column that table.yaml does not name, in values that are refused, and in primary keys."""
+
+PROBLEMS = ("flu", "asthma", "ulcer", "burn", "sprain", "fracture")
+
+
+def write_table(directory: Path, table_name: str) -> Path:
+    """The example's table.yaml and hierarchies in `directory`, for a table of another name."""
+    shutil.copytree(PATIENTS / "hierarchies", directory / "hierarchies")
+    text = (PATIENTS / "table.yaml").read_text()
+    path = directory / "table.yaml"
+    path.write_text(text.replace("table: patients", f"table: {table_name}"))
+    return path
+
+
+class Changes:
+    """Random changes; per shard the messages written so far, in order."""
+
+    def __init__(self, shards: int, seed: int = 1) -> None:
+        self._rng = random.Random(seed)
+        self._alive: list[list[str]] = [[] for _ in range(shards)]
+        self._born = 0
+        self.messages: list[list[Message]] = [[] for _ in range(shards)]
+
+    def more(self, count: int) -> list[tuple[int, bytes | None, bytes | None]]:
+        """`count` new messages as (shard, key, value)."""
+        return [self._one() for _ in range(count)]
+
+    def _one(self) -> tuple[int, bytes | None, bytes | None]:
+        shard = self._rng.randrange(len(self.messages))
+        record_key, value = self._change(self._alive[shard])
+        written = None if value is None else json.dumps(value).encode()
+        self.messages[shard].append(Message(len(self.messages[shard]), record_key, written))
+        return shard, record_key, written
+
+    def _change(self, alive: list[str]) -> tuple[bytes, dict[str, object] | None]:
+        draw = self._rng.random()
+        if draw < 0.55 or len(alive) < 5:
+            self._born += 1
+            alive.append(f"{CANARY}-{self._born}")
+            return alive[-1].encode(), {"op": "insert", "row": self._row(alive[-1])}
+        place = self._rng.randrange(len(alive))
+        if draw < 0.70:
+            source_key = alive.pop(place)
+            return source_key.encode(), {"op": "delete", "key": source_key}
+        if draw < 0.75:
+            return alive.pop(place).encode(), None
+        source_key = alive[place]
+        if draw < 0.95:
+            changed = {"age": self._rng.randrange(120), "problem": self._rng.choice(PROBLEMS)}
+            return source_key.encode(), {"op": "modify", "key": source_key, "row": changed}
+        return source_key.encode(), {"op": "modify", "key": source_key, "row": {"sex": CANARY}}  # refused
+
+    def _row(self, source_key: str) -> dict[str, object]:
+        rng = self._rng
+        return {
+            "id": source_key,
+            "name": f"{CANARY} {rng.random()}",
+            "age": rng.randrange(120),
+            "zip": rng.randrange(10000, 20000),
+            "bmi": rng.randrange(150, 450) / 10,
+            "sex": rng.choice(["Female", "Male"]),
+            "problem": rng.choice(PROBLEMS),
+        }
+
+
+class _Collected:
+    """An outlet that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.records: list[Outgoing] = []
+
+    def fence(self) -> None: ...
+
+    def position(self) -> Position | None:
+        return None
+
+    def publish(self, records: Sequence[Outgoing], position: Position) -> None:
+        self.records += records
+
+
+def expected(table_path: Path, shard: int, messages: Sequence[Message], shards: int) -> tuple[dict[bytes, bytes], int]:
+    """The published rows of a shard after `messages`, by key, and how many dead letters there are."""
+    table = load_table(table_path)
+    outlet = _Collected()
+    publisher = Publisher(table, shard, MemoryStore(MemoryServer(), table.name, shard), outlet)
+    publisher.take_over(InputState("twin", shards, 0, len(messages)))
+    publisher.step(messages)
+    live = [(record.key, record.value) for record in outlet.records if record.topic == "live"]
+    return folded(live), len(outlet.records) - len(live)
+
+
+def folded(records: Sequence[tuple[bytes, bytes | None]]) -> dict[bytes, bytes]:
+    """Upserts and tombstones as the rows they leave."""
+    rows: dict[bytes, bytes] = {}
+    for record_key, value in records:
+        if value is None:
+            del rows[record_key]
+        else:
+            rows[record_key] = value
+    return rows
+
+
+def smallest_group(rows: dict[bytes, bytes]) -> int:
+    """Rows of the smallest QI group."""
+    return min(Counter(json.loads(value)["qi_group"] for value in rows.values()).values())

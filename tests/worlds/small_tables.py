@@ -1,0 +1,158 @@
+"""Small tables for properties: few cells, so that ties, equal boxes and crowded groups are frequent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+import numpy as np
+from hypothesis import strategies as st
+
+from streamer.errors import EventRefused
+from streamer.incremental.events.changes import (
+    Change,
+    Delete,
+    DeleteWhere,
+    Insert,
+    Modify,
+    ModifyWhere,
+    Remove,
+    Truncate,
+    Upsert,
+)
+from streamer.table.hierarchy import Hierarchy
+from streamer.table.row import Row
+from streamer.table.schema import CategoricalAttribute, KeptColumn, NumericAttribute, Table
+
+CITIES = Hierarchy.from_rows(
+    [
+        ["a1", "a", "west", "*"],
+        ["a2", "a", "west", "*"],
+        ["b1", "b", "west", "*"],
+        ["c1", "east", "*"],
+        ["c2", "east", "*"],
+        ["d1", "*"],
+    ]
+)
+
+AGE = NumericAttribute("age", (Decimal(1), Decimal(23)), Decimal(5), Decimal(1), Decimal("4.4"))
+YEARS = NumericAttribute("years", (Decimal(0), Decimal(9)), Decimal(1), Decimal(1), Decimal("1.8"))
+BMI = NumericAttribute("bmi", (Decimal(10), Decimal("12.5")), Decimal(1), None, Decimal("0.5"), integer=False)
+CITY = CategoricalAttribute("city", CITIES, Decimal("1.2"))
+PROBLEM = KeptColumn("problem", sensitive=True)
+
+
+def table(*attributes, k: int = 2, individual: str | None = None, recut: bool = True, shrink: bool = True) -> Table:
+    return Table("people", ("id",), attributes, (PROBLEM,), k, individual, recut=recut, shrink=shrink)
+
+
+TABLES = {
+    "one number": table(YEARS, k=2),
+    "coarse number and category": table(AGE, CITY, k=3),
+    "decimal, number, category": table(BMI, YEARS, CITY, k=2),
+    "individuals": table(AGE, CITY, k=2, individual="ssn"),
+    "no recut": table(YEARS, CITY, k=2, recut=False),
+    "no shrink": table(AGE, YEARS, k=2, shrink=False),
+}
+
+
+def codes_of(small: Table) -> st.SearchStrategy[tuple[int, ...]]:
+    """Codes of a row; decimals at a few places of each cell, its lower edge among them."""
+    columns = []
+    for attribute in small.attributes:
+        if isinstance(attribute, CategoricalAttribute):
+            columns.append(st.integers(0, attribute.hierarchy.n_leaves - 1))
+        elif attribute.step is None:
+            last = int(attribute.width_codes)
+            quarters = range(0, last, attribute.codes_per_cell // 4)
+            columns.append(st.sampled_from([*quarters, last - 1]))
+        else:
+            columns.append(st.integers(0, int(attribute.width_codes)))
+    return st.tuples(*columns)
+
+
+VALUES = st.sampled_from([(b'"flu"',), (b'"cough"',), (b"null",)])
+
+
+@st.composite
+def rows(draw: st.DrawFn, small: Table) -> Row:
+    codes = draw(codes_of(small))
+    exact = tuple(f"code {codes[j]}" for j in small.stepless)
+    individual = None if small.individual is None else draw(st.sampled_from(["ann", "bob", "cy", "dee", "eve", "fay"]))
+    return Row(codes, draw(VALUES), exact, individual)
+
+
+@dataclass(frozen=True)
+class CodeIs:
+    """A condition on one attribute's codes, for the engine (columns) and for its twin (one row)."""
+
+    attribute: int
+    lowest: int
+    highest: int
+
+    def holds(self, view) -> np.ndarray:
+        column = view.codes[:, self.attribute]
+        return (self.lowest <= column) & (column <= self.highest)
+
+    def __call__(self, row: Row) -> bool:
+        return self.lowest <= row.codes[self.attribute] <= self.highest
+
+
+@dataclass(frozen=True)
+class Shifted:
+    """An assignment that moves one attribute's code; out of the domain: refused."""
+
+    attribute: int
+    by: int
+    last: int
+    values: tuple[bytes, ...] | None = None
+
+    def applied_to(self, row: Row) -> Row:
+        codes = list(row.codes)
+        codes[self.attribute] += self.by
+        if not 0 <= codes[self.attribute] <= self.last:
+            raise EventRefused("out-of-domain", "")
+        return replace(row, codes=tuple(codes), values=self.values or row.values)
+
+
+def last_code(small: Table, j: int) -> int:
+    attribute = small.attributes[j]
+    if isinstance(attribute, CategoricalAttribute):
+        return attribute.hierarchy.n_leaves - 1
+    return int(attribute.width_codes) - (attribute.step is None)
+
+
+@st.composite
+def changes(draw: st.DrawFn, small: Table) -> Change:
+    key = draw(st.integers(0, 25).map(str))
+    kind = draw(
+        st.sampled_from(["insert"] * 6 + ["delete"] * 3 + ["modify"] * 3 + ["upsert", "remove", "where", "set"])
+    )
+    match kind:
+        case "insert":
+            return Insert(key, draw(rows(small)))
+        case "delete":
+            return Delete(key)
+        case "upsert":
+            former = draw(st.one_of(st.none(), st.integers(0, 25).map(str)))
+            return Upsert(key, draw(rows(small)), former)
+        case "remove":
+            return Remove(key)
+        case "modify":
+            row = draw(rows(small))
+            chosen = draw(st.sets(st.integers(0, len(row.codes) - 1)))
+            exact = {j: text for j, text in zip(small.stepless, row.exact, strict=True) if j in chosen}
+            values = {0: row.values[0]} if draw(st.booleans()) else {}
+            return Modify(key, {j: row.codes[j] for j in chosen}, exact, values, row.individual)
+    if draw(st.integers(0, 30)) == 0:
+        return Truncate()
+    j = draw(st.integers(0, len(small.attributes) - 1))
+    last = last_code(small, j)
+    lowest = draw(st.integers(0, last))
+    condition = CodeIs(j, lowest, lowest + draw(st.integers(0, max(1, last // 2))))
+    if kind == "where":
+        return DeleteWhere(condition)
+    target = draw(st.integers(0, len(small.attributes) - 1))
+    step = small.attributes[target].axis.codes_per_cell
+    by = draw(st.sampled_from([-2 * step, -1, 0, 1, 3, 2 * step]))
+    return ModifyWhere(condition, Shifted(target, by, last_code(small, target), draw(st.one_of(st.none(), VALUES))))

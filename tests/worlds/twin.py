@@ -1,0 +1,336 @@
+"""The engine's brute-force twin: the same rules, written a second time in plain Python, scanning every QI group.
+
+No numpy, no index, no journal, no batches: sets and loops over the definitions (Song et al. 2009, definitions 6 and 7,
+and the decisions where the paper is silent). It shares the table's description with the engine and nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from streamer.errors import EventRefused
+from streamer.incremental.events.changes import (
+    Change,
+    Delete,
+    DeleteWhere,
+    Insert,
+    Modify,
+    ModifyWhere,
+    Remove,
+    Truncate,
+    Upsert,
+)
+from streamer.table.row import Row
+from streamer.table.schema import CategoricalAttribute, NumericAttribute, Table
+
+Box = tuple[tuple[int, int], ...]
+
+
+@dataclass
+class TwinGroup:
+    members: list[str]
+    box: Box
+    slots: list[tuple[bytes, ...]] = field(default_factory=list)
+
+
+class Twin:
+    """The k-anonymous table of one shard, the slow way."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.rows: dict[str, Row] = {}
+        self.group_of: dict[str, int] = {}
+        self.groups: dict[int, TwinGroup] = {}
+        self.next_number = 1
+
+    # -- definitions ----------------------------------------------------------------------------------------------
+
+    def cell(self, j: int, code: int) -> int:
+        attribute = self.table.attributes[j]
+        return code // attribute.codes_per_cell if isinstance(attribute, NumericAttribute) else code
+
+    def cover(self, j: int, lo: int, hi: int) -> tuple[int, int]:
+        attribute = self.table.attributes[j]
+        if isinstance(attribute, NumericAttribute):
+            return lo, hi
+        nodes = [(a, b) for a, b in attribute.hierarchy.interval_of.values() if a <= lo and hi <= b]
+        return min(nodes, key=lambda node: node[1] - node[0])
+
+    def box(self, keys: list[str]) -> Box:
+        box = []
+        for j in range(len(self.table.attributes)):
+            cells = [self.cell(j, self.rows[key].codes[j]) for key in keys]
+            box.append(self.cover(j, min(cells), max(cells)))
+        return tuple(box)
+
+    def edges(self, j: int, lo: int, hi: int) -> tuple[float, float]:
+        """Ends of the published interval, counted in codes."""
+        attribute = self.table.attributes[j]
+        per, end = attribute.codes_per_cell, float(attribute.width_codes)
+        last = (hi + 1) * per if attribute.step is None else (hi + 1) * per - 1
+        return float(lo * per), min(float(last), end)
+
+    def ncp(self, box: Box) -> float:
+        total = 0.0
+        for j, (lo, hi) in enumerate(box):
+            attribute = self.table.attributes[j]
+            if isinstance(attribute, CategoricalAttribute):
+                total += 0.0 if lo == hi else (hi - lo + 1) / attribute.hierarchy.n_leaves
+            else:
+                first, last = self.edges(j, lo, hi)
+                width = float(attribute.width_codes)
+                total += (last - first) / width if width else 0.0
+        return total
+
+    def inside(self, box: Box, codes: tuple[int, ...]) -> bool:
+        return all(lo <= self.cell(j, codes[j]) <= hi for j, (lo, hi) in enumerate(box))
+
+    def t_qgssd(self, codes: tuple[int, ...], box: Box) -> float:
+        total = 0.0
+        for j, (lo, hi) in enumerate(box):
+            attribute, a = self.table.attributes[j], codes[j]
+            if lo <= self.cell(j, a) <= hi:
+                total += 1.0
+            elif isinstance(attribute, CategoricalAttribute):
+                wide = self.cover(j, min(lo, a), max(hi, a))
+                total += (hi - lo + 1) / (wide[1] - wide[0] + 1)
+            else:
+                b, c = self.edges(j, lo, hi)
+                half = max((c - b) / 2, 0.5)
+                total += half / abs(a - (c + b) / 2)
+        return total
+
+    def qgssd(self, one: Box, other: Box) -> float:
+        total = 0.0
+        for j, ((lo1, hi1), (lo2, hi2)) in enumerate(zip(one, other, strict=True)):
+            attribute = self.table.attributes[j]
+            if isinstance(attribute, CategoricalAttribute):
+                wide = self.cover(j, min(lo1, lo2), max(hi1, hi2))
+                mean = ((hi1 - lo1 + 1) + (hi2 - lo2 + 1)) / 2
+                distance = ((wide[1] - wide[0] + 1) - mean) / float(attribute.unit)
+            else:
+                (b1, c1), (b2, c2) = self.edges(j, lo1, hi1), self.edges(j, lo2, hi2)
+                distance = abs((b1 + c1) / 2 - (b2 + c2) / 2) / attribute.axis.unit_codes
+            total += 1 / max(distance, 0.5)
+        return total
+
+    def tie(self, number: int) -> tuple[float, int, int]:
+        group = self.groups[number]
+        return self.ncp(group.box), len(group.members), number
+
+    def locate(self, codes: tuple[int, ...]) -> int:
+        holding = [n for n, group in self.groups.items() if self.inside(group.box, codes)]
+        if holding:
+            return min(holding, key=self.tie)
+        return min(self.groups, key=lambda n: (-self.t_qgssd(codes, self.groups[n].box), *self.tie(n)))
+
+    def nearest(self, number: int) -> int:
+        box = self.groups[number].box
+        return min(
+            (n for n in self.groups if n != number), key=lambda n: (-self.qgssd(box, self.groups[n].box), *self.tie(n))
+        )
+
+    def count(self, keys: list[str]) -> int:
+        return len(keys) if self.table.individual is None else len({self.rows[key].individual for key in keys})
+
+    # -- changes --------------------------------------------------------------------------------------------------
+
+    def apply(self, change: Change) -> None:
+        match change:
+            case Insert():
+                if change.source_key in self.rows:
+                    raise EventRefused("key-exists", "")
+                self.insert(change.source_key, change.row)
+            case Delete():
+                self.known(change.source_key)
+                self.delete([change.source_key])
+            case Remove():
+                if change.source_key in self.rows:
+                    self.delete([change.source_key])
+            case Modify():
+                self.known(change.source_key)
+                row = self.rows[change.source_key]
+                if change.individual is not None and change.individual != row.individual:
+                    raise EventRefused("individual-changed", "")
+                codes = tuple(change.codes.get(j, code) for j, code in enumerate(row.codes))
+                values = tuple(change.values.get(i, value) for i, value in enumerate(row.values))
+                exact = tuple(change.exact.get(j, t) for j, t in zip(self.table.stepless, row.exact, strict=True))
+                self.modify([(change.source_key, Row(codes, values, exact, row.individual))])
+            case Upsert():
+                if change.former_key not in (None, change.source_key) and change.former_key in self.rows:
+                    self.delete([change.former_key])
+                old = self.rows.get(change.source_key)
+                if old is not None and old.individual != change.row.individual:
+                    self.delete([change.source_key])
+                    old = None
+                if old is None:
+                    self.insert(change.source_key, change.row)
+                else:
+                    self.modify([(change.source_key, change.row)])
+            case DeleteWhere():
+                self.delete(self.selected(change.condition))
+            case ModifyWhere():
+                changed = []
+                for key in self.selected(change.condition):
+                    try:
+                        changed.append((key, change.assignments.applied_to(self.rows[key])))
+                    except EventRefused:
+                        continue
+                self.modify(changed)
+            case Truncate():
+                self.delete(list(self.rows))
+
+    def known(self, key: str) -> None:
+        if key not in self.rows:
+            raise EventRefused("key-unknown", "")
+
+    def selected(self, condition) -> list[str]:
+        return sorted(key for key, row in self.rows.items() if condition(row))
+
+    def insert(self, key: str, row: Row) -> None:
+        self.rows[key] = row
+        if not self.groups:
+            self.group_of[key] = 0
+            self.repair(set(), set())
+            return
+        self.repair({self.join(key)}, set())
+
+    def join(self, key: str) -> int:
+        row = self.rows[key]
+        number = self.locate(row.codes)
+        group = self.groups[number]
+        group.members.append(key)
+        group.slots.append(row.values)
+        self.group_of[key] = number
+        group.box = tuple(
+            self.cover(j, min(lo, self.cell(j, row.codes[j])), max(hi, self.cell(j, row.codes[j])))
+            for j, (lo, hi) in enumerate(group.box)
+        )
+        return number
+
+    def leave(self, key: str) -> int:
+        number = self.group_of[key]
+        if number:
+            group = self.groups[number]
+            group.members.remove(key)
+            slot = max(i for i, values in enumerate(group.slots) if values == self.rows[key].values)
+            group.slots[slot] = group.slots[-1]
+            group.slots.pop()
+        self.group_of[key] = 0
+        return number
+
+    def delete(self, keys: list[str]) -> None:
+        lost = set()
+        for key in keys:
+            lost.add(self.leave(key))
+            del self.rows[key], self.group_of[key]
+        lost.discard(0)
+        if self.table.shrink:
+            self.shrink(lost)
+        self.repair(set(), lost)
+
+    def modify(self, changed: list[tuple[str, Row]]) -> None:
+        gained, lost = set(), set()
+        for key, row in changed:
+            old, number = self.rows[key], self.group_of[key]
+            if number == 0:
+                self.rows[key] = row
+                continue
+            group = self.groups[number]
+            if row.codes == old.codes or self.inside(group.box, row.codes):
+                self.rows[key] = row
+                if row.values != old.values:
+                    group.slots[max(i for i, values in enumerate(group.slots) if values == old.values)] = row.values
+                if row.codes != old.codes:
+                    lost.add(number)
+            else:
+                self.leave(key)
+                lost.add(number)
+                self.rows[key] = row
+                gained.add(self.join(key))
+        self.shrink(lost)
+        self.repair(gained, lost)
+
+    def shrink(self, numbers: set[int]) -> None:
+        for number in numbers:
+            if self.groups[number].members:
+                self.groups[number].box = self.box(self.groups[number].members)
+
+    # -- repairs --------------------------------------------------------------------------------------------------
+
+    def form(self, number: int, members: list[str]) -> None:
+        self.groups[number] = TwinGroup(members, self.box(members), sorted(self.rows[key].values for key in members))
+        for key in members:
+            self.group_of[key] = number
+
+    def new_number(self) -> int:
+        self.next_number += 1
+        return self.next_number - 1
+
+    def repair(self, gained: set[int], lost: set[int]) -> None:
+        k, to_cut, freed = self.table.k, set(gained), []
+        for number in lost:
+            if not self.groups[number].members:
+                del self.groups[number]
+        while broken := sorted(n for n, group in self.groups.items() if self.count(group.members) < k):
+            number = broken[0]
+            if len(self.groups) == 1:
+                for key in self.groups.pop(number).members:
+                    self.group_of[key] = 0
+                break
+            partner = self.nearest(number)
+            small, large = sorted((number, partner), key=lambda n: (len(self.groups[n].members), -n))
+            members = self.groups[large].members + self.groups.pop(small).members
+            freed.append(small)
+            self.form(large, members)
+            to_cut -= {small, large}
+            if self.table.recut:
+                to_cut.add(large)
+        waiting = [key for key, number in self.group_of.items() if number == 0]
+        if not self.groups and self.count(waiting) >= k:
+            number = self.new_number()
+            self.form(number, waiting)
+            to_cut.add(number)
+        while to_cut := {n for n in to_cut if n in self.groups and self.count(self.groups[n].members) >= 2 * k}:
+            number = min(to_cut)
+            to_cut.discard(number)
+            halves = self.cut(self.groups[number].members)
+            if halves is None:
+                continue
+            lower, upper = halves
+            kept, given = (lower, upper) if len(lower) >= len(upper) else (upper, lower)
+            fresh = min(freed) if freed else self.new_number()
+            freed = [number for number in freed if number != fresh]
+            self.form(number, kept)
+            self.form(fresh, given)
+            to_cut |= {number, fresh}
+
+    def cut(self, members: list[str]) -> tuple[list[str], list[str]] | None:
+        """The allowed cut of least total NCP; the earlier attribute, then the lower position."""
+        best, halves = None, None
+        for j in range(len(self.table.attributes)):
+            along = sorted(members, key=lambda key: self.place_along(j, key, members))
+            for position in range(1, len(along)):
+                lower, upper = along[:position], along[position:]
+                if self.count(lower) < self.table.k or self.count(upper) < self.table.k:
+                    continue
+                if self.table.individual is not None and self.tears(lower[-1], upper[0]):
+                    continue
+                loss = len(lower) * self.ncp(self.box(lower)) + len(upper) * self.ncp(self.box(upper))
+                if best is None or loss < best:
+                    best, halves = loss, (lower, upper)
+        return halves
+
+    def place_along(self, j: int, key: str, members: list[str]) -> tuple:
+        codes = self.rows[key].codes
+        others = tuple(code for i, code in enumerate(codes) if i != j)
+        if self.table.individual is None:
+            return (codes[j], *others, key)
+        return (codes[j], *others, min(other for other in members if not self.differ(key, other)), key)
+
+    def differ(self, one: str, other: str) -> bool:
+        a, b = self.rows[one], self.rows[other]
+        return (a.codes, a.individual) != (b.codes, b.individual)
+
+    def tears(self, one: str, other: str) -> bool:
+        return not self.differ(one, other)
