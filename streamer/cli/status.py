@@ -126,7 +126,9 @@ def _problems(table: Table, number: int, in_redis: InRedis, in_kafka: InKafka) -
         return [] if position is None else [f"shard {number}: published up to {position.next}, but Redis holds nothing"]
     problems = []
     try:
-        standing = compare(table, number, meta, position, replace(input_state, topic_id=meta.topic_id))
+        standing = compare(
+            table, number, meta, position, replace(input_state, topic_id=meta.topic_ids.get(CHANGES, ""))
+        )
         if standing is not Standing.LEVEL:
             problems.append(f"shard {number}: {standing.value}; {_REMEDY[standing]}")
         elif in_redis.sizes.outbox:

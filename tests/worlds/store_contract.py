@@ -29,7 +29,7 @@ def record(qi_group: int = 1, age: int = 30, problem: bytes = b'"flu"', individu
 
 def commit_number(number: int, **changes: Any) -> Commit:
     """Commit `number` of a shard, whose input stands at ten times that offset."""
-    return Commit(Meta(commit=number, next=10 * number, shards=2, topic_id="t"), **changes)
+    return Commit(Meta(commit=number, next=10 * number, shards=2, topic_ids={"changes": "t"}), **changes)
 
 
 def live(*names: str) -> list[Entry]:
@@ -89,7 +89,7 @@ class StoreContract:
 
     def test_everything_committed_is_loaded_by_the_next_client(self, open_store: OpenStore) -> None:
         commit = Commit(
-            Meta(3, 99, 2, 18, 1, 2**64 - 1, Counts(7, 8, 9), "topic", 4, "fingerprint"),
+            Meta(3, 99, 2, 18, 1, 2**64 - 1, Counts(7, 8, 9), 4, "fingerprint", {"changes": "t"}, "bare", (7,)),
             records={
                 "7": Record(Row((0, 2**62), (b'"flu"', b"null"), ("1.50", "-3"), "ssn"), 17),
                 '["a","b"]': Record(Row((-5, 0), (b"", b"1")), 0),

@@ -30,6 +30,7 @@ class Position(msgspec.Struct, frozen=True):
     qi_group_next: int
     outside: int
     digest: int
+    skipped: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, meta: Meta) -> Position:
@@ -40,6 +41,7 @@ class Position(msgspec.Struct, frozen=True):
             meta.qi_group_next,
             meta.outside,
             meta.digest,
+            meta.skipped,
         )
 
     def to_json(self) -> bytes:

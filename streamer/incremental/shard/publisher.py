@@ -51,6 +51,7 @@ from streamer.incremental.shard.outlet import Outlet, Position
 from streamer.incremental.shard.standing import Standing, compare
 from streamer.incremental.shard.steps import StepReport, Tally
 from streamer.incremental.store.base import Commit, Meta, State, Store
+from streamer.incremental.topics import CHANGES
 from streamer.table.arrays import Ints
 from streamer.table.row import Row
 from streamer.table.schema import Table
@@ -99,7 +100,7 @@ class Publisher:
         stored = self._store.meta()
         self._store.check_fence(self._fence)  # nobody wrote between the two readings: they belong together
         self._meta = stored or Meta(
-            topic_id=input_state.topic_id,
+            topic_ids={CHANGES: input_state.topic_id},
             shards=input_state.shards,
             fingerprint=self.table.fingerprint,
         )

@@ -17,6 +17,7 @@ from streamer.errors import ShardRefused
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.store.base import Meta
+from streamer.incremental.topics import CHANGES
 from streamer.table.schema import Table
 
 
@@ -59,7 +60,7 @@ def _check_identity(name: str, table: Table, meta: Meta, input_state: InputState
             f"{name}: table.yaml has changed since this state was written; restore it, or clear the shard's state and "
             "its output topics and read the input again from the start"
         )
-    if meta.topic_id != input_state.topic_id:
+    if meta.topic_ids.get(CHANGES) != input_state.topic_id:
         raise ShardRefused(f"{name}: the input topic was made anew since; its offsets mean other rows now")
     if meta.shards != input_state.shards:
         raise ShardRefused(

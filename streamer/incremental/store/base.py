@@ -28,7 +28,10 @@ class Meta:
 
     commit: number of commits. next: the first source offset not applied. release: commits that changed the published
     table. qi_group_next: the next unused number of a QI group. outside: the last commit that did not come from the
-    input. digest: sum mod 2^64 of a hash per published row. counts: of all messages read.
+    input. digest: sum mod 2^64 of a hash per published row. counts: of all messages read. topic_ids: the
+    broker's ids of the table's topics by kind, as far as they are known. key_form: how the producers of the input write
+    message keys; "" until the first row change told. skipped: source offsets that were passed over without being
+    decided by their content, ascending: whoever repeats the input has to pass over them too.
     """
 
     commit: int = 0
@@ -38,9 +41,11 @@ class Meta:
     outside: int = 0
     digest: int = 0
     counts: Counts = NO_MESSAGES
-    topic_id: str = ""
     shards: int = 1
     fingerprint: str = ""
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    key_form: str = ""
+    skipped: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

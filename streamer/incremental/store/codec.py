@@ -26,11 +26,12 @@ from streamer.incremental.release.records import Entry
 from streamer.incremental.store.base import Meta
 from streamer.table.row import Row, Values
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
-_Version = Literal[1]  # FORMAT_VERSION, as the decoders want it
+_Version = Literal[2]  # FORMAT_VERSION, as the decoders want it
 _Cells = tuple[int, ...]
 _Texts = tuple[str, ...]
+_Counts = tuple[int, int, int]
 
 UNREADABLE = (msgspec.MsgspecError, ValueError)  # ValueError: text that is not UTF-8, an array that is too short
 
@@ -38,7 +39,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _record = msgspec.msgpack.Decoder(tuple[_Version, _Cells, Values, _Texts, str | None, int]).decode
 _qi_group = msgspec.msgpack.Decoder(tuple[_Version, _Cells, _Cells, _Texts, tuple[Values, ...]]).decode
 _meta = msgspec.msgpack.Decoder(
-    tuple[_Version, int, int, int, int, int, int, int, int, int, str, int, str],
+    tuple[_Version, int, int, int, int, int, int, _Counts, int, str, dict[str, str], str, _Cells],
 ).decode
 _entry = msgspec.msgpack.Decoder(tuple[_Version, str, bytes, bytes | None]).decode
 
@@ -75,9 +76,8 @@ def decode_qi_group(data: bytes) -> QIGroupState:
 
 
 def encode_meta(meta: Meta) -> bytes:
-    """Where a shard stands."""
-    standing = (meta.commit, meta.next, meta.release, meta.qi_group_next, meta.outside, meta.digest)
-    return _encode((FORMAT_VERSION, *standing, *astuple(meta.counts), meta.topic_id, meta.shards, meta.fingerprint))
+    """Where a shard stands: the fields of `Meta` in the order of their declaration."""
+    return _encode((FORMAT_VERSION, *astuple(meta)))
 
 
 def decode_meta(data: bytes) -> Meta:
@@ -86,9 +86,8 @@ def decode_meta(data: bytes) -> Meta:
         said = _meta(data)
     except UNREADABLE:
         _refuse("meta", data)
-    _, commit, next_, release, qi_group_next, outside, digest, applied, ignored, dead, topic_id, shards, print_ = said
-    counts = Counts(applied, ignored, dead)
-    return Meta(commit, next_, release, qi_group_next, outside, digest, counts, topic_id, shards, print_)
+    _, commit, next_, release, qi_group_next, outside, digest, counts = said[:8]
+    return Meta(commit, next_, release, qi_group_next, outside, digest, Counts(*counts), *said[8:])
 
 
 def encode_entry(commit: int, entry: Entry) -> bytes:
