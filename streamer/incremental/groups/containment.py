@@ -9,9 +9,8 @@ cells.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from streamer.table.arrays import Ints
+from streamer.table.arrays import Bits, Ints
 from streamer.table.space import Space
 
 BINS_MAX = 512
@@ -46,7 +45,7 @@ class BoxBitmap:
         column = self._column(box, j, lo, hi)
         np.bitwise_and(column, ~np.uint64(1 << (box % WORD)), out=column)
 
-    def _column(self, box: int, j: int, lo: int, hi: int) -> npt.NDArray[np.uint64]:
+    def _column(self, box: int, j: int, lo: int, hi: int) -> Bits:
         row, per_bin = self._row[j], self._per_bin[j]
         return self._bits[row + lo // per_bin : row + hi // per_bin + 1, box // WORD]
 

@@ -20,14 +20,11 @@ import numpy as np
 from streamer.jit import compiled
 from streamer.privacy.compiled import Rules, Scratch, holds_together, rules_of, scratch_for
 from streamer.privacy.models import Model
+from streamer.recoding.algorithms.lattice_search import Node
 from streamer.table.arrays import Ints
 from streamer.table.levels import Levels
 from streamer.table.microdata import Microdata
-
-Node = tuple[int, ...]
-
-NUMBERS_MAX = 1 << 62
-"""Recoded rows are told apart by numbers below this."""
+from streamer.table.vectors import NUMBERS_MAX
 
 ROLL_UP_MAX = 4
 """Rows kept for roll-ups, as a multiple of the table's distinct rows."""

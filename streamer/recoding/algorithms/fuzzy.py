@@ -27,7 +27,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from streamer.jit import compiled
 from streamer.privacy.compiled import Rules, rules_of
@@ -36,10 +35,8 @@ from streamer.recoding.algorithms.cluster_repair import merged
 from streamer.recoding.algorithms.contract import Algorithm, Options, Tick, no_objections, silent
 from streamer.recoding.algorithms.proximity import Centres, Measured, Points, points_of, sensitive_columns
 from streamer.recoding.algorithms.recoding import Recoding, local_recoding
-from streamer.table.arrays import Floats, Ints
+from streamer.table.arrays import Floats, Ints, Singles
 from streamer.table.microdata import Microdata
-
-Singles = npt.NDArray[np.float32]
 
 DISTANCES_MAX = 1 << 22
 """Distances kept at a time; 16 MiB."""

@@ -26,16 +26,13 @@ from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from streamer.errors import UsageError
 from streamer.jit import compiled
 from streamer.privacy.models import Model
-from streamer.table.arrays import Floats, Ints
+from streamer.table.arrays import Floats, Ints, Singles
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata
-
-Singles = npt.NDArray[np.float32]
 
 EXACT = 1 << 20
 """Steps of 1 to which a product's terms are rounded."""
