@@ -95,7 +95,7 @@ class Encoder:
         return _joined([_key_part(name, fields.get(name)) for name in names])
 
     def source_key_of(self, value: object) -> str:
-        """The same from a bare scalar (a key of one column) or from an object that holds the key columns."""
+        """The same from a bare scalar (a key of one column) or from an object that has the key columns."""
         if isinstance(value, Mapping):
             return self.source_key(value)
         names = self.table.source_key

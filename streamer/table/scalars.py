@@ -62,7 +62,7 @@ def decimal_text(number: Decimal) -> str:
 
 
 def number_of(value: object, column: str) -> Decimal:
-    """A JSON number, or a text that holds one (as change-data-capture's string mode has it); else EventRefused."""
+    """A JSON number, or a text that is one (as change-data-capture's string mode has it); else EventRefused."""
     if type(value) is int:
         return Decimal(_bounded(value, column))
     if type(value) is str:

@@ -1,9 +1,9 @@
 """Median Mondrian: the table cut in two at medians, again and again, as long as both halves hold the model.
 
-The attribute of widest NCP is cut first (for categories: the part of all leaves that its node has), where a half would
-not hold the next widest; of equal widths the earlier attribute. Cuts are *strict*: rows of one cell stay on one side.
-The median row's cell goes to the lower half where both halves then hold the model, else to the upper half. This is the
-baseline (LeFevre et al. 2006) with which the other algorithms and the incremental table are compared.
+The attribute of widest NCP is cut first (for categories: the part of all leaves that its node has); where a half would
+not hold the model, the next widest is cut; of equal widths the earlier attribute. Cuts are *strict*: rows of one cell
+stay on one side. The median row's cell goes to the lower half where both halves then hold the model, else to the upper
+half. This is the baseline (LeFevre et al. 2006) with which the other algorithms and the incremental table are compared.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ SUPPRESSED = -1
 class Recoding:
     """qi_group: int64 (n,), 0..g-1 or SUPPRESSED; lo, hi: int64 (g, d), cells, both inclusive.
 
-    levels: the level of every attribute, where one recoding holds for all rows; else None.
+    levels: the level of every attribute, where all rows are recoded alike; else None.
     details: what the algorithm says of its work, such as nodes tested; counts and sizes, never a value.
     """
 

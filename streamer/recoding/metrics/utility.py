@@ -73,7 +73,7 @@ def sed_literal(microdata: Microdata, recoding: Recoding) -> tuple[float | None,
 
 
 def _density(entropy: Floats, width: Ints) -> Floats:
-    """Entropy / volume, one attribute after the other: a volume that no float64 holds ends in 0, not in an overflow."""
+    """Entropy / volume, one attribute after the other: a volume too large for float64 ends in 0, not in an overflow."""
     density = entropy
     for along in width.T:
         density = density / along
