@@ -255,7 +255,9 @@ def test_a_shard_at_rest_whose_commits_do_not_fit_is_a_problem(worked, monkeypat
 def test_groups_are_shown_with_published_boxes_sizes_and_losses(worked):
     report = worked.report("groups", "--limit", "1000")
     table = load_table(worked.folder)
-    states = {f"{shard}-{n}": s for shard in range(SHARDS) for n, s in worked.store(shard).load().kept.qi_groups.items()}
+    states = {
+        f"{shard}-{n}": s for shard in range(SHARDS) for n, s in worked.store(shard).load().kept.qi_groups.items()
+    }
     assert report["qi_groups"] == len(states)
     assert {described["qi_group"] for described in report["shown"]} == set(states)
     for described in report["shown"]:
