@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +16,6 @@ from hypothesis import strategies as st
 from streamer.errors import ConfigError, UsageError
 from streamer.privacy.compiled import add, clear, holds, holds_together, holds_up_to, remove, rules_of, scratch_for
 from streamer.privacy.models import (
-    INDIVIDUAL,
     AtLeastRows,
     AtMostShare,
     GroupCounts,
@@ -30,7 +31,7 @@ from streamer.privacy.models import (
 )
 from streamer.recoding.algorithms.catalog import ALGORITHMS, algorithm_named, run
 from streamer.recoding.algorithms.contract import Options
-from streamer.table.microdata import Microdata, Subject
+from streamer.table.microdata import INDIVIDUAL, Microdata, Subject
 from streamer.table.schema import Diversity, Table
 from worlds.microdata import (
     ANCESTORS,
@@ -56,7 +57,7 @@ def obeys(model: Model, subjects: np.ndarray) -> bool:
     return True
 
 
-def rows_of(draw: st.DrawFn, model: Model, max_rows: int = 12) -> np.ndarray:
+def rows_of(draw: Callable[..., Any], model: Model, max_rows: int = 12) -> np.ndarray:
     row = st.lists(st.integers(0, 3), min_size=len(model.subjects), max_size=len(model.subjects))
     rows = draw(st.lists(row, min_size=1, max_size=max_rows))
     return np.array(rows, dtype=np.int64).reshape(len(rows), len(model.subjects))
@@ -101,14 +102,14 @@ def test_composing_keeps_the_stronger_constraint_of_each_kind() -> None:
 
 @every_model
 @given(data=st.data())
-def test_no_group_smaller_than_the_least_rows_holds(model: Model, data) -> None:
+def test_no_group_smaller_than_the_least_rows_holds(model: Model, data: st.DataObject) -> None:
     rows = rows_of(data.draw, model)
     assert len(rows) >= model.rows_min or not model.holds(rows)
 
 
 @every_model
 @given(data=st.data())
-def test_two_groups_that_hold_hold_together(model: Model, data) -> None:
+def test_two_groups_that_hold_hold_together(model: Model, data: st.DataObject) -> None:
     one, other = rows_of(data.draw, model), rows_of(data.draw, model)
     if model.holds(one) and model.holds(other):
         assert model.holds(np.concatenate([one, other]))
@@ -116,7 +117,7 @@ def test_two_groups_that_hold_hold_together(model: Model, data) -> None:
 
 @every_model
 @given(data=st.data())
-def test_a_growing_model_is_not_broken_by_one_more_row(model: Model, data) -> None:
+def test_a_growing_model_is_not_broken_by_one_more_row(model: Model, data: st.DataObject) -> None:
     rows = rows_of(data.draw, model)
     if model.is_growing and model.holds(rows[:-1]):
         assert model.holds(rows)
@@ -134,7 +135,7 @@ def test_shares_do_not_grow() -> None:
 
 @every_model
 @given(data=st.data())
-def test_groups_at_once_hold_as_they_do_one_by_one(model: Model, data) -> None:
+def test_groups_at_once_hold_as_they_do_one_by_one(model: Model, data: st.DataObject) -> None:
     rows = rows_of(data.draw, model)
     qi_group = np.array(data.draw(st.lists(st.integers(-1, 3), min_size=len(rows), max_size=len(rows))))
     answers = model.holds_by_group(qi_group, 5, rows)
@@ -145,11 +146,12 @@ def test_groups_at_once_hold_as_they_do_one_by_one(model: Model, data) -> None:
 
 @every_model
 @given(data=st.data())
-def test_counts_kept_row_by_row_answer_as_the_whole_group(model: Model, data) -> None:
-    counts, inside = GroupCounts(model), []
+def test_counts_kept_row_by_row_answer_as_the_whole_group(model: Model, data: st.DataObject) -> None:
+    counts = GroupCounts(model)
+    inside: list[list[int]] = []
     pool = rows_of(data.draw, model).tolist()
     for _ in range(data.draw(st.integers(1, 25))):
-        if inside and data.draw(st.booleans()):
+        if len(inside) > 0 and data.draw(st.booleans()):
             counts.remove(inside.pop(data.draw(st.integers(0, len(inside) - 1))))
         else:
             inside.append(data.draw(st.sampled_from(pool)))
@@ -170,13 +172,13 @@ def test_a_row_that_is_not_in_the_group_cannot_be_taken_back() -> None:
 
 @every_model
 @given(data=st.data())
-def test_compiled_counts_answer_as_the_model(model: Model, data) -> None:
+def test_compiled_counts_answer_as_the_model(model: Model, data: st.DataObject) -> None:
     pool = rows_of(data.draw, model)
     rules = rules_of(model, pool)
     scratch = scratch_for(rules)
     inside: list[int] = []
     for _ in range(data.draw(st.integers(1, 25))):
-        if inside and data.draw(st.booleans()):
+        if len(inside) > 0 and data.draw(st.booleans()):
             remove(rules, scratch, inside.pop(data.draw(st.integers(0, len(inside) - 1))))
         elif outside := sorted(set(range(len(pool))) - set(inside)):
             inside.append(data.draw(st.sampled_from(outside)))
@@ -188,7 +190,7 @@ def test_compiled_counts_answer_as_the_model(model: Model, data) -> None:
 
 @every_model
 @given(data=st.data())
-def test_compiled_answers_along_an_order(model: Model, data) -> None:
+def test_compiled_answers_along_an_order(model: Model, data: st.DataObject) -> None:
     rows = rows_of(data.draw, model)
     order = np.array(data.draw(st.permutations(range(len(rows)))), dtype=np.int64)
     rules = rules_of(model, rows)
@@ -283,7 +285,7 @@ def test_the_trees_of_the_small_tables_are_ragged() -> None:
 
 
 @given(data=st.data(), small=st.sampled_from(list(TABLES.values())))
-def test_the_canonical_order_makes_one_table_of_all_orders(data, small: Table) -> None:
+def test_the_canonical_order_makes_one_table_of_all_orders(data: st.DataObject, small: Table) -> None:
     people = data.draw(microdata(small))
     shuffled = people.rows(np.array(data.draw(st.permutations(range(len(people))))))
     one, other = people.rows(people.in_canonical_order()), shuffled.rows(shuffled.in_canonical_order())

@@ -6,6 +6,7 @@ import random
 import string
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -28,11 +29,11 @@ PROBLEM = KeptColumn("problem", sensitive=True)
 decode = msgspec.json.Decoder(float_hook=Decimal).decode
 
 
-def table(*attributes: Attribute, kept: tuple[KeptColumn, ...] = (PROBLEM,), **settings: object) -> Table:
+def table(*attributes: Attribute, kept: tuple[KeptColumn, ...] = (PROBLEM,), **settings: Any) -> Table:
     return Table("people", settings.pop("key", ("id",)), attributes, kept, k=2, **settings)
 
 
-def number(domain: tuple[str, str], grid: str, step: str | None, **settings: object) -> NumericAttribute:
+def number(domain: tuple[str, str], grid: str, step: str | None, **settings: Any) -> NumericAttribute:
     ends = D(domain[0]), D(domain[1])
     return NumericAttribute("x", ends, D(grid), D(step) if step else None, D(1), **{"integer": False, **settings})
 

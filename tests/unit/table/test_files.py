@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ def saved(tmp_path: Path):  # type: ignore[no-untyped-def]
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
-def test_the_delimiter_is_found_in_the_header(saved, delimiter: str) -> None:
+def test_the_delimiter_is_found_in_the_header(saved: Callable[[str | bytes], Path], delimiter: str) -> None:
     frame = read_rows(
         saved(f'a{delimiter}"b,;b"{delimiter}c\n1{delimiter}2,3;4\t5{delimiter}x\n'.replace("2,3;4\t5", '"2,3;4\t5"'))
     )
@@ -36,18 +37,18 @@ def test_the_delimiter_is_found_in_the_header(saved, delimiter: str) -> None:
     assert frame.iloc[0].tolist() == ["1", "2,3;4\t5", "x"]
 
 
-def test_cells_stay_the_text_they_are(saved) -> None:
+def test_cells_stay_the_text_they_are(saved: Callable[[str | bytes], Path]) -> None:
     frame = read_rows(saved('\ufeffid,zip,note\r\n007,1e3,NA\r\n1.0,,"say ""hi""\nand go"\r\n\r\n'))
     assert list(frame.columns) == ["id", "zip", "note"]
     assert frame.to_numpy().tolist() == [["007", "1e3", "NA"], ["1.0", "", 'say "hi"\nand go']]
 
 
-def test_a_header_alone_is_a_table_without_rows(saved) -> None:
+def test_a_header_alone_is_a_table_without_rows(saved: Callable[[str | bytes], Path]) -> None:
     frame = read_rows(saved("id,age\n"))
     assert (list(frame.columns), len(frame)) == (["id", "age"], 0)
 
 
-def test_a_table_may_have_one_column(saved) -> None:
+def test_a_table_may_have_one_column(saved: Callable[[str | bytes], Path]) -> None:
     assert read_rows(saved("id\n1\n2\n"))["id"].tolist() == ["1", "2"]
 
 
@@ -63,7 +64,9 @@ def test_a_table_may_have_one_column(saved) -> None:
         (b"id\n\xff\n", "not UTF-8"),
     ],
 )
-def test_a_broken_table_is_refused_without_its_values(saved, content: str | bytes, complaint: str) -> None:
+def test_a_broken_table_is_refused_without_its_values(
+    saved: Callable[[str | bytes], Path], content: str | bytes, complaint: str
+) -> None:
     with pytest.raises(ConfigError, match=complaint) as caught:
         read_rows(saved(content))
     assert "secret" not in str(caught.value)
@@ -77,7 +80,9 @@ def test_a_table_that_is_not_there_is_refused(tmp_path: Path) -> None:
 # -- messages -------------------------------------------------------------------------------------------------------
 
 
-def test_lines_are_messages_with_the_numbers_of_the_lines_that_hold_something(saved) -> None:
+def test_lines_are_messages_with_the_numbers_of_the_lines_that_hold_something(
+    saved: Callable[[str | bytes], Path],
+) -> None:
     path = saved('{"op": "truncate"}\n\n  \n  {"op":"delete","key":7}\r\n')
     assert list(read_messages(path)) == [
         Message(0, None, b'{"op": "truncate"}'),
@@ -99,7 +104,7 @@ def test_lines_are_messages_with_the_numbers_of_the_lines_that_hold_something(sa
     ],
 )
 def test_a_line_of_exactly_key_and_value_is_unwrapped_and_any_other_passed_on(
-    saved, line: bytes, key: bytes | None, value: bytes | None
+    saved: Callable[[str | bytes], Path], line: bytes, key: bytes | None, value: bytes | None
 ) -> None:
     assert list(read_messages(saved(line + b"\n"))) == [Message(0, key, value)]
 

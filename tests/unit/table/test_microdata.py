@@ -18,7 +18,7 @@ WIDER_THAN_A_NUMBER = people(NANOS, NANOS, CITY, NANOS, individual=True)
 
 @pytest.mark.parametrize("small", [*TABLES.values(), WIDER_THAN_A_NUMBER], ids=[*TABLES, "wide"])
 @given(data=st.data())
-def test_rows_are_sorted_by_codes_then_sensitive_values_then_individual(small: Table, data) -> None:
+def test_rows_are_sorted_by_codes_then_sensitive_values_then_individual(small: Table, data: st.DataObject) -> None:
     rows = data.draw(microdata(small))
     who = np.zeros(len(rows), dtype=np.int64) if rows.individuals is None else rows.individuals
     columns = np.column_stack([rows.codes, rows.values, who]).tolist()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from streamer.errors import EventRefused, LawViolated
 from streamer.incremental.checks.changelog import CHANGELOG_LAWS, ChangelogLaws, LiveRecord, in_releases
 from streamer.incremental.checks.source import SOURCE_LAWS, IndexTable, SourceLaws, index_table
-from streamer.incremental.events.changes import Delete, Insert, Modify
+from streamer.incremental.events.changes import Change, Delete, Insert, Modify
 from streamer.incremental.groups.engine import Engine
 from streamer.incremental.groups.kept import PENDING
 from streamer.incremental.release.changelog import Changelog
@@ -33,7 +34,7 @@ class History:
     sources: list[dict] = field(default_factory=list)
 
 
-def history_of(table: Table, batches) -> History:
+def history_of(table: Table, batches: Iterable[Iterable[Change]]) -> History:
     """What the engine makes of some batches of changes."""
     history, engine, log = History(table), Engine(table), Changelog(table, 0)
     source: dict = {}
@@ -64,7 +65,7 @@ def index_of(source: dict) -> IndexTable:
     return index_table({key: record.row for key, record in source.items()}, lines)
 
 
-def check(table: Table, records) -> ChangelogLaws:
+def check(table: Table, records: Iterable[LiveRecord]) -> ChangelogLaws:
     laws = ChangelogLaws(table)
     for release in in_releases(records):
         laws.check(release)
@@ -72,7 +73,7 @@ def check(table: Table, records) -> ChangelogLaws:
 
 
 @given(data=st.data(), name=st.sampled_from(sorted(TABLES)))
-def test_what_the_engine_publishes_keeps_every_law_at_every_release(data, name: str) -> None:
+def test_what_the_engine_publishes_keeps_every_law_at_every_release(data: st.DataObject, name: str) -> None:
     small = TABLES[name]
     history = history_of(small, data.draw(st.lists(st.lists(changes(small), max_size=12), max_size=8)))
     laws = ChangelogLaws(small)
@@ -95,7 +96,7 @@ def _busy_days() -> History:
         values = (b'"%b"' % chance.choice([b"flu", b"cough", b"ulcer"]),)
         return Row((chance.randrange(23), chance.randrange(6)), values, (), f"person {chance.randrange(10**6)}")
 
-    def change(number: int):
+    def change(number: int) -> Change:
         kind = chance.random()
         if kind < 0.5 or len(living) < 10:
             living.append(str(number))
@@ -116,25 +117,25 @@ def at(release: int, where: Callable[[LiveRecord], bool] = lambda record: record
     return next(i for i, record in enumerate(DAYS.records) if record.release == release and where(record))
 
 
-def edited(place: int, **changed) -> list[LiveRecord]:
+def edited(place: int, **changed: Any) -> list[LiveRecord]:
     records = list(DAYS.records)
     records[place] = records[place]._replace(**changed)
     return records
 
 
-def without_parts(records) -> list[LiveRecord]:
+def without_parts(records: Iterable[LiveRecord]) -> list[LiveRecord]:
     return [record._replace(part=None) for record in records]
 
 
 def rewritten(place: int, old: bytes, new: bytes) -> list[LiveRecord]:
     value = DAYS.records[place].value
-    assert old in value
+    assert value is not None and old in value
     return edited(place, value=value.replace(old, new, 1))
 
 
 def column(place: int, name: bytes) -> bytes:
     """The text of a row from the name of a column to the next comma."""
-    value = DAYS.records[place].value
+    value = DAYS.records[place].value or b""
     return value[value.index(b'"%b"' % name) :].split(b",")[0].rstrip(b"}")
 
 
@@ -283,7 +284,7 @@ def source_check(source: dict) -> None:
     SourceLaws(SMALL, check(SMALL, DAYS.records), index_of(source)).check_all("the last release")
 
 
-def changed(source_key: str, **values) -> dict:
+def changed(source_key: str, **values: Any) -> dict:
     """The last source with another row under a source key."""
     record = FINAL[source_key]
     return FINAL | {source_key: replace(record, row=replace(record.row, **values))}
@@ -357,7 +358,9 @@ ROWS = {key: FINAL[key].row for key in PLACED}
         ([("canary", None), *LINES], "row 1 names a source key that the source does not have"),
     ],
 )
-def test_index_table_and_source_hold_the_same_rows_once(lines, what: str) -> None:
+def test_index_table_and_source_hold_the_same_rows_once(
+    lines: list[tuple[str, tuple[int, int] | None]], what: str
+) -> None:
     assert len(index_table(ROWS, LINES)) == len(ROWS)
     with pytest.raises(LawViolated, match=f"law 'index' is broken at the index table: {what}") as found:
         index_table(ROWS, lines)

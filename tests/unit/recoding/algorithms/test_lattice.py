@@ -7,11 +7,13 @@ no table.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -41,6 +43,7 @@ GROWING = [model for model in MODELS.values() if model.is_growing]
 SHARES = [0.0, 0.1, 0.3, 0.5]
 
 both = pytest.mark.parametrize("algorithm", ALGORITHMS.values(), ids=ALGORITHMS.keys())
+Search = Callable[[Lattice], object]
 both_searches = pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES.keys())
 every_table = pytest.mark.parametrize("small", TABLES.values(), ids=TABLES.keys())
 
@@ -124,7 +127,7 @@ def problems(draw: st.DrawFn, small: Table) -> tuple[Microdata, Model, Options]:
 
 @every_table
 @given(data=st.data())
-def test_both_find_the_optimum_of_an_exhaustive_search(small: Table, data) -> None:
+def test_both_find_the_optimum_of_an_exhaustive_search(small: Table, data: st.DataObject) -> None:
     people, model, options = data.draw(problems(small))
     best, suppressed, good = twin(people, model, options.suppression)
     for algorithm in ALGORITHMS.values():
@@ -154,7 +157,7 @@ def assert_is_the_node(data: Microdata, model: Model, node: Node, recoding: Reco
 
 @every_table
 @given(data=st.data())
-def test_what_holds_at_a_node_holds_at_its_parents(small: Table, data) -> None:
+def test_what_holds_at_a_node_holds_at_its_parents(small: Table, data: st.DataObject) -> None:
     """The ground that both searches stand on, by the twin."""
     people, model, options = data.draw(problems(small))
     good = twin(people, model, options.suppression)[2]
@@ -166,14 +169,14 @@ def test_what_holds_at_a_node_holds_at_its_parents(small: Table, data) -> None:
 @both
 @every_table
 @given(data=st.data(), model=st.sampled_from(list(MODELS.values())))
-def test_the_laws_of_a_recoding(algorithm: Algorithm, small: Table, data, model: Model) -> None:
+def test_the_laws_of_a_recoding(algorithm: Algorithm, small: Table, data: st.DataObject, model: Model) -> None:
     assert_laws(algorithm, data.draw(microdata(small)), model)
 
 
 @both
 @given(data=st.data(), small=st.sampled_from(list(TABLES.values())), suppression=st.sampled_from(SHARES))
 def test_the_laws_of_a_recoding_with_suppressed_rows(
-    algorithm: Algorithm, data, small: Table, suppression: float
+    algorithm: Algorithm, data: st.DataObject, small: Table, suppression: float
 ) -> None:
     model = data.draw(st.sampled_from(GROWING))
     assert_laws(algorithm, data.draw(microdata(small)), model, Options(suppression=suppression))
@@ -181,7 +184,9 @@ def test_the_laws_of_a_recoding_with_suppressed_rows(
 
 @both
 @given(data=st.data(), small=st.sampled_from(list(TABLES.values())), seed=st.integers(0, 99))
-def test_the_order_of_the_rows_does_not_matter(algorithm: Algorithm, data, small: Table, seed: int) -> None:
+def test_the_order_of_the_rows_does_not_matter(
+    algorithm: Algorithm, data: st.DataObject, small: Table, seed: int
+) -> None:
     people, model, options = data.draw(problems(small))
     one = holding(algorithm, people, model, options)
     assert boxes(holding(algorithm, permuted(people, seed), model, options)) == boxes(one)
@@ -223,7 +228,7 @@ CITIZENS = citizens(
 
 def shown(data: Microdata, recoding: Recoding) -> set[tuple[str, ...]]:
     """The published rows, as labels."""
-    trees = [attribute.hierarchy for attribute in data.table.attributes]
+    trees = [attribute.hierarchy for attribute in data.table.attributes if attribute.hierarchy is not None]
     return {
         tuple(tree.label(a, b) for tree, a, b in zip(trees, lo, hi, strict=True))
         for lo, hi in zip(recoding.lo.tolist(), recoding.hi.tolist(), strict=True)
@@ -292,7 +297,7 @@ def questions(draw: st.DrawFn) -> tuple[Node, set[Node]]:
     return shape, {node for node in everyone if any(below(low, node) for low in lowest)}
 
 
-def asked_by(search, shape: Node, good: set[Node]) -> tuple[Lattice, list[Node]]:
+def asked_by(search: Search, shape: Node, good: set[Node]) -> tuple[Lattice, list[Node]]:
     """The lattice after the search, and the nodes it tested in their order."""
     asked = []
 
@@ -307,7 +312,7 @@ def asked_by(search, shape: Node, good: set[Node]) -> tuple[Lattice, list[Node]]
 
 @both_searches
 @given(question=questions())
-def test_every_node_is_classified_and_none_is_tested_twice(search, question: tuple[Node, set[Node]]) -> None:
+def test_every_node_is_classified_and_none_is_tested_twice(search: Search, question: tuple[Node, set[Node]]) -> None:
     shape, good = question
     lattice, asked = asked_by(search, shape, good)
     assert len(asked) == len(set(asked)) == lattice.tested
@@ -383,7 +388,7 @@ def test_degree_first_tests_the_node_of_highest_degree_product_in_what_is_left(
 
 @every_table
 @given(data=st.data())
-def test_the_answer_at_a_node_does_not_depend_on_the_nodes_asked_before(small: Table, data) -> None:
+def test_the_answer_at_a_node_does_not_depend_on_the_nodes_asked_before(small: Table, data: st.DataObject) -> None:
     people = data.draw(microdata(small, max_rows=20))
     model = data.draw(st.sampled_from(list(MODELS.values())))
     counted = FullDomain(people, model)
@@ -403,7 +408,7 @@ def test_climbing_counts_every_row_at_every_step() -> None:
 
 
 @given(data=st.data(), allowed=st.integers(0, 20))
-def test_more_than_allowed_is_said_to_be_more_than_allowed(data, allowed: int) -> None:
+def test_more_than_allowed_is_said_to_be_more_than_allowed(data: st.DataObject, allowed: int) -> None:
     small = TABLES["individuals"]
     people = data.draw(microdata(small, max_rows=20))
     model = data.draw(st.sampled_from(list(MODELS.values())))
@@ -426,7 +431,7 @@ def test_many_columns_of_many_values_do_not_overflow() -> None:
 
 
 @given(data=st.data(), small=st.sampled_from(list(TABLES.values())), bound=st.integers(50, 200))
-def test_renumbering_half_way_changes_no_group(data, small: Table, bound: int) -> None:
+def test_renumbering_half_way_changes_no_group(data: st.DataObject, small: Table, bound: int) -> None:
     people, model = data.draw(microdata(small, max_rows=10)), k_anonymity(2)
     node = data.draw(st.sampled_from(nodes(small)))
     at_once, n_groups = FullDomain(people, model).qi_groups(node)
@@ -468,7 +473,7 @@ def test_a_lattice_that_is_too_large_is_an_objection_with_its_size(algorithm: Al
 
 @both
 @given(data=st.data())
-def test_progress_goes_from_0_to_1(algorithm: Algorithm, data) -> None:
+def test_progress_goes_from_0_to_1(algorithm: Algorithm, data: st.DataObject) -> None:
     people, model, options = data.draw(problems(TABLES["coarse number and category"]))
     shares: list[float] = []
     run(algorithm, people, model, options, shares.append)
@@ -480,7 +485,7 @@ def test_progress_goes_from_0_to_1(algorithm: Algorithm, data) -> None:
 
 
 @pytest.mark.parametrize("suppression", [0.0, 0.01])
-def test_both_find_the_same_table_for_adult_and_test_few_of_its_nodes(adult, suppression: float) -> None:
+def test_both_find_the_same_table_for_adult_and_test_few_of_its_nodes(adult: Path, suppression: float) -> None:
     data, options = adult_microdata(10), Options(suppression=suppression)
     one, other = (run(algorithm, data, k_anonymity(10), options) for algorithm in ALGORITHMS.values())
     assert one.levels == other.levels

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from math import fsum, log2, prod
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.adult import microdata as adult_microdata
-from streamer.privacy.models import identity_reserved, k_anonymity, r_k
+from streamer.privacy.models import Model, identity_reserved, k_anonymity, r_k
 from streamer.recoding.algorithms.recoding import Recoding, local_recoding
 from streamer.recoding.metrics import risk, utility
 from streamer.recoding.metrics.measures import WHAT, measure
@@ -52,10 +54,11 @@ ROWS = [
     (5, "c1", "flu", "cy"), (9, "c1", "ulcer", "dee"), (5, "c1", "insomnia", "eve"),
     (9, "d1", None, "fay"),
 ]  # fmt: skip
+INDIVIDUALS = numbers_of([who for *_, who in ROWS])
 SEVEN = Microdata(
     people(YEARS, CITY, individual=True),
     np.array([(years, CITIES.code_of[city]) for years, city, _, _ in ROWS]),
-    numbers_of([who for *_, who in ROWS]),
+    INDIVIDUALS,
     np.array([[PROBLEM_NUMBER[problem]] for _, _, problem, _ in ROWS]),
     TEXTS,
 )
@@ -105,6 +108,7 @@ def test_the_loss_of_every_attribute_by_itself() -> None:
 
 def test_the_normalized_penalty_is_the_global_one_with_suppressed_rows_lost() -> None:
     n, s, gcp = 7, 1, utility.gcp(SEVEN, GROUPS)
+    assert gcp is not None
     assert utility.ncp(SEVEN, GROUPS) == pytest.approx(((n - s) * gcp + s) / n)
 
 
@@ -117,7 +121,7 @@ def test_a_spread_group_is_denser_than_a_crowded_one_in_the_same_box() -> None:
     """Yan and Liu 2008, section 3: of two classes with one box, the one with more entropy is safer."""
     table = people(YEARS)
 
-    def sed_of(*years: int) -> float:
+    def sed_of(*years: int) -> float | None:
         n = len(years)
         data = Microdata(table, np.array(years)[:, None], None, np.zeros((n, 1), dtype=np.int64), TEXTS)
         return utility.sed(data, local_recoding(data, np.zeros(n, dtype=np.int64)))
@@ -193,7 +197,7 @@ def test_risk_follows_the_level_that_the_model_bounds() -> None:
     )
     table = replace(SEVEN.table, kept=(KeptColumn("problem", sensitive=True, type="text", hierarchy=deep),))
     texts = ((b'"cough"', b'"flu"', b'"ulcer"'),)
-    data = Microdata(table, SEVEN.codes[:3], SEVEN.individuals[:3], np.array([[0], [1], [2]]), texts)
+    data = Microdata(table, SEVEN.codes[:3], INDIVIDUALS[:3], np.array([[0], [1], [2]]), texts)
     together = local_recoding(data, np.array([0, 0, 0]))
     assert risk.risk(data, together, k_anonymity(2)) == pytest.approx(1 / 3)  # level 1: viral, other, acid
     assert risk.risk(data, together, r_k(2, Subject(0, 2), Fraction(1))) == pytest.approx(2 / 3)  # lung, lung, belly
@@ -213,7 +217,7 @@ def test_the_worst_sensitive_column_counts() -> None:
     )
     values = np.array([[0, 0, 0], [1, 0, 0], [2, 0, 1]])
     texts = ((b"0", b"1", b"2"), (b"0",), (b"0", b"1"))
-    data = Microdata(replace(SEVEN.table, kept=kept), SEVEN.codes[:3], SEVEN.individuals[:3], values, texts)
+    data = Microdata(replace(SEVEN.table, kept=kept), SEVEN.codes[:3], INDIVIDUALS[:3], values, texts)
     found = measure(data, local_recoding(data, np.array([0, 0, 0])), k_anonymity(2))
     assert (found["l"], found["beta"], found["risk"]) == (2, 2 / 3, 2 / 3)
 
@@ -277,7 +281,7 @@ def counted(data: Microdata, recoding: Recoding) -> dict[str, float | None]:
     value_counts = [Counter(what[i] for i in g) for g in groups]
     person_counts = [Counter(who[i] for i in g) for g in groups]
 
-    def weighted(terms: list[list[float]]) -> float:
+    def weighted(terms: Sequence[Sequence[float]]) -> float:
         return sum(size * sum(row) for size, row in zip(sizes, terms, strict=True))
 
     def worst(counts: list[Counter]) -> float | None:
@@ -312,7 +316,7 @@ def counted(data: Microdata, recoding: Recoding) -> dict[str, float | None]:
     }
 
 
-def share(truths) -> float | None:
+def share(truths: Iterable[bool]) -> float | None:
     truths = list(truths)
     return sum(truths) / len(truths) if truths else None
 
@@ -349,14 +353,14 @@ def test_measures_are_what_their_definitions_count(given: tuple[Microdata, Recod
 
 
 @given(given=recoded(), model=some_model)
-def test_measures_are_json_and_never_nan(given: tuple[Microdata, Recoding], model) -> None:
+def test_measures_are_json_and_never_nan(given: tuple[Microdata, Recoding], model: Model) -> None:
     found = measure(*given, model)
     assert json.loads(json.dumps(found, allow_nan=False)) == found
 
 
 @given(given=recoded(), model=some_model, seed=st.integers(0, 99))
 def test_the_order_of_rows_and_groups_changes_no_measure_by_a_bit(
-    given: tuple[Microdata, Recoding], model, seed: int
+    given: tuple[Microdata, Recoding], model: Model, seed: int
 ) -> None:
     data, recoding = given
     rng = np.random.default_rng(seed)
@@ -367,7 +371,7 @@ def test_the_order_of_rows_and_groups_changes_no_measure_by_a_bit(
 
 @given(given=recoded())
 def test_losses_lie_between_nothing_and_everything(given: tuple[Microdata, Recoding]) -> None:
-    found = measure(*given, k_anonymity(2))
+    found: dict[str, Any] = measure(*given, k_anonymity(2))
     for name in ("ncp", "gcp", "ril", "distortion", "alpha", "beta", "risk", "prosecutor_max", "prosecutor_mean"):
         assert found[name] is None or 0 <= found[name] <= 1
 
@@ -375,9 +379,9 @@ def test_losses_lie_between_nothing_and_everything(given: tuple[Microdata, Recod
 @given(given=recoded(lowest=0))
 def test_merging_groups_costs_more_and_risks_less(given: tuple[Microdata, Recoding]) -> None:
     data, recoding = given
-    before = measure(data, recoding, r_k(2, ANCESTORS, Fraction(1)))
+    before: dict[str, Any] = measure(data, recoding, r_k(2, ANCESTORS, Fraction(1)))
     merged = local_recoding(data, np.minimum(recoding.qi_group, 1))
-    after = measure(data, merged, r_k(2, ANCESTORS, Fraction(1)))
+    after: dict[str, Any] = measure(data, merged, r_k(2, ANCESTORS, Fraction(1)))
     for name in ("aes", "dm", "ncp", "gcp", "il", "ril", "distortion", "k", "k_individuals", "l"):
         assert after[name] >= before[name] or after[name] == pytest.approx(before[name])
     for name in ("alpha", "beta", "risk", "prosecutor_max"):
@@ -385,13 +389,15 @@ def test_merging_groups_costs_more_and_risks_less(given: tuple[Microdata, Recodi
 
 
 @given(given=recoded(), model=some_model)
-def test_what_is_achieved_is_what_the_model_asks_where_it_holds(given: tuple[Microdata, Recoding], model) -> None:
+def test_what_is_achieved_is_what_the_model_asks_where_it_holds(
+    given: tuple[Microdata, Recoding], model: Model
+) -> None:
     data, recoding = given
     if (
         recoding.n_groups
         and model.holds_by_group(recoding.qi_group, recoding.n_groups, data.subjects(model.subjects)).all()
     ):
-        found = measure(data, recoding, model)
+        found: dict[str, Any] = measure(data, recoding, model)
         assert found["k"] >= model.rows
         for subject, n in model.distinct.items():
             assert found["k_individuals" if subject == INDIVIDUAL else "l"] >= n
@@ -414,8 +420,8 @@ def test_full_domain_recoding_has_the_height_of_its_level_or_of_a_lower_one_that
     for group, found in enumerate(utility.heights(data, recoding).tolist()):
         for j, height in enumerate(found):
             assert height <= levels[j]
-            ends = attributes[j].levels.recode(height, recoding.lo[group, j])
-            assert ends == (recoding.lo[group, j], recoding.hi[group, j])
+            again = attributes[j].levels.recode(height, recoding.lo[group, j])
+            assert again == (recoding.lo[group, j], recoding.hi[group, j])
 
 
 @given(
