@@ -30,13 +30,13 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from broker import ways
 from rich.console import Console
 from rich.table import Table as RichTable
 
 import adult
 from agents.outlet import KafkaOutlet
 from agents.shard_input import KafkaInput
+from servers.broker import ways
 from streamer.cli.first_groups import first_groups
 from streamer.incremental.kafka_clients import shard_of
 from streamer.incremental.replay import encode_initial
