@@ -28,7 +28,7 @@ def read(**changed: object) -> TableSettings:
 
 
 def faults(**changed: object) -> list[str]:
-    settings, found = read_settings({**PLAIN, **changed})
+    found = read_settings({**PLAIN, **changed})[1]
     assert found
     return found
 

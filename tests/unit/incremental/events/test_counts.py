@@ -19,4 +19,4 @@ def test_sums_do_not_depend_on_how_the_messages_were_cut_into_batches(one: Count
 
 def test_one_message_of_each_kind_counts_one() -> None:
     assert [counts.messages for counts in (APPLIED, IGNORED, DEAD)] == [1, 1, 1]
-    assert APPLIED + IGNORED + DEAD == Counts(1, 1, 1)
+    assert Counts(1, 1, 1) == APPLIED + IGNORED + DEAD

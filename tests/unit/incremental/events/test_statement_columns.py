@@ -109,7 +109,9 @@ def test_what_is_assigned_is_read_back_and_nothing_else_changes(name: str, value
         ("smokes", "canary", "wrong-type"),
     ],
 )
-def test_a_value_that_is_none_of_the_column_is_refused_without_being_told(name: str, value: object, reason: str) -> None:
+def test_a_value_that_is_none_of_the_column_is_refused_without_being_told(
+    name: str, value: object, reason: str
+) -> None:
     with pytest.raises(EventRefused) as refused:
         find(name, PEOPLE).assign(Draft.of(ROW), value)
     assert (refused.value.reason, refused.value.column) == (reason, name)

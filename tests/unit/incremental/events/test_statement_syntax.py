@@ -30,7 +30,7 @@ from streamer.incremental.events.statement_syntax import (
         ("age >= -2.50", Comparison("age", ">=", None, Fraction(-5, 2))),
         ("bmi < 21.0", Comparison("bmi", "<", None, 21)),
         ("city = 'it''s'", Comparison("city", "=", None, "it's")),
-        ('"marital-status" = \'never\'', Comparison("marital-status", "=", None, "never")),
+        ("\"marital-status\" = 'never'", Comparison("marital-status", "=", None, "never")),
         ('"a""b" = TRUE', Comparison('a"b', "=", None, True)),
         ("x <= y", Comparison("x", "<=", "y", 0)),
         ("x > y + 3", Comparison("x", ">", "y", 3, has_offset=True)),

@@ -1,4 +1,4 @@
-"""The moves that keep QI groups at k, one at a time: join, leave, merge below k, cut at 2k, wait while there are none."""
+"""The moves that keep QI groups at k, one at a time: join, leave, merge below k, cut at 2k, wait without any."""
 
 from __future__ import annotations
 

@@ -78,7 +78,8 @@ def test_what_a_commit_writes_is_counted_by_kind() -> None:
 
 NUMBERS = st.integers(1, 50)
 SCORES = st.floats(0, 1e6, allow_nan=False)
-LISTS = st.builds(SimilarityList, st.lists(st.tuples(NUMBERS, SCORES), max_size=4, unique_by=lambda n: n[0]).map(tuple), SCORES)
+NEIGHBOURS = st.dictionaries(NUMBERS, SCORES, max_size=4).map(lambda degrees: tuple(degrees.items()))
+LISTS = st.builds(SimilarityList, NEIGHBOURS, SCORES)
 
 
 @given(
