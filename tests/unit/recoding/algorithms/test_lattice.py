@@ -234,6 +234,7 @@ def test_progress_goes_from_0_to_1(algorithm: Algorithm, data: st.DataObject) ->
 # --- Adult ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suppression", [0.0, 0.01])
 def test_both_find_the_same_table_for_adult_and_test_few_of_its_nodes(adult: Path, suppression: float) -> None:
     data, options = adult_microdata(10), Options(suppression=suppression)
