@@ -194,8 +194,8 @@ def split_of(publisher: Publisher, messages: Sequence[Message], batch_events: in
     for first in range(0, len(messages), batch_events):
         total.add(publisher.step(messages[first : first + batch_events]))
     seconds = {**total.seconds, "all": perf_counter() - began}
-    per_event = {phase: round(1e6 * spent / total.events, 1) for phase, spent in seconds.items()}
-    return {**per_event, "records": round(total.published / total.events, 2)}
+    per_event = {phase: round(1e6 * spent / total.counts.messages, 1) for phase, spent in seconds.items()}
+    return {**per_event, "records": round(total.published / total.counts.messages, 2)}
 
 
 def show(figures: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Privacy models: what each asks of a QI group, however the question is put: by group, row by row, or compiled."""
+"""Privacy models: what each asks of a QI group, however the question is put: by group, or compiled."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from streamer.privacy.models import (
     AtLeastRows,
     AtMostShare,
-    GroupCounts,
     Model,
     alpha_beta,
     distinct_l,
@@ -117,32 +116,6 @@ def test_groups_at_once_hold_as_they_do_one_by_one(model: Model, data: st.DataOb
     for group in range(5):
         members = rows[qi_group == group]
         assert answers[group] == (len(members) > 0 and obeys(model, members))
-
-
-@every_model
-@given(data=st.data())
-def test_counts_kept_row_by_row_answer_as_the_whole_group(model: Model, data: st.DataObject) -> None:
-    counts = GroupCounts(model)
-    inside: list[list[int]] = []
-    pool = rows_of(data.draw, model).tolist()
-    for _ in range(data.draw(st.integers(1, 25))):
-        if len(inside) > 0 and data.draw(st.booleans()):
-            counts.remove(inside.pop(data.draw(st.integers(0, len(inside) - 1))))
-        else:
-            inside.append(data.draw(st.sampled_from(pool)))
-            counts.add(inside[-1])
-        group = np.array(inside, dtype=np.int64).reshape(len(inside), len(model.subjects))
-        assert counts.n == len(inside)
-        assert counts.holds() == (len(inside) > 0 and obeys(model, group))
-
-
-def test_a_row_that_is_not_in_the_group_cannot_be_taken_back() -> None:
-    counts = GroupCounts(MODELS["(k, l)"])
-    counts.add([1, 1])
-    with pytest.raises(KeyError):
-        counts.remove([1, 2])
-    counts.remove([1, 1])
-    assert counts.n == 0
 
 
 # -- what table.yaml demands ----------------------------------------------------------------------------------------

@@ -71,10 +71,9 @@ def number(load: Load, settings: str) -> NumericAttribute:
 def test_the_golden_table_publishes_the_golden_box(load: Load) -> None:
     table = load(GOLDEN)
     row = Encoder(table).row({"age": 21, "zip": 12000, "problem": "flu"})
-    lo, hi = table.space.box_of(np.array([row.codes]))
-    intervals = [
-        a.interval(int(lo[j]), int(hi[j])) for j, a in enumerate(table.attributes) if isinstance(a, NumericAttribute)
-    ]
+    lo, hi = table.space.box_of_cells(table.space.cells(np.array([row.codes])))
+    numbers = [a for a in table.attributes if isinstance(a, NumericAttribute)]
+    intervals = [a.interval(int(lo[j]), int(hi[j])) for j, a in enumerate(numbers)]
     assert intervals == [(21, 25), (11000, 15000)]
     assert table.space.unit_codes.tolist() == [1.0, 1.0]
     assert published_columns(table) == ("qi_group", "age_lo", "age_hi", "zip_lo", "zip_hi", "problem")
