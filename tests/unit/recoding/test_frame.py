@@ -82,6 +82,13 @@ def test_a_hole_is_a_null() -> None:
         streamer.anonymize(people(age=[64, None, 39, 68]), PEOPLE)
 
 
+def test_numbers_that_a_float_would_round_come_out_as_they_came_in() -> None:
+    doses = [Decimal("0.12345678901234567890"), 9007199254740993, 0.1, "9007199254740993.5"]
+    table = replace(PEOPLE, kept=(KeptColumn("problem", sensitive=True, type="decimal"),))
+    published = streamer.anonymize(people(problem=doses), table)["problem"].tolist()
+    assert published == [0.1, 9007199254740993, Decimal("0.1234567890123456789"), Decimal("9007199254740993.5")]
+
+
 def test_a_key_is_the_same_as_number_and_as_text() -> None:
     with pytest.raises(ConfigError, match="an earlier row has the same key"):
         streamer.anonymize(people(id=[7.0, "7", 8, 9]), PEOPLE)
