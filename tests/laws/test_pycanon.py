@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from benchmarks.adult import microdata as adult_microdata
@@ -69,7 +69,6 @@ def assert_equal_measures(pycanon: SimpleNamespace, data: Microdata, recoding: R
 
 
 @given(data=st.data(), small=st.sampled_from(list(TABLES.values())))
-@settings(max_examples=25)  # pycanon filters a data frame for every group and value
 def test_pycanon_finds_the_same_on_small_tables(pycanon: SimpleNamespace, data, small) -> None:
     people = data.draw(microdata(small))
     groups = st.lists(st.integers(-1, 4), min_size=len(people), max_size=len(people))
