@@ -108,6 +108,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         return AIOKafkaConsumer(
             bootstrap_servers=self._settings.kafka,
             group_id=self._settings.app_id,
+            client_id=self._settings.name,
             enable_auto_commit=False,
             auto_offset_reset="none",
             isolation_level="read_committed",
@@ -143,7 +144,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             self._consumer.seek(place, 0)  # a position of our own, before the client looks for one
             self._consumer.pause(place)
             where = self._settings.kafka, self._table.name, place.partition
-            store = RedisStore(self._redis, self._table.name, place.partition)
+            store = RedisStore(self._redis, self._table.name, place.partition, self._settings.name)
             shard = HeldShard(self._table, place.partition, store, KafkaInput(*where), KafkaOutlet(*where), self._turn)
             self._held[place] = shard
             shard.task = self.add_future(self._serve(place, shard))
@@ -185,7 +186,13 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             except Exception as error:
                 failure = unexpected(shard.name, error)
         if failure is not None:  # out of the handlers: what logs a crash logs the error being handled, text and all
+            await asyncio.to_thread(self._note_refusal, shard.number, failure)
             await self._fail(failure)
+
+    def _note_refusal(self, number: int, failure: StreamerError) -> None:
+        """Leaves the reason in Redis, where `status` reads it; where Redis takes nothing, the log alone has it."""
+        with suppress(StreamerError):
+            RedisStore(self._redis, self._table.name, number, self._settings.name).refuse(str(failure))
 
     async def _take_over(self, place: TopicPartition, shard: HeldShard) -> None:
         offset = await shard.take_over()
