@@ -17,7 +17,6 @@ from functools import partial
 from time import monotonic, sleep
 from typing import Any
 
-import redis
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.consumer.fetcher import ConsumerRecord
 from kafka.errors import (
@@ -34,6 +33,7 @@ from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis_lookups import Custody, RedisLookups, RedisNow, Sizes, server_now, shards_of
+from streamer.incremental.store.redis_server import connect
 from streamer.incremental.topics import CHANGES, LIVE, POSITIONS, topic_name, topics_of, worker_group
 
 SETTLED = ("Stable", "Empty", "Dead")
@@ -103,8 +103,9 @@ class TableFacts:
     redis_now: RedisNow
 
 
-def look(table_name: str, kafka: str, client: redis.Redis) -> TableFacts:
+def look(table_name: str, kafka: str, redis: str) -> TableFacts:
     """Looks once. Raises UsageError where the input topic does not exist; ServerUnreachable."""
+    client = connect(redis)
     with open_consumer(kafka) as consumer:
         places = shards_in(consumer, topic_name(table_name, CHANGES))
         stores = [RedisLookups(client, table_name, place.partition) for place in places]

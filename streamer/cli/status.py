@@ -25,7 +25,6 @@ from streamer.cli.shard_verdict import Verdict, ago, judge_shard, judge_table, w
 from streamer.cli.tables import console, print_table
 from streamer.errors import EXIT_LAW
 from streamer.incremental.store.base import Meta
-from streamer.incremental.store.redis_server import connect
 from streamer.table.yaml_loading import load_table
 
 COUNTS = ("lag", "rows", "pending", "qi_groups", "outbox", "messages", "applied", "ignored", "dead_letters")
@@ -54,7 +53,7 @@ def command(ctx: click.Context, table: str, kafka: str, redis: str, dead_letters
     too many of them became dead letters, or what Redis and Kafka hold does not fit together.
     """
     schema = load_table(table)
-    facts = look(schema.name, kafka, connect(redis))
+    facts = look(schema.name, kafka, redis)
     of_table, shards = judge_table(schema, facts), []
     verdict = Verdict()
     for shard in facts.shards:
