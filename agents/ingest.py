@@ -37,6 +37,7 @@ from agents.worker_settings import WorkerSettings
 from streamer.errors import Conflict, Fenced, ServerUnreachable, StreamerError
 from streamer.incremental.shard.input import Message
 from streamer.incremental.store.redis import RedisStore
+from streamer.incremental.store.redis_lookups import RedisLookups
 from streamer.incremental.store.redis_server import connect, require_durable
 from streamer.incremental.topics import CHANGES, topic_name
 
@@ -144,7 +145,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             self._consumer.seek(place, 0)  # a position of our own, before the client looks for one
             self._consumer.pause(place)
             where = self._settings.kafka, self._table.name, place.partition
-            store = RedisStore(self._redis, self._table.name, place.partition, self._settings.name)
+            store = RedisStore(self._redis, self._table.name, place.partition)
             shard = HeldShard(self._table, place.partition, store, KafkaInput(*where), KafkaOutlet(*where), self._turn)
             self._held[place] = shard
             shard.task = self.add_future(self._serve(place, shard))
@@ -186,18 +187,26 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             except Exception as error:
                 failure = unexpected(shard.name, error)
         if failure is not None:  # out of the handlers: what logs a crash logs the error being handled, text and all
-            await asyncio.to_thread(self._note_refusal, shard.number, failure)
+            await asyncio.to_thread(self._tell_refusal, shard.number, failure)
             await self._fail(failure)
 
-    def _note_refusal(self, number: int, failure: StreamerError) -> None:
-        """Leaves the reason in Redis, where `status` reads it; where Redis takes nothing, the log alone has it."""
+    # What `status` reads in Redis. Where Redis does not take it, the log alone has it, and nothing else is lost.
+
+    def _tell_owner(self, number: int) -> None:
         with suppress(StreamerError):
-            RedisStore(self._redis, self._table.name, number, self._settings.name).refuse(str(failure))
+            RedisLookups(self._redis, self._table.name, number).tell_owner(self._settings.name)
+
+    def _tell_refusal(self, number: int, failure: StreamerError) -> None:
+        with suppress(StreamerError):
+            RedisLookups(self._redis, self._table.name, number).tell_refusal(self._settings.name, str(failure))
 
     async def _take_over(self, place: TopicPartition, shard: HeldShard) -> None:
         offset = await shard.take_over()
         if shard.lost:
             return
+        if not shard.told:  # once per assignment: who takes it over again and again has not just begun
+            shard.told = True
+            await asyncio.to_thread(self._tell_owner, shard.number)
         self._consumer.seek(place, offset)
         self._consumer.resume(place)
 

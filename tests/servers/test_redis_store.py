@@ -23,7 +23,7 @@ from streamer.incremental.groups.kept import QIGroupState, SimilarityList
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.incremental.store.redis import RedisStore
-from streamer.incremental.store.redis_lookups import Custody, RedisLookups, Sizes, server_now, shards_of
+from streamer.incremental.store.redis_lookups import Custody, RedisLookups, Sizes, shards_of
 from streamer.incremental.store.redis_server import DURABLE, connect, require_durable
 from worlds.store_contract import (
     A_GROUP,
@@ -425,40 +425,40 @@ def test_a_commit_whose_answer_was_lost_is_done_once(servers: Servers, open_stor
 def test_a_take_over_whose_answer_was_lost_gives_one_fence(open_store: OpenRedis) -> None:
     """The client sends the same call again; who waits for the answer must not be fenced by its own first call."""
     store = open_store("patients", 0)
-    fences = {
-        store._take_over_script(keys=[store._meta, store._refused], args=["the-token", "host:1"]) for _ in range(3)
-    }
+    fences = {store._take_over_script(keys=[store._meta], args=["the-token"]) for _ in range(3)}
     assert fences == {b"1-the-token"}
     assert store.take_over().startswith("2-")
 
 
-def test_who_took_a_shard_over_when_it_committed_and_who_refused_it_stands_there_for_people(client: Any) -> None:
-    name = f"test-{secrets.token_hex(4)}"
-    alice, bob = (RedisLookups(client, name, 0, owner) for owner in ("alice:1", "bob:2"))
-    assert bob.custody() == Custody()
-    before = int(server_now(client).time)
-    fence = alice.take_over()
-    held = alice.custody()
+def test_who_took_a_shard_over_when_it_committed_and_who_refused_it_stands_there_for_people(
+    open_store: OpenRedis,
+) -> None:
+    store = open_store("patients", 0)
+    assert store.custody() == Custody()
+    before, fence = int(time.time()) - 1, store.take_over()
+    store.tell_owner("alice:1")
+    held = store.custody()
     assert (held.owner, held.committed_at, held.refusal) == ("alice:1", None, None)
+    store.commit(fence, 0, commit_number(1))
+    committed_at = store.custody().committed_at
     assert held.taken_at is not None
-    assert before <= held.taken_at <= server_now(client).time
-    alice.commit(fence, 0, commit_number(1))
-    committed_at = alice.custody().committed_at
     assert committed_at is not None
-    assert committed_at >= held.taken_at
-    bob.refuse("table.yaml has changed")
-    refusal = alice.custody().refusal
+    assert before <= held.taken_at <= committed_at <= time.time() + 1
+    store.tell_refusal("bob:2", "table.yaml has changed")
+    refusal = store.custody().refusal
     assert refusal is not None
-    assert (refusal.reason, refusal.by) == ("table.yaml has changed", "bob:2")
-    alice.commit(fence, 1, commit_number(2))  # the refusal of another one has fenced nobody
-    bob.take_over()
-    assert (bob.custody().owner, bob.custody().refusal) == ("bob:2", None)
+    assert (refusal.reason, refusal.by, store.custody().owner) == ("table.yaml has changed", "bob:2", "alice:1")
+    store.commit(fence, 1, commit_number(2))  # who refuses shuts nobody out
+    store.tell_owner("bob:2")
+    assert (store.custody().owner, store.custody().refusal) == ("bob:2", None)
 
 
 def test_a_shard_that_was_only_refused_is_no_shard_of_the_table(client: Any) -> None:
     name = f"test-{secrets.token_hex(4)}"
-    RedisLookups(client, name, 7, "bob:2").refuse("there are too many partitions")
+    store = RedisLookups(client, name, 7)
+    store.tell_refusal("bob:2", "there are too many partitions")
     assert shards_of(client, name) == []
+    client.delete(f"{{{name}:7}}:custody")
 
 
 def test_the_index_of_a_shard_is_that_of_one_commit(open_store: OpenRedis, monkeypatch: pytest.MonkeyPatch) -> None:

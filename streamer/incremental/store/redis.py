@@ -5,9 +5,7 @@ The rules of this file
 * All keys of a shard stand under one hash tag, so that one script may change them all, on a cluster too:
   `{table:shard}:meta` (hash: fence, commit, state ...), `:records` (hash: source key -> row), `:groups` (hash: QI group
   -> box, members, slots), `:similarity` (hash: QI group -> floor) with `:similarity:<QI group>` (sorted set: neighbour,
-  QGSSD), `:outbox` (list), `:statements` (list), `:refused` (hash: why a worker refused the shard).
-  Raw values live here: access control and TLS are part of a deployment.
-* Who holds a shard, since when, and why somebody refused it stands there for people to read; nothing is decided by it.
+  QGSSD), `:outbox` (list), `:statements` (list). Raw values live here: access control and TLS are part of a deployment.
 * What changes something is one Lua call, repeatable without harm, because the client repeats a call whose answer was
   lost, and an answer is lost after the work as often as before it.
 """
@@ -40,24 +38,21 @@ KEYS = ("meta", "records", "groups", "similarity", "outbox", "statements")
 class RedisStore:
     """The `Store` of one shard in Redis.
 
-    owner: how `status` names who takes the shard over through this object.
     writes: what the commits of this object wrote: "calls", "commands" (Redis commands inside the calls), and the
     fields and entries of "records", "groups", "similarity" (those that differed), "floors", "outbox", "statements",
     "meta".
     """
 
-    def __init__(self, client: redis.Redis, table_name: str, shard: int, owner: str = "") -> None:
+    def __init__(self, client: redis.Redis, table_name: str, shard: int) -> None:
         self.shard = shard
-        self.owner = owner
         self.writes: Counter[str] = Counter()
         self._client: Any = client  # redis-py types every answer as "or an awaitable"
         self._address = address_of(client)
         self._keys = tuple(f"{{{table_name}:{shard}}}:{name}" for name in KEYS)
         self._meta, self._records, self._groups, self._similarity, self._outbox, self._statements = self._keys
-        self._refused = f"{{{table_name}:{shard}}}:refused"
-        self._commit_script, self._trim_script, self._take_over_script, self._refuse_script = (
+        self._commit_script, self._trim_script, self._take_over_script = (
             self._client.register_script(files("streamer.incremental.store").joinpath(f"{name}.lua").read_text("utf-8"))
-            for name in ("commit", "trim", "take_over", "refuse")
+            for name in ("commit", "trim", "take_over")
         )
 
     # -- who may write --------------------------------------------------------------------------------------------
@@ -65,15 +60,8 @@ class RedisStore:
     def take_over(self) -> str:
         """Shuts out whoever wrote this shard before; returns the new fence (a counter and a random token)."""
         with self._answers():
-            fence: bytes = self._take_over_script(
-                keys=[self._meta, self._refused], args=[secrets.token_hex(8), self.owner]
-            )
+            fence: bytes = self._take_over_script(keys=[self._meta], args=[secrets.token_hex(8)])
         return fence.decode()
-
-    def refuse(self, reason: str) -> None:
-        """Notes for people why this owner refuses the shard, until somebody takes it over."""
-        with self._answers():
-            self._refuse_script(keys=[self._refused], args=[reason, self.owner])
 
     def check_fence(self, fence: str) -> None:
         """Raises Fenced when `fence` is not the newest any more."""

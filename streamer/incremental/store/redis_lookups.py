@@ -1,4 +1,8 @@
-"""What an operator looks up in Redis without loading a shard, and without holding it."""
+"""What an operator looks up in Redis without loading a shard, and what workers leave there for him to read.
+
+They leave it in `{table:shard}:custody` (hash: owner, taken_at, and why somebody refused the shard). Nothing is
+decided by it: who holds a shard, the fence alone says.
+"""
 
 from __future__ import annotations
 
@@ -62,13 +66,32 @@ class RedisLookups(RedisStore):
             pipeline.hlen(self._records).hlen(self._groups).hlen(self._similarity).llen(self._outbox)
             return Sizes(*pipeline.execute())
 
+    def tell_owner(self, owner: str) -> None:
+        """Leaves word of who has taken the shard over just now; what somebody refused before is over."""
+        with self._answers():
+            taken_at, _ = self._client.time()
+            pipeline = self._client.pipeline(transaction=True)
+            pipeline.delete(self._custody).hset(self._custody, mapping={"owner": owner, "taken_at": taken_at})
+            pipeline.execute()
+
+    def tell_refusal(self, owner: str, reason: str) -> None:
+        """Leaves word of why a worker refuses the shard, until one takes it over."""
+        with self._answers():
+            refused_at, _ = self._client.time()
+            told = {"refused_by": owner, "reason": reason, "refused_at": refused_at}
+            self._client.hset(self._custody, mapping=told)
+
     def custody(self) -> Custody:
         """Who took the shard over last, when it committed last, and why somebody refused it since."""
         with self._answers():
-            owner, taken_at, committed_at = self._client.hmget(self._meta, "owner", "taken_at", "committed_at")
-            said = self._client.hgetall(self._refused)
-        refusal = Refusal(said[b"reason"].decode(), said[b"by"].decode(), int(said[b"at"])) if said else None
-        return Custody((owner or b"").decode(), _seconds(taken_at), _seconds(committed_at), refusal)
+            told = {name.decode(): text.decode() for name, text in self._client.hgetall(self._custody).items()}
+            committed_at = self._client.hget(self._meta, "committed_at")
+        refusal = Refusal(told["reason"], told["refused_by"], int(told["refused_at"])) if "reason" in told else None
+        return Custody(told.get("owner", ""), _seconds(told.get("taken_at")), _seconds(committed_at), refusal)
+
+    @property
+    def _custody(self) -> str:
+        return f"{self._meta.removesuffix(':meta')}:custody"
 
     def index_table(self) -> tuple[Meta, list[tuple[str, int]]]:
         """Source key and QI group of every row, as of one commit, and where the shard stands after it.
@@ -99,7 +122,7 @@ class RedisLookups(RedisStore):
         return None if floor is None else self._similarity_lists({qi_group: floor})[qi_group]
 
 
-def _seconds(text: bytes | None) -> int | None:
+def _seconds(text: str | bytes | None) -> int | None:
     return None if text is None else int(text)
 
 
