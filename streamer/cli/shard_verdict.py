@@ -114,6 +114,7 @@ def judge_shard(
     verdict.add(_refused(shard, now, known=verdict.problems))
     verdict.problems += _silence(shard, workers, now)
     verdict.problems += _counts(shard, dead_letters_max)
+    verdict.warnings += _unknown_keys(shard)
     if not shard.redis.sizes.qi_groups and shard.redis.sizes.records:
         verdict.warnings.append(
             f"shard {shard.number}: all its {shard.redis.sizes.records} rows are pending: fewer than k = {table.k}"
@@ -201,6 +202,15 @@ def _silence(shard: ShardFacts, workers: Workers, now: float) -> Iterator[str]:
         yield (
             f"shard {shard.number}: messages wait, and {shard.worker or 'its worker'} has committed nothing for "
             f"{ago(now - heard)}: look at its log, or start it again"
+        )
+
+
+def _unknown_keys(shard: ShardFacts) -> Iterator[str]:
+    unknown = shard.redis.meta.counts.unknown_keys if shard.redis.meta else 0
+    if unknown:
+        yield (
+            f"shard {shard.number}: {unknown:,} captured changes and deletions were about rows that it did not have: "
+            "did the connector skip its snapshot, or write a row's changes to several partitions?"
         )
 
 

@@ -430,6 +430,31 @@ def test_a_take_over_whose_answer_was_lost_gives_one_fence(open_store: OpenRedis
     assert store.take_over().startswith("2-")
 
 
+def test_what_was_confirmed_is_there_after_the_server_was_killed(servers: Servers, open_store: OpenRedis) -> None:
+    store = open_store("patients", 0)
+    fence = store.take_over()
+    store.commit(fence, 0, commit_number(1, records={"a": record()}, outbox=live("x")))
+    held = everything(store)
+    servers.kill_redis()
+    with pytest.raises(ServerUnreachable):
+        store.meta()
+    servers.start_redis()
+    assert everything(store) == held
+    store.check_fence(fence)
+    store.commit(fence, 1, commit_number(2, records={"a": None}))  # the server has forgotten the script
+    assert store.meta() == commit_number(2).meta
+
+
+def test_a_shard_whose_keys_are_lost_is_fenced_and_its_old_fence_stays_dead(client: Any, open_store: OpenRedis) -> None:
+    store = open_store("patients", 0)
+    old = store.take_over()
+    for name in client.scan_iter(match="{test-*-patients:0}:*"):
+        client.delete(name)
+    new = store.take_over()
+    assert old.partition("-")[0] == new.partition("-")[0] == "1"
+    assert old != new
+
+
 def test_who_took_a_shard_over_when_it_committed_and_who_refused_it_stands_there_for_people(
     open_store: OpenRedis,
 ) -> None:
@@ -477,28 +502,3 @@ def test_the_index_of_a_shard_is_that_of_one_commit(open_store: OpenRedis, monke
     monkeypatch.setattr(RedisLookups, "_scan", committed_meanwhile)
     with pytest.raises(Conflict):
         store.index_table()
-
-
-def test_what_was_confirmed_is_there_after_the_server_was_killed(servers: Servers, open_store: OpenRedis) -> None:
-    store = open_store("patients", 0)
-    fence = store.take_over()
-    store.commit(fence, 0, commit_number(1, records={"a": record()}, outbox=live("x")))
-    held = everything(store)
-    servers.kill_redis()
-    with pytest.raises(ServerUnreachable):
-        store.meta()
-    servers.start_redis()
-    assert everything(store) == held
-    store.check_fence(fence)
-    store.commit(fence, 1, commit_number(2, records={"a": None}))  # the server has forgotten the script
-    assert store.meta() == commit_number(2).meta
-
-
-def test_a_shard_whose_keys_are_lost_is_fenced_and_its_old_fence_stays_dead(client: Any, open_store: OpenRedis) -> None:
-    store = open_store("patients", 0)
-    old = store.take_over()
-    for name in client.scan_iter(match="{test-*-patients:0}:*"):
-        client.delete(name)
-    new = store.take_over()
-    assert old.partition("-")[0] == new.partition("-")[0] == "1"
-    assert old != new

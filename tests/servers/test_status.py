@@ -120,7 +120,7 @@ def worked(fresh: OperatedTable) -> OperatedTable:
     assert fresh.run("produce", str(fresh.folder / "rows.csv")).exit_code == 0
     assert fresh.run("produce", str(fresh.folder / "events.jsonl")).exit_code == 0
     bad = fresh.folder / "bad.jsonl"
-    bad.write_text('canary-1\n{"op": "insert", "row": {"id": "canary-2"}}\n{"op": "delete", "key": "canary-3"}\n')
+    bad.write_text('{"op": "insert", "row": {"id": "canary-2"}}\ncanary-1\n{"op": "delete", "key": "canary-3"}\n')
     assert fresh.run("produce", str(bad)).exit_code == 0
     fresh.work()
     return fresh

@@ -138,6 +138,13 @@ def test_the_share_of_dead_letters_that_is_too_large_can_be_set() -> None:
     assert not judged(shard(some, before=some), dead_letters_max=0.06).problems
 
 
+def test_changes_and_deletions_of_rows_that_are_not_there_are_a_warning() -> None:
+    missed = replace(META, counts=Counts(applied=90, ignored=1, unknown_keys=17))
+    verdict = judged(shard(missed, before=missed))
+    assert verdict.problems == []
+    assert "17 captured changes and deletions were about rows that it did not have" in verdict.warnings[0]
+
+
 # -- at rest and under load -------------------------------------------------------------------------------------------
 
 EARLIER = replace(META, commit=3, next=90)
