@@ -133,12 +133,18 @@ def _standing(table: Table, shard: ShardFacts) -> Verdict:
     if not at_rest:
         position = Position.of(meta)
         input_state = replace(input_state, end=max(input_state.end, meta.next))
-    verdict = Verdict(list(_emptied(table, shard)))
+    if _is_emptied(shard):
+        live = topic_name(table.name, LIVE)
+        sentence = (
+            f"shard {number}: {live} is empty, though rows were published: the topic was made anew, and its readers lack "
+            "the table; start `streamer worker`, which publishes it whole again"
+        )
+        return Verdict([sentence])
     try:
         standing = compare(table, number, meta, position, input_state)
     except ShardRefused as refused:
-        verdict.problems.append(str(refused))
-        return verdict
+        return Verdict([str(refused)])
+    verdict = Verdict()
     if standing is Standing.AHEAD:
         verdict.warnings.append(f"shard {number}: {standing.value}; the next worker publishes it")
     elif standing is Standing.BEHIND:
@@ -163,14 +169,17 @@ def _as_stored(input_state: InputState, meta: Meta) -> InputState:
     return replace(input_state, topic_id=meta.topic_ids.get(CHANGES, ""))
 
 
-def _emptied(table: Table, shard: ShardFacts) -> Iterator[str]:
-    """The client library tells no topic ids; but a topic that was made anew is empty."""
-    published = shard.kafka.position is not None and shard.kafka.position.release > 0
-    if published and not shard.kafka.live_end:
-        yield (
-            f"shard {shard.number}: {topic_name(table.name, LIVE)} is empty, though rows were published: the topic was "
-            "made anew, and its readers lack the table; stop the workers and start them again"
-        )
+def _is_emptied(shard: ShardFacts) -> bool:
+    """Whether nothing is left of what was published. The client library tells no topic ids; but a new topic is empty.
+
+    Where the positions are gone as well, the second commit of a shard tells that its first one was published.
+    """
+    position, before = shard.kafka.position, shard.redis.before
+    if shard.kafka.live_end:
+        return False
+    if position is not None:
+        return position.release > 0
+    return before is not None and before.commit > 1 and before.release > 0
 
 
 def _refused(shard: ShardFacts, now: float, known: list[str]) -> Verdict:

@@ -178,6 +178,14 @@ def test_a_live_topic_that_was_made_anew_is_found_by_its_emptiness() -> None:
     assert judged(shard(replace(META, release=0), before=replace(META, release=0), live_end=0)) == Verdict()
 
 
+def test_a_live_topic_that_was_made_anew_together_with_the_positions_is_found_too() -> None:
+    assert "patients.live is empty" in the_problem(shard(live_end=0, position=None))
+    first = replace(META, commit=1, release=1)
+    unpublished = judged(shard(first, before=first, live_end=0, position=None))
+    assert (unpublished.problems, len(unpublished.warnings)) == ([], 1)
+    assert judged(shard(before=None, live_end=0, position=None)) == Verdict()  # it published while it was looked at
+
+
 def test_what_the_next_worker_mends_is_a_warning() -> None:
     unpublished = judged(shard(position=Position.of(replace(META, commit=3))))
     assert (unpublished.problems, len(unpublished.warnings)) == ([], 1)
