@@ -136,8 +136,8 @@ def _standing(table: Table, shard: ShardFacts) -> Verdict:
     if _is_emptied(shard):
         live = topic_name(table.name, LIVE)
         sentence = (
-            f"shard {number}: {live} is empty, though rows were published: the topic was made anew, and its readers lack "
-            "the table; start `streamer worker`, which publishes it whole again"
+            f"shard {number}: {live} is empty, though rows were published: the topic was made anew, and its readers "
+            "lack the table; start `streamer worker`, which publishes it whole again"
         )
         return Verdict([sentence])
     try:
