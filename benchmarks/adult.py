@@ -15,9 +15,9 @@ from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from streamer.incremental.events.changes import Change, Delete, Insert, Modify
+from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata, microdata_of
@@ -135,7 +135,7 @@ def json_text(value: str) -> bytes:
     return b'"%b"' % value.encode()
 
 
-def codes_of(rows: list[Row]) -> npt.NDArray[np.int64]:
+def codes_of(rows: list[Row]) -> Ints:
     return np.array([row.codes for row in rows], dtype=np.int64)
 
 

@@ -1,4 +1,4 @@
-"""Privacy models: what each asks of a QI group, however the question is put: by group, row by row, or compiled."""
+"""Privacy models: what each asks of a QI group, however the question is put: by group, or compiled."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import ConfigError, UsageError
-from streamer.privacy.compiled import add, clear, holds, holds_together, holds_up_to, remove, rules_of, scratch_for
+from streamer.privacy.compiled import add, clear, holds, holds_together, remove, rules_of, scratch_for
 from streamer.privacy.models import (
     INDIVIDUAL,
     AtLeastRows,
     AtMostShare,
-    GroupCounts,
     Model,
     alpha_beta,
     distinct_l,
@@ -145,31 +144,6 @@ def test_groups_at_once_hold_as_they_do_one_by_one(model: Model, data) -> None:
 
 @every_model
 @given(data=st.data())
-def test_counts_kept_row_by_row_answer_as_the_whole_group(model: Model, data) -> None:
-    counts, inside = GroupCounts(model), []
-    pool = rows_of(data.draw, model).tolist()
-    for _ in range(data.draw(st.integers(1, 25))):
-        if inside and data.draw(st.booleans()):
-            counts.remove(inside.pop(data.draw(st.integers(0, len(inside) - 1))))
-        else:
-            inside.append(data.draw(st.sampled_from(pool)))
-            counts.add(inside[-1])
-        group = np.array(inside, dtype=np.int64).reshape(len(inside), len(model.subjects))
-        assert counts.n == len(inside)
-        assert counts.holds() == (len(inside) > 0 and obeys(model, group))
-
-
-def test_a_row_that_is_not_in_the_group_cannot_be_taken_back() -> None:
-    counts = GroupCounts(MODELS["(k, l)"])
-    counts.add([1, 1])
-    with pytest.raises(KeyError):
-        counts.remove([1, 2])
-    counts.remove([1, 1])
-    assert counts.n == 0
-
-
-@every_model
-@given(data=st.data())
 def test_compiled_counts_answer_as_the_model(model: Model, data) -> None:
     pool = rows_of(data.draw, model)
     rules = rules_of(model, pool)
@@ -188,15 +162,12 @@ def test_compiled_counts_answer_as_the_model(model: Model, data) -> None:
 
 @every_model
 @given(data=st.data())
-def test_compiled_answers_along_an_order(model: Model, data) -> None:
+def test_compiled_answers_for_many_rows_at_once(model: Model, data) -> None:
     rows = rows_of(data.draw, model)
     order = np.array(data.draw(st.permutations(range(len(rows)))), dtype=np.int64)
     rules = rules_of(model, rows)
     scratch = scratch_for(rules)
-    answers = np.zeros(len(rows), dtype=np.bool_)
-    holds_up_to(rules, scratch, order, answers)
     for i in range(len(rows)):
-        assert answers[i] == obeys(model, rows[order[: i + 1]])
         assert holds_together(rules, scratch, order[i:]) == obeys(model, rows[order[i:]])
     assert all(not counts.any() for counts in scratch)
 

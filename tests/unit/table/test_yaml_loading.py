@@ -60,7 +60,7 @@ def faults(load, text: str) -> list[str]:  # type: ignore[no-untyped-def]
 def test_the_golden_table_publishes_the_golden_box(load) -> None:
     table = load(GOLDEN)
     row = Encoder(table).row({"age": 21, "zip": 12000, "problem": "flu"})
-    lo, hi = table.space.box_of(np.array([row.codes]))
+    lo, hi = table.space.box_of_cells(table.space.cells(np.array([row.codes])))
     intervals = [a.interval(int(lo[j]), int(hi[j])) for j, a in enumerate(table.attributes)]
     assert intervals == [(21, 25), (11000, 15000)]
     assert table.space.unit_codes.tolist() == [1.0, 1.0]

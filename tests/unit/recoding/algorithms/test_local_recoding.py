@@ -164,13 +164,13 @@ def test_vectors_are_numbered_in_their_own_order_however_many_there_could_be(row
 # --- orphans -----------------------------------------------------------------------------------------------------
 
 
-def numbers(places: list[int], values: list[int] | None = None, who: list[int] | None = None) -> Microdata:
+def numbers(cells: list[int], values: list[int] | None = None, who: list[int] | None = None) -> Microdata:
     """People with one number from 0 to 9."""
-    n = len(places)
+    n = len(cells)
     table = people(TENS, individual=who is not None)
     sensitive = np.array(values or [0] * n, dtype=np.int64)[:, None]
     named = None if who is None else np.array(who, dtype=np.int64)
-    return Microdata(table, np.array(places, dtype=np.int64)[:, None], named, sensitive, TEXTS)
+    return Microdata(table, np.array(cells, dtype=np.int64)[:, None], named, sensitive, TEXTS)
 
 
 def settle(data: Microdata, model: Model, qi_group: list[int]) -> Recoding:
@@ -224,10 +224,10 @@ def test_an_orphan_passes_by_a_group_whose_share_it_would_break() -> None:
 
 def test_orphans_that_fit_nowhere_take_in_the_nearest_groups_until_they_hold() -> None:
     model = k_anonymity(4) & Model([AtMostShare(VALUES, Fraction(1, 3))])
-    places, values = [0] * 4 + [3] * 4 + [7] * 4 + [9], [1, 2, 3, 4] + [0, 1, 2, 3] * 2 + [0]
-    recoding = settle(numbers(places, values), model, [0] * 4 + [1] * 4 + [2] * 4 + [-1])
+    cells, values = [0] * 4 + [3] * 4 + [7] * 4 + [9], [1, 2, 3, 4] + [0, 1, 2, 3] * 2 + [0]
+    recoding = settle(numbers(cells, values), model, [0] * 4 + [1] * 4 + [2] * 4 + [-1])
     assert boxes(recoding) == [((0,), (9,), 5), ((3,), (3,), 4), ((7,), (7,), 4)]
-    recoding = settle(numbers(places[4:], values[4:]), model, [0] * 4 + [1] * 4 + [-1])
+    recoding = settle(numbers(cells[4:], values[4:]), model, [0] * 4 + [1] * 4 + [-1])
     assert boxes(recoding) == [((3,), (9,), 9)]
 
 

@@ -62,18 +62,18 @@ def test_along_one_number_no_grouping_of_neighbours_loses_less(values: list[int]
 
 def least_loss(rows: Microdata, k: int) -> float:
     """The least loss over all ways to cut the sorted rows into runs of k and more."""
-    codes = np.sort(rows.codes, axis=0)
+    cells = np.sort(rows.cells, axis=0)
     ways = [
-        [0, *(i for i in range(1, len(codes)) if chosen >> i & 1), len(codes)]
-        for chosen in range(0, 1 << len(codes), 2)
+        [0, *(i for i in range(1, len(cells)) if chosen >> i & 1), len(cells)]
+        for chosen in range(0, 1 << len(cells), 2)
     ]
     return min(
         sum(
-            (end - begin) * float(rows.space.ncp(*rows.space.box_of(codes[begin:end])))
-            for begin, end in pairwise(places)
+            (end - begin) * float(rows.space.ncp(*rows.space.box_of_cells(cells[begin:end])))
+            for begin, end in pairwise(positions)
         )
-        for places in ways
-        if all(end - begin >= k for begin, end in pairwise(places))
+        for positions in ways
+        if all(end - begin >= k for begin, end in pairwise(positions))
     )
 
 
