@@ -20,10 +20,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from servers.broker.servers import Servers
 from streamer.errors import ConfigError, Conflict, NotDurable, ServerUnreachable, ShardRefused, StreamerError
 from streamer.incremental.groups.kept import QIGroupState, SimilarityList
-from streamer.incremental.store.base import Meta
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.incremental.store.redis import RedisStore
-from streamer.incremental.store.redis_lookups import Custody, RedisLookups, Sizes, shards_of
+from streamer.incremental.store.redis_lookups import RedisLookups, Sizes, shards_of
 from streamer.incremental.store.redis_server import DURABLE, connect, require_durable
 from worlds.store_contract import (
     A_GROUP,
@@ -453,52 +452,3 @@ def test_a_shard_whose_keys_are_lost_is_fenced_and_its_old_fence_stays_dead(clie
     new = store.take_over()
     assert old.partition("-")[0] == new.partition("-")[0] == "1"
     assert old != new
-
-
-def test_who_took_a_shard_over_when_it_committed_and_who_refused_it_stands_there_for_people(
-    open_store: OpenRedis,
-) -> None:
-    store = open_store("patients", 0)
-    assert store.custody() == Custody()
-    before, fence = int(time.time()) - 1, store.take_over()
-    store.tell_owner("alice:1")
-    held = store.custody()
-    assert (held.owner, held.committed_at, held.refusal) == ("alice:1", None, None)
-    store.commit(fence, 0, commit_number(1))
-    committed_at = store.custody().committed_at
-    assert held.taken_at is not None
-    assert committed_at is not None
-    assert before <= held.taken_at <= committed_at <= time.time() + 1
-    store.tell_refusal("bob:2", "table.yaml has changed")
-    refusal = store.custody().refusal
-    assert refusal is not None
-    assert (refusal.reason, refusal.by, store.custody().owner) == ("table.yaml has changed", "bob:2", "alice:1")
-    store.commit(fence, 1, commit_number(2))  # who refuses shuts nobody out
-    store.tell_owner("bob:2")
-    assert (store.custody().owner, store.custody().refusal) == ("bob:2", None)
-
-
-def test_a_shard_that_was_only_refused_is_no_shard_of_the_table(client: Any) -> None:
-    name = f"test-{secrets.token_hex(4)}"
-    store = RedisLookups(client, name, 7)
-    store.tell_refusal("bob:2", "there are too many partitions")
-    assert shards_of(client, name) == []
-    client.delete(f"{{{name}:7}}:custody")
-
-
-def test_the_index_of_a_shard_is_that_of_one_commit(open_store: OpenRedis, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = open_store("patients", 0)
-    assert store.index_table() == (Meta(), [])
-    fence = store.take_over()
-    store.commit(fence, 0, commit_number(1, records={"a": record(1), "b": record(2)}))
-    meta, index = store.index_table()
-    assert (meta.commit, sorted(index)) == (1, [("a", 1), ("b", 2)])
-    scan = RedisLookups._scan
-
-    def committed_meanwhile(self: RedisLookups, name: str) -> Iterator[tuple[bytes, bytes]]:
-        store.commit(fence, 1, commit_number(2, records={"a": None}))
-        return scan(self, name)
-
-    monkeypatch.setattr(RedisLookups, "_scan", committed_meanwhile)
-    with pytest.raises(Conflict):
-        store.index_table()
