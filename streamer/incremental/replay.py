@@ -57,6 +57,7 @@ class ReplayReport:
     applied: int
     ignored: int
     dead_letters: int
+    unknown_keys: int
     rows: int
     pending: int
     qi_groups: int

@@ -16,6 +16,7 @@ The rules of this file
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from streamer.errors import EventRefused
 from streamer.incremental.events.changes import Change, Nothing, Remove, Truncate, Upsert
@@ -67,7 +68,7 @@ class Capture:
         """A message with before, after and an op out of ENVELOPE_OPS."""
         match message["op"]:
             case "d":
-                return self._removed(message.get("before"), message_key)
+                return replace(self._removed(message.get("before"), message_key), was_there=True)
             case "t":
                 return Truncate(whole_table_only=True)
             case "m":
@@ -75,8 +76,8 @@ class Capture:
         after = message.get("after")
         if not isinstance(after, dict):
             raise EventRefused("missing-row", "the envelope's after is not an object")
-        former_key = self._key_of_row(message.get("before")) if message["op"] == "u" else None
-        return self._upsert(after, former_key)
+        was_there = message["op"] == "u"
+        return self._upsert(after, self._key_of_row(message.get("before")) if was_there else None, was_there)
 
     def flattened(self, message: Members, message_key: bytes | None) -> Change:
         """A row beside `__deleted`, or `__op`, or both."""
@@ -89,12 +90,12 @@ class Capture:
         if op == "m":
             return Nothing()
         if deleted or op == "d":
-            return self._removed(message, message_key)
-        return self._upsert(message, None)
+            return replace(self._removed(message, message_key), was_there=True)
+        return self._upsert(message, None, was_there=message.get("__op") == "u")
 
-    def _upsert(self, fields: Members, former_key: str | None) -> Upsert:
+    def _upsert(self, fields: Members, former_key: str | None, was_there: bool) -> Upsert:
         source_key = self._encoder.source_key(fields)
-        return Upsert(source_key, self._row(fields), None if former_key == source_key else former_key)
+        return Upsert(source_key, self._row(fields), None if former_key == source_key else former_key, was_there)
 
     def _row(self, fields: Members) -> Row:
         for name in self._named:

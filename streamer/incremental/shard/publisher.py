@@ -40,7 +40,7 @@ from time import perf_counter
 
 from streamer.errors import EventRefused, ShardRefused, StreamerError
 from streamer.incremental.events.changes import Change
-from streamer.incremental.events.counts import APPLIED, DEAD, IGNORED
+from streamer.incremental.events.counts import APPLIED, DEAD, IGNORED, UNKNOWN_KEY
 from streamer.incremental.events.decoder import Decoder
 from streamer.incremental.groups.engine import Engine
 from streamer.incremental.release.changelog import Changelog
@@ -216,6 +216,8 @@ class Publisher:
             tally.letters.append(letters.refused(self._coordinates(message), refusal))
         else:
             tally.counts += APPLIED if outcome.applied else IGNORED
+            if outcome.unknown_key:
+                tally.counts += UNKNOWN_KEY
             if outcome.left_unchanged:
                 tally.letters.append(letters.partial(self._coordinates(message), outcome.left_unchanged))
         tally.next = message.offset + 1
