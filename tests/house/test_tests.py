@@ -25,7 +25,6 @@ ELSEWHERE = {
     "streamer/incremental/store/redis_server.py": "servers/test_redis_store.py",
     "streamer/cli/dead_letters.py": "servers/test_status.py",
     "streamer/cli/groups.py": "servers/test_status.py",
-    "streamer/cli/subscribe.py": "servers/test_subscribe.py",
     "streamer/recoding/algorithms/group_index.py": "unit/recoding/algorithms/test_refine.py",
     "streamer/recoding/algorithms/kd_tree.py": "unit/recoding/algorithms/test_entropy.py",
 }

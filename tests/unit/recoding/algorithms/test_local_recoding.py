@@ -169,6 +169,7 @@ def loss(data: Microdata, recoding: Recoding) -> float:
     return float((recoding.sizes * data.space.ncp(recoding.lo, recoding.hi)).sum()) / len(data) / data.space.d
 
 
+@pytest.mark.slow
 def test_on_adult_both_lose_less_than_median_mondrian(adult: Path) -> None:
     data, model = adult_microdata(10), k_anonymity(10)
     median = loss(data, run(MONDRIAN, data, model))
@@ -176,6 +177,7 @@ def test_on_adult_both_lose_less_than_median_mondrian(adult: Path) -> None:
     assert loss(data, run(TOP_DOWN, data, model)) < median
 
 
+@pytest.mark.slow
 @both
 def test_on_adult_the_kept_values_are_diverse_where_that_is_asked(algorithm: Algorithm, adult: Path) -> None:
     data = adult_microdata(5)
