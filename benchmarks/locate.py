@@ -37,7 +37,7 @@ SCANS = 200
 
 def hierarchy(*fans: int) -> Hierarchy:
     """A regular hierarchy with the given numbers of children per level, from the root down."""
-    paths = [("*",)]
+    paths: list[tuple[str, ...]] = [("*",)]
     for fan in fans:
         paths = [(f"{path[0]}.{child}", *path) for path in paths for child in range(fan)]
     return Hierarchy.from_rows(paths)

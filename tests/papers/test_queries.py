@@ -21,7 +21,7 @@ from streamer.errors import UsageError
 from streamer.recoding.algorithms.lossy_join import lossy_join
 from streamer.recoding.algorithms.recoding import Recoding, local_recoding
 from streamer.table.microdata import Microdata
-from unit.recoding.metrics.test_measures import DISEASES, TABLE_5, TONG, ZIPS
+from worlds.measured_tables import DISEASES, TABLE_5, TONG, ZIPS
 from worlds.microdata import TABLES, TEXTS, microdata, people
 from worlds.small_tables import CITY, YEARS
 

@@ -53,7 +53,7 @@ class _Tree(NamedTuple):
     ncp: Floats
 
 
-class TrialScratch(NamedTuple):
+class _TrialScratch(NamedTuple):
     """Scratch for trying a specialization."""
 
     child: Ints  # (n,) by row: the child it is in, or REMAINDER
@@ -84,11 +84,11 @@ def _tree_of(microdata: Microdata) -> _Tree:
     return _Tree(np.stack(cell_number), starts, n_cells, heights, np.concatenate(value), np.concatenate(ncp))
 
 
-def _trial_for(rules: Rules, tree: _Tree) -> TrialScratch:
+def _trial_for(rules: Rules, tree: _Tree) -> _TrialScratch:
     n, most = tree.cell_number.shape[1], int(tree.n_used.max())
     child, along = np.empty((2, n), dtype=np.int64)
     n_of, values, begins = np.zeros((3, most + 2), dtype=np.int64)
-    return TrialScratch(child, n_of, values, along, begins, scratch_for(rules), scratch_for(rules))
+    return _TrialScratch(child, n_of, values, along, begins, scratch_for(rules), scratch_for(rules))
 
 
 @compiled
@@ -106,7 +106,7 @@ def _agree(tree: _Tree, j: int, level: int, rows: Ints) -> bool:
 
 
 @compiled
-def _sort_by_child(tree: _Tree, trial: TrialScratch, j: int, level: int, rows: Ints) -> int:
+def _sort_by_child(tree: _Tree, trial: _TrialScratch, j: int, level: int, rows: Ints) -> int:
     """Fills in values, along and begins for the children of a specialization to `level`; how many children."""
     n_children = 0
     for row in rows:
@@ -129,7 +129,7 @@ def _sort_by_child(tree: _Tree, trial: TrialScratch, j: int, level: int, rows: I
 
 
 @compiled
-def _specialize(rules: Rules, tree: _Tree, trial: TrialScratch, j: int, level: int, rows: Ints) -> float:
+def _specialize(rules: Rules, tree: _Tree, trial: _TrialScratch, j: int, level: int, rows: Ints) -> float:
     """Fills in trial.child for attribute j at `level`, one below the group's; by how much the rows' NCP falls."""
     n_children = _sort_by_child(tree, trial, j, level, rows)
     stands = np.empty(n_children, dtype=np.bool_)
@@ -156,7 +156,7 @@ def _specialize(rules: Rules, tree: _Tree, trial: TrialScratch, j: int, level: i
 
 
 @compiled
-def _hold_remainder(rules: Rules, trial: TrialScratch, rows: Ints, stands: Bools) -> None:
+def _hold_remainder(rules: Rules, trial: _TrialScratch, rows: Ints, stands: Bools) -> None:
     """Takes rows back from the children that stand until the remainder holds."""
     for row in rows:
         if trial.child[row] == REMAINDER:
@@ -181,7 +181,7 @@ def _hold_remainder(rules: Rules, trial: TrialScratch, rows: Ints, stands: Bools
 
 
 @compiled
-def _largest(trial: TrialScratch, asked: Bools) -> int:
+def _largest(trial: _TrialScratch, asked: Bools) -> int:
     """The child of most rows that was not asked yet, the first of equals; -1 where there is none."""
     found, most = -1, 0
     for c in range(len(asked)):
@@ -192,7 +192,7 @@ def _largest(trial: TrialScratch, asked: Bools) -> int:
 
 
 @compiled
-def _smallest(trial: TrialScratch, stands: Bools) -> int:
+def _smallest(trial: _TrialScratch, stands: Bools) -> int:
     """The child of fewest rows that stands, the last of equals; at least one does, or the remainder would hold."""
     found, least = -1, len(trial.along) + 1
     for c in range(len(stands)):
@@ -203,7 +203,7 @@ def _smallest(trial: TrialScratch, stands: Bools) -> int:
 
 
 @compiled
-def _take_back(rules: Rules, trial: TrialScratch, members: Ints) -> None:
+def _take_back(rules: Rules, trial: _TrialScratch, members: Ints) -> None:
     """Rows that the remainder needs and that the child `members` holds without."""
     missing = lack(rules, trial.remainder)
     for row in members:
@@ -223,7 +223,7 @@ def _take_back(rules: Rules, trial: TrialScratch, members: Ints) -> None:
 
 
 @compiled
-def _choose(rules: Rules, tree: _Tree, trial: TrialScratch, level: Ints, rows: Ints, child: Ints) -> int:
+def _choose(rules: Rules, tree: _Tree, trial: _TrialScratch, level: Ints, rows: Ints, child: Ints) -> int:
     """The attribute to specialize, -1: none; child: (rows,) then. Levels at which all agree are taken."""
     best, most = -1, 0.0
     for j in range(len(level)):
@@ -240,7 +240,7 @@ def _choose(rules: Rules, tree: _Tree, trial: TrialScratch, level: Ints, rows: I
 
 
 @compiled
-def _part(trial: TrialScratch, rows: Ints, child: Ints) -> int:
+def _part(trial: _TrialScratch, rows: Ints, child: Ints) -> int:
     """Sorts the rows by child, the remainder last; fills in begins and returns how many parts there are."""
     n_children = child.max() + 1
     size = np.zeros(n_children + 1, dtype=np.int64)
@@ -262,7 +262,7 @@ def _part(trial: TrialScratch, rows: Ints, child: Ints) -> int:
 
 
 @compiled
-def _specialize_all(rules: Rules, tree: _Tree, trial: TrialScratch, rows: Ints, level: Ints, ends: Ints) -> int:
+def _specialize_all(rules: Rules, tree: _Tree, trial: _TrialScratch, rows: Ints, level: Ints, ends: Ints) -> int:
     """Sorts the rows (n,) by QI group, and fills in where each ends (g,) and its levels (g, d); returns g.
 
     level (m, d), ends (m,): m, as many groups as there can be. Groups that wait stand next one last.

@@ -14,7 +14,7 @@ from streamer.table.schema import Attribute, CategoricalAttribute, NumericAttrib
 from streamer.table.space import FINENESS, Space, in_order
 from worlds.small_tables import AGE, BMI, CITY, YEARS
 
-ATTRIBUTES = (AGE, CITY, BMI, YEARS)
+ATTRIBUTES: tuple[Attribute, ...] = (AGE, CITY, BMI, YEARS)
 SPACE = Space([attribute.axis for attribute in ATTRIBUTES])
 
 

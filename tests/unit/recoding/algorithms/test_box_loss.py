@@ -25,7 +25,7 @@ def runs(draw: st.DrawFn, small: Table) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("small", TABLES.values(), ids=TABLES.keys())
 @given(data=st.data())
-def test_share_and_loss_are_those_of_the_smallest_publishable_box(small: Table, data) -> None:
+def test_share_and_loss_are_those_of_the_smallest_publishable_box(small: Table, data: st.DataObject) -> None:
     lo, hi = data.draw(runs(small))
     shape = shape_of(small.space)
     box = small.space.generalize(lo.copy(), hi.copy())
@@ -50,7 +50,7 @@ def test_a_run_of_leaves_has_the_share_of_its_node_in_any_tree(paths: list[list[
 
 @pytest.mark.parametrize("small", TABLES.values(), ids=TABLES.keys())
 @given(data=st.data())
-def test_a_box_widened_row_by_row_is_the_box_of_the_rows(small: Table, data) -> None:
+def test_a_box_widened_row_by_row_is_the_box_of_the_rows(small: Table, data: st.DataObject) -> None:
     rows = [data.draw(runs(small))[0] for _ in range(data.draw(st.integers(1, 4)))]
     shape, d = shape_of(small.space), small.space.d
     lo, hi, term = np.full(d, EMPTY_LO), np.full(d, EMPTY_HI), np.zeros(d)

@@ -28,7 +28,7 @@ def weights(data: Microdata, cells: np.ndarray, at: int, power: int) -> float:
 @every_model
 @given(data=st.data(), small=some_table, sharpness=st.integers(0, 3))
 def test_the_cut_is_the_one_of_least_weight_and_one_whose_parts_hold_if_any_do(
-    model: Model, data, small: Table, sharpness: int
+    model: Model, data: st.DataObject, small: Table, sharpness: int
 ) -> None:
     people = data.draw(microdata(small, max_rows=12))
     rows, task = task_of(people, model)
@@ -55,7 +55,9 @@ def test_the_cut_is_the_one_of_least_weight_and_one_whose_parts_hold_if_any_do(
 
 @every_model
 @given(data=st.data(), small=some_table, sharpness=st.sampled_from([0, 7]))
-def test_the_tiles_hold_and_make_up_the_order_of_all_bundles(model: Model, data, small: Table, sharpness: int) -> None:
+def test_the_tiles_hold_and_make_up_the_order_of_all_bundles(
+    model: Model, data: st.DataObject, small: Table, sharpness: int
+) -> None:
     rows = data.draw(microdata(small))
     subjects = rows.subjects(model.subjects)
     assume(model.holds(subjects))

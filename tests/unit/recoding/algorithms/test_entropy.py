@@ -75,7 +75,7 @@ def walked(along: list[int]) -> list[int]:
 
 @every_model
 @given(data=st.data(), small=some_table)
-def test_the_groups_are_those_of_a_plain_recursion(model: Model, data, small: Table) -> None:
+def test_the_groups_are_those_of_a_plain_recursion(model: Model, data: st.DataObject, small: Table) -> None:
     people = data.draw(microdata(small))
     recoding = holding(EMP, people, model)
     assert groups_of(recoding) == sorted(by_recursion(people, model, list(range(len(people)))))
@@ -83,7 +83,9 @@ def test_the_groups_are_those_of_a_plain_recursion(model: Model, data, small: Ta
 
 @every_model
 @given(data=st.data(), small=some_table, seed=st.integers(0, 99))
-def test_the_laws_hold_whatever_the_order_of_the_rows(model: Model, data, small: Table, seed: int) -> None:
+def test_the_laws_hold_whatever_the_order_of_the_rows(
+    model: Model, data: st.DataObject, small: Table, seed: int
+) -> None:
     people = data.draw(microdata(small))
     assert boxes(holding(EMP, permuted(people, seed), model)) == boxes(assert_laws(EMP, people, model))
 

@@ -49,7 +49,8 @@ def worlds(draw: st.DrawFn, small: Table, model: Model, max_rows: int = 30) -> W
     rows, task = task_of(data, model)
     bundles = task.bundles
     order = np.random.default_rng(draw(st.integers(0, 99))).permutation(len(bundles.begin))
-    qi_group, number, open_rows = np.zeros(len(order), dtype=np.int64), 0, []
+    qi_group, number = np.zeros(len(order), dtype=np.int64), 0
+    open_rows: list[int] = []
     for bundle in order:
         qi_group[bundle] = number
         open_rows.extend(rows[bundles.begin[bundle] : bundles.end[bundle]])
@@ -61,7 +62,7 @@ def worlds(draw: st.DrawFn, small: Table, model: Model, max_rows: int = 30) -> W
 
 
 @given(data=st.data(), small=some_table, model=st.sampled_from([k_anonymity(2), MODELS["(k, l)"]]))
-def test_the_nearest_group_is_the_one_of_least_growth(data, small: Table, model: Model) -> None:
+def test_the_nearest_group_is_the_one_of_least_growth(data: st.DataObject, small: Table, model: Model) -> None:
     world = data.draw(worlds(small, model))
     seats = world.seats()
     own = data.draw(st.sampled_from(list(seats)))
@@ -82,7 +83,7 @@ def test_the_nearest_group_is_the_one_of_least_growth(data, small: Table, model:
 
 
 @given(data=st.data(), small=some_table)
-def test_boxes_and_losses_follow_the_members(data, small: Table) -> None:
+def test_boxes_and_losses_follow_the_members(data: st.DataObject, small: Table) -> None:
     world = data.draw(worlds(small, k_anonymity(2)))
     seats = world.seats()
     one, other = (data.draw(st.sampled_from(list(seats))) for _ in range(2))
@@ -102,7 +103,7 @@ def test_boxes_and_losses_follow_the_members(data, small: Table) -> None:
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
 @given(data=st.data(), small=some_table)
 def test_a_sweep_keeps_every_bundle_and_every_group_holding_and_lowers_the_loss_where_it_moves(
-    model: Model, data, small: Table
+    model: Model, data: st.DataObject, small: Table
 ) -> None:
     world = data.draw(worlds(small, model))
     subjects, bundles = world.data.subjects(model.subjects), world.task.bundles
@@ -142,5 +143,8 @@ def test_sweeps_end_with_neighbours_in_one_group(
     groups = groups_of(task, np.array(grouped)[rows], len(values) // 2)
     while sweep(task, groups):
         pass
-    found = [sorted(task.bundles.cells[members_of(groups, seat), 0].tolist()) for seat in np.flatnonzero(groups.rows)]
+    found = [
+        sorted(task.bundles.cells[np.array(members_of(groups, seat)), 0].tolist())
+        for seat in np.flatnonzero(groups.rows).tolist()
+    ]
     assert sorted(found) == expected

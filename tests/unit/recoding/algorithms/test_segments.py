@@ -31,7 +31,9 @@ def all_segmentations(n: int) -> list[list[int]]:
 
 
 @given(data=st.data(), small=some_table, k=st.integers(1, 4), seed=st.integers(0, 99))
-def test_under_k_anonymity_no_segmentation_of_the_order_loses_less(data, small: Table, k: int, seed: int) -> None:
+def test_under_k_anonymity_no_segmentation_of_the_order_loses_less(
+    data: st.DataObject, small: Table, k: int, seed: int
+) -> None:
     people = data.draw(microdata(small, max_rows=9))
     assume(len(people) >= k)
     rows, task = task_of(people, k_anonymity(k))
@@ -57,7 +59,9 @@ def whole(order: np.ndarray) -> np.ndarray:
 
 @every_model
 @given(data=st.data(), small=some_table)
-def test_every_segment_holds_and_they_lose_no_more_than_the_tiles(model: Model, data, small: Table) -> None:
+def test_every_segment_holds_and_they_lose_no_more_than_the_tiles(
+    model: Model, data: st.DataObject, small: Table
+) -> None:
     people = data.draw(microdata(small))
     assume(model.holds(people.subjects(model.subjects)))
     rows, task = task_of(people, model)
