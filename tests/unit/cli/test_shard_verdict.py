@@ -34,11 +34,16 @@ def shard(
     """A shard that Alice holds, at rest, all of it published; `more` replaces what is seen of it."""
     position = Position.of(meta) if meta else None
     end = meta.next if meta else 0
-    in_kafka = {"input_state": InputState("", 2, 0, end), "position": position, "live_end": live_end, "waiting": None}
-    in_redis = {"sizes": Sizes(30, 5, 2, 0), "custody": Custody(ALICE, int(NOW) - 500, int(NOW) - 300)}
+    in_kafka: dict[str, Any] = {
+        "input_state": InputState("", 2, 0, end),
+        "position": position,
+        "live_end": live_end,
+        "waiting": None,
+    }
+    in_redis: dict[str, Any] = {"sizes": Sizes(30, 5, 2, 0), "custody": Custody(ALICE, int(NOW) - 500, int(NOW) - 300)}
     for name, value in more.items():
         (in_kafka if name in in_kafka else in_redis)[name] = value
-    return ShardFacts(0, InRedis(before, meta, **in_redis), InKafka(**in_kafka), worker)  # type: ignore[arg-type]
+    return ShardFacts(0, InRedis(before, meta, **in_redis), InKafka(**in_kafka), worker)
 
 
 def judged(facts: ShardFacts, workers: Workers = BY_ALICE, dead_letters_max: float = 0.05) -> Verdict:
@@ -117,7 +122,7 @@ def test_where_kafka_does_not_tell_the_workers_only_silence_counts() -> None:
 
 
 def test_offsets_without_a_message_are_no_lag() -> None:
-    read = {"waiting": Waiting(META.next - 1, NOW - 3600)}  # applied while it was looked at
+    read: dict[str, Any] = {"waiting": Waiting(META.next - 1, NOW - 3600)}  # applied while it was looked at
     assert judged(shard(worker="", **read), Workers({})) == Verdict()
 
 
