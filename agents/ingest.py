@@ -25,10 +25,11 @@ from typing import Any
 import faust
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.abc import ConsumerRebalanceListener
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
 from faust.types import ChannelT
 from mode import Service
 
+from agents.kafka_calls import refusal
 from agents.outlet import KafkaOutlet
 from agents.publish import Batch
 from agents.shard import EXIT_LOST, HeldShard, end_process, unexpected
@@ -86,7 +87,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             self._consumer = self._new_consumer()
             await self._consumer.start()
         except KafkaError as error:
-            await self._fail(ServerUnreachable(f"Kafka at {self._settings.kafka} answers {type(error).__name__}"))
+            await self._fail(_failure(f"Kafka at {self._settings.kafka}", error))
         except StreamerError as error:
             await self._fail(error)
         else:
@@ -221,7 +222,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         try:
             found = await self._consumer.getmany(place, timeout_ms=timeout_ms, max_records=messages_max)
         except KafkaError as error:
-            raise ServerUnreachable(f"reading {place.topic}: Kafka answers {type(error).__name__}") from None
+            raise _failure(f"reading {place.topic}", error) from None
         return [Message(record.offset, record.key, record.value) for record in found.get(place, ())]
 
     # -- beside the shards ----------------------------------------------------------------------------------------
@@ -243,6 +244,14 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         for place, shard in self._held.items():
             if shard.lost and monotonic() - shard.lost_at > patience and place in self._consumer.assignment():
                 end_process(EXIT_LOST, f"{shard.name} was taken by another worker and is still assigned to this one")
+
+
+def _failure(doing: str, error: KafkaError) -> StreamerError:
+    """An error of the reading client as ours: refused for good, or worth another try."""
+    name = type(error).__name__
+    if isinstance(error, UnknownTopicOrPartitionError):  # the take-over that follows tells what became of the topic
+        return ServerUnreachable(f"{doing}: Kafka answers {name}")
+    return refusal(doing, getattr(error, "errno", None), name) or ServerUnreachable(f"{doing}: Kafka answers {name}")
 
 
 def _size(messages: Iterable[Message]) -> int:

@@ -23,7 +23,7 @@ from streamer.errors import ServerUnreachable
 from streamer.incremental.last_record import last_value
 from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.outlet import Position
-from streamer.incremental.topics import POSITIONS, topic_name
+from streamer.incremental.topics import BATCH_BYTES_MAX, POSITIONS, topic_name
 
 ABORT_SECONDS_MAX = 2.0
 TRANSACTION_MS_MAX = 30_000
@@ -51,6 +51,7 @@ class KafkaOutlet:
             "transactional.id": f"{self._kafka.table_name}-shard-{self._kafka.shard}",
             "transaction.timeout.ms": TRANSACTION_MS_MAX,
             "acks": "all",
+            "message.max.bytes": BATCH_BYTES_MAX,
             "linger.ms": 1,
             "retry.backoff.ms": 2,  # a transaction that follows another waits for its end in steps of this
             "retry.backoff.max.ms": 20,
@@ -70,8 +71,10 @@ class KafkaOutlet:
                 self._produce(producer, topic, record.key, record.value, list(record.headers), failed)
             positions = topic_name(self._kafka.table_name, POSITIONS)
             self._produce(producer, positions, b"%d" % self._kafka.shard, position.to_json(), [], failed)
-            producer.commit_transaction(CALL_SECONDS_MAX)  # flushes before it commits; fails where a delivery failed
-            failed.check()
+            try:
+                producer.commit_transaction(CALL_SECONDS_MAX)  # flushes before it commits
+            finally:
+                failed.check()  # why a record was not taken says more than that the transaction cannot be committed
         self._producer = producer
 
     def _produce(
