@@ -1,7 +1,7 @@
 """A shard's world in one process: a model of Kafka, a store that outlives its clients, and faults at numbered steps.
 
-Every call that the loop makes to the input, the store or the outlet is one numbered step of a run. At each, one of these
-can happen, by plan:
+Every call that the loop makes to the input, the store or the outlet is one numbered step of a run. At each, one of
+these can happen, by plan:
 
 * `DIE_BEFORE`, `DIE_AFTER`: the process ends, the call undone or done;
 * `LOST_BEFORE`, `LOST_AFTER`: no answer comes, the call undone or done (`ServerUnreachable`);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
@@ -227,3 +228,106 @@ def test_a_batch_is_cut_between_events_where_it_would_publish_too_much() -> None
     assert most <= 10 + 4 * limited.k
     world.table = PEOPLE
     assert_nothing_lost_or_doubled(world, MESSAGES)
+
+
+# -- messages that break the engine -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def fragile(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Publishers with an engine that some rows break."""
+    monkeypatch.setattr("streamer.incremental.shard.publisher.Engine", FragileEngine)
+    yield
+    FragileEngine.chances = 0
+
+
+NONSENSE = b'{"op":"what"}'
+
+
+def with_poison(messages: list[Message], problems: Sequence[bytes], rng: random.Random) -> list[Message]:
+    """Some inserts replaced by rows that break the engine; never two of them side by side."""
+    poisoned = list(messages)
+    for place in range(rng.randrange(2), len(messages), rng.choice([4, 7, 11])):
+        problem = json.loads(rng.choice(problems))
+        row = {"id": 900 + place, "years": rng.randrange(10), "city": "b1", "problem": problem}
+        value = msgspec.json.encode({"op": "insert", "row": row})
+        poisoned[place] = replace(messages[place], value=value)
+    return poisoned
+
+
+def as_refused(messages: list[Message], offsets: Sequence[int]) -> list[Message]:
+    """The same input with other dead letters at these offsets: it has to give the same tables."""
+    return [replace(one, value=NONSENSE) if one.offset in offsets else one for one in messages]
+
+
+@pytest.mark.usefixtures("fragile")
+@pytest.mark.parametrize("seed", SEEDS)
+def test_messages_that_break_the_engine_become_dead_letters_and_nothing_else_is_lost(seed: int) -> None:
+    rng = random.Random(seed)
+    quiet = events(60, seed)
+    messages = with_poison(quiet, [FragileEngine.BREAKS, FragileEngine.BREAKS_A_LAW], rng)
+    plan = {step: rng.choice(list(Fault)) for step in range(200) if rng.random() < rng.choice([0, 0.1])}
+    world = World(PEOPLE, messages, plan, arrivals=rng.choice([0, 1]))
+    world.run(batch=rng.choice([1, 3, 7, 60]), tries_max=200)
+    poison = [one.offset for one, other in zip(messages, quiet, strict=True) if one != other]
+    assert list(world.meta().skipped) == poison
+    sent = [record for records, _ in world.topic.transactions for record in records if record.topic == "dead-letters"]
+    reasons = [json.loads(letter.value or b"")["reason"] for letter in sent]
+    assert reasons.count("internal-error") == len(poison)
+    assert_nothing_lost_or_doubled(world, as_refused(messages, poison))
+
+
+@pytest.mark.usefixtures("fragile")
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_replay_passes_over_what_was_passed_over_though_it_could_be_applied_now(seed: int) -> None:
+    """Errors by chance, and skips: only the published position knows of them when the store lost its commits."""
+    rng = random.Random(seed)
+    messages = with_poison(events(60, seed), [FragileEngine.BREAKS_BY_CHANCE], rng)
+    world = World(PEOPLE, messages, {})
+    world.skips = rng.sample([message.offset for message in messages], 5)
+    FragileEngine.chances = 4
+    world.written = len(messages) // 2
+    world.snapshot()
+    world.run(batch=rng.choice([1, 4, 9]))
+    world.snapshot()
+    world.written = None
+    world.run(batch=rng.choice([1, 4, 9]))
+    published, skipped = len(world.topic.transactions), world.meta().skipped
+    assert set(world.skips) < set(skipped)
+    world.lose_commits(rng.choice([None, *world.snapshots]))
+    world.skips = rng.choice([[], world.skips, [message.offset for message in messages]])  # too late for all of these
+    world.plan = {world.steps + rng.randrange(60): rng.choice(list(Fault)) for _ in range(rng.randrange(4))}
+    world.run(batch=rng.choice([1, 3, 50]))
+    assert (len(world.topic.transactions), world.meta().skipped) == (published, skipped)
+    FragileEngine.chances = 0
+    assert_nothing_lost_or_doubled(world, as_refused(messages, skipped))
+
+
+@pytest.mark.usefixtures("fragile")
+def test_a_replay_that_fails_where_nothing_was_passed_over_stops_and_says_so() -> None:
+    world = World(PEOPLE, with_poison(MESSAGES, [FragileEngine.BREAKS_BY_CHANCE], random.Random(1)), {})
+    world.run(batch=5)
+    world.lose_commits(None)
+    FragileEngine.chances = 1
+    with pytest.raises(ShardRefused, match=r"offset \d+ has been decided and cannot be repeated: RecursionError in"):
+        world.run(batch=5)
+
+
+# -- an input whose beginning moves -----------------------------------------------------------------------------------
+
+
+def test_a_marker_that_expired_behind_everything_read_is_not_missed() -> None:
+    """Retention took all there was, the marker of the last transaction as well."""
+    world = quiet_world()
+    world.earliest = world.end
+    assert world.worker().take_over(world.state()) == world.end
+
+
+def test_messages_that_expired_before_they_were_read_are_missed() -> None:
+    world = World(PEOPLE, MESSAGES, {})
+    world.written = 30
+    world.run(batch=5)
+    world.written = None
+    world.earliest = MESSAGES[31].offset
+    with pytest.raises(ShardRefused, match="expired"):
+        world.worker().take_over(world.state())
