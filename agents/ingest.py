@@ -29,6 +29,7 @@ from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
 from faust.types import ChannelT
 from mode import Service
 
+from agents.control import KafkaControl
 from agents.kafka_calls import refusal
 from agents.outlet import KafkaOutlet
 from agents.publish import Batch
@@ -145,7 +146,8 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             self._consumer.pause(place)
             where = self._settings.kafka, self._table.name, place.partition
             store = RedisStore(self._redis, self._table.name, place.partition)
-            shard = HeldShard(self._table, place.partition, store, KafkaInput(*where), KafkaOutlet(*where), self._turn)
+            kafka = KafkaInput(*where), KafkaControl(*where), KafkaOutlet(*where)
+            shard = HeldShard(self._table, place.partition, store, *kafka, self._turn)
             self._held[place] = shard
             shard.task = self.add_future(self._serve(place, shard))
 
@@ -196,13 +198,25 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         self._consumer.resume(place)
 
     async def _read_on(self, place: TopicPartition, shard: HeldShard) -> None:
-        """Reads one batch and waits until the agent has it published."""
+        """Reads one batch and waits until the agent has it published.
+
+        The reader's own position stands behind transactions' markers and what was aborted: offsets without messages.
+        """
         messages = await self._read_batch(place)
-        if not messages or shard.lost:
+        if shard.lost:
+            return
+        through = await self._position(place)
+        if not messages and through <= shard.next:
             return
         done = asyncio.get_running_loop().create_future()
-        await self._batches.send(value=Batch(shard, messages, done))
+        await self._batches.send(value=Batch(shard, messages, through, done))
         await done
+
+    async def _position(self, place: TopicPartition) -> int:
+        try:
+            return int(await self._consumer.position(place))
+        except KafkaError as error:
+            raise _failure(f"reading {place.topic}", error) from None
 
     async def _read_batch(self, place: TopicPartition) -> list[Message]:
         """What comes within `batch_ms_max` after the first message, up to `batch_events_max`."""

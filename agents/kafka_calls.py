@@ -113,6 +113,22 @@ class KafkaCalls:
             else:
                 return first, end
 
+    def values(self, consumer: Consumer, place: TopicPartition, start: int, deadline: float) -> Iterator[bytes]:
+        """The values of the records from an offset on, up to the end that the partition has now."""
+        consumer.assign([TopicPartition(place.topic, place.partition, start)])
+        while monotonic() < deadline:
+            message = consumer.poll(0.5)
+            if message is None:
+                continue
+            error = message.error()
+            if error is None:
+                yield message.value()
+            elif error.code() == KafkaError._PARTITION_EOF:
+                return
+            else:
+                raise KafkaException(error)
+        raise ServerUnreachable(f"{self.name}: {place.topic} could not be read within {CALL_SECONDS_MAX:.0f} s")
+
     @contextmanager
     def failures(self, doing: str) -> Iterator[None]:
         """Turns Kafka's errors into ours."""

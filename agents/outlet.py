@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from time import monotonic
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from agents.kafka_calls import CALL_SECONDS_MAX, KafkaCalls
 from streamer.errors import ServerUnreachable
@@ -107,23 +107,8 @@ class KafkaOutlet:
         with self._kafka.failures("reading the position"), self._kafka.consumer() as consumer:
             deadline = monotonic() + CALL_SECONDS_MAX
             first, end = self._kafka.watermarks(consumer, positions)
-            value = last_value(first, end, lambda start: self._values(consumer, positions, start, deadline))
+            value = last_value(first, end, lambda start: self._kafka.values(consumer, positions, start, deadline))
         return None if value is None else Position.from_json(value)
-
-    def _values(self, consumer: Consumer, positions: TopicPartition, start: int, deadline: float) -> Iterator[bytes]:
-        consumer.assign([TopicPartition(positions.topic, positions.partition, start)])
-        while monotonic() < deadline:
-            message = consumer.poll(0.5)
-            if message is None:
-                continue
-            error = message.error()
-            if error is None:
-                yield message.value()
-            elif error.code() == KafkaError._PARTITION_EOF:
-                return
-            else:
-                raise KafkaException(error)
-        raise ServerUnreachable(f"{self._kafka.name}: the position could not be read within {CALL_SECONDS_MAX:.0f} s")
 
 
 class _FailedDeliveries:

@@ -253,6 +253,9 @@ class NoKafka:
     def state(self) -> InputState:
         return InputState("id", 1, 0, 1000)
 
+    def skips(self) -> frozenset[int]:
+        return frozenset()
+
     def fence(self) -> None: ...
 
     def position(self) -> None: ...
@@ -261,10 +264,10 @@ class NoKafka:
         self._wait()
 
 
-def held(wait: Callable[[], None] = lambda: None) -> HeldShard:
+def held(wait: Callable[[], None] = lambda: None, turn: threading.Lock | None = None) -> HeldShard:
     kafka = NoKafka(wait)
     store = MemoryStore(MemoryServer(), "patients", 0)
-    return HeldShard(load_table(PATIENTS), 0, store, kafka, kafka, threading.Lock())
+    return HeldShard(load_table(PATIENTS), 0, store, kafka, kafka, kafka, turn or threading.Lock())
 
 
 MESSAGES = [Message(0, None, b"not JSON")]
@@ -337,7 +340,7 @@ class FakeShard:
         self.error = error
         self.stepped = 0
 
-    async def step(self, messages: list[object]) -> int:
+    async def step(self, messages: list[object], through: int) -> int:
         self.stepped += 1
         await asyncio.sleep(0.01)
         if self.error:
@@ -351,7 +354,7 @@ async def through_the_agent(*shards: FakeShard) -> list[asyncio.Future[int]]:
             yield batch
 
     loop = asyncio.get_running_loop()
-    batches = [Batch(shard, ["m"], loop.create_future()) for shard in shards]
+    batches = [Batch(shard, ["m"], 1, loop.create_future()) for shard in shards]
     await publish(stream(batches))
     return [batch.done for batch in batches]
 

@@ -148,6 +148,10 @@ class Publisher:
             self._engine = Engine.load(self.table, self.shard, self._meta.shards, state.kept)
         self._usable = True
 
+    def drop(self) -> None:
+        """Lets go of the table: a shard that was given back must not fill memory until somebody forgets it."""
+        self._engine, self._usable = None, False
+
     def _publish_rest(self) -> None:
         """Publishes the commit that the store holds and the outlet does not."""
         entries = [entry for commit, entry in self._store.outbox() if commit == self._meta.commit]
