@@ -114,7 +114,7 @@ class KafkaCalls:
                 return first, end
 
     def values(self, consumer: Consumer, place: TopicPartition, start: int, deadline: float) -> Iterator[bytes]:
-        """The values of the records from an offset on, up to the end that the partition has now."""
+        """The values of the records from an offset on, up to the end that the partition has now; no tombstones."""
         consumer.assign([TopicPartition(place.topic, place.partition, start)])
         while monotonic() < deadline:
             message = consumer.poll(0.5)
@@ -122,7 +122,8 @@ class KafkaCalls:
                 continue
             error = message.error()
             if error is None:
-                yield message.value()
+                if (value := message.value()) is not None:
+                    yield value
             elif error.code() == KafkaError._PARTITION_EOF:
                 return
             else:
