@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHON
 
-.PHONY: help venv demo test drill bench papers lint types clean
+.PHONY: help venv demo quick test drill bench papers lint types clean
 
 help:  ## Lists the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r t d; do printf '%-14s %s\n' "$$t" "$$d"; done
@@ -17,10 +17,13 @@ venv: .venv/.installed  ## Makes .venv and installs what the project needs (agai
 demo: venv  ## Shows the whole way in half a minute, without servers; REAL=1: with a real Kafka and Redis
 	@$(if $(REAL),$(BIN)/python tests/servers/broker/with $(BIN)/streamer demo --real,$(BIN)/streamer demo)
 
-test: venv  ## All tests but the long drills (gets a real Kafka and Redis by itself)
+quick: venv  ## The tests of two minutes: neither servers nor what is slow
+	$(BIN)/pytest -m "not servers and not slow and not drill"
+
+test: venv  ## All tests but the long drills, in about a quarter of an hour (gets a real Kafka and Redis by itself)
 	$(BIN)/pytest -m "not drill"
 
-drill: venv  ## The long fault drills: crashes, freezes and outages of workers, Kafka and Redis
+drill: venv  ## The long fault drills, in 12 minutes: crashes, freezes and outages of workers, Kafka and Redis
 	$(BIN)/pytest -m drill
 
 bench: venv  ## The benchmarks, one after the other

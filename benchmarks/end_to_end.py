@@ -30,13 +30,13 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from broker import ways
 from rich.console import Console
 from rich.table import Table as RichTable
 
 import adult
 from agents.outlet import KafkaOutlet
 from agents.shard_input import KafkaInput
+from servers.broker import ways
 from streamer.cli.first_groups import first_groups
 from streamer.incremental.kafka_clients import shard_of
 from streamer.incremental.replay import encode_initial
@@ -194,8 +194,8 @@ def split_of(publisher: Publisher, messages: Sequence[Message], batch_events: in
     for first in range(0, len(messages), batch_events):
         total.add(publisher.step(messages[first : first + batch_events]))
     seconds = {**total.seconds, "all": perf_counter() - began}
-    per_event = {phase: round(1e6 * spent / total.events, 1) for phase, spent in seconds.items()}
-    return {**per_event, "records": round(total.published / total.events, 2)}
+    per_event = {phase: round(1e6 * spent / total.counts.messages, 1) for phase, spent in seconds.items()}
+    return {**per_event, "records": round(total.published / total.counts.messages, 2)}
 
 
 def show(figures: dict[str, Any]) -> None:

@@ -25,10 +25,10 @@ from streamer.table.row import Row
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from broker import ways
 from rich.console import Console
 from rich.table import Table as RichTable
 
+from servers.broker import ways
 from streamer.incremental.groups.kept import QIGroupState, Record, SimilarityList
 from streamer.incremental.release.records import Entry
 from streamer.incremental.store.base import Commit, Meta

@@ -1,10 +1,8 @@
 """Anonymizing a whole table at once: what the commands and users of pandas have in common.
 
-The rules of this file
-----------------------
-* The privacy model is table.yaml's; k alone may be given anew, because everybody asks what another k would cost.
-* A DataFrame may hold texts or typed values: what a cell means is its column's matter (`streamer.table.encode`).
-* The result is what would be published and nothing else: no source key, no trace of the order of the rows.
+The privacy model is table.yaml's; k alone may be given anew, because everybody asks what another k would cost. A
+DataFrame may have texts or typed values: what one of them means is its column's matter (`streamer.table.encode`). The
+result is what would be published and nothing else: no source key, no trace of the order of the rows.
 """
 
 from __future__ import annotations

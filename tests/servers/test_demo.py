@@ -71,7 +71,7 @@ def test_the_register_is_what_its_events_lead_to(table: Table) -> None:
             engine.apply(decoder.decode(message.message_key, message.value))
     held = {int(source_key): record for source_key, record in engine.drain().records.items() if record}
     assert set(held) == set(register.rows)
-    assert {key: held[key].values for key in held} == {
+    assert {key: held[key].row.values for key in held} == {
         key: (msgspec.json.encode(person["marriage"]),) for key, person in register.rows.items()
     }
 

@@ -22,7 +22,7 @@ from servers.broker import ways
 from servers.broker.servers import NoServers, Ports, Servers, address_of, kafka_answers, redis_answers, settings
 from worlds.checkout import ROOT
 
-WITH = [sys.executable, str(ROOT / "tests" / "broker" / "with")]
+WITH = [sys.executable, str(ROOT / "tests" / "servers" / "broker" / "with")]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, Any] = COMPOSE["services"]
@@ -185,7 +185,7 @@ def test_the_broker_gets_its_ports_and_creates_no_topic_by_itself(tmp_path: Path
 
 
 def test_a_port_that_is_open_but_silent_is_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker.servers.PROBE_SECONDS_MAX", 0.2)
+    monkeypatch.setattr("servers.broker.servers.PROBE_SECONDS_MAX", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = silent.getsockname()
         assert not kafka_answers(*address)

@@ -255,7 +255,9 @@ def test_a_shard_at_rest_whose_commits_do_not_fit_is_a_problem(worked, monkeypat
 def test_groups_are_shown_with_published_boxes_sizes_and_losses(worked):
     report = worked.report("groups", "--limit", "1000")
     table = load_table(worked.folder)
-    states = {f"{shard}-{n}": s for shard in range(SHARDS) for n, s in worked.store(shard).load().qi_groups.items()}
+    states = {
+        f"{shard}-{n}": s for shard in range(SHARDS) for n, s in worked.store(shard).load().kept.qi_groups.items()
+    }
     assert report["qi_groups"] == len(states)
     assert {described["qi_group"] for described in report["shown"]} == set(states)
     for described in report["shown"]:
@@ -290,7 +292,7 @@ def test_neither_source_keys_nor_sensitive_values_are_shown_unless_raw_is_said(w
 def test_one_shard_and_a_limit(worked):
     report = worked.report("groups", "--shard", "1", "--limit", "2")
     assert [described["qi_group"].partition("-")[0] for described in report["shown"]] == ["1", "1"]
-    assert report["qi_groups"] == len(worked.store(1).load().qi_groups)
+    assert report["qi_groups"] == len(worked.store(1).load().kept.qi_groups)
 
 
 def test_the_nearest_come_from_redis_where_there_is_a_list_and_else_from_the_boxes(worked):
@@ -310,7 +312,7 @@ def test_the_nearest_come_from_redis_where_there_is_a_list_and_else_from_the_box
 
 
 def test_a_shortened_list_of_neighbours_still_bounds_all_that_it_leaves_out(worked):
-    for number, similar in worked.store(0).load().similarity.items():
+    for number, similar in worked.store(0).load().kept.similarity.items():
         report = worked.report("groups", "--nearest", f"0-{number}", "--limit", "1")
         assert report["floor"] == (similar.neighbours[1][1] if len(similar.neighbours) > 1 else similar.floor)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 
 import numpy as np
@@ -17,7 +18,7 @@ WIDE = people(CENTS, NANOS)
 """Cells far sparser than rows, and more of them than four bytes can number."""
 
 
-def data_of(table: Table, codes: list[tuple[int, ...]]) -> Microdata:
+def data_of(table: Table, codes: Sequence[tuple[int, ...]]) -> Microdata:
     """Rows by their codes; all have one sensitive value."""
     return Microdata(table, np.array(codes, dtype=np.int64), None, np.zeros((len(codes), 1), dtype=np.int64), TEXTS)
 

@@ -10,9 +10,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from streamer.privacy.models import (
-    INDIVIDUAL,
     Model,
-    Subject,
     alpha_beta,
     distinct_l,
     identity_reserved,
@@ -24,7 +22,7 @@ from streamer.recoding.algorithms.catalog import objections, run
 from streamer.recoding.algorithms.contract import PLAIN, Algorithm, Options
 from streamer.recoding.algorithms.recoding import Recoding
 from streamer.table.hierarchy import Hierarchy
-from streamer.table.microdata import Microdata
+from streamer.table.microdata import INDIVIDUAL, Microdata, Subject
 from streamer.table.schema import CategoricalAttribute, KeptColumn, NumericAttribute, Table
 from worlds.small_tables import AGE, BMI, CITIES, CITY, YEARS
 

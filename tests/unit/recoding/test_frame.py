@@ -6,6 +6,7 @@ import subprocess
 import sys
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -114,7 +115,7 @@ def test_every_algorithm_can_be_chosen(name: str) -> None:
         ({"algorithm": "mondrian", "suppression": 0.5}, "mondrian cannot do this"),
     ],
 )
-def test_what_cannot_be_done_is_refused_with_a_sentence(options: dict[str, object], said: str) -> None:
+def test_what_cannot_be_done_is_refused_with_a_sentence(options: dict[str, Any], said: str) -> None:
     with pytest.raises(StreamerError, match=said):
         streamer.anonymize(people(), PEOPLE, **options)
 
@@ -159,7 +160,7 @@ def folded(data: Microdata, recoding: Recoding) -> pd.DataFrame:
 
 
 @given(data=st.data(), small=some_table)
-def test_it_is_what_the_changelog_would_fold_into(data, small: Table) -> None:
+def test_it_is_what_the_changelog_would_fold_into(data: st.DataObject, small: Table) -> None:
     model = data.draw(st.sampled_from(list(MODELS.values())))
     rows = data.draw(microdata(small))
     recoding = holding(ALGORITHMS[DEFAULT], rows, model)
@@ -167,7 +168,7 @@ def test_it_is_what_the_changelog_would_fold_into(data, small: Table) -> None:
 
 
 @given(data=st.data(), small=some_table)
-def test_suppressed_rows_are_left_out_of_both_forms(data, small: Table) -> None:
+def test_suppressed_rows_are_left_out_of_both_forms(data: st.DataObject, small: Table) -> None:
     rows = data.draw(microdata(small))
     recoding = holding(ALGORITHMS[DEFAULT], rows, MODELS["k"])
     dropped = int(recoding.qi_group[0])
@@ -180,7 +181,7 @@ def test_suppressed_rows_are_left_out_of_both_forms(data, small: Table) -> None:
 
 
 @given(data=st.data(), small=some_table)
-def test_a_lossy_join_writes_the_rows_own_cells(data, small: Table) -> None:
+def test_a_lossy_join_writes_the_rows_own_cells(data: st.DataObject, small: Table) -> None:
     rows = data.draw(microdata(small))
     recoding = holding(ALGORITHMS[DEFAULT], rows, MODELS["k"])
     qit, stt = lossy_join_frames(rows, recoding)

@@ -63,7 +63,7 @@ def distance(data: Microdata, a: int, b: int, alpha: float, beta: float, sign: i
 
 
 @given(data=st.data(), small=some_table, alpha=st.sampled_from([0.25, 0.5, 1.0]), sign=st.sampled_from([1, -1]))
-def test_the_distance_of_two_rows_is_equation_10(data, small: Table, alpha: float, sign: int) -> None:
+def test_the_distance_of_two_rows_is_equation_10(data: st.DataObject, small: Table, alpha: float, sign: int) -> None:
     people = data.draw(microdata(small, max_rows=8))
     points = points_of(people, [0], alpha=alpha, beta=1 - alpha, sign=sign)
     everyone = np.arange(len(people))
@@ -74,7 +74,7 @@ def test_the_distance_of_two_rows_is_equation_10(data, small: Table, alpha: floa
 
 
 @given(data=st.data(), sign=st.sampled_from([1, -1]))
-def test_a_centre_of_categories_is_as_far_as_its_rows_are_on_average(data, sign: int) -> None:
+def test_a_centre_of_categories_is_as_far_as_its_rows_are_on_average(data: st.DataObject, sign: int) -> None:
     people = data.draw(microdata(TABLES["one category"], max_rows=8))
     points = points_of(people, [0], alpha=0.5, beta=0.5, sign=sign)
     rows = points.at(np.arange(len(people)))
@@ -100,7 +100,9 @@ def test_weights_that_do_not_sum_to_one_and_other_signs_are_refused(wrong: dict)
 
 
 @given(data=st.data(), small=some_table, few=st.integers(1, 4))
-def test_a_row_belongs_to_its_nearest_clusters_and_its_memberships_sum_to_one(data, small: Table, few: int) -> None:
+def test_a_row_belongs_to_its_nearest_clusters_and_its_memberships_sum_to_one(
+    data: st.DataObject, small: Table, few: int
+) -> None:
     people = data.draw(microdata(small))
     points = points_of(people, [0], alpha=0.5, beta=0.5, sign=1)
     p = data.draw(st.integers(1, len(people)))
@@ -135,14 +137,16 @@ def test_a_centre_moves_to_the_mean_weighted_by_squared_memberships() -> None:
 
 
 @given(data=st.data(), small=some_table, model=some_model, seed=st.integers(0, 9))
-def test_every_model_holds_in_every_class_and_everybody_is_in_one(data, small: Table, model: Model, seed: int) -> None:
+def test_every_model_holds_in_every_class_and_everybody_is_in_one(
+    data: st.DataObject, small: Table, model: Model, seed: int
+) -> None:
     recoding = assert_laws(GDPPR, data.draw(microdata(small)), model, Options(seed=seed))
     assert recoding.n_suppressed == 0
 
 
 @given(data=st.data(), small=some_table, model=some_model, seed=st.integers(0, 9))
 def test_the_same_seed_gives_the_same_classes_in_whatever_order_rows_come(
-    data, small: Table, model: Model, seed: int
+    data: st.DataObject, small: Table, model: Model, seed: int
 ) -> None:
     people = data.draw(microdata(small))
     one = holding(GDPPR, people, model, Options(seed=seed))
@@ -179,7 +183,7 @@ def rise_by_hand(data: Microdata, one: list[int], other: list[int]) -> float:
 
 
 @given(data=st.data(), small=some_table)
-def test_the_smallest_cluster_that_fails_joins_the_one_with_least_loss(data, small: Table) -> None:
+def test_the_smallest_cluster_that_fails_joins_the_one_with_least_loss(data: st.DataObject, small: Table) -> None:
     people = data.draw(microdata(small, max_rows=14))
     people = people.rows(people.in_canonical_order())
     if len(people) < 3:
@@ -208,7 +212,7 @@ def merged_by_hand(people: Microdata, k: int, start: list[int]) -> set[frozenset
 
 
 @given(data=st.data(), small=some_table)
-def test_an_attributes_loss_is_its_height_or_its_width(data, small: Table) -> None:
+def test_an_attributes_loss_is_its_height_or_its_width(data: st.DataObject, small: Table) -> None:
     losses = losses_of(small.space)
     for j, attribute in enumerate(small.attributes):
         lo, hi = sorted(data.draw(st.tuples(*[st.integers(0, attribute.axis.n_cells - 1)] * 2)))

@@ -22,6 +22,7 @@ from streamer.privacy.models import (
     k_anonymity,
 )
 from streamer.recoding.algorithms.catalog import run
+from streamer.recoding.algorithms.contract import Algorithm
 from streamer.recoding.algorithms.local_recoding import BOTTOM_UP, Labelling, numbered
 from streamer.recoding.algorithms.mondrian import MONDRIAN
 from streamer.recoding.algorithms.orphans import lack, settled
@@ -42,13 +43,17 @@ TENS = NumericAttribute("tens", (Decimal(0), Decimal(9)), Decimal(1), Decimal(1)
 @both
 @every_model
 @given(data=st.data(), small=some_table)
-def test_rows_are_in_one_group_that_holds_and_in_its_box(algorithm, model, data, small: Table) -> None:
+def test_rows_are_in_one_group_that_holds_and_in_its_box(
+    algorithm: Algorithm, model: Model, data: st.DataObject, small: Table
+) -> None:
     assert_laws(algorithm, data.draw(microdata(small)), model)
 
 
 @both
 @given(data=st.data(), small=some_table, model=some_model, seed=st.integers(0, 99))
-def test_the_order_of_the_rows_does_not_change_what_is_published(algorithm, data, small, model, seed: int) -> None:
+def test_the_order_of_the_rows_does_not_change_what_is_published(
+    algorithm: Algorithm, data: st.DataObject, small: Table, model: Model, seed: int
+) -> None:
     rows = data.draw(microdata(small))
     one = holding(algorithm, rows, model)
     assert boxes(holding(algorithm, permuted(rows, seed), model)) == boxes(one)
@@ -119,7 +124,7 @@ class Twin:
 
 @every_model
 @given(data=st.data(), small=some_table)
-def test_labels_are_those_that_rows_one_by_one_would_give(model, data, small: Table) -> None:
+def test_labels_are_those_that_rows_one_by_one_would_give(model: Model, data: st.DataObject, small: Table) -> None:
     rows = data.draw(microdata(small, max_rows=20))
     rows = rows.rows(rows.in_canonical_order())
     fast, twin = Labelling(rows, model), Twin(rows, model)
@@ -137,7 +142,9 @@ def test_labels_are_those_that_rows_one_by_one_would_give(model, data, small: Ta
 
 
 @given(data=st.data(), small=some_table, model=some_model)
-def test_no_two_groups_publish_equal_values_before_the_orphans_are_settled(data, small: Table, model) -> None:
+def test_no_two_groups_publish_equal_values_before_the_orphans_are_settled(
+    data: st.DataObject, small: Table, model: Model
+) -> None:
     rows = data.draw(microdata(small))
     labelling = Labelling(rows.rows(rows.in_canonical_order()), model)
     while labelling.goes_on():
@@ -164,13 +171,13 @@ def test_vectors_are_numbered_in_their_own_order_however_many_there_could_be(row
 # --- orphans -----------------------------------------------------------------------------------------------------
 
 
-def numbers(places: list[int], values: list[int] | None = None, who: list[int] | None = None) -> Microdata:
+def numbers(cells: list[int], values: list[int] | None = None, who: list[int] | None = None) -> Microdata:
     """People with one number from 0 to 9."""
-    n = len(places)
+    n = len(cells)
     table = people(TENS, individual=who is not None)
     sensitive = np.array(values or [0] * n, dtype=np.int64)[:, None]
     named = None if who is None else np.array(who, dtype=np.int64)
-    return Microdata(table, np.array(places, dtype=np.int64)[:, None], named, sensitive, TEXTS)
+    return Microdata(table, np.array(cells, dtype=np.int64)[:, None], named, sensitive, TEXTS)
 
 
 def settle(data: Microdata, model: Model, qi_group: list[int]) -> Recoding:
@@ -224,10 +231,10 @@ def test_an_orphan_passes_by_a_group_whose_share_it_would_break() -> None:
 
 def test_orphans_that_fit_nowhere_take_in_the_nearest_groups_until_they_hold() -> None:
     model = k_anonymity(4) & Model([AtMostShare(VALUES, Fraction(1, 3))])
-    places, values = [0] * 4 + [3] * 4 + [7] * 4 + [9], [1, 2, 3, 4] + [0, 1, 2, 3] * 2 + [0]
-    recoding = settle(numbers(places, values), model, [0] * 4 + [1] * 4 + [2] * 4 + [-1])
+    cells, values = [0] * 4 + [3] * 4 + [7] * 4 + [9], [1, 2, 3, 4] + [0, 1, 2, 3] * 2 + [0]
+    recoding = settle(numbers(cells, values), model, [0] * 4 + [1] * 4 + [2] * 4 + [-1])
     assert boxes(recoding) == [((0,), (9,), 5), ((3,), (3,), 4), ((7,), (7,), 4)]
-    recoding = settle(numbers(places[4:], values[4:]), model, [0] * 4 + [1] * 4 + [-1])
+    recoding = settle(numbers(cells[4:], values[4:]), model, [0] * 4 + [1] * 4 + [-1])
     assert boxes(recoding) == [((3,), (9,), 9)]
 
 
@@ -251,7 +258,9 @@ def joined(data: Microdata, model: Model, qi_group: list[int], ends: list[tuple]
 
 @settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 @given(data=st.data(), small=some_table, model=some_model)
-def test_orphans_join_the_groups_that_rows_one_by_one_would_choose(data, small: Table, model: Model) -> None:
+def test_orphans_join_the_groups_that_rows_one_by_one_would_choose(
+    data: st.DataObject, small: Table, model: Model
+) -> None:
     rows = data.draw(microdata(small, max_rows=25))
     rows = rows.rows(rows.in_canonical_order())
     assume(model.holds(rows.subjects(model.subjects)))
@@ -270,7 +279,9 @@ def test_orphans_join_the_groups_that_rows_one_by_one_would_choose(data, small: 
 
 @every_model
 @given(data=st.data(), small=some_table)
-def test_what_a_group_lacks_is_how_many_strangers_would_make_it_hold(model: Model, data, small: Table) -> None:
+def test_what_a_group_lacks_is_how_many_strangers_would_make_it_hold(
+    model: Model, data: st.DataObject, small: Table
+) -> None:
     rows = data.draw(microdata(small, max_rows=8))
     subjects = rows.subjects(model.subjects)
     rules = rules_of(model, subjects)
@@ -288,7 +299,9 @@ def test_what_a_group_lacks_is_how_many_strangers_would_make_it_hold(model: Mode
 
 
 @given(data=st.data(), small=some_table, model=some_model)
-def test_no_group_could_be_specialized_further_with_all_of_its_children_holding(data, small: Table, model) -> None:
+def test_no_group_could_be_specialized_further_with_all_of_its_children_holding(
+    data: st.DataObject, small: Table, model: Model
+) -> None:
     rows = data.draw(microdata(small))
     recoding = holding(TOP_DOWN, rows, model)
     subjects = rows.subjects(model.subjects)
@@ -329,7 +342,7 @@ def test_on_adult_both_lose_less_than_median_mondrian(adult: Path) -> None:
 
 
 @both
-def test_on_adult_the_kept_values_are_diverse_where_that_is_asked(algorithm, adult: Path) -> None:
+def test_on_adult_the_kept_values_are_diverse_where_that_is_asked(algorithm: Algorithm, adult: Path) -> None:
     data = adult_microdata(5)
     model = k_anonymity(5) & distinct_l(VALUES, 2)
     recoding = run(algorithm, data, model)
