@@ -7,6 +7,8 @@ The rules of this file
 * A commit's records and the shard's position, a record of `<table>.positions`, go out in one transaction. Offsets are
   not sent in it (`send_offsets_to_transaction` hangs after a restart of the broker): the position says all.
 * Every record goes to the partition that has the shard's number, whatever its key.
+* One request at a time: where the first of several is refused because a topic has no leader yet, the broker takes the
+  second as the beginning, calls the repeated first one a duplicate, and commits a transaction without its records.
 * Whatever fails, the producer is done with: `fence` begins anew, and `position` tells what became of the transaction.
 """
 
@@ -52,6 +54,7 @@ class KafkaOutlet:
             "transaction.timeout.ms": TRANSACTION_MS_MAX,
             "acks": "all",
             "message.max.bytes": BATCH_BYTES_MAX,
+            "max.in.flight.requests.per.connection": 1,
             "linger.ms": 1,
             "retry.backoff.ms": 2,  # a transaction that follows another waits for its end in steps of this
             "retry.backoff.max.ms": 20,

@@ -100,12 +100,18 @@ def test_a_record_larger_than_its_topic_allows_is_no_outage(bootstrap: str) -> N
     assert keys(bootstrap, name) == []
 
 
-def test_rows_of_the_largest_size_go_out_together(outlet: KafkaOutlet, bootstrap: str, table_name: str) -> None:
-    key = row_key(RowKey(10**6, 10**17, 10**17))
+def test_rows_of_the_largest_size_go_out_together_and_none_is_lost_on_a_new_topic(bootstrap: str) -> None:
+    """Before: with several requests on their way one time in six the first ones were missing, and nobody was told."""
+    row = row_key(RowKey(10**6, 10**17, 10**17))
     headers = (("release", b"9" * 19), ("part", b"20000000/20000000"), ("through", b"9" * 19))
-    rows = [Outgoing("live", key, b"x" * (ROW_BYTES_MAX - len(key)), headers) for _ in range(5)]
-    outlet.publish([live("a"), *rows, live("b")], position(1))
-    assert len(keys(bootstrap, table_name)) == 7
+    rows = [Outgoing("live", row, b"x" * (ROW_BYTES_MAX - len(row)), headers) for _ in range(5)]
+    for _ in range(15):
+        name = fresh_name()
+        make_topics(bootstrap, name)
+        outlet = KafkaOutlet(bootstrap, name, SHARD)
+        outlet.fence()
+        outlet.publish([live("a"), *rows, live("b")], position(1))
+        assert keys(bootstrap, name) == [b"a", *[row] * 5, b"b"]
 
 
 def test_a_topic_that_is_missing_is_no_outage(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
