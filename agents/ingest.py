@@ -25,10 +25,12 @@ from typing import Any
 import faust
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.abc import ConsumerRebalanceListener
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
 from faust.types import ChannelT
 from mode import Service
 
+from agents.control import KafkaControl
+from agents.kafka_calls import refusal
 from agents.outlet import KafkaOutlet
 from agents.publish import Batch
 from agents.shard import EXIT_LOST, HeldShard, end_process, unexpected
@@ -87,7 +89,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             self._consumer = self._new_consumer()
             await self._consumer.start()
         except KafkaError as error:
-            await self._fail(ServerUnreachable(f"Kafka at {self._settings.kafka} answers {type(error).__name__}"))
+            await self._fail(_failure(f"Kafka at {self._settings.kafka}", error))
         except StreamerError as error:
             await self._fail(error)
         else:
@@ -146,7 +148,8 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             self._consumer.pause(place)
             where = self._settings.kafka, self._table.name, place.partition
             store = RedisStore(self._redis, self._table.name, place.partition)
-            shard = HeldShard(self._table, place.partition, store, KafkaInput(*where), KafkaOutlet(*where), self._turn)
+            kafka = KafkaInput(*where), KafkaControl(*where), KafkaOutlet(*where)
+            shard = HeldShard(self._table, place.partition, store, *kafka, self._turn)
             self._held[place] = shard
             shard.task = self.add_future(self._serve(place, shard))
 
@@ -211,13 +214,25 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         self._consumer.resume(place)
 
     async def _read_on(self, place: TopicPartition, shard: HeldShard) -> None:
-        """Reads one batch and waits until the agent has it published."""
+        """Reads one batch and waits until the agent has it published.
+
+        The reader's own position stands behind transactions' markers and what was aborted: offsets without messages.
+        """
         messages = await self._read_batch(place)
-        if not messages or shard.lost:
+        if shard.lost:
+            return
+        through = await self._position(place)
+        if not messages and through <= shard.next:
             return
         done = asyncio.get_running_loop().create_future()
-        await self._batches.send(value=Batch(shard, messages, done))
+        await self._batches.send(value=Batch(shard, messages, through, done))
         await done
+
+    async def _position(self, place: TopicPartition) -> int:
+        try:
+            return int(await self._consumer.position(place))
+        except KafkaError as error:
+            raise _failure(f"reading {place.topic}", error) from None
 
     async def _read_batch(self, place: TopicPartition) -> list[Message]:
         """What comes within `batch_ms_max` after the first message, up to `batch_events_max`."""
@@ -237,7 +252,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         try:
             found = await self._consumer.getmany(place, timeout_ms=timeout_ms, max_records=messages_max)
         except KafkaError as error:
-            raise ServerUnreachable(f"reading {place.topic}: Kafka answers {type(error).__name__}") from None
+            raise _failure(f"reading {place.topic}", error) from None
         return [Message(record.offset, record.key, record.value) for record in found.get(place, ())]
 
     # -- beside the shards ----------------------------------------------------------------------------------------
@@ -259,6 +274,14 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         for place, shard in self._held.items():
             if shard.lost and monotonic() - shard.lost_at > patience and place in self._consumer.assignment():
                 end_process(EXIT_LOST, f"{shard.name} was taken by another worker and is still assigned to this one")
+
+
+def _failure(doing: str, error: KafkaError) -> StreamerError:
+    """An error of the reading client as ours: refused for good, or worth another try."""
+    name = type(error).__name__
+    if isinstance(error, UnknownTopicOrPartitionError):  # the take-over that follows tells what became of the topic
+        return ServerUnreachable(f"{doing}: Kafka answers {name}")
+    return refusal(doing, getattr(error, "errno", None), name) or ServerUnreachable(f"{doing}: Kafka answers {name}")
 
 
 def _size(messages: Iterable[Message]) -> int:

@@ -2,8 +2,10 @@
 
 The rules of this file
 ----------------------
-* Every call has a time limit. Being shut out is `Fenced`; everything else that Kafka answers, or does not answer, is
-  `ServerUnreachable`.
+* Every call has a time limit. Being shut out is `Fenced`. What Kafka refuses for good would be refused again for ever:
+  it is `ConfigError` (nobody allowed it) or `ShardRefused`, and names the mend. Everything else that Kafka answers, or
+  does not answer, is `ServerUnreachable`, and worth another try.
+* A producer that cannot go on for another reason is not called shut out: the next take-over tells who owns the shard.
 * A question that came too early, to a topic just made or a broker just restarted, is asked again.
 """
 
@@ -16,14 +18,52 @@ from time import monotonic, sleep
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from agents.kafka_log import librdkafka_logger
-from streamer.errors import Fenced, ServerUnreachable
+from streamer.errors import ConfigError, Fenced, ServerUnreachable, ShardRefused, StreamerError
 
 CALL_SECONDS_MAX = 20.0
 """Limit of each wait for Kafka: longer than a broker needs to serve transactions again after a crash."""
 
-_SHUT_OUT = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
+_SHUT_OUT = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
 
-_NO_LEADER_YET = frozenset({KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE})
+_NOT_ALLOWED = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.UNSUPPORTED_SASL_MECHANISM,
+        KafkaError.ILLEGAL_SASL_STATE,
+        KafkaError.SECURITY_DISABLED,
+    }
+)
+
+_TOO_LARGE = "a record is larger than its topic allows: raise the topic's max.message.bytes (`streamer topics check`)"
+_MISSING = "a topic or one of its partitions is missing: `streamer topics check` says which"
+_TOO_OLD = "the broker is too old for it, or an old message format is set: transactions are needed"
+_POLICY = "a policy of the broker or a setting of the topic refuses it: `streamer topics check` says what is needed"
+_SETTING = "a setting of the connection is not valid: look at --kafka"
+_MENDS = {
+    KafkaError.MSG_SIZE_TOO_LARGE: _TOO_LARGE,
+    KafkaError.RECORD_LIST_TOO_LARGE: _TOO_LARGE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART: _MISSING,
+    KafkaError._UNKNOWN_TOPIC: _MISSING,
+    KafkaError._UNKNOWN_PARTITION: _MISSING,
+    KafkaError.TOPIC_EXCEPTION: _MISSING,
+    KafkaError.INVALID_TRANSACTION_TIMEOUT: "raise the broker's transaction.max.timeout.ms to 30000 at least",
+    KafkaError.UNSUPPORTED_VERSION: _TOO_OLD,
+    KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT: _TOO_OLD,
+    KafkaError._UNSUPPORTED_FEATURE: _TOO_OLD,
+    KafkaError.POLICY_VIOLATION: _POLICY,
+    KafkaError.INVALID_RECORD: _POLICY,
+    KafkaError.INVALID_CONFIG: _POLICY,
+    KafkaError._INVALID_ARG: _SETTING,
+}
+"""What to do about an answer that will not change by itself."""
+
+_TOO_EARLY = frozenset(
+    {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_OR_PART}
+)
 LEADER_SECONDS = 0.1
 """Wait before a question that came too early is asked again."""
 
@@ -67,11 +107,28 @@ class KafkaCalls:
             try:
                 first, end = consumer.get_watermark_offsets(topic_partition, timeout=CALL_SECONDS_MAX, cached=False)
             except KafkaException as error:
-                if error.args[0].code() not in _NO_LEADER_YET or monotonic() > deadline:
+                if error.args[0].code() not in _TOO_EARLY or monotonic() > deadline:
                     raise
                 sleep(LEADER_SECONDS)
             else:
                 return first, end
+
+    def values(self, consumer: Consumer, place: TopicPartition, start: int, deadline: float) -> Iterator[bytes]:
+        """The values of the records from an offset on, up to the end that the partition has now; no tombstones."""
+        consumer.assign([TopicPartition(place.topic, place.partition, start)])
+        while monotonic() < deadline:
+            message = consumer.poll(0.5)
+            if message is None:
+                continue
+            error = message.error()
+            if error is None:
+                if (value := message.value()) is not None:
+                    yield value
+            elif error.code() == KafkaError._PARTITION_EOF:
+                return
+            else:
+                raise KafkaException(error)
+        raise ServerUnreachable(f"{self.name}: {place.topic} could not be read within {CALL_SECONDS_MAX:.0f} s")
 
     @contextmanager
     def failures(self, doing: str) -> Iterator[None]:
@@ -83,7 +140,17 @@ class KafkaCalls:
         except TimeoutError:
             raise ServerUnreachable(f"{self.name}: {doing}: Kafka does not answer") from None
 
-    def _failure(self, doing: str, error: KafkaError) -> Fenced | ServerUnreachable:
-        if error.code() in _SHUT_OUT or error.fatal():
+    def _failure(self, doing: str, error: KafkaError) -> StreamerError:
+        if error.code() in _SHUT_OUT:
             return Fenced(f"{self.name}: {doing}: another worker has taken over ({error.name()})")
-        return ServerUnreachable(f"{self.name}: {doing}: Kafka at {self.bootstrap} answers {error.name()}")
+        refused = refusal(f"{self.name}: {doing}", error.code(), error.name())
+        return refused or ServerUnreachable(f"{self.name}: {doing}: Kafka at {self.bootstrap} answers {error.name()}")
+
+
+def refusal(doing: str, code: int | None, name: str) -> StreamerError | None:
+    """The error for an answer of Kafka that no repetition changes; None for any other. Both clients use its codes."""
+    if code in _NOT_ALLOWED:
+        return ConfigError(f"{doing}: Kafka does not allow it ({name}): grant this user the right by Kafka's ACLs")
+    if code in _MENDS:
+        return ShardRefused(f"{doing}: Kafka refuses it for good ({name}): {_MENDS[code]}")
+    return None

@@ -7,6 +7,8 @@ The rules of this file
 * A commit's records and the shard's position, a record of `<table>.positions`, go out in one transaction. Offsets are
   not sent in it (`send_offsets_to_transaction` hangs after a restart of the broker): the position says all.
 * Every record goes to the partition that has the shard's number, whatever its key.
+* One request at a time: where the first of several is refused because a topic has no leader yet, the broker takes the
+  second as the beginning, calls the repeated first one a duplicate, and commits a transaction without its records.
 * Whatever fails, the producer is done with: `fence` begins anew, and `position` tells what became of the transaction.
 """
 
@@ -16,14 +18,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from time import monotonic
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from agents.kafka_calls import CALL_SECONDS_MAX, KafkaCalls
 from streamer.errors import ServerUnreachable
 from streamer.incremental.last_record import last_value
 from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.outlet import Position
-from streamer.incremental.topics import POSITIONS, topic_name
+from streamer.incremental.topics import BATCH_BYTES_MAX, POSITIONS, topic_name
 
 ABORT_SECONDS_MAX = 2.0
 TRANSACTION_MS_MAX = 30_000
@@ -51,6 +53,8 @@ class KafkaOutlet:
             "transactional.id": f"{self._kafka.table_name}-shard-{self._kafka.shard}",
             "transaction.timeout.ms": TRANSACTION_MS_MAX,
             "acks": "all",
+            "message.max.bytes": BATCH_BYTES_MAX,
+            "max.in.flight.requests.per.connection": 1,
             "linger.ms": 1,
             "retry.backoff.ms": 2,  # a transaction that follows another waits for its end in steps of this
             "retry.backoff.max.ms": 20,
@@ -70,8 +74,10 @@ class KafkaOutlet:
                 self._produce(producer, topic, record.key, record.value, list(record.headers), failed)
             positions = topic_name(self._kafka.table_name, POSITIONS)
             self._produce(producer, positions, b"%d" % self._kafka.shard, position.to_json(), [], failed)
-            producer.commit_transaction(CALL_SECONDS_MAX)  # flushes before it commits; fails where a delivery failed
-            failed.check()
+            try:
+                producer.commit_transaction(CALL_SECONDS_MAX)  # flushes before it commits
+            finally:
+                failed.check()  # why a record was not taken says more than that the transaction cannot be committed
         self._producer = producer
 
     def _produce(
@@ -104,23 +110,8 @@ class KafkaOutlet:
         with self._kafka.failures("reading the position"), self._kafka.consumer() as consumer:
             deadline = monotonic() + CALL_SECONDS_MAX
             first, end = self._kafka.watermarks(consumer, positions)
-            value = last_value(first, end, lambda start: self._values(consumer, positions, start, deadline))
+            value = last_value(first, end, lambda start: self._kafka.values(consumer, positions, start, deadline))
         return None if value is None else Position.from_json(value)
-
-    def _values(self, consumer: Consumer, positions: TopicPartition, start: int, deadline: float) -> Iterator[bytes]:
-        consumer.assign([TopicPartition(positions.topic, positions.partition, start)])
-        while monotonic() < deadline:
-            message = consumer.poll(0.5)
-            if message is None:
-                continue
-            error = message.error()
-            if error is None:
-                yield message.value()
-            elif error.code() == KafkaError._PARTITION_EOF:
-                return
-            else:
-                raise KafkaException(error)
-        raise ServerUnreachable(f"{self._kafka.name}: the position could not be read within {CALL_SECONDS_MAX:.0f} s")
 
 
 class _FailedDeliveries:

@@ -26,10 +26,14 @@ SHARDS_AT_ONCE = 16
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Messages of one shard, in offset order, and the future that tells what became of them."""
+    """Messages of one shard, in offset order, and the future that tells what became of them.
+
+    through: the offset below which the input holds no other messages than those read up to now.
+    """
 
     shard: HeldShard
     messages: Sequence[Message] = field(repr=False)
+    through: int
     done: asyncio.Future[StepReport] = field(repr=False)
 
 
@@ -44,7 +48,7 @@ async def _step(batch: Batch) -> None:
         batch.done.cancel()
         return
     try:
-        report = await batch.shard.step(batch.messages)
+        report = await batch.shard.step(batch.messages, batch.through)
     except asyncio.CancelledError:
         batch.done.cancel()
         raise

@@ -4,30 +4,33 @@ The rules of this file
 ----------------------
 * All work on a shard that may wait (Redis, Kafka) or compute runs in the shard's own thread, one call at a time: so its
   batches stay in order, the worker's heartbeats go on, and several shards overlap.
+* A time limit counts the time in which the shard computes or waits for Redis and Kafka, not that in which it waits for
+  its turn while other shards of this worker compute.
 * A call that hangs beyond its limit cannot be cancelled, and nobody knows what it still does: the process ends, and a
   supervisor starts it again.
-* A shard that was lost is dropped. It is never taken over again in place: Kafka has to assign it anew.
+* A shard that was lost is dropped, and its table with it. It is never taken over again in place: Kafka has to assign it
+  anew. Whether it is lost is asked once more just before another worker would be shut out.
 * Errors that are not ours may quote people's values: only their class and place in the code get out of here.
 """
 
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
 import threading
-import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
 from time import monotonic
 from typing import Any, TypeVar
 
+from agents.control import KafkaControl
 from agents.outlet import KafkaOutlet
 from agents.shard_input import KafkaInput
-from streamer.errors import StreamerError
-from streamer.incremental.shard.input import Message
+from agents.turn import Turn
+from streamer.errors import Fenced, StreamerError
+from streamer.incremental.shard.input import InputState, Message
+from streamer.incremental.shard.passed_over import told
 from streamer.incremental.shard.publisher import Publisher
 from streamer.incremental.shard.steps import StepReport
 from streamer.incremental.store.base import Store
@@ -36,7 +39,8 @@ from streamer.table.schema import Table
 log = logging.getLogger(__name__)
 
 STEP_SECONDS_MAX = 300.0
-"""Limit of one step: longer than the limits of the calls in it together, and than the largest statement."""
+"""Limit of one step: longer than the limits of the calls in it together, and than the largest statement. It counts the
+shard's own work only."""
 
 TAKE_OVER_SECONDS_MAX = 900.0
 """Limit of one take-over, which loads the whole shard."""
@@ -64,6 +68,7 @@ class HeldShard:
         number: int,
         store: Store,
         shard_input: KafkaInput,
+        control: KafkaControl,
         outlet: KafkaOutlet,
         turn: threading.Lock,
     ) -> None:
@@ -77,7 +82,9 @@ class HeldShard:
         self.task: asyncio.Future[None] | None = None
         """What serves the shard: takes it over, reads on, and begins anew after an error."""
         self._input = shard_input
-        self._publisher = Publisher(table, number, store, outlet, turn)
+        self._control = control
+        self._turn = Turn(turn)
+        self._publisher = Publisher(table, number, store, outlet, self._turn)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"shard-{number}")
         self._call: Future[Any] | None = None
 
@@ -98,8 +105,12 @@ class HeldShard:
 
     async def take_over(self) -> int:
         """Makes this worker the only writer of the shard; returns the offset to read from."""
+        return await self._in_thread(self._take_over, TAKE_OVER_SECONDS_MAX)
+
+    def _take_over(self) -> int:
         began = monotonic()
-        offset = await self._in_thread(self._take_over, TAKE_OVER_SECONDS_MAX)
+        skips = self._control.skips()
+        offset = self._publisher.take_over(self, skips)
         engine, meta = self._publisher.engine, self._publisher.meta
         log.info(
             "%s taken over: next %d, commit %d, %d rows, %d QI groups, %.2f s",
@@ -117,18 +128,24 @@ class HeldShard:
                 offset,
                 self._publisher.replays_to,
             )
+        still_to_come = sorted(skip for skip in skips if skip >= offset)
+        if still_to_come:
+            log.warning("%s: an operator has these offsets passed over: %s", self.name, still_to_come)
         return offset
 
-    def _take_over(self) -> int:
-        offset = self._publisher.take_over(self._input.state())
-        gc.collect()
-        gc.freeze()  # a loaded shard is millions of objects that stay: no use in looking at them again and again
-        return offset
+    def state(self) -> InputState:
+        """What the broker says of the shard's input, as long as the shard is ours; else raises Fenced."""
+        state = self._input.state()
+        if self.lost:
+            raise Fenced(f"{self.name}: {self.lost}")
+        return state
 
-    async def step(self, messages: Sequence[Message]) -> StepReport:
-        """Applies and publishes a batch."""
-        report = await self._in_thread(lambda: self._publisher.step(messages), STEP_SECONDS_MAX)
+    async def step(self, messages: Sequence[Message], through: int = 0) -> StepReport:
+        """Applies and publishes a batch; through: the offset below which the input holds no other messages."""
+        report = await self._in_thread(lambda: self._publisher.step(messages, through), STEP_SECONDS_MAX)
         meta = self._publisher.meta
+        for fault in report.faults:
+            log.error("%s: %s", self.name, fault)
         log.debug(
             "%s: release %d, next %d, %d events, %d records published",
             self.name,
@@ -142,27 +159,40 @@ class HeldShard:
     async def _in_thread(self, work: Callable[[], Result], seconds_max: float) -> Result:
         """Runs `work` in the shard's thread. Raises StreamerError only."""
         self._call = call = self._thread.submit(work)
+        done = asyncio.wrap_future(call)
         try:
-            return await asyncio.wait_for(asyncio.wrap_future(call), seconds_max)
+            if not await self._ends_within(done, seconds_max):
+                end_process(EXIT_HUNG, f"{self.name}: a call did not end within {seconds_max:.0f} s")
+                raise TimeoutError
+            return done.result()
         except StreamerError:
             raise
         except Exception as error:
-            if isinstance(error, TimeoutError) and not call.done():
-                end_process(EXIT_HUNG, f"{self.name}: a call did not end within {seconds_max:.0f} s")
             raise unexpected(self.name, error) from None
+        finally:
+            done.cancel()  # or its error, text and all, would be logged when nobody asks for it any more
+
+    async def _ends_within(self, done: asyncio.Future[Any], seconds_max: float) -> bool:
+        """Waits for a call of the shard's thread; what it waits for its turn does not count."""
+        began, waited = monotonic(), self._turn.seconds_waited
+        while not done.done():
+            left = seconds_max + (self._turn.seconds_waited - waited) - (monotonic() - began)
+            if left <= 0:
+                return False
+            await asyncio.wait([done], timeout=left)
+        return True
 
     def close(self) -> None:
-        """Stops what serves the shard; a call that its thread is in is let end."""
+        """Stops what serves the shard; a call that its thread is in is let end, then the table is dropped."""
         if self.task is not None and not self.busy:
             self.task.cancel()
+        self._thread.submit(self._publisher.drop)
         self._thread.shutdown(wait=False)
 
 
 def unexpected(where: str, error: BaseException) -> Unexpected:
     """An error of ours that says where another one came from, without its text."""
-    frames = traceback.extract_tb(error.__traceback__)
-    place = f" in {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
-    return Unexpected(f"{where}: unexpected {type(error).__name__}{place}")
+    return Unexpected(f"{where}: unexpected {told(error)}")
 
 
 def end_process(code: int, why: str) -> None:

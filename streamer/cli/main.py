@@ -35,6 +35,7 @@ COMMANDS = {
     "status": "streamer.cli.status",
     "groups": "streamer.cli.groups",
     "dead-letters": "streamer.cli.dead_letters",
+    "skip": "streamer.cli.skip",
     "replay": "streamer.cli.replay",
     "verify": "streamer.cli.verify",
     "index": "streamer.cli.index",

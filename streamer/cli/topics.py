@@ -22,7 +22,7 @@ from kafka.errors import InvalidReplicationFactorError, NoError, TopicAlreadyExi
 from streamer.cli.options import json_option, kafka_option, table_option
 from streamer.errors import ServerUnreachable, UsageError
 from streamer.incremental.kafka_clients import ANSWER_MS_MAX, open_admin
-from streamer.incremental.topics import SHARDS_DEFAULT, Topic, topics_of
+from streamer.incremental.topics import SHARDS_DEFAULT, Topic, is_as_required, topics_of
 from streamer.table.yaml_loading import load_table
 
 SEEN_SECONDS_MAX = 20.0
@@ -120,7 +120,7 @@ def _faults(topics: Sequence[Topic], found: dict[str, Found], shards: int) -> It
         if there.partitions != shards:
             yield Fault(topic.name, "the number of partitions", str(there.partitions), str(shards))
         for setting, wanted in topic.config.items():
-            if (value := there.config.get(setting, "not said")) != wanted:
+            if not is_as_required(setting, value := there.config.get(setting, "not said"), wanted):
                 yield Fault(topic.name, setting, value, wanted)
 
 

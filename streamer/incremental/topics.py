@@ -6,6 +6,8 @@ The rules of this file
 * The input is kept for ever unless the operator decides otherwise: a shard that lost its store is repeated from it.
 * `live` is compacted, but not sooner than a reader needs to get from a start to the end (24 h); nor are tombstones
   dropped sooner. Readers that fall further behind start again.
+* `live` takes the largest row that a table may publish, whatever the broker's own limit says.
+* `control` is kept for ever: what an operator asked for must be found at every take-over.
 * `positions` holds one record per commit and shard, of which only the last one counts.
 """
 
@@ -22,6 +24,12 @@ CHANGES, LIVE, POSITIONS, DEAD_LETTERS, CONTROL = "changes", "live", "positions"
 READER_TIME_MS = str(24 * 60 * 60 * 1000)
 """How long a reader of `live` may take to get from a start to the end of the topic, in milliseconds."""
 
+BATCH_BYTES_MAX = 1_048_588
+"""Kafka's own limit of a record with its framing. `ROW_BYTES_MAX` of `streamer.table.schema` fits into it."""
+
+AT_LEAST = frozenset({"max.message.bytes"})
+"""Settings that may be larger than what is required."""
+
 REQUIRED_CONFIGS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         CHANGES: {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"},
@@ -29,10 +37,11 @@ REQUIRED_CONFIGS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "cleanup.policy": "compact",
             "min.compaction.lag.ms": READER_TIME_MS,
             "delete.retention.ms": READER_TIME_MS,
+            "max.message.bytes": str(BATCH_BYTES_MAX),
         },
         POSITIONS: {"cleanup.policy": "compact"},
         DEAD_LETTERS: {"cleanup.policy": "delete"},
-        CONTROL: {"cleanup.policy": "delete"},
+        CONTROL: {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"},
     }
 )
 
@@ -44,6 +53,17 @@ class Topic:
     kind: str
     name: str
     config: Mapping[str, str]
+
+
+def is_as_required(setting: str, found: str, required: str) -> bool:
+    """Whether a topic's setting is what it must be.
+
+    >>> is_as_required("max.message.bytes", "9000000", "1048588"), is_as_required("cleanup.policy", "x", "delete")
+    (True, False)
+    """
+    if setting in AT_LEAST and found.isdecimal():
+        return int(found) >= int(required)
+    return found == required
 
 
 def topic_name(table_name: str, kind: str) -> str:

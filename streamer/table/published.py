@@ -46,6 +46,9 @@ class RowKey(NamedTuple):
     slot: int
 
 
+_LONGEST_KEY = RowKey(10**18 - 1, 10**18 - 1, 10**18 - 1)
+
+
 def qi_group_name(shard: int, qi_group: int) -> str:
     """The published name of a QI group.
 
@@ -89,6 +92,23 @@ def json_texts(columns: Mapping[str, Decimal | str]) -> dict[str, bytes]:
         name: msgspec.json.encode(value) if isinstance(value, str) else decimal_text(value).encode()
         for name, value in columns.items()
     }
+
+
+def frame_bytes(table: Table) -> int:
+    """The most bytes that key and value of a published row take beside its kept values."""
+    pieces = [len(msgspec.json.encode(name)) + len(":,") for name in published_columns(table)]
+    pieces += [_longest_text(attribute) for attribute in table.attributes]
+    return len(row_key(_LONGEST_KEY)) + len(qi_group_name(*_LONGEST_KEY[:2])) + len('{""}') + sum(pieces)
+
+
+def _longest_text(attribute: Attribute) -> int:
+    """The most bytes that one attribute's box publishes, the names of its columns not counted."""
+    if isinstance(attribute, CategoricalAttribute):
+        return max(len(msgspec.json.encode(label)) for label in attribute.hierarchy.interval_of)
+    numbers = (*attribute.domain, attribute.grid, attribute.step or Decimal(0))
+    decimals = max(-int(number.as_tuple().exponent) for number in numbers)
+    whole = max(len(str(int(abs(number)))) for number in attribute.domain)
+    return 2 * (len("-") + whole + len(".") + max(0, decimals))
 
 
 def parse_qi_group(name: str) -> tuple[int, int]:

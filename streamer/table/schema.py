@@ -30,6 +30,9 @@ from streamer.table.space import FINENESS, Axis, Space
 
 FORMAT_VERSION = 1
 
+ENGINE_VERSION = 1
+"""Raised whenever the same events would give another table, or other dead letters: a state is not mixed of two."""
+
 
 @dataclass(frozen=True)
 class NumericAttribute:
@@ -146,15 +149,20 @@ class Diversity:
         return any(demand is not None for demand in (self.l, self.alpha, self.beta, self.r))
 
 
+ROW_BYTES_MAX = 1_000_000
+"""What fits, with headers and framing, into a batch of 1,048,588 bytes: Kafka's own limit where nobody set another."""
+
+
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of one step, of one statement and of one message."""
+    """Bounds of one step, of one statement, of one message and of one published row (key and value)."""
 
     batch_events_max: int = 2_000
     batch_ms_max: int = 50
     transaction_rows_max: int = 20_000
     statement_rows_max: int = 100_000
     event_bytes_max: int = 900_000
+    row_bytes_max: int = ROW_BYTES_MAX
 
 
 @dataclass(frozen=True)
@@ -191,7 +199,12 @@ class Table:
     @cached_property
     def fingerprint(self) -> str:
         """Hash of all that decides what a shard's state means: two tables with the same one may share a state."""
-        parts: list[str] = [f"format {FORMAT_VERSION}", f"key {self.source_key}", f"individual {self.individual}"]
+        limits = self.limits
+        parts: list[str] = [
+            f"format {FORMAT_VERSION} {ENGINE_VERSION}",
+            f"key {self.source_key}",
+            f"individual {self.individual}",
+        ]
         for a in self.attributes:
             if isinstance(a, NumericAttribute):
                 parts.append(f"{a.name} {a.domain} {a.grid} {a.step} {a.unit} {a.integer} {a.null_code}")
@@ -200,4 +213,5 @@ class Table:
         for c in self.kept:
             parts.append(f"{c.name} {c.sensitive} {c.type} {c.hierarchy.fingerprint() if c.hierarchy else None}")
         parts.append(f"k {self.k} recut {self.recut} shrink {self.shrink} form rows")
+        parts.append(f"limits {limits.event_bytes_max} {limits.statement_rows_max} {limits.row_bytes_max}")
         return hashlib.blake2b("\x1e".join(parts).encode(), digest_size=16).hexdigest()

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
 from streamer.table.scalars import read_decimal
-from streamer.table.schema import Limits
+from streamer.table.schema import ROW_BYTES_MAX, Limits
 
 WHOLE_DIGITS_MAX, FRACTION_DIGITS_MAX = 18, 9
 """Digits of a number of table.yaml before and after the point: sums and multiples of such numbers stay exact."""
@@ -112,6 +112,7 @@ class LimitsSettings(_Settings):
     transaction_rows_max: int = Field(default=Limits.transaction_rows_max, ge=100, le=1_000_000)
     statement_rows_max: int = Field(default=Limits.statement_rows_max, ge=1, le=100_000_000)
     event_bytes_max: int = Field(default=Limits.event_bytes_max, ge=1_000, le=100_000_000)
+    row_bytes_max: int = Field(default=Limits.row_bytes_max, ge=1_000, le=ROW_BYTES_MAX)
 
 
 class TableSettings(_Settings):

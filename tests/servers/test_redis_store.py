@@ -429,6 +429,14 @@ def test_a_take_over_whose_answer_was_lost_gives_one_fence(open_store: OpenRedis
     assert store.take_over().startswith("2-")
 
 
+def test_a_repeated_take_over_whose_answer_was_lost_does_not_look_like_another_worker(open_store: OpenRedis) -> None:
+    store = open_store("patients", 0)
+    store.take_over()
+    store._tokens.append("unanswered")
+    assert store._take_over_script(keys=[store._meta], args=["unanswered", *store._tokens]) == b"2-unanswered"
+    store.check_fence(store.take_over(again=True))
+
+
 def test_what_was_confirmed_is_there_after_the_server_was_killed(servers: Servers, open_store: OpenRedis) -> None:
     store = open_store("patients", 0)
     fence = store.take_over()

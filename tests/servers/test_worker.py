@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import json
 import os
 import re
 import signal
@@ -11,18 +13,22 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from click.testing import CliRunner
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from agents.outlet import KafkaOutlet
 from agents.publish import Batch, publish
 from agents.shard import EXIT_HUNG, EXIT_LOST, HeldShard, Unexpected
 from servers.broker.servers import Servers
-from streamer.errors import ServerUnreachable
+from streamer.cli.main import main
+from streamer.errors import Fenced, ServerUnreachable
+from streamer.incremental.kafka_clients import shard_of
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.steps import StepReport
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
@@ -40,13 +46,37 @@ WORKER_COMMANDS = {
 }
 
 
+FRAGILE = """
+import os
+from agents.cli import main
+from streamer.incremental.groups.engine import Engine
+
+apply = Engine.apply
+
+def fragile(self, change):
+    outcome = apply(self, change)
+    source_key = getattr(change, "source_key", "")
+    if source_key.startswith("killer"):
+        os._exit(9)
+    if source_key.startswith("poison"):
+        raise KeyError(source_key)
+    return outcome
+
+Engine.apply = fragile
+main()
+"""
+"""A worker whose engine some source keys break, and some end the process, as a lack of memory would."""
+
+WORKER_COMMANDS["fragile"] = [sys.executable, "-c", FRAGILE, "worker"]
+
+
 class Worker:
     """One worker process and its log."""
 
     def __init__(self, log: Path, environment: Mapping[str, str], command: str = "streamer") -> None:
         self.log = log
         arguments = WORKER_COMMANDS[command]
-        if command == "streamer":
+        if command != "faust":
             arguments = [*arguments, "--table", environment["STREAMER_TABLE"]]
         with log.open("ab") as file:
             self.process = subprocess.Popen(
@@ -148,7 +178,7 @@ def world(servers: Servers, tmp_path: Path) -> Iterator[World]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", WORKER_COMMANDS)
+@pytest.mark.parametrize("command", ["streamer", "faust"])
 def test_a_worker_publishes_everything_ends_on_sigterm_and_goes_on(world: World, command: str) -> None:
     world.write(1000)
     first = world.start(command)
@@ -207,6 +237,99 @@ def test_a_shard_whose_redis_keys_are_gone_is_dropped_and_read_again_after_a_new
     world.assert_published_as_expected()
 
 
+def inserts(names: Iterable[str], shard: int = 0) -> list[tuple[int, bytes, bytes]]:
+    """One insert per name, each under a source key of that beginning that belongs to the shard."""
+    records = []
+    for name in names:
+        numbered = (f"{name}-{number}" for number in range(1000))
+        source_key = next(one for one in numbered if shard_of(one.encode(), SHARDS) == shard)
+        row = {"id": source_key, "age": 30, "zip": 12345, "bmi": 20.5, "sex": "Female", "problem": "flu"}
+        value = json.dumps({"op": "insert", "row": row}).encode()
+        records.append((shard, source_key.encode(), value))
+    return records
+
+
+def letters_of(world: World, shard: int = 0) -> list[tuple[str, int]]:
+    """Reason and offset of a shard's dead letters."""
+    letters = [json.loads(letter.value() or b"") for letter in read(world.bootstrap, world.name, "dead-letters", shard)]
+    return [(letter["reason"], letter["offset"]) for letter in letters]
+
+
+def rows_of(world: World, shard: int = 0) -> int:
+    """Rows that readers of a shard see."""
+    return len(folded([(record.key(), record.value()) for record in read(world.bootstrap, world.name, "live", shard)]))
+
+
+def test_a_message_that_breaks_the_engine_does_not_end_its_worker(world: World) -> None:
+    """Before: the worker ended with an unexpected error, was started again, read the same message, and so for ever."""
+    write(world.bootstrap, f"{world.name}.changes", inserts(["a", "b", "c", "poison", "d"]))
+    worker = world.start("fragile")
+    wait_until(lambda: world.reached()[0] == 5, 40, world.logs)
+    assert worker.process.poll() is None
+    assert (letters_of(world), rows_of(world)) == ([("internal-error", 3)], 4)
+    assert re.search(r"ERROR.*shard 0 of .*offset 3 is passed over: KeyError in <string>, line \d+", world.logs())
+    assert "poison" not in world.logs()
+
+
+def test_a_message_that_ends_its_worker_is_passed_over_once_an_operator_says_so(world: World) -> None:
+    write(world.bootstrap, f"{world.name}.changes", inserts(["a", "b", "c", "killer", "d"]))
+    for _ in range(2):
+        assert world.start("fragile").process.wait(30) == 9
+    options = ["--table", str(world.table), "--kafka", world.bootstrap, "--shard", "0"]
+    skip = CliRunner().invoke(main, ["skip", *options, "--offset", "3", "--json"])
+    assert (skip.exit_code, json.loads(skip.output)["offset"]) == (0, 3), skip.output
+    worker = world.start("fragile")
+    wait_until(lambda: world.reached()[0] == 5, 40, world.logs)
+    assert (letters_of(world), rows_of(world)) == ([("skipped", 3)], 4)
+    assert "an operator has these offsets passed over: [3]" in world.logs()
+    worker.terminate()
+    meta = RedisStore(connect(world.environment["REDIS_URL"]), world.name, 0).meta()
+    assert meta is not None
+    assert (meta.skipped, meta.counts.dead_letters) == ((3,), 1)
+
+
+def test_a_worker_with_a_changed_table_leaves_the_healthy_one_alone(world: World, tmp_path: Path) -> None:
+    """Before: it shut the healthy worker out first, and ended then: nobody served the shards."""
+    healthy = world.start()
+    wait_until(lambda: len(healthy.taken_over()) == SHARDS, 30, world.logs)
+    write(world.bootstrap, f"{world.name}.changes", [r for shard in range(SHARDS) for r in inserts("abc", shard)])
+    wait_until(lambda: world.reached() == [3] * SHARDS, 30, world.logs)
+    (tmp_path / "other").mkdir()
+    changed = write_table(tmp_path / "other", world.name)
+    changed.write_text(changed.read_text().replace("k: 3", "k: 4"))
+    assert "k: 4" in changed.read_text()
+    intruder = Worker(tmp_path / "intruder.log", {**world.environment, "STREAMER_TABLE": str(changed)})
+    world.workers.append(intruder)
+    assert intruder.process.wait(40) == 2
+    assert re.search(r"table\.yaml has changed", intruder.log.read_text())
+    write(world.bootstrap, f"{world.name}.changes", [r for shard in range(SHARDS) for r in inserts("def", shard)])
+    wait_until(lambda: world.reached() == [6] * SHARDS, 40, world.logs)
+    assert healthy.process.poll() is None
+    assert "Fenced" not in healthy.log.read_text()
+
+
+def test_an_input_that_expired_up_to_its_end_is_gone_on_with_after_a_restart(world: World) -> None:
+    """The last offset held the marker of a transaction: nothing that could have been read has expired."""
+    topic = f"{world.name}.changes"
+    producer = Producer({"bootstrap.servers": world.bootstrap, "transactional.id": f"{world.name}-source"})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    for shard, source_key, value in inserts("abcde"):
+        producer.produce(topic, value, source_key, partition=shard)
+    producer.commit_transaction(20)
+    first = world.start()
+    wait_until(lambda: world.reached()[0] == 6, 40, world.logs)
+    first.terminate()
+    admin = AdminClient({"bootstrap.servers": world.bootstrap})
+    for answer in admin.delete_records([TopicPartition(topic, 0, 6)]).values():
+        answer.result(20)
+    second = world.start()
+    write(world.bootstrap, topic, inserts("f"))
+    wait_until(lambda: world.reached()[0] == 7, 40, world.logs)
+    assert second.process.poll() is None
+    assert rows_of(world) == 6
+
+
 def test_a_redis_that_forgets_is_refused(servers: Servers, world: World) -> None:
     client = connect(servers.redis_url)
     client.config_set("appendfsync", "everysec")
@@ -253,6 +376,9 @@ class NoKafka:
     def state(self) -> InputState:
         return InputState("id", 1, 0, 1000)
 
+    def skips(self) -> frozenset[int]:
+        return frozenset()
+
     def fence(self) -> None: ...
 
     def position(self) -> None: ...
@@ -261,10 +387,10 @@ class NoKafka:
         self._wait()
 
 
-def held(wait: Callable[[], None] = lambda: None) -> HeldShard:
+def held(wait: Callable[[], None] = lambda: None, turn: threading.Lock | None = None) -> HeldShard:
     kafka = NoKafka(wait)
     store = MemoryStore(MemoryServer(), "patients", 0)
-    return HeldShard(load_table(PATIENTS), 0, store, kafka, kafka, threading.Lock())
+    return HeldShard(load_table(PATIENTS), 0, store, kafka, kafka, kafka, turn or threading.Lock())
 
 
 MESSAGES = [Message(0, None, b"not JSON")]
@@ -290,6 +416,58 @@ def test_the_text_of_an_unforeseen_error_stays_inside() -> None:
     with pytest.raises(Unexpected, match=r"KeyError in test_worker\.py") as caught:
         asyncio.run(stepped(held(fail_with_a_value)))
     assert CANARY not in "".join(traceback.format_exception(caught.value))
+
+
+class AsyncHeld:
+    """A held shard that another one of the same worker keeps waiting."""
+
+    def __init__(self, seconds: float) -> None:
+        self.turn = threading.Lock()
+        self.seconds = seconds
+
+    async def step(self) -> StepReport:
+        shard = held(turn=self.turn)
+        await shard.take_over()
+        self.turn.acquire()
+        asyncio.get_running_loop().call_later(self.seconds, self.turn.release)
+        return await shard.step(MESSAGES)
+
+
+def test_waiting_for_other_shards_of_the_same_worker_is_not_taken_for_a_hang(
+    ended: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before: seven shards that ran one large statement, one after the other, ended the process."""
+    monkeypatch.setattr("agents.shard.STEP_SECONDS_MAX", 0.3)
+    report = asyncio.run(AsyncHeld(1.5).step())
+    assert (report.counts.messages, ended) == (1, [])
+
+
+def test_a_shard_that_was_lost_meanwhile_shuts_nobody_out() -> None:
+    async def lose_then_take_over() -> None:
+        shard = held()
+        shard.lose("given back")
+        with pytest.raises(Fenced, match="given back"):
+            await shard.take_over()
+
+    asyncio.run(lose_then_take_over())
+
+
+def test_a_shard_that_is_given_back_lets_go_of_its_table() -> None:
+    """Not when somebody collects garbage: tens of megabytes stayed at every take-over, for ever once frozen."""
+
+    async def give_back() -> tuple[bool, int]:
+        shard = held()
+        await shard.take_over()
+        table = weakref.ref(shard._publisher.engine)
+        shard.close()
+        shard._thread.shutdown(wait=True)
+        return table() is None, gc.get_freeze_count()
+
+    gc.disable()
+    try:
+        assert asyncio.run(give_back()) == (True, 0)
+    finally:
+        gc.enable()
 
 
 @pytest.fixture
@@ -337,7 +515,7 @@ class FakeShard:
         self.error = error
         self.stepped = 0
 
-    async def step(self, messages: list[object]) -> int:
+    async def step(self, messages: list[object], through: int) -> int:
         self.stepped += 1
         await asyncio.sleep(0.01)
         if self.error:
@@ -351,7 +529,7 @@ async def through_the_agent(*shards: FakeShard) -> list[asyncio.Future[int]]:
             yield batch
 
     loop = asyncio.get_running_loop()
-    batches = [Batch(shard, ["m"], loop.create_future()) for shard in shards]
+    batches = [Batch(shard, ["m"], 1, loop.create_future()) for shard in shards]
     await publish(stream(batches))
     return [batch.done for batch in batches]
 

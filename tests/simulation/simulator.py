@@ -1,11 +1,16 @@
 """A shard's world in one process: a model of Kafka, a store that outlives its clients, and faults at numbered steps.
 
-Every call that the loop makes to the store or to the outlet is one numbered step of a run. At each, one of these can
-happen, by plan:
+Every call that the loop makes to the input, the store or the outlet is one numbered step of a run. At each, one of
+these can happen, by plan:
 
 * `DIE_BEFORE`, `DIE_AFTER`: the process ends, the call undone or done;
 * `LOST_BEFORE`, `LOST_AFTER`: no answer comes, the call undone or done (`ServerUnreachable`);
-* `ZOMBIE`: another worker takes the shard over while this one sleeps; then the call goes on as if nothing had happened.
+* `ZOMBIE`: another worker takes the shard over while this one sleeps; then the call goes on as if nothing had happened;
+* `MOVED`: the same, but the other worker keeps the shard; this one must find out by itself and never take it back;
+* `REFUSED`: Kafka or Redis refuses the call for good (`ShardRefused`): the process ends, an operator mends it.
+
+The input's end moves while all this goes on, where a world says so (`arrivals`). A message can break the engine: by an
+error in the middle of a change, or by a law that only shows when the batch is put together.
 
 Kafka's model keeps only what consumers that read committed records see: a transaction is there whole or not at all.
 """
@@ -18,11 +23,15 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from streamer.errors import Conflict, Fenced, ServerUnreachable
+from streamer.errors import Conflict, Fenced, LawViolated, ServerUnreachable, ShardRefused
+from streamer.incremental.events.changes import Change, Insert
+from streamer.incremental.groups.engine import Engine, Outcome
+from streamer.incremental.groups.net_effect import Drained
 from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.publisher import Publisher
+from streamer.incremental.store.base import Meta
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.table.schema import Table
 
@@ -33,9 +42,14 @@ class Fault(Enum):
     LOST_BEFORE = "lost before"
     LOST_AFTER = "lost after"
     ZOMBIE = "zombie"
+    MOVED = "moved"
+    REFUSED = "refused"
 
 
-class Died(Exception):
+MENDED = "the broker refuses it for good"
+
+
+class Died(BaseException):
     """The process of a worker ended."""
 
 
@@ -68,51 +82,121 @@ class ModelOutlet:
 
 
 class World:
-    """One shard with its input, store and output, and the steps counted so far."""
+    """One shard with its input, store and output, and the steps counted so far.
 
-    def __init__(self, table: Table, messages: Sequence[Message], plan: Mapping[int, Fault]) -> None:
+    arrivals: messages that come at each step, after the first one; 0: all are there from the start, or the first
+    `written`. earliest: where the input begins. skips: offsets that an operator named.
+    """
+
+    def __init__(
+        self, table: Table, messages: Sequence[Message], plan: Mapping[int, Fault], arrivals: float = 0.0
+    ) -> None:
         self.table = table
         self.messages = list(messages)
         self.plan = dict(plan)
         self.server = MemoryServer()
         self.topic = ModelTopic()
         self.steps = 0
+        self.written: int | None = None
+        self.earliest = 0
+        self.skips: list[int] = []
         self.snapshots: list[MemoryServer] = []
+        self._arrivals = arrivals
+        self._idle = 0
+        self._owner: Publisher | None = None
 
     def worker(self) -> Publisher:
         store = Faulty(self, MemoryStore(self.server, self.table.name, 0))
         return Publisher(self.table, 0, store, Faulty(self, ModelOutlet(self.topic)))
 
-    def input_state(self) -> InputState:
-        return InputState("topic-1", 1, 0, self.messages[-1].offset + 1)
+    def meta(self) -> Meta:
+        """What the store holds."""
+        meta = MemoryStore(self.server, self.table.name, 0).meta()
+        assert meta is not None
+        return meta
 
-    def run(self, batch: int, tries_max: int = 60) -> Publisher:
+    # -- the input ------------------------------------------------------------------------------------------------
+
+    @property
+    def there(self) -> list[Message]:
+        """The messages that have been written up to now."""
+        if not self._arrivals:
+            return self.messages[: self.written]
+        return self.messages[: 1 + int((self.steps + self._idle) * self._arrivals)]
+
+    @property
+    def end(self) -> int:
+        """Behind the last message of all stands the marker of its transaction."""
+        written = len(self.there)
+        return self.messages[written].offset if written < len(self.messages) else self.messages[-1].offset + 2
+
+    def state(self) -> InputState:
+        """What the broker says."""
+        return InputState("topic-1", 1, self.earliest, self.end)
+
+    @property
+    def input(self) -> Any:
+        """The input as a worker asks for it."""
+        return Faulty(self, self)
+
+    def read(self, after: int, batch: int) -> tuple[list[Message], int]:
+        """The next messages, and the offset below which there are no others."""
+        rest = [message for message in self.there if message.offset >= after]
+        through = rest[batch].offset if len(rest) > batch else self.end
+        return rest[:batch], through
+
+    # -- workers --------------------------------------------------------------------------------------------------
+
+    def run(self, batch: int, tries_max: int = 80) -> Publisher:
         """Lets workers follow one another until the input is read and published."""
         worker, dirty, after = self.worker(), True, 0
         for _ in range(tries_max):
             try:
                 if dirty:
-                    after = worker.take_over(self.input_state())
+                    after = worker.take_over(self.input, self.skips)
                     dirty = False
-                while rest := [m for m in self.messages if m.offset >= after][:batch]:
-                    worker.step(rest)
-                    after = rest[-1].offset + 1
+                while after < self.end or len(self.there) < len(self.messages[: self.written]):
+                    messages, through = self.read(after, batch)
+                    worker.step(messages, through)
+                    self._idle += after == through
+                    after = through
                 return worker
             except Died:
                 worker, dirty = self.worker(), True
             except Fenced:
-                worker, dirty = self.worker(), True
+                worker, dirty = self._owner or self.worker(), self._owner is None
+                after, self._owner = worker.meta.next, None
             except (ServerUnreachable, Conflict):
                 dirty = True
+            except ShardRefused as error:
+                if str(error) != MENDED:
+                    raise
+                worker, dirty = self.worker(), True
         raise AssertionError("the shard made no progress")
 
-    def other_worker_takes_over(self, batch: int = 1) -> None:
+    def other_worker_takes_over(self, batch: int = 1) -> Publisher:
         """A second worker that runs undisturbed, and reads on by one batch."""
         plan, self.plan = self.plan, {}
         other = self.worker()
-        after = other.take_over(self.input_state())
-        other.step([m for m in self.messages if m.offset >= after][:batch])
+        other.step(*self.read(other.take_over(self.input, self.skips), batch))
         self.plan = plan
+        return other
+
+    def meets(self, fault: Fault | None) -> None:
+        """What happens before a call."""
+        if fault is Fault.ZOMBIE:
+            self.other_worker_takes_over()
+            self._owner = None
+        elif fault is Fault.MOVED:
+            self._owner = self.other_worker_takes_over()
+        elif fault is Fault.DIE_BEFORE:
+            raise Died
+        elif fault is Fault.LOST_BEFORE:
+            raise ServerUnreachable("no answer")
+        elif fault is Fault.REFUSED:
+            raise ShardRefused(MENDED)
+
+    # -- what is kept ---------------------------------------------------------------------------------------------
 
     def snapshot(self) -> None:
         self.snapshots.append(deepcopy(self.server))
@@ -125,27 +209,47 @@ class World:
 
 
 class Faulty:
-    """Counts the calls to a store or an outlet as steps, and lets the plan's faults happen there."""
+    """Counts the calls to an input, a store or an outlet as steps, and lets the plan's faults happen there."""
 
     def __init__(self, world: World, target: Any) -> None:
         self._world = world
         self._target = target
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        return lambda *arguments: self._call(getattr(self._target, name), arguments)
+        return lambda *arguments, **named: self._call(getattr(self._target, name), arguments, named)
 
-    def _call(self, call: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    def _call(self, call: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         step, self._world.steps = self._world.steps, self._world.steps + 1
         fault = self._world.plan.get(step)
-        if fault is Fault.ZOMBIE:
-            self._world.other_worker_takes_over()
-        elif fault is Fault.DIE_BEFORE:
-            raise Died
-        elif fault is Fault.LOST_BEFORE:
-            raise ServerUnreachable("no answer")
-        answer = call(*arguments)
+        self._world.meets(fault)
+        answer = call(*arguments, **named)
         if fault is Fault.DIE_AFTER:
             raise Died
         if fault is Fault.LOST_AFTER:
             raise ServerUnreachable("no answer")
         return answer
+
+
+class FragileEngine(Engine):
+    """An engine with faults of its own: rows with one of these problems break it, half-way or when it is drained."""
+
+    BREAKS, BREAKS_A_LAW, BREAKS_BY_CHANCE = b'"breaks"', b'"breaks a law"', b'"breaks by chance"'
+    chances = 0
+    """How many more of the rows that break it by chance will."""
+
+    def apply(self, change: Change) -> Outcome:
+        outcome = super().apply(change)
+        problem = change.row.values[0] if isinstance(change, Insert) else b""
+        if problem == self.BREAKS:
+            raise KeyError(problem)
+        if problem == self.BREAKS_BY_CHANCE and FragileEngine.chances > 0:
+            FragileEngine.chances -= 1
+            raise RecursionError
+        self._cursed = getattr(self, "_cursed", False) or problem == self.BREAKS_A_LAW
+        return outcome
+
+    def drain(self) -> Drained:
+        drained = super().drain()
+        if getattr(self, "_cursed", False):
+            raise LawViolated("QI group 1 holds 1 of the k = 2 it needs")
+        return drained

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import random
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import msgspec
 import pytest
 
-from simulation.simulator import Fault, World
-from streamer.errors import ShardRefused
+from simulation.simulator import Fault, FragileEngine, World
+from streamer.errors import Fenced, ShardRefused
+from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position
 from streamer.table.schema import Limits
@@ -44,19 +49,20 @@ def events(n: int, seed: int = 0) -> list[Message]:
     return messages
 
 
-def tables_by_offset(messages: list[Message]) -> dict[int, dict[bytes, bytes]]:
-    """The published table after each offset, from a run without faults and with batches of one."""
+def tables_by_count(messages: list[Message]) -> list[dict[bytes, bytes]]:
+    """The published table after 0, 1, 2... messages, from a run without faults and with batches of one."""
     world = World(PEOPLE, messages, {})
     world.run(batch=1)
     folded: dict[bytes, bytes] = {}
-    tables = {0: {}}
-    for records, position in world.topic.transactions:
+    tables = [dict(folded)]
+    for records, _ in world.topic.transactions:
         fold(folded, records)
-        tables[position.next] = dict(folded)
+        tables.append(dict(folded))
+    assert len(tables) == len(messages) + 1
     return tables
 
 
-def fold(folded: dict[bytes, bytes], records) -> None:
+def fold(folded: dict[bytes, bytes], records: Sequence[Outgoing]) -> None:
     for record in records:
         if record.topic == "live":
             if record.value is None:
@@ -66,20 +72,21 @@ def fold(folded: dict[bytes, bytes], records) -> None:
 
 
 def assert_nothing_lost_or_doubled(world: World, messages: list[Message]) -> None:
-    tables = tables_by_offset(messages)
+    tables, offsets = tables_by_count(messages), [message.offset for message in messages]
     folded: dict[bytes, bytes] = {}
     letters, commits = [], []
     for records, position in world.topic.transactions:
         fold(folded, records)
-        assert folded == tables[position.next]  # every release is the table of exactly the events before it
+        assert folded == tables[bisect_left(offsets, position.next)]  # the table of exactly the messages before it
         letters += [record.key for record in records if record.topic == "dead-letters"]
         commits.append(position.commit)
     assert commits == sorted(set(commits))
     assert len(letters) == len(set(letters))
-    assert position.next == messages[-1].offset + 1
-    meta = world.worker()._store._target.meta()
+    assert position.next == messages[-1].offset + 2
+    meta = world.meta()
     assert meta.counts.messages == len(messages)
     assert meta.counts.dead_letters == len(letters)
+    assert meta.skipped == position.skipped
 
 
 MESSAGES = events(36)
@@ -99,12 +106,32 @@ def test_one_fault_at_every_numbered_step(fault: Fault) -> None:
         assert_nothing_lost_or_doubled(world, MESSAGES)
 
 
+@pytest.mark.parametrize("fault", [Fault.MOVED, Fault.LOST_AFTER], ids=lambda fault: fault.value)
+def test_a_retry_never_takes_a_shard_back_that_moved_on(fault: Fault) -> None:
+    """An answer is lost, and before the next try another worker has the shard: at any two steps."""
+    for step in range(steps_of_a_quiet_run()):
+        world = World(PEOPLE, MESSAGES, {step: fault, step + 1: Fault.LOST_AFTER, step + 2: Fault.MOVED}, arrivals=1)
+        world.run(batch=5)
+        assert_nothing_lost_or_doubled(world, MESSAGES)
+
+
+def test_who_was_shut_out_stays_shut_out_however_often_it_tries() -> None:
+    world = World(PEOPLE, MESSAGES, {})
+    sleeper = world.worker()
+    sleeper.take_over(world.state())
+    owner = world.other_worker_takes_over()
+    for _ in range(3):
+        with pytest.raises(Fenced):
+            sleeper.take_over(world.state())
+    owner.step(MESSAGES[1:5])
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_many_faults_at_random_steps(seed: int) -> None:
     rng = random.Random(seed)
     messages = events(60, seed)
     plan = {step: rng.choice(list(Fault)) for step in range(200) if rng.random() < 0.15}
-    world = World(PEOPLE, messages, plan)
+    world = World(PEOPLE, messages, plan, arrivals=rng.choice([0, 0.2, 1, 5]))
     world.run(batch=rng.choice([1, 3, 7, 20]))
     assert_nothing_lost_or_doubled(world, messages)
 
@@ -114,12 +141,11 @@ def test_a_store_that_loses_commits_is_repeated_from_the_input_and_publishes_not
     rng = random.Random(seed)
     messages = events(60, seed)
     world = World(PEOPLE, messages, {})
-    half = len(messages) // 2
-    everything, world.messages = world.messages, messages[:half]
+    world.written = len(messages) // 2
     world.snapshot()
     world.run(batch=rng.choice([1, 4, 9]))
     world.snapshot()
-    world.messages = everything
+    world.written = None
     world.run(batch=rng.choice([1, 4, 9]))
     published = len(world.topic.transactions)
     world.lose_commits(rng.choice([None, *world.snapshots]))
@@ -132,7 +158,7 @@ def test_a_store_that_loses_commits_is_repeated_from_the_input_and_publishes_not
 def test_a_zombie_publishes_nothing_more() -> None:
     world = World(PEOPLE, MESSAGES, {})
     sleeper = world.worker()
-    sleeper.take_over(world.input_state())
+    sleeper.take_over(world.state())
     world.run(batch=5)
     published = len(world.topic.transactions)
     with pytest.raises(Exception, match=r"taken over|fenced"):
@@ -164,14 +190,14 @@ def test_a_changed_table_is_refused() -> None:
     world = quiet_world()
     world.table = table(YEARS, CITY, k=3)
     with pytest.raises(ShardRefused, match=r"table\.yaml has changed"):
-        world.worker().take_over(world.input_state())
+        world.worker().take_over(world.state())
 
 
 def test_lost_positions_are_refused() -> None:
     world = quiet_world()
     world.topic.transactions.clear()
     with pytest.raises(ShardRefused, match="positions were lost"):
-        world.worker().take_over(world.input_state())
+        world.worker().take_over(world.state())
 
 
 def test_an_input_that_does_not_give_the_published_table_again_is_refused() -> None:
@@ -189,7 +215,7 @@ def test_a_commit_from_outside_cannot_be_repeated_from_the_input() -> None:
     world.topic.transactions[-1] = (records, Position(**values))
     world.lose_commits(None)
     with pytest.raises(ShardRefused, match="did not come from the input"):
-        world.worker().take_over(world.input_state())
+        world.worker().take_over(world.state())
 
 
 def test_a_batch_is_cut_between_events_where_it_would_publish_too_much() -> None:
@@ -202,3 +228,106 @@ def test_a_batch_is_cut_between_events_where_it_would_publish_too_much() -> None
     assert most <= 10 + 4 * limited.k
     world.table = PEOPLE
     assert_nothing_lost_or_doubled(world, MESSAGES)
+
+
+# -- messages that break the engine -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def fragile(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Publishers with an engine that some rows break."""
+    monkeypatch.setattr("streamer.incremental.shard.publisher.Engine", FragileEngine)
+    yield
+    FragileEngine.chances = 0
+
+
+NONSENSE = b'{"op":"what"}'
+
+
+def with_poison(messages: list[Message], problems: Sequence[bytes], rng: random.Random) -> list[Message]:
+    """Some inserts replaced by rows that break the engine; never two of them side by side."""
+    poisoned = list(messages)
+    for place in range(rng.randrange(2), len(messages), rng.choice([4, 7, 11])):
+        problem = json.loads(rng.choice(problems))
+        row = {"id": 900 + place, "years": rng.randrange(10), "city": "b1", "problem": problem}
+        value = msgspec.json.encode({"op": "insert", "row": row})
+        poisoned[place] = replace(messages[place], value=value)
+    return poisoned
+
+
+def as_refused(messages: list[Message], offsets: Sequence[int]) -> list[Message]:
+    """The same input with other dead letters at these offsets: it has to give the same tables."""
+    return [replace(one, value=NONSENSE) if one.offset in offsets else one for one in messages]
+
+
+@pytest.mark.usefixtures("fragile")
+@pytest.mark.parametrize("seed", SEEDS)
+def test_messages_that_break_the_engine_become_dead_letters_and_nothing_else_is_lost(seed: int) -> None:
+    rng = random.Random(seed)
+    quiet = events(60, seed)
+    messages = with_poison(quiet, [FragileEngine.BREAKS, FragileEngine.BREAKS_A_LAW], rng)
+    plan = {step: rng.choice(list(Fault)) for step in range(200) if rng.random() < rng.choice([0, 0.1])}
+    world = World(PEOPLE, messages, plan, arrivals=rng.choice([0, 1]))
+    world.run(batch=rng.choice([1, 3, 7, 60]), tries_max=200)
+    poison = [one.offset for one, other in zip(messages, quiet, strict=True) if one != other]
+    assert list(world.meta().skipped) == poison
+    sent = [record for records, _ in world.topic.transactions for record in records if record.topic == "dead-letters"]
+    reasons = [json.loads(letter.value or b"")["reason"] for letter in sent]
+    assert reasons.count("internal-error") == len(poison)
+    assert_nothing_lost_or_doubled(world, as_refused(messages, poison))
+
+
+@pytest.mark.usefixtures("fragile")
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_replay_passes_over_what_was_passed_over_though_it_could_be_applied_now(seed: int) -> None:
+    """Errors by chance, and skips: only the published position knows of them when the store lost its commits."""
+    rng = random.Random(seed)
+    messages = with_poison(events(60, seed), [FragileEngine.BREAKS_BY_CHANCE], rng)
+    world = World(PEOPLE, messages, {})
+    world.skips = rng.sample([message.offset for message in messages], 5)
+    FragileEngine.chances = 4
+    world.written = len(messages) // 2
+    world.snapshot()
+    world.run(batch=rng.choice([1, 4, 9]))
+    world.snapshot()
+    world.written = None
+    world.run(batch=rng.choice([1, 4, 9]))
+    published, skipped = len(world.topic.transactions), world.meta().skipped
+    assert set(world.skips) < set(skipped)
+    world.lose_commits(rng.choice([None, *world.snapshots]))
+    world.skips = rng.choice([[], world.skips, [message.offset for message in messages]])  # too late for all of these
+    world.plan = {world.steps + rng.randrange(60): rng.choice(list(Fault)) for _ in range(rng.randrange(4))}
+    world.run(batch=rng.choice([1, 3, 50]))
+    assert (len(world.topic.transactions), world.meta().skipped) == (published, skipped)
+    FragileEngine.chances = 0
+    assert_nothing_lost_or_doubled(world, as_refused(messages, skipped))
+
+
+@pytest.mark.usefixtures("fragile")
+def test_a_replay_that_fails_where_nothing_was_passed_over_stops_and_says_so() -> None:
+    world = World(PEOPLE, with_poison(MESSAGES, [FragileEngine.BREAKS_BY_CHANCE], random.Random(1)), {})
+    world.run(batch=5)
+    world.lose_commits(None)
+    FragileEngine.chances = 1
+    with pytest.raises(ShardRefused, match=r"offset \d+ has been decided and cannot be repeated: RecursionError in"):
+        world.run(batch=5)
+
+
+# -- an input whose beginning moves -----------------------------------------------------------------------------------
+
+
+def test_a_marker_that_expired_behind_everything_read_is_not_missed() -> None:
+    """Retention took all there was, the marker of the last transaction as well."""
+    world = quiet_world()
+    world.earliest = world.end
+    assert world.worker().take_over(world.state()) == world.end
+
+
+def test_messages_that_expired_before_they_were_read_are_missed() -> None:
+    world = World(PEOPLE, MESSAGES, {})
+    world.written = 30
+    world.run(batch=5)
+    world.written = None
+    world.earliest = MESSAGES[31].offset
+    with pytest.raises(ShardRefused, match="expired"):
+        world.worker().take_over(world.state())

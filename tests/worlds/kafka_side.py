@@ -18,10 +18,23 @@ def fresh_name() -> str:
     return f"t{uuid4().hex[:10]}"
 
 
-def make_topics(bootstrap: str, table_name: str, shards: int = 4, but: dict[str, int] | None = None) -> None:
-    """Creates the topics of a table; `but` names kinds that get another number of partitions (0: none at all)."""
+def make_topics(
+    bootstrap: str,
+    table_name: str,
+    shards: int = 4,
+    but: dict[str, int] | None = None,
+    config: dict[str, dict[str, str]] | None = None,
+) -> None:
+    """Creates the topics of a table.
+
+    but: kinds that get another number of partitions (0: none at all). config: other settings, by kind.
+    """
     counts = {topic.kind: (but or {}).get(topic.kind, shards) for topic in topics_of(table_name)}
-    news = [NewTopic(t.name, counts[t.kind], 1, config=dict(t.config)) for t in topics_of(table_name) if counts[t.kind]]
+    news = [
+        NewTopic(topic.name, counts[topic.kind], 1, config={**topic.config, **(config or {}).get(topic.kind, {})})
+        for topic in topics_of(table_name)
+        if counts[topic.kind]
+    ]
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for answer in admin.create_topics(news).values():
         answer.result(SECONDS_MAX)

@@ -283,6 +283,22 @@ class StoreContract:
         owner.commit(new, 1, commit_number(2, records={"a": None}))
         assert keys_of(owner.outbox()) == [(1, "x")]
 
+    def test_who_takes_over_again_shuts_out_its_own_delayed_calls(self, shard: Store) -> None:
+        old = shard.take_over()
+        new = shard.take_over(again=True)
+        with pytest.raises(Fenced):
+            shard.commit(old, 0, commit_number(1))
+        shard.commit(new, 0, commit_number(1))
+
+    def test_who_takes_over_again_does_not_take_a_shard_back(self, open_store: OpenStore) -> None:
+        former, owner = open_store("patients", 0), open_store("patients", 0)
+        former.take_over()
+        fence = owner.take_over()
+        for _ in range(2):
+            with pytest.raises(Fenced):
+                former.take_over(again=True)
+        owner.check_fence(fence)
+
     def test_nobody_writes_a_shard_that_was_never_taken_over(self, shard: Store) -> None:
         writes: list[Callable[[], None]] = [
             lambda: shard.commit("1-guess", 0, commit_number(1)),

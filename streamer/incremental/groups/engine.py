@@ -41,6 +41,7 @@ from streamer.incremental.groups.net_effect import Drained, net_effect
 from streamer.incremental.groups.qi_group import QIGroup
 from streamer.incremental.groups.upkeep import Upkeep
 from streamer.table.arrays import Ints
+from streamer.table.published import frame_bytes
 from streamer.table.row import Row
 from streamer.table.schema import Table
 
@@ -71,6 +72,7 @@ class Engine:
         self._rows = self._upkeep.rows
         self._statement_ids: deque[str] = deque()
         self._known_statements: set[str] = set()
+        self._values_bytes_max = table.limits.row_bytes_max - frame_bytes(table)
 
     @classmethod
     def load(cls, table: Table, shard: int, shards: int, kept: KeptTable) -> Engine:
@@ -100,8 +102,9 @@ class Engine:
     ) -> None:
         """Fills an empty shard with rows in given QI groups (arrays of row numbers); rows in none are pending.
 
-        Raises ConfigError where a group does not hold the model: nothing has changed then.
+        Raises ConfigError where a group does not hold the model or a row is too large: nothing has changed then.
         """
+        self._check_initial_sizes(rows)
         groups = [members.tolist() for members in qi_groups]
         for i, members in enumerate(groups, start=1):
             size = len(members) if self.table.individual is None else len({rows[m].individual for m in members})
@@ -111,6 +114,13 @@ class Engine:
         self._upkeep.journal.source_keys.update(source_keys)
         for members in groups:
             self._upkeep.form(self._upkeep.new_number(), members)
+
+    def _check_initial_sizes(self, rows: Sequence[Row]) -> None:
+        try:
+            for row in rows:
+                self._check_size(row)
+        except EventRefused as refusal:
+            raise ConfigError(f"initial load: {refusal}") from None
 
     @property
     def n_rows(self) -> int:
@@ -149,7 +159,7 @@ class Engine:
         """Applies one change and repairs what it broke.
 
         Raises EventRefused (`key-exists`, `key-unknown`, `individual-changed`, `statement-too-large`,
-        `truncate-one-shard`), with nothing changed.
+        `truncate-one-shard`, `row-too-large`), with nothing changed.
         """
         match change:
             case Insert():
@@ -180,6 +190,7 @@ class Engine:
     def _insert(self, source_key: str, row: Row) -> None:
         if source_key in self._rows.place_of:
             raise EventRefused("key-exists", "there is a row with this key already")
+        self._check_size(row)
         upkeep = self._upkeep
         place = self._rows.add(source_key, row, np.array(row.codes, dtype=np.int64))
         upkeep.journal.source_keys.add(source_key)
@@ -198,9 +209,21 @@ class Engine:
             codes[j] = code
         exact = tuple(change.exact.get(j, text) for j, text in zip(self.table.stepless, row.exact, strict=True))
         values = tuple(change.values.get(i, value) for i, value in enumerate(row.values))
-        self._rewrite([(place, Row(tuple(codes), values, exact, row.individual))])
+        changed = Row(tuple(codes), values, exact, row.individual)
+        self._check_size(changed)
+        self._rewrite([(place, changed)])
+
+    def _check_size(self, row: Row) -> None:
+        """A row that Kafka would not take is refused before anything changes: later, its shard could not go on."""
+        if sum(map(len, row.values)) > self._values_bytes_max:
+            raise EventRefused(
+                "row-too-large",
+                f"the published row would have more than {self.table.limits.row_bytes_max} bytes "
+                "(limits.row_bytes_max)",
+            )
 
     def _upsert(self, change: Upsert) -> Outcome:
+        self._check_size(change.row)
         found = not change.was_there
         if change.former_key is not None and change.former_key != change.source_key:
             former = self._rows.place_of.get(change.former_key)
@@ -251,7 +274,9 @@ class Engine:
         left_unchanged = 0
         for place in self._selected(change):
             try:
-                changed.append((place, change.assignments.applied_to(self._rows.rows[place])))
+                row = change.assignments.applied_to(self._rows.rows[place])
+                self._check_size(row)
+                changed.append((place, row))
             except EventRefused:
                 left_unchanged += 1
         self._rewrite(changed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,3 +23,14 @@ class InputState:
     shards: int
     earliest: int
     end: int
+
+    def state(self) -> InputState:
+        """Itself: an input that does not move."""
+        return self
+
+
+class ShardInput(Protocol):
+    """The way in, as a take-over asks for it."""
+
+    def state(self) -> InputState:
+        """What holds right now. Raises ServerUnreachable, ShardRefused; Fenced where the shard is lost already."""

@@ -15,9 +15,13 @@ takes a batch of messages:
 A batch is cut between messages where it would publish more than `transaction_rows_max` records; one message is never
 split over two transactions.
 
-Taking a shard over, at the start and after any error, is one way: fence the former owner in the store and at the
-outlet, read the published position and the stored one, check the fence again, publish what the outbox still holds, then
-load the state.
+A message that cannot be applied in a way nobody foresaw is passed over (`passed_over`): the table is loaded again, and
+the batch applied again without it.
+
+Taking a shard over, at the start and after any error, is one way: look whether table.yaml, topics, store and output fit
+together, before anybody is shut out; fence the former owner in the store and at the outlet, read the published position
+and the stored one, check the fence again, ask where the input ends, publish what the outbox still holds, then load the
+state. Who takes a shard over again does so only where nobody else did meanwhile.
 
 | dies                        | store        | outlet      | at the next take-over                                |
 |-----------------------------|--------------|-------------|------------------------------------------------------|
@@ -38,7 +42,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from time import perf_counter
 
-from streamer.errors import EventRefused, ShardRefused, StreamerError
+from streamer.errors import Conflict, EventRefused, ShardRefused, StreamerError
 from streamer.incremental.events.changes import Change
 from streamer.incremental.events.counts import APPLIED, DEAD, IGNORED, UNKNOWN_KEY
 from streamer.incremental.events.decoder import Decoder
@@ -46,11 +50,13 @@ from streamer.incremental.groups.engine import Engine
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.records import Entry, outgoing
 from streamer.incremental.shard import letters
-from streamer.incremental.shard.input import InputState, Message
+from streamer.incremental.shard.input import InputState, Message, ShardInput
 from streamer.incremental.shard.outlet import Outlet, Position
+from streamer.incremental.shard.passed_over import PassedOver, Unforeseen, unforeseen
+from streamer.incremental.shard.repeated import replayed
 from streamer.incremental.shard.standing import Standing, compare
 from streamer.incremental.shard.steps import StepReport, Tally
-from streamer.incremental.store.base import Commit, Meta, State, Store
+from streamer.incremental.store.base import Commit, Meta, Store
 from streamer.incremental.topics import CHANGES
 from streamer.table.arrays import Ints
 from streamer.table.row import Row
@@ -84,39 +90,67 @@ class Publisher:
         self._fence = ""
         self._meta = Meta()
         self._engine: Engine | None = None
+        self._usable = False
         self._replay_to: Position | None = None
+        self._passed_over = PassedOver("", self._meta)
 
     # -- taking over ----------------------------------------------------------------------------------------------
 
-    def take_over(self, input_state: InputState) -> int:
+    def take_over(self, shard_input: ShardInput, skips: Iterable[int] = ()) -> int:
         """Makes this the only writer of the shard; returns the offset to read from.
 
-        Raises ShardRefused where store, outlet and input do not fit together; Fenced where another worker was faster.
+        skips: offsets that an operator wants to be passed over. Raises ShardRefused where store, outlet and input do
+        not fit together; Fenced where another worker was faster.
         """
-        self._engine = None
-        self._fence = self._store.take_over()
+        self._engine, self._usable = None, False
+        self._look(shard_input)
+        self._fence = self._store.take_over(again=bool(self._fence))
         self._outlet.fence()
         position = self._outlet.position()
         stored = self._store.meta()
         self._store.check_fence(self._fence)  # nobody wrote between the two readings: they belong together
-        self._meta = stored or Meta(
-            topic_ids={CHANGES: input_state.topic_id},
-            shards=input_state.shards,
-            fingerprint=self.table.fingerprint,
-        )
+        input_state = shard_input.state()
+        self._meta = stored or self._first_meta(input_state)
         standing = compare(self.table, self.shard, self._meta, position, input_state)
         self._replay_to = position if standing is Standing.BEHIND else None
         if standing is Standing.AHEAD:
             self._publish_rest()
         self._store.trim(self._fence, self._meta.commit)
-        state = self._store.load() if stored else None
-        self._engine = self._start_engine(state)
+        self._passed_over = PassedOver(self._name, self._meta, skips, self._replay_to)
+        self._load()
         return self._meta.next
 
-    def _start_engine(self, state: State | None) -> Engine:
+    def _look(self, shard_input: ShardInput) -> None:
+        """Refuses what does not fit together while nobody is shut out: the shard may be well served by another worker.
+
+        That one may be at work meanwhile: then only what its work does not change is compared.
+        """
+        before, position, meta = self._store.meta(), self._outlet.position(), self._store.meta()
+        input_state = shard_input.state()
+        if meta is not None and meta != before:
+            position = Position.of(meta)
+        compare(self.table, self.shard, meta or self._first_meta(input_state), position, input_state)
+
+    def _first_meta(self, input_state: InputState) -> Meta:
+        return Meta(
+            topic_ids={CHANGES: input_state.topic_id}, shards=input_state.shards, fingerprint=self.table.fingerprint
+        )
+
+    def _load(self) -> None:
+        """Loads the table as of the last commit. Raises Conflict where the store is at another one."""
+        self._engine = None  # first: two tables need not fit into memory
+        state = self._store.load()
+        if (state.meta.commit if state else 0) != self._meta.commit:
+            raise Conflict(f"{self._name}: the store is not at commit {self._meta.commit}; take the shard over again")
         if state is None:
-            return Engine(self.table, self.shard, self._meta.shards)
-        return Engine.load(self.table, self.shard, self._meta.shards, state.kept)
+            self._engine = Engine(self.table, self.shard, self._meta.shards)
+        else:
+            self._engine = Engine.load(self.table, self.shard, self._meta.shards, state.kept)
+        self._usable = True
+
+    def drop(self) -> None:
+        """Lets go of the table: a shard that was given back must not fill memory until somebody forgets it."""
+        self._engine, self._usable = None, False
 
     def _publish_rest(self) -> None:
         """Publishes the commit that the store holds and the outlet does not."""
@@ -143,26 +177,46 @@ class Publisher:
     @property
     def engine(self) -> Engine:
         """The shard's table in memory; raises StreamerError before `take_over` and after an error."""
-        if self._engine is None:
-            raise StreamerError(f"shard {self.shard} of {self.table.name} is not taken over: call take_over first")
+        if self._engine is None or not self._usable:
+            raise StreamerError(f"{self._name} is not taken over: call take_over first")
         return self._engine
 
-    def step(self, messages: Sequence[Message]) -> StepReport:
-        """Steps 1 to 6 for a batch of messages in offset order; any error makes `take_over` necessary."""
-        engine, self._engine = (
-            self.engine,
-            None,
-        )  # an error below leaves the shard to be taken over
-        report = StepReport()
-        first = 0
-        while first < len(messages):
-            tally = Tally(self._meta.next)
-            with self._turn:
-                first = self._apply_some(engine, messages, first, tally, report)
-            if tally.next > self._meta.next:
-                self._commit(engine, tally, report)
-        self._engine = engine
+    @property
+    def _name(self) -> str:
+        return f"shard {self.shard} of {self.table.name}"
+
+    def step(self, messages: Sequence[Message], through: int = 0) -> StepReport:
+        """Steps 1 to 6 for a batch of messages in offset order; any error makes `take_over` necessary.
+
+        through: an offset below which the input holds no other messages than those read up to now: it ends with
+        markers of transactions.
+        """
+        report, first = StepReport(), 0
+        while first < len(messages) or self._meta.next < through:
+            engine = self.engine
+            self._usable = False  # an error below leaves the shard to be taken over
+            tally, fault = Tally(self._meta.next), None
+            try:
+                reached = self._apply_some(engine, messages, first, through, tally, report)
+                commit = self._commit(engine, tally, report) if tally.next > self._meta.next else None
+            except Unforeseen as error:
+                fault = error
+            if fault is None:
+                if commit is not None:
+                    self._send(commit, tally, report)
+                first, self._usable = reached, True
+            else:
+                del engine
+                self._begin_again(fault, tally, report)
         return report
+
+    def _begin_again(self, fault: Unforeseen, tally: Tally, report: StepReport) -> None:
+        """Loads the table again, without what was applied in vain, and has the message at fault passed over."""
+        fault.__traceback__ = fault.__context__ = None  # they hold on to the table that is to be dropped
+        told = self._passed_over.failed(fault, tally.last, tally.counts.messages, self._meta)
+        report.faults.append(told)
+        self._store.check_fence(self._fence)
+        self._load()
 
     def load_initial(
         self,
@@ -172,15 +226,16 @@ class Publisher:
         qi_groups: Iterable[Ints],
     ) -> StepReport:
         """Publishes a whole table, in given QI groups, as release 0 of a shard that has read nothing yet."""
-        engine, self._engine = self.engine, None
+        engine, self._usable = self.engine, False
         if self._meta.commit:
-            raise ShardRefused(f"shard {self.shard} of {self.table.name} holds a table already")
+            raise ShardRefused(f"{self._name} holds a table already")
         groups = list(qi_groups)
         engine.load_initial(source_keys, rows, codes, groups)
         self._meta = replace(self._meta, release=-1 if groups else 0, outside=1)
         report = StepReport()
-        self._commit(engine, Tally(self._meta.next), report)
-        self._engine = engine
+        tally = Tally(self._meta.next)
+        self._send(self._store_effect(engine, tally, report), tally, report)
+        self._usable = True
         return report
 
     def _apply_some(
@@ -188,29 +243,37 @@ class Publisher:
         engine: Engine,
         messages: Sequence[Message],
         first: int,
+        through: int,
         tally: Tally,
         report: StepReport,
     ) -> int:
         """Steps 1 and 2 from messages[first] on, up to where a commit is due; returns the first message not applied."""
         stop = None if self._replay_to is None else self._replay_to.next
-        for i in range(first, len(messages)):
-            message = messages[i]
-            if message.offset < tally.next:
-                continue
-            if stop is not None and message.offset >= stop:  # the offsets in between hold no messages
-                tally.next = stop
-                return i
-            self._apply(engine, message, tally, report.seconds)
-            if tally.next == stop or engine.rows_published_max >= self.table.limits.transaction_rows_max:
-                return i + 1
+        with self._turn:
+            for i in range(first, len(messages)):
+                message = messages[i]
+                if message.offset < tally.next:
+                    continue
+                if stop is not None and message.offset >= stop:  # the offsets in between hold no messages
+                    tally.next = stop
+                    return i
+                self._apply(engine, message, tally, report.seconds)
+                if tally.next == stop or self._is_full(engine) or self._passed_over.commit_is_due(message.offset):
+                    return i + 1
+        tally.next = max(tally.next, through if stop is None else min(through, stop))
         return len(messages)
+
+    def _is_full(self, engine: Engine) -> bool:
+        return engine.rows_published_max >= self.table.limits.transaction_rows_max
 
     def _apply(self, engine: Engine, message: Message, tally: Tally, seconds: dict[str, float]) -> None:
         started = decoded = perf_counter()
         try:
+            self._check_passed_over(message, tally)
             change = self._decode(message)
             decoded = perf_counter()
-            outcome = engine.apply(change)
+            with unforeseen(message.offset):
+                outcome = engine.apply(change)
         except EventRefused as refusal:
             tally.counts += DEAD
             tally.letters.append(letters.refused(self._coordinates(message), refusal))
@@ -220,9 +283,17 @@ class Publisher:
                 tally.counts += UNKNOWN_KEY
             if outcome.left_unchanged:
                 tally.letters.append(letters.partial(self._coordinates(message), outcome.left_unchanged))
-        tally.next = message.offset + 1
+            if outcome.applied:
+                self._passed_over.applied(message.offset)
+        tally.last, tally.next = message.offset, message.offset + 1
         seconds["decode"] += decoded - started
         seconds["apply"] += perf_counter() - decoded
+
+    def _check_passed_over(self, message: Message, tally: Tally) -> None:
+        refusal = self._passed_over.refusal(message.offset)
+        if refusal is not None:
+            tally.skipped.append(message.offset)
+            raise refusal
 
     def _decode(self, message: Message) -> Change:
         try:
@@ -237,26 +308,32 @@ class Publisher:
 
     # -- commit and publish ---------------------------------------------------------------------------------------
 
-    def _commit(self, engine: Engine, tally: Tally, report: StepReport) -> None:
-        """Steps 3 to 5."""
+    def _commit(self, engine: Engine, tally: Tally, report: StepReport) -> Commit:
+        """Steps 3 and 4, in which a message may still show to be at fault."""
+        with unforeseen():
+            return self._store_effect(engine, tally, report)
+
+    def _store_effect(self, engine: Engine, tally: Tally, report: StepReport) -> Commit:
         started = perf_counter()
         with self._turn:
             commit = self._net_effect(engine, tally, report)
         drained_at = perf_counter()
         self._store.commit(self._fence, self._meta.commit, commit)
-        committed_at = perf_counter()
+        report.seconds["drain"] += drained_at - started
+        report.seconds["commit"] += perf_counter() - drained_at
+        return commit
+
+    def _send(self, commit: Commit, tally: Tally, report: StepReport) -> None:
+        """Step 5."""
+        started = perf_counter()
         self._meta = commit.meta
         if self._replay_to is None:
-            self._outlet.publish(
-                outgoing(commit.outbox, commit.meta.release, commit.meta.next), Position.of(commit.meta)
-            )
+            self._publish(commit.outbox)
             self._store.trim(self._fence, commit.meta.commit)
         elif commit.meta.next == self._replay_to.next:
             self._replay_to = None
         report.committed(tally, published=max(0, len(commit.outbox) - len(tally.letters)))
-        report.seconds["drain"] += drained_at - started
-        report.seconds["commit"] += committed_at - drained_at
-        report.seconds["publish"] += perf_counter() - committed_at
+        report.seconds["publish"] += perf_counter() - started
 
     def _net_effect(self, engine: Engine, tally: Tally, report: StepReport) -> Commit:
         drained = engine.drain()
@@ -274,12 +351,13 @@ class Publisher:
             qi_group_next=drained.qi_group_next,
             digest=digest & DIGEST_MASK,
             counts=self._meta.counts + tally.counts,
+            skipped=(*self._meta.skipped, *tally.skipped),
         )
         report.merges += drained.merges
         report.splits += drained.splits
         outbox += tally.letters
         if self._replay_to is not None:
-            meta, outbox = self._replayed(meta, self._replay_to), []
+            meta, outbox = replayed(self._name, meta, self._replay_to), []
         return Commit(
             meta,
             drained.records,
@@ -288,17 +366,3 @@ class Publisher:
             tuple(drained.statement_ids),
             outbox,
         )
-
-    def _replayed(self, meta: Meta, target: Position) -> Meta:
-        """Where a replay ends it takes over the published commit and release: what it rebuilt must be what is out.
-
-        On the way it numbers its commits above the published one, so that none is taken for another.
-        """
-        if meta.next < target.next:
-            return replace(meta, commit=max(meta.commit, target.commit + 1))
-        if (meta.digest, meta.qi_group_next) != (target.digest, target.qi_group_next):
-            raise ShardRefused(
-                f"shard {self.shard} of {self.table.name}: reading the input again does not give the published table "
-                f"of commit {target.commit}; the table has to be read again from its source"
-            )
-        return replace(meta, commit=target.commit, release=target.release, outside=target.outside)

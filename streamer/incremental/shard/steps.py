@@ -12,22 +12,31 @@ PHASES = ("decode", "apply", "drain", "commit", "publish")
 
 @dataclass(slots=True)
 class Tally:
-    """What has been applied since the last commit, and the letters about it; `next`: the first offset not applied."""
+    """What has been applied since the last commit, and the letters about it.
+
+    next: the first offset not applied. last: the last message's. skipped: offsets that were passed over.
+    """
 
     next: int
+    last: int = -1
     counts: Counts = NO_MESSAGES
     letters: list[Entry] = field(default_factory=list, repr=False)
+    skipped: list[int] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class StepReport:
-    """Counts of messages, records and moves over any number of commits, and seconds by phase."""
+    """Counts of messages, records and moves over any number of commits, and seconds by phase.
+
+    faults: what went wrong in applying, in words that hold no value.
+    """
 
     counts: Counts = NO_MESSAGES
     published: int = 0
     commits: int = 0
     merges: int = 0
     splits: int = 0
+    faults: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PHASES, 0.0))
 
     def committed(self, tally: Tally, published: int) -> None:
@@ -43,5 +52,6 @@ class StepReport:
         self.commits += other.commits
         self.merges += other.merges
         self.splits += other.splits
+        self.faults += other.faults
         for phase, seconds in other.seconds.items():
             self.seconds[phase] += seconds

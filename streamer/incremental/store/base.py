@@ -71,8 +71,12 @@ class State:
 class Store(Protocol):
     """The place of one shard's state. Every method may raise ServerUnreachable."""
 
-    def take_over(self) -> str:
-        """Shuts out whoever wrote this shard before; returns the new fence (a counter and a random token)."""
+    def take_over(self, again: bool = False) -> str:
+        """Shuts out whoever wrote this shard before; returns the new fence (a counter and a random token).
+
+        again: only where nobody else took it over since this object did, or raises Fenced. The fence is a new one even
+        then: calls of our own that are still on their way must not arrive later.
+        """
 
     def check_fence(self, fence: str) -> None:
         """Raises Fenced when `fence` is not the newest any more."""

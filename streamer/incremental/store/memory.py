@@ -67,15 +67,18 @@ class MemoryStore:
         self._server = server
         self._table_name = table_name
         self._shard_number = shard
+        self._fence = ""
 
     @property
     def _shard(self) -> ShardBytes:
         return self._server.shard(self._table_name, self._shard_number)
 
-    def take_over(self) -> str:
-        """Shuts out whoever wrote this shard before; returns the new fence."""
-        self._shard.fence = fence = self._server.new_fence()
-        return fence
+    def take_over(self, again: bool = False) -> str:
+        """Shuts out whoever wrote this shard before; returns the new fence. Raises Fenced (`again`)."""
+        if again:
+            self.check_fence(self._fence)
+        self._shard.fence = self._fence = self._server.new_fence()
+        return self._fence
 
     def check_fence(self, fence: str) -> None:
         """Raises Fenced when `fence` is not the newest any more."""

@@ -32,6 +32,9 @@ FIELDS_PER_SCAN = 5_000
 ENTRIES_PER_READ = 1_000
 LISTS_PER_READ = 1_000
 
+TOKENS_KEPT = 100
+"""Of the fences that this process asked for without an answer: far more than an outage leaves."""
+
 KEYS = ("meta", "records", "groups", "similarity", "outbox", "statements")
 
 
@@ -46,6 +49,7 @@ class RedisStore:
     def __init__(self, client: redis.Redis, table_name: str, shard: int) -> None:
         self.shard = shard
         self.writes: Counter[str] = Counter()
+        self._tokens: list[str] = []
         self._client: Any = client  # redis-py types every answer as "or an awaitable"
         self._address = address_of(client)
         self._keys = tuple(f"{{{table_name}:{shard}}}:{name}" for name in KEYS)
@@ -57,10 +61,18 @@ class RedisStore:
 
     # -- who may write --------------------------------------------------------------------------------------------
 
-    def take_over(self) -> str:
-        """Shuts out whoever wrote this shard before; returns the new fence (a counter and a random token)."""
+    def take_over(self, again: bool = False) -> str:
+        """Shuts out whoever wrote this shard before; returns the new fence (a counter and a random token).
+
+        again: raises Fenced where somebody else took it over since this object did. A call that was not answered may
+        have been done, so all tokens of this object count as its own.
+        """
+        own = self._tokens if again else []
+        self._tokens = [*self._tokens[-TOKENS_KEPT:], secrets.token_hex(8)]
         with self._answers():
-            fence: bytes = self._take_over_script(keys=[self._meta], args=[secrets.token_hex(8)])
+            fence: bytes | int = self._take_over_script(keys=[self._meta], args=[self._tokens[-1], *own])
+        if isinstance(fence, int):
+            raise self._fenced()
         return fence.decode()
 
     def check_fence(self, fence: str) -> None:

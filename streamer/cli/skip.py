@@ -1,0 +1,87 @@
+"""`streamer skip`: has one message of the input passed over, whatever it says.
+
+The rules of this file
+----------------------
+* For a message that ends its worker again and again, by its memory or by its time. It becomes a dead letter `skipped`
+  when the shard is taken over next. Errors that a worker survives become dead letters by themselves.
+* What cannot be right is refused: a shard that does not exist, an offset that was not written yet or has expired, one
+  that is published already.
+"""
+
+from __future__ import annotations
+
+import click
+import msgspec
+from kafka import KafkaConsumer, TopicPartition
+
+from streamer.cli.options import json_option, kafka_option, table_option
+from streamer.errors import UsageError
+from streamer.incremental.kafka_clients import ANSWER_MS_MAX, open_consumer, open_producer, records_until, shards_in
+from streamer.incremental.last_record import last_value
+from streamer.incremental.shard.outlet import Position
+from streamer.incremental.shard.requests import Skip
+from streamer.incremental.topics import CHANGES, CONTROL, POSITIONS, topic_name
+from streamer.table.yaml_loading import load_table
+
+
+@click.command(name="skip")
+@table_option
+@kafka_option
+@click.option("--shard", type=click.IntRange(min=0), required=True, help="The shard: the message's partition.")
+@click.option("--offset", type=click.IntRange(min=0), required=True, help="The message's offset in the input topic.")
+@json_option
+def command(table: str, kafka: str, shard: int, offset: int, as_json: bool) -> None:
+    """Has one message of the input passed over: it becomes a dead letter and is never applied.
+
+    For a message that ends its worker each time it is read. Its row keeps what it had before; the shard reads the
+    request when it is taken over next, that is when the worker has been started again.
+    """
+    table_name = load_table(table).name
+    request = Skip(shard, offset)
+    with open_consumer(kafka) as consumer:
+        _check(consumer, table_name, request)
+    with open_producer(kafka) as producer:
+        sent = producer.send(topic_name(table_name, CONTROL), request.to_json(), b"skip", partition=shard)
+        sent.get(ANSWER_MS_MAX / 1000)
+    if as_json:
+        click.echo(msgspec.json.encode({"table": table_name, "shard": shard, "offset": offset}))
+    else:
+        click.echo(
+            f"offset {offset} of shard {shard} will be passed over when the shard is taken over next: "
+            "start its worker again where nothing else does"
+        )
+
+
+def _check(consumer: KafkaConsumer, table_name: str, request: Skip) -> None:
+    """Raises UsageError for a request that cannot be right."""
+    changes = topic_name(table_name, CHANGES)
+    places = shards_in(consumer, changes)
+    if request.shard >= len(places):
+        raise UsageError(f"--shard {request.shard}: {changes} has the shards 0 to {len(places) - 1}")
+    place = places[request.shard]
+    first, end = consumer.beginning_offsets([place])[place], consumer.end_offsets([place])[place]
+    if not first <= request.offset < end:
+        raise UsageError(
+            f"--offset {request.offset}: shard {request.shard} of {changes} holds the offsets {first} to {end - 1}"
+            if first < end
+            else f"--offset {request.offset}: shard {request.shard} of {changes} is empty"
+        )
+    reached = _published(consumer, TopicPartition(topic_name(table_name, POSITIONS), request.shard))
+    if request.offset < reached:
+        raise UsageError(
+            f"--offset {request.offset}: shard {request.shard} is published up to offset {reached - 1}; what was "
+            "applied cannot be passed over any more"
+        )
+
+
+def _published(consumer: KafkaConsumer, place: TopicPartition) -> int:
+    """The first offset that is not published."""
+    consumer.assign([place])
+    first, end = consumer.beginning_offsets([place])[place], consumer.end_offsets([place])[place]
+
+    def values_from(start: int) -> list[bytes]:
+        consumer.seek(place, start)
+        return [record.value for record in records_until(consumer, {place: end})]
+
+    value = last_value(first, end, values_from)
+    return 0 if value is None else Position.from_json(value).next

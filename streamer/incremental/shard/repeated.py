@@ -1,0 +1,25 @@
+"""Where a shard stands that reads its input again, because the store lost commits that are published."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from streamer.errors import ShardRefused
+from streamer.incremental.shard.outlet import Position
+from streamer.incremental.store.base import Meta
+
+
+def replayed(name: str, meta: Meta, target: Position) -> Meta:
+    """Where a replay ends it takes over the published commit and release: what it rebuilt must be what is out.
+
+    On the way it numbers its commits above the published one, so that none is taken for another.
+    """
+    if meta.next < target.next:
+        return replace(meta, commit=max(meta.commit, target.commit + 1))
+    rebuilt, published = ((one.digest, one.qi_group_next, one.skipped) for one in (meta, target))
+    if rebuilt != published:
+        raise ShardRefused(
+            f"{name}: reading the input again does not give the published table of commit {target.commit}; the table "
+            "has to be read again from its source"
+        )
+    return replace(meta, commit=target.commit, release=target.release, outside=target.outside)

@@ -1,0 +1,292 @@
+"""The loop of a shard: what it asks before it shuts anybody out, and what one faulty message may do to it."""
+
+from __future__ import annotations
+
+import gc
+import json
+import weakref
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import msgspec
+import pytest
+
+from streamer.errors import Conflict, Fenced, ShardRefused, StreamerError
+from streamer.incremental.events.changes import Change, Insert
+from streamer.incremental.groups.engine import Engine, Outcome
+from streamer.incremental.release.records import Outgoing
+from streamer.incremental.shard.input import InputState, Message
+from streamer.incremental.shard.outlet import Position
+from streamer.incremental.shard.publisher import Publisher
+from streamer.incremental.store.memory import MemoryServer, MemoryStore
+from streamer.table.schema import KeptColumn, Limits, Table
+from worlds.small_tables import CITY, PROBLEM, YEARS, table
+
+PEOPLE = table(YEARS, CITY, k=2)
+CANARY = "canary"
+
+
+@dataclass
+class Shard:
+    """One shard in memory: what its store, its output and its input hold, and who was shut out."""
+
+    table: Table = PEOPLE
+    server: MemoryServer = field(default_factory=MemoryServer)
+    sent: list[Outgoing] = field(default_factory=list)
+    last: Position | None = None
+    end: int = 1000
+    earliest: int = 0
+    fences: int = 0
+    asked: list[str] = field(default_factory=list)
+
+    def publisher(self) -> Publisher:
+        return Publisher(self.table, 0, MemoryStore(self.server, "people", 0), self)
+
+    def state(self) -> InputState:
+        self.asked.append("input")
+        return InputState("id", 1, self.earliest, self.end)
+
+    def fence(self) -> None:
+        self.asked.append("fence")
+        self.fences += 1
+
+    def position(self) -> Position | None:
+        return self.last
+
+    def publish(self, records: Sequence[Outgoing], position: Position) -> None:
+        self.sent += records
+        self.last = position
+
+    @property
+    def rows(self) -> int:
+        """Rows that readers see."""
+        live = [record for record in self.sent if record.topic == "live"]
+        return len({r.key for r in live}) - sum(r.value is None for r in live)
+
+    @property
+    def reasons(self) -> list[str]:
+        return [json.loads(r.value or b"")["reason"] for r in self.sent if r.topic == "dead-letters"]
+
+
+def insert(offset: int, problem: str = "flu") -> Message:
+    row = {"id": offset, "years": offset % 10, "city": "a1", "problem": problem}
+    return Message(offset, None, msgspec.json.encode({"op": "insert", "row": row}))
+
+
+# -- taking over ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def served() -> Shard:
+    """A shard that a healthy worker serves."""
+    shard = Shard()
+    publisher = shard.publisher()
+    publisher.take_over(shard)
+    publisher.step([insert(offset) for offset in range(6)])
+    return shard
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"table": table(YEARS, CITY, k=3)}, r"table\.yaml has changed"),
+        ({"end": 3}, "ends at 3"),
+        ({"earliest": 900}, "expired"),
+    ],
+)
+def test_who_is_refused_has_shut_nobody_out(served: Shard, changes: dict[str, object], says: str) -> None:
+    """Before: a worker with a changed table.yaml stopped the healthy one, and then itself."""
+    healthy = served.publisher()
+    healthy.take_over(served)
+    fences = served.fences
+    intruder = replace(served, **changes)  # type: ignore[arg-type]
+    with pytest.raises(ShardRefused, match=says):
+        intruder.publisher().take_over(intruder)
+    assert intruder.fences == fences
+    healthy.step([insert(6)])
+
+
+def test_an_input_that_is_lost_already_shuts_nobody_out(served: Shard) -> None:
+    class Lost:
+        def state(self) -> InputState:
+            raise Fenced("given back")
+
+    fences = served.fences
+    with pytest.raises(Fenced):
+        served.publisher().take_over(Lost())
+    assert served.fences == fences
+
+
+def test_the_inputs_end_is_read_after_the_former_owner_was_shut_out(served: Shard) -> None:
+    """Before it, that one could still read on and publish, and its progress looked like lost messages."""
+    served.asked.clear()
+    served.publisher().take_over(served)
+    assert served.asked == ["input", "fence", "input"]
+
+
+def test_a_healthy_worker_that_publishes_during_the_look_is_no_contradiction(served: Shard) -> None:
+    healthy = served.publisher()
+    offset = healthy.take_over(served)
+
+    class Busy(Shard):
+        """Its position is read just before the healthy worker publishes twice more."""
+
+        def position(self) -> Position | None:
+            before = served.last
+            if self.fences == 0:
+                for i in range(2):
+                    healthy.step([insert(offset + i)])
+            return before if self.fences == 0 else served.last
+
+    newcomer = Busy(server=served.server)
+    newcomer.publisher().take_over(newcomer)
+
+
+def test_a_retry_shuts_out_delayed_calls_of_its_own(served: Shard) -> None:
+    publisher = served.publisher()
+    publisher.take_over(served)
+    fence = publisher._fence
+    publisher.take_over(served)
+    with pytest.raises(Fenced):
+        MemoryStore(served.server, "people", 0).check_fence(fence)
+
+
+# -- messages at fault ------------------------------------------------------------------------------------------------
+
+
+class Fragile(Engine):
+    """An engine that fails half-way at some rows."""
+
+    broken_by = (b'"%b"' % CANARY.encode(),)
+    made: ClassVar[list[weakref.ref[Engine]]] = []
+    most = 0
+
+    def __init__(self, table: Table, shard: int = 0, shards: int = 1) -> None:
+        super().__init__(table, shard, shards)
+        alive = [engine for engine in Fragile.made if engine() is not None]
+        Fragile.made = [*alive, weakref.ref(self)]
+        Fragile.most = max(Fragile.most, len(Fragile.made))
+
+    def apply(self, change: Change) -> Outcome:
+        outcome = super().apply(change)
+        if isinstance(change, Insert) and change.row.values[0] in self.broken_by:
+            raise KeyError(change.row.values[0])
+        return outcome
+
+
+@pytest.fixture
+def fragile(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr("streamer.incremental.shard.publisher.Engine", Fragile)
+    Fragile.made, Fragile.most = [], 0
+    yield
+
+
+@pytest.mark.usefixtures("fragile")
+def test_a_message_that_breaks_the_engine_becomes_a_dead_letter_and_the_others_are_published() -> None:
+    """Before: the worker ended, was started again, read the same message, and ended."""
+    shard = Shard()
+    publisher = shard.publisher()
+    publisher.take_over(shard)
+    report = publisher.step([insert(0), insert(1), insert(2, CANARY), insert(3)])
+    assert (shard.reasons, shard.rows) == (["internal-error"], 3)
+    assert (report.counts.applied, report.counts.dead_letters) == (3, 1)
+    assert shard.last is not None
+    assert publisher.meta.skipped == shard.last.skipped == (2,)
+    (fault,) = report.faults
+    assert fault.startswith("offset 2 is passed over: KeyError in test_publisher.py")
+    assert CANARY not in repr(shard.sent) + "".join(str(record.value) for record in shard.sent) + fault
+
+
+@pytest.mark.usefixtures("fragile")
+def test_two_tables_need_not_fit_into_memory_when_one_is_loaded_again() -> None:
+    shard = Shard()
+    publisher = shard.publisher()
+    publisher.take_over(shard)
+    gc.disable()
+    try:
+        publisher.step([insert(0), insert(1), insert(2, CANARY), insert(3)])
+        assert Fragile.most == 1
+    finally:
+        gc.enable()
+
+
+@pytest.mark.usefixtures("fragile")
+def test_an_engine_that_breaks_at_everything_stops_the_shard_and_publishes_no_letters() -> None:
+    shard = Shard()
+    publisher = shard.publisher()
+    publisher.take_over(shard)
+    with pytest.raises(ShardRefused, match="the fault is not theirs"):
+        publisher.step([insert(offset, CANARY) for offset in range(50)])
+    assert shard.sent == []
+    with pytest.raises(StreamerError, match="take_over first"):
+        publisher.step([insert(0)])
+
+
+def test_an_offset_that_an_operator_named_is_passed_over_without_being_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shard = Shard()
+    publisher = shard.publisher()
+    publisher.take_over(shard, [1])
+    decoded: list[int] = []
+    decode = publisher._decode
+
+    def counted(message: Message) -> Change:
+        decoded.append(message.offset)
+        return decode(message)
+
+    monkeypatch.setattr(publisher, "_decode", counted)
+    publisher.step([insert(0), insert(1), insert(2)])
+    assert decoded == [0, 2]
+    assert (shard.reasons, publisher.meta.counts.dead_letters, publisher.meta.skipped) == (["skipped"], 1, (1,))
+
+
+def test_a_store_that_is_at_another_commit_than_expected_is_not_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shard = Shard()
+    publisher = shard.publisher()
+    publisher.take_over(shard)
+    publisher._meta = replace(publisher.meta, commit=7)
+    with pytest.raises(Conflict):
+        publisher._load()
+
+
+# -- rows that Kafka would not take -----------------------------------------------------------------------------------
+
+
+def test_two_changes_that_together_make_too_large_a_row_do_not_stop_the_shard() -> None:
+    """Before: the second one was committed, could never be published, and was tried for ever."""
+    notes = (PROBLEM, KeptColumn("note", sensitive=False))
+    shard = Shard(replace(PEOPLE, kept=notes, limits=Limits(row_bytes_max=1_000)))
+    publisher = shard.publisher()
+    publisher.take_over(shard)
+    rows = [{"id": i, "years": 1, "city": "a1", "problem": "flu", "note": ""} for i in range(2)]
+    half = "x" * 600
+    changes = [
+        *({"op": "insert", "row": row} for row in rows),
+        {"op": "modify", "key": 0, "row": {"note": half}},
+        {"op": "modify", "key": 0, "row": {"problem": half}},
+        {"op": "modify", "where": "years = 1", "set": {"problem": f"'{half}'"}},
+    ]
+    publisher.step([Message(i, None, msgspec.json.encode(change)) for i, change in enumerate(changes)])
+    assert shard.reasons == ["row-too-large", "rows-left-unchanged"]
+    assert max(len(record.key) + len(record.value or b"") for record in shard.sent) <= 1_000
+
+
+# -- offsets without messages -----------------------------------------------------------------------------------------
+
+
+def test_offsets_that_hold_no_message_count_as_read() -> None:
+    """A marker of a transaction behind the last message would else look like a message that expired unread."""
+    shard = Shard()
+    publisher = shard.publisher()
+    publisher.take_over(shard)
+    publisher.step([insert(0), insert(1)], through=3)
+    assert publisher.meta.next == 3
+    report = publisher.step([], through=5)
+    assert (publisher.meta.next, report.commits, report.counts.messages) == (5, 1, 0)
+    assert publisher.step([], through=5).commits == 0
+    shard.earliest = 5
+    assert shard.publisher().take_over(shard) == 5
