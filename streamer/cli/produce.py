@@ -31,12 +31,12 @@ from streamer.cli.options import json_option, kafka_option, table_option
 from streamer.cli.routing import TRUNCATE, Router, RowMessage, Statement
 from streamer.errors import ServerUnreachable, UsageError
 from streamer.incremental.events.decoder import STATEMENT_ID_CHARS_MAX
+from streamer.incremental.events.murmur2 import shard_of
 from streamer.incremental.kafka_clients import (
     ANSWER_MS_MAX,
     open_consumer,
     open_producer,
     reaching,
-    shard_of,
     shards_in,
 )
 from streamer.incremental.message_files import read_messages

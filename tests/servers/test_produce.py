@@ -24,7 +24,7 @@ from streamer.cli.main import main
 from streamer.cli.routing import Router, RowMessage, Statement
 from streamer.incremental.events.changes import Insert, Remove
 from streamer.incremental.events.decoder import Decoder
-from streamer.incremental.kafka_clients import shard_of
+from streamer.incremental.events.murmur2 import shard_of
 from streamer.incremental.message_files import read_messages
 from streamer.table.encode import Encoder
 from streamer.table.files import read_rows
@@ -35,22 +35,6 @@ from worlds.kafka_side import fresh_name, make_topics, read
 SHARDS = 3
 
 # -- where a message belongs (no server) ------------------------------------------------------------------------------
-
-# Of the tests of Kafka's Java client (UtilsTest.testMurmur2), as signed 32-bit numbers.
-JAVA_MURMUR2 = {
-    b"21": -973932308,
-    b"foobar": -790332482,
-    b"a-little-bit-long-string": -985981536,
-    b"a-little-bit-longer-string": -1486304829,
-    b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
-    b"abc": 479470107,
-}
-
-
-@pytest.mark.parametrize(("message_key", "murmur2"), JAVA_MURMUR2.items())
-@pytest.mark.parametrize("shards", [1, 4, 7, 1000])
-def test_the_shard_is_javas_murmur2_without_its_sign_modulo_the_shards(message_key, murmur2, shards):
-    assert shard_of(message_key, shards) == (murmur2 & 0x7FFFFFFF) % shards
 
 
 @pytest.fixture(scope="module")

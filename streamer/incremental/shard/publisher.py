@@ -42,6 +42,7 @@ from streamer.errors import EventRefused, ShardRefused, StreamerError
 from streamer.incremental.events.changes import Change
 from streamer.incremental.events.counts import APPLIED, DEAD, IGNORED
 from streamer.incremental.events.decoder import Decoder
+from streamer.incremental.events.key_form import KeyContract
 from streamer.incremental.groups.engine import Engine
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.records import Entry, outgoing
@@ -80,6 +81,7 @@ class Publisher:
         self._outlet = outlet
         self._turn = turn or nullcontext()
         self._decoder = Decoder(table)
+        self._contract = KeyContract(table, shard)
         self._changelog = Changelog(table, shard)
         self._fence = ""
         self._meta = Meta()
@@ -156,7 +158,7 @@ class Publisher:
         report = StepReport()
         first = 0
         while first < len(messages):
-            tally = Tally(self._meta.next)
+            tally = Tally(self._meta.next, self._meta.key_form)
             with self._turn:
                 first = self._apply_some(engine, messages, first, tally, report)
             if tally.next > self._meta.next:
@@ -179,7 +181,7 @@ class Publisher:
         engine.load_initial(source_keys, rows, codes, groups)
         self._meta = replace(self._meta, release=-1 if groups else 0, outside=1)
         report = StepReport()
-        self._commit(engine, Tally(self._meta.next), report)
+        self._commit(engine, Tally(self._meta.next, self._meta.key_form), report)
         self._engine = engine
         return report
 
@@ -209,6 +211,7 @@ class Publisher:
         started = decoded = perf_counter()
         try:
             change = self._decode(message)
+            key_form = self._contract.form_after(tally.key_form, message.key, change, self._meta.shards)
             decoded = perf_counter()
             outcome = engine.apply(change)
         except EventRefused as refusal:
@@ -216,6 +219,7 @@ class Publisher:
             tally.letters.append(letters.refused(self._coordinates(message), refusal))
         else:
             tally.counts += APPLIED if outcome.applied else IGNORED
+            tally.key_form = key_form if outcome.applied else tally.key_form
             if outcome.left_unchanged:
                 tally.letters.append(letters.partial(self._coordinates(message), outcome.left_unchanged))
         tally.next = message.offset + 1
@@ -272,6 +276,7 @@ class Publisher:
             qi_group_next=drained.qi_group_next,
             digest=digest & DIGEST_MASK,
             counts=self._meta.counts + tally.counts,
+            key_form=tally.key_form,
         )
         report.merges += drained.merges
         report.splits += drained.splits

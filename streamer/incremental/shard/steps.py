@@ -15,6 +15,7 @@ class Tally:
     """What has been applied since the last commit, and the letters about it; `next`: the first offset not applied."""
 
     next: int
+    key_form: str
     counts: Counts = NO_MESSAGES
     letters: list[Entry] = field(default_factory=list, repr=False)
 
