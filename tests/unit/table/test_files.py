@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
+import sys
 from pathlib import Path
 
 import pytest
 
 from streamer.errors import ConfigError
-from streamer.incremental.message_files import read_messages
+from streamer.incremental.message_files import read_messages, read_messages_of_objects
 from streamer.incremental.shard.input import Message
 from streamer.table.files import atomic_writer, atomic_writers, read_rows
 
@@ -69,6 +71,29 @@ def test_a_broken_table_is_refused_without_its_values(saved, content: str | byte
     assert "secret" not in str(caught.value)
 
 
+def test_a_packed_table_is_read_and_a_broken_one_refused(tmp_path: Path) -> None:
+    path = tmp_path / "rows.CSV.gz"
+    packed = gzip.compress(b"\xef\xbb\xbfid,age\n1,2\n")
+    path.write_bytes(packed)
+    assert read_rows(path).to_dict("records") == [{"id": "1", "age": "2"}]
+    for broken in (b"id,age\n1,2\n", packed[:-9], packed[:-8] + bytes(8)):
+        path.write_bytes(broken)
+        with pytest.raises(ConfigError, match="not a whole gzip file"):
+            read_rows(path)
+
+
+def test_a_file_of_tabs_is_cut_at_tabs_whatever_its_header_holds(tmp_path: Path) -> None:
+    path = tmp_path / "rows.tsv"
+    path.write_text("name, first, last\tid\nx\t1\n")
+    assert list(read_rows(path).columns) == ["name, first, last", "id"]
+
+
+def test_a_table_may_come_from_stdin_which_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"id\n7\n")))
+    assert read_rows("-")["id"].tolist() == ["7"]
+    assert sys.stdin.read() == ""
+
+
 def test_a_table_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="none: cannot be read: No such file"):
         read_rows(tmp_path / "none")
@@ -107,6 +132,25 @@ def test_a_line_of_exactly_key_and_value_is_unwrapped_and_any_other_passed_on(
 def test_a_dash_is_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"a":1}\n{"b":2}')))
     assert [message.value for message in read_messages("-")] == [b'{"a":1}', b'{"b":2}']
+
+
+def test_packed_messages_and_a_mark_of_the_byte_order_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl.gz"
+    path.write_bytes(gzip.compress(b'\xef\xbb\xbf{"a":1}\n'))
+    assert list(read_messages_of_objects(path)) == [Message(0, None, b'{"a":1}')]
+
+
+@pytest.mark.parametrize("first", ["id,age", "[1]", "7", '{"op":', '"text"', "[" * 5000, "null"])
+def test_a_file_that_does_not_begin_with_an_object_is_none_of_messages(saved, first: str) -> None:
+    path = saved(f'\n{first}\n{{"op": "truncate"}}\n')
+    with pytest.raises(ConfigError, match="first line is no JSON object"):
+        read_messages_of_objects(path)
+    assert len(list(read_messages(path))) == 2
+
+
+def test_what_comes_after_the_first_object_is_passed_on(saved) -> None:
+    for lines in (['{"a":1}', "nonsense"], ['{"key": 7, "value": null}', "8"], []):
+        assert len(list(read_messages_of_objects(saved("\n".join(lines))))) == len(lines)
 
 
 def test_a_file_of_messages_that_is_not_there_is_refused(tmp_path: Path) -> None:
