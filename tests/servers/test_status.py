@@ -92,7 +92,7 @@ def worked(ward: Ward) -> Ward:
     assert ward.run("produce", str(ward.folder / "rows.csv")).exit_code == 0
     assert ward.run("produce", str(ward.folder / "events.jsonl")).exit_code == 0
     bad = ward.folder / "bad.jsonl"
-    bad.write_text('canary-1\n{"op": "insert", "row": {"id": "canary-2"}}\n{"op": "delete", "key": "canary-3"}\n')
+    bad.write_text('{"op": "insert", "row": {"id": "canary-2"}}\ncanary-1\n{"op": "delete", "key": "canary-3"}\n')
     assert ward.run("produce", str(bad)).exit_code == 0
     ward.work()
     return ward
