@@ -2,22 +2,24 @@
 
 The rules of this file
 ----------------------
-* A shard keeps the form of the first row change that it applied, so that is looked for: the first insertion that its
-  shard could take. Where the beginning has expired, or holds none, all row changes that are seen must agree.
-* Only the first and the last records of a shard are read. What shards, or records, do not agree about is not guessed.
+* A shard keeps the form of the first row change that it applied to an empty table, so that is looked for: the first
+  insertion that it could take, since the topic began or the table was truncated.
+* Only the first and the last records of a shard are read. Where that does not show the table empty, all row changes
+  that are seen must agree; what shards, or records, do not agree about is not guessed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 from kafka import KafkaConsumer, TopicPartition
 from kafka.consumer.fetcher import ConsumerRecord
 
 from streamer.errors import EventRefused, UsageError
-from streamer.incremental.events.changes import Change, Insert, Upsert
+from streamer.incremental.events.changes import Insert, Truncate, Upsert
 from streamer.incremental.events.decoder import Decoder
-from streamer.incremental.events.key_form import ROW_CHANGES, KeyContract, KeyForm
+from streamer.incremental.events.key_form import ROW_CHANGES, KeyContract, KeyForm, RowChange
 from streamer.incremental.kafka_clients import records_until, shards_in
 from streamer.table.schema import Table
 
@@ -33,17 +35,19 @@ def key_form_seen(consumer: KafkaConsumer, topic: str, table: Table) -> KeyForm 
     begin, end = consumer.beginning_offsets(places), consumer.end_offsets(places)
     head = {place: (begin[place], min(end[place], begin[place] + OFFSETS_LOOKED_AT)) for place in places}
     tail = {place: (max(head[place][1], end[place] - OFFSETS_LOOKED_AT), end[place]) for place in places}
-    tellers = {place: _Teller(table, place.partition, len(places), whole=begin[place] == 0) for place in places}
+    tellers = {place: _Teller(table, place.partition, len(places)) for place in places}
     for window in (head, tail):
+        for place, (first, after) in window.items():
+            tellers[place].goes_to(first, after)
         for record in _records(consumer, window):
             tellers[TopicPartition(topic, record.partition)].look_at(record)
     said = {place.partition: teller.said() for place, teller in tellers.items()}
     forms = {form.name: form for forms in said.values() for form in forms}
     if len(forms) > 1:
         raise UsageError(
-            f"{topic} has message keys of several forms ({_listed(said)}), and rows under another form than their "
-            "shard's are refused there: let one producer's key.converter write all of them, on topics and state made "
-            "anew; until then, send rows through the producer that wrote the others (statements can be sent)"
+            f"{topic} has message keys of several forms ({_listed(said)}), and rows whose keys have another form than "
+            "their shard's first are refused: send rows through the producer that wrote the others, or empty the table "
+            "with `streamer produce --truncate` and let one producer send all rows again"
         )
     return next(iter(forms.values()), None)
 
@@ -62,36 +66,47 @@ def _listed(said: Mapping[int, list[KeyForm]]) -> str:
 
 
 class _Teller:
-    """What the records of one shard tell about its key form; `whole`: they are seen from the first one on."""
+    """What the records of one shard tell about its key form.
 
-    def __init__(self, table: Table, shard: int, shards: int, whole: bool) -> None:
+    learned: the form of the first insertion into a table that was seen empty. seen: the forms of the row changes that
+    were read while it is not known what the shard has learned.
+    """
+
+    def __init__(self, table: Table, shard: int, shards: int) -> None:
         self._decoder = Decoder(table)
         self._contract = KeyContract(table, shard)
         self._shards = shards
-        self._whole = whole
         self._learned: KeyForm | None = None
+        self._certain = True
+        self._reached = 0
         self._seen: dict[str, KeyForm] = {}
 
+    def goes_to(self, first: int, after: int) -> None:
+        """The offsets that are read next. Among those that are passed over the table may have been truncated."""
+        passed_over, self._reached = first > self._reached, after
+        if passed_over and self._certain:
+            self._certain = False
+            self._seen = {self._learned.name: self._learned} if self._learned else {}
+
     def look_at(self, record: ConsumerRecord) -> None:
-        if self._learned is not None or not record.key:
-            return
-        try:
+        with suppress(EventRefused):
             change = self._decoder.decode(record.key, record.value)
-            form = self._form_of(record.key, change)
-        except EventRefused:
-            return
+            if isinstance(change, Truncate) and not change.whole_table_only:
+                self._certain, self._learned = True, None
+            elif isinstance(change, ROW_CHANGES) and record.key:
+                self._contract.check_partition(record.key, self._shards)
+                self._tell(change, self._contract.form_told(record.key, change.source_key))
+
+    def _tell(self, change: RowChange, form: KeyForm | None) -> None:
         if form is None:
             return
-        self._seen[form.name] = form
-        if self._whole and record.offset < OFFSETS_LOOKED_AT and isinstance(change, Insert | Upsert):
+        if not self._certain:
+            self._seen[form.name] = form
+        elif self._learned is None and isinstance(change, Insert | Upsert):
             self._learned = form
 
-    def _form_of(self, message_key: bytes, change: Change) -> KeyForm | None:
-        if not isinstance(change, ROW_CHANGES):
-            return None
-        self._contract.check_partition(message_key, self._shards)
-        return self._contract.form_told(message_key, change.source_key)
-
     def said(self) -> list[KeyForm]:
-        """The one form that the shard has learned, else all that were seen."""
-        return list(self._seen.values()) if self._learned is None else [self._learned]
+        """The one form that the shard has learned, else all that it may have."""
+        if not self._certain:
+            return list(self._seen.values())
+        return [] if self._learned is None else [self._learned]

@@ -160,6 +160,14 @@ def test_a_connectors_converter_that_is_changed_is_told_and_set_back_loses_nothi
     assert clinic.published == PEOPLE - 100
 
 
+def test_an_emptied_table_takes_another_form_of_keys(clinic: Clinic) -> None:
+    clinic.produce_rows()
+    clinic.produce("--truncate")
+    clinic.connector(connect_json, [(number, envelope("r", number)) for number in range(PEOPLE)])
+    clinic.work()
+    assert (clinic.published, clinic.letters, clinic.key_forms) == (PEOPLE, [], {'json:{"id":number}'})
+
+
 def test_a_table_without_primary_key_and_a_producer_without_murmur2_are_told(clinic: Clinic) -> None:
     clinic.produce_rows()
     updates = [(number, envelope("u", number)) for number in range(200)]

@@ -23,6 +23,7 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaTimeoutError
 
 from servers.broker.servers import Servers
+from streamer.cli import key_form_seen
 from streamer.cli import sender as sender_module
 from streamer.cli.main import main
 from streamer.cli.routing import Router, RowMessage, Statement
@@ -332,6 +333,8 @@ def test_into_a_topic_whose_shards_have_learned_different_forms_nothing_is_sent(
     assert "several forms (shard 0: bare; shard 1: json:" in result.stderr
     assert [len(messages) for messages in arrived(servers, topic)] == before
     assert produce(servers, topic, "--truncate").exit_code == 0
+    result = produce(servers, topic, f"{topic[1]}/rows.csv", "--json")
+    assert (result.exit_code, json.loads(result.stdout)["key_form_seen"]) == (0, False)
 
 
 def test_what_a_shard_refuses_does_not_tell_its_form(servers, topic):
@@ -341,6 +344,19 @@ def test_what_a_shard_refuses_does_not_tell_its_form(servers, topic):
     json_keys.send(created(number) for number in range(30))
     result = produce(servers, topic, "-", "--json", stdin=insertion(77))
     assert json.loads(result.stdout)["key_form"] == "bare"
+
+
+def test_what_may_have_been_truncated_between_the_records_that_are_read_is_in_doubt(servers, topic, monkeypatch):
+    monkeypatch.setattr(key_form_seen, "OFFSETS_LOOKED_AT", 4)
+    bare = Producers(servers.kafka_bootstrap, topic[0], b"%d".__mod__)
+    bare.send(created(number) for number in range(60))
+    assert json.loads(produce(servers, topic, "-", "--json", stdin=insertion(77)).stdout)["key_form"] == "bare"
+    Producers(servers.kafka_bootstrap, topic[0], connect).send(created(number) for number in range(60))
+    assert produce(servers, topic, "-", stdin=insertion(78)).exit_code == 2
+    assert produce(servers, topic, "--truncate").exit_code == 0
+    Producers(servers.kafka_bootstrap, topic[0], connect).send(created(number) for number in range(3))
+    result = produce(servers, topic, "-", "--json", stdin=insertion(79))
+    assert json.loads(result.stdout)["key_form"] == 'json:{"id":number}'
 
 
 def test_where_the_beginning_has_expired_what_is_left_must_agree(servers, topic):

@@ -9,8 +9,9 @@ The rules of this file
 * A shard has one form: that of the first row change which it applied. Every later row change must be written so, name
   the same row as its value, and lie in the shard that murmur2 of its key gives. Anything else is refused: the row's
   other messages may lie in another shard, and applying it would make a second copy that nobody ever removes.
-* Statements, truncations and notices are not row changes. Where there is one shard nothing is asked and nothing is
-  learned: all messages of a row meet there, whatever their keys.
+* Statements and notices are not row changes. A truncation, which reaches all shards, forgets the form with the rows: so
+  an input may change its form. Where there is one shard nothing is asked and nothing is learned: all messages of a row
+  meet there, whatever their keys.
 * What is learned depends on the sequence of messages alone; what this file remembers beside it only saves time.
 """
 
@@ -24,7 +25,7 @@ from hashlib import blake2b
 import msgspec
 
 from streamer.errors import EventRefused
-from streamer.incremental.events.changes import Change, Delete, Insert, Modify, Remove, Upsert
+from streamer.incremental.events.changes import Change, Delete, Insert, Modify, Remove, Truncate, Upsert
 from streamer.incremental.events.json_messages import SCHEMA_REGISTRY_MAGIC, read_json, unwrapped
 from streamer.incremental.events.murmur2 import shard_of
 from streamer.table.encode import Encoder
@@ -117,6 +118,8 @@ class KeyContract:
         shards: how many the input has.
         message-key-missing, message-key-unreadable, message-key-form, message-key-of-other-row, wrong-partition.
         """
+        if isinstance(change, Truncate):
+            return ""
         if shards == 1 or not isinstance(change, ROW_CHANGES):
             return key_form
         if not message_key:
@@ -216,7 +219,7 @@ _UNREADABLE = (
 _OTHER_FORM = (
     "this shard's message keys are written as {}, this one as {}: the same row would come to two shards. Set the "
     "producer's key.converter back (`streamer produce` writes what the topic has); if the form is to change for good, "
-    "make topics and state anew and send all rows again"
+    "empty the table with `streamer produce --truncate` and send all rows again"
 )
 _OTHER_ROW = (
     "message key and value name different rows, so that a row's messages would not meet in one shard: let the producer "

@@ -187,11 +187,16 @@ def test_a_message_key_whose_bytes_do_not_follow_from_the_source_key_is_refused(
 
 
 def test_what_is_about_no_single_row_needs_no_key() -> None:
-    changes: list[Change] = [Truncate(), Nothing(), DeleteWhere(parse_condition("age < 3", PEOPLE))]
+    changes: list[Change] = [Nothing(), DeleteWhere(parse_condition("age < 3", PEOPLE))]
     for change in changes:
         for message_key in (None, b"7", b'{"ts_ms":1}'):
             assert after("", message_key, change, shard=0) == ""
             assert after("bare", message_key, change, shard=1) == "bare"
+
+
+def test_a_truncation_forgets_the_form_with_the_rows() -> None:
+    for form in ("", "bare", "json:text"):
+        assert after(form, None, Truncate(), shard=0) == ""
 
 
 @pytest.mark.parametrize("message_key", [None, b"7", b"8", b'{"id":7}', b"\x00", b"anything"])
