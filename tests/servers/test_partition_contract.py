@@ -26,6 +26,7 @@ from worlds.kafka_side import fresh_name, make_topics, read, write
 from worlds.patients import folded, write_table
 
 SHARDS, PEOPLE = 4, 1000
+KeyOf = Callable[[int], bytes]
 SCHEMA = b'{"type":"struct","fields":[{"type":"int32","optional":false,"field":"id"}],"name":"shop.patients.Key"}'
 
 
@@ -74,7 +75,7 @@ class Clinic:
         path.write_text("\n".join(["id,age,zip,bmi,sex,problem", *lines]))
         self.produce(str(path))
 
-    def connector(self, key_of: Callable[[int], bytes], values: Iterable[tuple[int, bytes | None]]) -> None:
+    def connector(self, key_of: KeyOf, values: Iterable[tuple[int, bytes | None]]) -> None:
         """Messages as Kafka Connect sends them: by murmur2 of the serialized key."""
         keyed = [(key_of(number), value) for number, value in values]
         records = [(shard_of(message_key, SHARDS), message_key, value) for message_key, value in keyed]
@@ -121,7 +122,7 @@ def clinic(servers: Servers, tmp_path: Path) -> Clinic:
 
 
 @pytest.mark.parametrize("key_of", [connect_json, connect_json_with_schema])
-def test_a_connector_after_produce_doubles_nobody_and_its_messages_are_told(clinic: Clinic, key_of) -> None:
+def test_a_connector_after_produce_doubles_nobody_and_its_messages_are_told(clinic: Clinic, key_of: KeyOf) -> None:
     clinic.produce_rows()
     clinic.work()
     assert (clinic.published, clinic.key_forms) == (PEOPLE, {"bare"})
@@ -138,7 +139,7 @@ def test_a_connector_after_produce_doubles_nobody_and_its_messages_are_told(clin
 
 
 @pytest.mark.parametrize("key_of", [connect_json, connect_json_with_schema])
-def test_produce_after_a_connector_meets_the_rows_it_speaks_of(clinic: Clinic, key_of) -> None:
+def test_produce_after_a_connector_meets_the_rows_it_speaks_of(clinic: Clinic, key_of: KeyOf) -> None:
     clinic.connector(key_of, [(number, envelope("r", number)) for number in range(PEOPLE)])
     clinic.work()
     events = clinic.table.parent / "events.jsonl"

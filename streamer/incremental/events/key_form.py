@@ -136,15 +136,13 @@ class KeyContract:
 
     def _checked(self, key_form: str, message_key: bytes, source_key: str) -> str:
         told = self.form_told(message_key, source_key)
-        if told is None:
-            fits = key_form in ("", BARE.name, JSON_TEXT.name)
-        else:
-            self._last = told
-            fits = key_form in ("", told.name)
-        if not fits:
-            said = JSON_TEXT.name if told is None else told.name
-            raise EventRefused("message-key-form", _OTHER_FORM.format(key_form, said))
-        return key_form if told is None else told.name
+        if told is None and key_form in ("", BARE.name, JSON_TEXT.name):
+            return key_form
+        form = told or JSON_TEXT
+        if key_form not in ("", form.name):
+            raise EventRefused("message-key-form", _OTHER_FORM.format(key_form, form.name))
+        self._last = form
+        return form.name
 
     def form_told(self, message_key: bytes, source_key: str) -> KeyForm | None:
         """The form of a row's message key; None for one that is written the same in two forms (a quoted text).

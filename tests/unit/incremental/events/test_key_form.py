@@ -27,6 +27,7 @@ from streamer.incremental.events.key_form import BARE, JSON_TEXT, KeyContract, K
 from streamer.incremental.events.murmur2 import shard_of
 from streamer.incremental.events.statements import parse_condition
 from streamer.table.row import Row
+from streamer.table.schema import Table
 from worlds.small_tables import AGE, table
 
 SHARDS = 4
@@ -47,13 +48,15 @@ def upsert(source_key: object) -> Upsert:
     return Upsert(str(source_key), ROW)
 
 
-def after(key_form: str, message_key: bytes | None, change: Change, of=PEOPLE, shard: int | None = None) -> str:
+def after(
+    key_form: str, message_key: bytes | None, change: Change, of: Table = PEOPLE, shard: int | None = None
+) -> str:
     shard = shard_of(message_key or b"", SHARDS) if shard is None else shard
     return KeyContract(of, shard).form_after(key_form, message_key, change, SHARDS)
 
 
 def refusal(
-    key_form: str, message_key: bytes | None, change: Change, of=PEOPLE, shard: int | None = None
+    key_form: str, message_key: bytes | None, change: Change, of: Table = PEOPLE, shard: int | None = None
 ) -> EventRefused:
     with pytest.raises(EventRefused) as caught:
         after(key_form, message_key, change, of, shard)

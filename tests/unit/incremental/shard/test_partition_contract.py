@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -23,6 +23,7 @@ TABLE = replace(table(AGE), kept=())
 SCHEMA = {"type": "struct", "fields": [{"type": "int32", "optional": False, "field": "id"}], "name": "s.people.Key"}
 
 Sent = tuple[bytes | None, bytes | None]
+KeyOf = Callable[[int], bytes]
 
 
 def plain(number: int) -> Sent:
@@ -107,7 +108,7 @@ def shards() -> Shards:
 
 
 @pytest.mark.parametrize("key_of", [connect, connect_with_schema])
-def test_updates_under_another_form_of_key_become_no_second_copies(shards: Shards, key_of) -> None:
+def test_updates_under_another_form_of_key_become_no_second_copies(shards: Shards, key_of: KeyOf) -> None:
     shards.send(update(number, key_of(number)) for number in range(PEOPLE))
     shards.work()
     assert shards.rows == PEOPLE
