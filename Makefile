@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHON
 
-.PHONY: help venv demo test drill bench papers lint types clean
+.PHONY: help venv demo quick test fuzz drill bench papers lint types clean
 
 help:  ## Lists the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r t d; do printf '%-14s %s\n' "$$t" "$$d"; done
@@ -17,10 +17,18 @@ venv: .venv/.installed  ## Makes .venv and installs what the project needs (agai
 demo: venv  ## Shows the whole way in half a minute, without servers; REAL=1: with a real Kafka and Redis
 	@$(if $(REAL),$(BIN)/python tests/servers/broker/with $(BIN)/streamer demo --real,$(BIN)/streamer demo)
 
-test: venv  ## All tests but the long drills (gets a real Kafka and Redis by itself)
+quick: venv  ## The tests of two minutes: neither servers nor what is slow
+	$(BIN)/pytest -m "not servers and not slow and not drill"
+
+test: venv  ## All tests but the long drills, in about a quarter of an hour (gets a real Kafka and Redis by itself)
 	$(BIN)/pytest -m "not drill"
 
-drill: venv  ## The long fault drills: crashes, freezes and outages of workers, Kafka and Redis
+# What fails is printed, and tried first the next time, out of .fuzz/ (which `make clean` leaves alone); it goes into the
+# tests as an @example or as a test of its own.
+fuzz: venv  ## The property tests with new examples, FUZZ_EXAMPLES=1000 for each: half an hour; what fails stays in .fuzz/
+	$(BIN)/pytest -m "hypothesis and not servers" --hypothesis-profile=fuzz -o timeout=3600 tests/unit tests/laws
+
+drill: venv  ## The long fault drills, in 12 minutes: crashes, freezes and outages of workers, Kafka and Redis
 	$(BIN)/pytest -m drill
 
 bench: venv  ## The benchmarks, one after the other

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from agents.app import App
     from agents.worker_settings import WorkerSettings
 
+__all__ = ["main"]
+
 OURS = ("agents", "streamer")
 
 GARBAGE_THRESHOLD = 50_000

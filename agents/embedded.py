@@ -1,11 +1,9 @@
 """Kafka and Redis inside this process, for a first look: no installation, and nothing is kept.
 
-The rules of this file
-----------------------
-* Both are reached over TCP as the real ones are, so nothing else of the project knows which it talks to.
-* The broker is the mock cluster of Kafka's C client: the real protocol, but no log on disk and no isolation: records of
-  an aborted transaction are visible. It proves that the loop runs, and nothing about faults.
-* It cannot create topics; it makes one of `SHARDS` partitions, its own fixed number, when something is written to it.
+Both are reached over TCP as the real ones are, so nothing else of the project knows which it talks to. The broker is
+the mock cluster of Kafka's C client: the real protocol, but no log on disk and no isolation, so that records of an
+aborted transaction are visible. It shows that the loop runs, and nothing about faults. It cannot create topics; it
+makes one of `SHARDS` partitions, its own fixed number, when something is written to it.
 """
 
 from __future__ import annotations

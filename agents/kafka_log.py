@@ -1,10 +1,8 @@
 """What the Kafka clients may write to the log: enough to see a fault, not the same line twenty times a second.
 
-The rules of this file
-----------------------
-* While a broker is away each client repeats itself. Of each logger a few lines per period are kept, the rest counted.
-* aiokafka's debug lines hold whole messages, people's values with them: they are never written, whatever the level.
-  Those of librdkafka name brokers, topics and settings only.
+While a broker is away each client repeats itself: of each logger a few lines per period are kept, the rest counted.
+aiokafka's debug lines have whole messages in them, people's values too: they are never written, whatever the level.
+Those of librdkafka name brokers, topics and settings only.
 """
 
 from __future__ import annotations

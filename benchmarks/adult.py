@@ -15,13 +15,13 @@ from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from streamer.incremental.events.changes import Change, Delete, Insert, Modify
+from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata, microdata_of
-from streamer.table.row import Row
+from streamer.table.row import Row, Values
 from streamer.table.schema import CategoricalAttribute, KeptColumn, NumericAttribute, Table
 
 SENSITIVE = "salary-class"
@@ -93,7 +93,7 @@ def microdata_45222(k: int) -> Microdata:
     schema, people = table_45222(k), rows_45222()
     n = len(people)
     codes = np.array([[code_of(a, row[a.name]) for a in schema.attributes] for row in people], dtype=np.int64)
-    values = [(json_text(row["occupation"]),) for row in people]
+    values: list[Values] = [(json_text(row["occupation"]),) for row in people]
     return microdata_of(schema, EncodedRows([str(i) for i in range(n)], codes, values, [()] * n, [None] * n))
 
 
@@ -135,7 +135,7 @@ def json_text(value: str) -> bytes:
     return b'"%b"' % value.encode()
 
 
-def codes_of(rows: list[Row]) -> npt.NDArray[np.int64]:
+def codes_of(rows: list[Row]) -> Ints:
     return np.array([row.codes for row in rows], dtype=np.int64)
 
 

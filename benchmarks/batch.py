@@ -40,7 +40,7 @@ WARM_UP_ROWS = 500
 RUNS, SHORT_S, ENOUGH_S, LONGEST_S = 3, 0.3, 4.0, 90.0
 ADULT_ONLY = "gdppr"
 R, LEVEL = Fraction(1, 2), 1  # Adult's occupations have three ancestors at level 1, the largest with 36 % of the rows
-BLOCK = 2_048
+ROWS_AT_ONCE = 2_048
 TEXTS = ("algorithm", "figure", "details", "skipped")
 
 Result = dict[str, object]
@@ -178,20 +178,20 @@ def with_occupations(n: int) -> tuple[Microdata, Model]:
 
 
 def round_of_matmuls(people: Microdata) -> float:
-    """Seconds to multiply the rows' one-hot columns with n / k centres, in blocks of rows, in float32."""
+    """Seconds to multiply the rows' one-hot columns with n / k centres, some rows at a time, in float32."""
     n, columns = len(people), int(people.space.n_cells.sum())
     centres = np.random.default_rng(0).random((columns, n // K), dtype=np.float32)
     one_hot = np.zeros((n, columns), dtype=np.float32)
     first = np.cumsum(people.space.n_cells) - people.space.n_cells
     np.put_along_axis(one_hot, people.cells + first, 1, axis=1)
-    room = np.empty((BLOCK, n // K), dtype=np.float32)
+    product = np.empty((ROWS_AT_ONCE, n // K), dtype=np.float32)
 
-    def every_block() -> None:
-        for begin in range(0, n, BLOCK):
-            block = one_hot[begin : begin + BLOCK]
-            np.matmul(block, centres, out=room[: len(block)])
+    def every_part() -> None:
+        for begin in range(0, n, ROWS_AT_ONCE):
+            part = one_hot[begin : begin + ROWS_AT_ONCE]
+            np.matmul(part, centres, out=product[: len(part)])
 
-    return best(every_block)
+    return best(every_part)
 
 
 def peak_gb(algorithm: Algorithm, n: int) -> float:

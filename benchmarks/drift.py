@@ -17,7 +17,6 @@ from pathlib import Path
 from time import perf_counter
 
 import numpy as np
-import numpy.typing as npt
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -32,6 +31,7 @@ from streamer.recoding.algorithms import catalog
 from streamer.recoding.algorithms.initial import initial_groups
 from streamer.recoding.algorithms.mondrian import MONDRIAN
 from streamer.recoding.metrics.utility import ncp
+from streamer.table.arrays import Ints
 from streamer.table.microdata import Microdata
 from streamer.table.row import Row
 from streamer.table.schema import Table
@@ -123,7 +123,7 @@ def loss_of_fresh(table: Table, engine: Engine) -> float:
     return ncp(rows, catalog.run(MONDRIAN, rows, k_anonymity(table.k)))
 
 
-def people(table: Table, codes: npt.NDArray[np.int64]) -> Microdata:
+def people(table: Table, codes: Ints) -> Microdata:
     """Rows of quasi-identifiers alone: sensitive values play no part."""
     nothing = np.zeros((len(codes), len(table.kept)), dtype=np.int64)
     return Microdata(table, codes, None, nothing, ((b"null",),) * len(table.kept))

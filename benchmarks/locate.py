@@ -14,7 +14,7 @@ import json
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 from rich.console import Console
@@ -23,7 +23,7 @@ from rich.table import Table
 from streamer.incremental.groups.index import GroupIndex
 from streamer.incremental.groups.similarity import Similarity
 from streamer.privacy.models import k_anonymity
-from streamer.recoding.algorithms.mondrian import strict_groups
+from streamer.recoding.algorithms.mondrian import median_tree
 from streamer.table.arrays import Floats, Ints
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.space import Axis, Space
@@ -37,7 +37,7 @@ SCANS = 200
 
 def hierarchy(*fans: int) -> Hierarchy:
     """A regular hierarchy with the given numbers of children per level, from the root down."""
-    paths = [("*",)]
+    paths: list[tuple[str, ...]] = [("*",)]
     for fan in fans:
         paths = [(f"{path[0]}.{child}", *path) for path in paths for child in range(fan)]
     return Hierarchy.from_rows(paths)
@@ -67,30 +67,40 @@ def mixture(space: Space, random: np.random.Generator) -> Callable[[int], Ints]:
 
 @dataclass
 class World:
-    """An index with its QI groups as they were formed, and where new tuples come from."""
+    """An index with its QI groups as they were formed and as they are now, and where new tuples come from."""
 
     space: Space
     index: GroupIndex
     draw: Callable[[int], Ints]
     random: np.random.Generator
-    formed: dict[int, tuple[Ints, Ints]]
+    formed: dict[int, tuple[Ints, Ints]] = field(default_factory=dict)
+    now: dict[int, tuple[Ints, Ints, int]] = field(default_factory=dict)
     next_number: int = 1
 
     def insert(self, codes: Ints) -> None:
         """A new QI group around tuples (n, d)."""
-        lo, hi = self.space.box_of(codes)
+        lo, hi = self.space.box_of_cells(self.space.cells(codes))
         self.formed[self.next_number] = lo, hi
-        self.index.put(self.next_number, lo, hi, len(codes))
+        self.put(self.next_number, lo, hi, len(codes))
         self.next_number += 1
+
+    def put(self, number: int, lo: Ints, hi: Ints, members: int) -> float:
+        """A new QI group or a changed box; the seconds that the index spent on it."""
+        start = time.perf_counter()
+        self.index.put(number, lo, hi, members)
+        spent = time.perf_counter() - start
+        self.now[number] = lo, hi, members
+        return spent
 
 
 def world_of(n_groups: int) -> World:
     """About n_groups QI groups of a Median Mondrian over tuples of the mixture."""
     space, random = adult_like_space(), np.random.default_rng(n_groups)
-    world = World(space, GroupIndex(space), mixture(space, np.random.default_rng(1)), random, {})
+    world = World(space, GroupIndex(space), mixture(space, np.random.default_rng(1)), random)
     codes = world.draw(int(n_groups * 1.4 * K))
     nobody = np.empty((len(codes), 0), dtype=np.int64)
-    for members in strict_groups(space, space.cells(codes), k_anonymity(K), nobody):
+    layout, leaves = median_tree(space, space.cells(codes), k_anonymity(K), nobody)
+    for members in np.split(layout.rows, leaves.begins[1 : leaves.n[0]]):
         world.insert(codes[members])
     return world
 
@@ -113,19 +123,14 @@ def change(world: World, n_changes: int) -> float:
             widened.append(number)
             spent += join(world, number, codes)
         elif (number := widened.popleft()) in world.formed:
-            start = time.perf_counter()
-            index.put(number, *world.formed[number], K)
-            spent += time.perf_counter() - start
+            spent += world.put(number, *world.formed[number], K)
     return spent
 
 
 def join(world: World, number: int, codes: Ints) -> float:
     """A tuple joins a QI group; seconds."""
-    cells, (lo, hi) = world.space.cells(codes), world.index.box(number)
-    lo, hi = world.space.generalize(np.minimum(lo, cells), np.maximum(hi, cells))
-    start = time.perf_counter()
-    world.index.put(number, lo, hi, world.index.members(number) + 1)
-    return time.perf_counter() - start
+    cells, (lo, hi, members) = world.space.cells(codes), world.now[number]
+    return world.put(number, *world.space.generalize(np.minimum(lo, cells), np.maximum(hi, cells)), members + 1)
 
 
 def replace(world: World, numbers: list[int]) -> float:
@@ -136,8 +141,8 @@ def replace(world: World, numbers: list[int]) -> float:
     box = np.minimum(lo, space.n_cells - 1), np.minimum(hi, space.n_cells - 1)
     start = time.perf_counter()
     world.index.remove(numbers[at])
-    world.index.put(fresh, *box, K)
-    spent = time.perf_counter() - start
+    spent = time.perf_counter() - start + world.put(fresh, *box, K)
+    del world.now[numbers[at]]
     numbers[at], world.formed[fresh], world.next_number = fresh, box, fresh + 1
     return spent / 2
 
@@ -148,15 +153,14 @@ class FlatScan:
     def __init__(self, world: World) -> None:
         self.space = world.space
         self.numbers = np.array(sorted(world.formed))
-        boxes = [world.index.box(number) for number in self.numbers.tolist()]
-        self.lo, self.hi = (np.array(ends) for ends in zip(*boxes, strict=True))
-        self.members = np.array([world.index.members(number) for number in self.numbers.tolist()])
+        lo, hi, members = zip(*(world.now[number] for number in self.numbers.tolist()), strict=True)
+        self.lo, self.hi, self.members = np.array(lo), np.array(hi), np.array(members)
         self.similarity = Similarity(self.space)
         self.shapes = self.similarity.shapes(self.lo, self.hi)
         self.ncp = self.space.ncp(self.lo, self.hi)
 
-    def holds(self, codes: Ints) -> bool:
-        """Whether any box holds the tuple."""
+    def contains(self, codes: Ints) -> bool:
+        """Whether any box contains the tuple."""
         return bool(self.space.contains(self.lo, self.hi, self.space.cells(codes)).any())
 
     def locate(self, codes: Ints) -> int:
@@ -193,7 +197,7 @@ def measured(n_groups: int, n_changes: int, n_questions: int) -> Figures:
     questions = list(world.draw(n_questions))
     if any(index.locate(codes) != scan.locate(codes) for codes in questions[:SCANS]):
         raise SystemExit("the index and the scan do not agree")
-    outside = np.array([not scan.holds(codes) for codes in questions])
+    outside = np.array([not scan.contains(codes) for codes in questions])
     times = seconds(index.locate, questions)
     scans = seconds(scan.locate, questions[:SCANS])
     nearest = seconds(index.nearest, world.random.choice(scan.numbers, min(n_questions, 1000)).tolist())

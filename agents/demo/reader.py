@@ -1,9 +1,7 @@
 """A reader of the changelog, and what Redis says of the shards: what the demo shows while it runs.
 
-The rules of this file
-----------------------
-* The reader knows what every consumer of `live` knows: it uses `streamer.incremental.subscribe` and nothing else.
-* Redis is asked for counts, and at the end for the index table, which is private: the demo owns both sides.
+The reader knows what every consumer of `live` knows: it uses `streamer.incremental.subscribe` and nothing else. Redis
+is asked for counts, and at the end for the index table, which is private: the demo owns both sides.
 """
 
 from __future__ import annotations

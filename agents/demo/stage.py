@@ -1,10 +1,8 @@
 """Where the demo plays: servers, topics, and workers as processes of their own.
 
-The rules of this file
-----------------------
-* The workers are the real ones: `streamer worker` as anybody starts it, one process each, its log in a file.
-* They are in a session of their own, so that a Ctrl-C reaches the demo alone, which then ends them in order.
-* A worker that ends by itself ends the demo, with the last lines of its log. Logs hold no people's values.
+The workers are the real ones: `streamer worker` as anybody starts it, one process each, its log in a file. They are in
+a session of their own, so that a Ctrl-C reaches the demo alone, which then ends them in order. A worker that ends by
+itself ends the demo, with the last lines of its log; there are no people's values in a log.
 """
 
 from __future__ import annotations

@@ -1,19 +1,18 @@
 """The people of the demo, and what happens to them: a real survey, and changes drawn from it by a seed.
 
-The rules of this file
-----------------------
-* The data set is `fair` of statsmodels: 6,366 answers of married women to a magazine's questionnaire of 1974 (R. Fair,
-  "A theory of extramarital affairs", Journal of Political Economy, 1978). It comes inside a package that many use,
-  needs no download, and is what k-anonymity is about: age, years married, children, schooling and two occupations are
-  what a neighbour knows; how she rates her marriage is not. No rating is that of most: very good 42 %, good 35 %, fair
-  16 %. The affairs, which the set is known for, are none for 68 %: in a QI group of five all would often have the same.
-  They and the religiousness are not named in the table and never leave.
-* The names of the categories are those of the set's own documentation, shortened. Its numbers stay as they are; "five
-  and a half" children mean five or more, and are five here.
-* Half of the people are the initial load, in an order drawn by the seed (the file has those with affairs first). Then
-  half of what happens are arrivals from the other half, a quarter departures, a quarter changes: of the rating, of the
-  occupation, or a birthday. The changes are invented; the people are not.
-* `Register` is the source table: what the demo knows to be true, beside what it sends.
+The data set is `fair` of statsmodels: 6,366 answers of married women to a magazine's questionnaire of 1974 (R. Fair,
+"A theory of extramarital affairs", Journal of Political Economy, 1978). It comes inside a package that many use, needs
+no download, and is what k-anonymity is about: age, years married, children, schooling and two occupations are what a
+neighbour knows; how she rates her marriage is not. No rating is that of most: very good 42 %, good 35 %, fair 16 %.
+The affairs, which the set is known for, are none for 68 %: in a QI group of five all would often have the same. They
+and the religiousness are not named in the table and never leave. The names of the categories are those of the set's
+own documentation, shortened. Its numbers stay as they are; "five and a half" children mean five or more, and are five
+here.
+
+Half of the people are the initial load, in an order drawn by the seed (the file has those with affairs first). Then
+half of what happens are arrivals from the other half, a quarter departures, a quarter changes: of the rating, of the
+occupation, or a birthday. The changes are invented; the people are not. `Register` is the source table: what the demo
+knows to be true, beside what it sends.
 """
 
 from __future__ import annotations

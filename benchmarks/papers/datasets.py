@@ -1,12 +1,9 @@
 """The papers' tables, made from Adult.
 
-The rules of this file
-----------------------
-* Fewer quasi-identifiers are the first ones of a table, in its order.
-* Tong et al. (section 4, tables 8 and 9): 40,000 of the 45,222 people are drawn; a share A of them has one record, B
-  two and C three. A further record repeats identity and quasi-identifiers and has a sensitive value that the person
-  does not have yet, every one of them as likely. Table 9 prints A = 0.60 for 1.8 records per individual, but then the
-  shares sum to 1.2; 0.40 is meant.
+Fewer quasi-identifiers are the first ones of a table, in its order. Tong et al. (section 4, tables 8 and 9) draw
+40,000 of the 45,222 people; a share A of them has one record, B two and C three. A further record repeats identity and
+quasi-identifiers and has a sensitive value that the person does not have yet, every one of them as likely. Table 9
+prints A = 0.60 for 1.8 records per individual, but then the shares sum to 1.2; 0.40 is meant.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """What an experiment answers: curves, what the paper says of them, and whether they bear it out.
 
-The rules of this file
-----------------------
-* A claim of a paper is taken apart into sentences (`Check`), the heart of it first. Each is held against every point of
-  the curves that it speaks of, and what is written down is at how many of them it holds.
-* The verdict follows from these counts alone (`verdict`), so nobody writes it by hand.
-* Figures are rounded to six digits when they are made: the texts, the plots and results.json show the same ones.
+A claim of a paper is taken apart into sentences (`Check`), the heart of it first. Each is held against every point of
+the curves that it speaks of, and what is written down is at how many of them it is true. The verdict follows from
+these counts alone (`verdict`), so nobody writes it by hand. Figures are rounded to six digits when they are made: the
+texts, the plots and results.json show the same ones.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ REPRODUCED, IN_PART, NOT_REPRODUCED = "Reproduced", "Reproduced in part", "Not r
 
 
 class Curve(msgspec.Struct, frozen=True):
-    """One line of a plot, one column of a table; None: there is no figure at this place."""
+    """One line of a plot, one column of a table; None: there is no figure at this point."""
 
     name: str
     y: tuple[float | None, ...]

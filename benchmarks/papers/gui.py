@@ -22,13 +22,13 @@ from benchmarks.papers.gui_runs import (
     R_PAPER,
     R_PARENTS,
     WAYS,
-    Places,
     Points,
+    Settings,
     Shape,
     Way,
     point_of,
 )
-from benchmarks.papers.runs import UNIT, Say
+from benchmarks.papers.runs import ONE_SORT, Say
 from streamer.recoding.algorithms.fuzzy import gdppr
 from streamer.recoding.metrics import utility
 from streamer.table.microdata import Microdata
@@ -89,23 +89,25 @@ def _over_k(shape: Shape, points: Points, what: str, label: str) -> tuple[Panel,
     )
 
 
-def _curves(points: Points, places: Places, what: str) -> tuple[Curve, ...]:
-    return tuple(curve(way.name, [getattr(points[way, m, k], what) for m, k in places]) for way in WAYS)
+def _curves(points: Points, settings: Settings, what: str) -> tuple[Curve, ...]:
+    return tuple(curve(way.name, [getattr(points[way, m, k], what) for m, k in settings]) for way in WAYS)
 
 
-def _less(points: Points, places: Places, ours: Way, other: Way) -> list[float]:
-    """By what share of the other's RIL ours is below it, place by place."""
-    return [1 - points[ours, m, k].ril / points[other, m, k].ril for m, k in places]
+def _less(points: Points, settings: Settings, ours: Way, other: Way) -> list[float]:
+    """By what share of the other's RIL ours is below it, setting by setting."""
+    return [1 - points[ours, m, k].ril / points[other, m, k].ril for m, k in settings]
 
 
-def _times(points: Points, places: Places, ours: Way, other: Way, what: str) -> str:
-    return between(getattr(points[ours, m, k], what) / getattr(points[other, m, k], what) for m, k in places)
+def _times(points: Points, settings: Settings, ours: Way, other: Way, what: str) -> str:
+    return between(getattr(points[ours, m, k], what) / getattr(points[other, m, k], what) for m, k in settings)
 
 
-def _ril_checks(points: Points, places: Places, claimed: float, grow: str, lines: Sequence[Places]) -> Iterator[Check]:
+def _ril_checks(
+    points: Points, settings: Settings, claimed: float, grow: str, lines: Sequence[Settings]
+) -> Iterator[Check]:
     for ours, _ in OURS:
-        less = _less(points, places, ours, PLAIN)
-        size = f"{_times(points, places, ours, PLAIN, 'ril')} Mondrian's"
+        less = _less(points, settings, ours, PLAIN)
+        size = f"{_times(points, settings, ours, PLAIN, 'ril')} Mondrian's"
         yield check(f"The RIL of {ours.name} is below Mondrian's", [one > 0 for one in less], "points", size)
         yield check(f"It is below by {claimed:.0%} of it or more", [one >= claimed for one in less], "points")
     for ours, _ in OURS:
@@ -113,21 +115,21 @@ def _ril_checks(points: Points, places: Places, claimed: float, grow: str, lines
         yield check(f"The RIL of {ours.name} grows with {grow}", steps, "steps")
 
 
-def _same_model(points: Points, places: Places) -> str:
+def _same_model(points: Points, settings: Settings) -> str:
     """What becomes of the comparison where Mondrian has to hold the same."""
     said = []
     for ours, same in OURS:
-        below = sum(one > 0 for one in _less(points, places, ours, same))
+        below = sum(one > 0 for one in _less(points, settings, ours, same))
         said.append(
-            f"- {ours.name}: its RIL is smaller than that of Mondrian under the same model at {below} of {len(places)}"
-            f" points ({_times(points, places, ours, same, 'ril')} it)."
+            f"- {ours.name}: its RIL is smaller than that of Mondrian under the same model at"
+            f" {below} of {len(settings)} points ({_times(points, settings, ours, same, 'ril')} it)."
         )
     return "Where Mondrian has to hold the same:\n\n" + "\n".join(said)
 
 
-def _because(points: Points, places: Places) -> str:
+def _because(points: Points, settings: Settings) -> str:
     """Who pays for what, where GDPPR does not win: the model raises Mondrian's own loss."""
-    raised = [f"{_times(points, places, same, PLAIN, 'ril')} ({same.name})" for _, same in OURS]
+    raised = [f"{_times(points, settings, same, PLAIN, 'ril')} ({same.name})" for _, same in OURS]
     return (
         "GDPPR holds r and Mondrian does not. Holding it makes Mondrian's own RIL "
         + " and ".join(raised)
@@ -137,42 +139,42 @@ def _because(points: Points, places: Places) -> str:
 
 def _ril_by_qi(shape: Shape, points: Points) -> Figure:
     lines = [[(m, k) for m in shape.qi] for k in shape.ks_of_qi]
-    places = [place for line in lines for place in line]
+    settings = [each for line in lines for each in line]
     return Figure(
         "gui-ril-qi",
         "Gui et al., figure 2: information loss over the number of quasi-identifiers",
         "“GDPPR's generalization loses less information than Mondrian's. The loss grows with the number of"
         " quasi-identifiers. In the same setting GDPPR reduces it by about 7 %.”",
         _over_qi(shape, points, "ril", "RIL"),
-        tuple(_ril_checks(points, places, 0.07, "|QI|", lines)),
-        because=_because(points, places),
-        notes=(_same_model(points, places),),
+        tuple(_ril_checks(points, settings, 0.07, "|QI|", lines)),
+        because=_because(points, settings),
+        notes=(_same_model(points, settings),),
     )
 
 
 def _ril_by_k(shape: Shape, points: Points) -> Figure:
     lines = [[(m, k) for k in shape.ks] for m in shape.qi_of_k]
-    places = [place for line in lines for place in line]
+    settings = [each for line in lines for each in line]
     return Figure(
         "gui-ril-k",
         "Gui et al., figure 3: information loss over k",
         "“The loss grows with k, but on the whole GDPPR's is less than Mondrian's: by about 6 %.”",
         _over_k(shape, points, "ril", "RIL"),
-        tuple(_ril_checks(points, places, 0.06, "k", lines)),
-        because=_because(points, places),
-        notes=(_same_model(points, places),),
+        tuple(_ril_checks(points, settings, 0.06, "k", lines)),
+        because=_because(points, settings),
+        notes=(_same_model(points, settings),),
     )
 
 
 def _risk(shape: Shape, points: Points) -> Figure:
-    places = [(m, k) for m in shape.qi_of_k for k in shape.ks]
+    settings = [(m, k) for m in shape.qi_of_k for k in shape.ks]
     of = {LEVEL_0: ("risk_occupations", R_PAPER), LEVEL_1: ("risk_parents", R_PARENTS)}
     checks = []
     for way, (what, r) in of.items():
-        risks = [getattr(points[way, m, k], what) for m, k in places]
+        risks = [getattr(points[way, m, k], what) for m, k in settings]
         checks.append(check(f"The risk of {way.name} is at most r", [x <= float(r) for x in risks], "points"))
     for what, r in of.values():
-        risks = [getattr(points[PLAIN, m, k], what) for m, k in places]
+        risks = [getattr(points[PLAIN, m, k], what) for m, k in settings]
         said = f"Mondrian's risk is above r = {float(r):.2f} ({what.split('_')[1]})"
         checks.append(check(said, [x > float(r) for x in risks], "points", percent(risks)))
     for way, (what, _) in {**of, PLAIN: of[LEVEL_1]}.items():
@@ -192,9 +194,9 @@ def _risk(shape: Shape, points: Points) -> Figure:
     )
 
 
-def _time_checks(points: Points, places: Places) -> Iterator[Check]:
+def _time_checks(points: Points, settings: Settings) -> Iterator[Check]:
     for ours, _ in OURS:
-        ratios = [points[ours, m, k].time / points[PLAIN, m, k].time for m, k in places]
+        ratios = [points[ours, m, k].time / points[PLAIN, m, k].time for m, k in settings]
         near = [1 / COMPARABLE <= ratio <= COMPARABLE for ratio in ratios]
         said = f"{ours.name} takes at most {COMPARABLE} times Mondrian's time, and the other way round"
         yield check(said, near, "points", between(ratios))
@@ -210,9 +212,9 @@ def _time_by_qi(shape: Shape, points: Points) -> Figure:
         "gui-time-qi",
         "Gui et al., figure 5: time over the number of quasi-identifiers",
         "“The costs of GDPPR and Mondrian hardly differ. Time grows with the number of quasi-identifiers.”",
-        _logarithmic(_over_qi(shape, points, "time", f"time ({UNIT} = 1)")),
+        _logarithmic(_over_qi(shape, points, "time", f"time ({ONE_SORT} = 1)")),
         (
-            *_time_checks(points, [place for line in lines for place in line]),
+            *_time_checks(points, [each for line in lines for each in line]),
             check("GDPPR's time grows with |QI|", grows, "steps"),
         ),
         because=WHY_SLOWER,
@@ -226,9 +228,9 @@ def _time_by_k(shape: Shape, points: Points) -> Figure:
         "gui-time-k",
         "Gui et al., figure 6: time over k",
         "“The times of GDPPR and Mondrian fall on the whole”, and change little: a larger k makes fewer classes.",
-        _logarithmic(_over_k(shape, points, "time", f"time ({UNIT} = 1)")),
+        _logarithmic(_over_k(shape, points, "time", f"time ({ONE_SORT} = 1)")),
         (
-            *_time_checks(points, [place for line in lines for place in line]),
+            *_time_checks(points, [each for line in lines for each in line]),
             check("GDPPR's time falls as k grows", falls, "steps"),
         ),
         because=WHY_SLOWER,

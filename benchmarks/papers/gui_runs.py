@@ -1,12 +1,10 @@
 """Gui et al. 2020: which runs are made, and what is kept of each.
 
-The rules of this file
-----------------------
-* Mondrian holds k alone, as in the paper. Beside it stands Mondrian under GDPPR's own model, (r, k): without it nobody
-  could tell the algorithm's part from the model's.
-* The paper's hierarchy of occupations is not known. ARX's has few parents, so the paper's r = 0.25 cannot hold at its
-  level 1 whatever is published: no r below the largest parent's share of all rows can. Level 1 is run with R_PARENTS,
-  and r = 0.25 is run at level 0, where every occupation stands for itself.
+Mondrian holds k alone, as in the paper. Beside it stands Mondrian under GDPPR's own model, (r, k): without it nobody
+could tell the algorithm's part from the model's. The paper's hierarchy of occupations is not known. ARX's has few
+parents, so the paper's r = 0.25 cannot hold at its level 1 whatever is published: no r below the largest parent's
+share of all rows can. Level 1 is run with R_PARENTS, and r = 0.25 is run at level 0, where every occupation stands for
+itself.
 """
 
 from __future__ import annotations
@@ -64,7 +62,7 @@ OURS = ((LEVEL_0, SAME_LEVEL_0), (LEVEL_1, SAME_LEVEL_1))
 """GDPPR, and Mondrian under the same model."""
 
 Points = dict[tuple[Way, int, int], Point]
-Places = Sequence[tuple[int, int]]
+Settings = Sequence[tuple[int, int]]
 """(|QI|, k)."""
 
 

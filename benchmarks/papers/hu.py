@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks import adult
 from benchmarks.papers.datasets import with_attributes
 from benchmarks.papers.figures import Figure, Panel, between, check, curve
-from benchmarks.papers.runs import UNIT, Say, timed
+from benchmarks.papers.runs import ONE_SORT, Say, timed
 from streamer.privacy.models import k_anonymity
 from streamer.recoding.algorithms.contract import Algorithm
 from streamer.recoding.algorithms.full_domain import FullDomain
@@ -174,7 +174,7 @@ def _time(series: Sequence[Series]) -> Figure:
             line.name,
             "quasi-identifiers",
             line.sizes,
-            f"time ({UNIT} = 1)",
+            f"time ({ONE_SORT} = 1)",
             (
                 curve("OLA", [one.ola_time for one in line.found]),
                 curve("degree-first", [one.degree_time for one in line.found]),

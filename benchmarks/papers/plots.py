@@ -53,10 +53,10 @@ def svg(figure: Figure) -> bytes:
         drawn, axes = plt.subplots(
             deep, abreast, figsize=(WIDTH * abreast, HEIGHT * deep), layout="constrained", squeeze=False
         )
-        for place, panel in zip(axes.flat, figure.panels, strict=False):
-            _draw(place, panel)
-        for place in axes.flat[len(figure.panels) :]:
-            place.remove()
+        for ax, panel in zip(axes.flat, figure.panels, strict=False):
+            _draw(ax, panel)
+        for ax in axes.flat[len(figure.panels) :]:
+            ax.remove()
         drawn.legend(*axes.flat[0].get_legend_handles_labels(), loc="outside lower center", ncols=LEGEND_COLUMNS)
         out = BytesIO()
         drawn.savefig(out, format="svg", metadata={"Date": None})
@@ -64,19 +64,19 @@ def svg(figure: Figure) -> bytes:
     return out.getvalue()
 
 
-def _draw(place: Axes, panel: Panel) -> None:
+def _draw(ax: Axes, panel: Panel) -> None:
     numeric = all(isinstance(x, (int, float)) for x in panel.x)
     along = panel.x if numeric else range(len(panel.x))
     for curve in panel.curves:
-        place.plot(along, [float("nan") if y is None else y for y in curve.y], label=curve.name)
+        ax.plot(along, [float("nan") if y is None else y for y in curve.y], label=curve.name)
     if panel.log:
-        place.set_yscale("log")
+        ax.set_yscale("log")
     else:
-        place.set_ylim(bottom=0)
-    place.set_xticks(list(along), [f"{x:,g}" if numeric else str(x) for x in panel.x])
+        ax.set_ylim(bottom=0)
+    ax.set_xticks(list(along), [f"{x:,g}" if numeric else str(x) for x in panel.x])
     if not numeric and max(map(len, map(str, panel.x))) > 6:
-        place.tick_params(axis="x", rotation=45)
-    place.set_xlabel(panel.x_label)
-    place.set_ylabel(fill(panel.y_label, LETTERS_ALONG))
+        ax.tick_params(axis="x", rotation=45)
+    ax.set_xlabel(panel.x_label)
+    ax.set_ylabel(fill(panel.y_label, LETTERS_ALONG))
     if panel.title:
-        place.set_title(panel.title)
+        ax.set_title(panel.title)

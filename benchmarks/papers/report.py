@@ -1,9 +1,7 @@
 """The report: what every paper claims, our curves, their numbers, and the verdict. Markdown, from results alone.
 
-The rules of this file
-----------------------
-* Nothing in here knows a figure: all numbers come from `Paper` values, which are what results.json holds.
-* The papers' own plots are lost in the scans that we have; a claim is what the paper's text says, translated.
+Nothing in here knows a figure: all numbers come from `Paper` values, which are what results.json has. The papers' own
+plots are lost in the scans that we have; a claim is what the paper's text says, translated.
 """
 
 from __future__ import annotations
@@ -22,7 +20,8 @@ How to read a verdict: a claim is taken apart into sentences, and each is held a
 speaks of. **Reproduced**: every sentence holds at every point. **Not reproduced**: the first sentence, the heart of the
 claim, holds at fewer than half of its points. **Reproduced in part**: all else. The papers' own plots are lost in the
 scans that we have, so what is compared is what their texts say of them, translated. Times are given in sorts: one
-`np.lexsort` over the quasi-identifiers of the same table in the same process, best of three.
+`np.lexsort` over the quasi-identifiers of the same table in the same process, best of three. What the papers misprint
+or leave undefined: [errata](errata.md).
 """
 
 QUICK = "> This is a quick run that shows that it works. Its figures are no measurement.\n"

@@ -1,10 +1,8 @@
-"""Runs of the catalog's algorithms, timed in units of one sort of the same table.
+"""Runs of the catalog's algorithms, timed by one sort of the same table.
 
-The rules of this file
-----------------------
-* A time is a ratio to one `np.lexsort` over the codes of the same table, best of three, in the same process: it means
-  the same on a slow machine and on a fast one.
-* Nothing is timed that is still being compiled: an algorithm runs on a small piece of the table first.
+A time is a ratio to one `np.lexsort` over the codes of the same table, best of three, in the same process: it means
+the same on a slow machine and on a fast one. Nothing is timed that is still being compiled: an algorithm runs on a
+small piece of the table first.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ Say = Callable[[str], None]
 """Told what is being done."""
 
 WARM_ROWS = 2_000
-UNIT = "one sort of the table"
+ONE_SORT = "one sort of the table"
 
 
 def seconds_of_a_sort(microdata: Microdata) -> float:

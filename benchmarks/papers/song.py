@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks import adult, drift
 from benchmarks.papers.figures import Check, Figure, Panel, check, curve, percent
-from benchmarks.papers.runs import UNIT, Say, seconds_of_a_sort, timed
+from benchmarks.papers.runs import ONE_SORT, Say, seconds_of_a_sort, timed
 from streamer.incremental.groups.engine import Engine
 from streamer.incremental.release.changelog import PublishedGroup
 from streamer.privacy.models import k_anonymity
@@ -179,7 +179,12 @@ def _cost(table: Table, pool: list[Row], at: tuple[int, ...], say: Say) -> Figur
         " system's load”, and updating it “effectively lightens” that load.",
         (
             Panel(
-                "", "changes published together", tuple(f"{n:,}" for n in at), f"time ({UNIT} = 1)", tuple(curves), True
+                "",
+                "changes published together",
+                tuple(f"{n:,}" for n in at),
+                f"time ({ONE_SORT} = 1)",
+                tuple(curves),
+                True,
             ),
         ),
         (

@@ -1,10 +1,8 @@
 """Tong et al. 2010, figures 4 to 9: COUNT queries on the generalized table and on the lossy join of the same groups.
 
-The rules of this file
-----------------------
-* Both forms publish the QI groups of one run of bottom-up local recoding, and answer the same queries.
-* The paper leaves open how many quasi-identifiers a query names in figures 4 to 8, and how many values it wants: QD of
-  them, and `streamer.recoding.metrics.queries` for the values.
+Both forms publish the QI groups of one run of bottom-up local recoding, and answer the same queries. The paper leaves
+open how many quasi-identifiers a query names in figures 4 to 8, and how many values it wants: here QD of them, and
+values as in `benchmarks.papers.queries`.
 """
 
 from __future__ import annotations
@@ -12,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 
+from benchmarks.papers import queries
 from benchmarks.papers.datasets import with_attributes
 from benchmarks.papers.figures import Check, Figure, Panel, check, curve, falling, rising
 from benchmarks.papers.runs import Say
@@ -19,7 +18,6 @@ from streamer.privacy.models import Model, alpha_beta, identity_reserved, k_l
 from streamer.recoding.algorithms.catalog import run
 from streamer.recoding.algorithms.local_recoding import BOTTOM_UP
 from streamer.recoding.algorithms.lossy_join import lossy_join
-from streamer.recoding.metrics import queries
 from streamer.table.microdata import INDIVIDUAL, Microdata, Subject
 
 N_FIGURES = 6

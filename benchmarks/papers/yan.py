@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from benchmarks import adult
 from benchmarks.papers.figures import Figure, Panel, between, check, curve
@@ -18,6 +17,7 @@ from streamer.recoding.algorithms.entropy import EMP
 from streamer.recoding.algorithms.mondrian import MONDRIAN
 from streamer.recoding.algorithms.recoding import Recoding
 from streamer.recoding.metrics import utility
+from streamer.table.arrays import Ints
 from streamer.table.microdata import Microdata
 
 CITES = "Yan, Liu: *Multidimensional K-anonymity Partition Method Using Entropy*, 2008"
@@ -79,7 +79,7 @@ def _measured(algorithm: Algorithm, microdata: Microdata, k: int, say: Say) -> M
     )
 
 
-def ranges(microdata: Microdata, recoding: Recoding) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def ranges(microdata: Microdata, recoding: Recoding) -> tuple[Ints, Ints]:
     """Lowest and highest cell of every QI group's members, which is the paper's subspace of a class; int64 (g, d)."""
     lo, hi = recoding.hi.copy(), recoding.lo.copy()
     np.minimum.at(lo, recoding.qi_group, microdata.cells)

@@ -1,9 +1,7 @@
 """`streamer anonymize`: a whole CSV file at once, by any of the algorithms; no server.
 
-The rules of this file
-----------------------
-* All files appear together, or none does; that one cannot be written is said before any work is done.
-* What is printed are counts and measures. The one file that names people, --index, is asked for by name.
+All files appear together, or none does; that one cannot be written is said before any work is done. What is printed
+are counts and measures. The one file that names people, --index, is asked for by name.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """`streamer compare`: every algorithm on one table, side by side; nothing is written.
 
-The rules of this file
-----------------------
-* Algorithms stand in the catalog's order. One that cannot do what table.yaml asks is listed with its reason.
-* A few rows go first, so that what an algorithm compiles once per machine is not counted as its time.
-* --suppression and --refine go to the algorithms that know them: the question is what each can make of the table.
+Algorithms stand in the catalog's order, and one that cannot do what table.yaml asks is listed with its reason. A few
+rows go first, so that what an algorithm compiles once per machine is not counted as its time. --suppression and
+--refine go to the algorithms that know them: the question is what each can make of the table.
 """
 
 from __future__ import annotations

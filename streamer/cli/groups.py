@@ -1,11 +1,9 @@
-"""`streamer groups`: the QI groups of a table as Redis holds them, by what is published of them.
+"""`streamer groups`: the QI groups of a table as Redis has them, by what is published of them.
 
-The rules of this file
-----------------------
-* Boxes, sizes and losses are what everybody may see in the changelog. Whose rows a QI group holds is not shown; its
-  sensitive and kept values only with --raw.
-* The nearest QI groups come from the similarity list in Redis where the QI group has one (those whose next loss would
-  merge them have); else they are computed from the boxes, and the command says so.
+Boxes, sizes and losses are what everybody may see in the changelog. Whose rows are in a QI group is not shown; its
+sensitive and kept values only with --raw. The nearest QI groups come from the similarity list in Redis where the QI
+group has one (those whose next loss would merge them have); else they are computed from the boxes, and the command
+says so.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """A privacy model as arrays, for compiled loops over rows: add one, remove one, ask.
 
-The rules of this file
-----------------------
-* `rules_of` turns a model and the subjects of a table's rows into `Rules`. A `Scratch` holds the counts of one QI group
-  at a time; whoever filled it empties it, by `remove` or by `clear`, before the next one begins.
-* The counts answer exactly as `streamer.privacy.models.Model`; a test compares the two.
-* A model without subjects costs a comparison of numbers of rows and nothing else.
+`rules_of` turns a model and the subjects of a table's rows into `Rules`. A `Scratch` is the memory for the counts of
+one QI group at a time; whoever filled it empties it, by `remove` or by `clear`, before the next one begins. The counts
+answer exactly as `streamer.privacy.models.Model`; a test compares the two. A model without subjects costs a comparison
+of numbers of rows and nothing else.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ import numpy as np
 
 from streamer.jit import compiled
 from streamer.privacy.models import Model
-from streamer.table.arrays import Bools, Ints
+from streamer.table.arrays import Ints
 
 
 class Rules(NamedTuple):
@@ -131,12 +129,3 @@ def holds_together(rules: Rules, scratch: Scratch, rows: Ints) -> bool:
     answer = holds(rules, scratch)
     clear(rules, scratch, rows)
     return answer
-
-
-@compiled
-def holds_up_to(rules: Rules, scratch: Scratch, rows: Ints, answers: Bools) -> None:
-    """answers[i]: whether the first i + 1 of the rows, in their order, are a group that holds."""
-    for i in range(rows.shape[0]):
-        add(rules, scratch, rows[i])
-        answers[i] = holds(rules, scratch)
-    clear(rules, scratch, rows)

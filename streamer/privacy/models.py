@@ -93,7 +93,7 @@ class Model:
 
     @property
     def subjects(self) -> tuple[Subject, ...]:
-        """What has to be counted, in the order of the columns that `holds_by_group` and `GroupCounts` take."""
+        """What has to be counted, in the order of the columns that `holds_by_group` takes."""
         return tuple(sorted({*self.distinct, *self.shares}))
 
     @property
@@ -150,69 +150,6 @@ class Model:
                     f" the largest share allowed is {float(share):g}"
                 )
         return ""
-
-
-class GroupCounts:
-    """One QI group's counts for one model, kept row by row: add one, remove one, ask.
-
-    A row is the sequence of its subjects' codes, in the order of `model.subjects`; any hashable values will do.
-
-    >>> counts = GroupCounts(distinct_l(Subject(0), 2))
-    >>> counts.add(["flu"]); counts.add(["flu"]); counts.holds()
-    False
-    >>> counts.add(["cough"]); counts.holds()
-    True
-    >>> counts.remove(["cough"]); counts.holds()
-    False
-    """
-
-    __slots__ = ("_at", "_counts", "_demands", "_rows", "_top", "n")
-
-    def __init__(self, model: Model) -> None:
-        self.n = 0
-        self._rows = model.rows
-        self._demands = [(model.distinct.get(s, 0), model.shares.get(s, Fraction(1))) for s in model.subjects]
-        self._counts: list[dict[object, int]] = [{} for _ in self._demands]
-        self._at: list[dict[int, int]] = [{} for _ in self._demands]  # how many subjects have that many rows
-        self._top = [0 for _ in self._demands]  # the most rows of one subject
-
-    def add(self, row: Iterable[object]) -> None:
-        self.n += 1
-        for i, code in enumerate(row):
-            count = self._counts[i].get(code, 0) + 1
-            self._counts[i][code] = count
-            self._move(i, count - 1, count)
-            self._top[i] = max(self._top[i], count)
-
-    def remove(self, row: Iterable[object]) -> None:
-        """Takes back a row that was added. Raises KeyError where it was not."""
-        row = list(row)
-        if missing := [code for i, code in enumerate(row) if code not in self._counts[i]]:
-            raise KeyError(f"{len(missing)} subjects of this row are not in the group")
-        self.n -= 1
-        for i, code in enumerate(row):
-            count = self._counts[i][code] - 1
-            self._counts[i][code] = count
-            if not count:
-                del self._counts[i][code]
-            self._move(i, count + 1, count)
-            if not self._at[i].get(self._top[i]):
-                self._top[i] -= 1  # a count falls by one at a time
-
-    def _move(self, i: int, before: int, after: int) -> None:
-        at = self._at[i]
-        if before:
-            at[before] -= 1
-        if after:
-            at[after] = at.get(after, 0) + 1
-
-    def holds(self) -> bool:
-        if self.n < self._rows:
-            return False
-        for i, (distinct, share) in enumerate(self._demands):
-            if len(self._counts[i]) < distinct or self._top[i] * share.denominator > self.n * share.numerator:
-                return False
-        return True
 
 
 def k_anonymity(k: int) -> Model:

@@ -1,9 +1,7 @@
 """What k and the grids cost a table: the questions of the first day, answered by trying.
 
-The rules of this file
-----------------------
-* Every answer is a run of the default algorithm over the same rows with one thing changed: k, or one column's grid.
-* Losses compare across grids: an interval counts by its width over the domain's, however it was cut into cells.
+Every answer is a run of the default algorithm over the same rows with one thing changed: k, or one column's grid.
+Losses compare across grids: an interval counts by its width over the domain's, however it was cut into cells.
 """
 
 from __future__ import annotations
@@ -82,7 +80,7 @@ def with_grid(microdata: Microdata, j: int, grid: Decimal) -> Microdata:
         raise ValueError("only numbers have a grid")
     codes = microdata.codes.copy()
     finer = replace(attribute, grid=grid, hierarchy=None)
-    if attribute.step is None:  # codes are places within cells, and the cells have changed
+    if attribute.step is None:  # codes count within cells, and the cells have changed
         codes[:, j] = np.minimum(codes[:, j] * float(attribute.grid / grid), finer.n_cells * finer.codes_per_cell - 1)
     attributes = (*table.attributes[:j], finer, *table.attributes[j + 1 :])
     schema = replace(table, attributes=attributes)

@@ -1,4 +1,4 @@
-"""The arrays that everything is made of, by what they hold."""
+"""The arrays that everything is made of, by the type of their elements."""
 
 from __future__ import annotations
 
@@ -7,5 +7,7 @@ import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+Singles = npt.NDArray[np.float32]
+Bits = npt.NDArray[np.uint64]
 Bools = npt.NDArray[np.bool_]
 Objects = npt.NDArray[np.object_]

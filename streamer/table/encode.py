@@ -5,7 +5,7 @@ The rules of this file
 * A row becomes one code per quasi-identifier, one canonical JSON text per kept column, the exact texts of decimals
   without a step, and the text of the individual. Columns that table.yaml does not name are not looked at.
 * A source key is text: 7 and "7" are one. A composite one is the JSON array of its texts, in table.yaml order.
-* A CSV file holds texts only; an empty cell is a null, and a text stands for what its column's type says. A typed value
+* A CSV file has texts only; an empty cell is a null, and a text stands for what its column's type says. A typed value
   of a DataFrame counts as the text it would be in a file (`cell_text`). Everything else is the same as for events:
   `frame` encodes each distinct value once, by the very encoders of `row`.
 * What cannot be encoded raises: `EventRefused` for an event, `ConfigError` with the line for a file; never with the
@@ -95,7 +95,7 @@ class Encoder:
         return _joined([_key_part(name, fields.get(name)) for name in names])
 
     def source_key_of(self, value: object) -> str:
-        """The same from a bare scalar (a key of one column) or from an object that holds the key columns."""
+        """The same from a bare scalar (a key of one column) or from an object that has the key columns."""
         if isinstance(value, Mapping):
             return self.source_key(value)
         names = self.table.source_key
@@ -183,7 +183,7 @@ class Encoder:
     def _column(self, frame: pd.DataFrame, name: str, encode: Callable[[object], T]) -> list[T]:
         """One column, encoded; length n."""
         try:
-            places, texts = pd.factorize(frame[name], use_na_sentinel=False)
+            numbers, texts = pd.factorize(frame[name], use_na_sentinel=False)
         except TypeError:
             raise ConfigError(f"column {name!r} holds a value that is neither text, number, boolean nor null") from None
         kind = self._kinds.get(name, "text")
@@ -192,9 +192,9 @@ class Encoder:
             try:
                 encoded.append(encode(_from_text(kind, text)))
             except EventRefused as refused:
-                line = int(np.argmax(places == number)) + 1
+                line = int(np.argmax(numbers == number)) + 1
                 raise ConfigError(f"data row {line}: {refused.detail} ({refused.reason})") from None
-        return [encoded[place] for place in places.tolist()]
+        return [encoded[number] for number in numbers.tolist()]
 
     def _source_keys(self, frame: pd.DataFrame) -> list[str]:
         names = self.table.source_key

@@ -7,10 +7,9 @@ The rules of this file
 * A row of a file runs from the leaf to the root: `leaf;level 1;...;root` (ARX's format). Rows may be ragged: they are
   read from the root end. A leaf row that comes twice is accepted if its path is the same.
 * Several roots get a common root `*`.
-* Nodes that hold the same leaves are one node, named by its lowest label: a leaf where the interval is one leaf.
+* Nodes over the same leaves are one node, named by its lowest label: a leaf where the interval is one leaf.
 * A label names one set of leaves. A file that gives the same label to two sets is refused, because no reader of the
   published table could tell which one is meant.
-
 * A *level* is a column of the file, counted from the leaf: level 0 the leaves, the last one the root. A row that is
   shorter than the longest stays at its leaf for the levels it lacks. Levels are for full-domain recoding alone.
 
@@ -185,7 +184,7 @@ class Hierarchy:
         return node
 
     def label(self, lo: int, hi: int) -> str:
-        """Label of the node that holds exactly the leaves lo..hi; KeyError where there is no such node."""
+        """Label of the node over exactly the leaves lo..hi; KeyError where there is no such node."""
         return self.labels[self.node_of[lo, hi]]
 
     def fingerprint(self) -> str:

@@ -1,15 +1,11 @@
 """The generalization levels of one attribute: how full-domain recoding coarsens all its values alike.
 
-The rules of this file
-----------------------
-* Level 0 publishes the cell itself, the last level the whole domain. What one level publishes as one value, every
-  higher level does too.
-* Categories: the columns of the hierarchy's file (`Hierarchy.levels`).
-* Numbers with a hierarchy of their own: its columns. Only the leaves count; a label that does not hold its leaf (`20`
-  under `15-19`) names the same interval of leaves and is a warning, because the interval that is published is made from
-  the leaves. The leaves must name every value of the domain, every node must be a run of values and end where cells
-  end.
-* Numbers without a hierarchy: runs of 2, 4, 8 ... cells, counted from the domain's start.
+Level 0 publishes the cell itself, the last level the whole domain; what one level publishes as one value, every higher
+level does too. Categories have the columns of the hierarchy's file as levels (`Hierarchy.levels`), numbers without a
+hierarchy runs of 2, 4, 8 ... cells, counted from the domain's start. Numbers with a hierarchy of their own have its
+columns. Of these only the leaves count: they must name every value of the domain, and every node must be a run of
+values and end where cells end; a label that does not contain its leaf (`20` under `15-19`) names the same interval of
+leaves and is a warning, because the interval that is published is made from the leaves.
 """
 
 from __future__ import annotations
@@ -95,11 +91,11 @@ def levels_of_numbers(
     cells = np.arange(0, n_values, codes_per_cell)
     lo, hi = first // codes_per_cell, last // codes_per_cell
     inside = (first % codes_per_cell != 0) | ((last + 1) % codes_per_cell != 0) & (last < n_values - 1)
-    inside[0] = False  # the leaves themselves: a cell holds several of them
+    inside[0] = False  # the leaves themselves: a cell has several of them
     if inside.any():
-        level, place = (int(i) for i in np.argwhere(inside)[0])
+        level, leaf = (int(i) for i in np.argwhere(inside)[0])
         raise ConfigError(
-            f"the node {tree.labels[nodes[level, place]]!r} ends within a cell of the grid;"
+            f"the node {tree.labels[nodes[level, leaf]]!r} ends within a cell of the grid;"
             " let the domain begin, and the grid be, so that nodes end where cells end"
         )
     lo[0] = hi[0] = np.arange(n_values) // codes_per_cell
@@ -125,7 +121,7 @@ def _run_starts(nodes: Ints) -> Ints:
 
 
 def labels_beside_their_leaves(tree: Hierarchy) -> Iterator[tuple[str, str]]:
-    """Leaves of a numeric hierarchy that the range in a label above them does not hold: (leaf, label).
+    """Leaves of a numeric hierarchy that the range in a label above them does not contain: (leaf, label).
 
     >>> list(labels_beside_their_leaves(Hierarchy.from_rows([["19", "15-19"], ["20", "15-19"], ["21", "20-24"]])))
     [('20', '15-19')]

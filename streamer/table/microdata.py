@@ -94,21 +94,21 @@ class Microdata:
 
 
 def _joined(columns: Sequence[Ints]) -> list[Ints]:
-    """Fewer columns that sort the rows alike: neighbours become one number as long as int64 has room for it.
+    """Fewer columns that sort the rows alike: neighbours become one number as long as it fits into int64.
 
     Columns of numbers from 0.
 
     >>> [column.tolist() for column in _joined([np.array([0, 1]), np.array([2, 0])])]
     [[2, 3]]
     """
-    joined, room = [columns[0]], int(columns[0].max(initial=0)) + 1
+    joined, n_numbers = [columns[0]], int(columns[0].max(initial=0)) + 1
     for column in columns[1:]:
         size = int(column.max(initial=0)) + 1
-        if room * size <= np.iinfo(np.int64).max:
-            joined[-1], room = joined[-1] * size + column, room * size
+        if n_numbers * size <= np.iinfo(np.int64).max:
+            joined[-1], n_numbers = joined[-1] * size + column, n_numbers * size
         else:
             joined.append(column)
-            room = size
+            n_numbers = size
     return joined
 
 

@@ -1,13 +1,10 @@
 """One value of one column: raw value -> code or JSON text, and back.
 
-The rules of this file
-----------------------
-* Input values are what JSON has: text, int, Decimal (never a binary float), bool, None. A bool is never a number.
-* Numbers are computed with exactly. A number that JSON can say but no table of people holds (hundreds of digits before
-  or behind the point) is refused, so that no exponent of eight characters becomes a text of a million.
-* Every column gets its own closure, made once: what is known of the column is looked up when the closure is made, and
-  not for every row.
-* What cannot be encoded raises `EventRefused`, naming reason and column and never the value.
+Input values are what JSON has: text, int, Decimal (never a binary float), bool, None; a bool is never a number.
+Numbers are computed with exactly, and a number that JSON can say but no table of people has (hundreds of digits before
+or behind the point) is refused, so that no exponent of eight characters becomes a text of a million. Every column gets
+its own closure, made once: what is known of the column is looked up then, and not for every row. What cannot be
+encoded raises `EventRefused`, naming reason and column and never the value.
 """
 
 from __future__ import annotations
@@ -65,7 +62,7 @@ def decimal_text(number: Decimal) -> str:
 
 
 def number_of(value: object, column: str) -> Decimal:
-    """A JSON number, or a text that holds one (as change-data-capture's string mode has it); else EventRefused."""
+    """A JSON number, or a text that is one (as change-data-capture's string mode has it); else EventRefused."""
     if type(value) is int:
         return Decimal(_bounded(value, column))
     if type(value) is str:
@@ -170,10 +167,10 @@ def _integer_to_code(attribute: NumericAttribute) -> ToCode:
             value = integer_of(value, name)
         if not first <= value <= last:
             raise _outside(name)
-        place, rest = divmod(value - first, step)
+        steps, rest = divmod(value - first, step)
         if rest:
             raise _off_step(name)
-        return place
+        return steps
 
     return code
 
@@ -187,10 +184,10 @@ def _stepped_to_code(attribute: NumericAttribute) -> ToCode:
         number = number_of(value, name)
         if not first <= number <= last:
             raise _outside(name)
-        place = _EXACT.divide_int(_EXACT.subtract(number, first), step)
-        if _EXACT.add(first, _EXACT.multiply(place, step)) != number:
+        steps = _EXACT.divide_int(_EXACT.subtract(number, first), step)
+        if _EXACT.add(first, _EXACT.multiply(steps, step)) != number:
             raise _off_step(name)
-        return int(place)
+        return int(steps)
 
     return code
 
@@ -208,8 +205,8 @@ def _stepless_to_code(attribute: NumericAttribute) -> ToCode:
         offset = _EXACT.subtract(number, first)
         cell = min(int(_EXACT.divide_int(offset, grid)), cell_last)  # the last cell is closed
         within = _EXACT.subtract(offset, _EXACT.multiply(cell, grid))
-        place = min(int(_EXACT.divide(_EXACT.multiply(within, FINENESS), grid)), FINENESS - 1)
-        return cell * FINENESS + place
+        fine = min(int(_EXACT.divide(_EXACT.multiply(within, FINENESS), grid)), FINENESS - 1)
+        return cell * FINENESS + fine
 
     return code
 

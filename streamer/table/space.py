@@ -4,7 +4,7 @@ The rules of this file
 ----------------------
 * A person's row is a vector of d int64 *codes*; `cells` coarsens it to the grid. A *box* is a pair (lo, hi) of d int64
   vectors of cells, both inclusive. For a categorical attribute cell, code and leaf are the same number, and the box
-  holds the leaf interval of a node of the hierarchy, never a bare run of leaves.
+  is the leaf interval of a node of the hierarchy, never a bare run of leaves.
 * Attributes stand in table.yaml order, and sums over them run in that order, one addition after the other, in float64
   and without tolerance: two computations of one figure agree to the last bit, whatever the shape of the arrays.
   (`ndarray.sum` does not promise an order; `in_order` does.)
@@ -22,7 +22,7 @@ from streamer.table.arrays import Bools, Floats, Ints
 from streamer.table.hierarchy import Hierarchy
 
 FINENESS = 1 << 20
-"""Places within one cell of a decimal attribute that has no step."""
+"""Codes within one cell of a decimal attribute that has no step."""
 
 
 @dataclass(frozen=True)
@@ -74,23 +74,19 @@ class Space:
             lo[..., j], hi[..., j] = tree.node_lo[node], tree.node_hi[node]
         return lo, hi
 
-    def box_of(self, codes: Ints) -> tuple[Ints, Ints]:
-        """Smallest publishable box around the rows codes (n, d), n >= 1; two int64 (d,)."""
-        return self.box_of_cells(self.cells(codes))
-
     def box_of_cells(self, cells: Ints) -> tuple[Ints, Ints]:
-        """The same from cells (n, d)."""
+        """Smallest publishable box around rows of cells (n, d), n >= 1; two int64 (d,)."""
         lo, hi = cells.min(axis=0), cells.max(axis=0)
         for j, tree in self.trees:
             lo[j], hi[j] = tree.cover(lo[j], hi[j])
         return lo, hi
 
     def contains(self, lo: Ints, hi: Ints, cells: Ints) -> Bools:
-        """Whether boxes (..., d) hold cells (..., d); broadcast."""
+        """Whether boxes (..., d) contain cells (..., d); broadcast."""
         return np.asarray(((lo <= cells) & (cells <= hi)).all(axis=-1))
 
     def edges(self, lo: Ints, hi: Ints) -> tuple[Floats, Floats]:
-        """First and last place of the boxes' published intervals, in codes (categories: leaves); float64."""
+        """First and last point of the boxes' published intervals, in codes (categories: leaves); float64."""
         first = (lo * self.codes_per_cell).astype(np.float64)
         last = np.minimum(((hi + 1) * self.codes_per_cell - self.overlap).astype(np.float64), self.end)
         return first, last
@@ -103,7 +99,7 @@ class Space:
         return in_order(self.ncp_terms(lo, hi))
 
     def ncp_terms(self, lo: Ints, hi: Ints) -> Floats:
-        """The attributes' shares of `ncp`, (..., d)."""
+        """The attributes' terms of `ncp`, (..., d)."""
         first, last = self.edges(lo, hi)
         span = last - first
         return (span + (self.is_category & (span > 0))) / self.width

@@ -1,9 +1,7 @@
 """Vectors of numbers as single numbers, which sort and compare quickly.
 
-The rules of this file
-----------------------
-* A vector is read as digits in mixed radix, the first column the highest. So numbers stand in the vectors' own order.
-* Where the numbers would outgrow int64 their gaps are closed, and the column's: nothing ever wraps around.
+A vector is read as digits in mixed radix, the first column the highest, so the numbers stand in the vectors' own
+order. Where they would outgrow int64 their gaps are closed, and the column's: nothing ever wraps around.
 """
 
 from __future__ import annotations

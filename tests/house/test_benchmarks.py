@@ -34,12 +34,14 @@ def figures(name: str, **environment: str) -> dict[str, Any]:
     return json.loads(line)
 
 
+@pytest.mark.slow
 def test_the_last_line_after_the_tables_is_the_json_object() -> None:
     *table, last = run("locate")
     assert len(table) > 3
     assert json.loads(last)
 
 
+@pytest.mark.slow
 def test_locate_tells_the_cost_at_every_size_and_its_growth() -> None:
     found = figures("locate")
     assert len(found["sizes"]) == 2

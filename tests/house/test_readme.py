@@ -89,6 +89,7 @@ def test_every_make_target_is_a_real_one() -> None:
     assert {"demo", "test"} <= asked
 
 
+@pytest.mark.slow
 def test_the_blocks_that_need_no_server_run_as_they_stand(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     binaries = tmp_path / ".venv" / "bin"

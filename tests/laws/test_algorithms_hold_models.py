@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamer.privacy.models import Model
 from streamer.recoding.algorithms.catalog import ALGORITHMS
 from streamer.recoding.algorithms.contract import PLAIN, Options
 from streamer.table.schema import Table
@@ -19,14 +20,16 @@ some_table = st.sampled_from(list(TABLES.values()))
 @every_algorithm
 @every_model
 @given(data=st.data(), small=some_table)
-def test_rows_are_in_one_group_that_holds_and_in_its_box(name: str, model, data, small: Table) -> None:
+def test_rows_are_in_one_group_that_holds_and_in_its_box(
+    name: str, model: Model, data: st.DataObject, small: Table
+) -> None:
     assert_laws(ALGORITHMS[name], data.draw(microdata(small)), model)
 
 
 @every_algorithm
 @given(data=st.data(), small=some_table, suppression=st.sampled_from([0.05, 0.3]), refine=st.integers(0, 2))
 def test_the_laws_hold_with_suppressed_rows_and_refined_groups(
-    name: str, data, small: Table, suppression: float, refine: int
+    name: str, data: st.DataObject, small: Table, suppression: float, refine: int
 ) -> None:
     algorithm = ALGORITHMS[name]
     options = Options(suppression=suppression * algorithm.suppresses, refine=refine * algorithm.refines)
@@ -37,7 +40,9 @@ def test_the_laws_hold_with_suppressed_rows_and_refined_groups(
 
 @every_algorithm
 @given(data=st.data(), small=some_table, seed=st.integers(0, 99))
-def test_the_order_of_the_rows_does_not_change_what_is_published(name: str, data, small: Table, seed: int) -> None:
+def test_the_order_of_the_rows_does_not_change_what_is_published(
+    name: str, data: st.DataObject, small: Table, seed: int
+) -> None:
     model = data.draw(st.sampled_from(list(MODELS.values())))
     people = data.draw(microdata(small))
     one = holding(ALGORITHMS[name], people, model)
@@ -46,7 +51,7 @@ def test_the_order_of_the_rows_does_not_change_what_is_published(name: str, data
 
 @every_algorithm
 @given(data=st.data(), small=some_table, k=st.integers(2, 9))
-def test_a_larger_k_never_gives_smaller_groups_than_k(name: str, data, small: Table, k: int) -> None:
+def test_a_larger_k_never_gives_smaller_groups_than_k(name: str, data: st.DataObject, small: Table, k: int) -> None:
     model = data.draw(st.sampled_from(list(MODELS.values())))
     recoding = holding(ALGORITHMS[name], data.draw(microdata(small)), with_k(model, k))
     assert recoding.sizes.min() >= k

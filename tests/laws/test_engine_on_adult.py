@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -49,7 +50,7 @@ class Replayed:
         return self.out / "index.csv"
 
 
-def run(*arguments: object) -> dict[str, object]:
+def run(*arguments: object) -> dict[str, Any]:
     """The JSON that a command prints; it must succeed."""
     done = CliRunner().invoke(main, [*map(str, arguments), "--json"])
     assert done.exit_code == 0, done.output or repr(done.exception)

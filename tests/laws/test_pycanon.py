@@ -23,6 +23,7 @@ from benchmarks.adult import microdata as adult_microdata
 from streamer.recoding.algorithms.recoding import Recoding, local_recoding
 from streamer.recoding.metrics import risk, utility
 from streamer.table.microdata import Microdata
+from streamer.table.schema import Table
 from worlds.microdata import TABLES, microdata
 
 FOLDER = Path(sys.prefix) / "pycanon"
@@ -68,9 +69,9 @@ def assert_equal_measures(pycanon: SimpleNamespace, data: Microdata, recoding: R
     assert recoding.n_groups == metrics.sizes_ec(frame, qi)["n_ec"]
 
 
+@settings(max_examples=max(25, settings().max_examples // 8))  # it filters a data frame for every group and value
 @given(data=st.data(), small=st.sampled_from(list(TABLES.values())))
-@settings(max_examples=25)  # pycanon filters a data frame for every group and value
-def test_pycanon_finds_the_same_on_small_tables(pycanon: SimpleNamespace, data, small) -> None:
+def test_pycanon_finds_the_same_on_small_tables(pycanon: SimpleNamespace, data: st.DataObject, small: Table) -> None:
     people = data.draw(microdata(small))
     groups = st.lists(st.integers(-1, 4), min_size=len(people), max_size=len(people))
     recoding = local_recoding(people, np.array(data.draw(groups)))
@@ -78,6 +79,7 @@ def test_pycanon_finds_the_same_on_small_tables(pycanon: SimpleNamespace, data, 
     assert_equal_measures(pycanon, people, recoding)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_suppressed", [0, 40])
 def test_pycanon_finds_the_same_on_adult(pycanon: SimpleNamespace, adult: Path, n_suppressed: int) -> None:
     people = adult_microdata(5).rows(np.arange(4_000))

@@ -80,23 +80,23 @@ EXAMPLES = {
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Path:
+def folder(tmp_path: Path) -> Path:
     (tmp_path / "table.yaml").write_text(TABLE_YAML)
     (tmp_path / "initial.csv").write_text(INITIAL)
     return tmp_path
 
 
-def replay(house: Path, events: list[dict], *options: str) -> dict:
-    (house / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
-    arguments = ["replay", "--table", str(house / "table.yaml"), "--initial", str(house / "initial.csv")]
-    arguments += ["--out", str(house / "out"), "--json", *options, str(house / "events.jsonl")]
+def replay(folder: Path, events: list[dict], *options: str) -> dict:
+    (folder / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    arguments = ["replay", "--table", str(folder / "table.yaml"), "--initial", str(folder / "initial.csv")]
+    arguments += ["--out", str(folder / "out"), "--json", *options, str(folder / "events.jsonl")]
     result = CliRunner().invoke(main, arguments, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
 
 
-def published(house: Path) -> list[tuple]:
-    with open(house / "out" / "table.csv", newline="") as file:
+def published(folder: Path) -> list[tuple]:
+    with open(folder / "out" / "table.csv", newline="") as file:
         return [
             (r["qi_group"], int(r["age_lo"]), int(r["age_hi"]), int(r["zip_lo"]), int(r["zip_hi"]), r["problem"])
             for r in csv.DictReader(file)
@@ -105,43 +105,43 @@ def published(house: Path) -> list[tuple]:
 
 @pytest.mark.parametrize(("events", "expected"), EXAMPLES.values(), ids=EXAMPLES.keys())
 @pytest.mark.parametrize("batch", ["1", "1000"])
-def test_the_papers_examples(house: Path, events: list[dict], expected: set[tuple], batch: str) -> None:
-    report = replay(house, events, "--batch", batch)
-    assert set(published(house)) == expected
+def test_the_papers_examples(folder: Path, events: list[dict], expected: set[tuple], batch: str) -> None:
+    report = replay(folder, events, "--batch", batch)
+    assert set(published(folder)) == expected
     assert report["events"] == report["applied"] == len(events)
-    arguments = ["verify", "--table", str(house / "table.yaml"), str(house / "out" / "live.jsonl")]
-    arguments += ["--initial", str(house / "initial.csv"), "--events", str(house / "events.jsonl")]
+    arguments = ["verify", "--table", str(folder / "table.yaml"), str(folder / "out" / "live.jsonl")]
+    arguments += ["--initial", str(folder / "initial.csv"), "--events", str(folder / "events.jsonl")]
     verified = CliRunner().invoke(main, arguments)
     assert verified.exit_code == 0, verified.output
 
 
-def test_example_9b_merges_into_the_most_similar_group_and_leaves_four_whole(house: Path) -> None:
-    report = replay(house, EXAMPLES["example 9b, table 3(b)"][0])
+def test_example_9b_merges_into_the_most_similar_group_and_leaves_four_whole(folder: Path) -> None:
+    report = replay(folder, EXAMPLES["example 9b, table 3(b)"][0])
     assert report["merges"] == 1
     assert report["splits"] == 0
-    problems = sorted(row[5] for row in published(house) if row[0] == "0-2")
+    problems = sorted(row[5] for row in published(folder) if row[0] == "0-2")
     assert problems == ["flu", "flu", "gastritis", "insomnia"]
 
 
-def test_example_9b_is_cut_again_at_2k_unless_told_otherwise(house: Path) -> None:
-    text = (house / "table.yaml").read_text().replace("recut: false", "recut: true")
-    (house / "table.yaml").write_text(text)
-    report = replay(house, EXAMPLES["example 9b, table 3(b)"][0])
+def test_example_9b_is_cut_again_at_2k_unless_told_otherwise(folder: Path) -> None:
+    text = (folder / "table.yaml").read_text().replace("recut: false", "recut: true")
+    (folder / "table.yaml").write_text(text)
+    report = replay(folder, EXAMPLES["example 9b, table 3(b)"][0])
     assert (report["merges"], report["splits"], report["qi_groups"]) == (1, 1, 3)
 
 
-def test_the_index_table_says_where_every_source_row_is(house: Path) -> None:
-    replay(house, EXAMPLES["example 9b, table 3(b)"][0])
-    with open(house / "out" / "index.csv", newline="") as file:
+def test_the_index_table_says_where_every_source_row_is(folder: Path) -> None:
+    replay(folder, EXAMPLES["example 9b, table 3(b)"][0])
+    with open(folder / "out" / "index.csv", newline="") as file:
         index = {row["key"]: row["qi_group"] for row in csv.DictReader(file)}
     assert index == {"t1": "0-2", "t3": "0-2", "t4": "0-2", "t5": "0-2", "t6": "0-3", "t7": "0-3"}
 
 
-def test_given_groups_that_do_not_hold_the_model_are_refused_and_nothing_is_written(house: Path) -> None:
-    (house / "initial.csv").write_text(INITIAL.replace("t7,53,59000,gastritis,3\n", ""))
-    (house / "events.jsonl").write_text("")
-    arguments = ["replay", "--table", str(house / "table.yaml"), "--initial", str(house / "initial.csv")]
-    result = CliRunner().invoke(main, [*arguments, "--out", str(house / "out"), str(house / "events.jsonl")])
+def test_given_groups_that_do_not_hold_the_model_are_refused_and_nothing_is_written(folder: Path) -> None:
+    (folder / "initial.csv").write_text(INITIAL.replace("t7,53,59000,gastritis,3\n", ""))
+    (folder / "events.jsonl").write_text("")
+    arguments = ["replay", "--table", str(folder / "table.yaml"), "--initial", str(folder / "initial.csv")]
+    result = CliRunner().invoke(main, [*arguments, "--out", str(folder / "out"), str(folder / "events.jsonl")])
     assert result.exit_code == 2
     assert "QI group 3 has 1 of the k = 2 it needs" in result.output
-    assert not list((house / "out").glob("*"))
+    assert not list((folder / "out").glob("*"))

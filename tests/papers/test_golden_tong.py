@@ -7,6 +7,7 @@ group 3. The tests hold what follows from table 5; the number of rows, seven, is
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -14,7 +15,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from streamer.privacy.models import INDIVIDUAL, Subject, alpha_beta, identity_reserved, k_anonymity, k_l
+from streamer.privacy.models import Model, alpha_beta, identity_reserved, k_anonymity, k_l
 from streamer.recoding.algorithms.catalog import run
 from streamer.recoding.algorithms.local_recoding import BOTTOM_UP, Labelling
 from streamer.recoding.algorithms.lossy_join import lossy_join
@@ -22,7 +23,7 @@ from streamer.recoding.algorithms.recoding import Recoding
 from streamer.recoding.algorithms.top_down import TOP_DOWN
 from streamer.table.encode import EncodedRows
 from streamer.table.hierarchy import Hierarchy
-from streamer.table.microdata import Microdata, microdata_of
+from streamer.table.microdata import INDIVIDUAL, Microdata, Subject, microdata_of
 from streamer.table.schema import CategoricalAttribute, KeptColumn, Table
 
 ZIPS = ["10085", "10086", "10087", "10075", "10076", "10077", "10050"]
@@ -57,12 +58,12 @@ TABLE_5 = [
 ]
 
 
-def patients(rows: list[tuple[str, ...]] = TABLE_3) -> Microdata:
+def patients(rows: Sequence[tuple[str, ...]] = TABLE_3) -> Microdata:
     """Rows of individual, quasi-identifiers, disease."""
     attributes = (ZIP,) if len(rows[0]) == 3 else (SEX, ZIP)
     table = Table("patients", ("no",), attributes, (DISEASE,), 2, "id")
     codes = [[a.hierarchy.code_of[v] for a, v in zip(attributes, row[1:-1], strict=True)] for row in rows]
-    values = [(b'"%b"' % row[-1].encode(),) for row in rows]
+    values: list[tuple[bytes, ...]] = [(b'"%b"' % row[-1].encode(),) for row in rows]
     keys = [str(number) for number in range(len(rows))]
     return microdata_of(table, EncodedRows(keys, np.array(codes), values, [()] * len(rows), [r[0] for r in rows]))
 
@@ -193,7 +194,7 @@ def test_mike_alone_has_the_whole_of_his_group() -> None:
         (alpha_beta(INDIVIDUAL, Fraction(2, 3), DISEASES, Fraction(1, 3)), [True, True, False]),
     ],
 )
-def test_definitions_2_to_4_on_the_groups_of_table_5(model, holds: list[bool]) -> None:
+def test_definitions_2_to_4_on_the_groups_of_table_5(model: Model, holds: list[bool]) -> None:
     data = patients()
     group = run(BOTTOM_UP, data, identity_reserved(2)).qi_group
     assert model.holds_by_group(group, 3, data.subjects(model.subjects)).tolist() == holds

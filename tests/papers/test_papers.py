@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from benchmarks import adult as adult_table
-from benchmarks.papers import figures, plots, report
+from benchmarks.papers import figures, plots, queries, report
 from benchmarks.papers.datasets import SHARES, several_records, with_attributes
 from benchmarks.papers.figures import Check, Figure, Panel, Paper, check, curve, verdict
 from worlds.checkout import ROOT
@@ -48,7 +48,7 @@ def test_the_verdict_follows_from_the_points_at_which_the_sentences_hold(
 
 
 def test_examples_in_the_docstrings_hold() -> None:
-    assert doctest.testmod(figures).failed == doctest.testmod(report).failed == 0
+    assert all(doctest.testmod(module).failed == 0 for module in (figures, queries, report))
 
 
 def test_the_page_shows_claim_numbers_and_verdict() -> None:

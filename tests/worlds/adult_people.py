@@ -149,7 +149,7 @@ class Changes:
     def _refused(self) -> Message:
         """A message that must change nothing."""
         who = self._rng.choice(self._alive)
-        message = self._rng.choice(
+        message: Mapping[str, object] = self._rng.choice(
             [
                 {"op": "insert", "row": _json(self.people[who])},
                 {"op": "delete", "key": f"{CANARY}-{who}"},

@@ -10,9 +10,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from streamer.privacy.models import (
-    INDIVIDUAL,
     Model,
-    Subject,
     alpha_beta,
     distinct_l,
     identity_reserved,
@@ -24,7 +22,7 @@ from streamer.recoding.algorithms.catalog import objections, run
 from streamer.recoding.algorithms.contract import PLAIN, Algorithm, Options
 from streamer.recoding.algorithms.recoding import Recoding
 from streamer.table.hierarchy import Hierarchy
-from streamer.table.microdata import Microdata
+from streamer.table.microdata import INDIVIDUAL, Microdata, Subject
 from streamer.table.schema import CategoricalAttribute, KeptColumn, NumericAttribute, Table
 from worlds.small_tables import AGE, BMI, CITIES, CITY, YEARS
 
@@ -148,3 +146,10 @@ def boxes(recoding: Recoding) -> list[tuple[tuple[int, ...], tuple[int, ...], in
 
 def without_individuals(data: Microdata) -> Microdata:
     return Microdata(replace(data.table, individual=None), data.codes, None, data.values, data.texts)
+
+
+def unlike(tree: Hierarchy, a: int, b: int) -> Fraction:
+    """Height of the lowest common ancestor / height of the hierarchy, by climbing."""
+    height = len(tree.levels) - 1
+    common = next(level for level in range(height + 1) if tree.levels[level][a] == tree.levels[level][b])
+    return Fraction(common, max(height, 1))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-import numpy as np
 from hypothesis import strategies as st
 
 from streamer.errors import EventRefused
@@ -20,9 +19,10 @@ from streamer.incremental.events.changes import (
     Truncate,
     Upsert,
 )
+from streamer.table.arrays import Bools
 from streamer.table.hierarchy import Hierarchy
-from streamer.table.row import Row
-from streamer.table.schema import CategoricalAttribute, KeptColumn, NumericAttribute, Table
+from streamer.table.row import Row, RowsView
+from streamer.table.schema import Attribute, CategoricalAttribute, KeptColumn, NumericAttribute, Table
 
 CITIES = Hierarchy.from_rows(
     [
@@ -42,7 +42,9 @@ CITY = CategoricalAttribute("city", CITIES, Decimal("1.2"))
 PROBLEM = KeptColumn("problem", sensitive=True)
 
 
-def table(*attributes, k: int = 2, individual: str | None = None, recut: bool = True, shrink: bool = True) -> Table:
+def table(
+    *attributes: Attribute, k: int = 2, individual: str | None = None, recut: bool = True, shrink: bool = True
+) -> Table:
     return Table("people", ("id",), attributes, (PROBLEM,), k, individual, recut=recut, shrink=shrink)
 
 
@@ -90,8 +92,8 @@ class CodeIs:
     lowest: int
     highest: int
 
-    def holds(self, view) -> np.ndarray:
-        column = view.codes[:, self.attribute]
+    def holds(self, rows: RowsView) -> Bools:
+        column = rows.codes[:, self.attribute]
         return (self.lowest <= column) & (column <= self.highest)
 
     def __call__(self, row: Row) -> bool:

@@ -7,6 +7,7 @@ and the decisions where the paper is silent). It shares the table's description 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from streamer.errors import EventRefused
 from streamer.incremental.events.changes import (
@@ -66,6 +67,8 @@ class Twin:
     def edges(self, j: int, lo: int, hi: int) -> tuple[float, float]:
         """Ends of the published interval, counted in codes."""
         attribute = self.table.attributes[j]
+        if isinstance(attribute, CategoricalAttribute):
+            raise TypeError("a category has no edges")
         per, end = attribute.codes_per_cell, float(attribute.width_codes)
         last = (hi + 1) * per if attribute.step is None else (hi + 1) * per - 1
         return float(lo * per), min(float(last), end)
@@ -184,7 +187,7 @@ class Twin:
         if key not in self.rows:
             raise EventRefused("key-unknown", "")
 
-    def selected(self, condition) -> list[str]:
+    def selected(self, condition: Any) -> list[str]:
         return sorted(key for key, row in self.rows.items() if condition(row))
 
     def insert(self, key: str, row: Row) -> None:

@@ -1,11 +1,8 @@
 """The laws that tie a published changelog to the people behind it.
 
-The rules of this file
-----------------------
-* They need the private index table (source key -> QI group; Song et al. 2009, definition 4), and show that the
-  changelog tells the truth: every row in its group's box, every value published once, k individuals where k counts
-  them.
-* Work is in proportion to the QI groups that are looked at; the first violation is raised, without a value.
+They need the private index table (source key -> QI group; Song et al. 2009, definition 4), and show that the changelog
+tells the truth: every row in its group's box, every value published once, k individuals where k counts them. Work is
+in proportion to the QI groups that are looked at; the first violation is raised, without a value.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """Bytes of a message -> JSON values.
 
-The rules of this file
-----------------------
-* Strict: UTF-8, one value, no NaN, no lone surrogates. Numbers with a point or an exponent become exact Decimals. Of a
-  member that comes twice the last one counts, as for Kafka Connect's own reader.
-* `{"schema": ..., "payload": ...}`, with exactly these two members, is Kafka Connect's wrapping and is taken off.
-* The text of an error says nothing of the bytes.
+Reading is strict: UTF-8, one value, no NaN, no lone surrogates. Numbers with a point or an exponent become exact
+Decimals. Of a member that comes twice the last one counts, as for Kafka Connect's own reader, and Connect's wrapping,
+an object of exactly the two members `schema` and `payload`, is taken off. The text of an error says nothing of the
+bytes.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """A table's columns as a statement sees them: exact values out of stored rows, and back.
 
-The rules of this file
-----------------------
-* A quasi-identifier is stored as its code (a decimal without a step: as its exact text), a kept column as its JSON
-  text. Reading gives int, Fraction, text, bool or None; a number is never a binary float.
-* Columns that a statement does not use are never touched, and each distinct stored value of a column is read once.
+A quasi-identifier is stored as its code (a decimal without a step: as its exact text), a kept column as its JSON text.
+Reading gives int, Fraction, text, bool or None; a number is never a binary float. Columns that a statement does not
+use are never touched, and each distinct stored value of a column is read once.
 """
 
 from __future__ import annotations

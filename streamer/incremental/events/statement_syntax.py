@@ -1,14 +1,13 @@
 """The text of a statement -> its syntax: names, constants and operators, not yet tied to any table.
 
-The rules of this file
-----------------------
-* A condition is a conjunction of `x θ c`, `x θ y` and `x θ y ± c` with θ one of = < <= > >=; an assigned expression is
-  arithmetic over columns and numbers, or one text, true, false or null alone (Song et al. 2009, statements).
-* A name is bare (`age`) or in double quotes (`"marital-status"`); a text literal is always in single quotes (`'flu'`,
-  `'it''s'`). Words of the language (and, true, false, null) are written in either case.
-* Numbers are exact: integers and fractions, never binary floats.
-* Expressions come out in postfix, so neither their depth nor their length can exhaust the stack of a later reader.
-* No message shows a part of a statement: it may hold somebody's values.
+A condition is a conjunction of `x θ c`, `x θ y` and `x θ y ± c` with θ one of = < <= > >=; an assigned expression is
+arithmetic over columns and numbers, or one text, true, false or null alone (Song et al. 2009, statements). A name is
+bare (`age`) or in double quotes (`"marital-status"`); a text literal is always in single quotes (`'flu'`, `'it''s'`).
+Words of the language (and, true, false, null) are written in either case. Numbers are exact: integers and fractions,
+never binary floats.
+
+Expressions come out in postfix, so neither their depth nor their length can exhaust the stack of a later reader. No
+message shows a part of a statement, because somebody's values may stand in it.
 """
 
 from __future__ import annotations

@@ -1,14 +1,11 @@
 """What the best QI group of a block could reach at most, in either similarity.
 
-The rules of this file
-----------------------
-* A bound is never below the score of any member of the block, to the last bit. Numbers: the hull of the boxes with the
-  largest half-width, and the hull of the centers. Categories: for every node of the hierarchy's outline the best term
-  that any member gives it.
-* Bounds of QGSSD rise exactly with the terms they bound and sum in the same order. Bounds of T-QGSSD come by another
-  formula than the scores, so they get a margin far above its rounding.
-* Bounds are raised when a member comes or changes and may then be too high; `rebuild` makes them tight again.
-* An empty block is bounded by 0, below every score.
+A bound is never below the score of any member of the block, to the last bit: the exactness of the index rests on it.
+For numbers it comes from the hull of the boxes with the largest half-width, and from the hull of the centers; for
+categories from the best term that any member gives each node of the hierarchy's outline. Bounds of QGSSD rise exactly
+with the terms they bound and sum in the same order; bounds of T-QGSSD come by another formula than the scores, so they
+get a margin far above its rounding. Bounds are raised when a member comes or changes and may then be too high, until
+`rebuild` makes them tight again. An empty block is bounded by 0, below every score.
 """
 
 from __future__ import annotations

@@ -86,8 +86,7 @@ class Engine:
         for number, state in kept.qi_groups.items():
             members = [upkeep.rows.place_of[source_key] for source_key in state.members]
             lo, hi = np.array(state.lo, dtype=np.int64), np.array(state.hi, dtype=np.int64)
-            upkeep.groups[number] = QIGroup(number, lo, hi, members, list(state.slots))
-            upkeep.index.put(number, lo, hi, len(members))
+            upkeep.restore(number, lo, hi, members, list(state.slots))
         upkeep.lists.restore(kept.similarity)
         engine._remember(kept.statement_ids)
         return engine

@@ -1,10 +1,8 @@
 """What a batch of changes has touched so far: the memory behind the net effect.
 
-The rules of this file
-----------------------
-* A QI group is remembered as readers see it before its first change of the batch; what it became is read at the end.
-  So a batch that changes a group ten times publishes it once, and one that undoes its own change publishes nothing.
-* Nothing here decides anything: the journal is told.
+A QI group is remembered as readers see it before its first change of the batch; what it became is read at the end. So
+a batch that changes a group ten times publishes it once, and one that undoes its own change publishes nothing. Nothing
+here decides anything: the journal is told.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
 """Similarity lists: the nearest QI groups of those whose next loss would merge them.
 
-The rules of this file
-----------------------
-* A QI group is *tracked* while its next loss would merge it; the caller says which are. Each tracked one has a list of
-  some others with their QGSSD (Song et al. 2009, definition 7), best first and equal ones by number, and a floor: every
-  group that is not listed has QGSSD <= floor <= every entry. So a list is an exact prefix of the true order.
-* A list changes when its own box does (it is made anew), when a listed box does (its entry moves, or falls to the floor
-  and out), when another box comes above the floor (it enters), when one goes. A list that runs empty is filled again;
-  one that grows past twice its length is cut, and its floor rises.
-* Which lists a changed box enters is found through the index's blocks: those whose bound exceeds the lowest floor of
-  their tracked members; never by visiting all lists.
-* Member counts decide ties only, and ties are settled when a partner is asked for. So lists do not depend on them.
+A QI group is *tracked* while its next loss would merge it; the caller says which are. Each tracked one has a list of
+some others with their QGSSD (Song et al. 2009, definition 7), best first and equal ones by number, and a *floor*:
+every group that is not listed has QGSSD <= floor <= every entry. So a list is an exact prefix of the true order, and
+the partner of a merge can be read off it.
+
+A list changes when its own box does (it is made anew), when a listed box does (its entry moves, or falls to the floor
+and out), when another box comes above the floor (it enters), and when one goes. A list that runs empty is filled
+again; one that grows past twice its length is cut, and its floor rises. Which lists a changed box enters is found
+through the index's blocks, those whose bound exceeds the lowest floor of their tracked members, never by visiting all
+lists. Member counts decide ties only, and ties are settled when a partner is asked for: so lists do not depend on
+them.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class SimilarityLists:
         return anew
 
     def _update(self, changed: list[int], before: dict[int, SimilarityList | None]) -> None:
-        """Changed boxes move in the lists that hold them and enter those whose floor they exceed."""
+        """Changed boxes move in the lists that name them and enter those whose floor they exceed."""
         floors = np.array([kept.floor for kept in self._lists.values()])
         above = self.index.above(changed, list(self._lists), floors)
         for number, scores in zip(changed, above, strict=True):

@@ -1,11 +1,8 @@
 """Dead letters: what is said of a message that was not applied, or not to every row.
 
-The rules of this file
-----------------------
-* A letter has a reason and coordinates: whoever may read the input topic finds the message there. It never holds a
-  value of the message.
-* `refused`: nothing of the message was applied. `partial`: a statement was, but some rows keep their old values,
-  because their new ones would have been invalid.
+A letter has a reason and coordinates, and no value of the message: whoever may read the input topic finds it there. Of
+kind `refused`: nothing of the message was applied. Of kind `partial`: a statement was, but some rows keep their old
+values, because their new ones would have been invalid.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """The call of `commit.lua`: one commit as the keys and arguments of the script.
 
-The rules of this file
-----------------------
-* The script changes six keys and one sorted set per similarity list. Its values come as eight sections, each the
-  arguments of one Redis command, then the sorted sets; the counts in front say where each begins.
-* Floats go as their shortest exact text: Redis reads it back to the same double.
+The script changes six keys and one sorted set per similarity list. Its values come as eight sections, each the
+arguments of one Redis command, then the sorted sets; the counts in front say where each begins. Floats go as their
+shortest exact text: Redis reads it back to the same double.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """The Redis server that stores speak to: the connection, what its errors mean, and whether it keeps what it confirms.
 
-The rules of this file
-----------------------
-* Redis' own error texts may quote arguments, and those are people's values: only the error's code is passed on.
-* Redis must not lose what it confirmed: `require_durable` says no before anything is published.
-* Only the modules `redis*.py` of this folder import `redis`.
+Redis' own error texts may quote arguments, and those are people's values: only the error's code is passed on. Redis
+must not lose what it confirmed: `require_durable` says no before anything is published.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
 """What `ordered` puts in order and never tears: single rows, or the records of one individual in one cell.
 
-The rules of this file
-----------------------
-* Where the table declares individuals, the rows of one individual with the same cells are one *bundle*: they go into
-  one QI group. Every other row is a bundle of its own.
-* Bundles with the same cells stand side by side. Where the model counts sensitive values, the first that it counts
-  is spread evenly among them: the i-th of m bundles with one value stands at (i + 1/2) / m. So a few of them in a row
-  have about the shares that all of them have. Equal places: by value, then as the rows came.
+Where the table declares individuals, the rows of one individual with the same cells are one *bundle*: they go into one
+QI group. Every other row is a bundle of its own. Bundles with the same cells stand side by side. Where the model
+counts sensitive values, the first column that it counts is spread evenly among them: the i-th of m bundles with one
+value stands at (i + 1/2) / m, those that stand alike by value, then as the rows came. So a few of them in a row have
+about the shares that all of them have.
 """
 
 from __future__ import annotations
@@ -72,13 +70,13 @@ def _same_as_next(columns: list[Ints]) -> Bools:
 def _spread(cells: Ints, value: Ints) -> Ints:
     """An order of bundles, sorted by cells, that keeps this and spreads each value evenly among equal cells; (m,)."""
     m = len(value)
-    place = np.concatenate([[0], np.cumsum(~_same_as_next(list(cells.T)))])
-    order = np.lexsort((value, place))
-    runs = np.flatnonzero(np.concatenate([[True], ~_same_as_next([place[order], value[order]])]))
+    vector = np.concatenate([[0], np.cumsum(~_same_as_next(list(cells.T)))])
+    order = np.lexsort((value, vector))
+    runs = np.flatnonzero(np.concatenate([[True], ~_same_as_next([vector[order], value[order]])]))
     size = np.diff(np.append(runs, m))
-    share = np.empty(m)
-    share[order] = (np.arange(m) - np.repeat(runs, size) + 0.5) / np.repeat(size, size)
-    return np.lexsort((value, share, place))
+    at = np.empty(m)
+    at[order] = (np.arange(m) - np.repeat(runs, size) + 0.5) / np.repeat(size, size)
+    return np.lexsort((value, at, vector))
 
 
 def task_of(microdata: Microdata, model: Model) -> tuple[Ints, Task]:

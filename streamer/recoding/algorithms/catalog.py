@@ -1,10 +1,8 @@
 """The algorithms by name, and the one way to run them.
 
-The rules of this file
-----------------------
-* A table that does not hold the model as one single QI group is refused: no algorithm could help. (All models are
-  closed under union, so the other way round holds too: where any grouping holds, the whole table does.)
-* Every answer is checked before it is handed out: rows in their boxes, groups that hold.
+A table that does not hold the model as one single QI group is refused: no algorithm could help. (All models are closed
+under union, so the other way round is true too: where any grouping holds, the whole table does.) Every answer is
+checked before it is handed out: each row inside its box, each QI group holding the model.
 """
 
 from __future__ import annotations

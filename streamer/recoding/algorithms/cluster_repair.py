@@ -1,17 +1,15 @@
 """Clusters that do not hold the model are merged with the nearest, until all hold.
 
-The rules of this file
-----------------------
-* The cluster of fewest rows goes first, ties to the lower number. It joins that cluster with which the information loss
-  rises least (equations 3 to 6: numbers by width, categories by height, times the rows), of those that it *fits*; ties
-  to the lower number. If it fits nowhere, the nearest of all.
-* A cluster *fits* another if their union keeps every share, where a union of fewer rows than any QI group can have is
-  measured as if it had that many: a cluster that is still small may hold as many rows of one subject as the smallest
-  QI group. Fitting says nothing of k and l: those come by growing.
-* The union has the number of the cluster that was joined, and if it does not hold it waits for its turn again.
-* That ends, since every merge leaves one cluster less, and the whole table holds.
+The cluster of fewest rows goes first, ties to the lower number. It joins that cluster with which the information loss
+rises least (equations 3 to 6: numbers by width, categories by height, times the rows), of those that it *fits*; ties
+to the lower number. If it fits nowhere, it joins the nearest of all. The union has the number of the cluster that was
+joined, and if it does not hold it waits for its turn again. That ends, since every merge leaves one cluster less, and
+the whole table holds.
 
-Gui et al. 2020 say that GDPPR's classes hold (r, k)-anonymity and not how; this is our reading.
+A cluster *fits* another if their union keeps every share, where a union of fewer rows than any QI group can have is
+measured as if it had that many: a cluster that is still small may have as many rows of one subject as the smallest QI
+group. Fitting says nothing of k and l: those come by growing. Gui et al. 2020 say that GDPPR's classes hold (r,
+k)-anonymity and not how; this is our reading.
 """
 
 from __future__ import annotations
@@ -168,8 +166,8 @@ def _nearest(
     best, least, nearest, nearest_rise = -1, float(np.inf), -1, float(np.inf)
     lo, hi, terms, size = clusters.lo, clusters.hi, clusters.terms, clusters.size
     shares = rules.distinct.shape[0] > 0
-    for place in range(alive.shape[0]):
-        o = int(alive[place])
+    for i in range(alive.shape[0]):
+        o = int(alive[i])
         if o == c or size[o] == 0:
             continue
         rise = 0.0

@@ -6,7 +6,7 @@ The rules of this file
   whole; chance comes from `options.seed` alone. So the same people give the same table, whatever order they come in.
 * `objections` says from table.yaml, the model and the options what the algorithm cannot do: at `check`, not in the
   middle of a run.
-* `tick` is told the share of the work that is done, from 0 to 1, at the algorithm's convenience.
+* `tick` is told how much of the work is done, from 0 to 1, at the algorithm's convenience.
 """
 
 from __future__ import annotations
@@ -51,5 +51,5 @@ def no_objections(table: Table, model: Model, options: Options) -> Sequence[str]
     return ()
 
 
-def silent(share: float) -> None:
+def silent(done: float) -> None:
     """A tick that nobody listens to."""

@@ -1,21 +1,22 @@
 """The order in which `ordered` looks for QI groups: the leaves of a tree of best cuts, from left to right.
 
-The rules of this file
-----------------------
-* A node is a set of bundles (`algorithms.bundles`), the whole table first. Along every attribute its bundles
-  stand in the order of that attribute's cells, equal ones as they came. A cut may fall between any two of them, between
-  equal values too; the lower part stands to the left. A node whose bundles all have the same cells is a leaf.
-* The cut of least *weight* wins: rows times the sum over attributes of NCP^p, of both parts; equal: the earlier
-  attribute, then the lower place. Where no cut weighs less than the node, the widest attribute is cut in the middle.
-* Where the model counts more than rows, a node that holds it is cut so that both parts hold it, if there is such a cut.
-* p = 2^sharpness. With p = 1 the weight is the loss itself: best where attributes are numbers, whose loss shrinks with
-  every further cut. A large p cuts down the widest attribute first: best where attributes are categories, whose loss
-  stays at a whole node's until the last stranger has left. In a node of fewer than SMALL times
-  the fewest rows of a group, p = 1: it becomes a few groups at most, so its own loss is what counts.
-* In a node of EVEN_FROM bundles and more, each part keeps at least one of every EVEN_SHARE bundles. So the tree is at
-  most about EVEN_SHARE ln n deep, and building it takes in the order of n log n steps.
-* *Blocks* are the nodes, from the root down, that hold the model and have not two children that both hold. They stand
-  side by side and make up the whole order: the root holds, and a node that is no block hands over to its two children.
+A node is a set of bundles (`algorithms.bundles`), the whole table first. Along every attribute its bundles stand in
+the order of that attribute's cells, equal ones as they came. A cut may fall between any two of them, between equal
+values too; the lower part stands to the left. A node whose bundles all have the same cells is a leaf.
+
+The cut of least *weight* wins: rows times the sum over attributes of NCP^p, of both parts; of equals the earlier
+attribute, then the lower position. Where no cut weighs less than the node, the widest attribute is cut in the middle.
+Where the model counts more than rows, a node that holds it is cut so that both parts hold it, if there is such a cut.
+In a node of EVEN_FROM bundles and more, each part keeps at least one of every EVEN_PART bundles: so the tree is at
+most about EVEN_PART ln n deep, and building it takes in the order of n log n steps.
+
+The exponent is p = 2^sharpness. With p = 1 the weight is the loss itself: best where attributes are numbers, whose
+loss shrinks with every further cut. A large p cuts down the widest attribute first: best where attributes are
+categories, whose loss stays at a whole node's until the last stranger has left. In a node of fewer than SMALL times
+the fewest rows of a group p = 1: it becomes a few groups at most, so its own loss is what counts.
+
+*Tiles* are the nodes, from the root down, that hold the model and have not two children that both hold. They stand
+side by side and make up the whole order: the root holds, and a node that is no tile hands over to its two children.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ import numpy as np
 
 from streamer.jit import compiled, inlined
 from streamer.privacy.compiled import holds
-from streamer.recoding.algorithms.box_loss import Shape, share
+from streamer.recoding.algorithms.box_loss import Shape, ncp_term
 from streamer.recoding.algorithms.bundles import Bundles, Task, count_in, count_out, hold, weight
 from streamer.table.arrays import Bools, Floats, Ints
 
 SMALL = 4
 EVEN_FROM = 256
-EVEN_SHARE = 32
+EVEN_PART = 32
 
 
 @inlined
@@ -74,7 +75,7 @@ def _scan(
             else:
                 continue
             changed = True
-            term[j] = sharpened(share(shape, j, here_lo[j], here_hi[j]), sharpness)
+            term[j] = sharpened(ncp_term(shape, j, here_lo[j], here_hi[j]), sharpness)
         if changed:
             each, whole = 0.0, True
             for j in range(d):
@@ -109,21 +110,21 @@ def best_cut(
     weights: Floats,
     holding: Bools,
 ) -> tuple[int, int]:
-    """Attribute and place of the best cut of a node; along (d, m): its bundles along every attribute, lo..hi its box.
+    """Attribute and position of a node's best cut; along (d, m): its bundles along every attribute, lo..hi its box.
 
-    strict: a cut whose parts both hold the model goes before all others. weights, holding: (2, m), to write in.
+    strict: a cut whose parts both hold the model goes before all others. weights, holding: (2, m), scratch.
     """
     shape, first, last = task.shape, task.bundles.begin, task.bundles.end
     d, m = along.shape
     rows = weight(task.bundles, along[0])
     each, widest, best_j = 0.0, -1.0, 0
     for j in range(d):
-        term = share(shape, j, lo[j], hi[j])
+        term = ncp_term(shape, j, lo[j], hi[j])
         each += sharpened(term, sharpness)
         if lo[j] < hi[j] and term > widest:
             widest, best_j = term, j
     best, best_at, best_holds = rows * each, m // 2, False
-    edge = m // EVEN_SHARE if m >= EVEN_FROM else 1
+    edge = m // EVEN_PART if m >= EVEN_FROM else 1
     for j in range(d):
         if lo[j] == hi[j]:
             continue
@@ -148,7 +149,7 @@ def best_cut(
 
 @compiled
 def _part(along: Ints, best_j: int, best_at: int, is_lower: Bools, aside: Ints) -> None:
-    """Moves the lower part of a node to the left along every attribute; along (d, m). is_lower, aside: to write in."""
+    """Moves the lower part of a node to the left along every attribute; along (d, m). is_lower, aside: scratch."""
     d, m = along.shape
     for i in range(m):
         is_lower[along[best_j, i]] = i < best_at
@@ -169,7 +170,7 @@ def _part(along: Ints, best_j: int, best_at: int, is_lower: Bools, aside: Ints) 
 
 @compiled
 def order_of(task: Task, sharpness: int | np.int64) -> tuple[Ints, Ints]:
-    """The bundles in order, int64 (m,), and by place where the block that begins there ends, else 0; int64 (m,).
+    """The bundles in order, int64 (m,), and by position where the tile that begins there ends, else 0; int64 (m,).
 
     All bundles together hold the model.
     """
@@ -178,7 +179,7 @@ def order_of(task: Task, sharpness: int | np.int64) -> tuple[Ints, Ints]:
     along = np.empty((d, m), np.int64)
     for j in range(d):
         along[j] = np.argsort(bundles.cells[:, j], kind="mergesort")
-    block = np.zeros(m, np.int64)
+    tile = np.zeros(m, np.int64)
     weights, holding = np.empty((2, m)), np.empty((2, m), np.bool_)
     counted = task.rules.distinct.shape[0] > 0
     is_lower, aside = np.zeros(m, np.bool_), np.empty(m, np.int64)
@@ -190,7 +191,7 @@ def order_of(task: Task, sharpness: int | np.int64) -> tuple[Ints, Ints]:
             lo[j], hi[j] = bundles.cells[along[j, begin], j], bundles.cells[along[j, end - 1], j]
         if (lo == hi).all():
             if holds_so_far:
-                block[begin] = end
+                tile[begin] = end
             continue
         here = along[:, begin:end]
         p = 0 if weight(bundles, here[0]) < SMALL * task.rows_min else sharpness
@@ -199,7 +200,7 @@ def order_of(task: Task, sharpness: int | np.int64) -> tuple[Ints, Ints]:
         middle = begin + best_at
         both = holds_so_far and hold(task, along[0, begin:middle]) and hold(task, along[0, middle:end])
         if holds_so_far and not both:
-            block[begin] = end
+            tile[begin] = end
         todo.append((middle, end, both))
         todo.append((begin, middle, both))
-    return along[0].copy(), block
+    return along[0].copy(), tile

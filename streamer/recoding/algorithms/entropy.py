@@ -1,19 +1,16 @@
 """EMP: the table cut in two where the halves' values stay most diverse, as long as both halves hold the model.
 
-The rules of this file
-----------------------
-* The attribute whose cells have the highest Shannon entropy among the part's rows is cut first; equal entropies: the
-  earlier attribute. A part of fewer than 2k rows is not cut (any model: twice the fewest rows that can hold).
-* Rows up to the split value go to the lower half. The split value starts at the median of the m distinct cells, in
-  ascending order the one of index floor(m / 2) (of two cells: the lower one, or the upper half would be empty). From
-  there it walks down, then from there again up, as long as the sum of the two halves' entropies along this attribute
-  does not fall.
-* The paper does not say what a half below k means: of the split values walked over, the one of largest sum whose halves
-  both hold is taken; equal sums: the start, then the first met on the way down, then up. Where none is allowed the
-  attribute of next highest entropy is cut; where none can be, the part is a QI group.
-* Entropies come from c * log2(c) of the counts c in whole multiples of 2 ** -20, so that sums are exact: no order of
-  adding, and no rounding on the way, decides a tie between attributes.
-* Source: Yan and Liu 2008, "Multidimensional K-anonymity Partition Method Using Entropy", section 2.2.
+The attribute whose cells have the highest Shannon entropy among the part's rows is cut first; of equal entropies the
+earlier one. A part of fewer than 2k rows (any model: twice the fewest rows that can hold it) is not cut. Rows up to the
+split value go to the lower half. The split value starts at the median of the m distinct cells, in ascending order the
+one of index floor(m / 2) (of two cells the lower one, or the upper half would be empty). From there it walks down, then
+from there again up, as long as the sum of the two halves' entropies along this attribute does not fall.
+
+Source: Yan and Liu 2008, "Multidimensional K-anonymity Partition Method Using Entropy", section 2.2. The paper does not
+say what a half below k means. Here: of the split values walked over, the one of largest sum whose halves both hold is
+taken; of equal sums the start, then the first met on the way down, then up. Where none is allowed the attribute of next
+highest entropy is cut; where none can be, the part is a QI group. Entropies come from c * log2(c) of the counts c in
+whole multiples of 2 ** -20, so that sums are exact, and neither the order of adding nor rounding decides a tie.
 """
 
 from __future__ import annotations
@@ -37,32 +34,32 @@ from streamer.recoding.algorithms.kd_tree import (
     layout_of,
     leaf_numbers,
     leaves_for,
-    room_for,
+    values_for,
 )
 from streamer.recoding.algorithms.recoding import Recoding, local_recoding
 from streamer.table.arrays import Ints
 from streamer.table.microdata import Microdata
 
-UNIT = 1 << 20
+ONE = 1 << 20
 """How many of the whole numbers that stand for c * log2(c) make 1."""
 
 DONE = np.iinfo(np.int64).max
-"""In place of an attribute's weight: it cannot be cut, or was tried."""
+"""Stands for the weight of an attribute that cannot be cut, or was tried."""
 
 
 def weights_up_to(n: int) -> Ints:
-    """c * log2(c) in units of 2 ** -20 for the counts c = 0..n; int64 (n + 1,).
+    """c * log2(c) in multiples of 2 ** -20 for the counts c = 0..n; int64 (n + 1,).
 
-    >>> (weights_up_to(4) / UNIT).tolist()[2:]
+    >>> (weights_up_to(4) / ONE).tolist()[2:]
     [2.0, 4.754887580871582, 8.0]
     """
     count = np.arange(n + 1, dtype=np.float64)
-    return np.rint(count * np.log2(np.maximum(count, 1)) * UNIT).astype(np.int64)
+    return np.rint(count * np.log2(np.maximum(count, 1)) * ONE).astype(np.int64)
 
 
 @compiled
 def both_entropies(weights: Ints, n: int, weight: int, n_below: int, weight_below: int) -> float:
-    """Sum of the entropies of two halves, in units of 2 ** -20; a half's weight is the sum of its counts' weights.
+    """Sum of the entropies of two halves, in multiples of 2 ** -20; a half's weight is the sum of its counts' weights.
 
     H = log2(n) - (1 / n) * sum of c * log2(c) over the counts c of n rows (Yan and Liu 2008, definition 6).
     """
@@ -80,7 +77,7 @@ def _cut_all(weights: Ints, demand: Demand, layout: Layout, leaves: Leaves, valu
 
 @compiled
 def _cut_once(weights: Ints, demand: Demand, layout: Layout, values: Values, begin: int, end: int) -> int:
-    """Cuts the places begin..end in two; returns where the upper half begins, `begin` where no cut is allowed."""
+    """Cuts the positions begin..end in two; returns where the upper half begins, `begin` where no cut is allowed."""
     if end - begin < 2 * demand.rows_min:
         return begin
     d = layout.columns.shape[0]
@@ -96,9 +93,9 @@ def _cut_once(weights: Ints, demand: Demand, layout: Layout, values: Values, beg
             break
         along = layout.columns[j, begin:end]
         n_values = distinct(along, values)
-        place = walk(weights, demand, rows, along, values, n_values, weight[j])
-        if place >= 0:
-            return cut(layout, begin, end, j, values.cells[place])
+        position = walk(weights, demand, rows, along, values, n_values, weight[j])
+        if position >= 0:
+            return cut(layout, begin, end, j, values.cells[position])
         weight[j] = DONE
     return begin
 
@@ -144,7 +141,7 @@ def run(microdata: Microdata, model: Model, options: Options, tick: Tick) -> Rec
     n = len(microdata)
     layout, leaves = layout_of(microdata.cells), leaves_for(n)
     demand = demand_of(model, microdata.subjects(model.subjects))
-    _cut_all(weights_up_to(n), demand, layout, leaves, room_for(n))
+    _cut_all(weights_up_to(n), demand, layout, leaves, values_for(n))
     return local_recoding(microdata, leaf_numbers(layout, leaves))
 
 

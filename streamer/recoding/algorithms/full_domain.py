@@ -1,15 +1,13 @@
 """One table recoded at any node of its lattice: how many rows would have to be suppressed there, and what it publishes.
 
-The rules of this file
-----------------------
-* A *node* is one level for every attribute (`attribute.levels`); all rows are recoded alike. QI groups are the distinct
-  recoded rows, numbered by their first row.
-* Rows that agree in all cells agree at every node, so nodes are tested on distinct rows with their counts. Higher nodes
-  go further: where a node left few QI groups, the nodes above it are tested on one row of each of them (the roll-up of
-  LeFevre et al. 2005). These rows are kept as long as they come to no more than ROLL_UP_MAX times the table.
-* A recoded row is one number in mixed radix. Where 62 bits do not hold it, the attributes so far are renumbered by the
-  combinations that occur; nothing ever wraps around.
-* The rows of a QI group that does not hold the model are suppressed, those and no others.
+A *node* is one level for every attribute (`attribute.levels`): all rows are recoded alike. QI groups are the distinct
+recoded rows, numbered by their first row; the rows of those that do not hold the model are suppressed, and no others.
+
+Rows that agree in all cells agree at every node, so nodes are tested on distinct rows with their counts. Higher nodes
+go further: where a node left few QI groups, the nodes above it are tested on one row of each of them (the roll-up of
+LeFevre et al. 2005), and such rows are kept as long as they come to no more than ROLL_UP_MAX times the table. A
+recoded row is one number in mixed radix; where 62 bits are too few for it, the attributes so far are renumbered by the
+combinations that occur, so that nothing ever wraps around.
 """
 
 from __future__ import annotations
@@ -22,21 +20,18 @@ import numpy as np
 from streamer.jit import compiled
 from streamer.privacy.compiled import Rules, Scratch, holds_together, rules_of, scratch_for
 from streamer.privacy.models import Model
+from streamer.recoding.algorithms.lattice_search import Node
 from streamer.table.arrays import Ints
 from streamer.table.levels import Levels
 from streamer.table.microdata import Microdata
-
-Node = tuple[int, ...]
-
-NUMBERS_MAX = 1 << 62
-"""Recoded rows are told apart by numbers below this."""
+from streamer.table.vectors import NUMBERS_MAX
 
 ROLL_UP_MAX = 4
 """Rows kept for roll-ups, as a multiple of the table's distinct rows."""
 
 
 class _Rows(NamedTuple):
-    """Rows that stand for all rows at and above a node: first int64 (m,), places of distinct rows; weight (m,)."""
+    """Rows that stand for all rows at and above a node: first int64 (m,), numbers of distinct rows; weight (m,)."""
 
     first: Ints
     weight: Ints
@@ -49,24 +44,24 @@ class FullDomain:
         self._cells, self._model = microdata.cells, model
         self._levels: Sequence[Levels] = [attribute.levels for attribute in microdata.table.attributes]
         self.n_levels: Node = tuple(levels.n_levels for levels in self._levels)
-        self._recodings, places = _recodings(self._levels, self._cells)
+        self._recodings, cell_numbers = _recodings(self._levels, self._cells)
         everyone = np.arange(len(microdata), dtype=np.int64)
         bottom = (0,) * len(self.n_levels)
-        self._distinct, n_distinct = self._groups(bottom, places, everyone)
+        self._distinct, n_distinct = self._groups(bottom, cell_numbers, everyone)
         weight, first = _tally(self._distinct, n_distinct, np.ones_like(everyone))
-        self._places = np.take(places, first, axis=1)
+        self._cell_numbers = np.take(cell_numbers, first, axis=1)
         self._kept = [_Rows(np.arange(n_distinct), weight)]
         self._nodes = np.array([bottom], dtype=np.int64)  # of those kept
-        self._room = ROLL_UP_MAX * n_distinct
+        self._rows_left = ROLL_UP_MAX * n_distinct
         self._rules = rules_of(model, microdata.subjects(model.subjects))
         self._scratch = scratch_for(self._rules)
 
     def n_suppressed(self, node: Node, allowed: int) -> int:
         """Rows in QI groups that do not hold at the node; where these are more than `allowed`, any number above it."""
         rows = self._rows_below(node)
-        group, n_groups = self._groups(node, self._places, rows.first)
+        group, n_groups = self._groups(node, self._cell_numbers, rows.first)
         size, first = _tally(group, n_groups, rows.weight)
-        if 2 * n_groups <= len(rows.first) and n_groups <= self._room:
+        if 2 * n_groups <= len(rows.first) and n_groups <= self._rows_left:
             self._keep(node, _Rows(rows.first[first], size))
         small = int(size[size < self._model.rows_min].sum())
         if small > allowed or not self._model.subjects:
@@ -75,7 +70,7 @@ class FullDomain:
 
     def qi_groups(self, node: Node) -> tuple[Ints, int]:
         """The QI group of every row at the node, int64 (n,), and how many there are."""
-        group, n_groups = self._groups(node, self._places, np.arange(self._places.shape[1]))
+        group, n_groups = self._groups(node, self._cell_numbers, np.arange(self._cell_numbers.shape[1]))
         return group[self._distinct], n_groups
 
     def boxes(self, node: Node, rows: Ints) -> tuple[Ints, Ints]:
@@ -92,10 +87,10 @@ class FullDomain:
     def _keep(self, node: Node, rows: _Rows) -> None:
         self._kept.append(rows)
         self._nodes = np.concatenate([self._nodes, np.array([node])])
-        self._room -= len(rows.first)
+        self._rows_left -= len(rows.first)
 
-    def _groups(self, node: Node, places: Ints, rows: Ints) -> tuple[Ints, int]:
-        """Groups, by first row, of the rows that are equal at the node, and how many; places (d, n), rows (m,)."""
+    def _groups(self, node: Node, cell_numbers: Ints, rows: Ints) -> tuple[Ints, int]:
+        """Groups, by first row, of rows that are equal at the node, and how many; cell_numbers (d, n), rows (m,)."""
         group, n_groups = np.zeros(len(rows), dtype=np.int64), 1
         for j, level in enumerate(node):
             numbers, count = self._recodings[j][level]
@@ -103,7 +98,7 @@ class FullDomain:
                 continue
             if n_groups * count > NUMBERS_MAX:
                 group, n_groups = _renumbered(group, n_groups)
-            _refine(group, count, numbers, places[j], rows)
+            _refine(group, count, numbers, cell_numbers[j], rows)
             n_groups *= count
         return _renumbered(group, n_groups)
 
@@ -111,22 +106,22 @@ class FullDomain:
 def _recodings(levels: Sequence[Levels], cells: Ints) -> tuple[list[list[tuple[Ints, int]]], Ints]:
     """By attribute and level: numbers of what is published for the cells that occur, and how many these are.
 
-    And the place of every row's cell among those that occur; int64 (d, n).
+    And every row's cell as its number among those that occur; int64 (d, n).
     """
-    recodings, places = [], np.empty(cells.T.shape, dtype=np.int64)
+    recodings, cell_numbers = [], np.empty(cells.T.shape, dtype=np.int64)
     for j, of_attribute in enumerate(levels):
-        used, places[j] = np.unique(cells[:, j], return_inverse=True)
+        used, cell_numbers[j] = np.unique(cells[:, j], return_inverse=True)
         first_cells = (of_attribute.recode(level, used)[0] for level in range(of_attribute.n_levels))
         distinct = (np.unique(first, return_inverse=True) for first in first_cells)
         recodings.append([(numbers.astype(np.int64), len(values)) for values, numbers in distinct])
-    return recodings, places
+    return recodings, cell_numbers
 
 
 @compiled
-def _refine(group: Ints, count: int, numbers: Ints, places: Ints, rows: Ints) -> None:
+def _refine(group: Ints, count: int, numbers: Ints, cell_numbers: Ints, rows: Ints) -> None:
     """Appends one attribute's digit, one of `count`, to the number of every row's group, in place."""
     for i in range(rows.shape[0]):
-        group[i] = group[i] * count + numbers[places[rows[i]]]
+        group[i] = group[i] * count + numbers[cell_numbers[rows[i]]]
 
 
 @compiled
@@ -137,23 +132,23 @@ def _renumbered(numbers: Ints, n_numbers: int) -> tuple[Ints, int]:
     while (1 << bits) < 2 * m:
         bits += 1
     size = 1 << bits
-    slots = np.full(size, -1, dtype=np.int32)
+    buckets = np.full(size, -1, dtype=np.int32)
     known = np.empty(m, dtype=np.int64)
     out = np.empty(m, dtype=np.int64)
     count = 0
     for i in range(m):
         number = numbers[i]
         if n_numbers <= size:
-            slot = number
+            bucket = number
         else:  # Fibonacci hashing, then linear probing
-            slot = np.int64((np.uint64(number) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(64 - bits))
-        while slots[slot] >= 0 and known[slots[slot]] != number:
-            slot = (slot + 1) & (size - 1)
-        if slots[slot] < 0:
-            slots[slot] = count
+            bucket = np.int64((np.uint64(number) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(64 - bits))
+        while buckets[bucket] >= 0 and known[buckets[bucket]] != number:
+            bucket = (bucket + 1) & (size - 1)
+        if buckets[bucket] < 0:
+            buckets[bucket] = count
             known[count] = number
             count += 1
-        out[i] = slots[slot]
+        out[i] = buckets[bucket]
     return out, count
 
 

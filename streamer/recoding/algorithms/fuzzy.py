@@ -1,23 +1,22 @@
 """GDPPR: fuzzy clusters of rows, filled so that no set of close sensitive values takes too large a share.
 
-The rules of this file
-----------------------
-* p = n // rows_min clusters, as many as there could be QI groups, unless `gdppr` is told otherwise. With fewer than two
-  the table is one QI group. First centres: p rows drawn by the seed from the canonical order, not memberships: with
-  thousands of clusters, random memberships would put all centres on the mean of the table.
-* Fuzzy c-means: u_ij = d_ij^(-2 / (m - 1)) / sum of the same over the clusters, fuzzy index m = 2, d as in
-  `algorithms.proximity`; a centre is the mean of the rows weighted by u^m. Distances below ON_CENTRE count as
-  that, so a row on several centres belongs to all of them alike. A centre that no row belongs to stays.
-* Of a row's memberships only those of its `few` nearest clusters are kept, and scaled to sum to 1; ties go to the lower
-  number. With thousands of clusters the others are as good as equal, and together they pull every centre to the mean.
-* It ends after `rounds` rounds (the paper's E), or when no centre moves by `threshold` (its f) or more: a move is the
-  mean over D's terms, of each the weighted sum of the changes, at most 1 for each term.
-* Then rows in canonical order go each to the cluster of highest membership in which they *fit* (`cluster_repair`: all
-  shares keep, and a cluster below the least size of a QI group is measured as if it had that size). Who fitted nowhere
-  is asked again, as long as clusters grow.
-* What then does not hold the model, and every row without a cluster, is merged (`cluster_repair`). No row is
-  suppressed. Classes of 2k or more are left whole, as in the paper.
-* Nothing is ever held for all rows and all clusters at once: distances come in blocks of BLOCK numbers.
+There are p = n // rows_min clusters, as many as there could be QI groups, unless `gdppr` is told otherwise; with fewer
+than two the table is one QI group. Fuzzy c-means moves their centres: u_ij = d_ij^(-2 / (m - 1)) / sum of the same
+over the clusters, fuzzy index m = 2, d as in `algorithms.proximity`, and a centre is the mean of the rows weighted by
+u^m. Distances below ON_CENTRE count as that, so a row on several centres belongs to all of them alike; a centre that
+no row belongs to stays. This ends after `rounds` rounds (the paper's E), or when no centre moves by `threshold` (its
+f) or more: a move is the mean over D's terms, of each the weighted sum of the changes, at most 1 for each term.
+
+Then rows in canonical order go each to the cluster of highest membership in which they *fit* (`cluster_repair`: every
+share is kept, and a cluster below the least size of a QI group is measured as if it had that size). Who fitted nowhere
+is asked again, as long as clusters grow. What then does not hold the model, and every row without a cluster, is merged
+(`cluster_repair`). No row is suppressed. Classes of 2k or more are left whole, as in the paper.
+
+Thousands of clusters ask for two readings of our own. The first centres are p rows drawn by the seed from the
+canonical order, not random memberships, which would put all centres on the mean of the table. And of a row's
+memberships only those of its `few` nearest clusters are kept (ties: the lower number), scaled to sum to 1: the others
+are as good as equal, and together they pull every centre to the mean. Nothing is ever kept for all rows and all
+clusters at once: at most DISTANCES_MAX distances at a time.
 
 Source: Gui et al. 2020, algorithm 1; fuzzy c-means: Bezdek 1981. The loop of the paper's line 12 prints `e > E` where
 `e < E` is meant, and its line 23 `threshold < r` where the share is.
@@ -28,7 +27,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from streamer.jit import compiled
 from streamer.privacy.compiled import Rules, rules_of
@@ -37,13 +35,11 @@ from streamer.recoding.algorithms.cluster_repair import merged
 from streamer.recoding.algorithms.contract import Algorithm, Options, Tick, no_objections, silent
 from streamer.recoding.algorithms.proximity import Centres, Measured, Points, points_of, sensitive_columns
 from streamer.recoding.algorithms.recoding import Recoding, local_recoding
-from streamer.table.arrays import Floats, Ints
+from streamer.table.arrays import Floats, Ints, Singles
 from streamer.table.microdata import Microdata
 
-Singles = npt.NDArray[np.float32]
-
-BLOCK = 1 << 22
-"""Distances held at a time; 16 MiB."""
+DISTANCES_MAX = 1 << 22
+"""Distances kept at a time; 16 MiB."""
 
 ON_CENTRE = 1e-4
 """A distance below which a row lies on a centre."""
@@ -98,7 +94,7 @@ def gdppr(
             break
     rules = rules_of(model, microdata.subjects(model.subjects))
     cluster = np.full(len(microdata), -1, dtype=np.int64)
-    _place(near.cluster, rules, model.rows_min, cluster)
+    _fill(near.cluster, rules, model.rows_min, cluster)
     unplaced = int((cluster < 0).sum())
     cluster, n_merges = merged(microdata, model, cluster)
     tick(1.0)
@@ -109,7 +105,7 @@ def nearest(points: Points, centres: Centres, few: int) -> Nearest:
     """The `few` nearest centres of every row; ties to the lower number."""
     n, p = len(points), len(centres)
     found = Nearest(np.empty((n, few), dtype=np.int64), np.empty((n, few), dtype=np.float32))
-    measured, rows = Measured(points, centres), max(1, BLOCK // (p + centres.nodes.shape[1]))
+    measured, rows = Measured(points, centres), max(1, DISTANCES_MAX // (p + centres.nodes.shape[1]))
     for first in range(0, n, rows):
         last = min(n, first + rows)
         _few_least(measured.distances(first, last), found.cluster[first:last], found.distance[first:last])
@@ -125,11 +121,11 @@ def _few_least(distances: Singles, cluster: Ints, distance: Singles) -> None:
         for j in range(distances.shape[1]):
             here = distances[i, j]
             if here < distance[i, few - 1]:
-                place = few - 1
-                while place > 0 and here < distance[i, place - 1]:
-                    distance[i, place], cluster[i, place] = distance[i, place - 1], cluster[i, place - 1]
-                    place -= 1
-                distance[i, place], cluster[i, place] = here, j
+                at = few - 1
+                while at > 0 and here < distance[i, at - 1]:
+                    distance[i, at], cluster[i, at] = distance[i, at - 1], cluster[i, at - 1]
+                    at -= 1
+                distance[i, at], cluster[i, at] = here, j
 
 
 def memberships(near: Nearest) -> Floats:
@@ -152,12 +148,12 @@ def fuzzy_centres(points: Points, near: Nearest, before: Centres) -> Centres:
 
 @compiled
 def _add_up(
-    cluster: Ints, share: Floats, paths: Ints, row_numbers: Floats, nodes: Floats, numbers: Floats, weight: Floats
+    cluster: Ints, degree: Floats, paths: Ints, row_numbers: Floats, nodes: Floats, numbers: Floats, weight: Floats
 ) -> None:
-    """Adds every row, times its share (n, few), to its clusters."""
+    """Adds every row, times its degree (n, few), to its clusters."""
     for i in range(cluster.shape[0]):
-        for place in range(cluster.shape[1]):
-            c, u = cluster[i, place], share[i, place]
+        for at in range(cluster.shape[1]):
+            c, u = cluster[i, at], degree[i, at]
             weight[c] += u
             for column in paths[i]:
                 nodes[c, column] += u
@@ -173,7 +169,7 @@ def largest_move(points: Points, before: Centres, after: Centres) -> float:
 
 
 @compiled
-def _place(near: Ints, rules: Rules, rows_min: int, cluster: Ints) -> None:
+def _fill(near: Ints, rules: Rules, rows_min: int, cluster: Ints) -> None:
     """Puts rows into the nearest cluster that they fit; cluster (n,): -1 where none.
 
     Counts are kept by cluster, subject and code, of which few occur.
@@ -190,18 +186,18 @@ def _place(near: Ints, rules: Rules, rows_min: int, cluster: Ints) -> None:
             if cluster[i] >= 0:
                 continue
             for c in near[i]:
-                room, fitting = max(size[c] + 1, rows_min), True
+                size_asked, fitting = max(size[c] + 1, rows_min), True
                 for j in range(s):
                     count = counts.get((c * s + j) * n_codes + rules.subjects[i, j], 0) + 1
-                    if count * rules.denominator[j] > room * rules.numerator[j]:
+                    if count * rules.denominator[j] > size_asked * rules.numerator[j]:
                         fitting = False
                         break
                 if fitting:
                     cluster[i], placed = c, True
                     size[c] += 1
                     for j in range(s):
-                        place = (c * s + j) * n_codes + rules.subjects[i, j]
-                        counts[place] = counts.get(place, 0) + 1
+                        at = (c * s + j) * n_codes + rules.subjects[i, j]
+                        counts[at] = counts.get(at, 0) + 1
                     break
 
 

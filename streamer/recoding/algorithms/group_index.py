@@ -1,13 +1,11 @@
 """QI groups while they change, and which of them takes one more bundle at the least loss.
 
-The rules of this file
-----------------------
-* A group's number is its *slot*; an empty slot has no rows and takes no part. Its bundles hang in a chain.
-* The slots are the leaves of a binary tree whose nodes keep the box around all groups below, and of each attribute the
-  largest NCP of any of them. From these follows a bound that no group below can beat:
-  a group that does not reach the bundle's cell grows at least to the cell from the near edge of the box around all.
-* `nearest` goes down to the child of the lower bound first (equal: the left one) and passes over what cannot beat the
-  best found so far. It ends after VISITS_MAX nodes, so a search costs no more in a table of a million rows.
+Every group has a *seat*, a number that another group may get once it is empty; an empty seat has no rows and takes no
+part. The bundles of a group hang in a chain. The seats are the leaves of a binary tree whose nodes keep the box around
+all groups below, and of each attribute the largest NCP of any of them. From these follows a bound that no group below
+can beat: a group that does not reach the bundle's cell grows at least to the cell from the near edge of the box around
+all. `nearest` goes down to the child of the lower bound first (equal: the left one) and passes over what cannot beat
+the best found so far. It ends after VISITS_MAX nodes, so a search costs no more in a table of a million rows.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streamer.jit import compiled, inlined
-from streamer.recoding.algorithms.box_loss import EMPTY_HI, EMPTY_LO, Shape, share, total, widen
+from streamer.recoding.algorithms.box_loss import EMPTY_HI, EMPTY_LO, Shape, ncp_term, total, widen
 from streamer.recoding.algorithms.bundles import Task
 from streamer.table.arrays import Floats, Ints
 
@@ -25,11 +23,11 @@ VISITS_MAX = 128
 
 
 class Groups(NamedTuple):
-    """g slots over m bundles.
+    """g seats over m bundles.
 
     first (g,), next (m,): the chains of bundles, -1 at their ends. rows (g,), ncp (g,). free (g,), n_free (1,):
-    the empty slots, the one to fill next last.
-    lo, hi (2w, d), term (2w, d): box and NCP by attribute of slot i at w + i; of inner node i over its children 2i and
+    the empty seats, the one to fill next last.
+    lo, hi (2w, d), term (2w, d): box and NCP by attribute of seat i at w + i; of inner node i over its children 2i and
     2i + 1 the box around both and the larger NCP.
     """
 
@@ -45,34 +43,34 @@ class Groups(NamedTuple):
 
 
 @compiled
-def groups_of(task: Task, qi_group: Ints, n_slots: int) -> Groups:
-    """The groups that qi_group (m,) numbers, below n_slots."""
+def groups_of(task: Task, qi_group: Ints, n_seats: int) -> Groups:
+    """The groups that qi_group (m,) numbers, below n_seats."""
     bundles = task.bundles
     m, d = bundles.cells.shape
     w = 1
-    while w < n_slots:
+    while w < n_seats:
         w *= 2
     groups = Groups(
-        np.full(n_slots, -1, np.int64),
+        np.full(n_seats, -1, np.int64),
         np.full(m, -1, np.int64),
-        np.zeros(n_slots, np.int64),
-        np.zeros(n_slots),
-        np.zeros(n_slots, np.int64),
+        np.zeros(n_seats, np.int64),
+        np.zeros(n_seats),
+        np.zeros(n_seats, np.int64),
         np.zeros(1, np.int64),
         np.full((2 * w, d), EMPTY_LO),
         np.full((2 * w, d), EMPTY_HI),
         np.zeros((2 * w, d)),
     )
     for bundle in range(m - 1, -1, -1):
-        slot = qi_group[bundle]
-        groups.next[bundle] = groups.first[slot]
-        groups.first[slot] = bundle
-        groups.rows[slot] += bundles.end[bundle] - bundles.begin[bundle]
-        widen(task.shape, bundles.cells[bundle], groups.lo[w + slot], groups.hi[w + slot], groups.term[w + slot])
-    for slot in range(n_slots - 1, -1, -1):
-        groups.ncp[slot] = total(groups.term[w + slot])
-        if groups.rows[slot] == 0:
-            groups.free[groups.n_free[0]] = slot
+        seat = qi_group[bundle]
+        groups.next[bundle] = groups.first[seat]
+        groups.first[seat] = bundle
+        groups.rows[seat] += bundles.end[bundle] - bundles.begin[bundle]
+        widen(task.shape, bundles.cells[bundle], groups.lo[w + seat], groups.hi[w + seat], groups.term[w + seat])
+    for seat in range(n_seats - 1, -1, -1):
+        groups.ncp[seat] = total(groups.term[w + seat])
+        if groups.rows[seat] == 0:
+            groups.free[groups.n_free[0]] = seat
             groups.n_free[0] += 1
     for node in range(w - 1, 0, -1):
         _join(groups, node)
@@ -94,31 +92,31 @@ def _join(groups: Groups, node: int) -> bool:
 
 
 @compiled
-def put(task: Task, groups: Groups, slot: int, members: Ints) -> None:
-    """Makes `members`, bundles in their order, the group in a slot; none of them: an empty slot."""
+def put(task: Task, groups: Groups, seat: int, members: Ints) -> None:
+    """Makes `members`, bundles in their order, the group in a seat; none: the seat is empty."""
     bundles = task.bundles
-    leaf = groups.lo.shape[0] // 2 + slot
+    leaf = groups.lo.shape[0] // 2 + seat
     groups.lo[leaf], groups.hi[leaf], groups.term[leaf] = EMPTY_LO, EMPTY_HI, 0.0
-    groups.rows[slot], groups.first[slot] = 0, -1
+    groups.rows[seat], groups.first[seat] = 0, -1
     for bundle in members[::-1]:
-        groups.next[bundle] = groups.first[slot]
-        groups.first[slot] = bundle
-        groups.rows[slot] += bundles.end[bundle] - bundles.begin[bundle]
+        groups.next[bundle] = groups.first[seat]
+        groups.first[seat] = bundle
+        groups.rows[seat] += bundles.end[bundle] - bundles.begin[bundle]
         widen(task.shape, bundles.cells[bundle], groups.lo[leaf], groups.hi[leaf], groups.term[leaf])
-    groups.ncp[slot] = total(groups.term[leaf])
+    groups.ncp[seat] = total(groups.term[leaf])
     node = leaf // 2
     while node > 0 and _join(groups, node):
         node //= 2
 
 
 @compiled
-def members_of(groups: Groups, slot: int) -> Ints:
-    """The bundles of a slot, in the order of its chain."""
-    n, bundle = 0, groups.first[slot]
+def members_of(groups: Groups, seat: int) -> Ints:
+    """The bundles of a seat, in the order of its chain."""
+    n, bundle = 0, groups.first[seat]
     while bundle >= 0:
         n, bundle = n + 1, groups.next[bundle]
     members = np.empty(n, np.int64)
-    bundle = groups.first[slot]
+    bundle = groups.first[seat]
     for i in range(n):
         members[i], bundle = bundle, groups.next[bundle]
     return members
@@ -126,23 +124,23 @@ def members_of(groups: Groups, slot: int) -> Ints:
 
 @inlined
 def _joined(shape: Shape, lo: Ints, hi: Ints, term: Floats, leaf: int, cells: Ints) -> float:
-    """NCP of the box at a leaf once it holds `cells` too."""
+    """NCP of the box at a leaf once it contains `cells` too."""
     each = 0.0
     for j in range(cells.shape[0]):
         cell, first, last = cells[j], lo[leaf, j], hi[leaf, j]
         if first <= cell <= last:
             each += term[leaf, j]
         else:
-            each += share(shape, j, min(first, cell), max(last, cell))
+            each += ncp_term(shape, j, min(first, cell), max(last, cell))
     return each
 
 
 @compiled
-def growth(task: Task, groups: Groups, slot: int, cells: Ints, rows: int) -> float:
+def growth(task: Task, groups: Groups, seat: int, cells: Ints, rows: int) -> float:
     """How much the total loss grows when `rows` rows at `cells` join a group."""
-    leaf = groups.lo.shape[0] // 2 + slot
+    leaf = groups.lo.shape[0] // 2 + seat
     each = _joined(task.shape, groups.lo, groups.hi, groups.term, leaf, cells)
-    return float((groups.rows[slot] + rows) * each - groups.rows[slot] * groups.ncp[slot])
+    return float((groups.rows[seat] + rows) * each - groups.rows[seat] * groups.ncp[seat])
 
 
 @inlined
@@ -158,8 +156,8 @@ def _bound(
         if first <= cell <= last:
             continue
         edge = first if cell < first else last
-        there = share(shape, j, min(cell, edge), max(cell, edge))
-        former = share(shape, j, edge, edge) if shape.first_leaf[j] < 0 else term[node, j]
+        there = ncp_term(shape, j, min(cell, edge), max(cell, edge))
+        former = ncp_term(shape, j, edge, edge) if shape.first_leaf[j] < 0 else term[node, j]
         least += rows * there + rows_min * max(there - former, 0.0)
     return least
 
@@ -188,11 +186,11 @@ def nearest(task: Task, groups: Groups, own: int, cells: Ints, rows: int, limit:
             continue
         visits += 1
         if node >= w:
-            slot = node - w
+            seat = node - w
             each = _joined(shape, lo, hi, term, node, cells)
-            grown = (sizes[slot] + rows) * each - sizes[slot] * ncp[slot]
+            grown = (sizes[seat] + rows) * each - sizes[seat] * ncp[seat]
             if grown < limit:
-                best, limit = slot, grown
+                best, limit = seat, grown
             continue
         left = _bound(shape, lo, hi, term, 2 * node, cells, rows, rows_min, limit)
         right = _bound(shape, lo, hi, term, 2 * node + 1, cells, rows, rows_min, limit)

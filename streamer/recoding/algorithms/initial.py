@@ -1,10 +1,7 @@
-"""The QI groups in which a shard publishes its first table.
+"""The QI groups in which a shard publishes its first table: those of the catalog's default algorithm.
 
-The rules of this file
-----------------------
-* They are those of the catalog's default algorithm: the incremental engine goes on from there, so the table should
-  begin as good as it can be had at once.
-* A table that does not hold the model has no QI group: its rows wait, as they would if they came one by one.
+The incremental engine goes on from there, so the table should begin as good as it can be had at once. A table that does
+not hold the model has no QI group: its rows wait, as they would if they came one by one.
 """
 
 from __future__ import annotations

@@ -1,14 +1,10 @@
-"""A k-d tree over a table's rows, for compiled loops: columns cut in place, the values of a part, halves that hold.
+"""A k-d tree over a table's rows, for compiled loops: the parts of the table, their distinct cells, and cuts of a part.
 
-The rules of this file
-----------------------
-* A `Layout` holds the rows in the order of the tree's leaves, attribute by attribute: a part of the table is the rows
-  at the places from..to of every column, and a cut sorts these places alone, lower half first. Within a half the rows
-  keep their order.
-* A cut (j, at) sends the rows whose cell of attribute j is at most `at` to the lower half: rows of one cell stay on one
-  side (*strict* cuts).
-* A cut is allowed where both halves hold the model. Numbers of rows are compared first; subjects are counted only where
-  the numbers allow the cut.
+A `Layout` keeps the rows in the order of the tree's leaves, attribute by attribute. A part of the table is the
+positions begin..end of every column; a cut sorts these positions alone, lower half first, and within a half the rows
+keep their order. A cut (j, at) sends the rows whose cell of attribute j is at most `at` to the lower half, so rows of
+one cell stay on one side (*strict* cuts). It is allowed where both halves hold the model: numbers of rows are compared
+first, and subjects are counted only where the numbers allow the cut.
 """
 
 from __future__ import annotations
@@ -30,12 +26,12 @@ SPARSE = 4
 
 
 class Layout(NamedTuple):
-    """columns: cells (d, n); rows: int64 (n,), whose they are; spare, spare_rows: (n,) room for one cut."""
+    """columns: cells (d, n); rows: int64 (n,), whose they are; scratch_cells, scratch_rows: (n,), for one cut."""
 
     columns: Cells
     rows: Ints
-    spare: Cells
-    spare_rows: Ints
+    scratch_cells: Cells
+    scratch_rows: Ints
 
 
 class Leaves(NamedTuple):
@@ -57,7 +53,7 @@ class Demand(NamedTuple):
 
 
 class Values(NamedTuple):
-    """Room for the distinct cells of a part along one attribute, ascending, and how many rows have each; (n,)."""
+    """Scratch for the distinct cells of a part along one attribute, ascending, and how many rows have each; (n,)."""
 
     cells: Ints
     counts: Ints
@@ -83,7 +79,7 @@ def demand_of(model: Model, subjects: Ints) -> Demand:
     return Demand(model.rows_min, rules, scratch_for(rules))
 
 
-def room_for(n: int) -> Values:
+def values_for(n: int) -> Values:
     """Empty values of a table of n rows."""
     return Values(np.empty(n, dtype=np.int64), np.empty(max(SPARSE * n, 1), dtype=np.int64))
 
@@ -98,7 +94,7 @@ def leaf_numbers(layout: Layout, leaves: Leaves) -> Ints:
 
 @compiled
 def after(leaves: Leaves, begin: int, middle: int, end: int) -> tuple[int, int]:
-    """The part to do next, now that the places begin..end (exclusive) were cut at middle: the lower half.
+    """The part to do next, now that the positions begin..end (exclusive) were cut at middle: the lower half.
 
     middle = begin: they cannot be cut. They are a leaf, and the half beside it comes next; behind the last leaf a part
     without rows.
@@ -140,10 +136,10 @@ def _counted(along: Cells, lo: int, hi: int, values: Values) -> int:
     for cell in along:
         values.counts[cell - lo] += 1
     n_values = 0
-    for place in range(hi - lo + 1):
-        count = values.counts[place]
+    for offset in range(hi - lo + 1):
+        count = values.counts[offset]
         if count > 0:
-            values.cells[n_values] = lo + place
+            values.cells[n_values] = lo + offset
             values.counts[n_values] = count
             n_values += 1
     return n_values
@@ -183,25 +179,25 @@ def _half_holds(demand: Demand, rows: Ints, along: Cells, at: int, lower: bool) 
 
 @compiled
 def cut(layout: Layout, begin: int, end: int, j: int, at: int) -> int:
-    """Cuts the places begin..end (exclusive) along attribute j; returns where the upper half begins."""
+    """Cuts the positions begin..end (exclusive) along attribute j; returns where the upper half begins."""
     along = layout.columns[j, begin:end].copy()
-    middle = begin + _sift(layout.rows[begin:end], layout.spare_rows, along, at)
+    middle = begin + _sift(layout.rows[begin:end], layout.scratch_rows, along, at)
     for column in range(layout.columns.shape[0]):
-        _sift(layout.columns[column, begin:end], layout.spare, along, at)
+        _sift(layout.columns[column, begin:end], layout.scratch_cells, along, at)
     return middle
 
 
 @compiled
-def _sift(what: Cells, spare: Cells, along: Cells, at: int) -> int:
+def _sift(what: Cells, scratch: Cells, along: Cells, at: int) -> int:
     """Moves to the front what belongs to cells up to `at`; without branches, as they would be guessed wrong half the
     time.
     """
     n_below, n_above = 0, 0
     for i in range(len(what)):
         is_below = along[i] <= at
-        spare[n_above] = what[i]
+        scratch[n_above] = what[i]
         what[n_below] = what[i]
         n_below += is_below
         n_above += not is_below
-    what[n_below:] = spare[:n_above]
+    what[n_below:] = scratch[:n_above]
     return n_below

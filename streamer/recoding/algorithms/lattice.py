@@ -1,17 +1,15 @@
 """Full-domain recoding: one level for every attribute, the best of all that hold, by OLA or degree first.
 
-The rules of this file
-----------------------
-* A node of the lattice of level vectors is *good* if the QI groups that do not hold the model have together at most
-  floor(suppression x rows) rows; these rows are suppressed, and no others.
-* Going up merges QI groups. All models are closed under union, so without suppression the ancestors of a good node are
-  good. With suppression that needs a growing model: a group that does not hold may spoil the shares of one that did.
-  Shares and suppression together are therefore an objection.
-* Loss of a node = mean over the attributes of level / highest level (Hu et al. 2011, equation 1), as an exact fraction;
-  an attribute of one level loses nothing. It grows with every step up, so the least loss is that of a minimal node.
-* Of several minimal nodes of least loss: the one with fewest suppressed rows, then the lexicographically lowest. So OLA
-  and degree first give the same table; they differ in the nodes they test (`algorithms.lattice_search`).
-* The top node needs no test: whoever runs an algorithm has seen that the whole table holds.
+A node of the lattice of level vectors is *good* if the QI groups that do not hold the model have together at most
+floor(suppression x rows) rows; these rows are suppressed, and no others. Going up merges QI groups, and all models are
+closed under union: so without suppression the ancestors of a good node are good. With suppression that needs a growing
+model, since a group that does not hold may spoil the shares of one that did; shares and suppression together are
+therefore an objection. The top node needs no test: whoever runs an algorithm has seen that the whole table holds.
+
+The loss of a node is the mean over the attributes of level / highest level (Hu et al. 2011, equation 1), as an exact
+fraction; an attribute of one level loses nothing. It grows with every step up, so the least loss is that of a minimal
+node; of several the one with fewest suppressed rows, then the lexicographically lowest. So OLA and degree first give
+the same table; they differ in the nodes they test (`algorithms.lattice_search`).
 """
 
 from __future__ import annotations

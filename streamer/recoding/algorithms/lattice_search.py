@@ -1,21 +1,21 @@
 """The lattice of level vectors, what is known of its nodes, and the two orders in which nodes are tested.
 
-The rules of this file
-----------------------
-* A node is one level for every attribute, numbered in mixed radix: nodes in the order of their numbers are in
-  lexicographic order of their levels. The *ancestors* of a node are the nodes that are as high or higher in every
-  attribute, its *descendants* those as low or lower; *parents* and *children* are one level away in one attribute.
-* Good is monotone: the ancestors of a good node are good, the descendants of a bad one bad. So every test classifies a
-  box of nodes (`Lattice.tell`), and no search tests a classified node. The top is good beforehand.
-* A search ends when all nodes are classified. The *minimal* nodes are good nodes without a good child; both papers keep
-  a set from which ancestors are dropped, and this is the set that is left.
-* `ola_search`: El Emam et al. 2009, Kmin. The nodes at half the height (rounded down) of a sublattice are visited in
-  lexicographic order; below a good node the search goes on at once in what lies between it and the bottom, above a bad
-  one in what lies between it and the top. A sublattice with nothing left to classify is skipped.
-* `degree_first_search`: Hu et al. 2011, section 3. *Degree product* = parents x children. The paper computes it first
-  and then deletes nodes; here it counts the parents and children that are not yet deleted. (Counted once in the whole
-  lattice, nearly all nodes have the same product, and the rule decides nothing.) Ties, of which the paper says nothing:
-  most ancestors x descendants in the whole lattice, then the lowest number.
+A node is one level for every attribute, numbered in mixed radix: nodes in the order of their numbers are in
+lexicographic order of their levels. The *ancestors* of a node are the nodes that are as high or higher in every
+attribute, its *descendants* those as low or lower; *parents* and *children* are one level away in one attribute. Good
+is monotone: the ancestors of a good node are good, the descendants of a bad one bad. So every test classifies a box of
+nodes (`Lattice.tell`), no search tests a classified node, and the top is good beforehand. A search ends when all nodes
+are classified. The *minimal* nodes are good nodes without a good child; both papers keep a set from which ancestors
+are dropped, and this is the set that is left.
+
+`ola_search` is Kmin of El Emam et al. 2009. The nodes at half the height (rounded down) of a sublattice are visited in
+lexicographic order; below a good node the search goes on at once in what lies between it and the bottom, above a bad
+one in what lies between it and the top. A sublattice with nothing left to classify is skipped.
+
+`degree_first_search` is section 3 of Hu et al. 2011; a node's degree product is parents x children. The paper computes
+it first and then deletes nodes; here it counts the parents and children that are not yet deleted. (Counted once in the
+whole lattice, nearly all nodes have the same product, and the rule decides nothing.) Ties, of which the paper says
+nothing: most ancestors x descendants in the whole lattice, then the lowest number.
 """
 
 from __future__ import annotations

@@ -1,21 +1,18 @@
 """Bottom-up local recoding: what holds the model as it is keeps its values, the rest is generalized step by step.
 
-The rules of this file
-----------------------
-* Every QI group that holds the model is *labelled*: it keeps the values that it has. Of the unlabelled rows, and of
-  them alone, one attribute is generalized by one level (`attribute.levels`); groups that now hold are labelled; and so
-  on. So all unlabelled rows stand at the same levels, and a labelled group publishes the values of the levels at which
-  it was labelled, not shrunk to its members. No two groups publish equal values, because a level that labels a row
-  labels all rows of its values; but the values of a late group may hold those of an early one.
-* The paper does not say which attribute. Here: the one whose next level labels most rows for the NCP that it adds to
-  all unlabelled rows; where none labels a row, the one that adds least; ties go to the earlier attribute. A level that
-  adds nothing is taken at once.
-* It ends when no row is left, when every attribute is at its top, or when what is left as one group would not hold even
-  if no share were asked: then no part of it could. What is left are *orphans* (`streamer.recoding.algorithms.orphans`).
-* QI groups are numbered as they are labelled, those of one step in the order of their cells.
-* Rows of equal values are one *block* with a count, so that a step costs what the distinct values cost.
+Every QI group that holds the model is *labelled*: it keeps the values that it has. Of the unlabelled rows, and of them
+alone, one attribute is generalized by one level (`attribute.levels`); groups that now hold are labelled; and so on. So
+all unlabelled rows stand at the same levels, and a labelled group publishes the values of the levels at which it was
+labelled, not shrunk to its members. No two groups publish equal values, because a level that labels a row labels all
+rows of its values; but the values of a late group may contain those of an early one. QI groups are numbered as they
+are labelled, those of one step in the order of their cells. It ends when no row is left, when every attribute is at
+its top, or when what is left as one group would not hold even if no share were asked: then no part of it could. What
+is left are *orphans* (`streamer.recoding.algorithms.orphans`).
 
-Source: Tong et al. 2010, algorithm 1.
+Source: Tong et al. 2010, algorithm 1. The paper does not say which attribute is generalized. Here: the one whose next
+level labels most rows for the NCP that it adds to all unlabelled rows; where none labels a row, the one that adds
+least; ties go to the earlier attribute. A level that adds nothing is taken at once. Rows of equal values are one
+*pile* with a count, so that a step costs what the distinct values cost.
 """
 
 from __future__ import annotations
@@ -39,8 +36,8 @@ from streamer.table.vectors import row_numbers
 UNLABELLED = SUPPRESSED
 
 
-class _Blocks(NamedTuple):
-    """Unlabelled rows by their values: boxes lo, hi (b, d), cells; rows (u,), those of block i from begins[i] on."""
+class _Piles(NamedTuple):
+    """Unlabelled rows by their values: boxes lo, hi (b, d), cells; rows (u,), those of pile i from begins[i] on."""
 
     lo: Ints
     hi: Ints
@@ -49,7 +46,7 @@ class _Blocks(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """Attribute j one level up: its ends lo, hi (b,); the number of the block that each becomes (b,); which hold."""
+    """Attribute j one level up: its ends lo, hi (b,); the number of the pile that each becomes (b,); which hold."""
 
     j: int
     lo: Ints
@@ -80,16 +77,16 @@ class Labelling:
     def _start(self, cells: Ints) -> None:
         rows, begins = runs(numbered(list(cells.T)))
         lo = cells[rows[begins[:-1]]]
-        self._blocks = _Blocks(lo, lo.copy(), rows, begins)
+        self._piles = _Piles(lo, lo.copy(), rows, begins)
         self._label(self._holding(np.arange(len(lo))))
 
     @property
     def n_unlabelled(self) -> int:
-        return len(self._blocks.rows)
+        return len(self._piles.rows)
 
     def goes_on(self) -> bool:
         """Whether a further step could label a row."""
-        rows = self._blocks.rows
+        rows = self._piles.rows
         if len(rows) < self._model.rows_min or not any(map(self._rises, range(self._space.d))):
             return False
         return self._growing.holds(self._grows[rows])
@@ -101,51 +98,51 @@ class Labelling:
         """Generalizes one attribute of the unlabelled rows by one level, and labels what then holds."""
         best = max(self._steps(), key=lambda step: (step.labels / step.adds if step.adds else np.inf, -step.adds))
         self._level[best.j] += 1
-        blocks, (order, first) = self._blocks, runs(best.becomes)
-        blocks.lo[:, best.j], blocks.hi[:, best.j] = best.lo, best.hi
-        sizes = np.diff(blocks.begins)[order]
+        piles, (order, first) = self._piles, runs(best.becomes)
+        piles.lo[:, best.j], piles.hi[:, best.j] = best.lo, best.hi
+        sizes = np.diff(piles.begins)[order]
         begins = np.concatenate([[0], np.cumsum(sizes)])
-        rows = blocks.rows[_ranges(blocks.begins[order], sizes, begins)]
+        rows = piles.rows[_ranges(piles.begins[order], sizes, begins)]
         one = order[first[:-1]]
-        self._blocks = _Blocks(blocks.lo[one], blocks.hi[one], rows, begins[first])
+        self._piles = _Piles(piles.lo[one], piles.hi[one], rows, begins[first])
         self._label(best.holding)
 
     def _steps(self) -> Iterator[_Step]:
         """What can be done next, attribute by attribute."""
-        blocks = self._blocks
-        sizes = np.diff(blocks.begins)
-        columns = list(blocks.lo.T)
+        piles = self._piles
+        sizes = np.diff(piles.begins)
+        columns = list(piles.lo.T)
         for j in filter(self._rises, range(self._space.d)):
             lo, hi = self._levels[j].recode(self._level[j] + 1, columns[j])
             becomes = numbered([*columns[:j], lo, *columns[j + 1 :]])
             holding = self._holding(becomes)
-            adds = in_order(sizes * (self._ncp(j, lo, hi) - self._ncp(j, columns[j], blocks.hi[:, j])))
+            adds = in_order(sizes * (self._ncp(j, lo, hi) - self._ncp(j, columns[j], piles.hi[:, j])))
             yield _Step(j, lo, hi, becomes, holding, int(sizes[holding[becomes]].sum()), float(adds))
 
     def _ncp(self, j: int, lo: Ints, hi: Ints) -> Floats:
         return self._axes[j].ncp(lo[:, None], hi[:, None])
 
     def _holding(self, becomes: Ints) -> Bools:
-        """Which of the blocks that the present ones become hold; becomes: int64 (b,), from 0 without gaps."""
-        blocks = self._blocks
-        enough = np.asarray(np.bincount(becomes, weights=np.diff(blocks.begins)) >= self._model.rows_min)
+        """Which of the piles that the present ones become hold; becomes: int64 (b,), from 0 without gaps."""
+        piles = self._piles
+        enough = np.asarray(np.bincount(becomes, weights=np.diff(piles.begins)) >= self._model.rows_min)
         if self._model.subjects:
-            _ask(self._rules, self._scratch, *runs(becomes), blocks.rows, blocks.begins, enough)
+            _ask(self._rules, self._scratch, *runs(becomes), piles.rows, piles.begins, enough)
         return enough
 
     def _label(self, holding: Bools) -> None:
-        """Labels the blocks that hold; the others stay."""
-        blocks = self._blocks
-        sizes = np.diff(blocks.begins)
+        """Labels the piles that hold; the others stay."""
+        piles = self._piles
+        sizes = np.diff(piles.begins)
         number = np.where(holding, self._n_groups + np.cumsum(holding) - 1, UNLABELLED)
         of_row = np.repeat(number, sizes)
-        self.qi_group[blocks.rows] = of_row
+        self.qi_group[piles.rows] = of_row
         self._n_groups += int(holding.sum())
-        self.lo.append(blocks.lo[holding])
-        self.hi.append(blocks.hi[holding])
+        self.lo.append(piles.lo[holding])
+        self.hi.append(piles.hi[holding])
         begins = np.concatenate([[0], np.cumsum(sizes[~holding])])
-        rows = blocks.rows[of_row == UNLABELLED]
-        self._blocks = _Blocks(blocks.lo[~holding], blocks.hi[~holding], rows, begins)
+        rows = piles.rows[of_row == UNLABELLED]
+        self._piles = _Piles(piles.lo[~holding], piles.hi[~holding], rows, begins)
 
 
 def numbered(columns: Sequence[Ints]) -> Ints:
@@ -154,29 +151,29 @@ def numbered(columns: Sequence[Ints]) -> Ints:
 
 
 def runs(numbers: Ints) -> tuple[Ints, Ints]:
-    """Places sorted by their number, and where each number's run begins, with the end; numbers from 0 without gaps."""
+    """Positions sorted by number, and where each number's run begins, with the end; numbers from 0 without gaps."""
     order = np.argsort(numbers, kind="stable")
     return order, np.concatenate([[0], np.cumsum(np.bincount(numbers))])
 
 
 def _ranges(begins: Ints, sizes: Ints, offsets: Ints) -> Ints:
-    """The places begins[i], begins[i] + 1, ... of every range one after the other; offsets: where range i is put."""
+    """The positions begins[i], begins[i] + 1, ... of every range one after the other; offsets: where range i is put."""
     return np.arange(int(sizes.sum())) + np.repeat(begins - offsets[:-1], sizes)
 
 
 @compiled
 def _ask(rules: Rules, scratch: Scratch, order: Ints, first: Ints, rows: Ints, begins: Ints, enough: Bools) -> None:
-    """Strikes out of `enough` what does not hold: union i of blocks is order[first[i]:first[i + 1]]."""
+    """Strikes out of `enough` what does not hold: union i of piles is order[first[i]:first[i + 1]]."""
     for union in range(len(enough)):
         if not enough[union]:
             continue
-        blocks = order[first[union] : first[union + 1]]
-        for block in blocks:
-            for row in rows[begins[block] : begins[block + 1]]:
+        piles = order[first[union] : first[union + 1]]
+        for pile in piles:
+            for row in rows[begins[pile] : begins[pile + 1]]:
                 add(rules, scratch, row)
         enough[union] = holds(rules, scratch)
-        for block in blocks:
-            clear(rules, scratch, rows[begins[block] : begins[block + 1]])
+        for pile in piles:
+            clear(rules, scratch, rows[begins[pile] : begins[pile + 1]])
 
 
 def run(microdata: Microdata, model: Model, options: Options, tick: Tick) -> Recoding:

@@ -1,12 +1,9 @@
 """Median Mondrian: the table cut in two at medians, again and again, as long as both halves hold the model.
 
-The rules of this file
-----------------------
-* The attribute of widest NCP is cut first (categories: their node's share of the leaves); where a half would fall below
-  k, the next widest; equal widths: the earlier attribute.
-* Cuts are *strict*: rows of one cell stay on one side. The median row's cell goes to the lower half where both halves
-  then hold the model, else to the upper half.
-* Baseline: LeFevre et al. 2006; the fresh table that the incremental one is compared with.
+The attribute of widest NCP is cut first (for categories: the part of all leaves that its node has); where a half would
+not hold the model, the next widest is cut; of equal widths the earlier attribute. Cuts are *strict*: rows of one cell
+stay on one side. The median row's cell goes to the lower half where both halves then hold the model, else to the upper
+half. This is the baseline (LeFevre et al. 2006) with which the other algorithms and the incremental table are compared.
 """
 
 from __future__ import annotations
@@ -15,7 +12,7 @@ import numpy as np
 
 from streamer.jit import compiled
 from streamer.privacy.models import Model
-from streamer.recoding.algorithms.box_loss import Shape, shape_of, share
+from streamer.recoding.algorithms.box_loss import Shape, ncp_term, shape_of
 from streamer.recoding.algorithms.contract import Algorithm, Options, Tick, no_objections
 from streamer.recoding.algorithms.kd_tree import (
     Demand,
@@ -31,7 +28,7 @@ from streamer.recoding.algorithms.kd_tree import (
     layout_of,
     leaf_numbers,
     leaves_for,
-    room_for,
+    values_for,
 )
 from streamer.recoding.algorithms.recoding import Recoding, local_recoding
 from streamer.table.arrays import Ints
@@ -39,21 +36,16 @@ from streamer.table.microdata import Microdata
 from streamer.table.space import Space
 
 DONE = -1.0
-"""In place of an attribute's width: it cannot be cut, or was tried."""
+"""Stands for the width of an attribute that cannot be cut, or was tried."""
 
 
-def strict_groups(space: Space, cells: Ints, model: Model, subjects: Ints) -> list[Ints]:
-    """QI groups of the rows cells (n, d), n >= 1, by strict cuts alone; row numbers ascending in each.
+def median_tree(space: Space, cells: Ints, model: Model, subjects: Ints) -> tuple[Layout, Leaves]:
+    """The rows cells (n, d), n >= 1, cut; subjects: int64 (n, s), columns as in `model.subjects`.
 
-    subjects: int64 (n, s), columns as in `model.subjects`. The whole table is one QI group where no cut is allowed.
+    One leaf is the whole table where no cut is allowed.
     """
-    layout, leaves = _tree(space, cells, model, subjects)
-    return np.split(layout.rows, leaves.begins[1 : leaves.n[0]])
-
-
-def _tree(space: Space, cells: Ints, model: Model, subjects: Ints) -> tuple[Layout, Leaves]:
     layout, leaves = layout_of(cells), leaves_for(len(cells))
-    _cut_all(shape_of(space), demand_of(model, subjects), layout, leaves, room_for(len(cells)))
+    _cut_all(shape_of(space), demand_of(model, subjects), layout, leaves, values_for(len(cells)))
     return layout, leaves
 
 
@@ -67,7 +59,7 @@ def _cut_all(shape: Shape, demand: Demand, layout: Layout, leaves: Leaves, value
 
 @compiled
 def _cut_once(shape: Shape, demand: Demand, layout: Layout, values: Values, begin: int, end: int) -> int:
-    """Cuts the places begin..end in two; returns where the upper half begins, `begin` where no cut is allowed."""
+    """Cuts the positions begin..end in two; returns where the upper half begins, `begin` where no cut is allowed."""
     if end - begin < 2 * demand.rows_min:
         return begin
     d = layout.columns.shape[0]
@@ -75,7 +67,7 @@ def _cut_once(shape: Shape, demand: Demand, layout: Layout, values: Values, begi
     for j in range(d):
         lo, hi = ends(layout.columns[j, begin:end])
         if lo < hi:
-            width[j] = share(shape, j, lo, hi)
+            width[j] = ncp_term(shape, j, lo, hi)
     rows = layout.rows[begin:end]
     for _ in range(d):
         j = int(np.argmax(width))
@@ -98,7 +90,7 @@ def _cut_once(shape: Shape, demand: Demand, layout: Layout, values: Values, begi
 
 def run(microdata: Microdata, model: Model, options: Options, tick: Tick) -> Recoding:
     """Median Mondrian under any model."""
-    tree = _tree(microdata.space, microdata.cells, model, microdata.subjects(model.subjects))
+    tree = median_tree(microdata.space, microdata.cells, model, microdata.subjects(model.subjects))
     return local_recoding(microdata, leaf_numbers(*tree))
 
 

@@ -1,12 +1,10 @@
 """Ordered segments: all rows in one good order, and the best way to cut this order into QI groups.
 
-The rules of this file
-----------------------
-* The order is the leaves of a tree of best cuts (`cut_tree`). The tree is only an order: its cuts go down to single
-  rows, and QI groups need not be nodes.
-* Dynamic programming cuts the order into the segments of least total NCP (`segments`).
-* This is done for each sharpness of SHARPNESS, and the segmentation of least total NCP stands; equal: the earlier.
-* Each sweep of `options.refine` then improves the QI groups (`refine`); a sweep that gains nothing is the last one.
+The order is the leaves of a tree of best cuts (`cut_tree`). The tree is only an order: its cuts go down to single
+rows, and QI groups need not be nodes. Dynamic programming cuts the order into the segments of least total NCP
+(`segments`). This is done for each sharpness of SHARPNESS, and the segmentation of least total NCP stands; of equals
+the earlier. Each sweep of `options.refine` then improves the QI groups (`refine`); a sweep that gains nothing is the
+last one.
 """
 
 from __future__ import annotations
@@ -34,8 +32,8 @@ def run(microdata: Microdata, model: Model, options: Options, tick: Tick) -> Rec
     steps, least = len(SHARPNESS) + options.refine, np.inf
     qi_group = np.zeros(len(task.bundles.begin), dtype=np.int64)
     for i, sharpness in enumerate(SHARPNESS):
-        order, block = order_of(task, sharpness)
-        loss, segment = best_segments(task, order, block)
+        order, tile = order_of(task, sharpness)
+        loss, segment = best_segments(task, order, tile)
         if loss < least:
             least = loss
             qi_group[order] = segment
@@ -54,8 +52,8 @@ def _refined(task: Task, qi_group: Ints, n_rows: int, sweeps_max: int, tick: Tic
     while done < sweeps_max and sweep(task, groups):
         done += 1
         tick(done)
-    for slot in np.flatnonzero(groups.rows).tolist():
-        qi_group[members_of(groups, slot)] = slot
+    for seat in np.flatnonzero(groups.rows).tolist():
+        qi_group[members_of(groups, seat)] = seat
     return done
 
 

@@ -1,19 +1,18 @@
 """Orphans: the rows that local recoding could not label, and how they come into a QI group that holds.
 
-The rules of this file
-----------------------
-* First (step 4 of the paper) the orphans become one QI group, if others can spare what they lack. What moves is a
-  *unit*: all rows that one individual has in one QI group, since rows that belong together should stay together;
-  without declared individuals, a row. A group *spares* a unit if it holds without it.
-* Units are asked in the order of the NCP of the smallest box around them and the orphans; of equals the unit of fewest
-  rows, then the one whose first row comes first. A unit is taken if its group spares it, after all that it gave before,
-  and if the orphans then lack less. What they *lack* is the number of rows that they at least need: the largest of what
-  their constraints ask for. A group that gave keeps its values; the orphans publish their smallest box.
-* If they still lack something, nothing moves, and (step 5) each orphan goes to the nearest QI group that holds with it:
-  that whose total NCP rises least, ties to the lower number. The group then publishes the smallest box around its
-  former one and the orphan. The orphans' order: by what the shares are of, then as the rows come.
-* An orphan that fits nowhere (only shares refuse a row) waits. Those that wait take in whole QI groups, nearest first,
-  until they hold together. That ends: the whole table holds.
+First (step 4 of the paper) the orphans become one QI group of their own, if others can spare what they *lack*: the
+number of rows that they need at least, the largest of what their constraints ask for. What moves is a *portion*: all
+rows that one individual has in one QI group, since rows that belong together should stay together; without declared
+individuals, a row. A group *spares* a portion if it holds without it. Portions are asked in the order of the NCP of
+the smallest box around them and the orphans; of equals the portion of fewest rows, then the one whose first row comes
+first. One is taken if its group spares it, after all that it gave before, and if the orphans then lack less. A group
+that gave keeps its values; the orphans publish their smallest box.
+
+If they still lack something, nothing moves, and (step 5) each orphan goes to the nearest QI group that holds with it:
+that whose total NCP rises least, ties to the lower number. The group then publishes the smallest box around its former
+one and the orphan. The orphans' order: by the subjects that shares limit, then as the rows come. An orphan that fits
+nowhere (only shares refuse a row) waits; those that wait take in whole QI groups, nearest first, until they hold
+together. That ends, since the whole table holds.
 
 Source: Tong et al. 2010, algorithm 1, steps 4 and 5. The paper says for its table 4 and (0.5, 0.5)-anonymity that no
 group can spare a row. By single rows one could: record 1 leaves individuals 1, 2, 3 with one row each. That
@@ -29,7 +28,7 @@ import numpy as np
 from streamer.jit import compiled
 from streamer.privacy.compiled import Rules, Scratch, add, clear, holds, remove, rules_of, scratch_for
 from streamer.privacy.models import Model
-from streamer.recoding.algorithms.box_loss import Shape, shape_of, share
+from streamer.recoding.algorithms.box_loss import Shape, ncp_term, shape_of
 from streamer.recoding.algorithms.recoding import Recoding
 from streamer.table.arrays import Bools, Floats, Ints
 from streamer.table.microdata import INDIVIDUAL, Microdata
@@ -66,19 +65,19 @@ def _surplus(microdata: Microdata, model: Model, rules: Rules, qi_group: Ints, o
     who = microdata.subject(INDIVIDUAL)[rows]
     order = np.lexsort((who, qi_group[rows]))
     rows, who = rows[order], who[order]
-    units = _begins(qi_group[rows], who)
-    groups = np.searchsorted(units, _begins(qi_group[rows])).astype(np.int64)
-    spare = np.zeros(len(units) - 1, dtype=np.bool_)
+    portions = _begins(qi_group[rows], who)
+    groups = np.searchsorted(portions, _begins(qi_group[rows])).astype(np.int64)
+    spare = np.zeros(len(portions) - 1, dtype=np.bool_)
     scratch = scratch_for(rules)
-    _find_spare(rules, scratch, rows, units, groups, spare)
+    _find_spare(rules, scratch, rows, portions, groups, spare)
     asked = np.flatnonzero(spare)
     if not len(asked):
         return None
-    asked = asked[_by_nearness(microdata, rows, units, orphans)[asked].argsort(kind="stable")]
-    taken = np.zeros(len(units) - 1, dtype=np.bool_)
-    if not _take_units(rules, scratch, scratch_for(rules), orphans, rows, units, groups, asked, taken):
+    asked = asked[_by_nearness(microdata, rows, portions, orphans)[asked].argsort(kind="stable")]
+    taken = np.zeros(len(portions) - 1, dtype=np.bool_)
+    if not _take_portions(rules, scratch, scratch_for(rules), orphans, rows, portions, groups, asked, taken):
         return None
-    return rows[np.repeat(taken, np.diff(units))]
+    return rows[np.repeat(taken, np.diff(portions))]
 
 
 def _begins(*columns: Ints) -> Ints:
@@ -90,13 +89,13 @@ def _begins(*columns: Ints) -> Ints:
     return np.append(np.flatnonzero(changes), len(changes)).astype(np.int64)
 
 
-def _by_nearness(microdata: Microdata, rows: Ints, units: Ints, orphans: Ints) -> Ints:
-    """The rank of every unit in the order in which they are asked; int64 (u,)."""
+def _by_nearness(microdata: Microdata, rows: Ints, portions: Ints, orphans: Ints) -> Ints:
+    """The rank of every portion in the order in which they are asked; int64 (p,)."""
     cells, theirs = microdata.cells[rows], microdata.cells[orphans]
-    lo = np.minimum(np.minimum.reduceat(cells, units[:-1]), theirs.min(axis=0))
-    hi = np.maximum(np.maximum.reduceat(cells, units[:-1]), theirs.max(axis=0))
+    lo = np.minimum(np.minimum.reduceat(cells, portions[:-1]), theirs.min(axis=0))
+    hi = np.maximum(np.maximum.reduceat(cells, portions[:-1]), theirs.max(axis=0))
     ncp = microdata.space.ncp(*microdata.space.generalize(lo, hi))
-    order = np.lexsort((rows[units[:-1]], np.diff(units), ncp))
+    order = np.lexsort((rows[portions[:-1]], np.diff(portions), ncp))
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
     return rank
@@ -114,47 +113,50 @@ def lack(rules: Rules, scratch: Scratch) -> int:
 
 
 @compiled
-def _find_spare(rules: Rules, scratch: Scratch, rows: Ints, units: Ints, groups: Ints, spare: Bools) -> None:
-    """Which units their groups hold without. Unit i: rows[units[i]:units[i + 1]]; group g: units groups[g] and on."""
+def _find_spare(rules: Rules, scratch: Scratch, rows: Ints, portions: Ints, groups: Ints, spare: Bools) -> None:
+    """Which portions their groups hold without.
+
+    Portion i is rows[portions[i]:portions[i + 1]]; group g has the portions from groups[g] on.
+    """
     for g in range(len(groups) - 1):
-        members = rows[units[groups[g]] : units[groups[g + 1]]]
+        members = rows[portions[groups[g]] : portions[groups[g + 1]]]
         for row in members:
             add(rules, scratch, row)
-        for unit in range(groups[g], groups[g + 1]):
-            for row in rows[units[unit] : units[unit + 1]]:
+        for portion in range(groups[g], groups[g + 1]):
+            for row in rows[portions[portion] : portions[portion + 1]]:
                 remove(rules, scratch, row)
-            spare[unit] = holds(rules, scratch)
-            for row in rows[units[unit] : units[unit + 1]]:
+            spare[portion] = holds(rules, scratch)
+            for row in rows[portions[portion] : portions[portion + 1]]:
                 add(rules, scratch, row)
         clear(rules, scratch, members)
 
 
 @compiled
-def _take_units(
-    rules: Rules, giving: Scratch, taking: Scratch, orphans: Ints, rows: Ints, units: Ints, groups: Ints,
+def _take_portions(
+    rules: Rules, giving: Scratch, taking: Scratch, orphans: Ints, rows: Ints, portions: Ints, groups: Ints,
     asked: Ints, taken: Bools,
 ) -> bool:  # fmt: skip
-    """Marks the units that move to the orphans; whether these then hold. Both scratches are empty before."""
+    """Marks the portions that move to the orphans; whether these then hold. Both scratches are empty before."""
     for row in orphans:
         add(rules, taking, row)
     gave = np.zeros(len(groups) - 1, dtype=np.bool_)
-    for unit in asked:
+    for portion in asked:
         before = lack(rules, taking)
         if before == 0:
             return True
-        members = rows[units[unit] : units[unit + 1]]
+        members = rows[portions[portion] : portions[portion + 1]]
         for row in members:
             add(rules, taking, row)
-        taken[unit] = lack(rules, taking) < before
-        g = np.searchsorted(groups, unit, side="right") - 1
-        if taken[unit] and gave[g]:
+        taken[portion] = lack(rules, taking) < before
+        g = np.searchsorted(groups, portion, side="right") - 1
+        if taken[portion] and gave[g]:
             for other in range(groups[g], groups[g + 1]):
                 if not taken[other]:
-                    for row in rows[units[other] : units[other + 1]]:
+                    for row in rows[portions[other] : portions[other + 1]]:
                         add(rules, giving, row)
-            taken[unit] = holds(rules, giving)
-            clear(rules, giving, rows[units[groups[g]] : units[groups[g + 1]]])
-        if taken[unit]:
+            taken[portion] = holds(rules, giving)
+            clear(rules, giving, rows[portions[groups[g]] : portions[groups[g + 1]]])
+        if taken[portion]:
             gave[g] = True
         else:
             for row in members:
@@ -183,16 +185,16 @@ def _join_nearest(
         orphans = orphans[np.lexsort(codes[:, orphans])]
     sizes = np.bincount(qi_group[qi_group >= 0], minlength=len(lo))
     ncp = microdata.space.ncp(lo, hi)
-    _place(shape_of(microdata.space), shared, microdata.cells, orphans, qi_group, sizes, lo, hi, ncp)
+    _join_one_by_one(shape_of(microdata.space), shared, microdata.cells, orphans, qi_group, sizes, lo, hi, ncp)
     microdata.space.generalize(lo, hi)
 
 
 @compiled
-def _place(
+def _join_one_by_one(
     shape: Shape, shared: _Shared, cells: Ints, orphans: Ints,
     qi_group: Ints, sizes: Ints, lo: Ints, hi: Ints, ncp: Floats,
 ) -> None:  # fmt: skip
-    """Places orphan by orphan; changes qi_group and what is known of the groups: sizes, ncp, runs of cells lo, hi."""
+    """Puts orphan after orphan into a group; changes qi_group and the groups' sizes, ncp and runs of cells lo, hi."""
     n_shared, n_groups = len(shared.codes), len(lo)
     count = np.zeros((n_shared, n_groups), dtype=np.int64)  # rows of the orphan's code in every group
     counted = np.full(n_shared, -1, dtype=np.int64)
@@ -211,7 +213,7 @@ def _place(
             wide, rise = 0.0, -sizes[g] * ncp[g]
             for j in range(cells.shape[1]):
                 cell = cells[orphan, j]
-                wide += share(shape, j, min(lo[g, j], cell), max(hi[g, j], cell))
+                wide += ncp_term(shape, j, min(lo[g, j], cell), max(hi[g, j], cell))
                 rise = (sizes[g] + 1) * wide - sizes[g] * ncp[g]
                 if rise >= least:
                     break

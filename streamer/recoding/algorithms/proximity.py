@@ -1,23 +1,21 @@
 """How far rows are from cluster centres: quasi-identifiers close, sensitive values by their semantics, as products.
 
-The rules of this file
-----------------------
-* D = alpha * d_t + beta * d_t(s) (equation 10), 0 to 1, with alpha + beta = 1.
-* d_t (equation 8) is the mean over the attributes, all of weight 1. (The paper's denominator prints n times the sum of
-  the weights, which would only shrink it.) Numbers: |a - b| / width of the domain. Categories: height of the lowest
-  common ancestor / height of the hierarchy, heights counted in columns of the hierarchy's file.
-* d_t(s) (equation 9) is 1 - depth of the lowest common ancestor / depth of the leaves: 0 for equal values, 1 where only
-  the root is common. Of several sensitive columns, the mean. A null is at distance 1 from all but null.
-* Which columns are sensitive here: those that the privacy model looks at and that have a hierarchy. Where there is none
-  the term is left out and D = d_t, so that plain k-anonymity is served as well.
-* sign=+1 adds equation 9 as it is printed: equal sensitive values attract each other, which is the wrong way for a
-  model that wants them apart. sign=-1 adds 1 - d_t(s) in its place.
-* A centre is a weighted mean of rows: of a number its mean, of a category the share of every node. The distance to a
-  category's centre is the mean of the distances to the leaves it is made of. That is linear: with a column for every
-  node below the root, a row has a 1 for each node on its path, and the common path's expected length is the product of
-  row and centre. So distances to all centres are one product of matrices for each block of rows.
-* What the products add up are multiples of 2^-20 that sum to at most 1: float32 holds every partial sum exactly. So the
-  distances do not depend on the order in which a matrix library adds, nor on its threads.
+The distance is D = alpha * d_t + beta * d_t(s) (equation 10), 0 to 1, with alpha + beta = 1. d_t (equation 8) is the
+mean over the attributes, all of weight 1. (The paper's denominator prints n times the sum of the weights, which would
+only shrink it.) Numbers: |a - b| / width of the domain. Categories: height of the lowest common ancestor / height of
+the hierarchy, heights counted in columns of the hierarchy's file. d_t(s) (equation 9) is 1 - depth of the lowest
+common ancestor / depth of the leaves: 0 for equal values, 1 where only the root is common; of several sensitive
+columns the mean; a null is at distance 1 from all but null. Sensitive here are the columns that the privacy model
+looks at and that have a hierarchy; where there is none the term is left out and D = d_t, so that plain k-anonymity is
+served as well. sign=+1 adds equation 9 as it is printed: equal sensitive values attract each other, which is the wrong
+way for a model that wants them apart. sign=-1 adds 1 - d_t(s) instead.
+
+A centre is a weighted mean of rows: of a number its mean, of a category the weight of every node. The distance to a
+category's centre is the mean of the distances to the leaves it is made of. That is linear: with a column for every
+node below the root, a row has a 1 for each node on its path, and the common path's expected length is the product of
+row and centre. So distances to all centres are one product of matrices for many rows at once. What the products add up
+are multiples of 2^-20 that sum to at most 1, and float32 keeps every such sum exactly: so the distances do not depend
+on the order in which a matrix library adds, nor on its threads.
 
 Source: Gui et al. 2020, definitions 2 and 3, equations 8 to 10.
 """
@@ -28,16 +26,13 @@ from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from streamer.errors import UsageError
 from streamer.jit import compiled
 from streamer.privacy.models import Model
-from streamer.table.arrays import Floats, Ints
+from streamer.table.arrays import Floats, Ints, Singles
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata
-
-Singles = npt.NDArray[np.float32]
 
 EXACT = 1 << 20
 """Steps of 1 to which a product's terms are rounded."""
@@ -135,7 +130,7 @@ def _in_columns(n: int, paths: list[Ints], scale: list[float]) -> tuple[Ints, Fl
 
 
 class Measured:
-    """Points measured from one set of centres, block by block."""
+    """Points measured from one set of centres, some rows at a time."""
 
     def __init__(self, points: Points, centres: Centres) -> None:
         self._points = points

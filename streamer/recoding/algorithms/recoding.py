@@ -3,7 +3,7 @@
 The rules of this file
 ----------------------
 * QI groups are numbered from 0 without gaps; SUPPRESSED stands for a row that is left out.
-* A QI group publishes one box, in cells, that holds all its rows and is publishable: on the grid, and for categories
+* A QI group publishes one box, in cells, that contains all its rows and is publishable: on the grid, and for categories
   the leaves of a node. Local recoding publishes the smallest such box (`smallest_boxes`); full-domain recoding what its
   levels say, and two groups may then have equal boxes only if they are one.
 * `check` raises where any of this or the privacy model does not hold. It is run on every answer before it leaves.
@@ -30,7 +30,7 @@ SUPPRESSED = -1
 class Recoding:
     """qi_group: int64 (n,), 0..g-1 or SUPPRESSED; lo, hi: int64 (g, d), cells, both inclusive.
 
-    levels: the level of every attribute, where one recoding holds for all rows; else None.
+    levels: the level of every attribute, where all rows are recoded alike; else None.
     details: what the algorithm says of its work, such as nodes tested; counts and sizes, never a value.
     """
 
@@ -64,7 +64,7 @@ def smallest_boxes(space: Space, cells: Ints, qi_group: Ints, n_groups: int) -> 
 
 @compiled
 def _stretch(cells: Ints, qi_group: Ints, lo: Ints, hi: Ints) -> None:
-    """Widens each group's box to hold its rows."""
+    """Widens each group's box to contain its rows."""
     for i in range(cells.shape[0]):
         group = qi_group[i]
         if group >= 0:

@@ -1,17 +1,15 @@
 """Sweeps that improve QI groups: each move only where every group still holds and the total loss falls.
 
-The rules of this file
-----------------------
-* A sweep goes through the groups by their numbers, and tries for each, in this order, until one succeeds:
-  1. *Cut*: a group of twice the fewest rows or more alone, by the order and the segments of `ordered`.
-  2. *Dissolve*: every bundle goes to the group that takes it at the least growth of loss.
-  3. *Evict*: each bundle that the group can spare goes there.
-  4. *Re-cut*: the group together with one of these groups, at most PARTNERS_MAX of them, the least growth first, by the
-     order and the segments of `ordered`; the first that gains stands.
-* A bundle looks no farther than where the loss grows by FAIR times its share of its own group's loss.
-* A group that publishes its rows unchanged has nothing to gain, and one of more than FAR times the fewest rows is no
-  partner and goes nowhere itself; it takes bundles of others.
-* A sweep that makes no move is the last. A move gains at least GAIN_MIN, so that rounding is never taken for a gain.
+A sweep goes through the groups by their seats, and tries for each, in this order, until one succeeds: *cut*, a group
+of twice the fewest rows or more alone, by the order and the segments of `ordered`; *dissolve*, every bundle goes to
+the group that takes it at the least growth of loss; *evict*, each bundle that the group can spare goes there;
+*re-cut*, the group together with one of these groups, at most PARTNERS_MAX of them, the least growth first, by the
+order and the segments of `ordered`, and the first that gains stands.
+
+A bundle looks no farther than where the loss grows by FAIR times its part of its own group's loss. A group that
+publishes its rows unchanged has nothing to gain, and one of more than FAR times the fewest rows is no partner and goes
+nowhere itself; it takes bundles of others. A sweep that makes no move is the last. A move gains at least GAIN_MIN, so
+that rounding is never taken for a gain.
 """
 
 from __future__ import annotations
@@ -42,10 +40,10 @@ def loss_of(task: Task, members: Ints) -> float:
 
 
 @compiled
-def _empty(task: Task, groups: Groups, slot: int) -> None:
-    """Empties a slot; it is the next to be filled."""
-    put(task, groups, slot, np.empty(0, np.int64))
-    groups.free[groups.n_free[0]] = slot
+def _empty(task: Task, groups: Groups, seat: int) -> None:
+    """Empties a seat; it is the next to be filled."""
+    put(task, groups, seat, np.empty(0, np.int64))
+    groups.free[groups.n_free[0]] = seat
     groups.n_free[0] += 1
 
 
@@ -59,8 +57,8 @@ def _recut(task: Task, groups: Groups, one: int, other: int) -> bool:
         before += groups.rows[other] * groups.ncp[other]
     bundles = Bundles(task.bundles.cells[members], task.bundles.begin[members], task.bundles.end[members])
     here = Task(task.shape, bundles, task.rules, task.scratch, task.rows_min)
-    order, block = order_of(here, np.int64(0))  # a bare 0 would be a type of its own, and compiled again
-    after, segment = best_segments(here, order, block)
+    order, tile = order_of(here, np.int64(0))  # a bare 0 would be a type of its own, and compiled again
+    after, segment = best_segments(here, order, tile)
     if after > before - GAIN_MIN:
         return False
     if other != one:
@@ -74,7 +72,7 @@ def _recut(task: Task, groups: Groups, one: int, other: int) -> bool:
 
 
 @compiled
-def _recut_with_partner(task: Task, groups: Groups, slot: int, target: Ints, grown: Floats) -> bool:
+def _recut_with_partner(task: Task, groups: Groups, seat: int, target: Ints, grown: Floats) -> bool:
     """Cuts a group anew with the first of its bundles' targets with which that gains; whether one did.
 
     target, grown (m,): where each bundle would go, or -1, and at what growth.
@@ -89,17 +87,17 @@ def _recut_with_partner(task: Task, groups: Groups, slot: int, target: Ints, gro
             return False
         partner = left[best]
         left[left == partner] = -1
-        if groups.rows[partner] <= FAR * task.rows_min and _recut(task, groups, slot, partner):
+        if groups.rows[partner] <= FAR * task.rows_min and _recut(task, groups, seat, partner):
             return True
     return False
 
 
 @compiled
-def _dissolve(task: Task, groups: Groups, slot: int, members: Ints, target: Ints) -> bool:
+def _dissolve(task: Task, groups: Groups, seat: int, members: Ints, target: Ints) -> bool:
     """Sends every bundle of a group to its target, if that gains and all of those hold; whether it did."""
     if (target < 0).any():
         return False
-    gain = groups.rows[slot] * groups.ncp[slot]
+    gain = groups.rows[seat] * groups.ncp[seat]
     for i in range(target.shape[0]):
         if (target[:i] == target[i]).any():
             continue
@@ -110,48 +108,48 @@ def _dissolve(task: Task, groups: Groups, slot: int, members: Ints, target: Ints
     for i in range(target.shape[0]):
         if not (target[:i] == target[i]).any():
             put(task, groups, target[i], np.append(members_of(groups, target[i]), members[target == target[i]]))
-    _empty(task, groups, slot)
+    _empty(task, groups, seat)
     return True
 
 
 @compiled
-def _evict(task: Task, groups: Groups, slot: int, members: Ints, target: Ints) -> bool:
+def _evict(task: Task, groups: Groups, seat: int, members: Ints, target: Ints) -> bool:
     """Sends single bundles of a group to their targets, where that gains and both groups hold; whether one went."""
     moved = False
     for i in range(members.shape[0]):
         bundle, goal = members[i], target[i]
         rows = task.bundles.end[bundle] - task.bundles.begin[bundle]
-        if goal < 0 or groups.rows[slot] - rows < task.rows_min:
+        if goal < 0 or groups.rows[seat] - rows < task.rows_min:
             continue
-        now = members_of(groups, slot)
+        now = members_of(groups, seat)
         rest = now[now != bundle]
-        gain = groups.rows[slot] * groups.ncp[slot] - loss_of(task, rest)
+        gain = groups.rows[seat] * groups.ncp[seat] - loss_of(task, rest)
         if gain - growth(task, groups, goal, task.bundles.cells[bundle], rows) < GAIN_MIN:
             continue
         joined = np.append(members_of(groups, goal), bundle)
         if hold(task, rest) and hold(task, joined):
-            put(task, groups, slot, rest)
+            put(task, groups, seat, rest)
             put(task, groups, goal, joined)
             moved = True
     return moved
 
 
 @compiled
-def _improve(task: Task, groups: Groups, slot: int) -> bool:
+def _improve(task: Task, groups: Groups, seat: int) -> bool:
     """Tries all moves for one group; whether one was made."""
-    if groups.rows[slot] >= 2 * task.rows_min and _recut(task, groups, slot, slot):
+    if groups.rows[seat] >= 2 * task.rows_min and _recut(task, groups, seat, seat):
         return True
-    members = members_of(groups, slot)
+    members = members_of(groups, seat)
     target, grown = np.empty(members.shape[0], np.int64), np.empty(members.shape[0])
     for i in range(members.shape[0]):
         bundle = members[i]
         rows = task.bundles.end[bundle] - task.bundles.begin[bundle]
-        limit = FAIR * rows * groups.ncp[slot]
-        target[i], grown[i] = nearest(task, groups, slot, task.bundles.cells[bundle], rows, limit)
+        limit = FAIR * rows * groups.ncp[seat]
+        target[i], grown[i] = nearest(task, groups, seat, task.bundles.cells[bundle], rows, limit)
     return (
-        _dissolve(task, groups, slot, members, target)
-        or _evict(task, groups, slot, members, target)
-        or _recut_with_partner(task, groups, slot, target, grown)
+        _dissolve(task, groups, seat, members, target)
+        or _evict(task, groups, seat, members, target)
+        or _recut_with_partner(task, groups, seat, target, grown)
     )
 
 
@@ -159,8 +157,8 @@ def _improve(task: Task, groups: Groups, slot: int) -> bool:
 def sweep(task: Task, groups: Groups) -> int:
     """One sweep over all groups; how many of them were improved."""
     improved = 0
-    for slot in range(groups.rows.shape[0]):
-        rows = groups.rows[slot]
-        if 0 < rows <= FAR * task.rows_min and rows * groups.ncp[slot] >= GAIN_MIN and _improve(task, groups, slot):
+    for seat in range(groups.rows.shape[0]):
+        rows = groups.rows[seat]
+        if 0 < rows <= FAR * task.rows_min and rows * groups.ncp[seat] >= GAIN_MIN and _improve(task, groups, seat):
             improved += 1
     return improved

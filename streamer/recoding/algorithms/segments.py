@@ -1,16 +1,14 @@
 """An order of bundles cut into segments, each one QI group, of least total loss: dynamic programming.
 
-The rules of this file
-----------------------
-* The loss of a segment is its rows times the NCP of its smallest publishable box; of segmentations that lose the same,
-  the one whose last segment begins earlier, and so on back to the start.
-* From every bundle the segments are those that hold the model and have fewer than twice the rows of the shortest that
-  holds. Under k-anonymity these are the segments of k to 2k - 1 rows, and no better segmentation exists: a longer
-  segment could be cut in two that hold and lose no more.
-* Under other models, a segment is looked for up to FAR times the fewest rows that any group needs, and the *blocks*
-  (`algorithms.cut_tree`) are segments too. Blocks make up the whole order, so there always is a way through.
+The loss of a segment is its rows times the NCP of its smallest publishable box; of segmentations that lose the same,
+the one stands whose last segment begins earlier, and so on back to the start. From every bundle the segments are those
+that hold the model and have fewer than twice the rows of the shortest that holds. Under k-anonymity these are the
+segments of k to 2k - 1 rows, and no better segmentation exists: a longer segment could be cut in two that hold and
+lose no more. Under other models, a segment is looked for up to FAR times the fewest rows that any group needs, and the
+*tiles* (`algorithms.cut_tree`) are segments too. Tiles make up the whole order, so there always is a way through.
 
-Source: Hansen and Mukherjee 2003 for one attribute; Domingo-Ferrer et al. 2006 along an order of many-dimensional rows.
+Source: Hansen and Mukherjee 2003 for one attribute; Domingo-Ferrer et al. 2006 along an order of many-dimensional
+rows.
 """
 
 from __future__ import annotations
@@ -28,11 +26,11 @@ FAR = 8
 
 @compiled
 def _reach(
-    task: Task, order: Ints, start: int, block_end: int, box: Ints, term: Floats, best: Floats, origin: Ints
+    task: Task, order: Ints, start: int, tile_end: int, box: Ints, term: Floats, best: Floats, origin: Ints
 ) -> None:
     """Improves best and origin (m + 1,) at the ends of all segments that begin at `start`.
 
-    block_end: where the block that begins here ends, else 0. box (2, d), term (d,): to write in.
+    tile_end: where the tile that begins here ends, else 0. box (2, d), term (d,): scratch.
     """
     shape, cells, first, last = task.shape, task.bundles.cells, task.bundles.begin, task.bundles.end
     rows_least, rows_far = task.rules.rows, FAR * task.rows_min
@@ -44,7 +42,7 @@ def _reach(
         bundle = order[end]
         rows += last[bundle] - first[bundle]
         is_window = rows < 2 * shortest if shortest > 0 else rows <= rows_far or end == start
-        if not is_window and end >= block_end:
+        if not is_window and end >= tile_end:
             break
         if widen(shape, cells[bundle], lo, hi, term):
             each = total(term)
@@ -53,20 +51,20 @@ def _reach(
             count_in(task, bundle)
         if is_window and rows >= rows_least and (plain or holds(task.rules, task.scratch)):
             shortest = shortest if shortest > 0 else rows
-        elif end != block_end:
+        elif end != tile_end:
             continue
         if best[start] + rows * each < best[end]:
             best[end], origin[end] = best[start] + rows * each, start
     if not plain:
-        for place in range(start, end):
-            count_out(task, order[place])
+        for i in range(start, end):
+            count_out(task, order[i])
 
 
 @compiled
-def best_segments(task: Task, order: Ints, block: Ints) -> tuple[float, Ints]:
-    """The least loss, and the number of every place's segment, int64 (m,), from 0 along the order.
+def best_segments(task: Task, order: Ints, tile: Ints) -> tuple[float, Ints]:
+    """The least loss, and the number of every position's segment, int64 (m,), from 0 along the order.
 
-    order, block: as `order_of` answers.
+    order, tile: as `order_of` answers.
     """
     m, d = order.shape[0], task.bundles.cells.shape[1]
     best, origin = np.full(m + 1, np.inf), np.zeros(m + 1, np.int64)
@@ -74,7 +72,7 @@ def best_segments(task: Task, order: Ints, block: Ints) -> tuple[float, Ints]:
     best[0] = 0.0
     for start in range(m):
         if best[start] < np.inf:
-            _reach(task, order, start, block[start], box, term, best, origin)
+            _reach(task, order, start, tile[start], box, term, best, origin)
     begins = np.zeros(m, np.int64)
     end = m
     while end > 0:

@@ -1,17 +1,16 @@
 """Top-down local recoding: one QI group that says nothing, specialized level by level as long as the model holds.
 
-The rules of this file
-----------------------
-* A QI group has one level for every attribute (`attribute.levels`) and publishes what these levels say. It starts at
-  the tops. *Specializing* an attribute by one level parts its rows into children, one for each value of that level.
-* Children that do not hold stay behind, unspecialized, together: the *remainder*. A remainder that does not hold takes
-  rows back: from the child of most rows first (ties: the earlier child), row by row as they come, each row that lessens
-  what the remainder lacks (`orphans.lack`) and that its child holds without; and if that is not enough, whole children,
-  those of fewest rows first (ties: the later). So children and remainder hold, and everybody is in one of them.
-* Of all attributes, that is specialized which lowers the NCP of the group's rows most; ties go to the earlier one. A
-  level at which all rows agree is taken at once. A group that no attribute can lower is done. A remainder is a group
-  like any other, and smaller than the one it comes from.
-* QI groups are numbered depth first: children in the order of their first rows, then the remainder.
+A QI group has one level for every attribute (`attribute.levels`) and publishes what these levels say; it starts at the
+tops. *Specializing* an attribute by one level parts its rows into children, one for each value of that level. Of all
+attributes, that is specialized which lowers the NCP of the group's rows most; ties go to the earlier one. A level at
+which all rows agree is taken at once. A group that no attribute can lower is done.
+
+Children that do not hold stay behind, unspecialized, together: the *remainder*, a group like any other, and smaller
+than the one it comes from. A remainder that does not hold takes rows back: from the child of most rows first (ties:
+the earlier child), row by row as they come, each row that lessens what the remainder lacks (`orphans.lack`) and that
+its child holds without; and if that is not enough, whole children, those of fewest rows first (ties: the later). So
+children and remainder hold, and everybody is in one of them. QI groups are numbered depth first: children in the order
+of their first rows, then the remainder.
 
 Source: Wong, Li, Fu and Wang, "(alpha, k)-Anonymity: An enhanced k-anonymity model for privacy-preserving data
 publishing", KDD 2006, which Tong et al. 2010 cite beside their bottom-up twin. That paper chooses the attribute with
@@ -41,20 +40,21 @@ REMAINDER = -1
 class _Tree(NamedTuple):
     """The levels of d attributes over the cells that occur, and where every row stands.
 
-    place (d, n): the row's cell, numbered among those of its attribute that occur. For attribute j, level v and place p
-    the value's number among those of its level stands at start[j] + v * n_places[j] + p of `value`, its NCP of `ncp`.
+    cell_number (d, n): the row's cell, numbered among the n_used of its attribute that occur. What attribute j says at
+    level v of cell number c is at the position start[j] + v * n_used[j] + c: of `value` as a number among the values of
+    that level, of `ncp` as its NCP.
     """
 
-    place: Ints
+    cell_number: Ints
     start: Ints
-    n_places: Ints
+    n_used: Ints
     n_levels: Ints
     value: Ints
     ncp: Floats
 
 
-class _Room(NamedTuple):
-    """Room to try a specialization in."""
+class _TrialScratch(NamedTuple):
+    """Scratch for trying a specialization."""
 
     child: Ints  # (n,) by row: the child it is in, or REMAINDER
     n_of: Ints  # (values,) rows by value; 0 between uses
@@ -66,34 +66,34 @@ class _Room(NamedTuple):
 
 
 def _tree_of(microdata: Microdata) -> _Tree:
-    start, n_places, n_levels, value, ncp, place = [], [], [], [], [], []
+    start, n_used, n_levels, value, ncp, cell_number = [], [], [], [], [], []
     at = 0
     for j, attribute in enumerate(microdata.table.attributes):
         used, here = np.unique(microdata.cells[:, j], return_inverse=True)
         levels, axis = attribute.levels, Space([attribute.axis])
-        place.append(here.astype(np.int64))
+        cell_number.append(here.astype(np.int64))
         start.append(at)
-        n_places.append(len(used))
+        n_used.append(len(used))
         n_levels.append(levels.n_levels)
         for level in range(levels.n_levels):
             lo, hi = levels.recode(level, used)
             value.append(np.unique(lo, return_inverse=True)[1].astype(np.int64))
             ncp.append(axis.ncp(lo[:, None], hi[:, None]))
         at += len(used) * levels.n_levels
-    starts, places, heights = (np.array(column, dtype=np.int64) for column in (start, n_places, n_levels))
-    return _Tree(np.stack(place), starts, places, heights, np.concatenate(value), np.concatenate(ncp))
+    starts, n_cells, heights = (np.array(column, dtype=np.int64) for column in (start, n_used, n_levels))
+    return _Tree(np.stack(cell_number), starts, n_cells, heights, np.concatenate(value), np.concatenate(ncp))
 
 
-def _room_for(rules: Rules, tree: _Tree) -> _Room:
-    n, most = tree.place.shape[1], int(tree.n_places.max())
+def _trial_for(rules: Rules, tree: _Tree) -> _TrialScratch:
+    n, most = tree.cell_number.shape[1], int(tree.n_used.max())
     child, along = np.empty((2, n), dtype=np.int64)
     n_of, values, begins = np.zeros((3, most + 2), dtype=np.int64)
-    return _Room(child, n_of, values, along, begins, scratch_for(rules), scratch_for(rules))
+    return _TrialScratch(child, n_of, values, along, begins, scratch_for(rules), scratch_for(rules))
 
 
 @compiled
 def _value(tree: _Tree, j: int, level: int, row: int) -> int:
-    return int(tree.value[tree.start[j] + level * tree.n_places[j] + tree.place[j, row]])
+    return int(tree.value[tree.start[j] + level * tree.n_used[j] + tree.cell_number[j, row]])
 
 
 @compiled
@@ -106,124 +106,124 @@ def _agree(tree: _Tree, j: int, level: int, rows: Ints) -> bool:
 
 
 @compiled
-def _sort_by_child(tree: _Tree, room: _Room, j: int, level: int, rows: Ints) -> int:
+def _sort_by_child(tree: _Tree, trial: _TrialScratch, j: int, level: int, rows: Ints) -> int:
     """Fills in values, along and begins for the children of a specialization to `level`; how many children."""
     n_children = 0
     for row in rows:
         value = _value(tree, j, level, row)
-        if room.n_of[value] == 0:
-            room.values[n_children] = value
+        if trial.n_of[value] == 0:
+            trial.values[n_children] = value
             n_children += 1
-        room.n_of[value] += 1
-    room.begins[0] = 0
+        trial.n_of[value] += 1
+    trial.begins[0] = 0
     for c in range(n_children):
-        room.begins[c + 1] = room.begins[c] + room.n_of[room.values[c]]
-        room.n_of[room.values[c]] = room.begins[c]
+        trial.begins[c + 1] = trial.begins[c] + trial.n_of[trial.values[c]]
+        trial.n_of[trial.values[c]] = trial.begins[c]
     for row in rows:
         value = _value(tree, j, level, row)
-        room.along[room.n_of[value]] = row
-        room.n_of[value] += 1
+        trial.along[trial.n_of[value]] = row
+        trial.n_of[value] += 1
     for c in range(n_children):
-        room.n_of[room.values[c]] = 0
+        trial.n_of[trial.values[c]] = 0
     return n_children
 
 
 @compiled
-def _specialize(rules: Rules, tree: _Tree, room: _Room, j: int, level: int, rows: Ints) -> float:
-    """Fills in room.child for attribute j at `level`, one below the group's; by how much the rows' NCP falls."""
-    n_children = _sort_by_child(tree, room, j, level, rows)
+def _specialize(rules: Rules, tree: _Tree, trial: _TrialScratch, j: int, level: int, rows: Ints) -> float:
+    """Fills in trial.child for attribute j at `level`, one below the group's; by how much the rows' NCP falls."""
+    n_children = _sort_by_child(tree, trial, j, level, rows)
     stands = np.empty(n_children, dtype=np.bool_)
     n_behind = 0
     for c in range(n_children):
-        members = room.along[room.begins[c] : room.begins[c + 1]]
-        stands[c] = holds_together(rules, room.giving, members)
+        members = trial.along[trial.begins[c] : trial.begins[c + 1]]
+        stands[c] = holds_together(rules, trial.giving, members)
         for row in members:
-            room.child[row] = c if stands[c] else REMAINDER
+            trial.child[row] = c if stands[c] else REMAINDER
         n_behind += 0 if stands[c] else len(members)
     if n_behind == len(rows):
         return 0.0
     if n_behind > 0:
-        _hold_remainder(rules, room, rows, stands)
+        _hold_remainder(rules, trial, rows, stands)
     fall = 0.0
     for c in range(n_children):
         n = 0
-        for row in room.along[room.begins[c] : room.begins[c + 1]]:
-            n += room.child[row] != REMAINDER
-        row = room.along[room.begins[c]]
-        below = tree.start[j] + level * tree.n_places[j] + tree.place[j, row]
-        fall += n * (tree.ncp[below + tree.n_places[j]] - tree.ncp[below])
+        for row in trial.along[trial.begins[c] : trial.begins[c + 1]]:
+            n += trial.child[row] != REMAINDER
+        row = trial.along[trial.begins[c]]
+        below = tree.start[j] + level * tree.n_used[j] + tree.cell_number[j, row]
+        fall += n * (tree.ncp[below + tree.n_used[j]] - tree.ncp[below])
     return fall
 
 
 @compiled
-def _hold_remainder(rules: Rules, room: _Room, rows: Ints, stands: Bools) -> None:
+def _hold_remainder(rules: Rules, trial: _TrialScratch, rows: Ints, stands: Bools) -> None:
     """Takes rows back from the children that stand until the remainder holds."""
     for row in rows:
-        if room.child[row] == REMAINDER:
-            add(rules, room.remainder, row)
+        if trial.child[row] == REMAINDER:
+            add(rules, trial.remainder, row)
     asked = ~stands
-    while lack(rules, room.remainder) > 0:
-        c = _largest(room, asked)
+    while lack(rules, trial.remainder) > 0:
+        c = _largest(trial, asked)
         if c < 0:
             break
         asked[c] = True
-        _take_back(rules, room, room.along[room.begins[c] : room.begins[c + 1]])
-    while lack(rules, room.remainder) > 0:
-        c = _smallest(room, stands)
+        _take_back(rules, trial, trial.along[trial.begins[c] : trial.begins[c + 1]])
+    while lack(rules, trial.remainder) > 0:
+        c = _smallest(trial, stands)
         stands[c] = False
-        for row in room.along[room.begins[c] : room.begins[c + 1]]:
-            if room.child[row] != REMAINDER:
-                add(rules, room.remainder, row)
-                room.child[row] = REMAINDER
+        for row in trial.along[trial.begins[c] : trial.begins[c + 1]]:
+            if trial.child[row] != REMAINDER:
+                add(rules, trial.remainder, row)
+                trial.child[row] = REMAINDER
     for row in rows:
-        if room.child[row] == REMAINDER:
-            remove(rules, room.remainder, row)
+        if trial.child[row] == REMAINDER:
+            remove(rules, trial.remainder, row)
 
 
 @compiled
-def _largest(room: _Room, asked: Bools) -> int:
+def _largest(trial: _TrialScratch, asked: Bools) -> int:
     """The child of most rows that was not asked yet, the first of equals; -1 where there is none."""
     found, most = -1, 0
     for c in range(len(asked)):
-        size = room.begins[c + 1] - room.begins[c]
+        size = trial.begins[c + 1] - trial.begins[c]
         if not asked[c] and size > most:
             found, most = c, size
     return found
 
 
 @compiled
-def _smallest(room: _Room, stands: Bools) -> int:
+def _smallest(trial: _TrialScratch, stands: Bools) -> int:
     """The child of fewest rows that stands, the last of equals; at least one does, or the remainder would hold."""
-    found, least = -1, len(room.along) + 1
+    found, least = -1, len(trial.along) + 1
     for c in range(len(stands)):
-        size = room.begins[c + 1] - room.begins[c]
+        size = trial.begins[c + 1] - trial.begins[c]
         if stands[c] and size <= least:
             found, least = c, size
     return found
 
 
 @compiled
-def _take_back(rules: Rules, room: _Room, members: Ints) -> None:
+def _take_back(rules: Rules, trial: _TrialScratch, members: Ints) -> None:
     """Rows that the remainder needs and that the child `members` holds without."""
-    missing = lack(rules, room.remainder)
+    missing = lack(rules, trial.remainder)
     for row in members:
-        add(rules, room.giving, row)
+        add(rules, trial.giving, row)
     for row in members:
         if missing == 0:
             break
-        add(rules, room.remainder, row)
-        remove(rules, room.giving, row)
-        if lack(rules, room.remainder) < missing and holds(rules, room.giving):
-            room.child[row] = REMAINDER
-            missing = lack(rules, room.remainder)
+        add(rules, trial.remainder, row)
+        remove(rules, trial.giving, row)
+        if lack(rules, trial.remainder) < missing and holds(rules, trial.giving):
+            trial.child[row] = REMAINDER
+            missing = lack(rules, trial.remainder)
         else:
-            remove(rules, room.remainder, row)
-            add(rules, room.giving, row)
-    clear(rules, room.giving, members)
+            remove(rules, trial.remainder, row)
+            add(rules, trial.giving, row)
+    clear(rules, trial.giving, members)
 
 
 @compiled
-def _choose(rules: Rules, tree: _Tree, room: _Room, level: Ints, rows: Ints, child: Ints) -> int:
+def _choose(rules: Rules, tree: _Tree, trial: _TrialScratch, level: Ints, rows: Ints, child: Ints) -> int:
     """The attribute to specialize, -1: none; child: (rows,) then. Levels at which all agree are taken."""
     best, most = -1, 0.0
     for j in range(len(level)):
@@ -231,28 +231,28 @@ def _choose(rules: Rules, tree: _Tree, room: _Room, level: Ints, rows: Ints, chi
             level[j] -= 1
     for j in range(len(level)):
         if level[j] > 0:
-            fall = _specialize(rules, tree, room, j, level[j] - 1, rows)
+            fall = _specialize(rules, tree, trial, j, level[j] - 1, rows)
             if fall > most:
                 best, most = j, fall
                 for i in range(len(rows)):
-                    child[i] = room.child[rows[i]]
+                    child[i] = trial.child[rows[i]]
     return best
 
 
 @compiled
-def _part(room: _Room, rows: Ints, child: Ints) -> int:
+def _part(trial: _TrialScratch, rows: Ints, child: Ints) -> int:
     """Sorts the rows by child, the remainder last; fills in begins and returns how many parts there are."""
     n_children = child.max() + 1
     size = np.zeros(n_children + 1, dtype=np.int64)
     for c in child:
-        size[c] += 1  # the remainder's -1 is the last place
+        size[c] += 1  # the remainder's -1 is the last position
     n_parts = 0
-    room.begins[0] = 0
+    trial.begins[0] = 0
     at = np.empty(n_children + 1, dtype=np.int64)
     for c in range(n_children + 1):
-        at[c] = room.begins[n_parts]
+        at[c] = trial.begins[n_parts]
         if size[c] > 0:
-            room.begins[n_parts + 1] = at[c] + size[c]
+            trial.begins[n_parts + 1] = at[c] + size[c]
             n_parts += 1
     before = rows.copy()
     for i in range(len(rows)):
@@ -262,10 +262,10 @@ def _part(room: _Room, rows: Ints, child: Ints) -> int:
 
 
 @compiled
-def _specialize_all(rules: Rules, tree: _Tree, room: _Room, rows: Ints, level: Ints, ends: Ints) -> int:
+def _specialize_all(rules: Rules, tree: _Tree, trial: _TrialScratch, rows: Ints, level: Ints, ends: Ints) -> int:
     """Sorts the rows (n,) by QI group, and fills in where each ends (g,) and its levels (g, d); returns g.
 
-    level (m, d), ends (m,): room for as many groups as there can be. Groups that wait stand next one last.
+    level (m, d), ends (m,): m, as many groups as there can be. Groups that wait stand next one last.
     """
     child = np.empty(len(rows), dtype=np.int64)
     waiting_level, waiting_end = level.copy(), ends.copy()
@@ -276,18 +276,18 @@ def _specialize_all(rules: Rules, tree: _Tree, room: _Room, rows: Ints, level: I
         waiting -= 1
         end = waiting_end[waiting]
         here = waiting_level[waiting].copy()
-        j = _choose(rules, tree, room, here, rows[begin:end], child)
+        j = _choose(rules, tree, trial, here, rows[begin:end], child)
         if j < 0:
             level[done], ends[done] = here, end
             begin = end
             done += 1
             continue
-        n_parts = _part(room, rows[begin:end], child[: end - begin])
+        n_parts = _part(trial, rows[begin:end], child[: end - begin])
         behind = child[: end - begin].min() == REMAINDER
         for part in range(n_parts - 1, -1, -1):
             waiting_level[waiting] = here
             waiting_level[waiting, j] -= 0 if behind and part == n_parts - 1 else 1
-            waiting_end[waiting] = begin + room.begins[part + 1]
+            waiting_end[waiting] = begin + trial.begins[part + 1]
             waiting += 1
     return done
 
@@ -298,7 +298,7 @@ def run(microdata: Microdata, model: Model, options: Options, tick: Tick) -> Rec
     rules, tree = rules_of(model, microdata.subjects(model.subjects)), _tree_of(microdata)
     rows, most = np.arange(n, dtype=np.int64), n // model.rows_min + 1
     level, ends = np.zeros((most, d), dtype=np.int64), np.zeros(most, dtype=np.int64)
-    n_groups = _specialize_all(rules, tree, _room_for(rules, tree), rows, level, ends)
+    n_groups = _specialize_all(rules, tree, _trial_for(rules, tree), rows, level, ends)
     sizes = np.diff(ends[:n_groups], prepend=0)
     qi_group = np.empty(n, dtype=np.int64)
     qi_group[rows] = np.repeat(np.arange(n_groups), sizes)

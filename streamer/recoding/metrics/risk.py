@@ -1,12 +1,9 @@
 """What a recoding still risks: how many individuals hide each other, and how much a group gives away.
 
-The rules of this file
-----------------------
-* Suppressed rows are not published and risk nothing. Where there is nothing to measure (no QI groups, no sensitive
-  column) the answer is None, never 0 and never NaN.
-* A table is as safe as its worst group: minima of counts, maxima of shares. Several sensitive columns: the worst one.
-* A row is an individual of its own where table.yaml declares none.
-* Null is a sensitive value like any other.
+A table is as safe as its worst group: minima of counts, maxima of shares, and of several sensitive columns the worst
+one. A row is an individual of its own where table.yaml declares none, and null is a sensitive value like any other.
+Suppressed rows are not published and risk nothing. Where there is nothing to measure (no QI groups, no sensitive
+column) the answer is None, never 0 and never NaN.
 
 Sources: risk R(c) and R(T): Gui et al. 2020, definition 1, equations 1 and 2; vulnerable and single-value groups: Tong
 et al. 2010, section 4; prosecutor risk: El Emam and Dankar 2008.

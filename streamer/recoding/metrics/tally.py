@@ -1,9 +1,7 @@
 """How often each value occurs in each QI group: what measures of diversity, risk and entropy are made from.
 
-The rules of this file
-----------------------
-* Suppressed rows count nowhere: they are not in the published table.
-* Counting is sorting: n log n over whole columns, whatever the number of groups and values.
+Suppressed rows count nowhere: they are not in the published table. Counting is sorting: n log n over whole columns,
+whatever the number of groups and values.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
 """What a recoding cost: how large its groups are, and how much of every value it hides.
 
-The rules of this file
-----------------------
-* n is the number of source rows, suppressed ones included; d the number of quasi-identifiers; E a QI group. Where there
-  is nothing to measure (no rows, no groups) the answer is None, never 0 and never NaN.
-* A suppressed row has lost everything: 1 for each of its attributes (`ncp`, `ril`, `distortion`), n in `dm`. `aes`,
-  `gcp` and `sed` look at published rows only.
-* What is measured is the published box, whichever algorithm made it. All attributes weigh the same.
-* Sums over groups are exactly rounded (`math.fsum`): the order of the rows and the numbers of the groups do not show.
+n is the number of source rows, suppressed ones included; d the number of quasi-identifiers; E a QI group. What is
+measured is the published box, whichever algorithm made it, and all attributes weigh the same. A suppressed row has
+lost everything: 1 for each of its attributes (`ncp`, `ril`, `distortion`), n in `dm`; `aes`, `gcp` and `sed` look at
+published rows only. Where there is nothing to measure (no rows, no groups) the answer is None, never 0 and never NaN.
+Sums over groups are exactly rounded (`math.fsum`), so that neither the order of the rows nor the numbers of the groups
+show.
 
 Sources: AES, DM and SED as in Yan and Liu 2008, section 3; DM with suppressed rows: Bayardo and Agrawal 2005; GCP:
 Ghinita et al. 2007; IL and RIL: Gui et al. 2020, equations 3 to 7; distortion ratio: Tong et al. 2010, section 4.
@@ -55,9 +53,9 @@ def entropy_by_group(microdata: Microdata, recoding: Recoding) -> Floats:
 def sed(microdata: Microdata, recoding: Recoding) -> float | None:
     """Sum of entropy densities: Entropy(E) / HV(E) over the QI groups, in bits per cell (Yan and Liu 2008, equation 2).
 
-    HV(E) is the number of places in the published box: the product of max - min + 1, in cells (categories: leaves). The
+    HV(E) is the number of cells in the published box: the product of max - min + 1, in cells (categories: leaves). The
     paper's max - min is 0 for a group that is constant in one attribute, and its density then undefined; counted
-    inclusively a box holds at least one place. `sed_literal` is the paper's own.
+    inclusively a box has at least one cell. `sed_literal` is the paper's own.
     """
     if not recoding.n_groups:
         return None
@@ -75,7 +73,7 @@ def sed_literal(microdata: Microdata, recoding: Recoding) -> tuple[float | None,
 
 
 def _density(entropy: Floats, width: Ints) -> Floats:
-    """Entropy / volume, one attribute after the other: a volume that no float64 holds ends in 0, not in an overflow."""
+    """Entropy / volume, one attribute after the other: a volume too large for float64 ends in 0, not in an overflow."""
     density = entropy
     for along in width.T:
         density = density / along

@@ -1,9 +1,7 @@
 """The report of one anonymization: one HTML file that needs nothing beside it.
 
-The rules of this file
-----------------------
-* Counts, shares, losses and settings; never a value of a row. So the report may go where the published table goes.
-* The same run gives the same bytes: times are not in it.
+It shows counts, shares, losses and settings, never a value of a row, so the report may go where the published table
+goes. The same run gives the same bytes: times are not in it.
 """
 
 from __future__ import annotations

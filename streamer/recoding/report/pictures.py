@@ -1,9 +1,7 @@
 """The pictures of a report, as SVG.
 
-The rules of this file
-----------------------
-* A picture shows counts, shares and losses; no value of a row, and no label of a category.
-* The same numbers give the same bytes: no date, no random identifiers.
+A picture shows counts, shares and losses, no value of a row, and no label of a category. The same numbers give the same
+bytes: no date, no random identifiers.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """What a column of a data file could be in table.yaml: a guess, and the reason for it.
 
-The rules of this file
-----------------------
-* Guessed are the type, the scale and the levels that are obvious: dates by day, month and year, digit codes by prefix,
-  few values below one root. Anything else is left out, with the reason.
-* A column that names people is left out by its name; so is text that hardly repeats: it would be free text, or a name.
-* Roles are a judgement. A column is guessed to be sensitive by its name alone, and marked as a guess.
+Guessed are the type, the scale and the levels that are obvious: dates by day, month and year, digit codes by prefix,
+few values below one root. Anything else is left out, with the reason. A column that names people is left out by its
+name; so is text that hardly repeats: it would be free text, or a name. Roles are a judgement: a column is guessed to
+be sensitive by its name alone, and marked as a guess.
 """
 
 from __future__ import annotations

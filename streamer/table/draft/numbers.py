@@ -1,12 +1,9 @@
 """Domain, step and grid of a column of numbers, from the numbers that are there.
 
-The rules of this file
-----------------------
-* The domain is rounded outward to whole cells, so that its ends are nobody's value. 0 is an end by itself where
-  nothing lies below it.
-* About `CELLS` cells, of a width that people count in: 1, 2, 2.5 or 5 times a power of ten.
-* The step is that of the digits seen; with more than `STEP_DIGITS_MAX` digits behind the point a column is measured,
-  not counted, and has no step.
+The domain is rounded outward to whole cells, so that its ends are nobody's value; 0 is an end by itself where nothing
+lies below it. There are about `CELLS` cells, of a width that people count in: 1, 2, 2.5 or 5 times a power of ten. The
+step is that of the digits seen; with more than `STEP_DIGITS_MAX` digits behind the point a column is measured, not
+counted, and has no step.
 """
 
 from __future__ import annotations

@@ -26,10 +26,10 @@ def streamer(*arguments: str | Path) -> Result:
     return CliRunner().invoke(main, [*map(str, arguments)])
 
 
-def anonymized(*arguments: str | Path) -> dict:  # type: ignore[type-arg]
+def anonymized(*arguments: str | Path) -> dict:
     result = streamer("anonymize", "--table", PATIENTS, *arguments, "--json")
     assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)  # type: ignore[no-any-return]
+    return json.loads(result.stdout)
 
 
 def read(path: Path) -> list[dict[str, str]]:

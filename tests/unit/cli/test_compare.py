@@ -23,10 +23,10 @@ def compare(*arguments: str | Path) -> Result:
     return CliRunner().invoke(main, ["compare", "--table", *map(str, (PATIENTS, ROWS, *arguments))])
 
 
-def compared(*arguments: str | Path) -> dict:  # type: ignore[type-arg]
+def compared(*arguments: str | Path) -> dict:
     result = compare(*arguments, "--json")
     assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)  # type: ignore[no-any-return]
+    return json.loads(result.stdout)
 
 
 def test_every_algorithm_is_there_in_the_catalogs_order_and_the_default_is_marked() -> None:

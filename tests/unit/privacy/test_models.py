@@ -1,4 +1,4 @@
-"""Privacy models: what each asks of a QI group, however the question is put: by group, row by row, or compiled."""
+"""Privacy models: what each asks of a QI group, however the question is put: by group, or compiled."""
 
 from __future__ import annotations
 
@@ -11,13 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.errors import ConfigError, UsageError
-from streamer.privacy.compiled import add, clear, holds, holds_together, holds_up_to, remove, rules_of, scratch_for
 from streamer.privacy.models import (
-    INDIVIDUAL,
     AtLeastRows,
     AtMostShare,
-    GroupCounts,
     Model,
     alpha_beta,
     distinct_l,
@@ -28,38 +24,17 @@ from streamer.privacy.models import (
     r_k,
     words,
 )
-from streamer.recoding.algorithms.catalog import ALGORITHMS, algorithm_named, run
-from streamer.recoding.algorithms.contract import Options
-from streamer.table.microdata import Microdata, Subject
+from streamer.table.microdata import INDIVIDUAL
 from streamer.table.schema import Diversity, Table
 from worlds.microdata import (
     ANCESTORS,
     MODELS,
-    PROBLEMS,
     TABLES,
-    TEXTS,
     VALUES,
-    assert_cities_are_ragged,
-    assert_holds,
-    microdata,
 )
+from worlds.models_by_hand import obeys, rows_of
 
 every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
-
-
-def obeys(model: Model, subjects: np.ndarray) -> bool:
-    """The model counted by hand."""
-    try:
-        assert_holds(model, subjects.tolist())
-    except AssertionError:
-        return False
-    return True
-
-
-def rows_of(draw: st.DrawFn, model: Model, max_rows: int = 12) -> np.ndarray:
-    row = st.lists(st.integers(0, 3), min_size=len(model.subjects), max_size=len(model.subjects))
-    rows = draw(st.lists(row, min_size=1, max_size=max_rows))
-    return np.array(rows, dtype=np.int64).reshape(len(rows), len(model.subjects))
 
 
 # -- what the models of the papers say ------------------------------------------------------------------------------
@@ -101,14 +76,14 @@ def test_composing_keeps_the_stronger_constraint_of_each_kind() -> None:
 
 @every_model
 @given(data=st.data())
-def test_no_group_smaller_than_the_least_rows_holds(model: Model, data) -> None:
+def test_no_group_smaller_than_the_least_rows_holds(model: Model, data: st.DataObject) -> None:
     rows = rows_of(data.draw, model)
     assert len(rows) >= model.rows_min or not model.holds(rows)
 
 
 @every_model
 @given(data=st.data())
-def test_two_groups_that_hold_hold_together(model: Model, data) -> None:
+def test_two_groups_that_hold_hold_together(model: Model, data: st.DataObject) -> None:
     one, other = rows_of(data.draw, model), rows_of(data.draw, model)
     if model.holds(one) and model.holds(other):
         assert model.holds(np.concatenate([one, other]))
@@ -116,7 +91,7 @@ def test_two_groups_that_hold_hold_together(model: Model, data) -> None:
 
 @every_model
 @given(data=st.data())
-def test_a_growing_model_is_not_broken_by_one_more_row(model: Model, data) -> None:
+def test_a_growing_model_is_not_broken_by_one_more_row(model: Model, data: st.DataObject) -> None:
     rows = rows_of(data.draw, model)
     if model.is_growing and model.holds(rows[:-1]):
         assert model.holds(rows)
@@ -134,71 +109,13 @@ def test_shares_do_not_grow() -> None:
 
 @every_model
 @given(data=st.data())
-def test_groups_at_once_hold_as_they_do_one_by_one(model: Model, data) -> None:
+def test_groups_at_once_hold_as_they_do_one_by_one(model: Model, data: st.DataObject) -> None:
     rows = rows_of(data.draw, model)
     qi_group = np.array(data.draw(st.lists(st.integers(-1, 3), min_size=len(rows), max_size=len(rows))))
     answers = model.holds_by_group(qi_group, 5, rows)
     for group in range(5):
         members = rows[qi_group == group]
         assert answers[group] == (len(members) > 0 and obeys(model, members))
-
-
-@every_model
-@given(data=st.data())
-def test_counts_kept_row_by_row_answer_as_the_whole_group(model: Model, data) -> None:
-    counts, inside = GroupCounts(model), []
-    pool = rows_of(data.draw, model).tolist()
-    for _ in range(data.draw(st.integers(1, 25))):
-        if inside and data.draw(st.booleans()):
-            counts.remove(inside.pop(data.draw(st.integers(0, len(inside) - 1))))
-        else:
-            inside.append(data.draw(st.sampled_from(pool)))
-            counts.add(inside[-1])
-        group = np.array(inside, dtype=np.int64).reshape(len(inside), len(model.subjects))
-        assert counts.n == len(inside)
-        assert counts.holds() == (len(inside) > 0 and obeys(model, group))
-
-
-def test_a_row_that_is_not_in_the_group_cannot_be_taken_back() -> None:
-    counts = GroupCounts(MODELS["(k, l)"])
-    counts.add([1, 1])
-    with pytest.raises(KeyError):
-        counts.remove([1, 2])
-    counts.remove([1, 1])
-    assert counts.n == 0
-
-
-@every_model
-@given(data=st.data())
-def test_compiled_counts_answer_as_the_model(model: Model, data) -> None:
-    pool = rows_of(data.draw, model)
-    rules = rules_of(model, pool)
-    scratch = scratch_for(rules)
-    inside: list[int] = []
-    for _ in range(data.draw(st.integers(1, 25))):
-        if inside and data.draw(st.booleans()):
-            remove(rules, scratch, inside.pop(data.draw(st.integers(0, len(inside) - 1))))
-        elif outside := sorted(set(range(len(pool))) - set(inside)):
-            inside.append(data.draw(st.sampled_from(outside)))
-            add(rules, scratch, inside[-1])
-        assert holds(rules, scratch) == (len(inside) > 0 and obeys(model, pool[inside]))
-    clear(rules, scratch, np.array(inside, dtype=np.int64))
-    assert all(not counts.any() for counts in scratch)
-
-
-@every_model
-@given(data=st.data())
-def test_compiled_answers_along_an_order(model: Model, data) -> None:
-    rows = rows_of(data.draw, model)
-    order = np.array(data.draw(st.permutations(range(len(rows)))), dtype=np.int64)
-    rules = rules_of(model, rows)
-    scratch = scratch_for(rules)
-    answers = np.zeros(len(rows), dtype=np.bool_)
-    holds_up_to(rules, scratch, order, answers)
-    for i in range(len(rows)):
-        assert answers[i] == obeys(model, rows[order[: i + 1]])
-        assert holds_together(rules, scratch, order[i:]) == obeys(model, rows[order[i:]])
-    assert all(not counts.any() for counts in scratch)
 
 
 # -- what table.yaml demands ----------------------------------------------------------------------------------------
@@ -235,68 +152,3 @@ def test_a_model_is_said_in_words() -> None:
         " and at most 50 % of the rows for any of the individuals"
         " and at most 25 % of the rows for any of the values of problem at level 1 of its hierarchy"
     )
-
-
-# -- the one way to run an algorithm --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("name", "reason"),
-    [
-        ("k", "fewer than k = 3"),
-        ("distinct l", "distinct values of problem are fewer than 2"),
-        (
-            "(alpha, beta)",
-            "one of the values of problem has 2 of 2 rows (1.000); the largest share allowed is 0.666667",
-        ),
-    ],
-)
-def test_a_model_that_no_grouping_can_hold_is_refused_with_the_reason(name: str, reason: str) -> None:
-    data = microdata_of_two_alike()
-    with pytest.raises(ConfigError, match="cannot hold on this data") as caught:
-        run(ALGORITHMS["mondrian"], data, MODELS[name])
-    assert reason in str(caught.value)
-
-
-def microdata_of_two_alike() -> Microdata:
-    return Microdata(PLAIN, np.zeros((2, 1), np.int64), None, np.zeros((2, 1), np.int64), TEXTS)
-
-
-def test_data_without_rows_is_refused() -> None:
-    with pytest.raises(ConfigError, match="no rows"):
-        run(ALGORITHMS["mondrian"], microdata_of_two_alike().rows(np.array([], dtype=np.int64)), MODELS["k"])
-
-
-def test_what_an_algorithm_cannot_do_is_said_before_it_runs() -> None:
-    for options, reason in ((Options(suppression=0.1), "suppressed rows"), (Options(refine=1), "sweeps")):
-        with pytest.raises(UsageError, match=reason):
-            run(ALGORITHMS["mondrian"], microdata_of_two_alike(), MODELS["k"], options)
-    with pytest.raises(UsageError, match="there is no algorithm 'magic'; there are mondrian"):
-        algorithm_named("magic")
-
-
-# -- the table as columns -------------------------------------------------------------------------------------------
-
-
-def test_the_trees_of_the_small_tables_are_ragged() -> None:
-    assert_cities_are_ragged()
-
-
-@given(data=st.data(), small=st.sampled_from(list(TABLES.values())))
-def test_the_canonical_order_makes_one_table_of_all_orders(data, small: Table) -> None:
-    people = data.draw(microdata(small))
-    shuffled = people.rows(np.array(data.draw(st.permutations(range(len(people))))))
-    one, other = people.rows(people.in_canonical_order()), shuffled.rows(shuffled.in_canonical_order())
-    assert (one.codes == other.codes).all()
-    assert (one.values == other.values).all()
-    assert (one.subject(INDIVIDUAL) == other.subject(INDIVIDUAL)).all()
-
-
-def test_a_null_is_a_value_of_its_own_at_every_level() -> None:
-    n = len(TEXTS[0])
-    data = Microdata(PLAIN, np.zeros((n, 1), np.int64), None, np.arange(n).reshape(n, 1), TEXTS)
-    above = data.subject(Subject(0, 1))
-    by_text = dict(zip(TEXTS[0], above.tolist(), strict=True))
-    assert by_text[b'"flu"'] == by_text[b'"cough"'] != by_text[b'"ulcer"']
-    assert list(above).count(by_text[b"null"]) == 1
-    assert len(set(above.tolist())) == len({PROBLEMS.levels[1, leaf] for leaf in range(PROBLEMS.n_leaves)}) + 1

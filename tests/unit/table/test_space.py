@@ -14,7 +14,7 @@ from streamer.table.schema import Attribute, CategoricalAttribute, NumericAttrib
 from streamer.table.space import FINENESS, Space, in_order
 from worlds.small_tables import AGE, BMI, CITY, YEARS
 
-ATTRIBUTES = (AGE, CITY, BMI, YEARS)
+ATTRIBUTES: tuple[Attribute, ...] = (AGE, CITY, BMI, YEARS)
 SPACE = Space([attribute.axis for attribute in ATTRIBUTES])
 
 
@@ -39,7 +39,7 @@ def loss(attribute: Attribute, lo: int, hi: int) -> Fraction:
 
 @given(ROWS)
 def test_a_box_is_the_smallest_publishable_one_around_its_rows(rows: list[tuple[int, ...]]) -> None:
-    lo, hi = SPACE.box_of(np.array(rows, dtype=np.int64))
+    lo, hi = SPACE.box_of_cells(SPACE.cells(np.array(rows, dtype=np.int64)))
     for j, attribute in enumerate(ATTRIBUTES):
         cells = [row[j] // attribute.axis.codes_per_cell for row in rows]
         expected = (min(cells), max(cells))
@@ -60,7 +60,7 @@ def test_many_boxes_are_generalized_as_one_is(groups: list[list[tuple[int, ...]]
 
 @given(ROWS, st.tuples(*(st.integers(0, codes_max(a)) for a in ATTRIBUTES)))
 def test_containment_is_a_matter_of_cells_in_every_attribute(rows: list[tuple[int, ...]], row: tuple[int, ...]) -> None:
-    lo, hi = SPACE.box_of(np.array(rows, dtype=np.int64))
+    lo, hi = SPACE.box_of_cells(SPACE.cells(np.array(rows, dtype=np.int64)))
     cells = SPACE.cells(np.array(row, dtype=np.int64))
     expected = all(first <= cell <= last for first, cell, last in zip(lo, cells, hi, strict=True))
     assert bool(SPACE.contains(lo, hi, cells)) is expected
@@ -68,14 +68,14 @@ def test_containment_is_a_matter_of_cells_in_every_attribute(rows: list[tuple[in
 
 @given(ROWS)
 def test_ncp_is_the_published_width_over_the_domain(rows: list[tuple[int, ...]]) -> None:
-    lo, hi = SPACE.box_of(np.array(rows, dtype=np.int64))
+    lo, hi = SPACE.box_of_cells(SPACE.cells(np.array(rows, dtype=np.int64)))
     exact = sum(loss(a, int(lo[j]), int(hi[j])) for j, a in enumerate(ATTRIBUTES))
     assert float(SPACE.ncp(lo, hi)) == pytest.approx(float(exact), abs=1e-12)
 
 
 @given(st.lists(ROWS, min_size=1, max_size=5))
 def test_ncp_is_the_same_to_the_last_bit_whatever_the_shape(groups: list[list[tuple[int, ...]]]) -> None:
-    boxes = [SPACE.box_of(np.array(rows, dtype=np.int64)) for rows in groups]
+    boxes = [SPACE.box_of_cells(SPACE.cells(np.array(rows, dtype=np.int64))) for rows in groups]
     together = SPACE.ncp(np.array([lo for lo, _ in boxes]), np.array([hi for _, hi in boxes]))
     assert together.tolist() == [float(SPACE.ncp(lo, hi)) for lo, hi in boxes]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 
@@ -54,20 +55,31 @@ def faults(load, text: str) -> list[str]:  # type: ignore[no-untyped-def]
     return sentences
 
 
+Load = Callable[..., Table]
+
+
+def number(load: Load, settings: str) -> NumericAttribute:
+    """The first attribute of a table with one column of these settings."""
+    attribute = load(with_column(settings)).attributes[0]
+    assert isinstance(attribute, NumericAttribute)
+    return attribute
+
+
 # -- what it means --------------------------------------------------------------------------------------------------
 
 
-def test_the_golden_table_publishes_the_golden_box(load) -> None:
+def test_the_golden_table_publishes_the_golden_box(load: Load) -> None:
     table = load(GOLDEN)
     row = Encoder(table).row({"age": 21, "zip": 12000, "problem": "flu"})
-    lo, hi = table.space.box_of(np.array([row.codes]))
-    intervals = [a.interval(int(lo[j]), int(hi[j])) for j, a in enumerate(table.attributes)]
+    lo, hi = table.space.box_of_cells(table.space.cells(np.array([row.codes])))
+    numbers = [a for a in table.attributes if isinstance(a, NumericAttribute)]
+    intervals = [a.interval(int(lo[j]), int(hi[j])) for j, a in enumerate(numbers)]
     assert intervals == [(21, 25), (11000, 15000)]
     assert table.space.unit_codes.tolist() == [1.0, 1.0]
     assert published_columns(table) == ("qi_group", "age_lo", "age_hi", "zip_lo", "zip_hi", "problem")
 
 
-def test_every_setting_reaches_the_table(load, tmp_path: Path) -> None:
+def test_every_setting_reaches_the_table(load: Load, tmp_path: Path) -> None:
     (tmp_path / "trees").mkdir()
     (tmp_path / "trees" / "city.csv").write_text('\ufeff"a, b",west,*\nc,west,*\nd,east,*\n', encoding="utf-8")
     table = load("""
@@ -107,7 +119,7 @@ limits:
     assert table.limits == Limits(100, 20, 1000, 9, 5000)
 
 
-def test_what_is_not_said_has_a_default(load) -> None:
+def test_what_is_not_said_has_a_default(load: Load) -> None:
     table = load(with_column("role: quasi-identifier, type: integer, domain: [0, 100]"))
     x = table.attributes[0]
     assert isinstance(x, NumericAttribute)
@@ -117,37 +129,35 @@ def test_what_is_not_said_has_a_default(load) -> None:
     assert table.limits == Limits()
 
 
-def test_numbers_are_read_from_the_text_and_never_as_binary_floats(load) -> None:
-    x = load(with_column("role: quasi-identifier, type: decimal, domain: [0.1, 0.7], step: 0.1, grid: 0.3")).attributes[
-        0
-    ]
+def test_numbers_are_read_from_the_text_and_never_as_binary_floats(load: Load) -> None:
+    x = number(load, "role: quasi-identifier, type: decimal, domain: [0.1, 0.7], step: 0.1, grid: 0.3")
     assert (x.domain, x.grid, x.step) == ((Decimal("0.1"), Decimal("0.7")), Decimal("0.3"), Decimal("0.1"))
     assert x.n_cells == 3
 
 
-def test_equal_numbers_written_otherwise_are_the_same_table(load) -> None:
+def test_equal_numbers_written_otherwise_are_the_same_table(load: Load) -> None:
     spelled = GOLDEN.replace("[1, 120], grid: 5,", "[1.0, 1.2e2], grid: 5.00,")
     assert load(spelled).fingerprint == load(GOLDEN).fingerprint
 
 
-def test_a_domain_that_ends_between_two_steps_is_taken_down_to_the_lower(load) -> None:
-    x = load(with_column("role: quasi-identifier, type: integer, domain: [5, 99], step: 10, grid: 20")).attributes[0]
+def test_a_domain_that_ends_between_two_steps_is_taken_down_to_the_lower(load: Load) -> None:
+    x = number(load, "role: quasi-identifier, type: integer, domain: [5, 99], step: 10, grid: 20")
     assert (x.domain, x.n_cells) == ((5, 95), 5)
     assert x.interval(4, 4) == (85, 95)
 
 
-def test_a_domain_of_one_value_is_allowed(load) -> None:
+def test_a_domain_of_one_value_is_allowed(load: Load) -> None:
     for type_ in ("integer", "decimal"):
-        x = load(with_column(f"role: quasi-identifier, type: {type_}, domain: [5, 5], grid: 2")).attributes[0]
+        x = number(load, f"role: quasi-identifier, type: {type_}, domain: [5, 5], grid: 2")
         assert (x.n_cells, x.unit) == (1, 2)
 
 
-def test_a_directory_stands_for_the_table_in_it(load, tmp_path: Path) -> None:
+def test_a_directory_stands_for_the_table_in_it(load: Load, tmp_path: Path) -> None:
     load(GOLDEN)
     assert load_table(str(tmp_path)).name == "patients"
 
 
-def test_columns_that_are_not_published_are_named(load) -> None:
+def test_columns_that_are_not_published_are_named(load: Load) -> None:
     table = load(GOLDEN)
     assert hidden_columns(table, ["id", "name", "age", "zip", "problem"]) == ["id", "name"]
 
@@ -233,7 +243,7 @@ QI = "role: quasi-identifier"
         ),
     ],
 )
-def test_a_column_that_cannot_be_is_refused(load, settings: str, sentence: str) -> None:
+def test_a_column_that_cannot_be_is_refused(load: Load, settings: str, sentence: str) -> None:
     assert faults(load, with_column(settings)) == [sentence]
 
 
@@ -305,12 +315,12 @@ def test_a_column_that_cannot_be_is_refused(load, settings: str, sentence: str) 
         ),
     ],
 )
-def test_a_table_that_cannot_be_is_refused(load, before: str, after: str, sentence: str) -> None:
+def test_a_table_that_cannot_be_is_refused(load: Load, before: str, after: str, sentence: str) -> None:
     assert before in GOLDEN
     assert faults(load, GOLDEN.replace(before, after)) == [sentence]
 
 
-def test_demands_beyond_k_reach_the_table_exactly(load) -> None:
+def test_demands_beyond_k_reach_the_table_exactly(load: Load) -> None:
     text = GOLDEN.replace("problem: {role: sensitive}", "problem: {role: sensitive, hierarchy: sex.csv}")
     table = load(text.replace("k: 2", "k: 2, l: 2, alpha: 0.10, beta: 0.3, r: 0.35, level: 0"))
     assert table.diversity == Diversity(2, Decimal("0.10"), Decimal("0.3"), Decimal("0.35"), 0)
@@ -319,7 +329,7 @@ def test_demands_beyond_k_reach_the_table_exactly(load) -> None:
     require_live(load(GOLDEN))
 
 
-def test_a_number_may_have_a_hierarchy_that_fits_its_cells(load, tmp_path: Path) -> None:
+def test_a_number_may_have_a_hierarchy_that_fits_its_cells(load: Load, tmp_path: Path) -> None:
     (tmp_path / "ages.csv").write_text("".join(f"{n};{n // 10}0s;*\n" for n in range(30)))
     age = load(with_column(f"{QI}, type: integer, domain: [0, 29], hierarchy: ages.csv")).attributes[0]
     assert age.levels.n_levels == 3
@@ -331,12 +341,12 @@ def test_a_number_may_have_a_hierarchy_that_fits_its_cells(load, tmp_path: Path)
     ]
 
 
-def test_a_table_without_a_quasi_identifier_is_refused(load) -> None:
+def test_a_table_without_a_quasi_identifier_is_refused(load: Load) -> None:
     text = "table: t\nkey: id\ncolumns: {p: {role: sensitive}}\nprivacy: {k: 2}\npublish: {live: {form: rows}}\n"
     assert faults(load, text) == ["columns: at least one must be a quasi-identifier"]
 
 
-def test_all_faults_are_listed_at_once(load) -> None:
+def test_all_faults_are_listed_at_once(load: Load) -> None:
     text = with_column(f"{QI}, type: integer, domain: [9, 5], grid: 0").replace("key: id", "key: age")
     assert faults(load, text) == [
         "columns.x.grid: must be above 0",
@@ -351,17 +361,17 @@ def test_all_faults_are_listed_at_once(load) -> None:
     ]
 
 
-def test_a_setting_that_comes_twice_is_refused_with_its_line(load) -> None:
+def test_a_setting_that_comes_twice_is_refused_with_its_line(load: Load) -> None:
     with pytest.raises(ConfigError, match=r"table\.yaml, line 4: not valid YAML: 'key' comes twice"):
         load(GOLDEN.replace("key: id", "key: id\nkey: name"))
 
 
 @pytest.mark.parametrize("text", ["", "- a\n", "patients\n"])
-def test_a_file_that_is_no_mapping_is_refused(load, text: str) -> None:
+def test_a_file_that_is_no_mapping_is_refused(load: Load, text: str) -> None:
     assert faults(load, text) == ["the file: must be a mapping that starts with `table: <name>`"]
 
 
-def test_a_file_that_is_no_yaml_is_refused_with_the_line(load) -> None:
+def test_a_file_that_is_no_yaml_is_refused_with_the_line(load: Load) -> None:
     with pytest.raises(ConfigError, match=r"table\.yaml, line 2: not valid YAML"):
         load("table: [a\nkey: }\n")
 
@@ -371,7 +381,7 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
         load_table(tmp_path)
 
 
-def test_a_hierarchy_that_no_reader_could_decode_is_refused_with_its_file(load, tmp_path: Path) -> None:
+def test_a_hierarchy_that_no_reader_could_decode_is_refused_with_its_file(load: Load, tmp_path: Path) -> None:
     (tmp_path / "bad.csv").write_text("a;x;*\na;y;*\n")
     assert faults(load, with_column(f"{QI}, hierarchy: bad.csv")) == [
         "columns.x.hierarchy: bad.csv: hierarchy row 2: leaf 'a' was given another path before"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streamer.incremental.groups.similarity import Similarity
+from streamer.incremental.groups.similarity import Shapes, Similarity
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.space import FINENESS, Axis, Space
 
@@ -15,12 +15,12 @@ GOLDEN = Space([AGE, ZIP])
 QI_GROUPS = {1: ((21, 25), (11, 20)), 2: ((41, 50), (21, 30)), 3: ((51, 55), (51, 60))}  # years, thousands
 
 
-def golden_boxes(*numbers):
+def golden_boxes(*numbers: int) -> Shapes:
     boxes = np.array([QI_GROUPS[number] for number in numbers], dtype=np.int64)
     return Similarity(GOLDEN).shapes((boxes[:, :, 0] - 1) // 5, (boxes[:, :, 1] - 1) // 5)
 
 
-def tree_axis(rows, unit):
+def tree_axis(rows: list[tuple[str, ...]], unit: float) -> Axis:
     tree = Hierarchy.from_rows(rows)
     return Axis(1, tree.n_leaves, True, float(tree.n_leaves), unit, tree)
 
@@ -38,26 +38,26 @@ ILLNESS = tree_axis(
         (55, 62, (0.159274, 0.596972, 1.692308)),
     ],
 )
-def test_t_qgssd_has_the_golden_numbers(age, thousands, expected):
+def test_t_qgssd_has_the_golden_numbers(age: int, thousands: int, expected: tuple[float | None, ...]) -> None:
     scores = Similarity(GOLDEN).t_qgssd(np.array([age - 1, thousands - 1]), golden_boxes(1, 2, 3))
     for score, golden in zip(scores.round(6).tolist(), expected, strict=True):
         assert golden is None or score == golden
 
 
 @pytest.mark.parametrize(("one", "other", "golden"), [(1, 2, 0.144444), (1, 3, 0.058333), (2, 3, 0.166667)])
-def test_qgssd_has_the_golden_numbers(one, other, golden):
+def test_qgssd_has_the_golden_numbers(one: int, other: int, golden: float) -> None:
     similarity = Similarity(GOLDEN)
     assert similarity.qgssd(golden_boxes(one), golden_boxes(other)).round(6).tolist() == [golden]
     assert similarity.qgssd(golden_boxes(other), golden_boxes(one)).round(6).tolist() == [golden]
 
 
-def test_a_box_of_one_value_has_half_a_step_as_half_width():
+def test_a_box_of_one_value_has_half_a_step_as_half_width() -> None:
     similarity = Similarity(Space([Axis(1, 10, True, 9.0, 1.0, None)]))
     box = similarity.shapes(np.array([4]), np.array([4]))
     assert [float(similarity.t_qgssd(np.array([code]), box)) for code in (4, 5, 6)] == [1.0, 0.5, 0.25]
 
 
-def test_equal_centers_count_as_half_a_unit_apart():
+def test_equal_centers_count_as_half_a_unit_apart() -> None:
     similarity = Similarity(Space([Axis(1, 10, True, 9.0, 4.0, None)]))
     boxes = similarity.shapes(np.array([[4], [3], [6]]), np.array([[4], [5], [6]]))
     first = similarity.shapes(np.array([4]), np.array([4]))
@@ -65,13 +65,13 @@ def test_equal_centers_count_as_half_a_unit_apart():
     assert similarity.qgssd(first, similarity.shapes(np.array([8]), np.array([8]))).tolist() == 1.0
 
 
-def test_ssd_of_a_category_is_the_share_of_the_leaves_of_the_node_that_covers_both():
+def test_ssd_of_a_category_is_the_share_of_the_leaves_of_the_node_that_covers_both() -> None:
     similarity = Similarity(Space([ILLNESS]))
     boxes = similarity.shapes(np.array([[0], [1], [0], [2], [0]]), np.array([[0], [1], [1], [3], [4]]))
     assert similarity.t_qgssd(np.array([0]), boxes).tolist() == [1.0, 1 / 2, 1.0, 2 / 5, 1.0]
 
 
-def test_distance_of_categories_is_the_leaves_of_the_common_node_less_the_mean_of_both():
+def test_distance_of_categories_is_the_leaves_of_the_common_node_less_the_mean_of_both() -> None:
     similarity = Similarity(Space([ILLNESS]))
     lung = similarity.shapes(np.array([0]), np.array([1]))
     boxes = similarity.shapes(np.array([[0], [0], [2], [4], [0]]), np.array([[0], [1], [3], [4], [4]]))
@@ -80,7 +80,7 @@ def test_distance_of_categories_is_the_leaves_of_the_common_node_less_the_mean_o
 
 
 @pytest.mark.parametrize("cells", [7 / 3, 1.0, 99_999.7 / 0.3])
-def test_a_decimal_inside_the_box_scores_exactly_one_up_to_the_clipped_edge(cells):
+def test_a_decimal_inside_the_box_scores_exactly_one_up_to_the_clipped_edge(cells: float) -> None:
     n_cells = int(np.ceil(cells))
     similarity = Similarity(Space([Axis(FINENESS, n_cells, False, cells * FINENESS, 1.0, None)]))
     for lo in {0, n_cells // 2, n_cells - 1}:
@@ -89,7 +89,7 @@ def test_a_decimal_inside_the_box_scores_exactly_one_up_to_the_clipped_edge(cell
             assert similarity.t_qgssd(np.array([code]), box).tolist() == 1.0
 
 
-def test_a_pair_has_one_figure_whatever_the_shape_of_the_arrays():
+def test_a_pair_has_one_figure_whatever_the_shape_of_the_arrays() -> None:
     axes = [Axis(1, 50, True, 49.0, 3.7, None)] * 9 + [ILLNESS]
     similarity = Similarity(Space(axes))
     random = np.random.default_rng(1)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.privacy.models import distinct_l, k_anonymity
+from streamer.privacy.models import Model, distinct_l, k_anonymity
 from streamer.recoding.algorithms.bundles import bundled
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
@@ -15,7 +15,9 @@ from worlds.small_tables import YEARS
 
 
 @given(data=st.data(), small=st.sampled_from(list(TABLES.values())), model=st.sampled_from(list(MODELS.values())))
-def test_a_bundle_is_one_row_or_all_rows_of_one_individual_in_one_cell(data, small: Table, model) -> None:
+def test_a_bundle_is_one_row_or_all_rows_of_one_individual_in_one_cell(
+    data: st.DataObject, small: Table, model: Model
+) -> None:
     people = data.draw(microdata(small))
     rows, bundles = bundled(people, model)
     assert sorted(rows.tolist()) == list(range(len(people)))

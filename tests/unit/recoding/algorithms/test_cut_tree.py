@@ -1,4 +1,4 @@
-"""The tree of best cuts: one cut against all of them, blocks, and a depth that does not run away."""
+"""The tree of best cuts: one cut against all of them, tiles, and a depth that does not run away."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from streamer.privacy.models import Model, k_anonymity
 from streamer.recoding.algorithms.bundles import task_of
-from streamer.recoding.algorithms.cut_tree import EVEN_FROM, EVEN_SHARE, best_cut, order_of
+from streamer.recoding.algorithms.cut_tree import EVEN_FROM, EVEN_PART, best_cut, order_of
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
 from worlds.microdata import MODELS, TABLES, microdata, people
@@ -20,7 +20,7 @@ some_table = st.sampled_from(list(TABLES.values()))
 
 
 def weights(data: Microdata, cells: np.ndarray, at: int, power: int) -> float:
-    """What a cut before place `at` of rows at cells (n, d) weighs, by the definition."""
+    """What a cut before position `at` of rows at cells (n, d) weighs, by the definition."""
     parts = [(part, data.space.generalize(part.min(axis=0), part.max(axis=0))) for part in (cells[:at], cells[at:])]
     return sum(len(part) * float((data.space.ncp_terms(*box) ** power).sum()) for part, box in parts)
 
@@ -28,7 +28,7 @@ def weights(data: Microdata, cells: np.ndarray, at: int, power: int) -> float:
 @every_model
 @given(data=st.data(), small=some_table, sharpness=st.integers(0, 3))
 def test_the_cut_is_the_one_of_least_weight_and_one_whose_parts_hold_if_any_do(
-    model: Model, data, small: Table, sharpness: int
+    model: Model, data: st.DataObject, small: Table, sharpness: int
 ) -> None:
     people = data.draw(microdata(small, max_rows=12))
     rows, task = task_of(people, model)
@@ -55,21 +55,23 @@ def test_the_cut_is_the_one_of_least_weight_and_one_whose_parts_hold_if_any_do(
 
 @every_model
 @given(data=st.data(), small=some_table, sharpness=st.sampled_from([0, 7]))
-def test_the_blocks_hold_and_make_up_the_order_of_all_bundles(model: Model, data, small: Table, sharpness: int) -> None:
+def test_the_tiles_hold_and_make_up_the_order_of_all_bundles(
+    model: Model, data: st.DataObject, small: Table, sharpness: int
+) -> None:
     rows = data.draw(microdata(small))
     subjects = rows.subjects(model.subjects)
     assume(model.holds(subjects))
     number, task = task_of(rows, model)
-    order, block = order_of(task, sharpness)
+    order, tile = order_of(task, sharpness)
     assert sorted(order.tolist()) == list(range(len(task.bundles.begin)))
-    place = 0
-    while place < len(order):
+    position = 0
+    while position < len(order):
         members = [
-            number[task.bundles.begin[bundle] : task.bundles.end[bundle]] for bundle in order[place : block[place]]
+            number[task.bundles.begin[bundle] : task.bundles.end[bundle]] for bundle in order[position : tile[position]]
         ]
         assert model.holds(subjects[np.concatenate(members)])
-        place = block[place]
-    assert np.count_nonzero(block) == len(set(block[block > 0].tolist()))
+        position = tile[position]
+    assert np.count_nonzero(tile) == len(set(tile[tile > 0].tolist()))
 
 
 def test_along_one_number_the_order_is_that_of_the_numbers() -> None:
@@ -91,4 +93,4 @@ def test_a_large_node_is_never_cut_at_its_rim() -> None:
     found = best_cut(
         task, np.arange(m)[None, :], codes[0], codes[-1], 0, False, np.empty((2, m)), np.empty((2, m), dtype=bool)
     )
-    assert found == (0, m - m // EVEN_SHARE)
+    assert found == (0, m - m // EVEN_PART)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from streamer.privacy.models import Model, k_anonymity
 from streamer.recoding.algorithms.catalog import run
-from streamer.recoding.algorithms.entropy import EMP, UNIT, walk, weight_of, weights_up_to
-from streamer.recoding.algorithms.kd_tree import demand_of, distinct, room_for
+from streamer.recoding.algorithms.entropy import EMP, ONE, walk, weight_of, weights_up_to
+from streamer.recoding.algorithms.kd_tree import demand_of, distinct, values_for
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
 from worlds.kd import WIDE, data_of, groups_of
@@ -48,7 +48,7 @@ def weight(along: list[int]) -> int:
 
 
 def unit_weight(count: int) -> int:
-    return round(count * log2(count) * UNIT)
+    return round(count * log2(count) * ONE)
 
 
 def entropies(along: list[int], at: int) -> float:
@@ -75,7 +75,7 @@ def walked(along: list[int]) -> list[int]:
 
 @every_model
 @given(data=st.data(), small=some_table)
-def test_the_groups_are_those_of_a_plain_recursion(model: Model, data, small: Table) -> None:
+def test_the_groups_are_those_of_a_plain_recursion(model: Model, data: st.DataObject, small: Table) -> None:
     people = data.draw(microdata(small))
     recoding = holding(EMP, people, model)
     assert groups_of(recoding) == sorted(by_recursion(people, model, list(range(len(people)))))
@@ -83,7 +83,9 @@ def test_the_groups_are_those_of_a_plain_recursion(model: Model, data, small: Ta
 
 @every_model
 @given(data=st.data(), small=some_table, seed=st.integers(0, 99))
-def test_the_laws_hold_whatever_the_order_of_the_rows(model: Model, data, small: Table, seed: int) -> None:
+def test_the_laws_hold_whatever_the_order_of_the_rows(
+    model: Model, data: st.DataObject, small: Table, seed: int
+) -> None:
     people = data.draw(microdata(small))
     assert boxes(holding(EMP, permuted(people, seed), model)) == boxes(assert_laws(EMP, people, model))
 
@@ -91,11 +93,11 @@ def test_the_laws_hold_whatever_the_order_of_the_rows(model: Model, data, small:
 def split_value(years: list[int], k: int) -> int | None:
     """Where EMP cuts rows of these years; None where it may not."""
     along, rows = np.array(years), np.arange(len(years))
-    weights, values = weights_up_to(len(years)), room_for(len(years))
+    weights, values = weights_up_to(len(years)), values_for(len(years))
     demand = demand_of(k_anonymity(k), np.empty((len(years), 0), dtype=np.int64))
     n_values = distinct(along, values)
-    place = walk(weights, demand, rows, along, values, n_values, weight_of(weights, values, n_values))
-    return None if place < 0 else int(values.cells[place])
+    position = walk(weights, demand, rows, along, values, n_values, weight_of(weights, values, n_values))
+    return None if position < 0 else int(values.cells[position])
 
 
 def rows_of(*counts: int) -> list[int]:
@@ -192,5 +194,5 @@ def test_the_next_attribute_is_cut_where_the_first_one_allows_no_cut() -> None:
 
 def test_weights_are_what_entropies_are_made_of() -> None:
     weights = weights_up_to(100)
-    assert weights[:3].tolist() == [0, 0, 2 * UNIT]
-    assert np.abs(weights[2:] / UNIT - [c * log2(c) for c in range(2, 101)]).max() <= 0.5 / UNIT
+    assert weights[:3].tolist() == [0, 0, 2 * ONE]
+    assert np.abs(weights[2:] / ONE - [c * log2(c) for c in range(2, 101)]).max() <= 0.5 / ONE

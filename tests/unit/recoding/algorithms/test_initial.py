@@ -9,11 +9,14 @@ from hypothesis import strategies as st
 from streamer.privacy.models import k_anonymity
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT, run
 from streamer.recoding.algorithms.initial import initial_groups
+from streamer.table.schema import Table
 from worlds.microdata import TABLES, microdata
 
 
 @given(data=st.data(), small=st.sampled_from(list(TABLES.values())), k=st.integers(2, 5))
-def test_they_are_the_default_algorithms_and_none_where_k_cannot_hold(data, small, k: int) -> None:
+def test_they_are_the_default_algorithms_and_none_where_k_cannot_hold(
+    data: st.DataObject, small: Table, k: int
+) -> None:
     people = data.draw(microdata(small))
     groups = initial_groups(people, k_anonymity(k))
     if len(people) < k:

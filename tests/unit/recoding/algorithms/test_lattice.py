@@ -6,12 +6,10 @@ no table.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
-from functools import cache
-from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,75 +18,37 @@ from hypothesis import strategies as st
 
 from benchmarks.adult import microdata as adult_microdata
 from streamer.privacy.models import AtMostShare, Model, k_anonymity
-from streamer.recoding.algorithms import full_domain
 from streamer.recoding.algorithms.catalog import objections, run
 from streamer.recoding.algorithms.contract import PLAIN, Algorithm, Options
-from streamer.recoding.algorithms.full_domain import FullDomain
 from streamer.recoding.algorithms.lattice import DEGREE_FIRST, NODES_MAX, OLA
-from streamer.recoding.algorithms.lattice_search import Lattice, degree_first_search, ola_search
 from streamer.recoding.algorithms.recoding import Recoding
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata
-from streamer.table.schema import CategoricalAttribute, NumericAttribute, Table
+from streamer.table.schema import NumericAttribute, Table
+from worlds.lattices import (
+    CITIZENS,
+    Node,
+    below,
+    citizens,
+    groups_at,
+    holds,
+    minimal,
+    n_levels,
+    nodes,
+    suppressed_at,
+)
 from worlds.microdata import MODELS, TABLES, TEXTS, VALUES, assert_laws, boxes, holding, microdata, people, permuted
 from worlds.small_tables import BMI, CITY, YEARS
 
-Node = tuple[int, ...]
-
 ALGORITHMS = {algorithm.name: algorithm for algorithm in (OLA, DEGREE_FIRST)}
-SEARCHES = {"ola": ola_search, "degree-first": degree_first_search}
 GROWING = [model for model in MODELS.values() if model.is_growing]
 SHARES = [0.0, 0.1, 0.3, 0.5]
 
 both = pytest.mark.parametrize("algorithm", ALGORITHMS.values(), ids=ALGORITHMS.keys())
-both_searches = pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES.keys())
 every_table = pytest.mark.parametrize("small", TABLES.values(), ids=TABLES.keys())
 
 
 # --- the twin: every node, recoded row by row -------------------------------------------------------------------------
-
-
-def n_levels(table: Table) -> Node:
-    return tuple(attribute.levels.n_levels for attribute in table.attributes)
-
-
-def nodes(table: Table) -> list[Node]:
-    return list(product(*map(range, n_levels(table))))
-
-
-@cache
-def published(attribute: NumericAttribute | CategoricalAttribute, level: int) -> list[tuple[int, int]]:
-    """First and last cell of what the level publishes, by cell."""
-    lo, hi = attribute.levels.recode(level, np.arange(attribute.axis.n_cells))
-    return list(zip(lo.tolist(), hi.tolist(), strict=True))
-
-
-def groups_at(data: Microdata, node: Node) -> dict[tuple, list[int]]:
-    """Rows by what the node publishes for them."""
-    columns = [published(attribute, level) for attribute, level in zip(data.table.attributes, node, strict=True)]
-    groups = defaultdict(list)
-    for number, row in enumerate(data.cells.tolist()):
-        groups[tuple(column[cell] for column, cell in zip(columns, row, strict=True))].append(number)
-    return dict(groups)
-
-
-def holds(model: Model, subjects: list[list[int]]) -> bool:
-    """The model on one QI group, counted by hand."""
-    if len(subjects) < model.rows:
-        return False
-    for column, subject in enumerate(model.subjects):
-        count = Counter(row[column] for row in subjects)
-        if len(count) < model.distinct.get(subject, 0):
-            return False
-        if Fraction(max(count.values()), len(subjects)) > model.shares.get(subject, 1):
-            return False
-    return True
-
-
-def suppressed_at(data: Microdata, model: Model, node: Node) -> int:
-    subjects = data.subjects(model.subjects).tolist()
-    groups = groups_at(data, node).values()
-    return sum(len(rows) for rows in groups if not holds(model, [subjects[row] for row in rows]))
 
 
 def twin(data: Microdata, model: Model, suppression: float) -> tuple[Node, int, set[Node]]:
@@ -104,14 +64,6 @@ def twin(data: Microdata, model: Model, suppression: float) -> tuple[Node, int, 
     return best, suppressed[best], good
 
 
-def minimal(good: set[Node]) -> set[Node]:
-    return {node for node in good if not any(other != node and below(other, node) for other in good)}
-
-
-def below(one: Node, other: Node) -> bool:
-    return all(a <= b for a, b in zip(one, other, strict=True))
-
-
 @st.composite
 def problems(draw: st.DrawFn, small: Table) -> tuple[Microdata, Model, Options]:
     """People who hold a model as a whole, and a share to suppress that the model allows."""
@@ -124,7 +76,7 @@ def problems(draw: st.DrawFn, small: Table) -> tuple[Microdata, Model, Options]:
 
 @every_table
 @given(data=st.data())
-def test_both_find_the_optimum_of_an_exhaustive_search(small: Table, data) -> None:
+def test_both_find_the_optimum_of_an_exhaustive_search(small: Table, data: st.DataObject) -> None:
     people, model, options = data.draw(problems(small))
     best, suppressed, good = twin(people, model, options.suppression)
     for algorithm in ALGORITHMS.values():
@@ -154,7 +106,7 @@ def assert_is_the_node(data: Microdata, model: Model, node: Node, recoding: Reco
 
 @every_table
 @given(data=st.data())
-def test_what_holds_at_a_node_holds_at_its_parents(small: Table, data) -> None:
+def test_what_holds_at_a_node_holds_at_its_parents(small: Table, data: st.DataObject) -> None:
     """The ground that both searches stand on, by the twin."""
     people, model, options = data.draw(problems(small))
     good = twin(people, model, options.suppression)[2]
@@ -166,14 +118,14 @@ def test_what_holds_at_a_node_holds_at_its_parents(small: Table, data) -> None:
 @both
 @every_table
 @given(data=st.data(), model=st.sampled_from(list(MODELS.values())))
-def test_the_laws_of_a_recoding(algorithm: Algorithm, small: Table, data, model: Model) -> None:
+def test_the_laws_of_a_recoding(algorithm: Algorithm, small: Table, data: st.DataObject, model: Model) -> None:
     assert_laws(algorithm, data.draw(microdata(small)), model)
 
 
 @both
 @given(data=st.data(), small=st.sampled_from(list(TABLES.values())), suppression=st.sampled_from(SHARES))
 def test_the_laws_of_a_recoding_with_suppressed_rows(
-    algorithm: Algorithm, data, small: Table, suppression: float
+    algorithm: Algorithm, data: st.DataObject, small: Table, suppression: float
 ) -> None:
     model = data.draw(st.sampled_from(GROWING))
     assert_laws(algorithm, data.draw(microdata(small)), model, Options(suppression=suppression))
@@ -181,7 +133,9 @@ def test_the_laws_of_a_recoding_with_suppressed_rows(
 
 @both
 @given(data=st.data(), small=st.sampled_from(list(TABLES.values())), seed=st.integers(0, 99))
-def test_the_order_of_the_rows_does_not_matter(algorithm: Algorithm, data, small: Table, seed: int) -> None:
+def test_the_order_of_the_rows_does_not_matter(
+    algorithm: Algorithm, data: st.DataObject, small: Table, seed: int
+) -> None:
     people, model, options = data.draw(problems(small))
     one = holding(algorithm, people, model, options)
     assert boxes(holding(algorithm, permuted(people, seed), model, options)) == boxes(one)
@@ -189,57 +143,14 @@ def test_the_order_of_the_rows_does_not_matter(algorithm: Algorithm, data, small
 
 # --- a lattice of age and region ------------------------------------------------------------------------------------
 
-AGES = Hierarchy.from_rows([[age, f"{age[0]}0-{age[0]}9", "*"] for age in ("21", "24", "33", "37")])
-REGIONS = Hierarchy.from_rows(
-    [
-        ["Beijing", "north", "inland", "*"],
-        ["Tianjin", "north", "inland", "*"],
-        ["Xian", "inland", "*"],
-        ["Nanjing", "east", "coast", "*"],
-        ["Shanghai", "east", "coast", "*"],
-        ["Guangzhou", "coast", "*"],
-    ]
-)
-
-
-def citizens(ages: Hierarchy, regions: Hierarchy, rows: list[tuple[str, str]]) -> Microdata:
-    table = people(
-        CategoricalAttribute("age", ages, Decimal(1)),
-        CategoricalAttribute("region", regions, Decimal(1)),
-    )
-    codes = np.array([[ages.code_of[age], regions.code_of[region]] for age, region in rows], dtype=np.int64)
-    return Microdata(table, codes, None, np.zeros((len(rows), 1), dtype=np.int64), TEXTS)
-
-
-CITIZENS = citizens(
-    AGES,
-    REGIONS,
-    [
-        ("21", "Tianjin"), ("24", "Beijing"), ("33", "Tianjin"), ("37", "Beijing"),
-        ("21", "Shanghai"), ("24", "Shanghai"), ("33", "Nanjing"), ("37", "Nanjing"),
-    ],
-)  # fmt: skip
-
 
 def shown(data: Microdata, recoding: Recoding) -> set[tuple[str, ...]]:
     """The published rows, as labels."""
-    trees = [attribute.hierarchy for attribute in data.table.attributes]
+    trees = [attribute.hierarchy for attribute in data.table.attributes if attribute.hierarchy is not None]
     return {
         tuple(tree.label(a, b) for tree, a, b in zip(trees, lo, hi, strict=True))
         for lo, hi in zip(recoding.lo.tolist(), recoding.hi.tolist(), strict=True)
     }
-
-
-def test_rows_to_suppress_at_every_node_of_age_and_region() -> None:
-    """2-anonymous without suppression: (0,3), (1,1), (1,2), (1,3), (2,0) and what is above."""
-    suppressed = {node: suppressed_at(CITIZENS, k_anonymity(2), node) for node in nodes(CITIZENS.table)}
-    assert suppressed == {
-        (0, 0): 8, (0, 1): 8, (0, 2): 8, (0, 3): 0,
-        (1, 0): 4, (1, 1): 0, (1, 2): 0, (1, 3): 0,
-        (2, 0): 0, (2, 1): 0, (2, 2): 0, (2, 3): 0,
-    }  # fmt: skip
-    counted = FullDomain(CITIZENS, k_anonymity(2))
-    assert {node: counted.n_suppressed(node, 8) for node in suppressed} == suppressed
 
 
 @both
@@ -280,162 +191,6 @@ def test_of_equal_losses_the_fewest_suppressed_rows_win(algorithm: Algorithm) ->
     assert (recoding.levels, recoding.n_suppressed, recoding.details["k_minimal"]) == ((1, 0), 0, 2)
 
 
-# --- the order of the tests -----------------------------------------------------------------------------------------
-
-
-@st.composite
-def questions(draw: st.DrawFn) -> tuple[Node, set[Node]]:
-    """The shape of a lattice, and its good nodes: all that are above some drawn ones, or the top."""
-    shape = tuple(draw(st.lists(st.integers(1, 4), min_size=1, max_size=3)))
-    everyone = list(product(*map(range, shape)))
-    lowest = [*draw(st.lists(st.sampled_from(everyone), max_size=5)), everyone[-1]]
-    return shape, {node for node in everyone if any(below(low, node) for low in lowest)}
-
-
-def asked_by(search, shape: Node, good: set[Node]) -> tuple[Lattice, list[Node]]:
-    """The lattice after the search, and the nodes it tested in their order."""
-    asked = []
-
-    def is_good(node: Node) -> bool:
-        asked.append(node)
-        return node in good
-
-    lattice = Lattice(shape, is_good)
-    search(lattice)
-    return lattice, asked
-
-
-@both_searches
-@given(question=questions())
-def test_every_node_is_classified_and_none_is_tested_twice(search, question: tuple[Node, set[Node]]) -> None:
-    shape, good = question
-    lattice, asked = asked_by(search, shape, good)
-    assert len(asked) == len(set(asked)) == lattice.tested
-    assert shape_top(shape) not in asked
-    assert lattice.n_unknown == 0
-    assert {lattice.node(number) for number in range(lattice.n_nodes) if lattice.is_good(number)} == good
-    assert lattice.minimal() == sorted(minimal(good))
-
-
-def shape_top(shape: Node) -> Node:
-    return tuple(n - 1 for n in shape)
-
-
-@given(question=questions())
-def test_ola_tests_the_nodes_that_the_published_procedure_tests(question: tuple[Node, set[Node]]) -> None:
-    """El Emam et al. 2009, Kmin, word for word; the top is known to be good, and no sublattice is skipped."""
-    shape, good = question
-    everyone = list(product(*map(range, shape)))
-    known = {shape_top(shape): True}
-    asked = []
-
-    def test(node: Node) -> bool:
-        if node not in known:
-            asked.append(node)
-            known.update((other, True) for other in everyone if node in good and below(node, other))
-            known.update((other, False) for other in everyone if node not in good and below(other, node))
-        return known[node]
-
-    def kmin(bottom: Node, top: Node) -> None:
-        height = sum(top) - sum(bottom)
-        if height <= 1:
-            test(bottom)
-            return
-        for node in everyone:
-            if below(bottom, node) and below(node, top) and sum(node) == sum(bottom) + height // 2:
-                if test(node):
-                    kmin(bottom, node)
-                else:
-                    kmin(node, top)
-
-    kmin(everyone[0], everyone[-1])
-    assert asked_by(ola_search, shape, good)[1] == asked
-
-
-@given(question=questions())
-def test_degree_first_tests_the_node_of_highest_degree_product_in_what_is_left(
-    question: tuple[Node, set[Node]],
-) -> None:
-    """Hu et al. 2011, section 3, with the rule for ties that the module states."""
-    shape, good = question
-    everyone = list(product(*map(range, shape)))
-    reach = {
-        node: sum(below(node, other) for other in everyone) * sum(below(other, node) for other in everyone)
-        for node in everyone
-    }
-    left = set(everyone) - {shape_top(shape)}
-    asked = []
-
-    def rank(node: Node) -> tuple:
-        steps = [(*node[:j], node[j] + step, *node[j + 1 :]) for j in range(len(node)) for step in (1, -1)]
-        parents, children = (sum(step in left for step in some) for some in (steps[::2], steps[1::2]))
-        return -parents * children, -reach[node], node
-
-    while left:
-        node = min(left, key=rank)
-        asked.append(node)
-        left -= {other for other in everyone if (below(node, other) if node in good else below(other, node))}
-    assert asked_by(degree_first_search, shape, good)[1] == asked
-
-
-# --- counting at a node ---------------------------------------------------------------------------------------------
-
-
-@every_table
-@given(data=st.data())
-def test_the_answer_at_a_node_does_not_depend_on_the_nodes_asked_before(small: Table, data) -> None:
-    people = data.draw(microdata(small, max_rows=20))
-    model = data.draw(st.sampled_from(list(MODELS.values())))
-    counted = FullDomain(people, model)
-    for node in data.draw(st.lists(st.sampled_from(nodes(small)), max_size=8)):
-        assert counted.n_suppressed(node, len(people)) == suppressed_at(people, model, node)
-
-
-def test_climbing_counts_every_row_at_every_step() -> None:
-    """From 300 distinct rows to one QI group, each node on what a lower one left: a row lost on the way shows."""
-    wide = NumericAttribute("wide", (Decimal(0), Decimal(511)), Decimal(1), Decimal(1), Decimal(1))
-    codes = np.random.default_rng(3).integers(0, 512, (300, 2))
-    table = people(wide, replace(wide, name="other"))
-    data, model = Microdata(table, codes, None, np.zeros((300, 1), dtype=np.int64), TEXTS), k_anonymity(75)
-    counted = FullDomain(data, model)
-    for node in [*((level, level) for level in range(10)), *((level, 9) for level in range(10))]:
-        assert counted.n_suppressed(node, 300) == suppressed_at(data, model, node)
-
-
-@given(data=st.data(), allowed=st.integers(0, 20))
-def test_more_than_allowed_is_said_to_be_more_than_allowed(data, allowed: int) -> None:
-    small = TABLES["individuals"]
-    people = data.draw(microdata(small, max_rows=20))
-    model = data.draw(st.sampled_from(list(MODELS.values())))
-    node = data.draw(st.sampled_from(nodes(small)))
-    exactly, said = suppressed_at(people, model, node), FullDomain(people, model).n_suppressed(node, allowed)
-    assert said == exactly if exactly <= allowed else said > allowed
-
-
-def test_many_columns_of_many_values_do_not_overflow() -> None:
-    """Eight columns of about 1,000 values that occur: 80 bits a row. Every second row equals the one before."""
-    wide = NumericAttribute("wide", (Decimal(0), Decimal(2**40 - 1)), Decimal(1), Decimal(1), Decimal(1))
-    table = people(*(replace(wide, name=f"wide{j}") for j in range(8)))
-    codes = np.repeat(np.random.default_rng(1).integers(0, 2**40, (1000, 8)), 2, axis=0)
-    data = Microdata(table, codes, None, np.zeros((2000, 1), dtype=np.int64), TEXTS)
-    counted = FullDomain(data, k_anonymity(2))
-    for level in (0, 3, 36, 39, 40):
-        group, n_groups = counted.qi_groups((level,) * 8)
-        expected = np.unique(codes >> level, axis=0, return_inverse=True)[1].ravel()
-        assert len(set(zip(group.tolist(), expected.tolist(), strict=True))) == n_groups == expected.max() + 1
-
-
-@given(data=st.data(), small=st.sampled_from(list(TABLES.values())), bound=st.integers(50, 200))
-def test_renumbering_half_way_changes_no_group(data, small: Table, bound: int) -> None:
-    people, model = data.draw(microdata(small, max_rows=10)), k_anonymity(2)
-    node = data.draw(st.sampled_from(nodes(small)))
-    at_once, n_groups = FullDomain(people, model).qi_groups(node)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(full_domain, "NUMBERS_MAX", bound)
-        half_way, same = FullDomain(people, model).qi_groups(node)
-    assert (at_once.tolist(), n_groups) == (half_way.tolist(), same)
-
-
 # --- objections and progress ----------------------------------------------------------------------------------------
 
 
@@ -468,7 +223,7 @@ def test_a_lattice_that_is_too_large_is_an_objection_with_its_size(algorithm: Al
 
 @both
 @given(data=st.data())
-def test_progress_goes_from_0_to_1(algorithm: Algorithm, data) -> None:
+def test_progress_goes_from_0_to_1(algorithm: Algorithm, data: st.DataObject) -> None:
     people, model, options = data.draw(problems(TABLES["coarse number and category"]))
     shares: list[float] = []
     run(algorithm, people, model, options, shares.append)
@@ -479,8 +234,9 @@ def test_progress_goes_from_0_to_1(algorithm: Algorithm, data) -> None:
 # --- Adult ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suppression", [0.0, 0.01])
-def test_both_find_the_same_table_for_adult_and_test_few_of_its_nodes(adult, suppression: float) -> None:
+def test_both_find_the_same_table_for_adult_and_test_few_of_its_nodes(adult: Path, suppression: float) -> None:
     data, options = adult_microdata(10), Options(suppression=suppression)
     one, other = (run(algorithm, data, k_anonymity(10), options) for algorithm in ALGORITHMS.values())
     assert one.levels == other.levels

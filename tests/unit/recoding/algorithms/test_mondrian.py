@@ -35,7 +35,7 @@ def by_recursion(data: Microdata, model: Model, members: list[int]) -> list[list
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
 @given(data=st.data(), small=st.sampled_from([*BATCH_TABLES.values(), WIDE]))
-def test_the_groups_are_those_of_a_plain_recursion(model: Model, data, small: Table) -> None:
+def test_the_groups_are_those_of_a_plain_recursion(model: Model, data: st.DataObject, small: Table) -> None:
     people = data.draw(microdata(small))
     recoding = holding(MONDRIAN, people, model)
     assert groups_of(recoding) == sorted(by_recursion(people, model, list(range(len(people)))))
@@ -66,7 +66,7 @@ def test_the_next_attribute_is_cut_where_the_widest_one_allows_no_cut() -> None:
 
 
 @given(data=st.data())
-def test_strict_cuts_never_part_rows_of_one_cell(data) -> None:
+def test_strict_cuts_never_part_rows_of_one_cell(data: st.DataObject) -> None:
     people = data.draw(microdata(BATCH_TABLES["coarse number and category"]))
     recoding = holding(MONDRIAN, people, k_anonymity(2))
     where: dict[tuple[int, ...], int] = {}

@@ -32,14 +32,16 @@ def loss(data: Microdata, recoding: Recoding) -> float:
 
 @every_model
 @given(data=st.data(), small=some_table, refine=st.integers(0, 2))
-def test_rows_are_in_one_group_that_holds_and_in_its_box(model: Model, data, small: Table, refine: int) -> None:
+def test_rows_are_in_one_group_that_holds_and_in_its_box(
+    model: Model, data: st.DataObject, small: Table, refine: int
+) -> None:
     assert_laws(ORDERED, data.draw(microdata(small)), model, Options(refine=refine))
 
 
 @every_model
 @given(data=st.data(), small=some_table, refine=st.integers(0, 2), seed=st.integers(0, 99))
 def test_the_order_of_the_rows_does_not_change_what_is_published(
-    model: Model, data, small: Table, refine: int, seed: int
+    model: Model, data: st.DataObject, small: Table, refine: int, seed: int
 ) -> None:
     rows, options = data.draw(microdata(small)), Options(refine=refine)
     one = holding(ORDERED, rows, model, options)
@@ -48,7 +50,7 @@ def test_the_order_of_the_rows_does_not_change_what_is_published(
 
 @every_model
 @given(data=st.data(), small=some_table)
-def test_no_sweep_raises_the_loss(model: Model, data, small: Table) -> None:
+def test_no_sweep_raises_the_loss(model: Model, data: st.DataObject, small: Table) -> None:
     rows = data.draw(microdata(small))
     losses = [loss(rows, holding(ORDERED, rows, model, Options(refine=sweeps))) for sweeps in range(4)]
     assert all(after <= before + 1e-9 for before, after in pairwise(losses))
@@ -62,18 +64,18 @@ def test_along_one_number_no_grouping_of_neighbours_loses_less(values: list[int]
 
 def least_loss(rows: Microdata, k: int) -> float:
     """The least loss over all ways to cut the sorted rows into runs of k and more."""
-    codes = np.sort(rows.codes, axis=0)
+    cells = np.sort(rows.cells, axis=0)
     ways = [
-        [0, *(i for i in range(1, len(codes)) if chosen >> i & 1), len(codes)]
-        for chosen in range(0, 1 << len(codes), 2)
+        [0, *(i for i in range(1, len(cells)) if chosen >> i & 1), len(cells)]
+        for chosen in range(0, 1 << len(cells), 2)
     ]
     return min(
         sum(
-            (end - begin) * float(rows.space.ncp(*rows.space.box_of(codes[begin:end])))
-            for begin, end in pairwise(places)
+            (end - begin) * float(rows.space.ncp(*rows.space.box_of_cells(cells[begin:end])))
+            for begin, end in pairwise(positions)
         )
-        for places in ways
-        if all(end - begin >= k for begin, end in pairwise(places))
+        for positions in ways
+        if all(end - begin >= k for begin, end in pairwise(positions))
     )
 
 
@@ -117,6 +119,7 @@ def test_a_rare_sensitive_value_is_shared_out_among_as_many_groups_as_it_can_ser
     assert recoding.n_groups == 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("k", "plain", "refined"), [(5, 0.0564, 0.0505), (10, 0.0884, 0.0805)])
 def test_adult_loses_little_and_a_sweep_makes_it_less(adult: Path, k: int, plain: float, refined: float) -> None:
     """NCP by rows and attributes, 2 to 3 % above what `benchmarks/batch.py` prints."""

@@ -29,10 +29,10 @@ class World:
     task: Task
     groups: Groups
 
-    def slots(self) -> dict[int, list[int]]:
-        """The bundles of every slot that is not empty."""
-        found = {slot: members_of(self.groups, slot).tolist() for slot in range(len(self.groups.rows))}
-        return {slot: members for slot, members in found.items() if members}
+    def seats(self) -> dict[int, list[int]]:
+        """The bundles of every seat that is not empty."""
+        found = {seat: members_of(self.groups, seat).tolist() for seat in range(len(self.groups.rows))}
+        return {seat: members for seat, members in found.items() if members}
 
     def loss(self, members: list[int]) -> float:
         cells = self.task.bundles.cells[members]
@@ -49,7 +49,8 @@ def worlds(draw: st.DrawFn, small: Table, model: Model, max_rows: int = 30) -> W
     rows, task = task_of(data, model)
     bundles = task.bundles
     order = np.random.default_rng(draw(st.integers(0, 99))).permutation(len(bundles.begin))
-    qi_group, number, open_rows = np.zeros(len(order), dtype=np.int64), 0, []
+    qi_group, number = np.zeros(len(order), dtype=np.int64), 0
+    open_rows: list[int] = []
     for bundle in order:
         qi_group[bundle] = number
         open_rows.extend(rows[bundles.begin[bundle] : bundles.end[bundle]])
@@ -61,16 +62,16 @@ def worlds(draw: st.DrawFn, small: Table, model: Model, max_rows: int = 30) -> W
 
 
 @given(data=st.data(), small=some_table, model=st.sampled_from([k_anonymity(2), MODELS["(k, l)"]]))
-def test_the_nearest_group_is_the_one_of_least_growth(data, small: Table, model: Model) -> None:
+def test_the_nearest_group_is_the_one_of_least_growth(data: st.DataObject, small: Table, model: Model) -> None:
     world = data.draw(worlds(small, model))
-    slots = world.slots()
-    own = data.draw(st.sampled_from(list(slots)))
-    bundle = slots[own][0]
+    seats = world.seats()
+    own = data.draw(st.sampled_from(list(seats)))
+    bundle = seats[own][0]
     cells, weight = (
         world.task.bundles.cells[bundle],
         int(world.task.bundles.end[bundle] - world.task.bundles.begin[bundle]),
     )
-    grown = {slot: world.loss([*slots[slot], bundle]) - world.loss(slots[slot]) for slot in slots if slot != own}
+    grown = {seat: world.loss([*seats[seat], bundle]) - world.loss(seats[seat]) for seat in seats if seat != own}
     found, least = nearest(world.task, world.groups, own, cells, weight, np.inf)
     if not grown:
         assert found == -1
@@ -82,19 +83,19 @@ def test_the_nearest_group_is_the_one_of_least_growth(data, small: Table, model:
 
 
 @given(data=st.data(), small=some_table)
-def test_boxes_and_losses_follow_the_members(data, small: Table) -> None:
+def test_boxes_and_losses_follow_the_members(data: st.DataObject, small: Table) -> None:
     world = data.draw(worlds(small, k_anonymity(2)))
-    slots = world.slots()
-    one, other = (data.draw(st.sampled_from(list(slots))) for _ in range(2))
+    seats = world.seats()
+    one, other = (data.draw(st.sampled_from(list(seats))) for _ in range(2))
     if one != other:
-        put(world.task, world.groups, one, np.array(slots[one] + slots[other]))
+        put(world.task, world.groups, one, np.array(seats[one] + seats[other]))
         put(world.task, world.groups, other, np.empty(0, dtype=np.int64))
     w = len(world.groups.lo) // 2
-    for slot, members in world.slots().items():
+    for seat, members in world.seats().items():
         cells = world.task.bundles.cells[members]
-        assert world.groups.lo[w + slot].tolist() == cells.min(axis=0).tolist()
-        assert world.groups.hi[w + slot].tolist() == cells.max(axis=0).tolist()
-        assert world.groups.rows[slot] * world.groups.ncp[slot] == pytest.approx(world.loss(members))
+        assert world.groups.lo[w + seat].tolist() == cells.min(axis=0).tolist()
+        assert world.groups.hi[w + seat].tolist() == cells.max(axis=0).tolist()
+        assert world.groups.rows[seat] * world.groups.ncp[seat] == pytest.approx(world.loss(members))
         assert loss_of(world.task, np.array(members)) == pytest.approx(world.loss(members))
     assert world.groups.lo[1].tolist() == world.task.bundles.cells.min(axis=0).tolist()
 
@@ -102,17 +103,17 @@ def test_boxes_and_losses_follow_the_members(data, small: Table) -> None:
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
 @given(data=st.data(), small=some_table)
 def test_a_sweep_keeps_every_bundle_and_every_group_holding_and_lowers_the_loss_where_it_moves(
-    model: Model, data, small: Table
+    model: Model, data: st.DataObject, small: Table
 ) -> None:
     world = data.draw(worlds(small, model))
     subjects, bundles = world.data.subjects(model.subjects), world.task.bundles
-    before = sum(world.loss(members) for members in world.slots().values())
+    before = sum(world.loss(members) for members in world.seats().values())
     moved = sweep(world.task, world.groups)
-    slots = world.slots()
-    after = sum(world.loss(members) for members in slots.values())
+    seats = world.seats()
+    after = sum(world.loss(members) for members in seats.values())
     assert after < before if moved else after == before
-    assert sorted(chain.from_iterable(slots.values())) == list(range(len(bundles.begin)))
-    for members in slots.values():
+    assert sorted(chain.from_iterable(seats.values())) == list(range(len(bundles.begin)))
+    for members in seats.values():
         rows = np.concatenate([world.rows[bundles.begin[i] : bundles.end[i]] for i in members])
         assert model.holds(subjects[rows])
 
@@ -142,5 +143,8 @@ def test_sweeps_end_with_neighbours_in_one_group(
     groups = groups_of(task, np.array(grouped)[rows], len(values) // 2)
     while sweep(task, groups):
         pass
-    found = [sorted(task.bundles.cells[members_of(groups, slot), 0].tolist()) for slot in np.flatnonzero(groups.rows)]
+    found = [
+        sorted(task.bundles.cells[np.array(members_of(groups, seat)), 0].tolist())
+        for seat in np.flatnonzero(groups.rows).tolist()
+    ]
     assert sorted(found) == expected

@@ -9,10 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.errors import UsageError
-from streamer.recoding.algorithms.lossy_join import lossy_join
-from streamer.recoding.algorithms.recoding import Recoding, local_recoding
-from streamer.recoding.metrics.queries import (
+from benchmarks.papers.queries import (
     Query,
     actual,
     from_boxes,
@@ -20,8 +17,11 @@ from streamer.recoding.metrics.queries import (
     random_queries,
     relative_correctness,
 )
+from streamer.errors import UsageError
+from streamer.recoding.algorithms.lossy_join import lossy_join
+from streamer.recoding.algorithms.recoding import Recoding, local_recoding
 from streamer.table.microdata import Microdata
-from unit.recoding.metrics.test_measures import DISEASES, TABLE_5, TONG, ZIPS
+from worlds.measured_tables import DISEASES, TABLE_5, TONG, ZIPS
 from worlds.microdata import TABLES, TEXTS, microdata, people
 from worlds.small_tables import CITY, YEARS
 

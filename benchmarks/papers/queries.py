@@ -1,16 +1,15 @@
-"""COUNT queries: how well the published table answers what was asked of the source table.
+"""COUNT queries: how well a published table answers what was asked of the source table (Tong et al. 2010, section 4).
 
-The rules of this file
-----------------------
-* A query counts the rows with one of several values in each of qd quasi-identifiers *and* one of several values in a
-  sensitive column: `A = x1 or A = x2 or ...`, joined by `and` (Tong et al. 2010, section 4). Values of
-  quasi-identifiers are cells of the grid, because the published table knows nothing finer.
-* How many values a query wants, the paper leaves open. Here as in Xiao and Tao 2006 (Anatomy), whose form of queries it
-  is: of m values m * s ^ (1 / (qd + 1)), rounded up, so that a query matches about a share s of the rows, s = 0.05.
-  Attributes and values are drawn evenly, the values from those that occur in the table.
-* An estimate uses published things only. Generalized tables: a row is spread evenly over its box. Lossy join: every
-  pair of a group's two tables is as likely. Suppressed rows are in neither.
-* Queries that no source row matches are skipped: relative correctness divides by their number.
+A query counts the rows with one of several values in each of qd quasi-identifiers *and* one of several values in a
+sensitive column: `A = x1 or A = x2 or ...`, joined by `and`. Values of quasi-identifiers are cells of the grid,
+because the published table knows nothing finer. How many values a query wants, the paper leaves open. Here as in Xiao
+and Tao 2006 (Anatomy), whose form of queries it is: of m values m * s ^ (1 / (qd + 1)), rounded up, so that a query
+matches about a fraction s of the rows, s = 0.05. Attributes and values are drawn evenly, the values from those that
+occur in the table.
+
+An estimate uses published things only. Generalized tables: a row is spread evenly over its box. Lossy join: every pair
+of a group's two tables is as likely. Suppressed rows are in neither. Queries that no source row matches are skipped:
+relative correctness divides by their number.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ def actual(microdata: Microdata, queries: Sequence[Query]) -> Ints:
 def from_boxes(microdata: Microdata, recoding: Recoding, queries: Sequence[Query]) -> Floats:
     """The answers of the generalized table, `apr`; float64 (q,).
 
-    A published row with a wanted sensitive value counts the share of its box that the query covers: the product over
+    A published row with a wanted sensitive value counts the part of its box that the query covers: the product over
     the attributes asked about of |wanted cells in the box| / |cells of the box|. From microdata only what is published
     is used: the values of the kept columns.
     """
@@ -91,13 +90,13 @@ def from_boxes(microdata: Microdata, recoding: Recoding, queries: Sequence[Query
     found = {column: tally(recoding, microdata.values[:, column]) for column in {q.column for q in queries}}
     answers = np.zeros(len(queries))
     for i, query in enumerate(queries):
-        share = np.ones(recoding.n_groups)
+        covered = np.ones(recoding.n_groups)
         for j, cells in zip(query.attributes, query.cells, strict=True):
-            upto = np.concatenate([[0], np.cumsum(_contains(domains[j], cells))])
-            share *= (upto[after[j]] - upto[first[j]]) / width[:, j]
+            upto = np.concatenate([[0], np.cumsum(_wanted_in(domains[j], cells))])
+            covered *= (upto[after[j]] - upto[first[j]]) / width[:, j]
         group, value, rows = found[query.column]
         hit = np.isin(value, query.values)
-        answers[i] = (share[group[hit]] * rows[hit]).sum()
+        answers[i] = (covered[group[hit]] * rows[hit]).sum()
     return answers
 
 
@@ -143,7 +142,7 @@ class _Rows:
         matching = np.ones(self._n, dtype=bool)
         for j, cells in zip(query.attributes, query.cells, strict=True):
             domain, number = self._columns[j]
-            matching &= _contains(domain, cells)[number]
+            matching &= _wanted_in(domain, cells)[number]
         return matching
 
 
@@ -153,7 +152,7 @@ def _wanted_cells(queries: Sequence[Query], attribute: int) -> Ints:
     return np.unique(np.concatenate(wanted)) if wanted else np.empty(0, dtype=np.int64)
 
 
-def _contains(domain: Ints, wanted: Ints) -> Bools:
+def _wanted_in(domain: Ints, wanted: Ints) -> Bools:
     return np.isin(domain, wanted, assume_unique=True)
 
 

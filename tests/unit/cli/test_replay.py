@@ -1,0 +1,102 @@
+"""`streamer replay`: events in, a changelog and a table out, what was refused counted, and exit codes for the rest."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from streamer.cli.main import main
+from worlds.checkout import PATIENTS
+
+ROW = {"name": "x", "age": 30, "zip": 12000, "bmi": 21.5, "sex": "Female", "problem": "flu"}
+EVENTS = [
+    {"op": "insert", "row": {"id": i, **ROW, "age": 30 + i}} for i in range(6)
+]  # fmt: skip
+
+
+@pytest.fixture
+def events(tmp_path: Path) -> Path:
+    """Six people come, one goes, and one message is wrong."""
+    path = tmp_path / "events.jsonl"
+    lines = [*EVENTS, {"op": "delete", "key": 0}, {"op": "delete", "key": "canary"}]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def replay(*arguments: str | Path, text: str | None = None) -> Result:
+    return CliRunner().invoke(main, ["replay", "--table", str(PATIENTS), *map(str, arguments)], input=text)
+
+
+def replayed(*arguments: str | Path) -> dict[str, Any]:
+    result = replay(*arguments, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_every_message_is_accounted_for(events: Path) -> None:
+    report = replayed(events)
+    assert (report["events"], report["applied"], report["ignored"], report["dead_letters"]) == (8, 7, 0, 1)
+    assert (report["rows"], report["pending"]) == (5, 0)
+
+
+def test_the_directory_holds_what_a_broker_would_and_the_private_index(events: Path, tmp_path: Path) -> None:
+    out = tmp_path / "deep" / "out"
+    report = replayed(events, "--out", out)
+    assert {path.name for path in out.iterdir()} == {"live.jsonl", "dead-letters.jsonl", "table.csv", "index.csv"}
+    assert len((out / "live.jsonl").read_text().splitlines()) == report["published"]
+    assert len((out / "table.csv").read_text().splitlines()) == 1 + report["rows"]
+    assert len((out / "index.csv").read_text().splitlines()) == 1 + report["rows"]
+    (letter,) = map(json.loads, (out / "dead-letters.jsonl").read_text().splitlines())
+    assert (letter["reason"], letter["offset"]) == ("key-unknown", 7)
+
+
+def test_neither_names_nor_keys_nor_what_was_refused_are_published(events: Path, tmp_path: Path) -> None:
+    replayed(events, "--out", tmp_path / "out")
+    for name in ("live.jsonl", "table.csv", "dead-letters.jsonl"):
+        assert "canary" not in (tmp_path / "out" / name).read_text()
+    assert "canary" not in replay(events).output
+
+
+def test_the_groups_do_not_depend_on_how_the_events_were_cut_into_batches(events: Path, tmp_path: Path) -> None:
+    for batch in ("1", "3", "100"):
+        replayed(events, "--batch", batch, "--out", tmp_path / batch)
+    tables = {(tmp_path / batch / "table.csv").read_text() for batch in ("1", "3", "100")}
+    assert len(tables) == 1
+
+
+def test_a_table_to_start_with_is_published_before_the_first_event(events: Path, tmp_path: Path) -> None:
+    (tmp_path / "none.jsonl").write_text("")
+    report = replayed(tmp_path / "none.jsonl", "--initial", PATIENTS / "rows.csv", "--out", tmp_path / "out")
+    assert (report["events"], report["rows"]) == (0, 40)
+    first = json.loads((tmp_path / "out" / "live.jsonl").read_text().splitlines()[0])
+    assert first["through"] == 0
+
+
+def test_a_dash_is_stdin(events: Path) -> None:
+    result = replay("-", "--json", text=events.read_text())
+    assert json.loads(result.stdout)["events"] == 8
+
+
+def test_people_get_the_counts_line_by_line(events: Path, tmp_path: Path) -> None:
+    result = replay(events, "--out", tmp_path / "out")
+    assert result.exit_code == 0
+    lines = [line.split(maxsplit=2) for line in result.output.splitlines()]
+    assert ["events", "8"] in lines
+    assert str(tmp_path / "out") in result.output
+
+
+@pytest.mark.parametrize("missing", ["events", "initial", "table"])
+def test_a_file_that_is_not_there_is_a_usage_error(missing: str, events: Path, tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    arguments = {
+        "events": ("--table", PATIENTS, gone),
+        "initial": ("--table", PATIENTS, events, "--initial", gone),
+        "table": ("--table", gone, events),
+    }[missing]
+    result = CliRunner().invoke(main, ["replay", *map(str, arguments)])
+    assert result.exit_code == 2
+    assert "cannot be read" in result.output

@@ -1,0 +1,121 @@
+"""The published table beside its source: every row where the index table says, and every forgery found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from streamer.errors import LawViolated
+from streamer.incremental.checks.changelog import ChangelogLaws
+from streamer.incremental.checks.source import SOURCE_LAWS, IndexTable, SourceLaws, index_table
+from streamer.incremental.groups.kept import PENDING
+from worlds.busy_days import DAYS, SMALL, check, index_of
+
+FINAL = DAYS.sources[-1]
+
+
+PLACED = sorted(key for key, record in FINAL.items() if record.qi_group != PENDING)
+
+
+def source_check(source: dict) -> None:
+    SourceLaws(SMALL, check(SMALL, DAYS.records), index_of(source)).check_all("the last release")
+
+
+def changed(source_key: str, **values: Any) -> dict:
+    """The last source with another row under a source key."""
+    record = FINAL[source_key]
+    return FINAL | {source_key: replace(record, row=replace(record.row, **values))}
+
+
+def moved(source_key: str, qi_group: int) -> dict:
+    """The last source with a row in another QI group."""
+    return FINAL | {source_key: replace(FINAL[source_key], qi_group=qi_group)}
+
+
+def _one_person() -> dict:
+    number = FINAL[PLACED[0]].qi_group
+    return {
+        key: replace(record, row=replace(record.row, individual="one and the same"))
+        if record.qi_group == number
+        else record
+        for key, record in FINAL.items()
+    }
+
+
+def _outside() -> dict:
+    key = PLACED[0]
+    (row, *_) = check(SMALL, DAYS.records).qi_groups[0, FINAL[key].qi_group].values()
+    age = 22 if row.hi[0] < 4 else 0
+    assert not row.lo[0] <= age // 5 <= row.hi[0]
+    return changed(key, codes=(age, FINAL[key].row.codes[1]))
+
+
+def _in_another_qi_group() -> dict:
+    here = FINAL[PLACED[0]].qi_group
+    other = next(FINAL[key].qi_group for key in PLACED if FINAL[key].qi_group != here)
+    return moved(PLACED[0], qi_group=other)
+
+
+SOURCE_FORGERIES = {
+    "a row outside its box": ("containment", _outside),
+    "another value than the published one": ("values", lambda: changed(PLACED[0], values=(b'"plague"',))),
+    "a row that was forgotten": ("values", lambda: {key: FINAL[key] for key in FINAL if key != PLACED[0]}),
+    "a published row that is pending": ("values", lambda: moved(PLACED[0], qi_group=PENDING)),
+    "a row in another QI group": ("values", _in_another_qi_group),
+    "k rows of one individual": ("individuals", _one_person),
+}
+
+
+def test_the_published_table_tells_the_truth_about_its_source() -> None:
+    source_check(FINAL)
+
+
+@pytest.mark.parametrize("name", sorted(SOURCE_FORGERIES))
+def test_a_source_that_is_not_the_published_one_is_found(name: str) -> None:
+    law, forge = SOURCE_FORGERIES[name]
+    with pytest.raises(LawViolated, match=f"law '{law}' is broken at the last release, QI group 0-[0-9]+") as found:
+        source_check(forge())
+    assert "plague" not in str(found.value)
+
+
+def test_an_unpublished_qi_group_of_the_index_table_is_found() -> None:
+    with pytest.raises(LawViolated, match=r"law 'values' .* rows published: 0"):
+        SourceLaws(SMALL, ChangelogLaws(SMALL), index_of(FINAL)).check_all("the last release")
+
+
+LINES = [(key, (0, FINAL[key].qi_group)) for key in PLACED]
+
+
+ROWS = {key: FINAL[key].row for key in PLACED}
+
+
+@pytest.mark.parametrize(
+    ("lines", "what"),
+    [
+        (LINES[1:], "source rows that are missing: 1"),
+        ([*LINES, LINES[0]], f"row {len(LINES) + 1} names a source key for the second time"),
+        ([("canary", None), *LINES], "row 1 names a source key that the source does not have"),
+    ],
+)
+def test_index_table_and_source_hold_the_same_rows_once(
+    lines: list[tuple[str, tuple[int, int] | None]], what: str
+) -> None:
+    assert len(index_table(ROWS, LINES)) == len(ROWS)
+    with pytest.raises(LawViolated, match=f"law 'index' is broken at the index table: {what}") as found:
+        index_table(ROWS, lines)
+    assert "canary" not in str(found.value)
+
+
+def test_every_source_law_has_its_forgery() -> None:
+    assert {law for law, _ in SOURCE_FORGERIES.values()} | {"index"} == set(SOURCE_LAWS)
+
+
+def test_an_index_table_forgets_where_a_row_was() -> None:
+    index, row = IndexTable(), FINAL[PLACED[0]].row
+    assert index.put("a", row, (0, 1)) == {(0, 1)}
+    assert index.put("a", row, (0, 2)) == {(0, 1), (0, 2)}
+    assert index.put("a", row, None) == {(0, 2)}
+    assert index.remove("a") == index.remove("a") == set()
+    assert (len(index), index.qi_groups) == (0, set())

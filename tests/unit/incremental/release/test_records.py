@@ -1,0 +1,38 @@
+"""Records on their way out: what their headers tell a reader, and what their repr tells a log."""
+
+from __future__ import annotations
+
+from streamer.incremental.release.records import Entry, Outgoing, outgoing
+
+
+def live(key: bytes, value: bytes | None = b"{}") -> Entry:
+    return Entry("live", key, value)
+
+
+LETTER = Entry("dead-letters", b"0-7", b"{}")
+
+
+def headers_of(records: list[Outgoing]) -> list[dict[str, bytes]]:
+    return [dict(record.headers) for record in records]
+
+
+def test_a_reader_is_told_where_its_release_ends_topic_by_topic() -> None:
+    records = outgoing([live(b"a"), LETTER, live(b"b"), live(b"c", None)], release=4, through=99)
+    assert [(record.topic, record.key, record.value) for record in records] == [
+        ("live", b"a", b"{}"), ("dead-letters", b"0-7", b"{}"), ("live", b"b", b"{}"), ("live", b"c", None),
+    ]  # fmt: skip
+    assert [found["part"] for found in headers_of(records)] == [b"1/3", b"1/1", b"2/3", b"3/3"]
+
+
+def test_every_record_of_a_commit_has_its_release_and_the_first_offset_not_applied() -> None:
+    for found in headers_of(outgoing([live(b"a"), LETTER], release=4, through=99)):
+        assert (found["release"], found["through"]) == (b"4", b"99")
+
+
+def test_no_entries_are_no_records() -> None:
+    assert outgoing([], release=4, through=99) == []
+
+
+def test_the_repr_shows_no_value_of_a_person() -> None:
+    entry = Entry("live", b"canary", b"canary")
+    assert "canary" not in repr([entry, *outgoing([entry], release=1, through=1)])

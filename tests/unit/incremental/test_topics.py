@@ -1,0 +1,22 @@
+"""The topics of a table: what must hold of each so that no person is lost and no reader is left behind."""
+
+from __future__ import annotations
+
+from streamer.incremental.topics import CHANGES, LIVE, READER_TIME_MS, REQUIRED_CONFIGS, topic_name, topics_of
+
+
+def test_every_topic_is_named_after_its_table_and_the_input_comes_first() -> None:
+    topics = topics_of("patients")
+    assert topics[0].name == "patients.changes"
+    assert [topic.name for topic in topics] == [topic_name("patients", topic.kind) for topic in topics]
+    assert {topic.kind: topic.config for topic in topics} == REQUIRED_CONFIGS
+
+
+def test_the_input_is_kept_for_ever_for_a_lost_store_is_repeated_from_it() -> None:
+    assert REQUIRED_CONFIGS[CHANGES] == {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+
+
+def test_neither_rows_nor_tombstones_go_before_a_reader_has_had_a_day() -> None:
+    config = REQUIRED_CONFIGS[LIVE]
+    assert config["cleanup.policy"] == "compact"
+    assert config["min.compaction.lag.ms"] == config["delete.retention.ms"] == READER_TIME_MS == "86400000"

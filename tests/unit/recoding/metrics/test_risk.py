@@ -1,0 +1,89 @@
+"""What a recoding still risks: the examples of the papers, and which sensitive values are close."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from streamer.privacy.models import identity_reserved, k_anonymity, r_k
+from streamer.recoding.algorithms.recoding import local_recoding
+from streamer.recoding.metrics import risk
+from streamer.recoding.metrics.measures import measure
+from streamer.table.hierarchy import Hierarchy
+from streamer.table.microdata import Microdata, Subject
+from streamer.table.schema import CategoricalAttribute, Diversity, KeptColumn
+from worlds.measured_tables import (
+    GROUPS,
+    INDIVIDUALS,
+    SEVEN,
+    TABLE_5,
+    TONG,
+    numbers_of,
+)
+from worlds.microdata import VALUES
+
+
+def test_tongs_table_5_has_the_individuals_and_heights_of_the_paper() -> None:
+    found = measure(TONG, TABLE_5, identity_reserved(2))
+    assert (found["k"], found["k_individuals"], found["l"]) == (2, 2, 2)
+    assert (found["vulnerable"], found["single_value"]) == (0, 0)
+    assert found["distortion"] == (3 * 1 + 4 * 1 + 2 * 2) / (9 * 5)
+    # group 1 is 4, 4, 5, 6 and group 0 is 1, 1, 3: at least 3 rows both, fewer than 3 individuals in group 0 alone
+    assert risk.vulnerable(TONG, TABLE_5, 3) == 1 / 3
+
+
+def test_tongs_table_2_has_a_vulnerable_group_of_one_individual() -> None:
+    """2-anonymous and 2-diverse, and Mike is the only one in the first group (Tong et al. 2010, section 1)."""
+    sexes = CategoricalAttribute("sex", Hierarchy.from_rows([["M", "*"], ["F", "*"]]), Decimal(1))
+    data = Microdata(
+        replace(TONG.table, attributes=(sexes,)),
+        np.array([[0], [0], [1], [0], [1], [1]]),
+        numbers_of(["Mike", "Mike", "Emily", "Tim", "Jane", "Ella"]),
+        np.array([[4], [3], [0], [2], [2], [1]]),
+        TONG.texts,
+    )
+    found = measure(data, local_recoding(data, np.array([0, 0, 1, 1, 2, 2])), k_anonymity(2))
+    assert (found["k"], found["l"]) == (2, 2)
+    assert (found["vulnerable"], found["single_value"]) == (1 / 3, 1 / 3)
+    assert (found["alpha"], found["prosecutor_max"]) == (1, 1)
+
+
+def test_risk_follows_the_level_that_the_model_bounds() -> None:
+    deep = Hierarchy.from_rows(
+        [["flu", "viral", "lung", "*"], ["cough", "other", "lung", "*"], ["ulcer", "acid", "belly", "*"]]
+    )
+    table = replace(SEVEN.table, kept=(KeptColumn("problem", sensitive=True, type="text", hierarchy=deep),))
+    texts = ((b'"cough"', b'"flu"', b'"ulcer"'),)
+    data = Microdata(table, SEVEN.codes[:3], INDIVIDUALS[:3], np.array([[0], [1], [2]]), texts)
+    together = local_recoding(data, np.array([0, 0, 0]))
+    assert risk.risk(data, together, k_anonymity(2)) == pytest.approx(1 / 3)  # level 1: viral, other, acid
+    assert risk.risk(data, together, r_k(2, Subject(0, 2), Fraction(1))) == pytest.approx(2 / 3)  # lung, lung, belly
+    named = replace(data, table=replace(table, diversity=Diversity(level=2)))
+    assert risk.risk(named, together, k_anonymity(2)) == pytest.approx(2 / 3)
+
+
+def test_a_bound_on_single_values_does_not_change_which_values_are_close() -> None:
+    assert risk.risk(SEVEN, GROUPS, r_k(2, VALUES, Fraction(1))) == 2 / 3
+
+
+def test_the_worst_sensitive_column_counts() -> None:
+    kept = (
+        KeptColumn("problem", sensitive=True),
+        KeptColumn("note", sensitive=False),
+        KeptColumn("pay", sensitive=True),
+    )
+    values = np.array([[0, 0, 0], [1, 0, 0], [2, 0, 1]])
+    texts = ((b"0", b"1", b"2"), (b"0",), (b"0", b"1"))
+    data = Microdata(replace(SEVEN.table, kept=kept), SEVEN.codes[:3], INDIVIDUALS[:3], values, texts)
+    found = measure(data, local_recoding(data, np.array([0, 0, 0])), k_anonymity(2))
+    assert (found["l"], found["beta"], found["risk"]) == (2, 2 / 3, 2 / 3)
+
+
+def test_a_table_without_a_sensitive_column_has_no_diversity() -> None:
+    harmless = replace(SEVEN.table, kept=(replace(SEVEN.table.kept[0], sensitive=False),))
+    found = measure(replace(SEVEN, table=harmless), GROUPS, k_anonymity(3))
+    assert {name for name, value in found.items() if value is None} == {"l", "beta", "risk"}

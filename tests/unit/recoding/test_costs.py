@@ -1,0 +1,119 @@
+"""What k and the grids cost: each answer is a run of its own, and losses compare across grids."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+
+import numpy as np
+import pytest
+
+from streamer.privacy.models import k_anonymity
+from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT, run
+from streamer.recoding.costs import KS, costs, other_grids, suppressing, with_grid
+from streamer.recoding.metrics.utility import ncp
+from streamer.table.microdata import Microdata
+from streamer.table.schema import NumericAttribute
+from worlds.microdata import TEXTS, people
+from worlds.small_tables import AGE, BMI, CITY, YEARS
+
+D = Decimal
+
+
+def some_people(n: int, k: int = 2) -> Microdata:
+    """n people of 10 single years, all with one problem."""
+    table = replace(people(YEARS, CITY), k=k)
+    codes = np.array([[i % 10, i % 6] for i in range(n)], dtype=np.int64)
+    return Microdata(table, codes, None, np.zeros((n, 1), dtype=np.int64), TEXTS)
+
+
+def silent(share: float) -> None:
+    assert 0 <= share <= 1
+
+
+def test_each_k_is_tried_and_the_tables_own_is_among_them() -> None:
+    found = costs(some_people(60, k=7), silent)
+    assert [line["k"] for line in found["k"]] == sorted({*KS, 7})
+    assert (found["algorithm"], found["rows"]) == (DEFAULT, 60)
+
+
+def test_a_cost_is_that_of_a_run_with_that_k() -> None:
+    data = some_people(60)
+    line = next(line for line in costs(data, silent)["k"] if line["k"] == 5)
+    recoding = run(ALGORITHMS[DEFAULT], data, k_anonymity(5))
+    assert (line["groups"], line["ncp"], line["suppressed"]) == (recoding.n_groups, ncp(data, recoding), 0)
+
+
+def test_a_k_that_these_rows_cannot_hold_says_why_and_costs_nothing() -> None:
+    lines = {line["k"]: line for line in costs(some_people(12), silent)["k"]}
+    assert lines[20].keys() == {"k", "cannot"}
+    assert "20" in lines[20]["cannot"]
+    assert "cannot" not in lines[10]
+
+
+def test_where_the_tables_own_k_cannot_hold_no_column_is_judged() -> None:
+    assert costs(some_people(4, k=5), silent)["attributes"] == []
+
+
+def test_the_loss_of_the_table_is_the_mean_of_its_columns() -> None:
+    found = costs(some_people(60, k=5), silent)
+    whole = next(line["ncp"] for line in found["k"] if line["k"] == 5)
+    assert whole == pytest.approx(sum(line["ncp"] for line in found["attributes"]) / 2)
+
+
+def test_numbers_are_tried_with_other_grids_and_categories_have_none() -> None:
+    years, city = costs(some_people(60), silent)["attributes"]
+    assert [line["grid"] for line in years["grids"]] == [D(2)]
+    assert city["grids"] == []
+
+
+def test_progress_goes_from_0_to_1() -> None:
+    shares: list[float] = []
+    costs(some_people(30), shares.append)
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
+
+
+@pytest.mark.parametrize(
+    ("attribute", "grids"),
+    [
+        (AGE, [D(10)]),  # by fives of steps of one: half of it is off the step
+        (replace(AGE, grid=D(4)), [D(2), D(8)]),
+        (replace(AGE, grid=D(20)), [D(10)]),  # double is wider than the domain
+        (BMI, [D("0.5"), D(2)]),
+        (CITY, []),
+    ],
+)
+def test_half_and_double_the_grid_are_tried_where_there_is_room(attribute: object, grids: list[Decimal]) -> None:
+    assert other_grids(attribute) == grids
+
+
+def test_another_grid_leaves_the_steps_of_a_row_as_they_are() -> None:
+    data = some_people(10)
+    wider = with_grid(data, 0, D(5))
+    assert (wider.codes == data.codes).all()
+    assert wider.cells[:, 0].tolist() == [i // 5 for i in range(10)]
+    attribute = wider.table.attributes[0]
+    assert isinstance(attribute, NumericAttribute)
+    assert (attribute.grid, attribute.hierarchy) == (D(5), None)
+
+
+def test_places_within_the_cells_of_a_decimal_move_with_the_grid() -> None:
+    """10.5, 11.5 and 12.5, the end of the domain, in cells of one and in cells of a half."""
+    data = Microdata(
+        people(BMI), np.array([[int(share * BMI.codes_per_cell)] for share in (0.5, 1.5, 2.5)]), None,
+        np.zeros((3, 1), dtype=np.int64), TEXTS,
+    )  # fmt: skip
+    assert data.cells[:, 0].tolist() == [0, 1, 2]
+    assert with_grid(data, 0, D("0.5")).cells[:, 0].tolist() == [1, 3, 4]
+
+
+def test_a_category_has_no_grid() -> None:
+    with pytest.raises(ValueError, match="only numbers"):
+        with_grid(some_people(4), 1, D(2))
+
+
+def test_the_first_algorithm_that_may_leave_rows_out_and_can_hold_the_model_is_the_one_beside() -> None:
+    able = suppressing(some_people(20), k_anonymity(2))
+    assert able is not None
+    assert able == next(algorithm for algorithm in ALGORITHMS.values() if algorithm.suppresses)

@@ -1,0 +1,78 @@
+"""What a column of a data file could be: a guess, and the reason for it."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from streamer.table.draft.columns import drafted
+from streamer.table.schema import CategoricalAttribute, KeptColumn, NumericAttribute
+from worlds.drafting import begun
+
+
+def test_types_follow_the_texts(tmp_path: Path) -> None:
+    table, text = begun(
+        tmp_path,
+        age=["31", "44", "58", "62"],
+        bmi=["21.5", "30", "27.5", "22"],
+        measured=["0.123456", "0.5", "0.75", "0.9"],
+        member=["true", "false", "true", "false"],
+        city=["Bonn", "Ulm", "Bonn", "Ulm"],
+        code=["0017", "0017", "0018", "0018"],
+    )
+    age, bmi, measured, *categories = table.attributes
+    assert isinstance(age, NumericAttribute)
+    assert age.integer
+    assert isinstance(bmi, NumericAttribute)
+    assert bmi.step == Decimal("0.1")
+    assert isinstance(measured, NumericAttribute)
+    assert measured.step is None
+    assert [a.name for a in categories] == ["member", "city", "code"]
+    assert all(isinstance(a, CategoricalAttribute) for a in categories)
+    assert "no column looks sensitive by its name" in text
+
+
+def test_empty_cells_are_counted_as_something_and_said(tmp_path: Path) -> None:
+    table, text = begun(tmp_path, age=["31", "", "58", "62"], city=["Bonn", "", "Bonn", ""])
+    age, city = table.attributes
+    assert age.null_code == 0
+    assert isinstance(city, CategoricalAttribute)
+    assert city.hierarchy.leaves[city.null_code or 0] == "(none)"
+    assert "1 empty cells count as null_as, which is true of nobody" in text
+    assert "2 empty cells count as (none)" in text
+
+
+def test_dates_and_digit_codes_get_the_levels_of_their_texts() -> None:
+    (day,) = drafted("born", ["1971-03-09"]).hierarchy
+    assert day == ("1971-03-09", "1971-03", "1971", "*")
+    (code,) = drafted("zip", ["10085"]).hierarchy
+    assert code == ("10085", "1008*", "100**", "10***", "1****", "*")
+
+
+@pytest.mark.parametrize(
+    ("name", "texts", "why"),
+    [
+        ("surname", ["x"] * 9, "names people"),
+        ("home_address", ["x"] * 9, "names people"),
+        ("customerId", ["7"] * 9, "an identifier"),
+        ("remarks", [f"text {i}" for i in range(9)], "9 different texts in 9 cells"),
+        ("essay", ["x" * 61] * 9, "1 different texts in 9 cells"),
+        ("nothing", [""] * 9, "holds nothing"),
+        ("code", [f"00{i}7" for i in range(9)], "9 different texts"),
+        ("blanks", [" x", "y", "y"] * 3, "blanks at an end"),
+        ("star", ["*", "y", "y"] * 3, "called *"),
+        ("huge", [str(10**20)] * 9, "more digits"),
+    ],
+)
+def test_what_could_name_people_or_cannot_be_generalized_is_left_out(name: str, texts: list[str], why: str) -> None:
+    column = drafted(name, texts)
+    assert column.role == ""
+    assert why in column.why
+
+
+def test_a_column_is_sensitive_by_its_name_alone_and_marked_as_a_guess(tmp_path: Path) -> None:
+    table, text = begun(tmp_path, age=["31", "44", "58", "62"], income=["10", "20", "10", "30"])
+    assert table.kept == (KeptColumn("income", sensitive=True, type="integer"),)
+    assert "income: {role: sensitive, type: integer}  # a guess, by its name: published as it is" in text

@@ -1,0 +1,48 @@
+"""Domain, step and grid, guessed from the numbers of a column."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamer.table.draft.numbers import scale_of
+from streamer.table.schema import NumericAttribute
+
+
+@given(st.lists(st.decimals(-(10**6), 10**6, places=3), min_size=1, max_size=9))
+def test_a_domain_holds_every_number_and_its_ends_are_nobodys(numbers: list[Decimal]) -> None:
+    scale = scale_of(numbers)
+    assert scale is not None
+    lo, hi = scale.domain
+    assert lo <= min(numbers)
+    assert max(numbers) < hi
+    assert lo != min(numbers) or lo == 0
+    attribute = NumericAttribute("x", scale.domain, scale.grid, scale.step, Decimal(1), scale.integer)
+    assert attribute.n_cells <= 28
+
+
+@pytest.mark.parametrize(
+    ("texts", "domain", "step", "grid"),
+    [
+        (["17", "39", "90"], (15, 94), 1, 5),
+        (["0", "1"], (0, 2), 1, 1),
+        (["18", "22"], (17, 23), 1, 1),
+        (["-5", "5"], (-6, 6), 1, 1),
+        (["16.5", "42.9"], (16, "43.9"), "0.1", "2"),
+        (["1200", "98000"], (0, 99999), 1, 5000),
+        (["0.12345", "0.98765"], ("0.1", "1"), None, "0.05"),
+    ],
+)
+def test_scales_are_what_people_count_in(
+    texts: list[str], domain: tuple[object, ...], step: object, grid: object
+) -> None:
+    scale = scale_of([Decimal(text) for text in texts])
+    assert scale is not None
+    assert (scale.domain, scale.step, scale.grid) == (
+        tuple(Decimal(str(end)) for end in domain),
+        None if step is None else Decimal(str(step)),
+        Decimal(str(grid)),
+    )

@@ -1,0 +1,95 @@
+"""The shape of table.yaml by itself: exact numbers, every fault in one sentence and in one go, nothing promised."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from streamer.table.schema import Limits
+from streamer.table.yaml_shape import NOT_BUILT, TableSettings, read_settings
+
+COLUMN = {"role": "quasi-identifier", "type": "integer", "domain": ["0", "9"]}
+PLAIN: dict[str, Any] = {
+    "table": "people",
+    "key": "id",
+    "columns": {"age": COLUMN},
+    "privacy": {"k": "3"},
+    "publish": {"live": {"form": "rows"}},
+}
+
+
+def read(**changed: object) -> TableSettings:
+    settings, faults = read_settings({**PLAIN, **changed})
+    assert faults == []
+    assert settings is not None
+    return settings
+
+
+def faults(**changed: object) -> list[str]:
+    found = read_settings({**PLAIN, **changed})[1]
+    assert found
+    return found
+
+
+def test_one_key_may_stand_without_a_list() -> None:
+    assert read().key == ("id",)
+    assert read(key=["country", "id"]).key == ("country", "id")
+
+
+def test_a_number_is_that_of_its_text_and_never_a_binary_float() -> None:
+    settings = read(privacy={"k": "3", "alpha": "0.1"})
+    assert settings.privacy.alpha == Decimal("0.1")
+    assert settings.privacy.k == 3
+
+
+def test_what_is_not_said_has_the_defaults_of_the_table() -> None:
+    settings = read()
+    assert Limits(**settings.limits.model_dump()) == Limits()
+    assert (settings.engine.recut, settings.engine.shrink, settings.individual) == (True, True, None)
+
+
+@pytest.mark.parametrize("raw", [None, [], "table: people", 7])
+def test_a_file_that_is_no_mapping_is_told_how_it_begins(raw: object) -> None:
+    assert read_settings(raw) == (None, ["the file: must be a mapping that starts with `table: <name>`"])
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"tabel": "x"}, "tabel: is no setting; there are table, key, individual, columns, privacy, engine, publish, "
+                         "input, durability, limits"),
+        ({"table": "my table"}, "table: must be letters, digits, dots, dashes and underscores, 200 at most: it names "
+                                "Kafka's topics"),
+        ({"privacy": {}}, "privacy.k: is missing"),
+        ({"privacy": {"k": "1"}}, "privacy.k: must be greater than or equal to 2"),
+        ({"privacy": {"k": "3", "beta": "half"}}, "privacy.beta: must be a number"),
+        ({"privacy": "3"}, "privacy: must be a mapping"),
+        ({"columns": {"age": {"role": "secret"}}}, "columns.age.role: must be quasi-identifier, sensitive or keep"),
+        ({"columns": {"age": {}}}, "columns.age.role: must be quasi-identifier, sensitive or keep"),
+        ({"columns": {"age": {**COLUMN, "width": "5"}}},
+         "columns.age.width: is no setting; there are role, type, domain, grid, step, unit, hierarchy, null_as"),
+        ({"publish": {}}, "publish.live: is missing; nothing is published by default: write `publish: {live: "
+                          "{form: rows}}`"),
+        ({"publish": {"live": {"form": "cells"}}}, "publish.live.form: only `rows` is built yet"),
+        ({"durability": "hoped"}, "durability: must be 'stated'"),
+        ({"columns": {"age": {**COLUMN, "domain": ["0", "1e18"]}}},
+         "columns.age.domain.1: must have at most 18 digits before the point, 9 after it"),
+    ],
+)  # fmt: skip
+def test_a_fault_is_one_sentence_with_its_place(changed: dict[str, object], sentence: str) -> None:
+    assert faults(**changed) == [sentence]
+
+
+def test_all_faults_are_found_in_one_go() -> None:
+    found = faults(table="my table", privacy={"k": "1"}, columns={"age": {"role": "secret"}})
+    assert [sentence.partition(":")[0] for sentence in found] == ["table", "columns.age.role", "privacy.k"]
+
+
+@pytest.mark.parametrize("place", NOT_BUILT)
+def test_what_is_not_built_yet_is_never_promised_in_silence(place: str) -> None:
+    section, _, name = place.rpartition(".")
+    changed = {section: {**PLAIN[section], name: {}}} if section else {name: {}}
+    (sentence,) = faults(**changed)
+    assert sentence == f"{place}: {NOT_BUILT[place]} is not built yet; remove this setting"

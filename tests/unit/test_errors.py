@@ -1,0 +1,34 @@
+"""Errors by whose fault they are: an exit code each, and the reason of a refused message beside its sentence."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamer import errors
+from streamer.errors import EXIT_LAW, EXIT_OK, EXIT_SERVER, EXIT_USAGE, EventRefused, LawViolated, StreamerError
+
+OURS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, StreamerError)]
+
+
+def test_the_exit_codes_are_those_of_the_manual() -> None:
+    assert (EXIT_OK, EXIT_LAW, EXIT_USAGE, EXIT_SERVER) == (0, 1, 2, 3)
+
+
+@pytest.mark.parametrize("kind", OURS, ids=lambda kind: kind.__name__)
+def test_an_error_says_whose_fault_it_is_and_never_ends_a_command_well(kind: type[StreamerError]) -> None:
+    special = {"LawViolated": EXIT_LAW, "ServerUnreachable": EXIT_SERVER}
+    assert kind.exit_code == special.get(kind.__name__, EXIT_USAGE)
+    assert kind.__doc__
+
+
+def test_a_refused_message_has_a_stable_reason_beside_its_sentence() -> None:
+    refused = EventRefused("out-of-domain", "column 'age': outside the domain", "age")
+    assert (str(refused), refused.reason, refused.detail, refused.column) == (
+        "column 'age': outside the domain", "out-of-domain", "column 'age': outside the domain", "age",
+    )  # fmt: skip
+    assert EventRefused("truncated", "no column is at fault").column is None
+
+
+def test_a_violated_law_is_told_apart_from_a_wrong_command() -> None:
+    assert not issubclass(LawViolated, EventRefused)
+    assert LawViolated.exit_code != EventRefused.exit_code

@@ -1,0 +1,31 @@
+"""What a privacy model demands, counted by hand; and rows of subjects to ask about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from streamer.privacy.models import (
+    Model,
+)
+from worlds.microdata import (
+    assert_holds,
+)
+
+
+def obeys(model: Model, subjects: np.ndarray) -> bool:
+    """The model counted by hand."""
+    try:
+        assert_holds(model, subjects.tolist())
+    except AssertionError:
+        return False
+    return True
+
+
+def rows_of(draw: Callable[..., Any], model: Model, max_rows: int = 12) -> np.ndarray:
+    row = st.lists(st.integers(0, 3), min_size=len(model.subjects), max_size=len(model.subjects))
+    rows = draw(st.lists(row, min_size=1, max_size=max_rows))
+    return np.array(rows, dtype=np.int64).reshape(len(rows), len(model.subjects))
