@@ -179,8 +179,9 @@ def _tried(table: Table, frame: pd.DataFrame) -> tuple[Counter[tuple[str, str | 
     encoder = Encoder(table)
     refused: Counter[tuple[str, str | None]] = Counter()
     accepted: dict[str, Row] = {}
-    for texts in zip(*(frame[name].tolist() for name in frame.columns), strict=True):
-        fields = encoder.fields(dict(zip(frame.columns, texts, strict=True)))
+    columns = encoder.named_columns(frame)
+    for texts in zip(*(frame[name].tolist() for name in columns), strict=True):
+        fields = encoder.fields(dict(zip(columns, texts, strict=True)))
         try:
             source_key = encoder.source_key(fields)
             row = encoder.row(fields)

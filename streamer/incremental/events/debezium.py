@@ -10,7 +10,6 @@ The rules of this file
 * A flattened row (`ExtractNewRecordState`) is one that has `__deleted` or `__op`.
 * A value that the connector did not send (an unchanged TOAST column of PostgreSQL) is refused: taking the placeholder
   for the value would lose it.
-* The key of a message is a bare text, or a JSON text, or an object; a bare number is the text it is written as.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from dataclasses import replace
 
 from streamer.errors import EventRefused
 from streamer.incremental.events.changes import Change, Nothing, Remove, Truncate, Upsert
-from streamer.incremental.events.json_messages import SCHEMA_REGISTRY_MAGIC, read_json, unwrapped
+from streamer.incremental.events.key_form import source_key_in
 from streamer.table.encode import Encoder
 from streamer.table.row import Row
 from streamer.table.schema import NumericAttribute, Table
@@ -62,7 +61,7 @@ class Capture:
 
     def tombstone(self, message_key: bytes | None) -> Remove:
         """A message without a value: the row of the message key is gone."""
-        return Remove(self._key_of_message(message_key))
+        return Remove(source_key_in(message_key, self._encoder))
 
     def envelope(self, message: Members, message_key: bytes | None) -> Change:
         """A message with before, after and an op out of ENVELOPE_OPS."""
@@ -116,24 +115,13 @@ class Capture:
 
     def _removed(self, row: object, message_key: bytes | None) -> Remove:
         source_key = self._key_of_row(row)
-        return Remove(self._key_of_message(message_key) if source_key is None else source_key)
+        return Remove(source_key_in(message_key, self._encoder) if source_key is None else source_key)
 
     def _key_of_row(self, row: object) -> str | None:
         """The source key of a row that may be partial or absent; None where a column of the key is missing."""
         if not isinstance(row, dict) or any(row.get(name) is None for name in self._key_columns):
             return None
         return self._encoder.source_key(row)
-
-    def _key_of_message(self, message_key: bytes | None) -> str:
-        if not message_key:
-            raise EventRefused("missing-key", "neither the value nor the message key says which row is gone")
-        if message_key[0] == SCHEMA_REGISTRY_MAGIC or message_key.lstrip()[:1] in (b"{", b"[", b'"'):
-            return self._encoder.source_key_of(unwrapped(read_json(message_key)))
-        try:
-            text = message_key.decode().strip()
-        except UnicodeDecodeError:
-            raise EventRefused("malformed-json", "the message key is not UTF-8") from None
-        return self._encoder.source_key_of(None if text == "null" else text)
 
 
 def _as_bool(value: object) -> bool | None:

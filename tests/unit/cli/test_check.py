@@ -199,8 +199,9 @@ def test_individuals_are_what_k_is_compared_with(rows, tmp_path: Path) -> None:
 
 def test_data_that_cannot_be_read_or_lacks_a_column_is_said(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("id,age\n1,2\n")
-    data = checked("--table", PATIENTS, "--data", tmp_path / "rows.csv")["data"]
-    assert data["refused"] == [{"reason": "missing-column", "column": "zip", "rows": 1}]
+    lacking = check("--table", PATIENTS, "--data", tmp_path / "rows.csv")
+    assert lacking.exit_code == 2
+    assert "has no column 'zip', which table.yaml names; it has 'id', 'age'" in lacking.output
     assert check("--table", PATIENTS, "--data", tmp_path / "none.csv").exit_code == 2
 
 
