@@ -32,7 +32,7 @@ from mode import Service
 from agents.outlet import KafkaOutlet
 from agents.publish import Batch
 from agents.shard import EXIT_LOST, HeldShard, end_process, unexpected
-from agents.shard_input import NO_TOPIC_ID, KafkaInput
+from agents.shard_input import KafkaInput
 from agents.worker_settings import WorkerSettings
 from streamer.errors import Conflict, Fenced, ServerUnreachable, StreamerError
 from streamer.incremental.shard.input import Message
@@ -53,6 +53,9 @@ LEAVE_SECONDS_MAX = 2.0
 
 LAG_SECONDS = 5.0
 WATCH_SECONDS = 1.0
+METADATA_MS_MAX = 5_000
+"""How long the client may go on with an old number of partitions."""
+
 POLL_INTERVAL_MS_MAX = 3_600_000
 """Kafka's limit between two reads. Ours (per step, per take-over) are shorter; loading a large shard is not a fault."""
 
@@ -98,8 +101,8 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         try:
             stated = self._table.durability_stated or self._settings.embedded
             require_durable(self._redis, stated)
-            topic_id = KafkaInput(self._settings.kafka, self._table.name, 0).state().topic_id
-            self._check_crcs = topic_id != NO_TOPIC_ID  # the embedded broker's transaction markers have no checksum
+            topic_ids = KafkaInput(self._settings.kafka, self._table.name, 0).state().topic_ids
+            self._check_crcs = bool(topic_ids)  # the embedded broker's transaction markers have no checksum
         finally:
             self._checking = False
 
@@ -114,6 +117,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             check_crcs=self._check_crcs,
             session_timeout_ms=session_ms,
             heartbeat_interval_ms=session_ms // 4,
+            metadata_max_age_ms=METADATA_MS_MAX,
             max_poll_interval_ms=POLL_INTERVAL_MS_MAX,
             fetch_max_wait_ms=POLL_MS // 4,  # a shard with news waits as long for a fetch that only asked for others
         )
@@ -197,6 +201,8 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
     async def _read_on(self, place: TopicPartition, shard: HeldShard) -> None:
         """Reads one batch and waits until the agent has it published."""
         messages = await self._read_batch(place)
+        if not messages:
+            await shard.look_around()
         if not messages or shard.lost:
             return
         done = asyncio.get_running_loop().create_future()

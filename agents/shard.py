@@ -41,6 +41,9 @@ STEP_SECONDS_MAX = 300.0
 TAKE_OVER_SECONDS_MAX = 900.0
 """Limit of one take-over, which loads the whole shard."""
 
+LOOK_SECONDS = 3.0
+"""How long topics may change unnoticed where no messages come."""
+
 EXIT_LOST, EXIT_HUNG = 3, 4
 
 Result = TypeVar("Result")
@@ -76,6 +79,7 @@ class HeldShard:
         """What serves the shard: takes it over, reads on, and begins anew after an error."""
         self._input = shard_input
         self._publisher = Publisher(table, number, store, outlet, turn)
+        self._publisher.check_topics = shard_input.check
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"shard-{number}")
         self._call: Future[Any] | None = None
 
@@ -122,6 +126,11 @@ class HeldShard:
         gc.collect()
         gc.freeze()  # a loaded shard is millions of objects that stay: no use in looking at them again and again
         return offset
+
+    async def look_around(self) -> None:
+        """Asks now and then, while no messages come, whether the topics are what they were. Raises Conflict."""
+        if monotonic() - self._input.looked_at > LOOK_SECONDS:
+            await self._in_thread(self._input.check, STEP_SECONDS_MAX)
 
     async def step(self, messages: Sequence[Message]) -> StepReport:
         """Applies and publishes a batch."""

@@ -13,7 +13,7 @@ The rules of this file
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
@@ -88,7 +88,7 @@ def _in_kafka(consumer: KafkaConsumer, table_name: str, places: Sequence[TopicPa
     first, end = consumer.beginning_offsets(places), consumer.end_offsets(places)
     # The client library cannot ask for the topic's id: that it is still the one in Redis, the worker checks.
     return [
-        InKafka(InputState("", len(places), first[place], end[place]), positions.get(place.partition))
+        InKafka(InputState({}, len(places), first[place], end[place]), positions.get(place.partition))
         for place in places
     ]
 
@@ -116,6 +116,7 @@ def _values(consumer: KafkaConsumer, one: TopicPartition, end: int, start: int) 
 _REMEDY = {
     Standing.AHEAD: "the next worker publishes it",
     Standing.BEHIND: "the next worker repeats them from the input",
+    Standing.EMPTIED: "the next worker publishes it",
 }
 
 
@@ -126,9 +127,7 @@ def _problems(table: Table, number: int, in_redis: InRedis, in_kafka: InKafka) -
         return [] if position is None else [f"shard {number}: published up to {position.next}, but Redis holds nothing"]
     problems = []
     try:
-        standing = compare(
-            table, number, meta, position, replace(input_state, topic_id=meta.topic_ids.get(CHANGES, ""))
-        )
+        standing = compare(table, number, meta, position, input_state)
         if standing is not Standing.LEVEL:
             problems.append(f"shard {number}: {standing.value}; {_REMEDY[standing]}")
         elif in_redis.sizes.outbox:

@@ -156,7 +156,7 @@ class Oracle:
         found = store.load()
         assert found is not None
         records = dict(found.records)
-        assert found.meta == replace(wanted.meta, topic_id=found.meta.topic_id)
+        assert found.meta == replace(wanted.meta, topic_ids=found.meta.topic_ids)
         assert found.meta.counts.messages == events
         assert records == dict(wanted.records)
         assert found.qi_groups == wanted.qi_groups
@@ -172,7 +172,7 @@ def reference(
     """What a publisher that nothing happens to publishes and keeps, in batches that end where `positions` say."""
     transcript, store = Transcript(), MemoryStore(MemoryServer(), table.name, shard)
     publisher = Publisher(table, shard, store, transcript)
-    publisher.take_over(InputState("reference", shards, 0, len(messages)))
+    publisher.take_over(InputState({}, shards, 0, len(messages)))
     unread = deque(messages)
     for position in positions:
         batch = []

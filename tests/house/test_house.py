@@ -22,7 +22,7 @@ GROUND = ("streamer.errors", "streamer.jit", "streamer.table", "streamer.privacy
 INCREMENTAL = tuple(
     f"streamer.incremental.{room}"
     for room in (
-        "topics", "last_record", "kafka_clients", "release", "events", "groups", "checks", "store", "shard",
+        "topics", "mends", "last_record", "kafka_clients", "release", "events", "groups", "checks", "store", "shard",
         "message_files", "subscribe", "replay",
     )
 )  # fmt: skip

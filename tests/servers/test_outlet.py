@@ -206,8 +206,9 @@ def test_a_topic_whose_leader_is_not_settled_yet_is_asked_again(
 def test_the_input_state_is_what_the_broker_says(outlet: KafkaOutlet, bootstrap: str, table_name: str) -> None:
     write(bootstrap, f"{table_name}.changes", [(SHARD, b"1", b"x")] * 3)
     state = KafkaInput(bootstrap, table_name, SHARD).state()
-    assert state == InputState(topic_id=state.topic_id, shards=4, earliest=0, end=3)
-    assert len(state.topic_id) > 10
+    assert state == InputState(state.topic_ids, shards=4, earliest=0, end=3)
+    assert set(state.topic_ids) == {"changes", "live", "positions", "dead-letters", "control"}
+    assert len({topic_id for topic_id in state.topic_ids.values() if len(topic_id) > 10}) == 5
 
 
 @pytest.mark.parametrize(("count", "message"), [(3, "same number of partitions"), (0, "does not exist")])

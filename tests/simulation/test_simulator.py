@@ -149,10 +149,10 @@ def quiet_world() -> World:
 @pytest.mark.parametrize(
     ("input_state", "says"),
     [
-        (InputState("topic-2", 1, 0, 1000), "made anew"),
-        (InputState("topic-1", 2, 0, 1000), "had 1 partitions and has 2"),
-        (InputState("topic-1", 1, 900, 1000), "expired"),
-        (InputState("topic-1", 1, 0, 3), "ends at 3"),
+        (InputState({"changes": "second changes"}, 1, 0, 1000), "made anew"),
+        (InputState({}, 2, 0, 1000), "had 1 partitions and has 2"),
+        (InputState({}, 1, 900, 1000), "expired"),
+        (InputState({}, 1, 0, 3), "ends at 3"),
     ],
 )
 def test_an_input_that_does_not_fit_is_refused_by_name(input_state: InputState, says: str) -> None:

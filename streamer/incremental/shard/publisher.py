@@ -33,25 +33,25 @@ load the state.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from time import perf_counter
 
 from streamer.errors import EventRefused, ShardRefused, StreamerError
+from streamer.incremental import mends
 from streamer.incremental.events.changes import Change
 from streamer.incremental.events.counts import APPLIED, DEAD, IGNORED
 from streamer.incremental.events.decoder import Decoder
 from streamer.incremental.groups.engine import Engine
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.records import Entry, outgoing
-from streamer.incremental.shard import letters
+from streamer.incremental.shard import letters, republish
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Outlet, Position
 from streamer.incremental.shard.standing import Standing, compare
 from streamer.incremental.shard.steps import StepReport, Tally
 from streamer.incremental.store.base import Commit, Meta, State, Store
-from streamer.incremental.topics import CHANGES
 from streamer.table.arrays import Ints
 from streamer.table.row import Row
 from streamer.table.schema import Table
@@ -85,6 +85,8 @@ class Publisher:
         self._meta = Meta()
         self._engine: Engine | None = None
         self._replay_to: Position | None = None
+        self.check_topics: Callable[[], None] = lambda: None
+        """Called before anything is committed or published; raises Conflict where topics are not what they were."""
 
     # -- taking over ----------------------------------------------------------------------------------------------
 
@@ -100,7 +102,7 @@ class Publisher:
         stored = self._store.meta()
         self._store.check_fence(self._fence)  # nobody wrote between the two readings: they belong together
         self._meta = stored or Meta(
-            topic_ids={CHANGES: input_state.topic_id},
+            topic_ids=dict(input_state.topic_ids),
             shards=input_state.shards,
             fingerprint=self.table.fingerprint,
         )
@@ -108,9 +110,14 @@ class Publisher:
         self._replay_to = position if standing is Standing.BEHIND else None
         if standing is Standing.AHEAD:
             self._publish_rest()
-        self._store.trim(self._fence, self._meta.commit)
+        if standing is not Standing.EMPTIED:
+            self._store.trim(self._fence, self._meta.commit)
         state = self._store.load() if stored else None
-        self._engine = self._start_engine(state)
+        engine = self._start_engine(state)
+        if standing is Standing.EMPTIED and state is not None:
+            self._publish_anew(position, state, input_state)
+        self._meta = replace(self._meta, topic_ids={**self._meta.topic_ids, **input_state.topic_ids})
+        self._engine = engine
         return self._meta.next
 
     def _start_engine(self, state: State | None) -> Engine:
@@ -123,8 +130,21 @@ class Publisher:
         entries = [entry for commit, entry in self._store.outbox() if commit == self._meta.commit]
         self._publish(entries)
 
+    def _publish_anew(self, position: Position | None, state: State, input_state: InputState) -> None:
+        """Gives an output that was made anew the whole table: see `republish`."""
+        waiting = [entry for commit, entry in self._store.outbox() if commit == self._meta.commit]
+        if position != Position.of(self._meta):
+            self._publish(republish.beside_rows(waiting))
+        groups = state.kept.qi_groups
+        commit = republish.whole_table(self.table, self.shard, self._meta, input_state, groups, waiting)
+        self._store.commit(self._fence, self._meta.commit, commit)
+        self._meta = commit.meta
+        self._publish(commit.outbox)
+        self._store.trim(self._fence, commit.meta.commit)
+
     def _publish(self, entries: Sequence[Entry]) -> None:
         """Publishes the last commit."""
+        self.check_topics()
         records = outgoing(entries, self._meta.release, self._meta.next)
         self._outlet.publish(records, Position.of(self._meta))
 
@@ -241,6 +261,7 @@ class Publisher:
         with self._turn:
             commit = self._net_effect(engine, tally, report)
         drained_at = perf_counter()
+        self.check_topics()
         self._store.commit(self._fence, self._meta.commit, commit)
         committed_at = perf_counter()
         self._meta = commit.meta
@@ -297,6 +318,6 @@ class Publisher:
         if (meta.digest, meta.qi_group_next) != (target.digest, target.qi_group_next):
             raise ShardRefused(
                 f"shard {self.shard} of {self.table.name}: reading the input again does not give the published table "
-                f"of commit {target.commit}; the table has to be read again from its source"
+                f"of commit {target.commit}; {mends.publish_again(self.table.name)}"
             )
         return replace(meta, commit=target.commit, release=target.release, outside=target.outside)
