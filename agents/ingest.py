@@ -248,7 +248,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         patience = self._settings.session_seconds / 4 + 2
         for place, shard in self._held.items():
             if shard.lost and monotonic() - shard.lost_at > patience and place in self._consumer.assignment():
-                end_process(EXIT_LOST, f"{shard.name} was taken by another worker and is still assigned to this one")
+                end_process(EXIT_LOST, f"{shard.name} was lost and is still assigned to this worker ({shard.lost})")
 
 
 def _size(messages: Iterable[Message]) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from streamer.errors import ConfigError
+from streamer.incremental.kafka_clients import servers_of
 from streamer.table.schema import Table
 from streamer.table.yaml_loading import load_table, require_live
 
@@ -35,6 +36,7 @@ class WorkerSettings:
 
     def __post_init__(self) -> None:
         require_live(self.table)
+        servers_of(self.kafka)
 
     @property
     def app_id(self) -> str:
