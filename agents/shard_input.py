@@ -22,10 +22,8 @@ from agents.kafka_calls import CALL_SECONDS_MAX, KafkaCalls
 from streamer.errors import Conflict, ShardRefused
 from streamer.incremental import mends
 from streamer.incremental.shard.input import InputState
+from streamer.incremental.topic_ids import EMBEDDED_CLUSTER
 from streamer.incremental.topics import CHANGES, CONTROL, DEAD_LETTERS, LIVE, POSITIONS, topic_name
-
-MOCK_CLUSTER = "mockCluster"
-"""How the id of librdkafka's own broker begins. It serves no topic ids."""
 
 NEEDED = (CHANGES, LIVE, POSITIONS, DEAD_LETTERS)
 WATCHED = (CHANGES, LIVE, POSITIONS)
@@ -93,7 +91,7 @@ class KafkaInput:
             sleep(MISSING_AGAIN_SECONDS)
 
     def _is_embedded(self, consumer: Consumer) -> bool:
-        return (consumer.cluster_id(CALL_SECONDS_MAX) or "").startswith(MOCK_CLUSTER)
+        return (consumer.cluster_id(CALL_SECONDS_MAX) or "").startswith(EMBEDDED_CLUSTER)
 
     def _listed(self, consumer: Consumer) -> dict[str, Described]:
         """The topics without their ids."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic, sleep
 
@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from servers.broker.servers import Servers
 from servers.test_worker import SHARDS, World, wait_until
 from streamer.cli.main import main
+from streamer.errors import StreamerError
 from streamer.incremental import mends
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis import RedisStore
@@ -93,12 +94,13 @@ def a_reader(world: World) -> Iterator[list[int]]:
     done = threading.Event()
 
     def follow() -> None:
-        with Subscription(load_table(world.table), world.bootstrap) as people:
-            while not done.is_set():
-                people.poll(0.05)
-                found = people.frame()
-                if len(found):
-                    sizes.append(int(found.groupby("qi_group").size().min()))
+        while not done.is_set():
+            with suppress(StreamerError), Subscription(load_table(world.table), world.bootstrap) as people:
+                while not done.is_set():
+                    people.poll(0.05)
+                    found = people.frame()
+                    if len(found):
+                        sizes.append(int(found.groupby("qi_group").size().min()))
 
     reader = threading.Thread(target=follow)
     reader.start()
@@ -132,18 +134,38 @@ def test_an_output_made_anew_under_a_busy_worker_gets_the_whole_table_before_any
     worker = world.start()
     world.write(600)
     world.wait_until_published()
-    for _ in range(3):
-        world.write(400)
-        delete(world, LIVE)
-        world.write(200)
-        make(world, LIVE)
-        with a_reader(world) as sizes:
+    with a_reader(world) as sizes:
+        for _ in range(3):
+            world.write(400)
+            delete(world, LIVE)
+            world.write(200)
+            make(world, LIVE)
             for _ in range(5):
                 world.write(100)
             assert_output_as_expected(world)
-            wait_until(lambda sizes=sizes: bool(sizes), 20, world.logs)
-        assert min(sizes) >= K, world.logs()
+            seen = len(sizes)
+            wait_until(lambda seen=seen: len(sizes) > seen, 20, world.logs)
+    assert min(sizes) >= K, world.logs()
     assert worker.process.poll() is None, world.logs()
+
+
+@pytest.mark.slow
+def test_a_reader_that_began_before_the_output_was_made_anew_shows_whole_tables_and_then_has_to_begin_again(
+    world: World,
+) -> None:
+    world.start()
+    world.write(600)
+    world.wait_until_published()
+    with Subscription(load_table(world.table), world.bootstrap) as people:
+        people.catch_up()
+        before = people.frame()
+        make_anew(world, LIVE)
+        world.write(3000)
+        with pytest.raises(StreamerError, match=r"live was deleted and made anew.*start again"):
+            for _ in range(200):
+                people.poll(0.1)
+                assert people.frame().equals(before)
+    assert_output_as_expected(world)
 
 
 @pytest.mark.slow
