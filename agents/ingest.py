@@ -53,6 +53,7 @@ LEAVE_SECONDS_MAX = 2.0
 
 LAG_SECONDS = 5.0
 WATCH_SECONDS = 1.0
+NO_SHARD_SECONDS = 30.0
 METADATA_MS_MAX = 5_000
 """How long the client may go on with an old number of partitions."""
 
@@ -80,6 +81,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         self._consumer: Any = None  # an AIOKafkaConsumer, made where the event loop runs
         self._checking = False
         self._check_crcs = True
+        self._told_no_shard = False
 
     # -- start and end --------------------------------------------------------------------------------------------
 
@@ -241,6 +243,16 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
                 await self._consumer.commit(offsets)
             except KafkaError as error:
                 log.debug("the lag could not be told: %s", type(error).__name__)
+
+    @Service.timer(NO_SHARD_SECONDS)
+    async def _look_at_shards(self) -> None:
+        self._tell_no_shard()
+
+    def _tell_no_shard(self) -> None:
+        """Says once that this worker has nothing to do, be it on purpose or because nobody gets a shard."""
+        if not self._held and not self._told_no_shard:
+            log.warning("no shard is assigned to this worker: right where there are more workers than shards")
+        self._told_no_shard = not self._held
 
     @Service.timer(WATCH_SECONDS)
     async def _watch(self) -> None:
