@@ -85,5 +85,5 @@ class KafkaCalls:
 
     def _failure(self, doing: str, error: KafkaError) -> Fenced | ServerUnreachable:
         if error.code() in _SHUT_OUT or error.fatal():
-            return Fenced(f"{self.name}: {doing}: another worker has taken over ({error.name()})")
+            return Fenced(f"{self.name}: {doing}: Kafka has shut this producer out ({error.name()})")
         return ServerUnreachable(f"{self.name}: {doing}: Kafka at {self.bootstrap} answers {error.name()}")

@@ -119,13 +119,9 @@ class KafkaInput:
 
     def _shards(self) -> int:
         """The number of partitions that the topics of the table have in common."""
-        counts = {topic_name(self._kafka.table_name, kind): self._seen[kind].partitions for kind in NEEDED}
+        counts = {kind: self._seen[kind].partitions for kind in NEEDED}
         if len(set(counts.values())) > 1:
-            found = ", ".join(f"{name} {count}" for name, count in counts.items())
-            raise ShardRefused(
-                f"{self._kafka.name}: the topics must have the same number of partitions, but have: {found}; "
-                f"{mends.send_again(self._kafka.table_name)}"
-            )
+            raise ShardRefused(f"{self._kafka.name}: {mends.unlike_counts(self._kafka.table_name, counts)}")
         return self._seen[CHANGES].partitions
 
     def _watermarks(self, consumer: Consumer, kind: str) -> tuple[int, int]:

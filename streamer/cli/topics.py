@@ -24,7 +24,7 @@ from streamer.cli.options import json_option, kafka_option, table_option
 from streamer.errors import ServerUnreachable, UsageError
 from streamer.incremental import mends
 from streamer.incremental.kafka_clients import ANSWER_MS_MAX, open_admin
-from streamer.incremental.topics import CHANGES, CONTROL, DEAD_LETTERS, SHARDS_DEFAULT, Topic, topic_name, topics_of
+from streamer.incremental.topics import SHARDS_DEFAULT, Topic, topics_of
 from streamer.table.yaml_loading import load_table
 
 SEEN_SECONDS_MAX = 20.0
@@ -117,12 +117,9 @@ def _look(admin: KafkaAdminClient, topics: Sequence[Topic]) -> dict[str, Found]:
 
 def _same_partitions(table_name: str, found: dict[str, Found], wanted: int | None) -> int:
     """The number of partitions that all topics have, or are to have. Raises UsageError where they differ."""
-    counts = {name: there.partitions for name, there in found.items()}
+    counts = {name.removeprefix(f"{table_name}."): there.partitions for name, there in found.items()}
     if len(set(counts.values())) > 1:
-        listed = ", ".join(f"{name} {count}" for name, count in counts.items())
-        raise UsageError(
-            f"the topics must have the same number of partitions, but have: {listed}; {_mend(table_name, counts)}"
-        )
+        raise UsageError(mends.unlike_counts(table_name, counts))
     count = next(iter(counts.values()), wanted or SHARDS_DEFAULT)
     if wanted not in (None, count):
         raise UsageError(
@@ -130,18 +127,6 @@ def _same_partitions(table_name: str, found: dict[str, Found], wanted: int | Non
             f"changed; leave --shards out, or, {mends.send_again(table_name)}"
         )
     return count
-
-
-def _mend(table_name: str, counts: dict[str, int]) -> str:
-    """What puts right topics that differ in their number of partitions, by which of them differ from the input."""
-    kinds = {name.removeprefix(f"{table_name}."): count for name, count in counts.items()}
-    odd = {kind for kind, count in kinds.items() if count != kinds.get(CHANGES)}
-    if odd <= {DEAD_LETTERS, CONTROL}:
-        names = " and ".join(topic_name(table_name, kind) for kind in sorted(odd))
-        return f"delete {names} and run `streamer topics create`"
-    if CHANGES in kinds and odd != kinds.keys() - {CHANGES}:  # the input is not alone with its number
-        return mends.publish_again(table_name)
-    return mends.send_again(table_name)
 
 
 def _faults(topics: Sequence[Topic], found: dict[str, Found]) -> Iterator[Fault]:

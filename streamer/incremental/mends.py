@@ -6,7 +6,9 @@ what the output holds; `read_again` gives up both and trusts the input; `send_ag
 
 from __future__ import annotations
 
-from streamer.incremental.topics import LIVE, POSITIONS, topic_name
+from collections.abc import Mapping
+
+from streamer.incremental.topics import CHANGES, CONTROL, DEAD_LETTERS, LIVE, POSITIONS, topic_name
 
 SOME_TABLE = "<table>"
 """In place of a table's name where it is not known."""
@@ -36,6 +38,23 @@ def send_again(table_name: str) -> str:
         f"{_keys(table_name)} in Redis, run `streamer topics create`, start the workers, let the source send all rows "
         "again"
     )
+
+
+def unlike_counts(table_name: str, counts: Mapping[str, int]) -> str:
+    """What is wrong with topics of unlike numbers of partitions, and what mends it. counts: by kind.
+
+    The input's number is the right one unless it stands alone with it: then the input has grown.
+    """
+    listed = ", ".join(f"{topic_name(table_name, kind)} {count}" for kind, count in counts.items())
+    odd = {kind for kind, count in counts.items() if count != counts.get(CHANGES)}
+    if odd <= {DEAD_LETTERS, CONTROL}:
+        names = " and ".join(topic_name(table_name, kind) for kind in sorted(odd))
+        mend = f"delete {names} and run `streamer topics create`"
+    elif CHANGES in counts and odd != counts.keys() - {CHANGES}:
+        mend = publish_again(table_name)
+    else:
+        mend = send_again(table_name)
+    return f"the topics must have the same number of partitions, but have: {listed}; {mend}"
 
 
 def _output(table_name: str) -> str:
