@@ -9,6 +9,8 @@ import pytest
 from simulation.simulator import Died, Fault, World
 from simulation.test_simulator import MESSAGES, PEOPLE, fold, steps_of_a_quiet_run, tables_by_offset
 from streamer.errors import ShardRefused
+from streamer.incremental.checks.changelog import ChangelogLaws
+from streamer.incremental.release.fold import Release
 from streamer.incremental.topics import DEAD_LETTERS, LIVE, POSITIONS
 
 HALF = MESSAGES[: len(MESSAGES) // 2]
@@ -47,6 +49,15 @@ def assert_a_reader_sees_whole_tables(world: World) -> None:
     assert folded == TABLES[MESSAGES[-1].offset + 1]
 
 
+def assert_the_new_changelog_is_lawful(world: World) -> None:
+    """By the laws that `verify` holds a changelog to, from its first record on."""
+    laws = ChangelogLaws(PEOPLE)
+    for records, position in world.topic.transactions[world.topic.begins[LIVE] :]:
+        rows = [(record.key, record.value) for record in records if record.topic == LIVE]
+        if rows:
+            laws.check(Release(0, position.release, position.next, rows))
+
+
 def assert_letters_once(world: World) -> None:
     letters = [record.key for records, _ in world.topic.transactions for record in records if record.topic != LIVE]
     assert len(letters) == len(set(letters)) == world.worker()._store._target.meta().counts.dead_letters
@@ -57,6 +68,7 @@ def test_a_reader_of_a_new_output_never_sees_a_table_that_never_was() -> None:
     world.make_anew(LIVE)
     world.run(batch=5)
     assert_a_reader_sees_whole_tables(world)
+    assert_the_new_changelog_is_lawful(world)
     assert_letters_once(world)
 
 
@@ -78,6 +90,7 @@ def test_one_fault_at_every_step_of_the_whole_release(fault: Fault, kinds: tuple
         world.plan = {world.steps + step: fault}
         world.run(batch=5)
         assert_a_reader_sees_whole_tables(world)
+        assert_the_new_changelog_is_lawful(world)
         assert_letters_once(world)
 
 
