@@ -7,6 +7,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from time import monotonic, sleep
 
@@ -144,9 +145,13 @@ def test_an_output_made_anew_under_a_busy_worker_gets_the_whole_table_before_any
                 world.write(100)
             assert_output_as_expected(world)
             seen = len(sizes)
-            wait_until(lambda seen=seen: len(sizes) > seen, 20, world.logs)
+            wait_until(partial(_has_looked, sizes, seen), 20, world.logs)
     assert min(sizes) >= K, world.logs()
     assert worker.process.poll() is None, world.logs()
+
+
+def _has_looked(sizes: list[int], before: int) -> bool:
+    return len(sizes) > before
 
 
 @pytest.mark.slow

@@ -11,6 +11,8 @@ from simulation.test_simulator import MESSAGES, PEOPLE, fold, steps_of_a_quiet_r
 from streamer.errors import ShardRefused
 from streamer.incremental.checks.changelog import ChangelogLaws
 from streamer.incremental.release.fold import Release
+from streamer.incremental.store.base import Meta
+from streamer.incremental.store.memory import MemoryStore
 from streamer.incremental.topics import DEAD_LETTERS, LIVE, POSITIONS
 
 HALF = MESSAGES[: len(MESSAGES) // 2]
@@ -58,9 +60,15 @@ def assert_the_new_changelog_is_lawful(world: World) -> None:
             laws.check(Release(0, position.release, position.next, rows))
 
 
+def meta_of(world: World) -> Meta:
+    meta = MemoryStore(world.server, world.table.name, 0).meta()
+    assert meta is not None
+    return meta
+
+
 def assert_letters_once(world: World) -> None:
     letters = [record.key for records, _ in world.topic.transactions for record in records if record.topic != LIVE]
-    assert len(letters) == len(set(letters)) == world.worker()._store._target.meta().counts.dead_letters
+    assert len(letters) == len(set(letters)) == meta_of(world).counts.dead_letters
 
 
 def test_a_reader_of_a_new_output_never_sees_a_table_that_never_was() -> None:
@@ -130,7 +138,7 @@ def test_differences_that_went_out_before_anybody_noticed_leave_no_row_behind() 
 
 
 def _folds_to_whole_tables_from(world: World, noticed: int) -> bool:
-    rows: dict[bytes, bytes] = {}
+    rows: dict[bytes, bytes | None] = {}
     for number, (records, position) in enumerate(world.topic.transactions):
         if number < world.topic.begins[LIVE]:
             continue
@@ -172,7 +180,7 @@ def test_new_dead_letters_are_taken_in_silence() -> None:
     world = half_read()
     world.make_anew(DEAD_LETTERS)
     world.run(batch=5)
-    assert world.worker()._store._target.meta().topic_ids[DEAD_LETTERS] == world.topic_ids[DEAD_LETTERS]
+    assert meta_of(world).topic_ids[DEAD_LETTERS] == world.topic_ids[DEAD_LETTERS]
     world.topic.begins[LIVE] = 0
     assert_a_reader_sees_whole_tables(world)
 
