@@ -35,6 +35,8 @@ class KafkaOutlet:
     def __init__(self, bootstrap: str, table_name: str, shard: int) -> None:
         self._kafka = KafkaCalls(bootstrap, table_name, shard)
         self._producer: Producer | None = None
+        self.check_output: Callable[[], None] = lambda: None
+        """Called before a transaction ends; raises Conflict where the output is not what was taken over."""
 
     # -- shutting the former writer out ---------------------------------------------------------------------------
 
@@ -70,7 +72,9 @@ class KafkaOutlet:
                 self._produce(producer, topic, record.key, record.value, list(record.headers), failed)
             positions = topic_name(self._kafka.table_name, POSITIONS)
             self._produce(producer, positions, b"%d" % self._kafka.shard, position.to_json(), [], failed)
-            producer.commit_transaction(CALL_SECONDS_MAX)  # flushes before it commits; fails where a delivery failed
+            _flush(producer)
+            self.check_output()  # all records are taken: if by another topic of the same name, nobody shall see them
+            producer.commit_transaction(CALL_SECONDS_MAX)  # fails where a delivery failed
             failed.check()
         self._producer = producer
 
@@ -121,6 +125,14 @@ class KafkaOutlet:
             else:
                 raise KafkaException(error)
         raise ServerUnreachable(f"{self._kafka.name}: the position could not be read within {CALL_SECONDS_MAX:.0f} s")
+
+
+def _flush(producer: Producer) -> None:
+    """Waits until Kafka has taken all records; the client raises SystemError where reports follow a fatal error."""
+    try:
+        producer.flush(CALL_SECONDS_MAX)
+    except SystemError as error:
+        raise error.__cause__ or error from None
 
 
 class _FailedDeliveries:

@@ -20,6 +20,7 @@ import threading
 import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any, TypeVar
@@ -31,6 +32,7 @@ from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.publisher import Publisher
 from streamer.incremental.shard.steps import StepReport
 from streamer.incremental.store.base import Store
+from streamer.incremental.topics import CHANGES, LIVE, POSITIONS
 from streamer.table.schema import Table
 
 log = logging.getLogger(__name__)
@@ -79,7 +81,8 @@ class HeldShard:
         """What serves the shard: takes it over, reads on, and begins anew after an error."""
         self._input = shard_input
         self._publisher = Publisher(table, number, store, outlet, turn)
-        self._publisher.check_topics = shard_input.check
+        self._publisher.check_input = partial(shard_input.check, CHANGES)
+        outlet.check_output = partial(shard_input.check, LIVE)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"shard-{number}")
         self._call: Future[Any] | None = None
 
@@ -130,7 +133,7 @@ class HeldShard:
     async def look_around(self) -> None:
         """Asks now and then, while no messages come, whether the topics are what they were. Raises Conflict."""
         if monotonic() - self._input.looked_at > LOOK_SECONDS:
-            await self._in_thread(self._input.check, STEP_SECONDS_MAX)
+            await self._in_thread(lambda: self._input.check(CHANGES, LIVE, POSITIONS), STEP_SECONDS_MAX)
 
     async def step(self, messages: Sequence[Message]) -> StepReport:
         """Applies and publishes a batch."""

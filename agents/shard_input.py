@@ -3,8 +3,10 @@
 The rules of this file
 ----------------------
 * A topic is told from another one of the same name by its id. Ids and numbers of partitions are read in one question,
-  of 1 to 4 ms, so they are asked for before every commit: what was read before the answer was read from the topic that
-  the answer names. Brokers learn of a new topic one after the other; within that time they may disagree.
+  of a millisecond or two, so it is asked twice per commit: about the input when the batch was read and before it is
+  stored, about the output when its records were taken and before their transaction ends. No id comes back: what was
+  read or taken before the answer was so by the topic that the answer names. Brokers learn of a new topic one after the
+  other; only within that time they may disagree.
 * `check` only says that something is not as it was. What that means, `state` and the rules of a take-over decide.
 * A topic that is missing may be on its way: it is waited for, for a moment.
 """
@@ -26,9 +28,6 @@ from streamer.incremental.topic_ids import EMBEDDED_CLUSTER
 from streamer.incremental.topics import CHANGES, CONTROL, DEAD_LETTERS, LIVE, POSITIONS, topic_name
 
 NEEDED = (CHANGES, LIVE, POSITIONS, DEAD_LETTERS)
-WATCHED = (CHANGES, LIVE, POSITIONS)
-"""What a commit depends on; dead letters may go to a new topic without harm."""
-
 MISSING_SECONDS_MAX, MISSING_AGAIN_SECONDS = 3.0, 0.1
 """How long a topic may be missing that somebody is making anew."""
 
@@ -64,16 +63,16 @@ class KafkaInput:
         ids = {kind: described.id for kind, described in self._seen.items() if described.id}
         return InputState(ids, shards, earliest, end, live_end)
 
-    def check(self) -> None:
+    def check(self, *kinds: str) -> None:
         """Raises Conflict where a topic is not the one that `state` saw, or has another number of partitions.
 
-        What came before the answer came from the topics as they were then.
+        What was read from the topics, or confirmed by them, before the answer came was so by the very same topics.
         """
         if not any(described.id for described in self._seen.values()):
             return  # the embedded broker: it gives no ids, and makes nothing anew
         with self._kafka.failures("asking for the topics"):
-            now = self._describe(WATCHED)
-        changed = [kind for kind in WATCHED if now.get(kind) != self._seen.get(kind)]
+            now = self._describe(kinds)
+        changed = [kind for kind in kinds if now.get(kind) != self._seen.get(kind)]
         if changed:
             names = ", ".join(topic_name(self._kafka.table_name, kind) for kind in changed)
             raise Conflict(f"{self._kafka.name}: made anew, grown or gone since the shard was taken over: {names}")

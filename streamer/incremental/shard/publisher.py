@@ -85,8 +85,8 @@ class Publisher:
         self._meta = Meta()
         self._engine: Engine | None = None
         self._replay_to: Position | None = None
-        self.check_topics: Callable[[], None] = lambda: None
-        """Called before anything is committed or published; raises Conflict where topics are not what they were."""
+        self.check_input: Callable[[], None] = lambda: None
+        """Called before a batch is committed; raises Conflict where it was not read from what was taken over."""
 
     # -- taking over ----------------------------------------------------------------------------------------------
 
@@ -144,7 +144,6 @@ class Publisher:
 
     def _publish(self, entries: Sequence[Entry]) -> None:
         """Publishes the last commit."""
-        self.check_topics()
         records = outgoing(entries, self._meta.release, self._meta.next)
         self._outlet.publish(records, Position.of(self._meta))
 
@@ -261,7 +260,7 @@ class Publisher:
         with self._turn:
             commit = self._net_effect(engine, tally, report)
         drained_at = perf_counter()
-        self.check_topics()
+        self.check_input()
         self._store.commit(self._fence, self._meta.commit, commit)
         committed_at = perf_counter()
         self._meta = commit.meta
