@@ -21,7 +21,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollectio
 from confluent_kafka.admin import AdminClient, TopicDescription
 
 from agents.kafka_calls import CALL_SECONDS_MAX, KafkaCalls
-from streamer.errors import Conflict, ShardRefused
+from streamer.errors import Conflict, ServerUnreachable, ShardRefused
 from streamer.incremental import mends
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.topic_ids import EMBEDDED_CLUSTER
@@ -58,10 +58,10 @@ class KafkaInput:
         with self._kafka.failures("asking for the topics"), self._kafka.consumer() as consumer:
             self._seen = self._all_topics(consumer)
             shards = self._shards()
-            earliest, end = self._watermarks(consumer, CHANGES)
-            _, live_end = self._watermarks(consumer, LIVE)
+            earliest, end = self._kafka.watermarks(consumer, self._place(CHANGES))
+            live_begun = self._has_begun(consumer, self._place(LIVE))
         ids = {kind: described.id for kind, described in self._seen.items() if described.id}
-        return InputState(ids, shards, earliest, end, live_end)
+        return InputState(ids, shards, earliest, end, live_begun)
 
     def check(self, *kinds: str) -> None:
         """Raises Conflict where a topic is not the one that `state` saw, or has another number of partitions.
@@ -123,6 +123,23 @@ class KafkaInput:
             raise ShardRefused(f"{self._kafka.name}: {mends.unlike_counts(self._kafka.table_name, counts)}")
         return self._seen[CHANGES].partitions
 
-    def _watermarks(self, consumer: Consumer, kind: str) -> tuple[int, int]:
-        topic = topic_name(self._kafka.table_name, kind)
-        return self._kafka.watermarks(consumer, TopicPartition(topic, self._kafka.shard))
+    def _has_begun(self, consumer: Consumer, place: TopicPartition) -> bool:
+        """Whether a partition holds a committed record."""
+        first, end = self._kafka.watermarks(consumer, place)
+        if first == end:
+            return False
+        consumer.assign([TopicPartition(place.topic, place.partition, first)])
+        until = monotonic() + CALL_SECONDS_MAX
+        while monotonic() < until:
+            message = consumer.poll(0.5)
+            error = None if message is None else message.error()
+            if message is not None and error is None:
+                return True
+            if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                return False
+            if error is not None:
+                raise KafkaException(error)
+        raise ServerUnreachable(f"{self._kafka.name}: the output could not be read within {CALL_SECONDS_MAX:.0f} s")
+
+    def _place(self, kind: str) -> TopicPartition:
+        return TopicPartition(topic_name(self._kafka.table_name, kind), self._kafka.shard)

@@ -260,4 +260,8 @@ def test_what_is_sent_while_the_output_is_made_anew_is_not_seen_in_the_new_one(b
         outlet.publish([live("difference")], position(2))
     anew.join()
     assert read(bootstrap, table_name, "live", SHARD) == []
+    assert not shard_input.state().live_begun, "what was given up is no record that a reader finds"
+    outlet.fence()
     assert outlet.position() == position(1)
+    outlet.publish([live("whole")], position(2))
+    assert shard_input.state().live_begun

@@ -90,8 +90,8 @@ class World:
 
     def input_state(self) -> InputState:
         kept = self.topic.transactions[self.topic.begins.get(LIVE, 0) :]
-        live_end = sum(record.topic == LIVE for records, _ in kept for record in records)
-        return InputState(self.topic_ids, 1, 0, self.messages[-1].offset + 1, live_end)
+        live_begun = any(record.topic == LIVE for records, _ in kept for record in records)
+        return InputState(self.topic_ids, 1, 0, self.messages[-1].offset + 1, live_begun)
 
     def make_anew(self, *kinds: str) -> None:
         """Topics are deleted and made again: empty, and with other ids."""

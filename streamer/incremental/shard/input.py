@@ -20,11 +20,12 @@ class InputState:
     """What the broker says of a shard's input right now; offsets: earliest <= end (read committed).
 
     topic_ids: by kind, what tells a topic from another one of the same name. A kind that is missing was not asked for,
-    or the broker gives no ids: nothing is said of it. live_end: where the shard's partition of `live` ends.
+    or the broker gives no ids: nothing is said of it. live_begun: whether
+    a reader finds any record of the shard in `live`.
     """
 
     topic_ids: Mapping[str, str]
     shards: int
     earliest: int
     end: int
-    live_end: int = 0
+    live_begun: bool = False

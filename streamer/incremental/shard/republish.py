@@ -7,8 +7,9 @@ The rules of this file
 * The release holds the rows of the last commit too, whether that commit was published or not. What it had to say beside
   rows (dead letters) goes out before, with its position: else a crash in between would leave the output two commits
   behind the store.
-* Where the new topic is not empty, rows that the last commit removed are removed here as well: the worker has published
-  into it before anybody saw that it was new.
+* Where readers find something in the new topic already, rows that the last commit removed are removed here as well: a
+  worker has published into it before anybody saw that it was new.
+* A table of 200,000 rows takes 10 s on two busy cores. What Kafka lets a transaction last bounds the table of one shard.
 * The commit did not come from the input: it is marked as `outside`. The new topics' ids are part of it, so that what
   was begun is known to be unfinished until the whole table is on its way.
 """
@@ -53,7 +54,7 @@ def whole_table(
             f"{mends.read_again(table.name)}"
         )
     number = meta.commit + 1
-    outbox = [*rows, *(_removed(rows, waiting) if input_state.live_end else ())]
+    outbox = [*rows, *(_removed(rows, waiting) if input_state.live_begun else ())]
     ids = {**meta.topic_ids, **input_state.topic_ids}
     release = int(bool(outbox))
     return Commit(replace(meta, commit=number, release=release, outside=number, topic_ids=ids), outbox=outbox)

@@ -43,7 +43,7 @@ def compare(table: Table, shard: int, meta: Meta, position: Position | None, inp
     _check_identity(name, table, meta, input_state, new)
     _check_bounds(name, table, meta, position, input_state)
     emptied = meta.commit > 0 and LIVE in new
-    if position is None and meta.commit == 0 and input_state.live_end > 0:
+    if position is None and meta.commit == 0 and input_state.live_begun:
         raise ShardRefused(
             f"{name}: the output holds rows, but neither Redis nor the positions know of any; "
             f"{mends.read_again(table.name)}"

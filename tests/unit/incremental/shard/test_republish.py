@@ -34,6 +34,7 @@ def digest_of(*numbers: int) -> int:
     return sum(changelog.diff(n, None, group)[1] for n, group in zip(numbers, groups, strict=True)) & (2**64 - 1)
 
 
+Groups = dict[int, QIGroupState]
 META = Meta(5, 50, 4, 8, 0, digest_of(2, 7), topic_ids={"live": "first", "changes": "c"})
 INPUT = InputState({"live": "second"}, 1, 0, 100)
 GONE = Entry("live", b'{"qi_group":"0-1","slot":0}', None)
@@ -41,9 +42,12 @@ LETTER = Entry("dead-letters", b"k", b"letter")
 
 
 def commit(
-    meta: Meta = META, groups: dict[int, QIGroupState] = GROUPS, live_end: int = 0, waiting: tuple[Entry, ...] = ()
+    meta: Meta = META,
+    groups: dict[int, QIGroupState] = GROUPS,
+    live_begun: bool = False,
+    waiting: tuple[Entry, ...] = (),
 ) -> Commit:
-    return whole_table(PEOPLE, 0, meta, replace(INPUT, live_end=live_end), groups, waiting)
+    return whole_table(PEOPLE, 0, meta, replace(INPUT, live_begun=live_begun), groups, waiting)
 
 
 def test_every_row_goes_out_as_release_1_in_a_commit_from_outside_that_knows_the_new_topic() -> None:
@@ -63,13 +67,13 @@ def test_an_empty_table_is_no_release() -> None:
 def test_letters_go_before_and_never_with_the_rows() -> None:
     waiting = (*rows_of(2), GONE, LETTER)
     assert beside_rows(waiting) == [LETTER]
-    assert LETTER not in commit(waiting=waiting, live_end=9).outbox
+    assert LETTER not in commit(waiting=waiting, live_begun=True).outbox
 
 
 def test_rows_that_the_last_commit_removed_are_removed_from_a_topic_that_is_not_empty_any_more() -> None:
     back_again = Entry("live", rows_of(7)[1].key, None)
     assert GONE not in commit(waiting=(GONE, back_again)).outbox
-    outbox = commit(waiting=(GONE, back_again), live_end=9).outbox
+    outbox = commit(waiting=(GONE, back_again), live_begun=True).outbox
     assert list(outbox) == [*rows_of(2), *rows_of(7), GONE]
 
 

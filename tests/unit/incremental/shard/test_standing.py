@@ -20,7 +20,7 @@ IDS = {kind: f"first {kind}" for kind in (CHANGES, LIVE, POSITIONS, DEAD_LETTERS
 FIVE = Meta(5, 50, 4, 18, digest=7, shards=2, fingerprint=PEOPLE.fingerprint, topic_ids=IDS)
 AT_FIVE = Position.of(FIVE)
 AT_FOUR = Position(4, 40, 3, 17, 0, 6)
-INPUT = InputState(IDS, shards=2, earliest=0, end=100, live_end=90)
+INPUT = InputState(IDS, shards=2, earliest=0, end=100, live_begun=True)
 
 
 def made_anew(*kinds: str) -> InputState:
@@ -98,7 +98,7 @@ def test_a_grown_input_is_refused_and_the_source_has_to_send_again() -> None:
 
 def test_rows_in_the_output_that_nobody_knows_of_are_not_mixed_with_a_first_table() -> None:
     fresh = Meta(shards=2, fingerprint=PEOPLE.fingerprint, topic_ids=IDS)
-    assert standing(None, replace(INPUT, live_end=0), meta=fresh) is Standing.LEVEL
+    assert standing(None, replace(INPUT, live_begun=False), meta=fresh) is Standing.LEVEL
     said = refusal(None, meta=fresh)
     assert "the output holds rows" in said
     assert mends.read_again("people") in said
