@@ -115,6 +115,8 @@ class HeldShard:
             engine.n_qi_groups,
             monotonic() - began,
         )
+        if self._publisher.published_anew:
+            log.warning("%s: the output was made anew; the whole table was published into it as release 1", self.name)
         if self._publisher.replays_to is not None:
             log.warning(
                 "%s: the store has lost commits; the input is read again from %d to %d, publishing nothing",

@@ -190,7 +190,8 @@ def test_the_whole_release_is_one_transaction_and_counts_as_come_from_outside() 
     world.make_anew(LIVE)
     world.messages = list(HALF)
     before = world.topic.transactions[-1][1]
-    world.run(batch=5)
+    assert world.run(batch=5).published_anew
+    assert not world.run(batch=5).published_anew
     (records, position), *more = world.topic.transactions[world.topic.begins[LIVE] :]
     assert not more
     assert {record.key: record.value for record in records} == TABLES[before.next]

@@ -29,6 +29,7 @@ load the state.
 | paused until replaced       | fenced       | fenced      | drops the shard                                      |
 | store lost commits          | old or none  | ahead       | replay from the stored `next`, publishing nothing,   |
 |                             |              |             | up to the published `next`; the digests must agree   |
+| output made anew            | any          | empty       | the whole table first, in one release: `republish`   |
 """
 
 from __future__ import annotations
@@ -85,6 +86,8 @@ class Publisher:
         self._meta = Meta()
         self._engine: Engine | None = None
         self._replay_to: Position | None = None
+        self.published_anew = False
+        """Whether the last take-over gave an output that was made anew the whole table."""
         self.check_input: Callable[[], None] = lambda: None
         """Called before a batch is committed; raises Conflict where it was not read from what was taken over."""
 
@@ -96,6 +99,7 @@ class Publisher:
         Raises ShardRefused where store, outlet and input do not fit together; Fenced where another worker was faster.
         """
         self._engine = None
+        self.published_anew = False
         self._fence = self._store.take_over()
         self._outlet.fence()
         position = self._outlet.position()
@@ -132,6 +136,7 @@ class Publisher:
 
     def _publish_anew(self, position: Position | None, state: State, input_state: InputState) -> None:
         """Gives an output that was made anew the whole table: see `republish`."""
+        self.published_anew = True
         waiting = [entry for commit, entry in self._store.outbox() if commit == self._meta.commit]
         if position != Position.of(self._meta):
             self._publish(republish.beside_rows(waiting))

@@ -9,7 +9,7 @@ The rules of this file
   behind the store.
 * Where readers find something in the new topic already, rows that the last commit removed are removed here as well: a
   worker has published into it before anybody saw that it was new.
-* A table of 200,000 rows takes 10 s on two busy cores. What Kafka lets a transaction last bounds the table of one shard.
+* A table of 200,000 rows takes 10 s on two busy cores. How long Kafka lets a transaction last bounds it.
 * The commit did not come from the input: it is marked as `outside`. The new topics' ids are part of it, so that what
   was begun is known to be unfinished until the whole table is on its way.
 """
