@@ -34,7 +34,7 @@ from agents.kafka_calls import refusal
 from agents.outlet import KafkaOutlet
 from agents.publish import Batch
 from agents.shard import EXIT_LOST, HeldShard, end_process, unexpected
-from agents.shard_input import NO_TOPIC_ID, KafkaInput
+from agents.shard_input import KafkaInput
 from agents.worker_settings import WorkerSettings
 from streamer.errors import Conflict, Fenced, ServerUnreachable, StreamerError
 from streamer.incremental.shard.input import Message
@@ -56,6 +56,10 @@ LEAVE_SECONDS_MAX = 2.0
 
 LAG_SECONDS = 5.0
 WATCH_SECONDS = 1.0
+NO_SHARD_SECONDS = 30.0
+METADATA_MS_MAX = 5_000
+"""How long the client may go on with an old number of partitions."""
+
 POLL_INTERVAL_MS_MAX = 3_600_000
 """Kafka's limit between two reads. Ours (per step, per take-over) are shorter; loading a large shard is not a fault."""
 
@@ -80,6 +84,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         self._consumer: Any = None  # an AIOKafkaConsumer, made where the event loop runs
         self._checking = False
         self._check_crcs = True
+        self._told_no_shard = False
 
     # -- start and end --------------------------------------------------------------------------------------------
 
@@ -101,8 +106,8 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         try:
             stated = self._table.durability_stated or self._settings.embedded
             require_durable(self._redis, stated)
-            topic_id = KafkaInput(self._settings.kafka, self._table.name, 0).state().topic_id
-            self._check_crcs = topic_id != NO_TOPIC_ID  # the embedded broker's transaction markers have no checksum
+            topic_ids = KafkaInput(self._settings.kafka, self._table.name, 0).state().topic_ids
+            self._check_crcs = bool(topic_ids)  # the embedded broker's transaction markers have no checksum
         finally:
             self._checking = False
 
@@ -118,6 +123,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             check_crcs=self._check_crcs,
             session_timeout_ms=session_ms,
             heartbeat_interval_ms=session_ms // 4,
+            metadata_max_age_ms=METADATA_MS_MAX,
             max_poll_interval_ms=POLL_INTERVAL_MS_MAX,
             fetch_max_wait_ms=POLL_MS // 4,  # a shard with news waits as long for a fetch that only asked for others
         )
@@ -219,6 +225,8 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         The reader's own position stands behind transactions' markers and what was aborted: offsets without messages.
         """
         messages = await self._read_batch(place)
+        if not messages:
+            await shard.look_around()
         if shard.lost:
             return
         through = await self._position(place)
@@ -267,13 +275,23 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             except KafkaError as error:
                 log.debug("the lag could not be told: %s", type(error).__name__)
 
+    @Service.timer(NO_SHARD_SECONDS)
+    async def _look_at_shards(self) -> None:
+        self._tell_no_shard()
+
+    def _tell_no_shard(self) -> None:
+        """Says once that this worker has nothing to do, be it on purpose or because nobody gets a shard."""
+        if not self._held and not self._told_no_shard:
+            log.warning("no shard is assigned to this worker: right where there are more workers than shards")
+        self._told_no_shard = not self._held
+
     @Service.timer(WATCH_SECONDS)
     async def _watch(self) -> None:
         """Ends the process where a shard stays lost although Kafka calls it ours."""
         patience = self._settings.session_seconds / 4 + 2
         for place, shard in self._held.items():
             if shard.lost and monotonic() - shard.lost_at > patience and place in self._consumer.assignment():
-                end_process(EXIT_LOST, f"{shard.name} was taken by another worker and is still assigned to this one")
+                end_process(EXIT_LOST, f"{shard.name} was lost and is still assigned to this worker ({shard.lost})")
 
 
 def _failure(doing: str, error: KafkaError) -> StreamerError:

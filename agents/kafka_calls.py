@@ -142,7 +142,7 @@ class KafkaCalls:
 
     def _failure(self, doing: str, error: KafkaError) -> StreamerError:
         if error.code() in _SHUT_OUT:
-            return Fenced(f"{self.name}: {doing}: another worker has taken over ({error.name()})")
+            return Fenced(f"{self.name}: {doing}: Kafka has shut this producer out ({error.name()})")
         refused = refusal(f"{self.name}: {doing}", error.code(), error.name())
         return refused or ServerUnreachable(f"{self.name}: {doing}: Kafka at {self.bootstrap} answers {error.name()}")
 

@@ -37,6 +37,8 @@ class KafkaOutlet:
     def __init__(self, bootstrap: str, table_name: str, shard: int) -> None:
         self._kafka = KafkaCalls(bootstrap, table_name, shard)
         self._producer: Producer | None = None
+        self.check_output: Callable[[], None] = lambda: None
+        """Called before a transaction ends; raises Conflict where the output is not what was taken over."""
 
     # -- shutting the former writer out ---------------------------------------------------------------------------
 
@@ -75,7 +77,9 @@ class KafkaOutlet:
             positions = topic_name(self._kafka.table_name, POSITIONS)
             self._produce(producer, positions, b"%d" % self._kafka.shard, position.to_json(), [], failed)
             try:
-                producer.commit_transaction(CALL_SECONDS_MAX)  # flushes before it commits
+                _flush(producer)
+                self.check_output()  # all records are taken: if by another topic of that name, nobody shall see them
+                producer.commit_transaction(CALL_SECONDS_MAX)
             finally:
                 failed.check()  # why a record was not taken says more than that the transaction cannot be committed
         self._producer = producer
@@ -112,6 +116,14 @@ class KafkaOutlet:
             first, end = self._kafka.watermarks(consumer, positions)
             value = last_value(first, end, lambda start: self._kafka.values(consumer, positions, start, deadline))
         return None if value is None else Position.from_json(value)
+
+
+def _flush(producer: Producer) -> None:
+    """Waits until Kafka has taken all records; the client raises SystemError where reports follow a fatal error."""
+    try:
+        producer.flush(CALL_SECONDS_MAX)
+    except SystemError as error:
+        raise error.__cause__ or error from None
 
 
 class _FailedDeliveries:

@@ -21,6 +21,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -34,6 +35,7 @@ from streamer.incremental.shard.passed_over import told
 from streamer.incremental.shard.publisher import Publisher
 from streamer.incremental.shard.steps import StepReport
 from streamer.incremental.store.base import Store
+from streamer.incremental.topics import CHANGES, LIVE, POSITIONS
 from streamer.table.schema import Table
 
 log = logging.getLogger(__name__)
@@ -44,6 +46,9 @@ shard's own work only."""
 
 TAKE_OVER_SECONDS_MAX = 900.0
 """Limit of one take-over, which loads the whole shard."""
+
+LOOK_SECONDS = 3.0
+"""How long topics may change unnoticed where no messages come."""
 
 EXIT_LOST, EXIT_HUNG = 3, 4
 
@@ -85,6 +90,8 @@ class HeldShard:
         self._control = control
         self._turn = Turn(turn)
         self._publisher = Publisher(table, number, store, outlet, self._turn)
+        self._publisher.check_input = partial(shard_input.check, CHANGES)
+        outlet.check_output = partial(shard_input.check, LIVE)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"shard-{number}")
         self._call: Future[Any] | None = None
 
@@ -121,6 +128,8 @@ class HeldShard:
             engine.n_qi_groups,
             monotonic() - began,
         )
+        if self._publisher.published_anew:
+            log.warning("%s: the output was made anew; the whole table was published into it as release 1", self.name)
         if self._publisher.replays_to is not None:
             log.warning(
                 "%s: the store has lost commits; the input is read again from %d to %d, publishing nothing",
@@ -139,6 +148,11 @@ class HeldShard:
         if self.lost:
             raise Fenced(f"{self.name}: {self.lost}")
         return state
+
+    async def look_around(self) -> None:
+        """Asks now and then, while no messages come, whether the topics are what they were. Raises Conflict."""
+        if monotonic() - self._input.looked_at > LOOK_SECONDS:
+            await self._in_thread(lambda: self._input.check(CHANGES, LIVE, POSITIONS), STEP_SECONDS_MAX)
 
     async def step(self, messages: Sequence[Message], through: int = 0) -> StepReport:
         """Applies and publishes a batch; through: the offset below which the input holds no other messages."""

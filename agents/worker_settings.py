@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from streamer.errors import ConfigError
+from streamer.incremental.kafka_clients import servers_of
 from streamer.incremental.topics import worker_group
 from streamer.table.schema import Table
 from streamer.table.yaml_loading import load_table, require_live
@@ -44,6 +45,7 @@ class WorkerSettings:
 
     def __post_init__(self) -> None:
         require_live(self.table)
+        servers_of(self.kafka)
 
     @property
     def app_id(self) -> str:

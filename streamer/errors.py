@@ -64,7 +64,8 @@ class Fenced(StreamerError):
 
 
 class Conflict(StreamerError):
-    """The store is not at the commit this worker's memory was built on: forget the memory and load again."""
+    """The store is not at the commit this worker's memory was built on, or a topic was made anew since: forget it and
+    take the shard over again."""
 
 
 class ShardRefused(StreamerError):

@@ -65,11 +65,10 @@ class InRedis:
 
 @dataclass(frozen=True, slots=True)
 class InKafka:
-    """What Kafka holds of one shard; position None: it never published. live_end: the end of its part of `live`."""
+    """What Kafka holds of one shard; position None: it never published."""
 
     input_state: InputState
     position: Position | None
-    live_end: int
     waiting: Waiting | None
 
 
@@ -142,9 +141,8 @@ def _in_kafka(
     # The client library cannot ask for the topics' ids: that they are still those in Redis, the worker checks.
     return [
         InKafka(
-            InputState("", len(places), first[place], end[place]),
+            InputState({}, len(places), first[place], end[place], live_begun=live_ends.get(place.partition, 0) > 0),
             positions.get(place.partition),
-            live_ends.get(place.partition, 0),
             _waiting(consumer, place, max(first[place], meta.next if meta else 0), end[place]),
         )
         for place, meta in zip(places, metas, strict=True)

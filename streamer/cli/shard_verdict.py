@@ -18,7 +18,6 @@ from dataclasses import dataclass, field, replace
 from streamer.cli.shard_facts import ShardFacts, TableFacts, Workers
 from streamer.cli.sql_readers import sql_warnings
 from streamer.errors import ShardRefused
-from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.standing import Standing, compare
 from streamer.incremental.store.base import Meta
@@ -129,7 +128,7 @@ def _standing(table: Table, shard: ShardFacts) -> Verdict:
         lost = position is not None and shard.redis.before is None
         return Verdict([_nothing_in_redis(number, position)] if lost and position else [])
     at_rest = meta == shard.redis.before
-    input_state = _as_stored(shard.kafka.input_state, meta)
+    input_state = shard.kafka.input_state  # says nothing of topics' ids: only a worker can ask Kafka for them
     if not at_rest:
         position = Position.of(meta)
         input_state = replace(input_state, end=max(input_state.end, meta.next))
@@ -164,18 +163,13 @@ def _nothing_in_redis(number: int, position: Position) -> str:
     )
 
 
-def _as_stored(input_state: InputState, meta: Meta) -> InputState:
-    """With the topic id that Redis holds: only a worker can ask Kafka for it."""
-    return replace(input_state, topic_id=meta.topic_ids.get(CHANGES, ""))
-
-
 def _is_emptied(shard: ShardFacts) -> bool:
     """Whether nothing is left of what was published. The client library tells no topic ids; but a new topic is empty.
 
     Where the positions are gone as well, the second commit of a shard tells that its first one was published.
     """
     position, before = shard.kafka.position, shard.redis.before
-    if shard.kafka.live_end:
+    if shard.kafka.input_state.live_begun:
         return False
     if position is not None:
         return position.release > 0

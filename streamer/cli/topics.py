@@ -3,7 +3,8 @@
 The rules of this file
 ----------------------
 * A topic that exists is never changed: other settings may be somebody's intention, and another number of partitions
-  would put people into other shards than their rows. It is refused with what was found and what is wanted.
+  would put people into other shards than their rows. It is refused with what was found, what is wanted and what mends
+  it; no mend takes a topic away from under a table that goes on.
 * Nothing is made before everything that exists is found to be right; making twice is the same as once.
 """
 
@@ -21,6 +22,7 @@ from kafka.errors import InvalidReplicationFactorError, NoError, TopicAlreadyExi
 
 from streamer.cli.options import json_option, kafka_option, table_option
 from streamer.errors import ServerUnreachable, UsageError
+from streamer.incremental import mends
 from streamer.incremental.kafka_clients import ANSWER_MS_MAX, open_admin
 from streamer.incremental.topics import SHARDS_DEFAULT, Topic, is_as_required, topics_of
 from streamer.table.yaml_loading import load_table
@@ -61,22 +63,23 @@ def command() -> None:
 @click.option(
     "--shards",
     type=click.IntRange(1, 10_000),
-    default=SHARDS_DEFAULT,
-    show_default=True,
-    help="Partitions of every topic; cannot be changed later.",
+    help=f"Partitions of every topic; cannot be changed later [default: as many as there are, else {SHARDS_DEFAULT}].",
 )
 @click.option("--replicas", type=click.IntRange(1, 100), default=1, show_default=True, help="Copies of every topic.")
 @json_option
-def create(table: str, kafka: str, shards: int, replicas: int, as_json: bool) -> None:
+def create(table: str, kafka: str, shards: int | None, replicas: int, as_json: bool) -> None:
     """Makes the topics that are missing; refuses where an existing one is not as it must be."""
-    topics = topics_of(load_table(table).name)
+    name = load_table(table).name
+    topics = topics_of(name)
     with open_admin(kafka) as admin:
         found = _look(admin, topics)
-        _refuse([fault for fault in _faults(topics, found, shards) if fault.topic in found])
+        count = _same_partitions(name, found, shards)
+        _refuse([fault for fault in _faults(topics, found) if fault.topic in found])
         missing = [topic for topic in topics if topic.name not in found]
-        _make(admin, missing, shards, replicas)
+        _make(admin, missing, count, replicas)
         found = _look_until_seen(admin, topics)
-        _refuse(list(_faults(topics, found, shards)))
+        _same_partitions(name, found, count)
+        _refuse(list(_faults(topics, found)))
     _print(topics, found, {topic.name for topic in missing}, as_json)
 
 
@@ -87,11 +90,12 @@ def create(table: str, kafka: str, shards: int, replicas: int, as_json: bool) ->
 @json_option
 def check(table: str, kafka: str, shards: int | None, as_json: bool) -> None:
     """Only looks: whether all topics are there, with the right settings and the same number of partitions."""
-    topics = topics_of(load_table(table).name)
+    name = load_table(table).name
+    topics = topics_of(name)
     with open_admin(kafka) as admin:
         found = _look(admin, topics)
-    changes = found.get(topics[0].name)
-    _refuse(list(_faults(topics, found, shards or (changes.partitions if changes else SHARDS_DEFAULT))))
+    _same_partitions(name, found, shards)
+    _refuse(list(_faults(topics, found)))
     _print(topics, found, set(), as_json)
 
 
@@ -111,17 +115,30 @@ def _look(admin: KafkaAdminClient, topics: Sequence[Topic]) -> dict[str, Found]:
     return found
 
 
-def _faults(topics: Sequence[Topic], found: dict[str, Found], shards: int) -> Iterator[Fault]:
+def _same_partitions(table_name: str, found: dict[str, Found], wanted: int | None) -> int:
+    """The number of partitions that all topics have, or are to have. Raises UsageError where they differ."""
+    counts = {name.removeprefix(f"{table_name}."): there.partitions for name, there in found.items()}
+    if len(set(counts.values())) > 1:
+        raise UsageError(mends.unlike_counts(table_name, counts))
+    count = next(iter(counts.values()), wanted or SHARDS_DEFAULT)
+    if wanted not in (None, count):
+        raise UsageError(
+            f"--shards {wanted}: the topics of {table_name} have {count} partitions, and the number cannot be "
+            f"changed; leave --shards out, or, {mends.send_again(table_name)}"
+        )
+    return count
+
+
+def _faults(topics: Sequence[Topic], found: dict[str, Found]) -> Iterator[Fault]:
     for topic in topics:
         there = found.get(topic.name)
         if there is None:
             yield Fault(topic.name, "the topic", "missing", "there (`streamer topics create` makes it)")
             continue
-        if there.partitions != shards:
-            yield Fault(topic.name, "the number of partitions", str(there.partitions), str(shards))
         for setting, wanted in topic.config.items():
             if not is_as_required(setting, value := there.config.get(setting, "not said"), wanted):
-                yield Fault(topic.name, setting, value, wanted)
+                how = f"`kafka-configs --alter --entity-type topics --entity-name {topic.name} --add-config "
+                yield Fault(topic.name, setting, value, f"{wanted} ({how}{setting}={wanted}` sets it)")
 
 
 def _refuse(faults: list[Fault]) -> None:

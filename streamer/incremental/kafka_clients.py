@@ -10,6 +10,7 @@ The rules of this file
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from time import monotonic, sleep
@@ -25,6 +26,8 @@ CONNECT_MS_MAX = 5_000
 ANSWER_MS_MAX = 15_000
 SILENCE_SECONDS_MAX = 15.0
 SEEN_SECONDS_MAX, SEEN_AGAIN_SECONDS = 2.0, 0.1
+
+_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:@/\[\]]+):[0-9]{1,5}")
 
 
 @contextmanager
@@ -44,12 +47,24 @@ def reaching(bootstrap: str) -> Iterator[None]:
         ) from None
 
 
+def servers_of(bootstrap: str) -> list[str]:
+    """The addresses in "host:port,...". Raises UsageError, which never repeats the text: a password may stand in it.
+
+    >>> servers_of("a.example:9092, [::1]:9093")
+    ['a.example:9092', '[::1]:9093']
+    """
+    servers = [server.strip() for server in bootstrap.split(",")]
+    if not all(_ADDRESS.fullmatch(server) and int(server.rpartition(":")[2]) < 1 << 16 for server in servers):
+        raise UsageError(
+            "--kafka (KAFKA_BOOTSTRAP): expected HOST:PORT, or several of them with commas between, and nothing else: "
+            "no user, no password, no protocol"
+        )
+    return servers
+
+
 def _connection(bootstrap: str) -> dict[str, Any]:
-    for server in bootstrap.split(","):
-        if not server.rpartition(":")[2].strip().isdecimal():
-            raise UsageError("--kafka: expected HOST:PORT, or several of them with commas between")
     return {
-        "bootstrap_servers": bootstrap.split(","),
+        "bootstrap_servers": servers_of(bootstrap),
         "api_version_auto_timeout_ms": CONNECT_MS_MAX,
         "request_timeout_ms": ANSWER_MS_MAX,
         "metrics_enabled": False,

@@ -43,7 +43,7 @@ from streamer.table.schema import Table
 from streamer.table.yaml_loading import require_live
 
 FILES = ("live.jsonl", "dead-letters.jsonl", "table.csv", "index.csv")
-WHOLE_FILE = InputState(topic_id="file", shards=1, earliest=0, end=sys.maxsize)
+WHOLE_FILE = InputState(topic_ids={}, shards=1, earliest=0, end=sys.maxsize)
 
 FirstGroups = Callable[[Table, EncodedRows], list[Ints]]
 """Makes the QI groups of a whole table at once: arrays of row numbers. Rows in none are pending."""

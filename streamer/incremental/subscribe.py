@@ -10,12 +10,15 @@ The rules of this file
   dropped meanwhile, the release counts as complete when its shard has been silent for a second.
 * The broker mixes nothing that is younger than `READER_TIME_MS`. A reader that needs longer to reach the end must start
   again, and is told so.
+* So must a reader whose topic was deleted and made anew: the whole table comes in the new one, but its records mean
+  nothing on top of the old one's. The topic's id is asked for whenever records have come.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from time import monotonic
 from types import TracebackType
 from typing import Any
@@ -24,8 +27,9 @@ import pandas as pd
 from kafka import KafkaConsumer, TopicPartition
 
 from streamer.errors import LawViolated, ServerUnreachable, StreamerError
-from streamer.incremental.kafka_clients import open_consumer, reaching, shards_in
+from streamer.incremental.kafka_clients import open_admin, open_consumer, reaching, shards_in
 from streamer.incremental.release.fold import Fold, Release, parse_part
+from streamer.incremental.topic_ids import topic_id
 from streamer.incremental.topics import LIVE, READER_TIME_MS, topic_name
 from streamer.table.schema import Table
 
@@ -45,14 +49,17 @@ class Subscription:
                 print(release.shard, release.number, len(people.frame()))
 
     Raises ServerUnreachable where the broker does not answer, UsageError where the topic does not exist, LawViolated
-    for a record that no publisher of ours wrote.
+    for a record that no publisher of ours wrote, StreamerError where a new reader has to begin.
     """
 
     def __init__(self, table: Table, kafka: str) -> None:
         self.topic = topic_name(table.name, LIVE)
+        self._table_name = table.name
         self._kafka = kafka
         self._open = ExitStack()
         self._consumer: KafkaConsumer = None
+        self._topic_id: Callable[[], str] = str
+        self._topic_id_at_start = ""
         self._fold = Fold(table)
         self._next: dict[int, int] = {}
         self._end_at_start: dict[TopicPartition, int] = {}
@@ -61,6 +68,9 @@ class Subscription:
 
     def __enter__(self) -> Subscription:
         with self._open, reaching(self._kafka):
+            admin = self._open.enter_context(open_admin(self._kafka))
+            self._topic_id = partial(topic_id, admin, self._table_name, LIVE)
+            self._topic_id_at_start = self._topic_id()
             self._consumer = self._open.enter_context(open_consumer(self._kafka))
             shards = shards_in(self._consumer, self.topic)
             self._consumer.assign(shards)
@@ -105,10 +115,17 @@ class Subscription:
         """
         with reaching(self._kafka):
             came: dict[TopicPartition, list[Any]] = self._consumer.poll(timeout_ms=int(timeout_s * 1000))
+            if came:
+                self._check_topic()
             complete = [release for records in came.values() for record in records for release in self._apply(record)]
             complete += self._reach_ends()
             self._check_time(bool(came))
         return complete
+
+    def _check_topic(self) -> None:
+        """What came before the answer came from the topic that the answer names: another one's means nothing."""
+        if self._topic_id() != self._topic_id_at_start:
+            raise StreamerError(f"{self.topic} was deleted and made anew since this reader began: start again")
 
     def _apply(self, record: Any) -> list[Release]:
         shard = record.partition

@@ -156,11 +156,11 @@ class Oracle:
         found = store.load()
         assert found is not None
         records = dict(found.kept.records)
-        assert found.meta == replace(wanted.meta, topic_id=found.meta.topic_id)
+        assert found.meta == replace(wanted.meta, topic_ids=found.meta.topic_ids)
         assert found.meta.counts.messages == events
         assert records == dict(wanted.kept.records)
         assert found.kept.qi_groups == wanted.kept.qi_groups
-        assert found.statement_ids == wanted.statement_ids
+        assert found.kept.statement_ids == wanted.kept.statement_ids
         assert list(store.outbox()) == []
         for source_key, record in records.items():
             self._index.put(source_key, record, None if record.qi_group == PENDING else (shard, record.qi_group))
@@ -172,7 +172,7 @@ def reference(
     """What a publisher that nothing happens to publishes and keeps, in batches that end where `positions` say."""
     transcript, store = Transcript(), MemoryStore(MemoryServer(), table.name, shard)
     publisher = Publisher(table, shard, store, transcript)
-    publisher.take_over(InputState("reference", shards, 0, len(messages)))
+    publisher.take_over(InputState({}, shards, 0, len(messages)))
     unread = deque(messages)
     for position in positions:
         batch = []

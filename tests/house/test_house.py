@@ -22,8 +22,8 @@ GROUND = ("streamer.errors", "streamer.jit", "streamer.table", "streamer.privacy
 INCREMENTAL = tuple(
     f"streamer.incremental.{room}"
     for room in (
-        "topics", "last_record", "kafka_clients", "release", "events", "groups", "checks", "store", "shard",
-        "message_files", "subscribe", "replay",
+        "topics", "mends", "last_record", "kafka_clients", "topic_ids", "release", "events", "groups", "checks",
+        "store", "shard", "message_files", "subscribe", "replay",
     )
 )  # fmt: skip
 RECODING = tuple(
@@ -36,7 +36,8 @@ SHELLS = (
     "streamer/incremental/store/redis.py", "streamer/incremental/store/redis_server.py",
     "streamer/incremental/store/redis_lookups.py", "streamer/incremental/store/memory.py",
     "streamer/incremental/shard/publisher.py", "streamer/incremental/kafka_clients.py",
-    "streamer/incremental/message_files.py", "streamer/incremental/subscribe.py", "streamer/incremental/replay.py",
+    "streamer/incremental/topic_ids.py", "streamer/incremental/message_files.py",
+    "streamer/incremental/subscribe.py", "streamer/incremental/replay.py",
     "streamer/recoding/report/",
 )  # fmt: skip
 IMPURE_MODULES = {
@@ -50,7 +51,7 @@ IMPURE_METHODS = {"now", "utcnow", "today", "read_text", "read_bytes", "write_te
 # Library -> the only places that may import it. Whole folders end with a slash.
 HOMES = {
     "redis": tuple(f"streamer/incremental/store/redis{part}.py" for part in ("", "_server", "_lookups")),
-    "kafka": ("streamer/cli/", "streamer/incremental/kafka_clients.py", "streamer/incremental/subscribe.py"),
+    "kafka": ("streamer/cli/", *(f"streamer/incremental/{x}.py" for x in ("kafka_clients", "subscribe", "topic_ids"))),
     "faust": ("agents/",),
     "mode": ("agents/",),
     "aiokafka": ("agents/",),

@@ -20,7 +20,7 @@ def test_both_servers_answer_and_every_topic_has_its_partitions() -> None:
     with embedded_servers("patients") as servers:
         assert connect(servers.redis).ping()
         state = KafkaInput(servers.kafka, "patients", SHARDS - 1).state()
-        assert (state.topic_id, state.shards, state.earliest, state.end) == ("", SHARDS, 0, 0)
+        assert (state.topic_ids, state.shards, state.earliest, state.end) == ({}, SHARDS, 0, 0)
 
 
 @pytest.mark.slow

@@ -51,3 +51,9 @@ def test_what_is_assigned_on_the_way_out_is_not_begun(ingest: Ingest) -> None:
     ingest.on_partitions_assigned([PLACE])
     assert ingest._consumer.paused == []
     assert not ingest.busy
+
+
+def test_a_worker_without_a_shard_says_so_once(ingest: Ingest, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(3):
+        ingest._tell_no_shard()
+    assert [line.getMessage().split(":")[0] for line in caplog.records] == ["no shard is assigned to this worker"]

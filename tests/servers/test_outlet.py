@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import logging
+import threading
+from functools import partial
+from time import sleep
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from agents import outlet as outlet_module
 from agents.kafka_log import LINES_MAX, AtMost
 from agents.outlet import KafkaOutlet
 from agents.shard_input import KafkaInput
 from servers.broker.servers import Servers
-from streamer.errors import Fenced, ServerUnreachable, ShardRefused
+from streamer.errors import Conflict, Fenced, ServerUnreachable, ShardRefused
 from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.outlet import Position
@@ -241,8 +245,9 @@ def test_a_topic_whose_leader_is_not_settled_yet_is_asked_again(
 def test_the_input_state_is_what_the_broker_says(outlet: KafkaOutlet, bootstrap: str, table_name: str) -> None:
     write(bootstrap, f"{table_name}.changes", [(SHARD, b"1", b"x")] * 3)
     state = KafkaInput(bootstrap, table_name, SHARD).state()
-    assert state == InputState(topic_id=state.topic_id, shards=4, earliest=0, end=3)
-    assert len(state.topic_id) > 10
+    assert state == InputState(state.topic_ids, shards=4, earliest=0, end=3)
+    assert set(state.topic_ids) == {"changes", "live", "positions", "dead-letters", "control"}
+    assert len({topic_id for topic_id in state.topic_ids.values() if len(topic_id) > 10}) == 5
 
 
 @pytest.mark.parametrize(("count", "message"), [(3, "same number of partitions"), (0, "does not exist")])
@@ -266,3 +271,32 @@ def test_the_clients_log_is_kept_short_and_counts_what_it_leaves_out(monkeypatch
     next_line = line()
     assert at_most.filter(next_line)
     assert f"{50 - LINES_MAX} lines" in next_line.getMessage()
+
+
+def make_live_anew(bootstrap: str, table_name: str, seconds: float) -> None:
+    """Deletes the output and makes it again after a moment."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.delete_topics([f"{table_name}.live"])[f"{table_name}.live"].result(20)
+    sleep(seconds)
+    make_topics(bootstrap, table_name, but=dict.fromkeys(("changes", "positions", "dead-letters", "control"), 0))
+
+
+def test_what_is_sent_while_the_output_is_made_anew_is_not_seen_in_the_new_one(bootstrap: str, table_name: str) -> None:
+    """The client goes on trying while there is no topic, and would succeed with the new one."""
+    shard_input, outlet = KafkaInput(bootstrap, table_name, SHARD), KafkaOutlet(bootstrap, table_name, SHARD)
+    outlet.check_output = partial(shard_input.check, "live")
+    outlet.fence()
+    shard_input.state()
+    outlet.publish([live("first")], position(1))
+    anew = threading.Thread(target=make_live_anew, args=(bootstrap, table_name, 1.0))
+    anew.start()
+    sleep(0.5)
+    with pytest.raises(Conflict, match=r"\.live"):
+        outlet.publish([live("difference")], position(2))
+    anew.join()
+    assert read(bootstrap, table_name, "live", SHARD) == []
+    assert not shard_input.state().live_begun, "what was given up is no record that a reader finds"
+    outlet.fence()
+    assert outlet.position() == position(1)
+    outlet.publish([live("whole")], position(2))
+    assert shard_input.state().live_begun

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from servers.broker.servers import Servers
-from streamer.errors import ConfigError, Conflict, NotDurable, ServerUnreachable, ShardRefused, StreamerError
+from streamer.errors import ConfigError, Conflict, Fenced, NotDurable, ServerUnreachable, ShardRefused, StreamerError
 from streamer.incremental.groups.kept import QIGroupState, SimilarityList
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.incremental.store.redis import RedisStore
@@ -460,3 +460,20 @@ def test_a_shard_whose_keys_are_lost_is_fenced_and_its_old_fence_stays_dead(clie
     new = store.take_over()
     assert old.partition("-")[0] == new.partition("-")[0] == "1"
     assert old != new
+
+
+def test_lost_keys_are_not_told_as_another_workers_doing(client: Any, open_store: OpenRedis) -> None:
+    store = open_store("patients", 0)
+    fence = store.take_over()
+    (meta,) = client.scan_iter(match="{test-*-patients:0}:meta")
+    client.delete(meta)
+    for call in (lambda: store.check_fence(fence), lambda: store.trim(fence, 1), lambda: _commit_one(store, fence)):
+        with pytest.raises(Fenced, match="Redis has lost the shard's keys"):
+            call()
+    open_store("patients", 0).take_over()
+    with pytest.raises(Fenced, match="another worker has taken over"):
+        store.check_fence(fence)
+
+
+def _commit_one(store: RedisStore, fence: str) -> None:
+    store.commit(fence, 0, commit_number(1))

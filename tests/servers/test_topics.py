@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import json
+import traceback
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
+from agents.worker_settings import WorkerSettings
 from servers.broker.servers import Servers
 from streamer.cli.main import main
+from streamer.errors import UsageError
+from streamer.incremental import mends
+from streamer.table.yaml_loading import load_table
 from worlds.kafka_side import fresh_name
 
 DAY_MS = str(24 * 60 * 60 * 1000)
 NOWHERE = "127.0.0.1:1"
 
+Table = tuple[str, str]
+"""Name and path of a table."""
+
 
 @pytest.fixture
-def table(tmp_path: Path) -> tuple[str, str]:
+def table(tmp_path: Path) -> Table:
     """Name and path of a table that no other test uses."""
     name, path = fresh_name(), tmp_path / "table.yaml"
     path.write_text(
@@ -29,7 +37,7 @@ def table(tmp_path: Path) -> tuple[str, str]:
     return name, str(path)
 
 
-def topics(servers: Servers, table: tuple[str, str], *arguments: str) -> Result:
+def topics(servers: Servers, table: Table, *arguments: str) -> Result:
     command, *more = arguments
     return CliRunner().invoke(main, ["topics", command, "--table", table[1], "--kafka", servers.kafka_bootstrap, *more])
 
@@ -46,7 +54,7 @@ def existing(servers: Servers, name: str) -> set[str]:
     return {topic for topic in there if topic.startswith(f"{name}.")}
 
 
-def test_create_makes_every_topic_with_the_settings_that_the_guarantees_need(servers, table):
+def test_create_makes_every_topic_with_the_settings_that_the_guarantees_need(servers: Servers, table: Table) -> None:
     made = topics(servers, table, "create", "--shards", "3", "--json")
     assert made.exit_code == 0, made.output
     report = json.loads(made.stdout)
@@ -61,7 +69,7 @@ def test_create_makes_every_topic_with_the_settings_that_the_guarantees_need(ser
     assert by_name["positions"]["config"]["cleanup.policy"] == "compact"
 
 
-def test_create_twice_is_create_once_and_check_agrees(servers, table):
+def test_create_twice_is_create_once_and_check_agrees(servers: Servers, table: Table) -> None:
     assert topics(servers, table, "create").exit_code == 0
     again = topics(servers, table, "create", "--json")
     assert again.exit_code == 0
@@ -69,62 +77,126 @@ def test_create_twice_is_create_once_and_check_agrees(servers, table):
     assert topics(servers, table, "check").exit_code == 0
 
 
-def test_a_topic_with_another_setting_is_refused_by_name_and_nothing_is_made(servers, table):
+def test_a_topic_with_another_setting_is_refused_by_name_and_nothing_is_made(servers: Servers, table: Table) -> None:
     name = table[0]
     make(servers, f"{name}.live", 4, cleanup_policy="delete", min_compaction_lag_ms=DAY_MS, delete_retention_ms=DAY_MS)
     refused = topics(servers, table, "create")
     assert refused.exit_code == 2
-    assert f"{name}.live: cleanup.policy is delete, wanted compact" in refused.stderr
+    assert f"{name}.live: cleanup.policy is delete, wanted compact (`kafka-configs --alter" in refused.stderr
     assert existing(servers, name) == {f"{name}.live"}
 
 
-def test_an_input_that_expires_is_refused(servers, table):
+def test_an_input_that_expires_is_refused(servers: Servers, table: Table) -> None:
     make(servers, f"{table[0]}.changes", 4, retention_ms="604800000")
     refused = topics(servers, table, "create")
     assert refused.exit_code == 2
     assert f"{table[0]}.changes: retention.ms is 604800000, wanted -1" in refused.stderr
 
 
-def test_another_number_of_partitions_is_refused_by_create_and_by_check(servers, table):
+def grow(servers: Servers, topic: str, partitions: int) -> None:
+    admin = AdminClient({"bootstrap.servers": servers.kafka_bootstrap})
+    for answer in admin.create_partitions([NewPartitions(topic, partitions)]).values():
+        answer.result(20)
+
+
+def test_another_number_of_partitions_is_refused_by_create_and_by_check(servers: Servers, table: Table) -> None:
     name = table[0]
     assert topics(servers, table, "create", "--shards", "2").exit_code == 0
     refused = topics(servers, table, "create", "--shards", "5")
     assert refused.exit_code == 2
-    assert f"{name}.changes: the number of partitions is 2, wanted 5" in refused.stderr
-    assert topics(servers, table, "check").exit_code == 0, "check takes the input's number"
+    assert f"--shards 5: the topics of {name} have 2 partitions" in refused.stderr
+    assert topics(servers, table, "check").exit_code == 0, "check takes the number that is there"
+    assert topics(servers, table, "create").exit_code == 0, "and so does create"
     assert topics(servers, table, "check", "--shards", "5").exit_code == 2
 
 
-def test_an_output_with_fewer_partitions_than_the_input_fails_the_check(servers, table):
-    assert topics(servers, table, "create", "--shards", "2").exit_code == 0
+def test_what_was_deleted_is_made_with_as_many_partitions_as_the_others_have(servers: Servers, table: Table) -> None:
+    assert topics(servers, table, "create", "--shards", "7").exit_code == 0
     admin = AdminClient({"bootstrap.servers": servers.kafka_bootstrap})
-    for answer in admin.create_partitions([NewPartitions(f"{table[0]}.changes", 3)]).values():
-        answer.result(20)
+    admin.delete_topics([f"{table[0]}.live"])[f"{table[0]}.live"].result(20)
+    made = topics(servers, table, "create", "--json")
+    assert made.exit_code == 0, made.output
+    assert {topic["partitions"] for topic in json.loads(made.stdout)["topics"]} == {7}
+
+
+@pytest.mark.parametrize("command", ["check", "create"])
+def test_a_grown_input_never_makes_the_advice_to_remake_the_others(
+    servers: Servers, table: Table, command: str
+) -> None:
+    name = table[0]
+    assert topics(servers, table, "create", "--shards", "4").exit_code == 0
+    grow(servers, f"{name}.changes", 6)
+    grown = topics(servers, table, command)
+    assert grown.exit_code == 2
+    assert f"{name}.changes 6, {name}.live 4" in grown.stderr
+    assert mends.send_again(name) in grown.stderr
+    assert "let the source send all rows again" in grown.stderr
+
+
+def test_an_output_with_another_number_is_to_be_published_again(servers: Servers, table: Table) -> None:
+    assert topics(servers, table, "create").exit_code == 0
+    grow(servers, f"{table[0]}.live", 5)
     grown = topics(servers, table, "check")
     assert grown.exit_code == 2
-    assert f"{table[0]}.live: the number of partitions is 2, wanted 3" in grown.stderr
+    assert mends.publish_again(table[0]) in grown.stderr
 
 
-def test_check_names_what_is_missing_and_makes_nothing(servers, table):
+def test_dead_letters_with_another_number_are_to_be_deleted_alone(servers: Servers, table: Table) -> None:
+    assert topics(servers, table, "create").exit_code == 0
+    grow(servers, f"{table[0]}.dead-letters", 5)
+    grown = topics(servers, table, "check")
+    assert grown.exit_code == 2
+    assert f"delete {table[0]}.dead-letters and run `streamer topics create`" in grown.stderr
+
+
+def test_check_names_what_is_missing_and_makes_nothing(servers: Servers, table: Table) -> None:
     found = topics(servers, table, "check")
     assert found.exit_code == 2
     assert f"{table[0]}.positions: the topic is missing" in found.stderr
     assert existing(servers, table[0]) == set()
 
 
-def test_more_copies_than_brokers_is_a_usage_error(servers, table):
+def test_more_copies_than_brokers_is_a_usage_error(servers: Servers, table: Table) -> None:
     refused = topics(servers, table, "create", "--replicas", "99")
     assert refused.exit_code == 2
     assert "--replicas 99" in refused.stderr
 
 
-def test_a_kafka_that_does_not_answer_ends_with_3(table):
+def test_a_kafka_that_does_not_answer_ends_with_3(table: Table) -> None:
     refused = CliRunner().invoke(main, ["topics", "create", "--table", table[1], "--kafka", NOWHERE])
     assert refused.exit_code == 3
     assert NOWHERE in refused.stderr
 
 
-def test_an_address_without_a_port_is_a_usage_error(table):
+def test_an_address_without_a_port_is_a_usage_error(table: Table) -> None:
     refused = CliRunner().invoke(main, ["topics", "check", "--table", table[1], "--kafka", "broker"])
     assert refused.exit_code == 2
     assert "HOST:PORT" in refused.stderr
+
+
+PASSWORD = "pw-Canary-7316"
+
+
+ADDRESSES = (
+    f"user:{PASSWORD}@host:9092",
+    f"host:1,user:{PASSWORD}@host:9092",
+    f"sasl://{PASSWORD}:9092",
+    f"{PASSWORD}:99999",
+)
+
+
+@pytest.mark.parametrize("kafka", ADDRESSES)
+@pytest.mark.parametrize("command", ["topics check", "topics create", "subscribe", "status"])
+def test_a_password_in_the_address_is_refused_and_never_printed(table: Table, kafka: str, command: str) -> None:
+    refused = CliRunner().invoke(main, [*command.split(), "--table", table[1], "--kafka", kafka])
+    assert refused.exit_code == 2
+    assert "HOST:PORT" in refused.stderr
+    assert PASSWORD not in refused.output
+    assert refused.exc_info is None or PASSWORD not in "".join(traceback.format_exception(refused.exc_info[1]))
+
+
+@pytest.mark.parametrize("kafka", ADDRESSES)
+def test_a_worker_refuses_such_an_address_too(table: Table, kafka: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        WorkerSettings(load_table(table[1]), kafka, "redis://127.0.0.1:1/0")
+    assert PASSWORD not in str(refused.value)

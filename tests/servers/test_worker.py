@@ -374,7 +374,9 @@ class NoKafka:
         self._wait = wait
 
     def state(self) -> InputState:
-        return InputState("id", 1, 0, 1000)
+        return InputState({}, 1, 0, 1000)
+
+    def check(self, *kinds: str) -> None: ...
 
     def skips(self) -> frozenset[int]:
         return frozenset()

@@ -33,6 +33,7 @@ from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.publisher import Publisher
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
+from streamer.incremental.topics import CHANGES, DEAD_LETTERS, LIVE, POSITIONS
 from streamer.table.schema import Table
 
 
@@ -59,6 +60,8 @@ class ModelTopic:
 
     transactions: list[tuple[list[Outgoing], Position]] = field(default_factory=list)
     epoch: int = 0
+    begins: dict[str, int] = field(default_factory=dict)
+    """By kind of topic, the first transaction that it holds, where it was deleted and made again."""
 
 
 class ModelOutlet:
@@ -73,7 +76,8 @@ class ModelOutlet:
         self._epoch = self._topic.epoch
 
     def position(self) -> Position | None:
-        return self._topic.transactions[-1][1] if self._topic.transactions else None
+        kept = self._topic.transactions[self._topic.begins.get(POSITIONS, 0) :]
+        return kept[-1][1] if kept else None
 
     def publish(self, records: Sequence[Outgoing], position: Position) -> None:
         if self._epoch != self._topic.epoch:
@@ -96,6 +100,7 @@ class World:
         self.plan = dict(plan)
         self.server = MemoryServer()
         self.topic = ModelTopic()
+        self.topic_ids = {kind: f"first {kind}" for kind in (CHANGES, LIVE, POSITIONS, DEAD_LETTERS)}
         self.steps = 0
         self.written: int | None = None
         self.earliest = 0
@@ -115,6 +120,12 @@ class World:
         assert meta is not None
         return meta
 
+    def make_anew(self, *kinds: str) -> None:
+        """Topics are deleted and made again: empty, and with other ids."""
+        for kind in kinds:
+            self.topic_ids = {**self.topic_ids, kind: f"{self.topic_ids[kind]}, made anew"}
+            self.topic.begins[kind] = len(self.topic.transactions)
+
     # -- the input ------------------------------------------------------------------------------------------------
 
     @property
@@ -132,7 +143,9 @@ class World:
 
     def state(self) -> InputState:
         """What the broker says."""
-        return InputState("topic-1", 1, self.earliest, self.end)
+        kept = self.topic.transactions[self.topic.begins.get(LIVE, 0) :]
+        live_begun = any(record.topic == LIVE for records, _ in kept for record in records)
+        return InputState(self.topic_ids, 1, self.earliest, self.end, live_begun)
 
     @property
     def input(self) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -12,72 +11,23 @@ import msgspec
 import pytest
 
 from simulation.simulator import Fault, FragileEngine, World
+from simulation.story import MESSAGES, PEOPLE, events, fold, steps_of_a_quiet_run, table_before, tables_by_count
 from streamer.errors import Fenced, ShardRefused
-from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position
 from streamer.table.schema import Limits
 from worlds.small_tables import CITY, YEARS, table
 
-PEOPLE = table(YEARS, CITY, k=2)
 SEEDS = range(40)
 
 
-def events(n: int, seed: int = 0) -> list[Message]:
-    """Inserts, deletes, modifies and nonsense; offsets with gaps, as transactions leave them."""
-    rng = random.Random(seed)
-    messages, offset = [], 0
-    for _ in range(n):
-        key = rng.randrange(n // 2)
-        row = {
-            "id": key,
-            "years": rng.randrange(11),  # 10 is out of the domain
-            "city": rng.choice(["a1", "a2", "b1", "c1", "c2", "d1"]),
-            "problem": rng.choice(["flu", "cough", None]),
-        }
-        value = rng.choice(
-            [
-                {"op": "insert", "row": row},
-                {"op": "insert", "row": row},
-                {"op": "delete", "key": key},
-                {"op": "modify", "key": key, "row": {"years": rng.randrange(10)}},
-                {"op": "delete", "where": "years = 3"} if rng.random() < 0.2 else {"op": "what"},
-            ]
-        )
-        messages.append(Message(offset, None, msgspec.json.encode(value)))
-        offset += rng.choice([1, 1, 1, 2])
-    return messages
-
-
-def tables_by_count(messages: list[Message]) -> list[dict[bytes, bytes]]:
-    """The published table after 0, 1, 2... messages, from a run without faults and with batches of one."""
-    world = World(PEOPLE, messages, {})
-    world.run(batch=1)
-    folded: dict[bytes, bytes] = {}
-    tables = [dict(folded)]
-    for records, _ in world.topic.transactions:
-        fold(folded, records)
-        tables.append(dict(folded))
-    assert len(tables) == len(messages) + 1
-    return tables
-
-
-def fold(folded: dict[bytes, bytes], records: Sequence[Outgoing]) -> None:
-    for record in records:
-        if record.topic == "live":
-            if record.value is None:
-                del folded[record.key]
-            else:
-                folded[record.key] = record.value
-
-
 def assert_nothing_lost_or_doubled(world: World, messages: list[Message]) -> None:
-    tables, offsets = tables_by_count(messages), [message.offset for message in messages]
+    tables = tables_by_count(messages)
     folded: dict[bytes, bytes] = {}
     letters, commits = [], []
     for records, position in world.topic.transactions:
         fold(folded, records)
-        assert folded == tables[bisect_left(offsets, position.next)]  # the table of exactly the messages before it
+        assert folded == table_before(tables, messages, position.next)
         letters += [record.key for record in records if record.topic == "dead-letters"]
         commits.append(position.commit)
     assert commits == sorted(set(commits))
@@ -87,15 +37,6 @@ def assert_nothing_lost_or_doubled(world: World, messages: list[Message]) -> Non
     assert meta.counts.messages == len(messages)
     assert meta.counts.dead_letters == len(letters)
     assert meta.skipped == position.skipped
-
-
-MESSAGES = events(36)
-
-
-def steps_of_a_quiet_run() -> int:
-    world = World(PEOPLE, MESSAGES, {})
-    world.run(batch=5)
-    return world.steps
 
 
 @pytest.mark.parametrize("fault", Fault, ids=lambda fault: fault.value)
@@ -175,10 +116,10 @@ def quiet_world() -> World:
 @pytest.mark.parametrize(
     ("input_state", "says"),
     [
-        (InputState("topic-2", 1, 0, 1000), "made anew"),
-        (InputState("topic-1", 2, 0, 1000), "had 1 partitions and has 2"),
-        (InputState("topic-1", 1, 900, 1000), "expired"),
-        (InputState("topic-1", 1, 0, 3), "ends at 3"),
+        (InputState({"changes": "second changes"}, 1, 0, 1000), "made anew"),
+        (InputState({}, 2, 0, 1000), "had 1 partitions and has 2"),
+        (InputState({}, 1, 900, 1000), "expired"),
+        (InputState({}, 1, 0, 3), "ends at 3"),
     ],
 )
 def test_an_input_that_does_not_fit_is_refused_by_name(input_state: InputState, says: str) -> None:

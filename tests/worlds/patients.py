@@ -115,7 +115,7 @@ def expected(table_path: Path, shard: int, messages: Sequence[Message], shards: 
     table = load_table(table_path)
     outlet = _Collected()
     publisher = Publisher(table, shard, MemoryStore(MemoryServer(), table.name, shard), outlet)
-    publisher.take_over(InputState("twin", shards, 0, len(messages)))
+    publisher.take_over(InputState({}, shards, 0, len(messages)))
     publisher.step(messages)
     live = [(record.key, record.value) for record in outlet.records if record.topic == "live"]
     return folded(live), len(outlet.records) - len(live)

@@ -1,7 +1,8 @@
-"""The way into one shard: its messages, and what the broker says of the topic that they stand in."""
+"""The way into one shard: its messages, and what the broker says of the table's topics."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -17,12 +18,17 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class InputState:
-    """What the broker says of a shard's input right now; offsets: earliest <= end (read committed)."""
+    """What the broker says of a shard's input right now; offsets: earliest <= end (read committed).
 
-    topic_id: str
+    topic_ids: by kind, what tells a topic from another one of the same name. A kind that is missing was not asked for,
+    or the broker gives no ids: nothing is said of it. live_begun: whether a reader finds any record of it in `live`.
+    """
+
+    topic_ids: Mapping[str, str]
     shards: int
     earliest: int
     end: int
+    live_begun: bool = False
 
     def state(self) -> InputState:
         """Itself: an input that does not move."""

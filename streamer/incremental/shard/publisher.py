@@ -33,11 +33,12 @@ state. Who takes a shard over again does so only where nobody else did meanwhile
 | paused until replaced       | fenced       | fenced      | drops the shard                                      |
 | store lost commits          | old or none  | ahead       | replay from the stored `next`, publishing nothing,   |
 |                             |              |             | up to the published `next`; the digests must agree   |
+| output made anew            | any          | empty       | the whole table first, in one release: `republish`   |
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from time import perf_counter
@@ -50,15 +51,14 @@ from streamer.incremental.events.key_form import KeyContract
 from streamer.incremental.groups.engine import Engine
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.records import Entry, outgoing
-from streamer.incremental.shard import letters
+from streamer.incremental.shard import letters, republish
 from streamer.incremental.shard.input import InputState, Message, ShardInput
 from streamer.incremental.shard.outlet import Outlet, Position
 from streamer.incremental.shard.passed_over import PassedOver, Unforeseen, unforeseen
 from streamer.incremental.shard.repeated import replayed
 from streamer.incremental.shard.standing import Standing, compare
 from streamer.incremental.shard.steps import StepReport, Tally
-from streamer.incremental.store.base import Commit, Meta, Store
-from streamer.incremental.topics import CHANGES
+from streamer.incremental.store.base import Commit, Meta, State, Store
 from streamer.table.arrays import Ints
 from streamer.table.row import Row
 from streamer.table.schema import Table
@@ -95,6 +95,10 @@ class Publisher:
         self._usable = False
         self._replay_to: Position | None = None
         self._passed_over = PassedOver("", self._meta)
+        self.published_anew = False
+        """Whether the last take-over gave an output that was made anew the whole table."""
+        self.check_input: Callable[[], None] = lambda: None
+        """Called before a batch is committed; raises Conflict where it was not read from what was taken over."""
 
     # -- taking over ----------------------------------------------------------------------------------------------
 
@@ -104,7 +108,7 @@ class Publisher:
         skips: offsets that an operator wants to be passed over. Raises ShardRefused where store, outlet and input do
         not fit together; Fenced where another worker was faster.
         """
-        self._engine, self._usable = None, False
+        self._engine, self._usable, self.published_anew = None, False, False
         self._look(shard_input)
         self._fence = self._store.take_over(again=bool(self._fence))
         self._outlet.fence()
@@ -117,7 +121,10 @@ class Publisher:
         self._replay_to = position if standing is Standing.BEHIND else None
         if standing is Standing.AHEAD:
             self._publish_rest()
+        if standing is Standing.EMPTIED:
+            self._publish_anew(position, input_state)
         self._store.trim(self._fence, self._meta.commit)
+        self._meta = replace(self._meta, topic_ids={**self._meta.topic_ids, **input_state.topic_ids})
         self._passed_over = PassedOver(self._name, self._meta, skips, self._replay_to)
         self._load()
         return self._meta.next
@@ -134,21 +141,25 @@ class Publisher:
         compare(self.table, self.shard, meta or self._first_meta(input_state), position, input_state)
 
     def _first_meta(self, input_state: InputState) -> Meta:
-        return Meta(
-            topic_ids={CHANGES: input_state.topic_id}, shards=input_state.shards, fingerprint=self.table.fingerprint
-        )
+        ids = dict(input_state.topic_ids)
+        return Meta(shards=input_state.shards, fingerprint=self.table.fingerprint, topic_ids=ids)
 
     def _load(self) -> None:
-        """Loads the table as of the last commit. Raises Conflict where the store is at another one."""
+        """Loads the table as of the last commit."""
         self._engine = None  # first: two tables need not fit into memory
-        state = self._store.load()
-        if (state.meta.commit if state else 0) != self._meta.commit:
-            raise Conflict(f"{self._name}: the store is not at commit {self._meta.commit}; take the shard over again")
+        state = self._stored()
         if state is None:
             self._engine = Engine(self.table, self.shard, self._meta.shards)
         else:
             self._engine = Engine.load(self.table, self.shard, self._meta.shards, state.kept)
         self._usable = True
+
+    def _stored(self) -> State | None:
+        """What the store holds. Raises Conflict where that is not the last commit: somebody wrote meanwhile."""
+        state = self._store.load()
+        if (state.meta.commit if state else 0) != self._meta.commit:
+            raise Conflict(f"{self._name}: the store is not at commit {self._meta.commit}; take the shard over again")
+        return state
 
     def drop(self) -> None:
         """Lets go of the table: a shard that was given back must not fill memory until somebody forgets it."""
@@ -158,6 +169,19 @@ class Publisher:
         """Publishes the commit that the store holds and the outlet does not."""
         entries = [entry for commit, entry in self._store.outbox() if commit == self._meta.commit]
         self._publish(entries)
+
+    def _publish_anew(self, position: Position | None, input_state: InputState) -> None:
+        """Gives an output that was made anew the whole table: see `republish`."""
+        state = self._stored()
+        groups = state.kept.qi_groups if state else {}
+        waiting = [entry for commit, entry in self._store.outbox() if commit == self._meta.commit]
+        if position != Position.of(self._meta):
+            self._publish(republish.beside_rows(waiting))
+        commit = republish.whole_table(self.table, self.shard, self._meta, input_state, groups, waiting)
+        self._store.commit(self._fence, self._meta.commit, commit)
+        self._meta = commit.meta
+        self._publish(commit.outbox)
+        self.published_anew = True
 
     def _publish(self, entries: Sequence[Entry]) -> None:
         """Publishes the last commit."""
@@ -322,6 +346,7 @@ class Publisher:
         with self._turn:
             commit = self._net_effect(engine, tally, report)
         drained_at = perf_counter()
+        self.check_input()
         self._store.commit(self._fence, self._meta.commit, commit)
         report.seconds["drain"] += drained_at - started
         report.seconds["commit"] += perf_counter() - drained_at
@@ -362,7 +387,7 @@ class Publisher:
         report.splits += drained.splits
         outbox += tally.letters
         if self._replay_to is not None:
-            meta, outbox = replayed(self._name, meta, self._replay_to), []
+            meta, outbox = replayed(self.table.name, self.shard, meta, self._replay_to), []
         return Commit(
             meta,
             drained.records,

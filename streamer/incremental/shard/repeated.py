@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from streamer.errors import ShardRefused
+from streamer.incremental import mends
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.store.base import Meta
 
 
-def replayed(name: str, meta: Meta, target: Position) -> Meta:
+def replayed(table_name: str, shard: int, meta: Meta, target: Position) -> Meta:
     """Where a replay ends it takes over the published commit and release: what it rebuilt must be what is out.
 
     On the way it numbers its commits above the published one, so that none is taken for another.
@@ -19,7 +20,7 @@ def replayed(name: str, meta: Meta, target: Position) -> Meta:
     rebuilt, published = ((one.digest, one.qi_group_next, one.skipped) for one in (meta, target))
     if rebuilt != published:
         raise ShardRefused(
-            f"{name}: reading the input again does not give the published table of commit {target.commit}; the table "
-            "has to be read again from its source"
+            f"shard {shard} of {table_name}: reading the input again does not give the published table of commit "
+            f"{target.commit}; {mends.publish_again(table_name)}"
         )
     return replace(meta, commit=target.commit, release=target.release, outside=target.outside)

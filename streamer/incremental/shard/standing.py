@@ -7,6 +7,11 @@ The rules of this file
 * The input still holds what is needed and has not lost what was read: earliest <= next <= end.
 * The store is at most one commit ahead of the output, because no batch is applied before the last one is published.
 * A store behind the output can be repeated from the input, unless a commit on the way did not come from the input.
+* A topic has an id, and one that was deleted and made again has another. A new `live` holds nothing of the table, and
+  differences mean nothing there: it is given the whole table first, from a store that is not behind. New positions tell
+  nothing: they are accepted where they say the same as the store, or where the whole table goes out anyway. New dead
+  letters are a new beginning and no more.
+* Every refusal names what mends it (`incremental.mends`).
 """
 
 from __future__ import annotations
@@ -14,10 +19,11 @@ from __future__ import annotations
 from enum import Enum
 
 from streamer.errors import ShardRefused
+from streamer.incremental import mends
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.store.base import Meta
-from streamer.incremental.topics import CHANGES
+from streamer.incremental.topics import CHANGES, LIVE, POSITIONS
 from streamer.table.schema import Table
 
 
@@ -27,57 +33,97 @@ class Standing(Enum):
     LEVEL = "the output holds what the store holds"
     AHEAD = "the store holds one commit that is not published yet"
     BEHIND = "the store has lost commits that are published"
+    EMPTIED = "the output was made anew and needs the whole table"
 
 
 def compare(table: Table, shard: int, meta: Meta, position: Position | None, input_state: InputState) -> Standing:
     """Where the store stands against the output; raises ShardRefused where the three do not fit together."""
     name = f"shard {shard} of {table.name}"
-    _check_identity(name, table, meta, input_state)
-    _check_bounds(name, meta, position, input_state)
-    if position is not None and position.next > meta.next:
-        if position.outside > meta.commit:
-            raise ShardRefused(
-                f"{name}: the store is at commit {meta.commit}, and commit {position.outside} did not come from the "
-                "input, so reading the input again cannot repeat it; the table has to be read again from its source"
-            )
-        return Standing.BEHIND
-    published = position.commit if position else 0
-    if meta.commit == published + 1:
-        return Standing.AHEAD
-    if meta.commit != published:
+    new = new_topics(meta, input_state)
+    _check_identity(name, table, meta, input_state, new)
+    _check_bounds(name, table, meta, position, input_state)
+    emptied = meta.commit > 0 and LIVE in new
+    if position is None and meta.commit == 0 and input_state.live_begun:
         raise ShardRefused(
-            f"{name}: the store is at commit {meta.commit}, the output at {published}: positions were lost, or the "
-            "store was restored from elsewhere; the table has to be read again from its source"
+            f"{name}: the output holds rows, but neither Redis nor the positions know of any; "
+            f"{mends.read_again(table.name)}"
         )
-    if position is not None and position != Position.of(meta):
-        raise ShardRefused(f"{name}: commit {published} is not the same in the store and in the output")
-    return Standing.LEVEL
+    if position is None and meta.commit > 0 and (emptied or POSITIONS in new):
+        return _without_positions(name, table, emptied)
+    if position is not None and position.next > meta.next:
+        return _behind(name, table, meta, position, emptied)
+    published = position.commit if position else 0
+    if meta.commit not in (published, published + 1):
+        raise ShardRefused(
+            f"{name}: the store is at commit {meta.commit}, the output at {published}: positions were lost, or "
+            f"one of them was restored from an earlier copy; {mends.publish_again(table.name)}"
+        )
+    if meta.commit == published and position is not None and position != Position.of(meta):
+        raise ShardRefused(
+            f"{name}: commit {published} is not the same in the store and in the output; {mends.read_again(table.name)}"
+        )
+    if emptied:
+        return Standing.EMPTIED
+    return Standing.LEVEL if meta.commit == published else Standing.AHEAD
 
 
-def _check_identity(name: str, table: Table, meta: Meta, input_state: InputState) -> None:
+def new_topics(meta: Meta, input_state: InputState) -> frozenset[str]:
+    """The kinds of topics that were made since the last commit, by their ids."""
+    return frozenset(kind for kind, id_ in input_state.topic_ids.items() if meta.topic_ids.get(kind) != id_)
+
+
+def _check_identity(name: str, table: Table, meta: Meta, input_state: InputState, new: frozenset[str]) -> None:
     if meta.fingerprint != table.fingerprint:
         raise ShardRefused(
-            f"{name}: table.yaml has changed since this state was written; restore it, or clear the shard's state and "
-            "its output topics and read the input again from the start"
+            f"{name}: table.yaml has changed since this state was written; restore it, or, "
+            f"{mends.read_again(table.name)}"
         )
-    if meta.topic_ids.get(CHANGES) != input_state.topic_id:
-        raise ShardRefused(f"{name}: the input topic was made anew since; its offsets mean other rows now")
     if meta.shards != input_state.shards:
         raise ShardRefused(
             f"{name}: the input topic had {meta.shards} partitions and has {input_state.shards} now, so source keys "
-            "would come to other shards than their rows; the table has to be read again from its source"
+            f"would come to other shards than their rows; {mends.send_again(table.name)}"
+        )
+    if CHANGES in new:
+        raise ShardRefused(
+            f"{name}: the input topic was made anew since, and its offsets mean other rows now; "
+            f"{mends.read_again(table.name)}"
         )
 
 
-def _check_bounds(name: str, meta: Meta, position: Position | None, input_state: InputState) -> None:
+def _check_bounds(name: str, table: Table, meta: Meta, position: Position | None, input_state: InputState) -> None:
     if meta.next < input_state.earliest:
         raise ShardRefused(
             f"{name}: the input is needed from offset {meta.next} on, but begins at {input_state.earliest}: it has "
-            "expired; the table has to be read again from its source"
+            f"expired; {mends.send_again(table.name)}"
         )
     reached = max(meta.next, position.next if position else 0)
     if reached > input_state.end:
         raise ShardRefused(
             f"{name}: offset {reached} was reached, but the input ends at {input_state.end}: the topic has lost "
-            "messages or was made anew"
+            f"messages; {mends.send_again(table.name)}"
         )
+
+
+def _without_positions(name: str, table: Table, emptied: bool) -> Standing:
+    """Whether a store can go on where nothing says what was published of it."""
+    if emptied:
+        return Standing.EMPTIED  # nothing is: whatever the store holds is a whole table
+    raise ShardRefused(
+        f"{name}: the topic of positions was made anew, and nothing says any more what of the store is published; "
+        f"{mends.publish_again(table.name)}"
+    )
+
+
+def _behind(name: str, table: Table, meta: Meta, position: Position, emptied: bool) -> Standing:
+    """Whether a store that has lost commits can repeat them from the input."""
+    if emptied:
+        raise ShardRefused(
+            f"{name}: the store has lost commits, and the output was made anew and may hold some of them; "
+            f"{mends.publish_again(table.name)}"
+        )
+    if position.outside > meta.commit:
+        raise ShardRefused(
+            f"{name}: the store is at commit {meta.commit}, and commit {position.outside} did not come from the input, "
+            f"so reading on cannot repeat it; {mends.publish_again(table.name)}"
+        )
+    return Standing.BEHIND

@@ -20,6 +20,7 @@ from typing import Literal, NoReturn
 import msgspec
 
 from streamer.errors import ShardRefused
+from streamer.incremental import mends
 from streamer.incremental.events.counts import Counts
 from streamer.incremental.groups.kept import QIGroupState, Record, SimilarityList
 from streamer.incremental.release.records import Entry
@@ -103,7 +104,7 @@ def commit_of(data: bytes) -> int:
     """
     number, colon, _ = data.partition(b":")
     if not (colon and number.isdigit()):
-        raise ShardRefused("store: an outbox entry without its commit number; `rebuild --from-source` mends it")
+        raise ShardRefused(f"store: an outbox entry without its commit number; {mends.read_again()}")
     return int(number)
 
 
@@ -135,10 +136,10 @@ def _refuse(kind: str, data: bytes) -> NoReturn:
         first, *_ = msgspec.msgpack.decode(data, type=list[msgspec.Raw])
         version = msgspec.msgpack.decode(first, type=int)
     except UNREADABLE:
-        raise ShardRefused(f"store: a {kind} is damaged; `rebuild --from-source` mends it") from None
+        raise ShardRefused(f"store: a {kind} is damaged; {mends.read_again()}") from None
     if version == FORMAT_VERSION:
-        raise ShardRefused(f"store: a {kind} is damaged (format {version}); `rebuild --from-source` mends it") from None
+        raise ShardRefused(f"store: a {kind} is damaged (format {version}); {mends.read_again()}") from None
     raise ShardRefused(
-        f"store: a {kind} is in format {version}, this streamer reads format {FORMAT_VERSION}; "
-        "run the version that wrote it, or `rebuild --from-source`"
+        f"store: a {kind} is in format {version}, this streamer reads format {FORMAT_VERSION}; run the version that "
+        f"wrote it, or, {mends.read_again()}"
     ) from None

@@ -189,4 +189,9 @@ class RedisStore:
         return answers(self._address)
 
     def _fenced(self) -> Fenced:
-        return Fenced(f"shard {self.shard}: another worker has taken over, or Redis lost the shard's keys")
+        """Why a fence is not the newest any more: only another worker writes another one."""
+        with self._answers():
+            newest = self._client.hget(self._meta, "fence")
+        if newest is None:
+            return Fenced(f"shard {self.shard}: Redis has lost the shard's keys; a new start reads the input again")
+        return Fenced(f"shard {self.shard}: another worker has taken over")

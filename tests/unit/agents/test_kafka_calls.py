@@ -29,8 +29,8 @@ def meant(error: KafkaError) -> StreamerError:
         ("INVALID_TRANSACTION_TIMEOUT", ShardRefused, "transaction.max.timeout.ms"),
         ("UNKNOWN_TOPIC_OR_PART", ShardRefused, "streamer topics check"),
         ("_UNKNOWN_PARTITION", ShardRefused, "streamer topics check"),
-        ("_FENCED", Fenced, "another worker has taken over"),
-        ("INVALID_PRODUCER_EPOCH", Fenced, "another worker has taken over"),
+        ("_FENCED", Fenced, "Kafka has shut this producer out"),
+        ("INVALID_PRODUCER_EPOCH", Fenced, "Kafka has shut this producer out"),
         ("_TIMED_OUT", ServerUnreachable, "answers _TIMED_OUT"),
         ("NOT_ENOUGH_REPLICAS", ServerUnreachable, "answers NOT_ENOUGH_REPLICAS"),
         ("COORDINATOR_NOT_AVAILABLE", ServerUnreachable, "answers COORDINATOR_NOT_AVAILABLE"),
@@ -44,7 +44,7 @@ def test_what_no_repetition_changes_is_told_from_an_outage(name: str, kind: type
 
 
 def test_a_producer_that_is_not_allowed_is_not_called_shut_out_though_its_error_is_fatal() -> None:
-    """Before: "another worker has taken over", and the shard was dropped again and again."""
+    """Before: "Kafka has shut this producer out", and the shard was dropped again and again."""
     error = meant(KafkaError(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "", True))
     assert type(error) is ConfigError
     assert type(meant(KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "", True))) is ServerUnreachable

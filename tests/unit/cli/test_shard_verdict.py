@@ -29,15 +29,14 @@ BY_ALICE = Workers({0: ALICE, 1: ALICE})
 
 
 def shard(
-    meta: Meta | None = META, *, worker: str = ALICE, before: Meta | None = META, live_end: int = 7, **more: Any
+    meta: Meta | None = META, *, worker: str = ALICE, before: Meta | None = META, begun: bool = True, **more: Any
 ) -> ShardFacts:
     """A shard that Alice holds, at rest, all of it published; `more` replaces what is seen of it."""
     position = Position.of(meta) if meta else None
     end = meta.next if meta else 0
     in_kafka: dict[str, Any] = {
-        "input_state": InputState("", 2, 0, end),
+        "input_state": InputState({}, 2, 0, end, begun),
         "position": position,
-        "live_end": live_end,
         "waiting": None,
     }
     in_redis: dict[str, Any] = {"sizes": Sizes(30, 5, 2, 0), "custody": Custody(ALICE, int(NOW) - 500, int(NOW) - 300)}
@@ -56,7 +55,7 @@ def the_problem(facts: ShardFacts, workers: Workers = BY_ALICE) -> str:
 
 
 def waiting(seconds: float) -> dict[str, Any]:
-    return {"waiting": Waiting(META.next, NOW - seconds), "input_state": InputState("", 2, 0, META.next + 10)}
+    return {"waiting": Waiting(META.next, NOW - seconds), "input_state": InputState({}, 2, 0, META.next + 10, True)}
 
 
 def test_a_shard_that_is_held_and_has_read_everything_is_well() -> None:
@@ -158,7 +157,7 @@ EARLIER = replace(META, commit=3, next=90)
 def test_what_compares_redis_with_kafka_needs_a_shard_at_rest() -> None:
     behind: dict[str, Any] = {
         "position": Position.of(replace(META, commit=1, next=10)),
-        "input_state": InputState("", 2, 0, 95),
+        "input_state": InputState({}, 2, 0, 95, True),
     }
     assert judged(shard(before=EARLIER, **behind)) == Verdict()
     assert judged(shard(**behind)).problems
@@ -177,21 +176,21 @@ def test_what_one_reading_shows_is_judged_while_the_shard_moves(meta: Meta, sent
 
 
 def test_an_input_that_has_expired_is_found_while_the_shard_moves() -> None:
-    assert "expired" in the_problem(shard(before=EARLIER, input_state=InputState("", 2, 101, 200)))
+    assert "expired" in the_problem(shard(before=EARLIER, input_state=InputState({}, 2, 101, 200, True)))
 
 
 def test_a_live_topic_that_was_made_anew_is_found_by_its_emptiness() -> None:
     for before in (META, EARLIER):
-        assert "patients.live is empty, though rows were published" in the_problem(shard(before=before, live_end=0))
-    assert judged(shard(replace(META, release=0), before=replace(META, release=0), live_end=0)) == Verdict()
+        assert "patients.live is empty, though rows were published" in the_problem(shard(before=before, begun=False))
+    assert judged(shard(replace(META, release=0), before=replace(META, release=0), begun=False)) == Verdict()
 
 
 def test_a_live_topic_that_was_made_anew_together_with_the_positions_is_found_too() -> None:
-    assert "patients.live is empty" in the_problem(shard(live_end=0, position=None))
+    assert "patients.live is empty" in the_problem(shard(begun=False, position=None))
     first = replace(META, commit=1, release=1)
-    unpublished = judged(shard(first, before=first, live_end=0, position=None))
+    unpublished = judged(shard(first, before=first, begun=False, position=None))
     assert (unpublished.problems, len(unpublished.warnings)) == ([], 1)
-    assert judged(shard(before=None, live_end=0, position=None)) == Verdict()  # it published while it was looked at
+    assert judged(shard(before=None, begun=False, position=None)) == Verdict()  # it published while it was looked at
 
 
 def test_what_the_next_worker_mends_is_a_warning() -> None:
@@ -203,7 +202,7 @@ def test_what_the_next_worker_mends_is_a_warning() -> None:
 
 def test_a_redis_that_lost_commits_or_everything_is_a_problem() -> None:
     ahead = Position.of(replace(META, commit=9, next=200))
-    assert "has lost commits" in the_problem(shard(position=ahead, input_state=InputState("", 2, 0, 300)))
+    assert "has lost commits" in the_problem(shard(position=ahead, input_state=InputState({}, 2, 0, 300, True)))
     nothing = the_problem(shard(None, before=None, position=ahead, sizes=Sizes(0, 0, 0, 0)))
     assert nothing.startswith("shard 0: published up to 200, but Redis holds nothing")
 

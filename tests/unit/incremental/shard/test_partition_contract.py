@@ -79,7 +79,7 @@ class Shards:
         for shard in range(SHARDS):
             store = MemoryStore(self.server, TABLE.name, shard)
             publisher = Publisher(TABLE, shard, store, self.outlets[shard])
-            after = publisher.take_over(InputState("changes", SHARDS, 0, len(self.inputs[shard])))
+            after = publisher.take_over(InputState({}, SHARDS, 0, len(self.inputs[shard])))
             for first in range(after, len(self.inputs[shard]), batch):
                 publisher.step(self.inputs[shard][first : first + batch])
             self.publishers.append(publisher)

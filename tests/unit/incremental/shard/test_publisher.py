@@ -45,7 +45,7 @@ class Shard:
 
     def state(self) -> InputState:
         self.asked.append("input")
-        return InputState("id", 1, self.earliest, self.end)
+        return InputState({"changes": "id"}, 1, self.earliest, self.end)
 
     def fence(self) -> None:
         self.asked.append("fence")

@@ -1,0 +1,78 @@
+"""What happens in the simulated shard: its people, its messages, and the table that they come to."""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_left
+from collections.abc import Sequence
+
+import msgspec
+
+from simulation.simulator import World
+from streamer.incremental.release.records import Outgoing
+from streamer.incremental.shard.input import Message
+from worlds.small_tables import CITY, YEARS, table
+
+PEOPLE = table(YEARS, CITY, k=2)
+
+
+def events(n: int, seed: int = 0) -> list[Message]:
+    """Inserts, deletes, modifies and nonsense; offsets with gaps, as transactions leave them."""
+    rng = random.Random(seed)
+    messages, offset = [], 0
+    for _ in range(n):
+        key = rng.randrange(n // 2)
+        row = {
+            "id": key,
+            "years": rng.randrange(11),  # 10 is out of the domain
+            "city": rng.choice(["a1", "a2", "b1", "c1", "c2", "d1"]),
+            "problem": rng.choice(["flu", "cough", None]),
+        }
+        value = rng.choice(
+            [
+                {"op": "insert", "row": row},
+                {"op": "insert", "row": row},
+                {"op": "delete", "key": key},
+                {"op": "modify", "key": key, "row": {"years": rng.randrange(10)}},
+                {"op": "delete", "where": "years = 3"} if rng.random() < 0.2 else {"op": "what"},
+            ]
+        )
+        messages.append(Message(offset, None, msgspec.json.encode(value)))
+        offset += rng.choice([1, 1, 1, 2])
+    return messages
+
+
+def tables_by_count(messages: list[Message]) -> list[dict[bytes, bytes]]:
+    """The published table after 0, 1, 2... messages, from a run without faults and with batches of one."""
+    world = World(PEOPLE, messages, {})
+    world.run(batch=1)
+    folded: dict[bytes, bytes] = {}
+    tables = [dict(folded)]
+    for records, _ in world.topic.transactions:
+        fold(folded, records)
+        tables.append(dict(folded))
+    assert len(tables) == len(messages) + 1
+    return tables
+
+
+def fold(folded: dict[bytes, bytes], records: Sequence[Outgoing]) -> None:
+    for record in records:
+        if record.topic == "live":
+            if record.value is None:
+                del folded[record.key]
+            else:
+                folded[record.key] = record.value
+
+
+def table_before(tables: list[dict[bytes, bytes]], messages: list[Message], offset: int) -> dict[bytes, bytes]:
+    """The table of exactly the messages before an offset. tables: those of `tables_by_count`."""
+    return tables[bisect_left([message.offset for message in messages], offset)]
+
+
+MESSAGES = events(36)
+
+
+def steps_of_a_quiet_run() -> int:
+    world = World(PEOPLE, MESSAGES, {})
+    world.run(batch=5)
+    return world.steps

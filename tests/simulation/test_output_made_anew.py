@@ -1,0 +1,204 @@
+"""An output that is deleted and made again, with crashes at every step: a reader sees whole tables only."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from simulation.simulator import Died, Fault, World
+from simulation.story import MESSAGES, PEOPLE, fold, steps_of_a_quiet_run, table_before, tables_by_count
+from streamer.errors import ShardRefused
+from streamer.incremental.checks.changelog import ChangelogLaws
+from streamer.incremental.release.fold import Release
+from streamer.incremental.store.base import Meta
+from streamer.incremental.store.memory import MemoryStore
+from streamer.incremental.topics import DEAD_LETTERS, LIVE, POSITIONS
+
+HALF = len(MESSAGES) // 2
+TABLES = tables_by_count(MESSAGES)
+
+
+def table_at(offset: int) -> dict[bytes, bytes]:
+    return table_before(TABLES, MESSAGES, offset)
+
+
+def interrupted(step: int) -> World:
+    """A shard whose worker died at a numbered step, be it between its commit and what it publishes."""
+    world = World(PEOPLE, MESSAGES, {step: Fault.DIE_AFTER})
+    worker = world.worker()
+    try:
+        after = worker.take_over(world.input)
+        while after < world.end:
+            messages, after = world.read(after, 5)
+            worker.step(messages, after)
+    except Died:
+        pass
+    return world
+
+
+def half_read() -> World:
+    world = World(PEOPLE, MESSAGES, {})
+    world.written = HALF
+    world.run(batch=5)
+    world.written = None
+    return world
+
+
+def assert_a_reader_sees_whole_tables(world: World) -> None:
+    """Reads the new topic from its beginning: the table of exactly the messages before it, from the first row on."""
+    folded: dict[bytes, bytes] = {}
+    begun = False
+    for records, position in world.topic.transactions[world.topic.begins[LIVE] :]:
+        fold(folded, records)
+        begun = begun or bool(folded)
+        assert folded == (table_at(position.next) if begun else {})
+    assert folded == TABLES[-1]
+
+
+def assert_the_new_changelog_is_lawful(world: World) -> None:
+    """By the laws that `verify` holds a changelog to, from its first record on."""
+    laws = ChangelogLaws(PEOPLE)
+    for records, position in world.topic.transactions[world.topic.begins[LIVE] :]:
+        rows = [(record.key, record.value) for record in records if record.topic == LIVE]
+        if rows:
+            laws.check(Release(0, position.release, position.next, rows))
+
+
+def meta_of(world: World) -> Meta:
+    meta = MemoryStore(world.server, world.table.name, 0).meta()
+    assert meta is not None
+    return meta
+
+
+def assert_letters_once(world: World) -> None:
+    letters = [record.key for records, _ in world.topic.transactions for record in records if record.topic != LIVE]
+    assert len(letters) == len(set(letters)) == meta_of(world).counts.dead_letters
+
+
+def test_a_reader_of_a_new_output_never_sees_a_table_that_never_was() -> None:
+    world = half_read()
+    world.make_anew(LIVE)
+    world.run(batch=5)
+    assert_a_reader_sees_whole_tables(world)
+    assert_the_new_changelog_is_lawful(world)
+    assert_letters_once(world)
+
+
+def test_what_was_committed_and_not_published_comes_with_the_whole_table_and_its_letters_are_not_lost() -> None:
+    for step in range(steps_of_a_quiet_run()):
+        world = interrupted(step)
+        world.make_anew(LIVE)
+        world.run(batch=5)
+        assert_a_reader_sees_whole_tables(world)
+        assert_letters_once(world)
+
+
+@pytest.mark.parametrize("kinds", [(LIVE,), (LIVE, POSITIONS), (LIVE, POSITIONS, DEAD_LETTERS)], ids="+".join)
+@pytest.mark.parametrize("fault", Fault, ids=lambda fault: fault.value)
+def test_one_fault_at_every_step_of_the_whole_release(fault: Fault, kinds: tuple[str, ...]) -> None:
+    for step in range(25):
+        world = half_read()
+        world.make_anew(*kinds)
+        world.plan = {world.steps + step: fault}
+        world.run(batch=5)
+        assert_a_reader_sees_whole_tables(world)
+        assert_the_new_changelog_is_lawful(world)
+        assert_letters_once(world)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_many_faults_while_the_output_is_made_anew_again_and_again(seed: int) -> None:
+    rng = random.Random(seed)
+    world = World(PEOPLE, MESSAGES, {})
+    for read in sorted(rng.sample(range(1, len(MESSAGES)), 4)):
+        world.written = read
+        world.plan = {world.steps + i: rng.choice(list(Fault)) for i in range(60) if rng.random() < 0.15}
+        world.run(batch=rng.choice([1, 4]))
+        world.make_anew(LIVE)
+    world.written = None
+    world.run(batch=5)
+    assert_a_reader_sees_whole_tables(world)
+    assert_letters_once(world)
+
+
+def test_differences_that_went_out_before_anybody_noticed_leave_no_row_behind() -> None:
+    """The worker goes on for a moment into the new topic; what it wrote there is taken in by the whole release."""
+    for unnoticed in range(1, 10):
+        for step in range(40):
+            world = half_read()
+            worker = world.worker()
+            after = worker.take_over(world.input)
+            world.make_anew(LIVE)
+            world.plan = {world.steps + step: Fault.DIE_AFTER}
+            try:
+                for message in [message for message in MESSAGES if message.offset >= after][:unnoticed]:
+                    worker.step([message])
+            except Died:
+                pass
+            noticed = len(world.topic.transactions)
+            world.plan = {}
+            world.run(batch=5)
+            assert _folds_to_whole_tables_from(world, noticed)
+
+
+def _folds_to_whole_tables_from(world: World, noticed: int) -> bool:
+    rows: dict[bytes, bytes | None] = {}
+    for number, (records, position) in enumerate(world.topic.transactions):
+        if number < world.topic.begins[LIVE]:
+            continue
+        for record in records:
+            if record.topic == LIVE and record.value is None:
+                rows.pop(record.key, None)
+            elif record.topic == LIVE:
+                rows[record.key] = record.value
+        is_letters_only = not any(record.topic == LIVE for record in records)
+        if number >= noticed and not is_letters_only and rows != table_at(position.next):
+            return False
+    return True
+
+
+def test_positions_that_were_made_anew_alone_are_refused_with_a_mend_that_works() -> None:
+    world = half_read()
+    world.make_anew(POSITIONS)
+    with pytest.raises(ShardRefused, match=r"delete the topics people\.live and people\.positions"):
+        world.run(batch=5)
+    world.make_anew(LIVE, POSITIONS)
+    world.run(batch=5)
+    assert_a_reader_sees_whole_tables(world)
+
+
+def test_a_store_that_lost_commits_is_published_anew_as_it_is_and_reads_on() -> None:
+    world = half_read()
+    world.snapshot()
+    world.run(batch=5)
+    world.lose_commits(world.snapshots[0])
+    world.make_anew(LIVE)
+    with pytest.raises(ShardRefused, match="lost commits"):
+        world.run(batch=5)
+    world.make_anew(LIVE, POSITIONS)
+    world.run(batch=5)
+    assert_a_reader_sees_whole_tables(world)
+
+
+def test_new_dead_letters_are_taken_in_silence() -> None:
+    world = half_read()
+    world.make_anew(DEAD_LETTERS)
+    world.run(batch=5)
+    assert meta_of(world).topic_ids[DEAD_LETTERS] == world.topic_ids[DEAD_LETTERS]
+    world.topic.begins[LIVE] = 0
+    assert_a_reader_sees_whole_tables(world)
+
+
+def test_the_whole_release_is_one_transaction_and_counts_as_come_from_outside() -> None:
+    world = half_read()
+    world.make_anew(LIVE)
+    world.written = HALF
+    before = world.topic.transactions[-1][1]
+    assert world.run(batch=5).published_anew
+    assert not world.run(batch=5).published_anew
+    (records, position), *more = world.topic.transactions[world.topic.begins[LIVE] :]
+    assert not more
+    assert {record.key: record.value for record in records} == table_at(before.next)
+    assert (position.commit, position.release, position.next) == (before.commit + 1, 1, before.next)
+    assert position.outside == position.commit

@@ -1,0 +1,121 @@
+"""What a take-over finds, and what it says of it: which standing, or which refusal with which mend."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from streamer.errors import ShardRefused
+from streamer.incremental import mends
+from streamer.incremental.shard.input import InputState
+from streamer.incremental.shard.outlet import Position
+from streamer.incremental.shard.standing import Standing, compare
+from streamer.incremental.store.base import Meta
+from streamer.incremental.topics import CHANGES, DEAD_LETTERS, LIVE, POSITIONS
+from worlds.small_tables import YEARS, table
+
+PEOPLE = table(YEARS, k=2)
+IDS = {kind: f"first {kind}" for kind in (CHANGES, LIVE, POSITIONS, DEAD_LETTERS)}
+FIVE = Meta(5, 50, 4, 18, digest=7, shards=2, fingerprint=PEOPLE.fingerprint, topic_ids=IDS)
+AT_FIVE = Position.of(FIVE)
+AT_FOUR = Position(4, 40, 3, 17, 0, 6)
+INPUT = InputState(IDS, shards=2, earliest=0, end=100, live_begun=True)
+
+
+def made_anew(*kinds: str) -> InputState:
+    return replace(INPUT, topic_ids={**IDS, **{kind: f"second {kind}" for kind in kinds}})
+
+
+def standing(position: Position | None, found: InputState = INPUT, meta: Meta = FIVE) -> Standing:
+    return compare(PEOPLE, 0, meta, position, found)
+
+
+def refusal(position: Position | None, found: InputState = INPUT, meta: Meta = FIVE) -> str:
+    with pytest.raises(ShardRefused) as refused:
+        standing(position, found, meta)
+    return str(refused.value)
+
+
+def test_a_shard_at_rest_is_level_one_commit_more_is_ahead_and_a_lost_one_behind() -> None:
+    assert standing(AT_FIVE) is Standing.LEVEL
+    assert standing(AT_FOUR) is Standing.AHEAD
+    assert standing(Position(7, 70, 6, 19, 0, 9)) is Standing.BEHIND
+
+
+@pytest.mark.parametrize("position", [AT_FIVE, AT_FOUR])
+def test_an_output_that_was_made_anew_needs_the_whole_table(position: Position) -> None:
+    assert standing(position, made_anew(LIVE)) is Standing.EMPTIED
+
+
+def test_where_output_and_positions_are_both_new_the_store_alone_says_what_goes_out() -> None:
+    assert standing(None, made_anew(LIVE, POSITIONS)) is Standing.EMPTIED
+    assert standing(None, made_anew(LIVE)) is Standing.EMPTIED
+
+
+def test_an_output_that_was_made_anew_is_not_filled_from_a_store_that_lost_commits() -> None:
+    said = refusal(Position(7, 70, 6, 19, 0, 9), made_anew(LIVE))
+    assert "lost commits" in said
+    assert mends.publish_again("people") in said
+
+
+def test_positions_that_were_made_anew_and_are_empty_are_refused_and_the_output_is_to_go_with_them() -> None:
+    said = refusal(None, made_anew(POSITIONS))
+    assert "positions was made anew" in said
+    assert mends.publish_again("people") in said
+
+
+def test_a_first_commit_counts_as_published_or_not_only_where_the_positions_are_the_old_ones() -> None:
+    first = replace(FIVE, commit=1)
+    assert standing(None, meta=first) is Standing.AHEAD
+    assert "positions was made anew" in refusal(None, made_anew(POSITIONS), meta=first)
+
+
+def test_new_positions_that_say_the_same_as_the_store_are_taken() -> None:
+    assert standing(AT_FIVE, made_anew(POSITIONS)) is Standing.LEVEL
+
+
+def test_new_dead_letters_and_topics_not_known_before_change_nothing() -> None:
+    assert standing(AT_FIVE, made_anew(DEAD_LETTERS)) is Standing.LEVEL
+    assert standing(AT_FIVE, replace(INPUT, topic_ids={**IDS, "control": "first control"})) is Standing.LEVEL
+
+
+def test_a_broker_that_gives_no_ids_is_not_held_to_any() -> None:
+    assert standing(AT_FIVE, replace(INPUT, topic_ids={})) is Standing.LEVEL
+
+
+def test_an_input_that_was_made_anew_is_refused_and_the_mend_is_to_read_it() -> None:
+    said = refusal(AT_FIVE, made_anew(CHANGES))
+    assert "made anew" in said
+    assert mends.read_again("people") in said
+
+
+def test_a_grown_input_is_refused_and_the_source_has_to_send_again() -> None:
+    said = refusal(AT_FIVE, replace(INPUT, shards=6))
+    assert "had 2 partitions and has 6" in said
+    assert mends.send_again("people") in said
+
+
+def test_rows_in_the_output_that_nobody_knows_of_are_not_mixed_with_a_first_table() -> None:
+    fresh = Meta(shards=2, fingerprint=PEOPLE.fingerprint, topic_ids=IDS)
+    assert standing(None, replace(INPUT, live_begun=False), meta=fresh) is Standing.LEVEL
+    said = refusal(None, meta=fresh)
+    assert "the output holds rows" in said
+    assert mends.read_again("people") in said
+
+
+@pytest.mark.parametrize(
+    ("position", "found", "meta", "says"),
+    [
+        (AT_FIVE, INPUT, replace(FIVE, fingerprint="other"), r"table.yaml has changed"),
+        (AT_FIVE, replace(INPUT, earliest=51), FIVE, "begins at 51: it has expired"),
+        (AT_FIVE, replace(INPUT, end=49), FIVE, "the input ends at 49"),
+        (None, INPUT, FIVE, "positions were lost"),
+        (Position(5, 50, 4, 18, 0, 8), INPUT, FIVE, "not the same"),
+        (Position(7, 70, 6, 19, 6, 9), INPUT, FIVE, "commit 6 did not come from the input"),
+    ],
+)
+def test_every_refusal_names_a_mend(position: Position | None, found: InputState, meta: Meta, says: str) -> None:
+    said = refusal(position, found, meta)
+    assert says in said
+    assert any(mend("people") in said for mend in (mends.publish_again, mends.read_again, mends.send_again))
