@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHON
 
-.PHONY: help venv demo quick test drill bench papers lint types clean
+.PHONY: help venv demo quick test fuzz drill bench papers lint types clean
 
 help:  ## Lists the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r t d; do printf '%-14s %s\n' "$$t" "$$d"; done
@@ -22,6 +22,11 @@ quick: venv  ## The tests of two minutes: neither servers nor what is slow
 
 test: venv  ## All tests but the long drills, in about a quarter of an hour (gets a real Kafka and Redis by itself)
 	$(BIN)/pytest -m "not drill"
+
+# What fails is printed, and tried first the next time, out of .fuzz/ (which `make clean` leaves alone); it goes into the
+# tests as an @example or as a test of its own.
+fuzz: venv  ## The property tests with new examples, FUZZ_EXAMPLES=1000 for each: half an hour; what fails stays in .fuzz/
+	$(BIN)/pytest -m "hypothesis and not servers" --hypothesis-profile=fuzz -o timeout=3600 tests/unit tests/laws
 
 drill: venv  ## The long fault drills, in 12 minutes: crashes, freezes and outages of workers, Kafka and Redis
 	$(BIN)/pytest -m drill

@@ -39,6 +39,7 @@ from agents.worker_settings import WorkerSettings
 from streamer.errors import Conflict, Fenced, ServerUnreachable, StreamerError
 from streamer.incremental.shard.input import Message
 from streamer.incremental.store.redis import RedisStore
+from streamer.incremental.store.redis_lookups import RedisLookups
 from streamer.incremental.store.redis_server import connect, require_durable
 from streamer.incremental.topics import CHANGES, topic_name
 
@@ -110,6 +111,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         return AIOKafkaConsumer(
             bootstrap_servers=self._settings.kafka,
             group_id=self._settings.app_id,
+            client_id=self._settings.name,
             enable_auto_commit=False,
             auto_offset_reset="none",
             isolation_level="read_committed",
@@ -188,12 +190,26 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             except Exception as error:
                 failure = unexpected(shard.name, error)
         if failure is not None:  # out of the handlers: what logs a crash logs the error being handled, text and all
+            await asyncio.to_thread(self._tell_refusal, shard.number, failure)
             await self._fail(failure)
+
+    # What `status` reads in Redis. Where Redis does not take it, the log alone has it, and nothing else is lost.
+
+    def _tell_owner(self, number: int) -> None:
+        with suppress(StreamerError):
+            RedisLookups(self._redis, self._table.name, number).tell_owner(self._settings.name)
+
+    def _tell_refusal(self, number: int, failure: StreamerError) -> None:
+        with suppress(StreamerError):
+            RedisLookups(self._redis, self._table.name, number).tell_refusal(self._settings.name, str(failure))
 
     async def _take_over(self, place: TopicPartition, shard: HeldShard) -> None:
         offset = await shard.take_over()
         if shard.lost:
             return
+        if not shard.told:  # once per assignment: who takes it over again and again has not just begun
+            shard.told = True
+            await asyncio.to_thread(self._tell_owner, shard.number)
         self._consumer.seek(place, offset)
         self._consumer.resume(place)
 

@@ -77,6 +77,8 @@ class HeldShard:
         self.lost = ""
         """Why the shard is not ours any more; empty while it is."""
         self.lost_at = 0.0
+        self.told = False
+        """Whether Redis was told that we hold the shard."""
         self.task: asyncio.Future[None] | None = None
         """What serves the shard: takes it over, reads on, and begins anew after an error."""
         self._input = shard_input

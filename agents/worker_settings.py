@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from streamer.errors import ConfigError
+from streamer.incremental.topics import worker_group
 from streamer.table.schema import Table
 from streamer.table.yaml_loading import load_table, require_live
 
 SESSION_SECONDS = 10.0
+
+
+def _this_process() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}"
+
 
 VARIABLES = {
     "STREAMER_TABLE": "the path of table.yaml",
@@ -23,6 +30,7 @@ VARIABLES = {
 class WorkerSettings:
     """A worker's table and servers.
 
+    name: how `status` names this worker; in Kafka's consumer group, and in Redis beside the shards that it takes over.
     session_seconds: how long Kafka waits for a silent worker before it gives its shards to another one.
     embedded: the servers live in this process and keep nothing, so that Redis' durability is not asked for.
     """
@@ -32,6 +40,7 @@ class WorkerSettings:
     redis: str
     embedded: bool = False
     session_seconds: float = SESSION_SECONDS
+    name: str = field(default_factory=_this_process)
 
     def __post_init__(self) -> None:
         require_live(self.table)
@@ -39,7 +48,7 @@ class WorkerSettings:
     @property
     def app_id(self) -> str:
         """Name of the Faust app and of Kafka's consumer group."""
-        return f"streamer-{self.table.name}"
+        return worker_group(self.table.name)
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> WorkerSettings:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.database import DirectoryBasedExampleDatabase
 
 from servers.broker import ways
 from servers.broker.servers import NoServers, Servers
@@ -21,9 +22,26 @@ from worlds.checkout import ROOT
 
 SERVERS_USED = pytest.StashKey[str]()
 
-# A slow shared machine must not turn a law into a flaky test: no deadline per example.
-settings.register_profile("dev", max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("ci", settings.get_profile("dev"), max_examples=200, print_blob=True)
+# A slow shared machine must not turn a law into a flaky test: no deadline per example. `dev` and `ci` draw the same
+# examples every time, so that a red run is the change's own doing; `fuzz` (`make fuzz`) draws new ones, FUZZ_EXAMPLES
+# for each test, and remembers those that failed in a folder that stays.
+settings.register_profile(
+    "dev",
+    max_examples=30,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("ci", settings.get_profile("dev"), max_examples=200)
+settings.register_profile(
+    "fuzz",
+    settings.get_profile("dev"),
+    max_examples=int(os.environ.get("FUZZ_EXAMPLES", "1000")),
+    derandomize=False,
+    database=DirectoryBasedExampleDatabase(ROOT / ".fuzz"),
+)
 settings.load_profile("ci" if os.environ.get("CI") == "true" else "dev")
 
 

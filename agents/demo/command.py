@@ -31,8 +31,8 @@ from agents.demo.survey import ARRIVALS, PEOPLE_INITIAL, Event, Register, people
 from agents.embedded import SHARDS
 from streamer.cli import check, dead_letters, status, subscribe, topics, verify
 from streamer.cli.options import kafka_option, redis_option
-from streamer.cli.produce import Sender
 from streamer.cli.routing import Router, RowMessage
+from streamer.cli.sender import Sender
 from streamer.errors import ServerUnreachable, UsageError
 from streamer.incremental.release.fold import Release
 from streamer.incremental.topics import CHANGES, topic_name

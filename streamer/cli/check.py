@@ -8,7 +8,6 @@ The rules of this file
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from decimal import Decimal
@@ -23,7 +22,8 @@ from rich.table import Table as Grid
 
 from streamer.cli.options import json_option, table_option
 from streamer.cli.progress import Stages, stages
-from streamer.cli.tables import PIPE_WIDTH, figure
+from streamer.cli.sql_readers import sql_warnings
+from streamer.cli.tables import console, figure
 from streamer.errors import ConfigError, EventRefused
 from streamer.privacy.models import model_of, words
 from streamer.recoding.algorithms.catalog import ALGORITHMS, objections
@@ -64,8 +64,7 @@ def command(table: str, data: str | None, as_json: bool) -> None:
     if as_json:
         click.echo(_to_json(report))
         return
-    width = None if sys.stdout.isatty() else PIPE_WIDTH
-    _print(report, Console(width=width, soft_wrap=True, highlight=False, markup=False))
+    _print(report, console())
 
 
 # -- what the table means -------------------------------------------------------------------------------------------
@@ -96,6 +95,7 @@ def _table_warnings(table: Table) -> Iterator[str]:
         require_live(table)
     except ConfigError as error:
         yield str(error)
+    yield from sql_warnings(table)
     for attribute in table.attributes:
         tree = attribute.hierarchy if isinstance(attribute, NumericAttribute) else None
         wrong = [] if tree is None else list(labels_beside_their_leaves(tree))
@@ -179,8 +179,9 @@ def _tried(table: Table, frame: pd.DataFrame) -> tuple[Counter[tuple[str, str | 
     encoder = Encoder(table)
     refused: Counter[tuple[str, str | None]] = Counter()
     accepted: dict[str, Row] = {}
-    for texts in zip(*(frame[name].tolist() for name in frame.columns), strict=True):
-        fields = encoder.fields(dict(zip(frame.columns, texts, strict=True)))
+    columns = encoder.named_columns(frame)
+    for texts in zip(*(frame[name].tolist() for name in columns), strict=True):
+        fields = encoder.fields(dict(zip(columns, texts, strict=True)))
         try:
             source_key = encoder.source_key(fields)
             row = encoder.row(fields)
@@ -206,25 +207,25 @@ def _warnings(table: Table, individuals: int) -> list[str]:
 # -- for people -----------------------------------------------------------------------------------------------------
 
 
-def _print(report: dict[str, Any], console: Console) -> None:
+def _print(report: dict[str, Any], out: Console) -> None:
     counted = report["individual"] or "rows"
-    console.print(f"table {report['table']}, key {', '.join(report['key'])}, k = {report['k']} ({counted})")
+    out.print(f"table {report['table']}, key {', '.join(report['key'])}, k = {report['k']} ({counted})")
     grid = Grid("column", "role", "type", "domain or hierarchy", "grid", "cells")
     for column in report["columns"]:
         cells = column.get("cells", column.get("leaves", ""))
         grid.add_row(
             column["name"], column["role"], column["type"], _extent(column), str(column.get("grid", "")), str(cells)
         )
-    console.print(grid)
-    console.print(f"privacy: every QI group has {report['model']}")
+    out.print(grid)
+    out.print(f"privacy: every QI group has {report['model']}")
     for algorithm in report["algorithms"]:
         said = f"cannot hold it: {algorithm['cannot'][0]}" if algorithm["cannot"] else algorithm["what"]
-        console.print(f"  {algorithm['name']}: {said}")
+        out.print(f"  {algorithm['name']}: {said}")
     for warning in report["warnings"]:
-        console.print(f"warning: {warning}")
-    console.print(f"a published row: {_to_json(report['example']).decode()}")
+        out.print(f"warning: {warning}")
+    out.print(f"a published row: {_to_json(report['example']).decode()}")
     if "data" in report:
-        _print_data(report["data"], console)
+        _print_data(report["data"], out)
 
 
 def _extent(column: dict[str, Any]) -> str:
@@ -233,23 +234,23 @@ def _extent(column: dict[str, Any]) -> str:
     return f"{column['leaves']} leaves, {column['levels']} levels" if "leaves" in column else ""
 
 
-def _print_data(data: dict[str, Any], console: Console) -> None:
-    console.print(f"data: {data['accepted']} of {data['rows']} rows would be accepted")
-    console.print(f"columns that never leave: {', '.join(data['hidden_columns']) or 'none'}")
+def _print_data(data: dict[str, Any], out: Console) -> None:
+    out.print(f"data: {data['accepted']} of {data['rows']} rows would be accepted")
+    out.print(f"columns that never leave: {', '.join(data['hidden_columns']) or 'none'}")
     if data["refused"]:
         grid = Grid("refused rows", "reason", "column")
         for line in data["refused"]:
             grid.add_row(str(line["rows"]), line["reason"], line["column"] or "")
-        console.print(grid)
+        out.print(grid)
     for warning in data["warnings"]:
-        console.print(f"warning: {warning}")
+        out.print(f"warning: {warning}")
     if data["costs"] is not None:
-        _print_costs(data["costs"], data["accepted"], console)
+        _print_costs(data["costs"], data["accepted"], out)
 
 
-def _print_costs(tried: dict[str, Any], accepted: int, console: Console) -> None:
+def _print_costs(tried: dict[str, Any], accepted: int, out: Console) -> None:
     used = f"all {accepted}" if tried["rows"] == accepted else f"the first {tried['rows']}"
-    console.print(f"what k costs ({tried['algorithm']}, {used} accepted rows; NCP 0: exact values, 1: nothing left)")
+    out.print(f"what k costs ({tried['algorithm']}, {used} accepted rows; NCP 0: exact values, 1: nothing left)")
     names = " or ".join(sorted({line["suppressing"]["algorithm"] for line in tried["k"] if "suppressing" in line}))
     leaving = (f"NCP of {names}, {SUPPRESSION:.0%} may be suppressed", "suppressed") if names else ()
     grid = Grid("k", "QI groups", "NCP", *leaving)
@@ -259,11 +260,11 @@ def _print_costs(tried: dict[str, Any], accepted: int, console: Console) -> None
             continue
         other = [line["suppressing"][name] for name in ("ncp", "suppressed")] if "suppressing" in line else []
         grid.add_row(*map(figure, (line["k"], line["groups"], line["ncp"], *other)))
-    console.print(grid)
+    out.print(grid)
     if not tried["attributes"]:
         return
     grid = Grid("column", "its NCP", "NCP of the table with another grid")
     for line in tried["attributes"]:
         others = "; ".join(f"{decimal_text(at['grid'])}: {figure(at['ncp'])}" for at in line["grids"])
         grid.add_row(line["name"], figure(line["ncp"]), others)
-    console.print(grid)
+    out.print(grid)

@@ -2,178 +2,49 @@
 
 The rules of this file
 ----------------------
-* Messages about rows go through one idempotent producer, to the shard that murmur2 of the message key gives; a message
-  whose row cannot be told goes to the shard that its own bytes give.
-* A statement goes to every shard in one Kafka transaction, with an id by which a shard knows it again: sending it twice
-  under the same id does it once.
+* Message keys are written in the form that the input has; what an input in doubt would refuse is not sent.
+* A file is what its name says, or --format; what is neither is refused, not sent line by line.
 * Messages of one file keep their order within a shard.
 """
 
 from __future__ import annotations
 
 import sys
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from itertools import chain, islice
-from threading import Thread
 from time import monotonic, sleep
 
 import click
 import msgspec
-from kafka import KafkaProducer
-from kafka.errors import KafkaError
+import pandas as pd
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from streamer.cli.key_form_seen import key_form_seen
 from streamer.cli.options import json_option, kafka_option, table_option
 from streamer.cli.routing import TRUNCATE, Router, RowMessage, Statement
-from streamer.errors import ServerUnreachable, UsageError
+from streamer.cli.sender import Sender, Sent
+from streamer.errors import UsageError
 from streamer.incremental.events.decoder import STATEMENT_ID_CHARS_MAX
-from streamer.incremental.kafka_clients import (
-    ANSWER_MS_MAX,
-    open_consumer,
-    open_producer,
-    reaching,
-    shard_of,
-    shards_in,
-)
-from streamer.incremental.message_files import read_messages
-from streamer.table.files import read_rows
+from streamer.incremental.events.key_form import form_unless_told
+from streamer.incremental.kafka_clients import reaching
+from streamer.incremental.message_files import read_messages_of_objects
+from streamer.incremental.shard.input import Message
+from streamer.table.files import STDIN, is_named, read_rows
+from streamer.table.schema import Table
 from streamer.table.yaml_loading import load_table
 
-MESSAGE_BYTES_MAX = 1_000_000  # key and value; a topic with the broker's own settings takes a little more
-UNFLUSHED_MESSAGES_MAX = 10_000
-FLUSH_SECONDS_MAX = 2 * ANSWER_MS_MAX / 1000
 BURST_MESSAGES_MAX = 500
 BURSTS_PER_SECOND = 50
-ROW_FILES = (".csv", ".tsv")
+ROW_FILES, MESSAGE_FILES = (".csv", ".tsv"), (".jsonl", ".ndjson")
+ROWS_LIE_ELSEWHERE = (
+    "table.yaml says `input: {partitioner: stated}`, so rows lie where their own producer places them, and not where "
+    "murmur2 would: send them through that producer; statements can be sent"
+)
 
-
-@dataclass
-class Sent:
-    """What was sent. messages = rows + unrouted + statements * shards; unrouted: their row could not be told."""
-
-    topic: str
-    shards: int
-    messages: int = 0
-    rows: int = 0
-    unrouted: int = 0
-    statements: int = 0
-    statement_ids: list[str] = field(default_factory=list)
-    seconds: float = 0.0
-
-
-class Sender:
-    """Sends messages in order; raises ServerUnreachable, and UsageError for a message that no topic takes."""
-
-    def __init__(self, bootstrap: str, topic: str, statement_id: str | None, connections: ExitStack) -> None:
-        self._bootstrap = bootstrap
-        self._connections = connections
-        consumer = connections.enter_context(open_consumer(bootstrap))
-        self.sent = Sent(topic, len(shards_in(consumer, topic)))
-        self._rows: KafkaProducer = connections.enter_context(open_producer(bootstrap))
-        self._statements: KafkaProducer | None = None
-        self._statement_id = statement_id
-        self._failures: list[Exception] = []
-        self._unflushed = 0
-
-    def send(self, message: RowMessage | Statement) -> None:
-        """Sends one message. Rows are on their way when this returns; a statement has arrived everywhere."""
-        if isinstance(message, Statement):
-            self.flush()
-            self._send_statement(message)
-        else:
-            self._send_row(message.message_key, message.value)
-
-    def _send_row(self, message_key: bytes | None, value: bytes | None) -> None:
-        sent = self.sent
-        if len(message_key or b"") + len(value or b"") > MESSAGE_BYTES_MAX:
-            raise UsageError(
-                f"a message is larger than {MESSAGE_BYTES_MAX:,} bytes; the {sent.messages:,} before it were sent"
-            )
-        shard = shard_of(value or b"" if message_key is None else message_key, sent.shards)
-        self._rows.send(sent.topic, value, message_key, partition=shard).add_errback(self._failures.append)
-        sent.messages += 1
-        sent.rows += message_key is not None
-        sent.unrouted += message_key is None
-        self._unflushed += 1
-        if self._unflushed >= UNFLUSHED_MESSAGES_MAX:
-            self.flush()
-
-    def flush(self) -> None:
-        """Waits until the broker has confirmed all rows."""
-        try:
-            self._rows.flush(FLUSH_SECONDS_MAX)
-            if self._failures:
-                raise self._failures[0]
-        except KafkaError as error:
-            confirmed = self.sent.messages - self._unflushed
-            raise ServerUnreachable(
-                f"Kafka at {self._bootstrap} does not confirm ({type(error).__name__}): {confirmed:,} messages were "
-                f"sent; whether the next {self._unflushed:,} were is not known"
-            ) from None
-        self._unflushed = 0
-
-    def _send_statement(self, statement: Statement) -> None:
-        """To every shard or to none."""
-        statement_id = self._id_of(statement)
-        value = statement.value(statement_id)
-        try:
-            _within(FLUSH_SECONDS_MAX, lambda: self._transact(value))
-        except (KafkaError, ServerUnreachable) as error:
-            raise ServerUnreachable(
-                f"Kafka at {self._bootstrap}: it is not known whether statement {statement_id} was sent "
-                f"({type(error).__name__}); repeat it with --statement-id {statement_id}, it will be applied once only"
-            ) from None
-        self.sent.statements += 1
-        self.sent.statement_ids.append(statement_id)
-        self.sent.messages += self.sent.shards
-
-    def _transact(self, value: bytes) -> None:
-        producer = self._transactional_producer()
-        producer.begin_transaction()
-        try:
-            futures = [producer.send(self.sent.topic, value, partition=shard) for shard in range(self.sent.shards)]
-            for future in futures:
-                future.get(timeout=ANSWER_MS_MAX / 1000)
-        except KafkaError:
-            producer.abort_transaction()
-            raise
-        producer.commit_transaction()
-
-    def _transactional_producer(self) -> KafkaProducer:
-        if self._statements is None:
-            name = f"{self.sent.topic}-produce-{uuid.uuid4()}"  # two operators must not shut each other out
-            self._statements = self._connections.enter_context(open_producer(self._bootstrap, name))
-            self._statements.init_transactions()
-        return self._statements
-
-    def _id_of(self, statement: Statement) -> str:
-        """The statement's own id, else the given one, else a new one."""
-        given = self._statement_id
-        if statement.statement_id is None and given in self.sent.statement_ids:
-            raise UsageError("--statement-id names one statement, and this is the second without an id of its own")
-        return statement.statement_id or given or str(uuid.uuid4())
-
-
-def _within(seconds_max: float, call: Callable[[], None]) -> None:
-    """Makes a call of the client library that knows no time limit of its own; its errors come out here."""
-    failures: list[Exception] = [ServerUnreachable("no answer in time")]
-
-    def run() -> None:
-        try:
-            call()
-            failures.clear()
-        except Exception as error:  # handed over to the thread that waits
-            failures[:] = [error]
-
-    thread = Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(seconds_max)
-    if failures:
-        raise failures[0]
+Messages = Iterator[RowMessage | Statement]
 
 
 def _send_all(
@@ -196,6 +67,9 @@ def _send_all(
 @click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @table_option
 @kafka_option
+@click.option(
+    "--format", "said_format", type=click.Choice(["csv", "jsonl"]), help="What FILE holds, whatever its name."
+)
 @click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Messages per second [default: no limit].")
 @click.option("--limit", type=click.IntRange(min=0), help="Send the first N rows or lines of FILE only.")
 @click.option("--statement-id", metavar="ID", help="Id of the statement; repeats one that was sent before.")
@@ -205,6 +79,7 @@ def command(
     file: str | None,
     table: str,
     kafka: str,
+    said_format: str | None,
     rate: float | None,
     limit: int | None,
     statement_id: str | None,
@@ -213,21 +88,22 @@ def command(
 ) -> None:
     """Sends FILE to the input topic of a table.
 
-    FILE is a CSV file of rows (.csv or .tsv; they become insertions), or JSON lines: plain or Debezium events,
-    statements, or {"key": ..., "value": ...}; "-" reads JSON lines from stdin.
+    FILE is a CSV file of rows (.csv or .tsv; they become insertions), or JSON lines (.jsonl or .ndjson): plain or
+    Debezium events, statements, or {"key": ..., "value": ...}. Either may be packed (.gz); "-" is stdin, JSON lines
+    unless --format csv says otherwise. Message keys are written as the topic's other messages have them.
     """
     if file is None and not truncate:
         raise UsageError("nothing to send: name a FILE, or say --truncate")
     if statement_id is not None and not 0 < len(statement_id) <= STATEMENT_ID_CHARS_MAX:
         raise UsageError(f"--statement-id: a text of 1 to {STATEMENT_ID_CHARS_MAX} characters")
     schema = load_table(table)
-    said = () if file is None else _messages(Router(schema), file, limit)
-    messages = chain((TRUNCATE,) if truncate else (), said)
+    said = None if file is None else _read(file, said_format, limit)
     hidden = as_json or not sys.stderr.isatty()
     columns = (TextColumn("produce"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     started = monotonic()
     with reaching(kafka), ExitStack() as connections:
         sender = Sender(kafka, f"{schema.name}.changes", statement_id, connections)
+        messages = chain((TRUNCATE,) if truncate else (), () if said is None else _routed(said, schema, sender))
         with Progress(*columns, console=Console(stderr=True), transient=True, disable=hidden) as progress:
             task = progress.add_task("produce", total=None)
             _send_all(sender, messages, rate, lambda count: progress.advance(task, count))
@@ -235,12 +111,45 @@ def command(
     _print(sender.sent, as_json)
 
 
-def _messages(router: Router, file: str, limit: int | None) -> Iterator[RowMessage | Statement]:
-    """What FILE says, up to `limit` rows or lines of it."""
-    if file.endswith(ROW_FILES):
-        return router.insertions(read_rows(file).head(limit) if limit is not None else read_rows(file))
-    lines = islice(read_messages(file), limit)
-    return chain.from_iterable(router.route(line.key, line.value) for line in lines)
+def _read(file: str, said_format: str | None, limit: int | None) -> pd.DataFrame | Iterator[Message]:
+    """What FILE holds, up to `limit` rows or lines of it."""
+    if _format_of(file, said_format) == "jsonl":
+        return islice(read_messages_of_objects(file), limit)
+    rows = read_rows(file)
+    return rows if limit is None else rows.head(limit)
+
+
+def _format_of(file: str, said_format: str | None) -> str:
+    if said_format is not None:
+        return said_format
+    if is_named(file, *ROW_FILES):
+        return "csv"
+    if file == STDIN or is_named(file, *MESSAGE_FILES):
+        return "jsonl"
+    names = ", ".join(ROW_FILES + MESSAGE_FILES)
+    raise UsageError(f"{file}: its name says not what it holds ({names}, also with .gz): say --format csv or jsonl")
+
+
+def _routed(said: pd.DataFrame | Iterator[Message], table: Table, sender: Sender) -> Messages:
+    """What is to be sent, under message keys as the input has them."""
+    key_form = key_form_seen(sender.consumer, sender.sent.topic, table)
+    sender.sent.key_form = (key_form or form_unless_told(table.source_key)).name
+    sender.sent.key_form_seen = key_form is not None
+    router = Router(table, key_form)
+    rows_lie_elsewhere = table.partitioner_stated and sender.sent.shards > 1
+    if isinstance(said, pd.DataFrame):
+        if rows_lie_elsewhere:
+            raise UsageError(ROWS_LIE_ELSEWHERE)
+        return router.insertions(said)
+    messages = chain.from_iterable(router.route(line.key, line.value) for line in said)
+    return _statements_only(messages) if rows_lie_elsewhere else messages
+
+
+def _statements_only(messages: Messages) -> Messages:
+    for message in messages:
+        if isinstance(message, RowMessage):
+            raise UsageError(ROWS_LIE_ELSEWHERE)
+        yield message
 
 
 def _print(sent: Sent, as_json: bool) -> None:
@@ -250,7 +159,10 @@ def _print(sent: Sent, as_json: bool) -> None:
     per_second = sent.messages / sent.seconds if sent.seconds else 0.0
     click.echo(f"{sent.messages:,} messages to {sent.topic} in {sent.seconds:.1f} s ({per_second:,.0f} a second)")
     click.echo(f"  about rows: {sent.rows:,}; statements, to {sent.shards} shards each: {sent.statements:,}")
+    if sent.key_form:
+        told = "" if sent.key_form_seen else ", as no message of the topic tells another form"
+        click.echo(f"  message keys: {sent.key_form}{told}")
     if sent.unrouted:
-        click.echo(f"  whose row could not be told (they become dead letters): {sent.unrouted:,}")
+        click.echo(f"  whose row could not be told, or not in this form (they become dead letters): {sent.unrouted:,}")
     for statement_id in sent.statement_ids:
         click.echo(f"  statement id: {statement_id}")

@@ -2,9 +2,8 @@
 
 The rules of this file
 ----------------------
-* What speaks about one row is sent under one message key, whatever form the message has: the canonical text of its
-  source key (of a composite one: the JSON object of its texts). The shard follows from that, so a row's insertion,
-  its changes and its removal meet in one shard.
+* What speaks about one row is sent under one message key, whatever form the message has: its source key in the key form
+  that the input has. The shard follows from that, so a row's insertion, its changes and its removal meet in one shard.
 * What speaks about all rows (a statement, a truncation) is for every shard.
 * A message is read as far as that takes. Whether it can be applied is the worker's question: what cannot be read here
   is passed on as it is, and comes out of the worker as a dead letter.
@@ -18,14 +17,13 @@ from dataclasses import dataclass, field
 import msgspec
 import pandas as pd
 
-from streamer.errors import ConfigError, EventRefused
+from streamer.errors import EventRefused
 from streamer.incremental.events.json_messages import read_json, unwrapped
+from streamer.incremental.events.key_form import KeyForm, form_unless_told
 from streamer.table.encode import Encoder
 from streamer.table.schema import Table
 
 Body = Mapping[str, object]
-
-NOT_BARE = ("", "{", "[", '"', "\0")  # what a message key that is a bare text does not begin with
 
 _encoder = msgspec.json.Encoder(decimal_format="number")
 
@@ -59,28 +57,26 @@ TRUNCATE = Statement({"op": "truncate"})
 
 
 class Router:
-    """Reads of rows and messages of one table what routing needs."""
+    """Reads of rows and messages of one table what routing needs; None: an input that tells no key form yet."""
 
-    def __init__(self, table: Table) -> None:
-        self._table = table
+    def __init__(self, table: Table, key_form: KeyForm | None = None) -> None:
         self._encoder = Encoder(table)
+        self._key_form = key_form or form_unless_told(table.source_key)
 
     def insertions(self, frame: pd.DataFrame) -> Iterator[RowMessage]:
         """Plain insertions for the rows of a CSV file: the columns that table.yaml names, typed as it says.
 
-        Raises ConfigError where such a column is missing.
+        Raises ConfigError at once where such a column is missing.
         """
-        table = self._table
-        named = (*table.source_key, table.individual, *(column.name for column in (*table.attributes, *table.kept)))
-        columns = [name for name in dict.fromkeys(named) if name is not None]
-        if missing := [name for name in columns if name not in frame.columns]:
-            raise ConfigError(f"the file has no column {missing[0]!r}, which table.yaml names")
+        return self._insertions(frame, self._encoder.named_columns(frame))
+
+    def _insertions(self, frame: pd.DataFrame, columns: list[str]) -> Iterator[RowMessage]:
         for texts in zip(*(frame[name].tolist() for name in columns), strict=True):
             row = self._encoder.fields(dict(zip(columns, texts, strict=True)))
             yield RowMessage(self._key_of(row), _encoder.encode({"op": "insert", "row": row}))
 
     def route(self, message_key: bytes | None, value: bytes | None) -> Iterator[RowMessage | Statement]:
-        """What is to be sent for one message, in order: as a rule the message itself, under its canonical key."""
+        """What is to be sent for one message, in order: as a rule the message itself, under its row's message key."""
         if value is None:
             key = self._key_in(message_key)
             yield RowMessage(key, None if key else b"null")  # a removal of nothing: refused by the worker
@@ -105,7 +101,7 @@ class Router:
         return self._key_of(body)
 
     def _key_in(self, message_key: bytes | None) -> bytes | None:
-        """The canonical form of a JSON message key (a scalar or an object, with or without schema), else itself."""
+        """The message key of the row that a JSON key names (with or without schema), else the key itself."""
         if message_key is None:
             return None
         try:
@@ -114,17 +110,11 @@ class Router:
             return message_key
 
     def _key_of(self, said: object) -> bytes | None:
-        """The canonical message key of a row's fields or of a bare key; None where they hold none."""
+        """The message key for a row's fields or for a bare key; None where they hold none of the input's form."""
         try:
-            source_key = self._encoder.source_key_of(said)
+            return self._key_form.written(self._encoder.source_key_of(said))
         except EventRefused:
             return None
-        names = self._table.source_key
-        if len(names) > 1:
-            return _encoder.encode(dict(zip(names, msgspec.json.decode(source_key), strict=True)))
-        # Of a removal nothing but its message key is read: the text must read back as the same text.
-        bare = source_key == source_key.strip() != "null" and source_key[:1] not in NOT_BARE
-        return source_key.encode() if bare else _encoder.encode(source_key)
 
 
 def _object(value: bytes) -> Body:

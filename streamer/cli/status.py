@@ -1,158 +1,92 @@
-"""`streamer status`: where every shard of a table stands, by what Redis, the output and the input say.
+"""`streamer status`: where every shard of a table stands, who holds it, and what does not fit together.
 
 The rules of this file
 ----------------------
-* Cheap: counts and last records only, no shard is loaded.
-* Redis and Kafka cannot be read at one moment. What a shard holds is read before and after its published position: only
-  where both readings agree are they compared, by the very rules a worker holds them to when it takes the shard over. A
-  shard that moved meanwhile is at work.
+* Exit code 1 where there is a problem: a shard is refused, silent under lag, or refuses too many messages; Redis is
+  full; what Redis and Kafka hold does not fit together. Warnings alone are 0.
 * messages = applied + ignored + dead letters, and every message has an offset of its own below `next`; offsets
   without a message are markers of Kafka's transactions (statements are sent in transactions).
+* What people read fits 80 columns; commit, position and outbox of every shard are in --json.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import Any
 
 import click
 import msgspec
-from kafka import KafkaConsumer, TopicPartition
 from rich.table import Table as RichTable
 
 from streamer.cli.options import json_option, kafka_option, redis_option, table_option
-from streamer.cli.tables import print_table
-from streamer.errors import ShardRefused
-from streamer.incremental.kafka_clients import open_consumer, records_until, shards_in
-from streamer.incremental.last_record import last_value
-from streamer.incremental.shard.input import InputState
-from streamer.incremental.shard.outlet import Position
-from streamer.incremental.shard.standing import Standing, compare
+from streamer.cli.shard_facts import ShardFacts, TableFacts, look
+from streamer.cli.shard_verdict import Verdict, ago, judge_shard, judge_table, waits
+from streamer.cli.tables import console, print_table
+from streamer.errors import EXIT_LAW
 from streamer.incremental.store.base import Meta
-from streamer.incremental.store.redis_lookups import RedisLookups, Sizes, shards_of
-from streamer.incremental.store.redis_server import connect
-from streamer.incremental.topics import CHANGES, POSITIONS, topic_name
-from streamer.table.schema import Table
 from streamer.table.yaml_loading import load_table
 
 COUNTS = ("lag", "rows", "pending", "qi_groups", "outbox", "messages", "applied", "ignored", "dead_letters")
-
-
-@dataclass(frozen=True, slots=True)
-class InRedis:
-    """What Redis holds of one shard; meta None: it never committed."""
-
-    meta: Meta | None
-    sizes: Sizes
-
-
-@dataclass(frozen=True, slots=True)
-class InKafka:
-    """What Kafka holds of one shard; position None: it never published."""
-
-    input_state: InputState
-    position: Position | None
+SHOWN = {"lag": "lag", "rows": "rows", "qi_groups": "QI groups", "messages": "read", "dead_letters": "dead"}
+"""Of the counts, those that people see in the table, and the headings of their columns."""
 
 
 @click.command(name="status")
 @table_option
 @kafka_option
 @redis_option
+@click.option(
+    "--dead-letters-max",
+    metavar="SHARE",
+    type=click.FloatRange(0, 1),
+    default=0.05,
+    show_default=True,
+    help="Largest share of a shard's messages that may be dead letters.",
+)
 @json_option
-def command(table: str, kafka: str, redis: str, as_json: bool) -> None:
-    """Shows where every shard of a table stands, and what does not fit together."""
+@click.pass_context
+def command(ctx: click.Context, table: str, kafka: str, redis: str, dead_letters_max: float, as_json: bool) -> None:
+    """Shows where every shard of a table stands, who holds it since when, and what does not fit together.
+
+    Ends with 1 where somebody has to mend something: a worker refused a shard, messages wait and nobody works on them,
+    too many of them became dead letters, or what Redis and Kafka hold does not fit together.
+    """
     schema = load_table(table)
-    client = connect(redis)
-    with open_consumer(kafka) as consumer:
-        places = shards_in(consumer, topic_name(schema.name, CHANGES))
-        stores = [RedisLookups(client, schema.name, place.partition) for place in places]
-        before = [store.meta() for store in stores]
-        in_kafka = _in_kafka(consumer, schema.name, places)
-        in_redis = [InRedis(store.meta(), store.sizes()) for store in stores]
-    shards = []
-    for number, (was, now, kafka_says) in enumerate(zip(before, in_redis, in_kafka, strict=True)):
-        problems = _problems(schema, number, now, kafka_says) if was == now.meta else []
-        shards.append(_described(number, now, kafka_says, problems))
-    foreign = sorted(set(shards_of(client, schema.name)) - set(range(len(places))))
-    problems = [f"Redis holds a shard {number}, the input has {len(places)} partitions" for number in foreign]
-    _print(schema.name, shards, problems, as_json)
+    facts = look(schema.name, kafka, redis)
+    of_table, shards = judge_table(schema, facts), []
+    verdict = Verdict()
+    for shard in facts.shards:
+        of_shard = judge_shard(schema, shard, facts.workers, facts.redis_now.time, dead_letters_max)
+        shards.append(_described(shard, of_shard))
+        verdict.add(of_shard)
+    verdict.add(of_table)
+    total = {name: sum(shard[name] for shard in shards) for name in (*COUNTS, "offsets_read")}
+    if as_json:
+        report = {"ok": not verdict.problems, "table": schema.name, "shards": shards, "total": total}
+        click.echo(msgspec.json.encode(report | asdict(verdict)))
+    else:
+        _print(schema.name, facts, shards, total)
+        _print_verdict(verdict)
+    if verdict.problems:
+        ctx.exit(EXIT_LAW)
 
 
-# -- looking ------------------------------------------------------------------------------------------------------
-
-
-def _in_kafka(consumer: KafkaConsumer, table_name: str, places: Sequence[TopicPartition]) -> list[InKafka]:
-    positions = _last_positions(consumer, topic_name(table_name, POSITIONS))
-    first, end = consumer.beginning_offsets(places), consumer.end_offsets(places)
-    # The client library cannot ask for the topic's id: that it is still the one in Redis, the worker checks.
-    return [
-        InKafka(InputState("", len(places), first[place], end[place]), positions.get(place.partition))
-        for place in places
-    ]
-
-
-def _last_positions(consumer: KafkaConsumer, topic: str) -> dict[int, Position]:
-    """The last committed position of every shard that has one."""
-    partitions = shards_in(consumer, topic)
-    first, end = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
-    positions: dict[int, Position] = {}
-    for one in partitions:
-        value = last_value(first[one], end[one], partial(_values, consumer, one, end[one]))
-        if value is not None:
-            positions[one.partition] = Position.from_json(value)
-    return positions
-
-
-def _values(consumer: KafkaConsumer, one: TopicPartition, end: int, start: int) -> Iterator[bytes]:
-    consumer.assign([one])
-    consumer.seek(one, start)
-    return (record.value for record in records_until(consumer, {one: end}))
-
-
-# -- judging ------------------------------------------------------------------------------------------------------
-
-_REMEDY = {
-    Standing.AHEAD: "the next worker publishes it",
-    Standing.BEHIND: "the next worker repeats them from the input",
-}
-
-
-def _problems(table: Table, number: int, in_redis: InRedis, in_kafka: InKafka) -> list[str]:
-    """What does not fit, of a shard at rest; empty where all is well."""
-    meta, position, input_state = in_redis.meta, in_kafka.position, in_kafka.input_state
-    if meta is None:
-        return [] if position is None else [f"shard {number}: published up to {position.next}, but Redis holds nothing"]
-    problems = []
-    try:
-        standing = compare(
-            table, number, meta, position, replace(input_state, topic_id=meta.topic_ids.get(CHANGES, ""))
-        )
-        if standing is not Standing.LEVEL:
-            problems.append(f"shard {number}: {standing.value}; {_REMEDY[standing]}")
-        elif in_redis.sizes.outbox:
-            problems.append(f"shard {number}: {in_redis.sizes.outbox} records are published and still in the outbox")
-    except ShardRefused as refused:
-        problems.append(str(refused))
-    if meta.counts.messages > meta.next:
-        problems.append(
-            f"shard {number}: counts {meta.counts.messages} messages, but only {meta.next} offsets were read"
-        )
-    return problems
-
-
-# -- showing ------------------------------------------------------------------------------------------------------
-
-
-def _described(number: int, in_redis: InRedis, in_kafka: InKafka, problems: list[str]) -> dict[str, Any]:
-    meta, sizes, position = in_redis.meta or Meta(), in_redis.sizes, in_kafka.position
+def _described(shard: ShardFacts, verdict: Verdict) -> dict[str, Any]:
+    meta, sizes, position = shard.redis.meta or Meta(), shard.redis.sizes, shard.kafka.position
+    custody, waiting = shard.redis.custody, shard.kafka.waiting
     return {
-        "shard": number,
-        "stored": in_redis.meta and {"commit": meta.commit, "next": meta.next, "release": meta.release},
+        "shard": shard.number,
+        "worker": shard.worker or None,
+        "owner": custody.owner or None,
+        "taken_over": _time(custody.taken_at),
+        "last_commit": _time(custody.committed_at),
+        "refused": custody.refusal and custody.refusal.reason,
+        "waiting_since": _time(waiting.since if waiting else None),
+        "stored": shard.redis.meta and {"commit": meta.commit, "next": meta.next, "release": meta.release},
         "published": position and {"commit": position.commit, "next": position.next, "release": position.release},
-        "input_end": in_kafka.input_state.end,
-        "lag": max(0, in_kafka.input_state.end - meta.next),
+        "input_end": shard.kafka.input_state.end,
+        "lag": max(0, shard.kafka.input_state.end - meta.next) if waits(shard) else 0,
         "rows": sizes.records,
         "pending": 0 if sizes.qi_groups else sizes.records,  # rows wait only where there is no QI group to join
         "qi_groups": sizes.qi_groups,
@@ -160,30 +94,43 @@ def _described(number: int, in_redis: InRedis, in_kafka: InKafka, problems: list
         "offsets_read": meta.next,
         "messages": meta.counts.messages,
         **asdict(meta.counts),
-        "problems": problems,
+        **asdict(verdict),
     }
 
 
-def _print(table_name: str, shards: list[dict[str, Any]], problems: list[str], as_json: bool) -> None:
-    total = {name: sum(shard[name] for shard in shards) for name in (*COUNTS, "offsets_read")}
-    problems = [*(problem for shard in shards for problem in shard["problems"]), *problems]
-    if as_json:
-        report = {"table": table_name, "shards": shards, "total": total, "problems": problems}
-        click.echo(msgspec.json.encode(report))
-        return
-    columns = ("shard", "commit", "next", "release", "published", *(name.replace("_", " ") for name in COUNTS))
-    lines = RichTable(*columns, title=table_name)
-    for shard in shards:
-        stored, published = shard["stored"] or {}, shard["published"] or {}
-        standing = [str(stored.get(name, "-")) for name in ("commit", "next", "release")]
+def _time(seconds: float | None) -> str | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
+# -- for people ---------------------------------------------------------------------------------------------------
+
+
+def _print(table_name: str, facts: TableFacts, shards: list[dict[str, Any]], total: dict[str, int]) -> None:
+    lines = RichTable(title=table_name, box=None, padding=(0, 1, 0, 0))
+    lines.add_column("shard", justify="right")
+    lines.add_column("held by", overflow="fold")  # the only column that gives way on a narrow terminal
+    for heading in ("since", *SHOWN.values()):
+        lines.add_column(heading, justify="right", no_wrap=True)
+    for shard, described in zip(facts.shards, shards, strict=True):
         lines.add_row(
-            str(shard["shard"]), *standing, str(published.get("commit", "-")), *(f"{shard[name]:,}" for name in COUNTS)
+            str(shard.number),
+            *_holder(shard, facts),
+            *(f"{described[name]:,}" for name in SHOWN),
         )
-    lines.add_row("all", "", "", "", "", *(f"{total[name]:,}" for name in COUNTS))
+    lines.add_row("all", "", "", *(f"{total[name]:,}" for name in SHOWN))
     print_table(lines)
-    click.echo(_account(total))
-    for problem in problems or ["everything fits together"]:
-        click.echo(problem)
+    console().print(_account(total))
+
+
+def _holder(shard: ShardFacts, facts: TableFacts) -> tuple[str, str]:
+    """Who holds a shard, and since when; the time is known where Redis was told by the same worker."""
+    custody = shard.redis.custody
+    worker = shard.worker if facts.workers.told else custody.owner
+    if not worker:
+        return ("nobody" if facts.workers.settled else "(being given)"), "-"
+    if worker != custody.owner or custody.taken_at is None:
+        return worker, "-"
+    return worker, ago(facts.redis_now.time - custody.taken_at)
 
 
 def _account(total: dict[str, int]) -> str:
@@ -195,3 +142,12 @@ def _account(total: dict[str, int]) -> str:
         f"messages in: {total['messages']:,} = applied {total['applied']:,} + ignored {total['ignored']:,} + dead "
         f"letters {total['dead_letters']:,}: {verdict}{markers}"
     )
+
+
+def _print_verdict(verdict: Verdict) -> None:
+    for problem in verdict.problems:
+        console().print(f"PROBLEM  {problem}")
+    for warning in verdict.warnings:
+        console().print(f"warning  {warning}")
+    if not verdict.problems:
+        console().print("everything else fits together" if verdict.warnings else "everything fits together")

@@ -22,6 +22,8 @@ from streamer.table.yaml_loading import load_table
 
 ROWS_SHOWN_MAX = 20
 
+_ENCODE = msgspec.json.Encoder(decimal_format="number").encode
+
 
 @click.command(name="subscribe")
 @table_option
@@ -80,7 +82,7 @@ def _print_table(frame: pd.DataFrame, as_json: bool) -> None:
     n_qi_groups = int(frame["qi_group"].nunique())
     if as_json:
         rows = frame.to_dict(orient="records")
-        click.echo(msgspec.json.encode({"rows": len(frame), "qi_groups": n_qi_groups, "table": rows}))
+        click.echo(_ENCODE({"rows": len(frame), "qi_groups": n_qi_groups, "table": rows}))
         return
     caption = f"{len(frame)} rows in {n_qi_groups} QI groups"
     if len(frame) > ROWS_SHOWN_MAX:

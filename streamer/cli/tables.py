@@ -1,4 +1,4 @@
-"""Tables for people: printed as the terminal allows, and in full width into a file or a pipe."""
+"""Tables and sentences for people: printed as the terminal allows, and in full width into a file or a pipe."""
 
 from __future__ import annotations
 
@@ -10,9 +10,18 @@ from rich.table import Table
 PIPE_WIDTH = 160
 
 
+def console() -> Console:
+    """The standard output. Sentences are broken between words on a terminal, and whole in a file or a pipe, for `grep`.
+
+    Brackets in what is printed are no markup.
+    """
+    terminal = sys.stdout.isatty()
+    return Console(width=None if terminal else PIPE_WIDTH, soft_wrap=not terminal, markup=False, highlight=False)
+
+
 def print_table(table: Table) -> None:
-    """Prints a table; its cells are texts, and brackets in them are no markup."""
-    Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, markup=False, highlight=False).print(table)
+    """Prints a table as wide as the terminal allows."""
+    console().print(table)
 
 
 def figure(value: float | None) -> str:

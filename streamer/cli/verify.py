@@ -4,7 +4,9 @@ The rules of this file
 ----------------------
 * The laws are `checks`; this file reads files, lets an engine run beside the changelog where it is asked to,
   and says what was found.
-* The changelog may come from any tool that writes JSON: whitespace and the order of members do not matter.
+* The changelog may come from any tool that writes JSON: whitespace and the order of members do not matter. It may
+  interleave shards, and stand in several files: only the order of a shard's own records counts.
+* A changelog without a record breaks no law and proves nothing: it is refused.
 * With `--events` the engine stops at every release where the release does (`through`), and the rows of the QI groups
   that either of the two touched are compared.
 """
@@ -12,9 +14,10 @@ The rules of this file
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import click
@@ -77,15 +80,17 @@ class Verified:
 
 @click.command(name="verify")
 @table_option
-@click.argument("live", metavar="LIVE.jsonl", type=click.Path(path_type=Path))
+@click.argument("live", metavar="LIVE.jsonl...", type=click.Path(path_type=Path), nargs=-1, required=True)
 @click.option("--source", metavar="ROWS.csv", help="The source table as it is at the last release; needs --index.")
 @click.option("--index", metavar="INDEX.csv", help="The private index table (columns key, qi_group); needs --source.")
-@click.option("--events", metavar="EVENTS.jsonl", help="The input: the rows behind every release are checked too.")
+@click.option(
+    "--events", metavar="EVENTS.jsonl", help="The input of a changelog of one shard: the rows behind every release too."
+)
 @click.option("--initial", metavar="ROWS.csv", help="The table before the first event; needs --events.")
 @json_option
 def command(
     table: str,
-    live: Path,
+    live: tuple[Path, ...],
     source: str | None,
     index: str | None,
     events: str | None,
@@ -93,6 +98,8 @@ def command(
     as_json: bool,
 ) -> None:
     """Checks the laws of the changelog LIVE.jsonl, release by release, from its first record on.
+
+    Several files are one changelog, be it that each holds a shard or that one goes on where another ends.
 
     A line of LIVE.jsonl is {"shard":..,"release":..,"through":..,"key":{..},"value":{..}}, with a value of null for a
     removal, as `replay` and `subscribe --live` write it. Ends with 1 and the first violation in words.
@@ -107,7 +114,9 @@ def command(
     if events is not None:
         beside = EngineBeside(schema, laws, start_engine(schema, initial), read_messages(events))
     with _progress(live) as show:
-        verified = follow(laws, beside, read_live(live, show))
+        verified = follow(laws, beside, read_files(live, show))
+    if not verified.records:
+        raise UsageError(f"{', '.join(map(str, live))}: there is no record in it, so there is nothing to verify")
     if source is not None and index is not None:
         _check_last(schema, laws, source, index)
     verified.laws = len(CHANGELOG_LAWS) + (len(SOURCE_LAWS) if source or events else 0)
@@ -193,6 +202,18 @@ class EngineBeside:
 # -- files ------------------------------------------------------------------------------------------------------------
 
 
+def read_files(paths: Iterable[Path], show: Callable[[int], None]) -> Iterator[LiveRecord]:
+    """The records of several files, one file after the other; `show` is told how many bytes of all are read."""
+    before = 0
+    for path in paths:
+        yield from read_live(path, partial(_show_after, show, before))
+        before += path.stat().st_size if path.is_file() else 0
+
+
+def _show_after(show: Callable[[int], None], before: int, n_bytes: int) -> None:
+    show(before + n_bytes)
+
+
 def read_live(path: Path, show: Callable[[int], None] = lambda _: None) -> Iterator[LiveRecord]:
     """The records of a changelog in a file; `show` is told now and then how many bytes are read.
 
@@ -240,12 +261,12 @@ def read_index(path: str) -> list[tuple[str, QIGroupId | None]]:
 
 
 @contextmanager
-def _progress(path: Path) -> Iterator[Callable[[int], None]]:
-    """A bar over the bytes of a file, on a terminal only; gives the function that is told how many are read."""
+def _progress(paths: Sequence[Path]) -> Iterator[Callable[[int], None]]:
+    """A bar over the bytes of the files, on a terminal only; gives the function that is told how many are read."""
     columns = (TextColumn("verify"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    shown = sys.stderr.isatty() and path.is_file()
+    shown = sys.stderr.isatty() and all(path.is_file() for path in paths)
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=not shown) as bar:
-        task = bar.add_task("verify", total=path.stat().st_size if shown else None)
+        task = bar.add_task("verify", total=sum(path.stat().st_size for path in paths) if shown else None)
         yield lambda n_bytes: bar.update(task, completed=n_bytes)
 
 

@@ -18,7 +18,6 @@ from typing import Any
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.consumer.fetcher import ConsumerRecord
 from kafka.errors import BrokerResponseError, KafkaError, UnknownTopicOrPartitionError
-from kafka.partitioner.default import murmur2
 
 from streamer.errors import ServerUnreachable, UsageError
 
@@ -26,11 +25,6 @@ CONNECT_MS_MAX = 5_000
 ANSWER_MS_MAX = 15_000
 SILENCE_SECONDS_MAX = 15.0
 SEEN_SECONDS_MAX, SEEN_AGAIN_SECONDS = 2.0, 0.1
-
-
-def shard_of(message_key: bytes, shards: int) -> int:
-    """The shard of a message key: murmur2 as Kafka's Java client computes it, so that all producers agree."""
-    return int((murmur2(message_key) & 0x7FFFFFFF) % shards)
 
 
 @contextmanager

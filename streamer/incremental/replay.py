@@ -7,15 +7,16 @@ The rules of this file
   appearance), else the caller makes them.
 * What a broker would hold stands in the directory: `live.jsonl` (one object per record, in order),
   `dead-letters.jsonl`, `table.csv` (the fold at the end), and `index.csv`, which is private (source key -> QI group,
-  empty while pending).
+  empty while pending). The four appear together, when all went well, or none does.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
 from time import perf_counter
@@ -24,6 +25,7 @@ from typing import IO
 import numpy as np
 import pandas as pd
 
+from streamer.errors import ConfigError
 from streamer.incremental.groups.kept import PENDING
 from streamer.incremental.release.fold import Fold
 from streamer.incremental.release.records import Outgoing
@@ -35,11 +37,12 @@ from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.incremental.topics import LIVE
 from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows, Encoder
-from streamer.table.files import atomic_writer, write_index, write_rows
+from streamer.table.files import atomic_writers, write_index, write_rows
 from streamer.table.published import QI_GROUP, qi_group_name
 from streamer.table.schema import Table
 from streamer.table.yaml_loading import require_live
 
+FILES = ("live.jsonl", "dead-letters.jsonl", "table.csv", "index.csv")
 WHOLE_FILE = InputState(topic_id="file", shards=1, earliest=0, end=sys.maxsize)
 
 FirstGroups = Callable[[Table, EncodedRows], list[Ints]]
@@ -54,6 +57,7 @@ class ReplayReport:
     applied: int
     ignored: int
     dead_letters: int
+    unknown_keys: int
     rows: int
     pending: int
     qi_groups: int
@@ -129,12 +133,14 @@ class Replay:
         self.publisher = Publisher(table, 0, MemoryStore(MemoryServer(), table.name, 0), outlet)
         self.publisher.take_over(WHOLE_FILE)
         self._total = StepReport()
+        self._first_releases = 0
 
     def load_initial(self, frame: pd.DataFrame, first_groups: FirstGroups) -> None:
         """Publishes an initial table as release 0."""
         encoded, groups = encode_initial(self.table, frame, first_groups)
         report = self.publisher.load_initial(encoded.source_keys, encoded.rows(), encoded.codes, groups)
         self._total.published += report.published
+        self._first_releases = int(report.published > 0)  # release 0; without it, counting begins with 1
 
     def run(self, messages: Iterable[Message]) -> Iterator[int]:
         """Steps through the messages batch by batch; yields how many each step took."""
@@ -153,7 +159,7 @@ class Replay:
             qi_groups=engine.n_qi_groups,
             merges=total.merges,
             splits=total.splits,
-            releases=self.publisher.meta.release,
+            releases=self._first_releases + self.publisher.meta.release,
             published=total.published,
             seconds=round(seconds, 3),
         )
@@ -172,29 +178,43 @@ def replay_files(
     batch_events: int | None,
     directory: Path | None,
 ) -> Iterator[int | ReplayReport]:
-    """Replays messages into `directory`; yields the size of every step and, last, the report.
+    """Replays messages into `directory`, or only counts; yields the size of every step and, last, the report.
 
-    Files appear whole or not at all.
+    Raises ConfigError where the directory or a file in it cannot be made.
     """
-    started = perf_counter()
-    with ExitStack() as files:
-        if directory is None:
-            replay = Replay(table, NoOutlet(), batch_events)
-        else:
-            directory.mkdir(parents=True, exist_ok=True)
-            fold = Fold(table)
-            live, letters = (
-                files.enter_context(atomic_writer(directory / name)) for name in ("live.jsonl", "dead-letters.jsonl")
-            )
-            replay = Replay(table, FilesOutlet(0, live, letters, fold), batch_events)
-        if initial is not None:
-            replay.load_initial(initial, first_groups)
-        yield from replay.run(messages)
-        report = replay.report(perf_counter() - started)
-        if directory is not None:
-            fold.finish()
-            with atomic_writer(directory / "table.csv", text=True) as file:
-                write_rows(fold.to_frame(), file)
-            with atomic_writer(directory / "index.csv", text=True) as file:
-                write_index(replay.index_table(), file)
+    if directory is None:
+        yield (yield from _steps(Replay(table, NoOutlet(), batch_events), messages, initial, first_groups))
+        return
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{directory}: cannot be made: {error.strerror}") from None
+    fold = Fold(table)
+    with atomic_writers([directory / name for name in FILES]) as (live, letters, rows, index):
+        replay = Replay(table, FilesOutlet(0, live, letters, fold), batch_events)
+        report = yield from _steps(replay, messages, initial, first_groups)
+        fold.finish()
+        with _as_text(rows) as text:
+            write_rows(fold.to_frame(), text)
+        with _as_text(index) as text:
+            write_index(replay.index_table(), text)
     yield report
+
+
+def _steps(
+    replay: Replay, messages: Iterable[Message], initial: pd.DataFrame | None, first_groups: FirstGroups
+) -> Generator[int, None, ReplayReport]:
+    """The whole replay; yields the size of every step."""
+    started = perf_counter()
+    if initial is not None:
+        replay.load_initial(initial, first_groups)
+    yield from replay.run(messages)
+    return replay.report(perf_counter() - started)
+
+
+@contextmanager
+def _as_text(file: IO[bytes]) -> Iterator[IO[str]]:
+    """UTF-8 text into a file of bytes that stays open."""
+    text = TextIOWrapper(file, encoding="utf-8", newline="")
+    yield text
+    text.detach()

@@ -75,6 +75,11 @@ def topic_name(table_name: str, kind: str) -> str:
     return f"{table_name}.{kind}"
 
 
+def worker_group(table_name: str) -> str:
+    """The name of Kafka's consumer group that the workers of a table form."""
+    return f"streamer-{table_name}"
+
+
 def topics_of(table_name: str) -> tuple[Topic, ...]:
     """All topics of a table, the input first.
 

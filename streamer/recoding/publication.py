@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import msgspec
 import numpy as np
 import pandas as pd
 
@@ -23,8 +22,9 @@ from streamer.recoding.algorithms.lossy_join import lossy_join
 from streamer.recoding.algorithms.recoding import Recoding
 from streamer.table.arrays import Ints, Objects
 from streamer.table.microdata import Microdata
-from streamer.table.published import attribute_columns, box_columns, column_types, qi_group_name
+from streamer.table.published import attribute_columns, box_columns, qi_group_name
 from streamer.table.schema import Attribute
+from streamer.table.typed_frame import decode_json, typed_frame
 
 FIRST_NUMBER = 1
 """Number of the first QI group, as in the changelog, and of the first individual of a lossy join."""
@@ -44,7 +44,7 @@ def published_order(microdata: Microdata, recoding: Recoding) -> Ints:
 
 
 def published_frame(microdata: Microdata, recoding: Recoding) -> pd.DataFrame:
-    """The published table, typed by `column_types`; a fresh index from 0."""
+    """The published table, typed by `typed_frame`; a fresh index from 0."""
     table, order = microdata.table, published_order(microdata, recoding)
     group = recoding.qi_group[order]
     columns: dict[str, Objects] = {"qi_group": _objects(group_names(recoding))[group]}
@@ -52,7 +52,7 @@ def published_frame(microdata: Microdata, recoding: Recoding) -> pd.DataFrame:
         for name, cells in columns_of_boxes(attribute, recoding.lo[:, j], recoding.hi[:, j]):
             columns[name] = cells[group]
     columns |= _kept_columns(microdata, microdata.values[order])
-    return pd.DataFrame(columns, dtype=object).astype(column_types(table))
+    return typed_frame(table, columns)
 
 
 def lossy_join_frames(microdata: Microdata, recoding: Recoding) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -64,23 +64,20 @@ def lossy_join_frames(microdata: Microdata, recoding: Recoding) -> tuple[pd.Data
     table, joined = microdata.table, lossy_join(microdata, recoding)
     if any(column.name == INDIVIDUAL_COLUMN for column in table.kept):
         raise ConfigError(f"a lossy join publishes a column {INDIVIDUAL_COLUMN!r} of its own; rename the kept one")
-    names, types = _objects(group_names(recoding)), column_types(table)
+    names = _objects(group_names(recoding))
     qit: dict[str, Objects] = {"qi_group": names[joined.qit_group]}
     for j, attribute in enumerate(table.attributes):
         qit |= dict(columns_of_boxes(attribute, joined.qit_cells[:, j], joined.qit_cells[:, j]))
     stt: dict[str, Objects] = {"qi_group": names[joined.stt_group]}
     stt[INDIVIDUAL_COLUMN] = (joined.stt_individual + FIRST_NUMBER).astype(object)
     stt |= _kept_columns(microdata, joined.stt_values)
-    return (
-        pd.DataFrame(qit, dtype=object).astype(types),
-        pd.DataFrame(stt, dtype=object).astype({"qi_group": "str", INDIVIDUAL_COLUMN: "int64"}),
-    )
+    return typed_frame(table, qit), typed_frame(table, stt).astype({INDIVIDUAL_COLUMN: "int64"})
 
 
 def _kept_columns(microdata: Microdata, values: Ints) -> dict[str, Objects]:
-    """Kept columns as what JSON says; values: int64 (m, kept), numbers of their texts."""
+    """Kept columns as what JSON says, nothing rounded; values: int64 (m, kept), numbers of their texts."""
     return {
-        column.name: _objects([msgspec.json.decode(text) for text in texts])[values[:, i]]
+        column.name: _objects([decode_json(text) for text in texts])[values[:, i]]
         for i, (column, texts) in enumerate(zip(microdata.table.kept, microdata.texts, strict=True))
     }
 

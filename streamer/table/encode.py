@@ -149,6 +149,15 @@ class Encoder:
 
     # -- files ----------------------------------------------------------------------------------------------------
 
+    def named_columns(self, frame: pd.DataFrame) -> list[str]:
+        """The columns that table.yaml names, each once. Raises ConfigError where the data has not all of them."""
+        named = (*self.table.source_key, self.table.individual, *self._kinds)
+        columns = [name for name in dict.fromkeys(named) if name is not None]
+        if missing := [name for name in columns if name not in frame.columns]:
+            has = ", ".join(repr(str(name)) for name in frame.columns)
+            raise ConfigError(f"the data has no column {missing[0]!r}, which table.yaml names; it has {has}")
+        return columns
+
     def fields(self, texts: Mapping[str, str]) -> dict[str, object]:
         """What a row of a CSV file means: empty is null, numbers and booleans by their column's type."""
         return {name: _from_text(self._kinds.get(name, "text"), text) for name, text in texts.items()}
@@ -159,9 +168,7 @@ class Encoder:
         Raises ConfigError for a missing column, a value that is refused, and a source key that comes twice, naming
         column and data row (the first is 1).
         """
-        named = (*self.table.source_key, *self._kinds, *([self.table.individual] if self.table.individual else []))
-        if missing := [name for name in named if name not in frame.columns]:
-            raise ConfigError(f"the data has no column {missing[0]!r}; it has {', '.join(map(str, frame.columns))}")
+        self.named_columns(frame)
         n = len(frame)
         codes = np.empty((n, self.table.space.d), dtype=np.int64)
         for j, (name, code) in enumerate(self._codes_plan):

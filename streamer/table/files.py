@@ -3,6 +3,8 @@
 The rules of this file
 ----------------------
 * A table is read as text, cell by cell: what a cell means is its column's matter (`streamer.table.encode`).
+* Every command reads a file in the same way: packed where its name ends with .gz, "-" for stdin, a mark of the byte
+  order at the start passed over.
 * A ragged or unreadable file is refused with the line: nothing is guessed, filled up or left out.
 * A file appears whole or not at all, and files that belong together appear together.
 """
@@ -10,10 +12,14 @@ The rules of this file
 from __future__ import annotations
 
 import csv
+import gzip
 import os
+import sys
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from io import TextIOWrapper
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,7 +28,36 @@ import pandas as pd
 from streamer.errors import ConfigError
 from streamer.table.encode import cell_text
 
+STDIN = "-"
+PACKED = ".gz"
 _DELIMITERS = ",;\t"
+
+
+def is_named(path: str | Path, *suffixes: str) -> bool:
+    """Whether a file's name ends so, packed or not, in whatever case.
+
+    >>> is_named("rows.CSV.gz", ".csv", ".tsv"), is_named("rows.csv.zip", ".csv")
+    (True, False)
+    """
+    return str(path).lower().removesuffix(PACKED).endswith(suffixes)
+
+
+@contextmanager
+def open_bytes(path: str | Path) -> Iterator[IO[bytes] | gzip.GzipFile]:
+    """A file to read. Raises ConfigError where it cannot be read, also later while it is."""
+    try:
+        if str(path) == STDIN:
+            yield sys.stdin.buffer
+        elif str(path).lower().endswith(PACKED):
+            with gzip.open(path, "rb") as unpacked:
+                yield unpacked
+        else:
+            with open(path, "rb") as file:
+                yield file
+    except (gzip.BadGzipFile, EOFError, zlib.error):
+        raise ConfigError(f"{path}: is not a whole gzip file") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
 
 
 def read_rows(path: str | Path) -> pd.DataFrame:
@@ -30,18 +65,24 @@ def read_rows(path: str | Path) -> pd.DataFrame:
 
     Raises ConfigError for a file that is unreadable, empty or ragged, or whose header names a column twice.
     """
+    with open_bytes(path) as file:
+        text = TextIOWrapper(file, encoding="utf-8-sig", newline="")
+        try:
+            return _rows_of(path, text)
+        except UnicodeDecodeError:
+            raise ConfigError(f"{path}: is not UTF-8 text") from None
+        finally:
+            text.detach()  # stdin stays open
+
+
+def _rows_of(path: str | Path, text: TextIOWrapper) -> pd.DataFrame:
+    first = text.readline()
+    delimiter = "\t" if is_named(path, ".tsv") else _delimiter(first)
+    reader = csv.reader(chain([first], text), delimiter=delimiter, strict=True)
     try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            delimiter = _delimiter(file.readline())
-            file.seek(0)
-            reader = csv.reader(file, delimiter=delimiter, strict=True)
-            header = next(reader, [])
-            _check_header(path, header)
-            rows = list(_checked_rows(path, reader, len(header)))
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path}: is not UTF-8 text") from None
+        header = next(reader, [])
+        _check_header(path, header)
+        rows = list(_checked_rows(path, reader, len(header)))
     except csv.Error:
         raise ConfigError(f"{path}, line {reader.line_num}: not valid CSV (a quotation mark out of place?)") from None
     return pd.DataFrame(rows, columns=header, dtype=str)

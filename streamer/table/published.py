@@ -94,22 +94,6 @@ def json_texts(columns: Mapping[str, Decimal | str]) -> dict[str, bytes]:
     }
 
 
-def column_types(table: Table) -> dict[str, str]:
-    """Types of the published columns that say which box a row is in: str, or int64 where all ends are whole.
-
-    The other ends are float64; kept columns hold what JSON says (dtype object).
-    """
-    types = {QI_GROUP: "str"}
-    for attribute in table.attributes:
-        if isinstance(attribute, NumericAttribute):
-            numbers = (*attribute.domain, attribute.grid, attribute.step or attribute.grid)
-            whole = all(number == number.to_integral_value() for number in numbers)
-            types |= dict.fromkeys(interval_columns(attribute.name), "int64" if whole else "float64")
-        else:
-            types[attribute.name] = "str"
-    return types
-
-
 def frame_bytes(table: Table) -> int:
     """The most bytes that key and value of a published row take beside its kept values."""
     pieces = [len(msgspec.json.encode(name)) + len(":,") for name in published_columns(table)]

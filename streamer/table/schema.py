@@ -178,6 +178,7 @@ class Table:
     recut: bool = True
     shrink: bool = True
     durability_stated: bool = False
+    partitioner_stated: bool = False  # all messages of a row share a shard, though not the one that murmur2 gives
     limits: Limits = Limits()
     diversity: Diversity = Diversity()
 
@@ -214,4 +215,6 @@ class Table:
             parts.append(f"{c.name} {c.sensitive} {c.type} {c.hierarchy.fingerprint() if c.hierarchy else None}")
         parts.append(f"k {self.k} recut {self.recut} shrink {self.shrink} form rows")
         parts.append(f"limits {limits.event_bytes_max} {limits.statement_rows_max} {limits.row_bytes_max}")
+        if self.partitioner_stated:  # decides which messages are refused
+            parts.append("partitioner stated")
         return hashlib.blake2b("\x1e".join(parts).encode(), digest_size=16).hexdigest()

@@ -134,6 +134,7 @@ def _table(settings: TableSettings, folder: Path, faults: list[str]) -> Table | 
         recut=settings.engine.recut,
         shrink=settings.engine.shrink,
         durability_stated=settings.durability is not None,
+        partitioner_stated=settings.input.partitioner is not None,
         limits=Limits(**settings.limits.model_dump()),
         diversity=Diversity(**settings.privacy.model_dump(exclude={"k"})),
     )

@@ -104,6 +104,10 @@ class PublishSettings(_Settings):
     live: LiveSettings
 
 
+class InputSettings(_Settings):
+    partitioner: Literal["stated"] | None = None
+
+
 class LimitsSettings(_Settings):
     """Bounds of `streamer.table.schema.Limits`; Kafka's own default for a message is 1 MB."""
 
@@ -125,6 +129,7 @@ class TableSettings(_Settings):
     privacy: PrivacySettings
     engine: EngineSettings = EngineSettings()
     publish: PublishSettings
+    input: InputSettings = InputSettings()
     durability: Literal["stated"] | None = None
     limits: LimitsSettings = LimitsSettings()
 
@@ -146,6 +151,7 @@ _MODELS: dict[str, type[_Settings]] = {
     "engine": EngineSettings,
     "live": LiveSettings,
     "publish": PublishSettings,
+    "input": InputSettings,
     "limits": LimitsSettings,
 }
 

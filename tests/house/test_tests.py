@@ -25,13 +25,8 @@ ELSEWHERE = {
     "streamer/incremental/store/redis_server.py": "servers/test_redis_store.py",
     "streamer/cli/dead_letters.py": "servers/test_status.py",
     "streamer/cli/groups.py": "servers/test_status.py",
-    "streamer/cli/subscribe.py": "servers/test_subscribe.py",
-    "streamer/recoding/algorithms/cluster_repair.py": "unit/recoding/algorithms/test_fuzzy.py",
     "streamer/recoding/algorithms/group_index.py": "unit/recoding/algorithms/test_refine.py",
     "streamer/recoding/algorithms/kd_tree.py": "unit/recoding/algorithms/test_entropy.py",
-    "streamer/recoding/algorithms/orphans.py": "unit/recoding/algorithms/test_local_recoding.py",
-    "streamer/recoding/algorithms/proximity.py": "unit/recoding/algorithms/test_fuzzy.py",
-    "streamer/recoding/algorithms/top_down.py": "unit/recoding/algorithms/test_local_recoding.py",
 }
 
 # Types, values and options without a rule of their own: nothing there can be wrong by itself.

@@ -35,6 +35,16 @@ def test_a_group_below_k_is_not_let_out(engine: Engine) -> None:
         engine.drain()
 
 
+def test_a_group_that_miscounts_its_individuals_is_not_let_out() -> None:
+    engine = Engine(table(YEARS, k=2, individual="ssn"))
+    for i in range(3):
+        engine.apply(Insert(f"p{i}", Row((i,), (b'"flu"',), (), f"person {i}")))
+    group = engine._upkeep.groups[1]
+    group.count_rows([Row((3,), (b'"flu"',), (), "nobody")])
+    with pytest.raises(LawViolated, match="QI group 1 counts 4 of its 3"):
+        engine.drain()
+
+
 def test_a_row_outside_its_box_is_not_let_out(engine: Engine) -> None:
     numbers = [number for number, group in engine._upkeep.groups.items() if group.slots.count((b'"cough"',))]
     group = engine._upkeep.groups[max(numbers)]

@@ -69,8 +69,8 @@ def assert_equal_measures(pycanon: SimpleNamespace, data: Microdata, recoding: R
     assert recoding.n_groups == metrics.sizes_ec(frame, qi)["n_ec"]
 
 
+@settings(max_examples=max(25, settings().max_examples // 8))  # it filters a data frame for every group and value
 @given(data=st.data(), small=st.sampled_from(list(TABLES.values())))
-@settings(max_examples=25)  # pycanon filters a data frame for every group and value
 def test_pycanon_finds_the_same_on_small_tables(pycanon: SimpleNamespace, data: st.DataObject, small: Table) -> None:
     people = data.draw(microdata(small))
     groups = st.lists(st.integers(-1, 4), min_size=len(people), max_size=len(people))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from time import monotonic, sleep
@@ -12,45 +15,32 @@ from time import monotonic, sleep
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
-from confluent_kafka import Message, Producer
+from confluent_kafka import Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka import KafkaProducer
 from kafka.errors import KafkaTimeoutError
 
 from servers.broker.servers import Servers
-from streamer.cli import produce as produce_module
+from streamer.cli import key_form_seen
+from streamer.cli import sender as sender_module
 from streamer.cli.main import main
 from streamer.cli.routing import Router, RowMessage, Statement
+from streamer.errors import ConfigError, EventRefused
 from streamer.incremental.events.changes import Insert, Remove
 from streamer.incremental.events.decoder import Decoder
-from streamer.incremental.kafka_clients import shard_of
+from streamer.incremental.events.murmur2 import shard_of
 from streamer.incremental.message_files import read_messages
 from streamer.table.encode import Encoder
 from streamer.table.files import read_rows
 from streamer.table.yaml_loading import load_table
 from worlds.checkout import PATIENTS
-from worlds.kafka_side import fresh_name, make_topics, read
+from worlds.kafka_side import fresh_name, make_topics, read, write
 
 SHARDS = 3
 
 # -- where a message belongs (no server) ------------------------------------------------------------------------------
-
-# Of the tests of Kafka's Java client (UtilsTest.testMurmur2), as signed 32-bit numbers.
-JAVA_MURMUR2 = {
-    b"21": -973932308,
-    b"foobar": -790332482,
-    b"a-little-bit-long-string": -985981536,
-    b"a-little-bit-longer-string": -1486304829,
-    b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
-    b"abc": 479470107,
-}
-
-
-@pytest.mark.parametrize(("message_key", "murmur2"), JAVA_MURMUR2.items())
-@pytest.mark.parametrize("shards", [1, 4, 7, 1000])
-def test_the_shard_is_javas_murmur2_without_its_sign_modulo_the_shards(message_key, murmur2, shards):
-    assert shard_of(message_key, shards) == (murmur2 & 0x7FFFFFFF) % shards
 
 
 @pytest.fixture(scope="module")
@@ -196,6 +186,49 @@ def test_of_a_csv_file_only_the_columns_of_the_table_are_sent_typed_and_empty_ce
     assert Decimal(str(row["bmi"])) == Decimal("20.5")
 
 
+HEADER = "id,age,zip,bmi,sex,problem"
+GOOD = "1,30,12000,21.5,Female,flu"
+NASTY = {
+    "a mark of the byte order": f"\ufeff{HEADER}\n{GOOD}\n",
+    "spaces in the header": f"id, age,zip,bmi,sex,problem\n{GOOD}\n",
+    "a column twice": f"{HEADER},age\n{GOOD},3\n",
+    "a column missing": "id,age\n1,2\n",
+    "another column": f"name,{HEADER}\nx,{GOOD}\n",
+    "semicolons": f"{HEADER}\n{GOOD}\n".replace(",", ";"),
+    "lines that end with CRLF": f"{HEADER}\r\n{GOOD}\r\n\r\n",
+    "a short row": f"{HEADER}\n{GOOD}\n2,30\n",
+    "a quote that stays open": f'{HEADER}\n"{GOOD}\n',
+    "nothing": "",
+    "values that are refused": f"{HEADER}\n{GOOD}\n,30,12000,21.5,Female,flu\n3,x,12000,21.5,Female,flu\n"
+    "4,NaN,12000,21.5,Female,flu\n5,1e999,12000,21.5,Female,flu\n6,1e99999999999999999999,12000,21.5,Female,flu\n"
+    "7,30,,21.5,Female,flu\n8,30,12000,21.5,Other,\n9, 30,12000,2.15e1,Female,\n10,30,12000,21.5,Female,\x00\n",
+}
+
+
+@pytest.mark.parametrize("what", NASTY)
+@pytest.mark.parametrize("ending", [".csv", ".csv.gz"])
+def test_check_and_produce_read_a_file_to_the_same_verdict(patients, tmp_path, what, ending):
+    path = tmp_path / f"rows{ending}"
+    content = NASTY[what].encode()
+    path.write_bytes(gzip.compress(content) if ending.endswith("gz") else content)
+    checked = CliRunner().invoke(main, ["check", "--table", str(PATIENTS), "--data", str(path), "--json"])
+    try:
+        messages = list(Router(patients).insertions(read_rows(path)))
+    except ConfigError as refused:
+        assert (checked.exit_code, str(refused) in checked.output) == (2, True)
+        return
+    assert checked.exit_code == 0, checked.output
+    refused_rows: Counter[tuple[str, str | None]] = Counter()
+    for message in messages:
+        try:
+            Decoder(patients).decode(message.message_key, message.value)
+        except EventRefused as refused:
+            refused_rows[refused.reason, refused.column] += 1
+    report = json.loads(checked.stdout)["data"]
+    assert report["rows"] == len(messages)
+    assert {(line["reason"], line["column"]): line["rows"] for line in report["refused"]} == refused_rows
+
+
 # -- through Kafka ----------------------------------------------------------------------------------------------------
 
 
@@ -233,6 +266,174 @@ def test_rows_reach_the_shards_of_their_keys_and_are_counted(servers, topic):
     assert sum(map(len, shards)) == 40
     for shard, messages in enumerate(shards):
         assert all(shard_of(message.key(), SHARDS) == shard for message in messages)
+
+
+@dataclass(frozen=True)
+class Producers:
+    """A producer that is not ours, with keys of one form, into the input of a table."""
+
+    bootstrap: str
+    table_name: str
+    key_of: Callable[[int], bytes]
+
+    def send(self, values: Iterable[tuple[int, dict[str, object] | None]]) -> None:
+        keyed = [(self.key_of(number), value) for number, value in values]
+        records = [(shard_of(key, SHARDS), key, json.dumps(value).encode()) for key, value in keyed]
+        write(self.bootstrap, f"{self.table_name}.changes", records)
+
+
+def connect(number: int) -> bytes:
+    return b'{"id":%d}' % number
+
+
+def connect_with_schema(number: int) -> bytes:
+    schema = b'{"type":"struct","fields":[{"type":"int32","optional":false,"field":"id"}],"name":"shop.people.Key"}'
+    return b'{"schema":%b,"payload":{"id":%d}}' % (schema, number)
+
+
+def created(number: int) -> tuple[int, dict[str, object]]:
+    return number, {"op": "c", "before": None, "after": {**ROW, "id": number}}
+
+
+@pytest.mark.parametrize(
+    ("key_of", "form"),
+    [(connect, 'json:{"id":number}'), (connect_with_schema, "json-schema:"), (b"%d".__mod__, "bare")],
+)
+def test_rows_are_sent_under_keys_as_the_topic_has_them(servers, topic, key_of, form):
+    other = Producers(servers.kafka_bootstrap, topic[0], key_of)
+    write(other.bootstrap, f"{topic[0]}.changes", [(shard, None, b'{"op": "truncate"}') for shard in range(SHARDS)])
+    other.send(created(number) for number in range(1000, 1030))
+    deletions = '{"op": "delete", "key": 1001}\n{"key": 1002, "value": null}'
+    result = produce(servers, topic, "-", "--json", stdin=f"{insertion(7)}\n{insertion(8)}\n{deletions}")
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.stdout)
+    assert report["key_form"].startswith(form) and report["key_form_seen"] and report["unrouted"] == 0
+    shards = arrived(servers, topic)
+    sent = {m.key(): shard for shard, messages in enumerate(shards) for m in messages if m.key()}
+    for number in (7, 8, 1001, 1002):
+        assert sent[key_of(number)] == shard_of(key_of(number), SHARDS)
+    text = produce(servers, topic, "-", stdin=insertion(9)).stdout
+    assert f"message keys: {report['key_form']}\n" in text
+
+
+def test_a_topic_that_tells_no_form_gets_bare_keys_and_that_is_said(servers, topic):
+    result = produce(servers, topic, f"{topic[1]}/rows.csv")
+    assert "message keys: bare, as no message of the topic tells another form" in result.stdout
+    assert "message keys: bare\n" in produce(servers, topic, f"{topic[1]}/events.jsonl").stdout
+
+
+def test_into_a_topic_whose_shards_have_learned_different_forms_nothing_is_sent(servers, topic):
+    bare = Producers(servers.kafka_bootstrap, topic[0], b"%d".__mod__)
+    json_keys = Producers(servers.kafka_bootstrap, topic[0], connect)
+    bare.send(created(number) for number in range(100) if shard_of(b"%d" % number, SHARDS) == 0)
+    json_keys.send(created(number) for number in range(100) if shard_of(connect(number), SHARDS) == 1)
+    before = [len(messages) for messages in arrived(servers, topic)]
+    result = produce(servers, topic, f"{topic[1]}/rows.csv", "--truncate")
+    assert result.exit_code == 2
+    assert "several forms (shard 0: bare; shard 1: json:" in result.stderr
+    assert [len(messages) for messages in arrived(servers, topic)] == before
+    assert produce(servers, topic, "--truncate").exit_code == 0
+    result = produce(servers, topic, f"{topic[1]}/rows.csv", "--json")
+    assert (result.exit_code, json.loads(result.stdout)["key_form_seen"]) == (0, False)
+
+
+def test_what_a_shard_refuses_does_not_tell_its_form(servers, topic):
+    bare = Producers(servers.kafka_bootstrap, topic[0], b"%d".__mod__)
+    json_keys = Producers(servers.kafka_bootstrap, topic[0], connect)
+    bare.send(created(number) for number in range(30))
+    json_keys.send(created(number) for number in range(30))
+    result = produce(servers, topic, "-", "--json", stdin=insertion(77))
+    assert json.loads(result.stdout)["key_form"] == "bare"
+
+
+def test_what_may_have_been_truncated_between_the_records_that_are_read_is_in_doubt(servers, topic, monkeypatch):
+    monkeypatch.setattr(key_form_seen, "OFFSETS_LOOKED_AT", 4)
+    bare = Producers(servers.kafka_bootstrap, topic[0], b"%d".__mod__)
+    bare.send(created(number) for number in range(60))
+    assert json.loads(produce(servers, topic, "-", "--json", stdin=insertion(77)).stdout)["key_form"] == "bare"
+    Producers(servers.kafka_bootstrap, topic[0], connect).send(created(number) for number in range(60))
+    assert produce(servers, topic, "-", stdin=insertion(78)).exit_code == 2
+    assert produce(servers, topic, "--truncate").exit_code == 0
+    Producers(servers.kafka_bootstrap, topic[0], connect).send(created(number) for number in range(3))
+    result = produce(servers, topic, "-", "--json", stdin=insertion(79))
+    assert json.loads(result.stdout)["key_form"] == 'json:{"id":number}'
+
+
+def test_where_the_beginning_has_expired_what_is_left_must_agree(servers, topic):
+    bare = Producers(servers.kafka_bootstrap, topic[0], b"%d".__mod__)
+    json_keys = Producers(servers.kafka_bootstrap, topic[0], connect)
+    bare.send(created(number) for number in range(30))
+    admin = AdminClient({"bootstrap.servers": servers.kafka_bootstrap})
+    places = [TopicPartition(f"{topic[0]}.changes", shard, 2) for shard in range(SHARDS)]
+    for answer in admin.delete_records(places).values():
+        answer.result(20)
+    assert json.loads(produce(servers, topic, "-", "--json", stdin=insertion(77)).stdout)["key_form_seen"]
+    json_keys.send(created(number) for number in range(30))
+    result = produce(servers, topic, "-", stdin=insertion(78))
+    assert result.exit_code == 2
+    assert "several forms" in result.stderr
+
+
+def test_rows_do_not_go_where_murmur2_puts_them_when_their_own_producer_is_said_to_place_them(servers, topic):
+    with open(f"{topic[1]}/table.yaml", "a") as file:
+        file.write("input: {partitioner: stated}\n")
+    for arguments in ([f"{topic[1]}/rows.csv", "--truncate"], [f"{topic[1]}/events.jsonl"]):
+        result = produce(servers, topic, *arguments)
+        assert result.exit_code == 2
+        assert "partitioner: stated" in result.stderr
+    assert arrived(servers, topic) == [[]] * SHARDS
+    assert produce(servers, topic, "--truncate").exit_code == 0
+
+
+# -- which files ------------------------------------------------------------------------------------------------------
+
+
+def test_packed_files_are_unpacked_and_sent_row_by_row(servers, topic):
+    for name in ("rows.csv", "events.jsonl"):
+        path = Path(topic[1], f"{name}.gz")
+        path.write_bytes(gzip.compress(Path(topic[1], name).read_bytes()))
+        result = produce(servers, topic, str(path), "--json", "--limit", "5")
+        assert result.exit_code == 0, result.output
+        assert json.loads(result.stdout)["rows"] == 5
+
+
+def test_a_format_is_said_where_the_name_does_not_tell(servers, topic):
+    rows = Path(topic[1], "rows.csv").read_text()
+    path = Path(topic[1], "rows.txt")
+    path.write_text(rows)
+    refused = produce(servers, topic, str(path))
+    assert refused.exit_code == 2
+    assert "--format" in refused.stderr
+    for file, stdin in ((str(path), None), ("-", rows)):
+        result = produce(servers, topic, file, "--format", "csv", "--json", stdin=stdin)
+        assert result.exit_code == 0, result.output
+        assert json.loads(result.stdout)["rows"] == 40
+
+
+@pytest.mark.parametrize("name", ["rows.csv.zip", "rows", "rows.xlsx", "rows.json"])
+def test_a_file_of_an_unknown_kind_is_not_sent_line_by_line(tmp_path, name):
+    path = tmp_path / name
+    path.write_text("id,age\n1,2\n")
+    result = CliRunner().invoke(main, ["produce", str(path), "--table", str(PATIENTS), "--kafka", "127.0.0.1:1"])
+    assert result.exit_code == 2
+    assert "--format csv or jsonl" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.csv"])
+def test_a_file_that_is_not_what_its_name_says_is_not_sent(tmp_path, name):
+    path = tmp_path / name
+    path.write_text("id,age,zip\n1,2,3\n" if name.endswith("jsonl") else '{"op": "delete", "key": 7}\n')
+    result = CliRunner().invoke(main, ["produce", str(path), "--table", str(PATIENTS), "--kafka", "127.0.0.1:1"])
+    assert result.exit_code == (2 if name.endswith("jsonl") else 3), "a header is compared with table.yaml later"
+
+
+def test_a_truncation_does_not_go_out_before_rows_that_lack_a_column(servers, topic):
+    path = Path(topic[1], "lacking.csv")
+    path.write_text("id,age\n1,2\n")
+    result = produce(servers, topic, str(path), "--truncate")
+    assert result.exit_code == 2
+    assert "has no column 'zip'" in result.stderr
+    assert arrived(servers, topic) == [[]] * SHARDS
 
 
 def test_librdkafkas_murmur2_puts_the_same_keys_into_the_same_shards(servers, topic):
@@ -307,8 +508,8 @@ def test_a_truncation_goes_before_the_rows_that_come_with_it(servers, topic):
 
 
 def test_a_statement_whose_transaction_hangs_names_the_id_to_repeat_it_with(servers, topic, monkeypatch):
-    monkeypatch.setattr(produce_module, "FLUSH_SECONDS_MAX", 0.2)
-    monkeypatch.setattr(produce_module.Sender, "_transact", lambda self, value: sleep(2))
+    monkeypatch.setattr(sender_module, "FLUSH_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(sender_module.Sender, "_transact", lambda self, value: sleep(2))
     result = produce(servers, topic, "--truncate", "--statement-id", "lost-7")
     assert result.exit_code == 3
     assert "--statement-id lost-7" in result.stderr
@@ -326,7 +527,7 @@ def test_rows_that_kafka_does_not_confirm_are_counted_apart_from_those_it_did(se
 
 def test_malformed_lines_are_sent_as_they_are_and_always_to_the_same_shard(servers, topic):
     for _ in range(2):
-        result = produce(servers, topic, "-", "--json", stdin=f'{{"op": \n{insertion(1)}\nnonsense\n')
+        result = produce(servers, topic, "-", "--json", stdin=f'{insertion(1)}\n{{"op": \nnonsense\n')
         assert result.exit_code == 0, result.output
         assert (json.loads(result.stdout)["rows"], json.loads(result.stdout)["unrouted"]) == (1, 2)
     shards = [[m.value() for m in messages if m.key() is None] for messages in arrived(servers, topic)]

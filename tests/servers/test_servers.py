@@ -90,7 +90,20 @@ def make(*words: str) -> list[str]:
 
 def test_make_alone_lists_every_target() -> None:
     targets = {line.split()[1] for line in make()}
-    assert targets == {"help", "venv", "demo", "test", "drill", "bench", "papers", "lint", "types", "clean"}
+    assert targets == {
+        "help",
+        "venv",
+        "demo",
+        "quick",
+        "test",
+        "fuzz",
+        "drill",
+        "bench",
+        "papers",
+        "lint",
+        "types",
+        "clean",
+    }
 
 
 @pytest.mark.parametrize(("flag", "beside_servers"), [("REAL=", False), ("REAL=1", True)])

@@ -27,3 +27,15 @@ def groups_of(recoding: Recoding) -> list[list[int]]:
     """The rows of every QI group, each ascending, in the order of their first row."""
     numbers = recoding.qi_group.tolist()
     return sorted([i for i, number in enumerate(numbers) if number == group] for group in range(recoding.n_groups))
+
+
+TENS = NumericAttribute("tens", (Decimal(0), Decimal(9)), Decimal(1), Decimal(1), Decimal(2))
+
+
+def numbers(cells: list[int], values: list[int] | None = None, who: list[int] | None = None) -> Microdata:
+    """People with one number from 0 to 9."""
+    n = len(cells)
+    table = people(TENS, individual=who is not None)
+    sensitive = np.array(values or [0] * n, dtype=np.int64)[:, None]
+    named = None if who is None else np.array(who, dtype=np.int64)
+    return Microdata(table, np.array(cells, dtype=np.int64)[:, None], named, sensitive, TEXTS)

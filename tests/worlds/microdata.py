@@ -146,3 +146,10 @@ def boxes(recoding: Recoding) -> list[tuple[tuple[int, ...], tuple[int, ...], in
 
 def without_individuals(data: Microdata) -> Microdata:
     return Microdata(replace(data.table, individual=None), data.codes, None, data.values, data.texts)
+
+
+def unlike(tree: Hierarchy, a: int, b: int) -> Fraction:
+    """Height of the lowest common ancestor / height of the hierarchy, by climbing."""
+    height = len(tree.levels) - 1
+    common = next(level for level in range(height + 1) if tree.levels[level][a] == tree.levels[level][b])
+    return Fraction(common, max(height, 1))

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from streamer.incremental.events.murmur2 import shard_of
 from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position
@@ -51,16 +52,15 @@ class Changes:
 
     def _one(self) -> tuple[int, bytes | None, bytes | None]:
         shard = self._rng.randrange(len(self.messages))
-        record_key, value = self._change(self._alive[shard])
+        record_key, value = self._change(shard, self._alive[shard])
         written = None if value is None else json.dumps(value).encode()
         self.messages[shard].append(Message(len(self.messages[shard]), record_key, written))
         return shard, record_key, written
 
-    def _change(self, alive: list[str]) -> tuple[bytes, dict[str, object] | None]:
+    def _change(self, shard: int, alive: list[str]) -> tuple[bytes, dict[str, object] | None]:
         draw = self._rng.random()
         if draw < 0.55 or len(alive) < 5:
-            self._born += 1
-            alive.append(f"{CANARY}-{self._born}")
+            alive.append(self._born_in(shard))
             return alive[-1].encode(), {"op": "insert", "row": self._row(alive[-1])}
         place = self._rng.randrange(len(alive))
         if draw < 0.70:
@@ -73,6 +73,14 @@ class Changes:
             changed = {"age": self._rng.randrange(120), "problem": self._rng.choice(PROBLEMS)}
             return source_key.encode(), {"op": "modify", "key": source_key, "row": changed}
         return source_key.encode(), {"op": "modify", "key": source_key, "row": {"sex": CANARY}}  # refused
+
+    def _born_in(self, shard: int) -> str:
+        """A new source key that belongs to the shard."""
+        while True:
+            self._born += 1
+            source_key = f"{CANARY}-{self._born}"
+            if shard_of(source_key.encode(), len(self.messages)) == shard:
+                return source_key
 
     def _row(self, source_key: str) -> dict[str, object]:
         rng = self._rng

@@ -67,18 +67,26 @@ class Modify:
 
 @dataclass(frozen=True, slots=True)
 class Upsert:
-    """The row shall be like this afterwards; `former_key`: the source key it had before, where that changed."""
+    """The row shall be like this afterwards; `former_key`: the source key it had before, where that changed.
+
+    was_there: the message speaks of a change, so that the row should be there already.
+    """
 
     source_key: str = field(repr=False)
     row: Row = field(repr=False)
     former_key: str | None = field(default=None, repr=False)
+    was_there: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """The row shall not be there afterwards; ignored where it is not there now."""
+    """The row shall not be there afterwards; ignored where it is not there now.
+
+    was_there: the message is a deletion, and not the tombstone that may follow one.
+    """
 
     source_key: str = field(repr=False)
+    was_there: bool = False
 
 
 @dataclass(frozen=True, slots=True)

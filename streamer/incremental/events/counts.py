@@ -1,6 +1,8 @@
 """What became of the messages that were read: messages = applied + ignored + dead letters, in every sum of counts.
 
-A letter about rows that a statement left unchanged (`partial`) is not counted here: its statement was applied.
+Beside this sum stands how many of the applied and ignored ones changed or deleted a captured row that the table did not
+have: rows were missed before, or lie in another shard. A letter about rows that a statement left unchanged (`partial`)
+is not counted here: its statement was applied.
 """
 
 from __future__ import annotations
@@ -19,10 +21,14 @@ class Counts:
     applied: int = 0
     ignored: int = 0
     dead_letters: int = 0
+    unknown_keys: int = 0
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(
-            self.applied + other.applied, self.ignored + other.ignored, self.dead_letters + other.dead_letters
+            self.applied + other.applied,
+            self.ignored + other.ignored,
+            self.dead_letters + other.dead_letters,
+            self.unknown_keys + other.unknown_keys,
         )
 
     @property
@@ -33,3 +39,6 @@ class Counts:
 NO_MESSAGES = Counts()
 APPLIED, IGNORED, DEAD = Counts(applied=1), Counts(ignored=1), Counts(dead_letters=1)
 """One message each."""
+
+UNKNOWN_KEY = Counts(unknown_keys=1)
+"""To be added to what became of the message."""

@@ -10,16 +10,16 @@ The rules of this file
 * A flattened row (`ExtractNewRecordState`) is one that has `__deleted` or `__op`.
 * A value that the connector did not send (an unchanged TOAST column of PostgreSQL) is refused: taking the placeholder
   for the value would lose it.
-* The key of a message is a bare text, or a JSON text, or an object; a bare number is the text it is written as.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from streamer.errors import EventRefused
 from streamer.incremental.events.changes import Change, Nothing, Remove, Truncate, Upsert
-from streamer.incremental.events.json_messages import SCHEMA_REGISTRY_MAGIC, read_json, unwrapped
+from streamer.incremental.events.key_form import source_key_in
 from streamer.table.encode import Encoder
 from streamer.table.row import Row
 from streamer.table.schema import NumericAttribute, Table
@@ -61,13 +61,13 @@ class Capture:
 
     def tombstone(self, message_key: bytes | None) -> Remove:
         """A message without a value: the row of the message key is gone."""
-        return Remove(self._key_of_message(message_key))
+        return Remove(source_key_in(message_key, self._encoder))
 
     def envelope(self, message: Members, message_key: bytes | None) -> Change:
         """A message with before, after and an op out of ENVELOPE_OPS."""
         match message["op"]:
             case "d":
-                return self._removed(message.get("before"), message_key)
+                return replace(self._removed(message.get("before"), message_key), was_there=True)
             case "t":
                 return Truncate(whole_table_only=True)
             case "m":
@@ -75,8 +75,8 @@ class Capture:
         after = message.get("after")
         if not isinstance(after, dict):
             raise EventRefused("missing-row", "the envelope's after is not an object")
-        former_key = self._key_of_row(message.get("before")) if message["op"] == "u" else None
-        return self._upsert(after, former_key)
+        was_there = message["op"] == "u"
+        return self._upsert(after, self._key_of_row(message.get("before")) if was_there else None, was_there)
 
     def flattened(self, message: Members, message_key: bytes | None) -> Change:
         """A row beside `__deleted`, or `__op`, or both."""
@@ -89,12 +89,12 @@ class Capture:
         if op == "m":
             return Nothing()
         if deleted or op == "d":
-            return self._removed(message, message_key)
-        return self._upsert(message, None)
+            return replace(self._removed(message, message_key), was_there=True)
+        return self._upsert(message, None, was_there=message.get("__op") == "u")
 
-    def _upsert(self, fields: Members, former_key: str | None) -> Upsert:
+    def _upsert(self, fields: Members, former_key: str | None, was_there: bool) -> Upsert:
         source_key = self._encoder.source_key(fields)
-        return Upsert(source_key, self._row(fields), None if former_key == source_key else former_key)
+        return Upsert(source_key, self._row(fields), None if former_key == source_key else former_key, was_there)
 
     def _row(self, fields: Members) -> Row:
         for name in self._named:
@@ -115,24 +115,13 @@ class Capture:
 
     def _removed(self, row: object, message_key: bytes | None) -> Remove:
         source_key = self._key_of_row(row)
-        return Remove(self._key_of_message(message_key) if source_key is None else source_key)
+        return Remove(source_key_in(message_key, self._encoder) if source_key is None else source_key)
 
     def _key_of_row(self, row: object) -> str | None:
         """The source key of a row that may be partial or absent; None where a column of the key is missing."""
         if not isinstance(row, dict) or any(row.get(name) is None for name in self._key_columns):
             return None
         return self._encoder.source_key(row)
-
-    def _key_of_message(self, message_key: bytes | None) -> str:
-        if not message_key:
-            raise EventRefused("missing-key", "neither the value nor the message key says which row is gone")
-        if message_key[0] == SCHEMA_REGISTRY_MAGIC or message_key.lstrip()[:1] in (b"{", b"[", b'"'):
-            return self._encoder.source_key_of(unwrapped(read_json(message_key)))
-        try:
-            text = message_key.decode().strip()
-        except UnicodeDecodeError:
-            raise EventRefused("malformed-json", "the message key is not UTF-8") from None
-        return self._encoder.source_key_of(None if text == "null" else text)
 
 
 def _as_bool(value: object) -> bool | None:

@@ -2,7 +2,8 @@
 
 The rules of this file
 ----------------------
-* A message says itself which form it has, and is asked in this order: no value (the row of the message key is gone);
+* A message says itself which form it has, and is asked in this order: no value, or JSON's null, which Kafka Connect's
+  converter writes for none (the row of the message key is gone);
   `__deleted` or `__op` (a flattened row); `op` insert, delete, modify or truncate (the plain form); `op` c, r, u, d, t
   or m (Debezium's envelope); a notice of the connector. Anything else is refused, never guessed.
 * The plain form is strict in what it needs and does not look at what it does not know: a row may have columns that
@@ -75,7 +76,7 @@ class Decoder:
         message = unwrapped(read_json(value))
         if type(message) is dict:
             return self._of_object(message, message_key)
-        if message is None and value.strip() != b"null":  # a wrapped tombstone
+        if message is None:
             return self._capture.tombstone(message_key)
         raise EventRefused("not-an-object", "the message is JSON, but not an object")
 

@@ -7,7 +7,8 @@ The rules of this file
   sides.
 * A cut is allowed where both halves hold at least k: rows, or individuals where the table declares them. All records of
   one individual with the same quasi-identifiers stay together: they stand side by side (ordered by the smallest of
-  their source keys), and no cut falls between them.
+  their source keys), and no cut falls between them. So 2k individuals can always be cut: along any attribute, behind
+  the records with the same quasi-identifiers that complete the first k.
 * The least total NCP wins (each half's NCP times its rows); equal: the earlier attribute, then the lower position.
 * Song et al. 2009 say "split into two of k" and leave the rest open; these rules are this project's.
 """

@@ -48,10 +48,14 @@ from streamer.table.schema import Table
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a change: applied, or ignored; left_unchanged: rows whose result would have been invalid."""
+    """What became of a change: applied, or ignored; left_unchanged: rows whose result would have been invalid.
+
+    unknown_key: it should have found a row, and did not.
+    """
 
     applied: bool
     left_unchanged: int = 0
+    unknown_key: bool = False
 
 
 APPLIED, IGNORED = Outcome(applied=True), Outcome(applied=False)
@@ -88,8 +92,7 @@ class Engine:
         for number, state in kept.qi_groups.items():
             members = [upkeep.rows.place_of[source_key] for source_key in state.members]
             lo, hi = np.array(state.lo, dtype=np.int64), np.array(state.hi, dtype=np.int64)
-            upkeep.groups[number] = QIGroup(number, lo, hi, members, list(state.slots))
-            upkeep.index.put(number, lo, hi, len(members))
+            upkeep.restore(number, lo, hi, members, list(state.slots))
         upkeep.lists.restore(kept.similarity)
         engine._remember(kept.statement_ids)
         return engine
@@ -166,11 +169,11 @@ class Engine:
             case Modify():
                 self._modify(change)
             case Upsert():
-                self._upsert(change)
+                return self._upsert(change)
             case Remove():
                 place = self._rows.place_of.get(change.source_key)
                 if place is None:
-                    return IGNORED
+                    return Outcome(applied=False, unknown_key=change.was_there)
                 self._take_out([place])
             case DeleteWhere() | ModifyWhere() | Truncate():
                 return self._statement(change)
@@ -219,13 +222,16 @@ class Engine:
                 "(limits.row_bytes_max)",
             )
 
-    def _upsert(self, change: Upsert) -> None:
+    def _upsert(self, change: Upsert) -> Outcome:
         self._check_size(change.row)
+        found = not change.was_there
         if change.former_key is not None and change.former_key != change.source_key:
             former = self._rows.place_of.get(change.former_key)
             if former is not None:
                 self._take_out([former])
+                found = True
         place = self._rows.place_of.get(change.source_key)
+        found = found or place is not None
         if place is not None and self._rows.rows[place].individual != change.row.individual:
             self._take_out([place])
             place = None
@@ -233,6 +239,7 @@ class Engine:
             self._insert(change.source_key, change.row)
         else:
             self._rewrite([(place, change.row)])
+        return APPLIED if found else Outcome(applied=True, unknown_key=True)
 
     # -- statements -----------------------------------------------------------------------------------------------
 

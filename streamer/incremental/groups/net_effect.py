@@ -3,7 +3,8 @@
 The rules of this file
 ----------------------
 * A batch is netted: records, QI groups and published rows as they are now, against how they were before it.
-* Every touched QI group is checked here, once, by `raise`: k, one slot per row, every row inside its box.
+* Every touched QI group is checked here, once, by `raise`: k, counted anew from the members; one slot per row; every
+  row inside its box.
 """
 
 from __future__ import annotations
@@ -70,13 +71,15 @@ def net_effect(upkeep: Upkeep) -> Drained:
 
 def _is_tracked(upkeep: Upkeep, number: int) -> bool:
     """Whether the next loss would merge the group: its nearest neighbours are kept at hand."""
-    return upkeep.count(upkeep.groups[number]) <= upkeep.table.k
+    return upkeep.groups[number].count <= upkeep.table.k
 
 
 def _check(upkeep: Upkeep, groups: Sequence[QIGroup]) -> None:
     k = upkeep.table.k
     for group in groups:
-        count = upkeep.count(group)
+        count = upkeep.recount(group)
+        if count != group.count:
+            raise LawViolated(f"QI group {group.number} counts {group.count} of its {count} rows or individuals")
         if count < k:
             raise LawViolated(f"QI group {group.number} holds {count} of the k = {k} it needs")
         if len(group.slots) != len(group.members):

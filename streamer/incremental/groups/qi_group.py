@@ -7,20 +7,24 @@ The rules of this file
   a removal of the values v frees the highest slot that holds v, and the last slot's record moves into it; a change of
   v to w rewrites the highest slot that holds v. So an insertion into an unchanged box publishes one record, a deletion
   at most two.
+* Where k counts individuals, a group knows how many rows each has: what k counts costs nothing to ask, however many
+  rows few people have.
 * The box is the pair (lo, hi) in cells that every member lies in.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from streamer.incremental.release.changelog import PublishedGroup
 from streamer.table.arrays import Ints
-from streamer.table.row import Values
+from streamer.table.row import Row, Values
 
 
 class QIGroup:
     """Members (places in the index table), box (d,) int64 each, and published values by slot."""
 
-    __slots__ = ("hi", "lo", "members", "number", "slots")
+    __slots__ = ("_rows_of", "hi", "lo", "members", "number", "slots")
 
     def __init__(self, number: int, lo: Ints, hi: Ints, members: list[int], slots: list[Values]) -> None:
         self.number = number
@@ -28,19 +32,44 @@ class QIGroup:
         self.hi = hi
         self.members = members
         self.slots = slots
+        self._rows_of: dict[str, int] = {}
+
+    @property
+    def count(self) -> int:
+        """What k counts: individuals where rows belong to one, else rows."""
+        return len(self._rows_of) or len(self.members)
 
     def holds(self, cells: Ints) -> bool:
         """Whether cells (d,) lie in the box."""
         return bool(((self.lo <= cells) & (cells <= self.hi)).all())
 
-    def add_values(self, values: Values) -> None:
-        self.slots.append(values)
+    def add(self, place: int, row: Row) -> None:
+        self.members.append(place)
+        self.slots.append(row.values)
+        self.count_rows([row])
 
-    def remove_values(self, values: Values) -> None:
-        slot = self._highest_slot(values)
+    def remove(self, place: int, row: Row) -> None:
+        self.members.remove(place)
+        slot = self._highest_slot(row.values)
         last = self.slots.pop()
         if slot < len(self.slots):
             self.slots[slot] = last
+        if row.individual is not None:
+            self._rows_of[row.individual] -= 1
+            if not self._rows_of[row.individual]:
+                del self._rows_of[row.individual]
+
+    def replace(self, members: list[int], rows: Iterable[Row]) -> None:
+        """Other members, with slots by their sorted values; `rows` are theirs."""
+        rows = list(rows)
+        self.members, self.slots, self._rows_of = members, sorted(row.values for row in rows), {}
+        self.count_rows(rows)
+
+    def count_rows(self, rows: Iterable[Row]) -> None:
+        """Counts rows of members among those of their individuals."""
+        for row in rows:
+            if row.individual is not None:
+                self._rows_of[row.individual] = self._rows_of.get(row.individual, 0) + 1
 
     def change_values(self, before: Values, after: Values) -> None:
         if before != after:

@@ -6,7 +6,8 @@ The rules of this file
   outside this process knows a place, and no result depends on one: whatever needs an order sorts by source key.
 * Codes (exact) and cells (coarsened to the grid) stand side by side as int64 matrices, so that a box is two numpy calls
   over the members' places and a statement runs over whole columns.
-* `qi_group` is the number of the row's QI group, or PENDING; it changes by `assign` alone, which counts who is pending.
+* `qi_group` is the number of the row's QI group, or PENDING; it changes by `assign` alone, which counts who is pending:
+  rows, and how many each individual has among them.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ class Rows:
         self.rows: list[Row] = []
         self.qi_group: list[int] = []
         self.n_pending = 0
+        self._pending_of: dict[str, int] = {}
 
     def __len__(self) -> int:
         return len(self.place_of)
 
     def add(self, source_key: str, row: Row, codes: Ints) -> int:
         """Adds a row that is in no QI group yet; returns its place."""
-        self.n_pending += 1
         if self._free:
             place = self._free.pop()
             self.source_keys[place], self.rows[place], self.qi_group[place] = source_key, row, PENDING
@@ -56,6 +57,7 @@ class Rows:
         self.codes[place] = codes
         self.cells[place] = codes // self._space.codes_per_cell
         self.place_of[source_key] = place
+        self._count_pending(row, 1)
         return place
 
     def add_many(self, source_keys: Sequence[str], rows: Sequence[Row], codes: Ints, qi_groups: Sequence[int]) -> None:
@@ -64,13 +66,17 @@ class Rows:
         self._grow(max(FIRST_CAPACITY, n))
         self.codes[:n], self.cells[:n] = codes, self._space.cells(codes)
         self.source_keys, self.rows, self.qi_group = list(source_keys), list(rows), list(qi_groups)
-        self.n_pending = self.qi_group.count(PENDING)
+        for place, number in enumerate(qi_groups):
+            if number == PENDING:
+                self._count_pending(rows[place], 1)
         self.place_of = {source_key: place for place, source_key in enumerate(source_keys)}
 
     def assign(self, place: int, qi_group: int) -> None:
         """Puts the row at `place` into a QI group, or into none: PENDING."""
-        self.n_pending += (qi_group == PENDING) - (self.qi_group[place] == PENDING)
+        change = (qi_group == PENDING) - (self.qi_group[place] == PENDING)
         self.qi_group[place] = qi_group
+        if change:
+            self._count_pending(self.rows[place], change)
 
     def rewrite(self, place: int, row: Row, codes: Ints) -> None:
         """Gives the row at `place` new contents; its QI group stays."""
@@ -79,7 +85,8 @@ class Rows:
         self.cells[place] = codes // self._space.codes_per_cell
 
     def remove(self, place: int) -> None:
-        self.n_pending -= self.qi_group[place] == PENDING
+        if self.qi_group[place] == PENDING:
+            self._count_pending(self.rows[place], -1)
         del self.place_of[self.source_keys[place]]
         self.source_keys[place] = ""
         self._free.append(place)
@@ -94,6 +101,18 @@ class Rows:
     def view(self) -> StoredRows:
         """All rows as columns, in no particular order."""
         return StoredRows(self, list(self.place_of.values()))
+
+    @property
+    def pending_count(self) -> int:
+        """What k counts of the rows that are not publishable yet: individuals where rows belong to one, else rows."""
+        return len(self._pending_of) or self.n_pending
+
+    def _count_pending(self, row: Row, change: int) -> None:
+        self.n_pending += change
+        if row.individual is not None:
+            self._pending_of[row.individual] = self._pending_of.get(row.individual, 0) + change
+            if not self._pending_of[row.individual]:
+                del self._pending_of[row.individual]
 
     def pending(self) -> list[int]:
         """Places of the rows that are not publishable yet."""

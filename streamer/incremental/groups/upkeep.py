@@ -29,6 +29,7 @@ from streamer.incremental.groups.neighbours import SimilarityLists
 from streamer.incremental.groups.qi_group import QIGroup
 from streamer.incremental.groups.rows import Rows
 from streamer.table.arrays import Ints
+from streamer.table.row import Values
 from streamer.table.schema import Table
 
 
@@ -57,8 +58,7 @@ class Upkeep:
         rows = self.rows
         group = self.groups[self.index.locate(rows.codes[place])]
         self.journal.group(group)
-        group.members.append(place)
-        group.add_values(rows.rows[place].values)
+        group.add(place, rows.rows[place])
         rows.assign(place, group.number)
         cells = rows.cells[place]
         if group.holds(cells):
@@ -76,8 +76,7 @@ class Upkeep:
             return None
         group = self.groups[number]
         self.journal.group(group)
-        group.members.remove(place)
-        group.remove_values(rows.rows[place].values)
+        group.remove(place, rows.rows[place])
         rows.assign(place, PENDING)
         self._resize(group)
         return group
@@ -90,9 +89,17 @@ class Upkeep:
                 if (lo != group.lo).any() or (hi != group.hi).any():
                     self._set_box(group, lo, hi)
 
-    def count(self, group: QIGroup) -> int:
-        """What k counts of a group."""
-        return self._count(group.members)
+    def restore(self, number: int, lo: Ints, hi: Ints, members: list[int], slots: list[Values]) -> None:
+        """A QI group as it was kept."""
+        group = self.groups[number] = QIGroup(number, lo, hi, members, slots)
+        group.count_rows(map(self.rows.rows.__getitem__, members))
+        self.index.put(number, lo, hi, len(members))
+
+    def recount(self, group: QIGroup) -> int:
+        """What k counts of a group, from its members: what `group.count` has to be."""
+        if self.table.individual is None:
+            return len(group.members)
+        return len({self.rows.rows[place].individual for place in group.members})
 
     # -- repairs --------------------------------------------------------------------------------------------------
 
@@ -104,7 +111,7 @@ class Upkeep:
         for group in lost:
             if not group.members:
                 self.dissolve(group)
-            elif self.count(group) < self.table.k:
+            elif group.count < self.table.k:
                 broken.add(group.number)
         while broken:
             number = min(broken)
@@ -115,7 +122,7 @@ class Upkeep:
             freed.append(absorbed)
             broken -= {survivor, absorbed}
             to_cut -= {survivor, absorbed}
-            if self.count(self.groups[survivor]) < self.table.k:
+            if self.groups[survivor].count < self.table.k:
                 broken.add(survivor)
             elif self.table.recut:
                 to_cut.add(survivor)
@@ -124,12 +131,9 @@ class Upkeep:
 
     def form_pending(self) -> None:
         """Rows that wait form a QI group as soon as they hold the model together."""
-        if self.groups or self.rows.n_pending < self.table.k:
-            return
-        waiting = self.rows.pending()
-        if self._count(waiting) >= self.table.k:
+        if not self.groups and self.rows.pending_count >= self.table.k:
             number = self.new_number()
-            self.form(number, waiting)
+            self.form(number, self.rows.pending())
             self._cut({number}, [])
 
     def _merge(self, number: int) -> tuple[int, int]:
@@ -149,7 +153,7 @@ class Upkeep:
         while numbers:
             number = min(numbers)
             numbers.discard(number)
-            halves = self._halves(self.groups[number].members) if number in self.groups else None
+            halves = self._halves(self.groups[number]) if number in self.groups else None
             if halves is None:
                 continue
             lower, upper = halves
@@ -160,11 +164,12 @@ class Upkeep:
             self.journal.splits += 1
             numbers |= {number, fresh}
 
-    def _halves(self, members: list[int]) -> tuple[list[int], list[int]] | None:
-        if len(members) < 2 * self.table.k or self._count(members) < 2 * self.table.k:
+    def _halves(self, group: QIGroup) -> tuple[list[int], list[int]] | None:
+        if group.count < 2 * self.table.k:
             return None
+        members, rows = group.members, self.rows.rows
         source_keys = [self.rows.source_keys[place] for place in members]
-        individuals = None if self.table.individual is None else [self._individual(place) for place in members]
+        individuals = None if self.table.individual is None else [rows[place].individual or "" for place in members]
         cut = best_cut(self.space, self.rows.codes[members], source_keys, individuals, self.table.k)
         if cut is None:
             return None
@@ -181,8 +186,7 @@ class Upkeep:
             nowhere = np.full(self.space.d, -1, dtype=np.int64)
             group = self.groups[number] = QIGroup(number, nowhere, nowhere, [], [])
         self.journal.group(group, rows=len(members))
-        group.members = members
-        group.slots = sorted(rows.rows[place].values for place in members)
+        group.replace(members, map(rows.rows.__getitem__, members))
         for place in members:
             if rows.qi_group[place] != number:
                 rows.assign(place, number)
@@ -217,11 +221,3 @@ class Upkeep:
 
     def _box(self, members: list[int]) -> tuple[Ints, Ints]:
         return self.space.box_of_cells(self.rows.cells[members])
-
-    def _count(self, members: list[int]) -> int:
-        if self.table.individual is None:
-            return len(members)
-        return len({self._individual(place) for place in members})
-
-    def _individual(self, place: int) -> str:
-        return self.rows.rows[place].individual or ""

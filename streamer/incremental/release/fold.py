@@ -17,12 +17,12 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import NamedTuple
 
-import msgspec
 import pandas as pd
 
 from streamer.errors import LawViolated
-from streamer.table.published import column_types, parse_key, published_columns
+from streamer.table.published import parse_key, published_columns
 from streamer.table.schema import Table
+from streamer.table.typed_frame import decode_json, typed_frame
 
 
 class Part(NamedTuple):
@@ -128,8 +128,8 @@ class Fold:
     def to_frame(self, shards: Container[int] | None = None) -> pd.DataFrame:
         """The visible table (of some shards) by shard, number of the QI group and slot, in the published columns.
 
-        Ends of intervals are int64 where all of a column's possible ends are integers, else float64; kept columns hold
-        what JSON says (dtype object). Raises LawViolated for a key or a row that is not of the published form.
+        Typed by `typed_frame`, which rounds nothing. Raises LawViolated for a key or a row that is not of the published
+        form.
         """
         rows = [
             (parse_key(key), value)
@@ -142,13 +142,12 @@ class Fold:
 
 
 def _frame(table: Table, rows: list[bytes]) -> pd.DataFrame:
-    decode = msgspec.json.Decoder(dict[str, str | int | float | bool | None]).decode
     columns: dict[str, list[object]] = {name: [] for name in published_columns(table)}
     try:
         for row in rows:
-            decoded = decode(row)
+            decoded = decode_json(row)
             for name, column in columns.items():
                 column.append(decoded[name])
-        return pd.DataFrame(columns, dtype=object).astype(column_types(table))
-    except (KeyError, TypeError, ValueError):  # msgspec's own errors are ValueErrors
+        return typed_frame(table, columns)
+    except (KeyError, TypeError, ValueError, ArithmeticError):  # msgspec's own errors are ValueErrors
         raise LawViolated("a row does not have the published columns in their types") from None

@@ -44,8 +44,9 @@ from time import perf_counter
 
 from streamer.errors import Conflict, EventRefused, ShardRefused, StreamerError
 from streamer.incremental.events.changes import Change
-from streamer.incremental.events.counts import APPLIED, DEAD, IGNORED
+from streamer.incremental.events.counts import APPLIED, DEAD, IGNORED, UNKNOWN_KEY
 from streamer.incremental.events.decoder import Decoder
+from streamer.incremental.events.key_form import KeyContract
 from streamer.incremental.groups.engine import Engine
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.records import Entry, outgoing
@@ -86,6 +87,7 @@ class Publisher:
         self._outlet = outlet
         self._turn = turn or nullcontext()
         self._decoder = Decoder(table)
+        self._contract = KeyContract(table, shard)
         self._changelog = Changelog(table, shard)
         self._fence = ""
         self._meta = Meta()
@@ -195,7 +197,7 @@ class Publisher:
         while first < len(messages) or self._meta.next < through:
             engine = self.engine
             self._usable = False  # an error below leaves the shard to be taken over
-            tally, fault = Tally(self._meta.next), None
+            tally, fault = Tally(self._meta.next, self._meta.key_form), None
             try:
                 reached = self._apply_some(engine, messages, first, through, tally, report)
                 commit = self._commit(engine, tally, report) if tally.next > self._meta.next else None
@@ -233,7 +235,7 @@ class Publisher:
         engine.load_initial(source_keys, rows, codes, groups)
         self._meta = replace(self._meta, release=-1 if groups else 0, outside=1)
         report = StepReport()
-        tally = Tally(self._meta.next)
+        tally = Tally(self._meta.next, self._meta.key_form)
         self._send(self._store_effect(engine, tally, report), tally, report)
         self._usable = True
         return report
@@ -270,15 +272,19 @@ class Publisher:
         started = decoded = perf_counter()
         try:
             self._check_passed_over(message, tally)
-            change = self._decode(message)
-            decoded = perf_counter()
             with unforeseen(message.offset):
+                change = self._decode(message)
+                key_form = self._contract.form_after(tally.key_form, message.key, change, self._meta.shards)
+                decoded = perf_counter()
                 outcome = engine.apply(change)
         except EventRefused as refusal:
             tally.counts += DEAD
             tally.letters.append(letters.refused(self._coordinates(message), refusal))
         else:
             tally.counts += APPLIED if outcome.applied else IGNORED
+            if outcome.unknown_key:
+                tally.counts += UNKNOWN_KEY
+            tally.key_form = key_form if outcome.applied else tally.key_form
             if outcome.left_unchanged:
                 tally.letters.append(letters.partial(self._coordinates(message), outcome.left_unchanged))
             if outcome.applied:
@@ -349,6 +355,7 @@ class Publisher:
             qi_group_next=drained.qi_group_next,
             digest=digest & DIGEST_MASK,
             counts=self._meta.counts + tally.counts,
+            key_form=tally.key_form,
             skipped=(*self._meta.skipped, *tally.skipped),
         )
         report.merges += drained.merges

@@ -14,10 +14,12 @@ PHASES = ("decode", "apply", "drain", "commit", "publish")
 class Tally:
     """What has been applied since the last commit, and the letters about it.
 
-    next: the first offset not applied. last: the last message's. skipped: offsets that were passed over.
+    next: the first offset not applied. key_form: the shard's, as of the last change that was applied. last: the last
+    message's offset. skipped: offsets that were passed over.
     """
 
     next: int
+    key_form: str
     last: int = -1
     counts: Counts = NO_MESSAGES
     letters: list[Entry] = field(default_factory=list, repr=False)

@@ -31,7 +31,7 @@ FORMAT_VERSION = 2
 _Version = Literal[2]  # FORMAT_VERSION, as the decoders want it
 _Cells = tuple[int, ...]
 _Texts = tuple[str, ...]
-_Counts = tuple[int, int, int]
+_Counts = tuple[int, int, int, int]
 
 UNREADABLE = (msgspec.MsgspecError, ValueError)  # ValueError: text that is not UTF-8, an array that is too short
 

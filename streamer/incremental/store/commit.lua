@@ -70,5 +70,6 @@ end
 for i = 7, #KEYS do rewrite(KEYS[i]) end
 
 redis.call('LTRIM', KEYS[6], '-' .. ARGV[5], -1)
-redis.call('HSET', meta, 'state', ARGV[4], 'commit', ARGV[3], 'committed_by', ARGV[1])
+local now = redis.call('TIME')[1] -- for people to read: nothing depends on it
+redis.call('HSET', meta, 'state', ARGV[4], 'commit', ARGV[3], 'committed_by', ARGV[1], 'committed_at', now)
 return {commands + 1, similarity_entries}

@@ -1,14 +1,20 @@
-"""What an operator looks up in Redis without loading a shard, and without holding it."""
+"""What an operator looks up in Redis without loading a shard, and what workers leave there for him to read.
+
+They leave it in `{table:shard}:custody` (hash: owner, taken_at, and why somebody refused the shard). Nothing is
+decided by it: who holds a shard, the fence alone says.
+"""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import redis
 
 from streamer.incremental.groups.kept import QIGroupState, Record, SimilarityList
 from streamer.incremental.store import codec
+from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import address_of, answers
 
@@ -23,15 +29,79 @@ class Sizes:
     outbox: int
 
 
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a worker refused a shard, who it was, and when, in seconds since 1970 by Redis' clock."""
+
+    reason: str
+    by: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Custody:
+    """Who took a shard over last, and what became of it; times in seconds since 1970 by Redis' clock, None: never."""
+
+    owner: str = ""
+    taken_at: int | None = None
+    committed_at: int | None = None
+    refusal: Refusal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RedisNow:
+    """The server itself: its clock, and whether it is so full that it takes no writes."""
+
+    time: float
+    full: bool = False
+
+
 class RedisLookups(RedisStore):
     """A shard's store with questions that cost little."""
 
     def sizes(self) -> Sizes:
         """How much the shard holds, in four counts that cost nothing."""
         with self._answers():
-            pipeline = self._client.pipeline(transaction=True)
+            pipeline = self._client.pipeline(transaction=False)  # a full Redis refuses even reads in a transaction
             pipeline.hlen(self._records).hlen(self._groups).hlen(self._similarity).llen(self._outbox)
             return Sizes(*pipeline.execute())
+
+    def tell_owner(self, owner: str) -> None:
+        """Leaves word of who has taken the shard over just now; what somebody refused before is over."""
+        with self._answers():
+            taken_at, _ = self._client.time()
+            pipeline = self._client.pipeline(transaction=True)
+            pipeline.delete(self._custody).hset(self._custody, mapping={"owner": owner, "taken_at": taken_at})
+            pipeline.execute()
+
+    def tell_refusal(self, owner: str, reason: str) -> None:
+        """Leaves word of why a worker refuses the shard, until one takes it over."""
+        with self._answers():
+            refused_at, _ = self._client.time()
+            told = {"refused_by": owner, "reason": reason, "refused_at": refused_at}
+            self._client.hset(self._custody, mapping=told)
+
+    def custody(self) -> Custody:
+        """Who took the shard over last, when it committed last, and why somebody refused it since."""
+        with self._answers():
+            told = {name.decode(): text.decode() for name, text in self._client.hgetall(self._custody).items()}
+            committed_at = self._client.hget(self._meta, "committed_at")
+        refusal = Refusal(told["reason"], told["refused_by"], int(told["refused_at"])) if "reason" in told else None
+        return Custody(told.get("owner", ""), _seconds(told.get("taken_at")), _seconds(committed_at), refusal)
+
+    @property
+    def _custody(self) -> str:
+        return f"{self._meta.removesuffix(':meta')}:custody"
+
+    def index_table(self) -> tuple[Meta, list[tuple[str, int]]]:
+        """Source key and QI group of every row, as of one commit, and where the shard stands after it.
+
+        Raises Conflict where somebody committed meanwhile.
+        """
+        meta = self.meta()
+        if meta is None:
+            return Meta(), []
+        return meta, [(source_key, record.qi_group) for source_key, record in self._read_records(meta.commit)]
 
     def read_group(self, qi_group: int) -> QIGroupState | None:
         """One QI group, without loading the shard."""
@@ -50,6 +120,23 @@ class RedisLookups(RedisStore):
         with self._answers():
             floor = self._client.hget(self._similarity, qi_group)
         return None if floor is None else self._similarity_lists({qi_group: floor})[qi_group]
+
+
+def _seconds(text: str | bytes | None) -> int | None:
+    return None if text is None else int(text)
+
+
+def server_now(client: redis.Redis) -> RedisNow:
+    """The clock and the memory of the server. One that does not tell its memory is taken for one that has some."""
+    asked: Any = client  # redis-py types every answer as "or an awaitable"
+    with answers(address_of(client)):
+        seconds, microseconds = asked.time()
+        try:
+            memory = asked.info("memory")
+        except redis.ResponseError:
+            memory = {}
+    used = memory.get("used_memory", 0) - memory.get("mem_not_counted_for_evict", 0)
+    return RedisNow(seconds + microseconds / 1e6, 0 < memory.get("maxmemory", 0) <= used)
 
 
 def shards_of(client: redis.Redis, table_name: str) -> list[int]:

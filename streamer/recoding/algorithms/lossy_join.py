@@ -7,9 +7,9 @@ The rules of this file
 * The sensitive table (STT) has one row for every published row: QI group, individual, kept values. Without declared
   individuals every row is one of its own.
 * Nothing but the QI group joins the two. Each is sorted by what it publishes: QIT by group and cells, STT by group and
-  kept values. Individuals are numbered as they first occur there; of rows that are alike, the order is that of all the
-  published rows of their individuals, and individuals who agree in all of these are interchangeable. So a number says
-  nothing about the source, its order or anybody's name.
+  kept values. Individuals are numbered as they first occur there; rows that are alike stand by all the published rows
+  of their individuals, then one individual after the other. Individuals who agree in all of these are interchangeable,
+  so a number says nothing about the source, its order or anybody's name.
 * A privacy model speaks of what a QI group holds, not of its box; it holds for the join as it does for the recoding.
   Suppressed rows are in neither table.
 
@@ -49,7 +49,7 @@ def lossy_join(microdata: Microdata, recoding: Recoding) -> LossyJoin:
     qit, _ = _distinct(np.column_stack([group, microdata.cells[rows]]))
     stt, kind = _distinct(np.column_stack([group, microdata.values[rows]]))
     who = np.unique(microdata.subject(INDIVIDUAL)[rows], return_inverse=True)[1]
-    order = np.lexsort((_by_what_is_published(who, kind)[who], kind))
+    order = np.lexsort((who, _by_what_is_published(who, kind)[who], kind))
     return LossyJoin(qit[:, 0], qit[:, 1:], group[order], _by_first(who[order]), stt[kind[order], 1:])
 
 

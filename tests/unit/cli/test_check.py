@@ -17,6 +17,7 @@ from streamer.cli.main import COMMANDS, main
 from streamer.errors import LawViolated, ServerUnreachable, StreamerError, UsageError
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT
 from worlds.checkout import PATIENTS, ROOT
+from worlds.terminal import on_a_terminal
 
 
 def check(*arguments: str | Path) -> Result:
@@ -109,6 +110,23 @@ def test_diversity_is_warned_of_because_the_live_table_knows_k_alone(tmp_path: P
     assert checked("--table", PATIENTS)["warnings"] == []
 
 
+def test_with_individuals_readers_by_sql_are_warned_of(tmp_path: Path) -> None:
+    age = "age: {role: quasi-identifier, type: integer, domain: [0, 99]}"
+    table_of(tmp_path, age)
+    with (tmp_path / "table.yaml").open("a") as file:
+        file.write("individual: ssn\n")
+    (warning,) = checked("--table", tmp_path)["warnings"]
+    assert warning.startswith("k counts individuals (ssn)")
+    assert "warning: k counts individuals (ssn)" in check("--table", tmp_path).stdout
+
+
+def test_the_page_fits_a_terminal_of_80_columns() -> None:
+    lines = on_a_terminal("check", "--table", str(PATIENTS), "--data", str(PATIENTS / "rows.csv"))
+    assert len(lines) > 30
+    assert [line for line in lines if len(line) > 80] == []
+    assert "  degree-first: one level per attribute, the best of all; nodes with most" in lines
+
+
 def test_labels_that_do_not_hold_their_leaf_are_one_warning_for_the_column(tmp_path: Path) -> None:
     age = "age: {role: quasi-identifier, type: integer, domain: [0, 3], hierarchy: hierarchies/age.csv}"
     table_of(tmp_path, age)
@@ -181,8 +199,9 @@ def test_individuals_are_what_k_is_compared_with(rows, tmp_path: Path) -> None:
 
 def test_data_that_cannot_be_read_or_lacks_a_column_is_said(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("id,age\n1,2\n")
-    data = checked("--table", PATIENTS, "--data", tmp_path / "rows.csv")["data"]
-    assert data["refused"] == [{"reason": "missing-column", "column": "zip", "rows": 1}]
+    lacking = check("--table", PATIENTS, "--data", tmp_path / "rows.csv")
+    assert lacking.exit_code == 2
+    assert "has no column 'zip', which table.yaml names; it has 'id', 'age'" in lacking.output
     assert check("--table", PATIENTS, "--data", tmp_path / "none.csv").exit_code == 2
 
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from streamer.cli.main import main
 from worlds.checkout import PATIENTS
+
+Record = dict[str, Any]
 
 ROWS, EVENTS = PATIENTS / "rows.csv", PATIENTS / "events.jsonl"
 
@@ -49,7 +53,7 @@ def _typed(row: dict[str, str]) -> dict[str, object]:
     return {**row, "age": int(row["age"]), "zip": int(row["zip"])}
 
 
-def forged(path: Path, forge: Callable[[list[dict]], list[dict]], to: Path) -> Path:
+def forged(path: Path, forge: Callable[[list[Record]], list[Record]], to: Path) -> Path:
     """The changelog after a forgery, written by another JSON library than ours."""
     records = [json.loads(line) for line in path.read_text().splitlines()]
     to.write_text("".join(json.dumps(record) + "\n" for record in forge(records)))
@@ -93,23 +97,23 @@ def test_whoever_wrote_the_json_it_is_read(replayed: Path, tmp_path: Path) -> No
     assert verify(copy, "--initial", ROWS, "--events", EVENTS).exit_code == 0
 
 
-def _widened(records: list[dict]) -> list[dict]:
+def _widened(records: list[Record]) -> list[Record]:
     records[0]["value"]["age_hi"] += 5
     return records
 
 
-def _lost_release(records: list[dict]) -> list[dict]:
+def _lost_release(records: list[Record]) -> list[Record]:
     return [record for record in records if record["release"] != 3]
 
 
-def _swapped_problem(records: list[dict]) -> list[dict]:
+def _swapped_problem(records: list[Record]) -> list[Record]:
     """One value is replaced by another that is allowed: nothing that a reader could see."""
     first = records[0]["value"]
     first["problem"] = "flu" if first["problem"] != "flu" else "ulcer"
     return records
 
 
-def _lost_end(records: list[dict]) -> list[dict]:
+def _lost_end(records: list[Record]) -> list[Record]:
     return [record for record in records if record["release"] != records[-1]["release"]]
 
 
@@ -126,7 +130,9 @@ def test_a_broken_law_ends_with_1_and_its_sentence(replayed: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize("forge", [_swapped_problem, _lost_end])
-def test_what_only_the_source_can_tell_is_found_beside_the_events(replayed: Path, tmp_path: Path, forge) -> None:
+def test_what_only_the_source_can_tell_is_found_beside_the_events(
+    replayed: Path, tmp_path: Path, forge: Callable[[list[Record]], list[Record]]
+) -> None:
     live = forged(replayed / "live.jsonl", forge, tmp_path / "forged.jsonl")
     assert verify(live).exit_code == 0
     result = verify(live, "--initial", ROWS, "--events", EVENTS)
@@ -157,7 +163,7 @@ def test_an_index_table_of_other_rows_is_found(empty_source: tuple[Path, Path], 
         ([EVENTS], "line 1: is not of the form"),
     ],
 )
-def test_a_wrong_command_line_or_file_ends_with_2(replayed: Path, arguments: list, sentence: str) -> None:
+def test_a_wrong_command_line_or_file_ends_with_2(replayed: Path, arguments: list[object], sentence: str) -> None:
     live = replayed / "live.jsonl"
     result = verify(*(live if argument == "LIVE" else argument for argument in arguments))
     assert result.exit_code == 2
@@ -165,18 +171,55 @@ def test_a_wrong_command_line_or_file_ends_with_2(replayed: Path, arguments: lis
     assert "Person 041" not in result.output
 
 
-def test_a_changelog_of_another_shard_has_no_events_to_run_beside(replayed: Path, tmp_path: Path) -> None:
-    def moved(records: list[dict]) -> list[dict]:
-        text = json.dumps(records).replace('"qi_group": "0-', '"qi_group": "1-').replace('"shard": 0', '"shard": 1')
-        return json.loads(text)
+def moved_to(shard: int, records: list[Record]) -> list[Record]:
+    """The same changelog as another shard would have written it."""
+    text = json.dumps(records).replace('"qi_group": "0-', f'"qi_group": "{shard}-')
+    moved: list[Record] = json.loads(text.replace('"shard": 0', f'"shard": {shard}'))
+    return moved
 
-    live = forged(replayed / "live.jsonl", moved, tmp_path / "moved.jsonl")
+
+def of_four_shards(live: Path, folder: Path) -> list[Path]:
+    """The changelogs of four shards, a file each."""
+    return [forged(live, partial(moved_to, shard), folder / f"live-{shard}.jsonl") for shard in range(4)]
+
+
+def test_the_changelog_of_four_shards_may_stand_in_a_file_each(replayed: Path, tmp_path: Path) -> None:
+    files = of_four_shards(replayed / "live.jsonl", tmp_path)
+    one, four = json.loads(verify(files[0], "--json").stdout), verify(*files, "--json")
+    assert four.exit_code == 0, four.output
+    found = json.loads(four.stdout)
+    for name in ("releases", "records", "rows", "qi_groups"):
+        assert found[name] == 4 * one[name]
+
+
+def test_the_changelog_of_four_shards_may_be_interleaved_in_one_file(replayed: Path, tmp_path: Path) -> None:
+    lines = [path.read_text().splitlines() for path in of_four_shards(replayed / "live.jsonl", tmp_path)]
+    together = tmp_path / "together.jsonl"
+    together.write_text("\n".join(line for four in zip(*lines, strict=True) for line in four))
+    result = verify(together)
+    assert result.exit_code == 0, result.output
+
+
+def test_a_broken_law_is_found_in_whichever_file_it_is(replayed: Path, tmp_path: Path) -> None:
+    files = of_four_shards(replayed / "live.jsonl", tmp_path)
+    forged(files[2], _lost_release, files[2])
+    result = verify(*files)
+    assert result.exit_code == 1
+    assert "law 'release order' is broken at release 4 of shard 2" in result.stderr
+
+
+@pytest.mark.parametrize("content", ["", "\n\n"])
+def test_a_file_without_a_record_is_not_called_lawful(tmp_path: Path, content: str) -> None:
+    empty = tmp_path / "empty.jsonl"
+    empty.write_text(content)
+    result = verify(empty)
+    assert result.exit_code == 2
+    assert "empty.jsonl: there is no record in it, so there is nothing to verify" in result.stderr
+    assert "every law holds" not in result.stdout
+
+
+def test_a_changelog_of_another_shard_has_no_events_to_run_beside(replayed: Path, tmp_path: Path) -> None:
+    live = forged(replayed / "live.jsonl", partial(moved_to, 1), tmp_path / "moved.jsonl")
     assert verify(live).exit_code == 0
     result = verify(live, "--initial", ROWS, "--events", EVENTS)
     assert (result.exit_code, "one shard" in result.output) == (2, True)
-
-
-def test_an_empty_changelog_breaks_no_law(tmp_path: Path) -> None:
-    (tmp_path / "live.jsonl").write_bytes(b"\n")
-    result = verify(tmp_path / "live.jsonl", "--json")
-    assert (result.exit_code, json.loads(result.output)["records"]) == (0, 0)

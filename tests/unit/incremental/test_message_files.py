@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from streamer.errors import ConfigError
-from streamer.incremental.message_files import read_messages
+from streamer.incremental.message_files import read_messages, read_messages_of_objects
 from streamer.incremental.shard.input import Message
 
 
@@ -45,6 +46,27 @@ def test_a_line_of_exactly_key_and_value_is_unwrapped_and_any_other_passed_on(
 def test_a_dash_is_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"a":1}\n{"b":2}')))
     assert [message.value for message in read_messages("-")] == [b'{"a":1}', b'{"b":2}']
+
+
+def test_packed_messages_and_a_mark_of_the_byte_order_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl.gz"
+    path.write_bytes(gzip.compress(b'\xef\xbb\xbf{"a":1}\n'))
+    assert list(read_messages_of_objects(path)) == [Message(0, None, b'{"a":1}')]
+
+
+@pytest.mark.parametrize("first", ["id,age", "[1]", "7", '{"op":', '"text"', "[" * 5000, "null"])
+def test_a_file_that_does_not_begin_with_an_object_is_none_of_messages(
+    saved: Callable[[str | bytes], Path], first: str
+) -> None:
+    path = saved(f'\n{first}\n{{"op": "truncate"}}\n')
+    with pytest.raises(ConfigError, match="first line is no JSON object"):
+        read_messages_of_objects(path)
+    assert len(list(read_messages(path))) == 2
+
+
+def test_what_comes_after_the_first_object_is_passed_on(saved: Callable[[str | bytes], Path]) -> None:
+    for lines in (['{"a":1}', "nonsense"], ['{"key": 7, "value": null}', "8"], []):
+        assert len(list(read_messages_of_objects(saved("\n".join(lines))))) == len(lines)
 
 
 def test_a_file_of_messages_that_is_not_there_is_refused(tmp_path: Path) -> None:

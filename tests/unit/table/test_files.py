@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import csv
+import gzip
+import io
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -56,6 +59,29 @@ def test_a_broken_table_is_refused_without_its_values(
     with pytest.raises(ConfigError, match=complaint) as caught:
         read_rows(saved(content))
     assert "secret" not in str(caught.value)
+
+
+def test_a_packed_table_is_read_and_a_broken_one_refused(tmp_path: Path) -> None:
+    path = tmp_path / "rows.CSV.gz"
+    packed = gzip.compress(b"\xef\xbb\xbfid,age\n1,2\n")
+    path.write_bytes(packed)
+    assert read_rows(path).to_dict("records") == [{"id": "1", "age": "2"}]
+    for broken in (b"id,age\n1,2\n", packed[:-9], packed[:-8] + bytes(8)):
+        path.write_bytes(broken)
+        with pytest.raises(ConfigError, match="not a whole gzip file"):
+            read_rows(path)
+
+
+def test_a_file_of_tabs_is_cut_at_tabs_whatever_its_header_holds(tmp_path: Path) -> None:
+    path = tmp_path / "rows.tsv"
+    path.write_text("name, first, last\tid\nx\t1\n")
+    assert list(read_rows(path).columns) == ["name, first, last", "id"]
+
+
+def test_a_table_may_come_from_stdin_which_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"id\n7\n")))
+    assert read_rows("-")["id"].tolist() == ["7"]
+    assert sys.stdin.read() == ""
 
 
 def test_a_table_that_is_not_there_is_refused(tmp_path: Path) -> None:

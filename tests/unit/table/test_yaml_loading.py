@@ -97,6 +97,7 @@ privacy: {k: 5}
 engine: {recut: false, shrink: false}
 publish: {live: {form: rows}}
 durability: stated
+input: {partitioner: stated}
 limits:
   {batch_events_max: 100, batch_ms_max: 20, transaction_rows_max: 1000, statement_rows_max: 9, event_bytes_max: 5000}
 """)
@@ -114,6 +115,7 @@ limits:
     assert score == KeptColumn("score", sensitive=True, type="decimal")
     assert clinic == KeptColumn("clinic", sensitive=False, type="text")
     assert (table.recut, table.shrink, table.durability_stated) == (False, False, True)
+    assert table.partitioner_stated
     assert table.limits == Limits(100, 20, 1000, 9, 5000)
 
 
@@ -123,6 +125,7 @@ def test_what_is_not_said_has_a_default(load: Load) -> None:
     assert isinstance(x, NumericAttribute)
     assert (x.step, x.grid, x.unit, x.null_code) == (1, 1, 20, None)
     assert (table.individual, table.recut, table.shrink, table.durability_stated) == (None, True, True, False)
+    assert not table.partitioner_stated
     assert table.limits == Limits()
 
 
@@ -293,6 +296,7 @@ def test_a_column_that_cannot_be_is_refused(load: Load, settings: str, sentence:
             "table: must be letters, digits, dots, dashes and underscores, 200 at most: it names Kafka's topics",
         ),
         ("table: patients", "", "table: is missing"),
+        ("key: id", "key: id\ninput: {partitioner: crc32}", "input.partitioner: must be 'stated'"),
         ("key: id", "key: [id, id]", "key: names a column twice"),
         ("key: id", "key: age", "columns.age: is the key, which never leaves; remove it"),
         ("key: id", "key: id\nindividual: zip", "columns.zip: is the individual, which never leaves; remove it"),

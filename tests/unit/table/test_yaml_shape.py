@@ -59,7 +59,7 @@ def test_a_file_that_is_no_mapping_is_told_how_it_begins(raw: object) -> None:
     ("changed", "sentence"),
     [
         ({"tabel": "x"}, "tabel: is no setting; there are table, key, individual, columns, privacy, engine, publish, "
-                         "durability, limits"),
+                         "input, durability, limits"),
         ({"table": "my table"}, "table: must be letters, digits, dots, dashes and underscores, 200 at most: it names "
                                 "Kafka's topics"),
         ({"privacy": {}}, "privacy.k: is missing"),

@@ -43,7 +43,7 @@ def envelope(op: str, before: object = None, after: object = None) -> dict[str, 
 
 @pytest.mark.parametrize("op", ["c", "r", "u"])
 def test_create_read_and_update_say_how_the_row_is_now(op):
-    assert decode(envelope(op, after=ANN)) == Upsert("7", ROW)
+    assert decode(envelope(op, after=ANN)) == Upsert("7", ROW, was_there=op == "u")
 
 
 def test_an_envelope_as_a_connector_writes_it_with_schema_and_payload():
@@ -56,13 +56,15 @@ def test_an_envelope_as_a_connector_writes_it_with_schema_and_payload():
 
 
 def test_an_update_of_another_key_carries_the_former_key():
-    assert decode(envelope("u", before={**ANN, "id": 6}, after=ANN)) == Upsert("7", ROW, former_key="6")
-    assert decode(envelope("u", before={"id": 6, "age": None}, after=ANN)) == Upsert("7", ROW, former_key="6")
+    assert decode(envelope("u", before={**ANN, "id": 6}, after=ANN)) == Upsert("7", ROW, former_key="6", was_there=True)
+    assert decode(envelope("u", before={"id": 6, "age": None}, after=ANN)) == Upsert(
+        "7", ROW, former_key="6", was_there=True
+    )
 
 
 @pytest.mark.parametrize("before", [ANN, {"id": "7"}, {"age": 6}, {"id": None}, None])
 def test_an_update_without_another_former_key_has_none(before):
-    assert decode(envelope("u", before=before, after=ANN)) == Upsert("7", ROW)
+    assert decode(envelope("u", before=before, after=ANN)) == Upsert("7", ROW, was_there=True)
 
 
 def test_a_create_and_a_read_have_no_former_key():
@@ -70,18 +72,18 @@ def test_a_create_and_a_read_have_no_former_key():
 
 
 def test_a_delete_takes_the_key_of_the_row_before():
-    assert decode(envelope("d", before={"id": 7, "age": None}), key=b"8") == Remove("7")
+    assert decode(envelope("d", before={"id": 7, "age": None}), key=b"8") == Remove("7", was_there=True)
 
 
 @pytest.mark.parametrize("before", [None, {}, {"id": None}])
 def test_a_delete_without_a_row_before_takes_the_message_key(before):
-    assert decode(envelope("d", before=before), key=b'{"id": 7}') == Remove("7")
+    assert decode(envelope("d", before=before), key=b'{"id": 7}') == Remove("7", was_there=True)
     assert refusal(envelope("d", before=before)).reason == "missing-key"
 
 
 def test_a_partial_composite_key_of_the_row_before_is_not_enough():
     key = b'{"clinic": "n", "id": 7}'
-    assert decode(envelope("d", before={"id": 9}), key, COMPOSITE) == Remove('["n","7"]')
+    assert decode(envelope("d", before={"id": 9}), key, COMPOSITE) == Remove('["n","7"]', was_there=True)
 
 
 def test_a_truncate_reached_one_partition_only():
@@ -136,15 +138,15 @@ def test_a_wrapped_tombstone_without_a_message_key_is_refused():
     [{"__deleted": "false"}, {"__deleted": False}, {"__op": "c"}, {"__op": "r"}, {"__deleted": "false", "__op": "u"}],
 )
 def test_a_flattened_row_says_how_the_row_is_now(marks):
-    assert decode({**ANN, **marks}) == Upsert("7", ROW)
+    assert decode({**ANN, **marks}) == Upsert("7", ROW, was_there=marks.get("__op") == "u")
 
 
 @pytest.mark.parametrize(
     "marks", [{"__deleted": "true"}, {"__deleted": True}, {"__op": "d"}, {"__deleted": "false", "__op": "d"}]
 )
 def test_a_flattened_row_that_is_deleted_needs_its_key_only(marks):
-    assert decode({"id": 7, "age": None, **marks}) == Remove("7")
-    assert decode({"id": None, **marks}, key=b"7") == Remove("7")
+    assert decode({"id": 7, "age": None, **marks}) == Remove("7", was_there=True)
+    assert decode({"id": None, **marks}, key=b"7") == Remove("7", was_there=True)
 
 
 def test_a_flattened_truncate_or_message_is_none_of_a_row():
@@ -192,4 +194,4 @@ def test_a_value_that_the_connector_did_not_send_is_refused(form, column):
 
 
 def test_a_value_that_was_not_sent_does_not_matter_in_a_column_nobody_publishes():
-    assert decode(envelope("u", after={**ANN, "name": UNAVAILABLE})) == Upsert("7", ROW)
+    assert decode(envelope("u", after={**ANN, "name": UNAVAILABLE})) == Upsert("7", ROW, was_there=True)

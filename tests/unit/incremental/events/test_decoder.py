@@ -108,7 +108,6 @@ def test_members_that_are_not_known_are_not_looked_at():
     ("message", "reason", "column"),
     [
         ([], "not-an-object", None),
-        (None, "not-an-object", None),
         ("insert", "not-an-object", None),
         ({}, "unknown-op", None),
         ({"op": "upsert", "row": ANN}, "unknown-op", None),
@@ -235,6 +234,14 @@ def test_a_null_value_whose_message_key_names_no_row_is_refused(key, reason):
 
 def test_a_composite_message_key_is_an_object():
     assert Decoder(COMPOSITE).decode(b'{"id": 7, "clinic": "n"}', None) == Remove('["n","7"]')
+
+
+@pytest.mark.parametrize("value", [b"null", b" null\n", b'{"schema": null, "payload": null}'])
+def test_a_deletion_that_connects_converter_writes_as_jsons_null_is_not_lost(value):
+    assert Decoder(PEOPLE).decode(b'{"id":7}', value) == Remove("7")
+    with pytest.raises(EventRefused) as caught:
+        Decoder(PEOPLE).decode(None, value)
+    assert caught.value.reason == "missing-key"
 
 
 # -- nothing else comes out, and nothing of a row does -----------------------------------------------------------------

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streamer.incremental.groups.cut import best_cut
 from streamer.table.arrays import Ints
@@ -29,6 +31,20 @@ def test_no_cut_is_allowed_where_a_half_would_hold_fewer_than_k_individuals() ->
     space = table(YEARS).space
     codes = np.array([[1], [2], [3], [4]])
     assert best_cut(space, codes, ["a", "b", "c", "d"], ["ann", "ann", "bob", "cy"], 2) is None
+
+
+@given(data=st.data(), k=st.integers(1, 4))
+def test_2k_individuals_can_always_be_cut_however_their_rows_lie(data: st.DataObject, k: int) -> None:
+    """So a group that an insertion leaves whole has fewer: nothing is searched in vain at the next one."""
+    space = table(YEARS, YEARS).space
+    person = st.sampled_from("abcdefghij"[: 2 * k + 2])
+    rows = data.draw(st.lists(st.tuples(person, st.integers(0, 2), st.integers(0, 2)), max_size=30))
+    rows += [(who, 0, 0) for who in "abcdefghij"[: 2 * k]]
+    codes = np.array([row[1:] for row in rows])
+    individuals = [who for who, *_ in rows]
+    halves = best_cut(space, codes, [f"r{i}" for i in range(len(rows))], individuals, k)
+    assert halves is not None
+    assert all(len({individuals[i] for i in half}) >= k for half in halves)
 
 
 def test_the_cheapest_cut_wins_over_all_attributes_then_the_earlier_one_then_the_lower_place() -> None:

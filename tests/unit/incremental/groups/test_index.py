@@ -107,11 +107,10 @@ class IndexBesideScan(RuleBasedStateMachine):
 
 
 TestIndexBesideScan = IndexBesideScan.TestCase
-TestIndexBesideScan.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestIndexBesideScan.settings = settings(stateful_step_count=25)
 
 
 @given(data=st.data(), space=st.sampled_from(list(SPACES.values())), count=st.integers(1, 5))
-@settings(max_examples=100, deadline=None)
 def test_top_is_the_best_of_the_scan_and_the_best_of_the_rest(data: st.DataObject, space: Space, count: int) -> None:
     index, twin = GroupIndex(space), Twin(space)
     for number, box in enumerate(data.draw(st.lists(boxes(space), min_size=1, max_size=12)), start=1):
@@ -123,7 +122,6 @@ def test_top_is_the_best_of_the_scan_and_the_best_of_the_rest(data: st.DataObjec
 
 
 @given(data=st.data(), space=st.sampled_from(list(SPACES.values())))
-@settings(max_examples=50, deadline=None)
 def test_answers_do_not_depend_on_the_order_in_which_groups_came(data: st.DataObject, space: Space) -> None:
     some = data.draw(st.lists(boxes(space), min_size=2, max_size=12))
     codes = np.array(data.draw(tuples(space)), dtype=np.int64)

@@ -6,6 +6,7 @@ import numpy as np
 
 from streamer.incremental.groups.journal import Journal
 from streamer.incremental.groups.qi_group import QIGroup
+from streamer.table.row import Row
 
 FLU, COUGH = (b'"flu"',), (b'"cough"',)
 
@@ -19,7 +20,7 @@ def test_a_group_is_remembered_as_it_was_before_the_first_change_of_the_batch() 
     seen = group.published()
     for _ in range(3):
         journal.group(group)
-        group.add_values(FLU)
+        group.add(9, Row((0,), FLU))
     assert journal.before == {7: seen}
 
 

@@ -144,7 +144,7 @@ class ListsBesideScan(RuleBasedStateMachine):
 
 
 TestListsBesideScan = ListsBesideScan.TestCase
-TestListsBesideScan.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestListsBesideScan.settings = settings(stateful_step_count=30)
 
 
 @pytest.mark.parametrize("space", SPACES.values(), ids=SPACES.keys())

@@ -11,9 +11,13 @@ from hypothesis import strategies as st
 
 from streamer.incremental.groups.qi_group import QIGroup
 from streamer.incremental.release.changelog import PublishedGroup
-from streamer.table.row import Values
+from streamer.table.row import Row, Values
 
 FLU, COUGH, ULCER = (b'"flu"',), (b'"cough"',), (b'"ulcer"',)
+
+
+def of_values(values: Values) -> Row:
+    return Row((0, 0), values)
 
 
 def group_of(*slots: Values) -> QIGroup:
@@ -30,19 +34,19 @@ def test_a_box_holds_its_ends_and_nothing_beyond_them(cells: tuple[int, int], in
 
 def test_a_row_that_comes_takes_the_next_slot_and_moves_nobody() -> None:
     group = group_of(FLU, COUGH)
-    group.add_values(FLU)
+    group.add(len(group.members), of_values(FLU))
     assert group.slots == [FLU, COUGH, FLU]
 
 
 def test_a_row_that_goes_frees_the_highest_slot_of_its_values_and_the_last_record_moves_there() -> None:
     group = group_of(FLU, FLU, COUGH, ULCER)
-    group.remove_values(FLU)
+    group.remove(group.members[0], of_values(FLU))
     assert group.slots == [FLU, ULCER, COUGH]
 
 
 def test_the_last_slot_is_freed_without_a_move() -> None:
     group = group_of(FLU, COUGH)
-    group.remove_values(COUGH)
+    group.remove(group.members[0], of_values(COUGH))
     assert group.slots == [FLU]
 
 
@@ -61,7 +65,7 @@ def test_readers_see_box_and_values_and_no_members() -> None:
 def test_what_readers_saw_does_not_change_with_the_group() -> None:
     group = group_of(FLU, COUGH)
     seen = group.published()
-    group.add_values(ULCER)
+    group.add(len(group.members), of_values(ULCER))
     assert seen.slots == (FLU, COUGH)
 
 
@@ -70,10 +74,10 @@ def test_whatever_happens_the_slots_hold_the_values_of_the_members(moves: list[t
     group, members = group_of(), Counter[Values]()
     for what, one, other in moves:
         if what == "add":
-            group.add_values(one)
+            group.add(len(group.members), of_values(one))
             members[one] += 1
         elif members[one] and what == "remove":
-            group.remove_values(one)
+            group.remove(group.members[0], of_values(one))
             members[one] -= 1
         elif members[one]:
             before = list(group.slots)

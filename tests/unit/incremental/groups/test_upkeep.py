@@ -114,7 +114,7 @@ def test_2k_rows_of_fewer_than_2k_individuals_are_not_cut() -> None:
     places = [add(upkeep, year, who) for year, who in ((0, "ann"), (1, "ann"), (8, "ann"), (9, "bob"))]
     upkeep.form_pending()
     assert years_by_number(upkeep) == {1: [0, 1, 8, 9]}
-    assert upkeep.count(upkeep.groups[1]) == 2
+    assert upkeep.groups[1].count == 2
     assert set(upkeep.groups[1].members) == set(places)
 
 

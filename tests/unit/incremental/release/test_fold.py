@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from decimal import Decimal
+
 import pandas as pd
 import pytest
 from hypothesis import given
@@ -10,7 +13,7 @@ from hypothesis import strategies as st
 from streamer.errors import LawViolated
 from streamer.incremental.release.fold import Fold, Part, parse_part
 from streamer.table.published import RowKey, published_columns, row_key
-from streamer.table.schema import KeptColumn, Table
+from streamer.table.schema import KeptColumn, NumericAttribute, Table
 from worlds.small_tables import AGE, BMI, CITY, PROBLEM
 
 TABLE = Table("people", ("id",), (AGE, BMI, CITY), (PROBLEM, KeptColumn("visits", sensitive=False)), k=2)
@@ -138,6 +141,29 @@ def test_the_frame_has_the_published_columns_in_types_to_compute_with() -> None:
     assert [str(frame[name].dtype) for name in ("age_lo", "bmi_hi", "city")] == ["int64", "float64", "str"]
     assert frame["visits"].tolist() == [7, None, 2.5, True]
     assert frame["bmi_hi"].tolist() == [12.5] * 4
+
+
+def test_the_frame_gives_back_every_digit_that_was_published() -> None:
+    long = NumericAttribute(
+        "bmi", (Decimal(10), Decimal("12.50000000000000003")), *3 * [Decimal("0.00000000000000001")]
+    )
+    fold = Fold(replace(TABLE, attributes=(AGE, long, CITY)))
+    for slot, visits in enumerate(["9007199254740993", "9007199254740993.5", "0.1"]):
+        published = row(0, 1, slot, visits).replace(b"12.5", b"12.50000000000000003")
+        fold.apply(0, 1, 1, row_key(RowKey(0, 1, slot)), published)
+    fold.finish()
+    frame = fold.to_frame()
+    assert frame["bmi_hi"].tolist() == [Decimal("12.50000000000000003")] * 3
+    assert frame["visits"].tolist() == [9007199254740993, Decimal("9007199254740993.5"), 0.1]
+
+
+@pytest.mark.parametrize("age", [b"4.5", b"99999999999999999999", b'"4"', b"true", b"[4]"])
+def test_an_end_that_is_not_of_its_columns_type_is_refused_and_not_cut_off(age: bytes) -> None:
+    fold = Fold(TABLE)
+    fold.apply(0, 1, 1, row_key(RowKey(0, 1, 0)), row(0, 1, 0).replace(b'"age_lo":1', b'"age_lo":' + age))
+    fold.finish()
+    with pytest.raises(LawViolated, match="published columns"):
+        fold.to_frame()
 
 
 def test_an_empty_table_has_the_same_columns_and_types() -> None:

@@ -3,41 +3,35 @@
 from __future__ import annotations
 
 from collections import Counter
-from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.adult import microdata as adult_microdata
-from streamer.privacy.compiled import add, rules_of, scratch_for
 from streamer.privacy.models import (
     AtMostShare,
     Model,
     distinct_l,
-    identity_reserved,
     k_anonymity,
 )
 from streamer.recoding.algorithms.catalog import run
 from streamer.recoding.algorithms.contract import Algorithm
 from streamer.recoding.algorithms.local_recoding import BOTTOM_UP, Labelling, numbered
 from streamer.recoding.algorithms.mondrian import MONDRIAN
-from streamer.recoding.algorithms.orphans import lack, settled
-from streamer.recoding.algorithms.recoding import Recoding, check
+from streamer.recoding.algorithms.recoding import Recoding
 from streamer.recoding.algorithms.top_down import TOP_DOWN
 from streamer.table.microdata import Microdata
-from streamer.table.schema import NumericAttribute, Table
-from worlds.microdata import MODELS, TABLES, TEXTS, VALUES, assert_laws, boxes, holding, microdata, people, permuted
+from streamer.table.schema import Table
+from worlds.kd import numbers
+from worlds.microdata import MODELS, TABLES, VALUES, assert_laws, boxes, holding, microdata, permuted
 
 both = pytest.mark.parametrize("algorithm", [BOTTOM_UP, TOP_DOWN], ids=lambda algorithm: algorithm.name)
 every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
 some_table = st.sampled_from(list(TABLES.values()))
 some_model = st.sampled_from(list(MODELS.values()))
-
-TENS = NumericAttribute("tens", (Decimal(0), Decimal(9)), Decimal(1), Decimal(1), Decimal(2))
 
 
 @both
@@ -168,165 +162,6 @@ def test_vectors_are_numbered_in_their_own_order_however_many_there_could_be(row
     assert numbered(columns).tolist() == [ranked.index(tuple(row)) for row in rows]
 
 
-# --- orphans -----------------------------------------------------------------------------------------------------
-
-
-def numbers(cells: list[int], values: list[int] | None = None, who: list[int] | None = None) -> Microdata:
-    """People with one number from 0 to 9."""
-    n = len(cells)
-    table = people(TENS, individual=who is not None)
-    sensitive = np.array(values or [0] * n, dtype=np.int64)[:, None]
-    named = None if who is None else np.array(who, dtype=np.int64)
-    return Microdata(table, np.array(cells, dtype=np.int64)[:, None], named, sensitive, TEXTS)
-
-
-def settle(data: Microdata, model: Model, qi_group: list[int]) -> Recoding:
-    """The orphans, marked -1, settled beside groups that publish the smallest boxes of their members."""
-    group = np.array(qi_group)
-    members = [data.cells[group == g] for g in range(max(qi_group) + 1)]
-    ends = [data.space.box_of_cells(cells) for cells in members]
-    recoding = settled(data, model, group, np.array([lo for lo, _ in ends]), np.array([hi for _, hi in ends]))
-    check(data, model, recoding)
-    return recoding
-
-
-def test_what_orphans_lack_moves_from_the_groups_nearest_to_them() -> None:
-    recoding = settle(numbers([0, 0, 0, 4, 5, 5, 9]), k_anonymity(2), [0, 0, 0, 1, 1, 1, -1])
-    assert recoding.qi_group.tolist() == [0, 0, 0, 1, 2, 1, 2]
-    assert boxes(recoding) == [((0,), (0,), 3), ((4,), (5,), 2), ((5,), (9,), 2)]
-
-
-def test_a_group_gives_no_more_than_it_can_spare() -> None:
-    recoding = settle(numbers([0, 0, 0, 5, 5, 5, 9]), k_anonymity(3), [0, 0, 0, 1, 1, 1, -1])
-    assert recoding.details["moved"] == 0
-    recoding = settle(numbers([0, 0, 0, 0, 5, 5, 5, 5, 9]), k_anonymity(3), [0, 0, 0, 0, 1, 1, 1, 1, -1])
-    assert recoding.sizes.tolist() == [3, 3, 3]
-
-
-def test_an_individual_moves_with_all_rows_and_the_one_of_fewest_rows_first() -> None:
-    data = numbers([5, 5, 5, 5, 9], who=[0, 0, 1, 2, 3])
-    assert settle(data, identity_reserved(2), [0, 0, 0, 0, -1]).qi_group.tolist() == [0, 0, 1, 0, 1]
-    data = numbers([6, 6, 5, 5, 9], who=[0, 0, 1, 2, 3])
-    assert settle(data, identity_reserved(2), [0, 0, 0, 0, -1]).qi_group.tolist() == [1, 1, 0, 0, 1]
-
-
-def test_a_row_that_does_not_help_is_not_taken() -> None:
-    data = numbers([8, 8, 8, 0, 0, 0, 9], values=[1, 2, 1, 2, 1, 3, 1])
-    model = k_anonymity(2) & distinct_l(VALUES, 2)
-    recoding = settle(data, model, [0, 0, 0, 1, 1, 1, -1])
-    assert recoding.qi_group.tolist() == [0, 0, 0, 2, 1, 1, 2]  # row 1 cannot be spared, rows 0 and 2 are of the same
-
-
-def test_an_orphan_goes_where_the_total_loss_rises_least_and_of_equals_to_the_lower_number() -> None:
-    assert settle(numbers([1, 2, 6, 7, 9]), k_anonymity(2), [0, 0, 1, 1, -1]).qi_group.tolist() == [0, 0, 1, 1, 1]
-    assert settle(numbers([1, 2, 6, 7, 4]), k_anonymity(2), [0, 0, 1, 1, -1]).qi_group.tolist() == [0, 0, 1, 1, 0]
-
-
-def test_an_orphan_passes_by_a_group_whose_share_it_would_break() -> None:
-    model = k_anonymity(3) & Model([AtMostShare(VALUES, Fraction(1, 2))])
-    data = numbers([8, 8, 8, 8, 1, 1, 1, 9], values=[0, 0, 1, 1, 1, 2, 3, 0])
-    recoding = settle(data, model, [0, 0, 0, 0, 1, 1, 1, -1])
-    assert boxes(recoding) == [((1,), (9,), 4), ((8,), (8,), 4)]
-
-
-def test_orphans_that_fit_nowhere_take_in_the_nearest_groups_until_they_hold() -> None:
-    model = k_anonymity(4) & Model([AtMostShare(VALUES, Fraction(1, 3))])
-    cells, values = [0] * 4 + [3] * 4 + [7] * 4 + [9], [1, 2, 3, 4] + [0, 1, 2, 3] * 2 + [0]
-    recoding = settle(numbers(cells, values), model, [0] * 4 + [1] * 4 + [2] * 4 + [-1])
-    assert boxes(recoding) == [((0,), (9,), 5), ((3,), (3,), 4), ((7,), (7,), 4)]
-    recoding = settle(numbers(cells[4:], values[4:]), model, [0] * 4 + [1] * 4 + [-1])
-    assert boxes(recoding) == [((3,), (9,), 9)]
-
-
-def joined(data: Microdata, model: Model, qi_group: list[int], ends: list[tuple]) -> tuple[list[int], list[tuple]]:
-    """Step 5 row by row: every orphan to the group of least rise that holds with it; those that fit nowhere stay."""
-    shares = [column for column, subject in enumerate(model.subjects) if subject in model.shares]
-    subjects = data.subjects(model.subjects)
-    orphans = [row for row, g in enumerate(qi_group) if g < 0]
-    for row in sorted(orphans, key=lambda row: (*subjects[row, shares[::-1]].tolist(), row)):
-        best = None
-        for g, (lo, hi) in enumerate(ends):
-            members = [i for i, group in enumerate(qi_group) if group == g]
-            box = data.space.generalize(np.minimum(lo, data.cells[row]), np.maximum(hi, data.cells[row]))
-            rise = (len(members) + 1) * data.space.ncp(*box) - len(members) * data.space.ncp(lo, hi)
-            if model.holds(subjects[[*members, row]]) and (best is None or rise < best[0]):
-                best = (rise, g, box)
-        if best is not None:
-            qi_group[row], ends[best[1]] = best[1], best[2]
-    return qi_group, ends
-
-
-@settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
-@given(data=st.data(), small=some_table, model=some_model)
-def test_orphans_join_the_groups_that_rows_one_by_one_would_choose(
-    data: st.DataObject, small: Table, model: Model
-) -> None:
-    rows = data.draw(microdata(small, max_rows=25))
-    rows = rows.rows(rows.in_canonical_order())
-    assume(model.holds(rows.subjects(model.subjects)))
-    labelling = Labelling(rows, model)
-    while labelling.goes_on():
-        labelling.step()
-    lo, hi = np.concatenate(labelling.lo), np.concatenate(labelling.hi)
-    recoding = settled(rows, model, labelling.qi_group, lo, hi)
-    assume(recoding.details["orphans"] and not recoding.details["moved"])
-    group, ends = joined(rows, model, labelling.qi_group.tolist(), list(zip(lo, hi, strict=True)))
-    assume(min(group) >= 0)
-    assert recoding.qi_group.tolist() == group
-    assert (np.array([lo for lo, _ in ends]) == recoding.lo).all()
-    assert (np.array([hi for _, hi in ends]) == recoding.hi).all()
-
-
-@every_model
-@given(data=st.data(), small=some_table)
-def test_what_a_group_lacks_is_how_many_strangers_would_make_it_hold(
-    model: Model, data: st.DataObject, small: Table
-) -> None:
-    rows = data.draw(microdata(small, max_rows=8))
-    subjects = rows.subjects(model.subjects)
-    rules = rules_of(model, subjects)
-    scratch = scratch_for(rules)
-    for row in range(len(rows)):
-        add(rules, scratch, row)
-    strangers = 0
-    while not model.holds(subjects):
-        subjects = np.vstack([subjects, np.full((1, len(model.subjects)), 100 + strangers)])
-        strangers += 1
-    assert lack(rules, scratch) == strangers
-
-
-# --- top-down ----------------------------------------------------------------------------------------------------
-
-
-@given(data=st.data(), small=some_table, model=some_model)
-def test_no_group_could_be_specialized_further_with_all_of_its_children_holding(
-    data: st.DataObject, small: Table, model: Model
-) -> None:
-    rows = data.draw(microdata(small))
-    recoding = holding(TOP_DOWN, rows, model)
-    subjects = rows.subjects(model.subjects)
-    for group in range(recoding.n_groups):
-        members = np.flatnonzero(recoding.qi_group == group)
-        for j, attribute in enumerate(small.attributes):
-            values = [attribute.levels.recode(v, rows.cells[members, j]) for v in range(attribute.levels.n_levels)]
-            agreed = [v for v, (lo, _) in enumerate(values) if (lo == lo[0]).all()]
-            lo, hi = values[agreed[0]]
-            assert (recoding.lo[group, j], recoding.hi[group, j]) == (lo[0], hi[0])
-            if agreed[0]:
-                children = np.unique(values[agreed[0] - 1][0], return_inverse=True)[1]
-                assert not model.holds_by_group(children, int(children.max()) + 1, subjects[members]).all()
-
-
-def test_a_remainder_that_does_not_hold_takes_back_what_it_lacks_from_the_largest_child() -> None:
-    recoding = run(TOP_DOWN, numbers([0] * 4 + [4] * 5 + [9]), k_anonymity(3))
-    assert boxes(recoding) == [((0,), (7,), 3), ((0,), (9,), 3), ((4,), (4,), 4)]
-
-
-def test_children_come_back_whole_where_none_can_spare_what_the_remainder_lacks() -> None:
-    recoding = run(TOP_DOWN, numbers([0] * 3 + [9] * 2), k_anonymity(3))
-    assert boxes(recoding) == [((0,), (9,), 5)]
-
-
 # --- Adult -------------------------------------------------------------------------------------------------------
 
 
@@ -334,6 +169,7 @@ def loss(data: Microdata, recoding: Recoding) -> float:
     return float((recoding.sizes * data.space.ncp(recoding.lo, recoding.hi)).sum()) / len(data) / data.space.d
 
 
+@pytest.mark.slow
 def test_on_adult_both_lose_less_than_median_mondrian(adult: Path) -> None:
     data, model = adult_microdata(10), k_anonymity(10)
     median = loss(data, run(MONDRIAN, data, model))
@@ -341,6 +177,7 @@ def test_on_adult_both_lose_less_than_median_mondrian(adult: Path) -> None:
     assert loss(data, run(TOP_DOWN, data, model)) < median
 
 
+@pytest.mark.slow
 @both
 def test_on_adult_the_kept_values_are_diverse_where_that_is_asked(algorithm: Algorithm, adult: Path) -> None:
     data = adult_microdata(5)

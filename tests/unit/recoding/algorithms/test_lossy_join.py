@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -72,6 +73,14 @@ def test_stt_stands_by_group_and_values_and_numbers_individuals_as_they_occur(da
     stt = stt_of(lossy_join(*data.draw(recoded(small))))
     assert [row[:-1] for row in stt] == sorted(row[:-1] for row in stt)
     assert list(dict.fromkeys(row[-1] for row in stt)) == list(range(len({row[-1] for row in stt})))
+
+
+@pytest.mark.parametrize("source", [[0, 0, 1, 1], [0, 1, 0, 1], [0, 1, 1, 0], [1, 0, 1, 0]])
+def test_the_rows_of_individuals_who_agree_in_all_do_not_interleave_as_in_the_source(source: list[int]) -> None:
+    ages, values = np.zeros((4, 1), dtype=np.int64), np.ones((4, 1), dtype=np.int64)
+    data = Microdata(people(YEARS, individual=True), ages, np.array(source), values, TEXTS)
+    join = lossy_join(data, local_recoding(data, np.zeros(4, dtype=np.int64)))
+    assert stt_of(join) == [(0, 1, 0), (0, 1, 0), (0, 1, 1), (0, 1, 1)]
 
 
 @given(data=st.data(), small=some_table, seed=st.integers(0, 99))

@@ -1,0 +1,212 @@
+"""What `streamer status` sees of a table: of every shard, of its topics, of its workers and of Redis itself.
+
+The rules of this file
+----------------------
+* Cheap: counts, last records, and at most one message per shard; no shard is loaded. Nothing is written, and nothing is
+  asked in a way that a full Redis refuses.
+* Redis and Kafka cannot be read at one moment. What a shard holds is read before and after what Kafka says of it, and
+  both readings are handed on: where they agree the shard was at rest meanwhile.
+* The positions are read before the end of `live`: what was published with a position is then below that end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from time import monotonic, sleep
+from typing import Any
+
+from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
+from kafka.consumer.fetcher import ConsumerRecord
+from kafka.errors import (
+    CoordinatorNotAvailableError,
+    GroupAuthorizationFailedError,
+    IncompatibleBrokerVersion,
+    NotCoordinatorError,
+)
+
+from streamer.errors import UsageError
+from streamer.incremental.kafka_clients import open_admin, open_consumer, records_until, shards_in
+from streamer.incremental.last_record import last_value
+from streamer.incremental.shard.input import InputState
+from streamer.incremental.shard.outlet import Position
+from streamer.incremental.store.base import Meta
+from streamer.incremental.store.redis_lookups import Custody, RedisLookups, RedisNow, Sizes, server_now, shards_of
+from streamer.incremental.store.redis_server import connect
+from streamer.incremental.topics import CHANGES, LIVE, POSITIONS, topic_name, topics_of, worker_group
+
+SETTLED = ("Stable", "Empty", "Dead")
+"""States of a consumer group in which it is known who has which partition: one without members is empty or dead."""
+
+NO_GROUP_YET = (CoordinatorNotAvailableError, NotCoordinatorError)
+"""What a broker answers that looks after no group so far: to be asked makes it begin."""
+
+GROUP_SECONDS_MAX, GROUP_AGAIN_SECONDS = 10.0, 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The first message that a shard has not applied: its offset, and when it was written, in seconds since 1970."""
+
+    offset: int
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class InRedis:
+    """What Redis holds of one shard: as read before Kafka was asked, and after; None: it never committed."""
+
+    before: Meta | None
+    meta: Meta | None
+    sizes: Sizes
+    custody: Custody
+
+
+@dataclass(frozen=True, slots=True)
+class InKafka:
+    """What Kafka holds of one shard; position None: it never published. live_end: the end of its part of `live`."""
+
+    input_state: InputState
+    position: Position | None
+    live_end: int
+    waiting: Waiting | None
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """Which worker Kafka gave which shard; settled: no shard is changing hands. told: Kafka says so at all."""
+
+    by_shard: Mapping[int, str]
+    settled: bool = True
+    told: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ShardFacts:
+    """Everything that is seen of one shard; worker: who Kafka gave it to, "" nobody."""
+
+    number: int
+    redis: InRedis
+    kafka: InKafka
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class TableFacts:
+    """Everything that is seen of one table. topics: partitions by topic, 0 for one that is missing."""
+
+    shards: Sequence[ShardFacts]
+    workers: Workers
+    topics: Mapping[str, int]
+    shards_in_redis: Sequence[int]
+    redis_now: RedisNow
+
+
+def look(table_name: str, kafka: str, redis: str) -> TableFacts:
+    """Looks once. Raises UsageError where the input topic does not exist; ServerUnreachable."""
+    client = connect(redis)
+    with open_consumer(kafka) as consumer:
+        places = shards_in(consumer, topic_name(table_name, CHANGES))
+        stores = [RedisLookups(client, table_name, place.partition) for place in places]
+        before = [store.meta() for store in stores]
+        topics = {topic.name: _partitions(consumer, topic.name) for topic in topics_of(table_name)}
+        in_kafka = _in_kafka(consumer, table_name, places, before)
+    with open_admin(kafka) as admin:
+        workers = _workers(admin, table_name)
+    in_redis = [
+        InRedis(first, sizes=store.sizes(), custody=store.custody(), meta=store.meta())
+        for store, first in zip(stores, before, strict=True)
+    ]
+    shards = [
+        ShardFacts(place.partition, of_redis, of_kafka, workers.by_shard.get(place.partition, ""))
+        for place, of_redis, of_kafka in zip(places, in_redis, in_kafka, strict=True)
+    ]
+    return TableFacts(shards, workers, topics, shards_of(client, table_name), server_now(client))
+
+
+def _partitions(consumer: KafkaConsumer, topic: str) -> int:
+    try:
+        return len(shards_in(consumer, topic))
+    except UsageError:
+        return 0
+
+
+def _in_kafka(
+    consumer: KafkaConsumer, table_name: str, places: Sequence[TopicPartition], metas: Sequence[Meta | None]
+) -> list[InKafka]:
+    positions = _last_positions(consumer, _places(consumer, topic_name(table_name, POSITIONS)))
+    live = consumer.end_offsets(_places(consumer, topic_name(table_name, LIVE)))
+    live_ends = {place.partition: end for place, end in live.items()}
+    first, end = consumer.beginning_offsets(places), consumer.end_offsets(places)
+    # The client library cannot ask for the topics' ids: that they are still those in Redis, the worker checks.
+    return [
+        InKafka(
+            InputState("", len(places), first[place], end[place]),
+            positions.get(place.partition),
+            live_ends.get(place.partition, 0),
+            _waiting(consumer, place, max(first[place], meta.next if meta else 0), end[place]),
+        )
+        for place, meta in zip(places, metas, strict=True)
+    ]
+
+
+def _places(consumer: KafkaConsumer, topic: str) -> list[TopicPartition]:
+    """The partitions of a topic; none where it is missing."""
+    return [TopicPartition(topic, number) for number in sorted(consumer.partitions_for_topic(topic) or ())]
+
+
+def _last_positions(consumer: KafkaConsumer, partitions: Sequence[TopicPartition]) -> dict[int, Position]:
+    """The last committed position of every shard that has one."""
+    first, end = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
+    positions: dict[int, Position] = {}
+    for one in partitions:
+        value = last_value(first[one], end[one], partial(_values, consumer, one, end[one]))
+        if value is not None:
+            positions[one.partition] = Position.from_json(value)
+    return positions
+
+
+def _values(consumer: KafkaConsumer, one: TopicPartition, end: int, start: int) -> Iterator[bytes]:
+    return (record.value for record in _records(consumer, one, start, end))
+
+
+def _waiting(consumer: KafkaConsumer, place: TopicPartition, start: int, end: int) -> Waiting | None:
+    """The first message from `start` on: the offsets up to the end may hold none, but markers of transactions."""
+    record = next(_records(consumer, place, start, end), None) if start < end else None
+    return None if record is None else Waiting(record.offset, record.timestamp / 1000)
+
+
+def _records(consumer: KafkaConsumer, one: TopicPartition, start: int, end: int) -> Iterator[ConsumerRecord]:
+    consumer.assign([one])
+    consumer.seek(one, start)
+    return records_until(consumer, {one: end})
+
+
+def _workers(admin: KafkaAdminClient, table_name: str) -> Workers:
+    """The members of the workers' consumer group; the embedded broker, for one, does not tell them."""
+    until = monotonic() + GROUP_SECONDS_MAX
+    try:
+        while (group := _group(admin, worker_group(table_name))) is None:
+            if monotonic() > until:
+                return Workers({}, told=False)
+            sleep(GROUP_AGAIN_SECONDS)
+    except (GroupAuthorizationFailedError, IncompatibleBrokerVersion):
+        return Workers({}, told=False)
+    by_shard = {
+        number: member.client_id
+        for member in group.members
+        if member.member_assignment
+        for topic, numbers in member.member_assignment.assignment
+        if topic == topic_name(table_name, CHANGES)
+        for number in numbers
+    }
+    return Workers(by_shard, settled=group.state in SETTLED)
+
+
+def _group(admin: KafkaAdminClient, name: str) -> Any:
+    try:
+        (group,) = admin.describe_consumer_groups([name])
+    except NO_GROUP_YET:
+        return None
+    return group

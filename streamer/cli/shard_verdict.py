@@ -1,0 +1,238 @@
+"""What `streamer status` makes of what it sees: problems, that somebody has to mend, and warnings.
+
+The rules of this file
+----------------------
+* A shard that moves while it is looked at is judged by all that one reading shows: whether it belongs to this
+  table.yaml and these topics, whether a worker refused it or nobody holds it, what its counts say. Only what compares
+  Redis with Kafka needs a shard at rest, and is then held to the very rules of a worker that takes it over.
+* Every sentence names the shard and what to do. None holds a value of anybody's row.
+* What the next worker mends by itself is a warning; everything else that keeps the published table from being the
+  table is a problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from streamer.cli.shard_facts import ShardFacts, TableFacts, Workers
+from streamer.cli.sql_readers import sql_warnings
+from streamer.errors import ShardRefused
+from streamer.incremental.shard.input import InputState
+from streamer.incremental.shard.outlet import Position
+from streamer.incremental.shard.standing import Standing, compare
+from streamer.incremental.store.base import Meta
+from streamer.incremental.topics import CHANGES, LIVE, topic_name
+from streamer.table.schema import Table
+
+SILENCE_SECONDS_MAX = 60.0
+"""How long a shard with a worker may leave a message waiting without a commit."""
+
+
+@dataclass
+class Verdict:
+    """Problems and warnings, in sentences; the command ends with 1 where there is a problem."""
+
+    problems: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def add(self, other: Verdict) -> None:
+        """Adds another one's sentences to these."""
+        self.problems += other.problems
+        self.warnings += other.warnings
+
+
+def ago(seconds: float) -> str:
+    """A time that has passed, as people say it.
+
+    >>> ago(0.2), ago(59), ago(600), ago(7300), ago(200_000)
+    ('0 s', '59 s', '10 min', '2 h', '2 d')
+    """
+    for length, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= length:
+            return f"{int(seconds // length)} {unit}"
+    return f"{max(0, int(seconds))} s"
+
+
+# -- the table ----------------------------------------------------------------------------------------------------
+
+
+def judge_table(table: Table, facts: TableFacts) -> Verdict:
+    """What concerns no single shard."""
+    verdict = Verdict(warnings=list(sql_warnings(table)))
+    verdict.problems += _topic_problems(table, facts)
+    for number in sorted(set(facts.shards_in_redis) - {shard.number for shard in facts.shards}):
+        verdict.problems.append(
+            f"Redis holds a shard {number}, but the input has {len(facts.shards)} partitions: its people are not kept "
+            "current; was the topic made anew with fewer?"
+        )
+    if facts.redis_now.full:
+        verdict.problems.append("Redis is full, so that no worker can commit: raise its maxmemory")
+    if not facts.workers.told:
+        verdict.warnings.append("Kafka does not tell which worker holds which shard")
+    elif not facts.workers.settled:
+        verdict.warnings.append("Kafka is giving the shards to workers just now: look again in a moment")
+    else:
+        verdict.warnings += _idle(facts)
+    return verdict
+
+
+def _topic_problems(table: Table, facts: TableFacts) -> Iterator[str]:
+    wanted = facts.topics[topic_name(table.name, CHANGES)]
+    for topic, partitions in facts.topics.items():
+        if not partitions:
+            yield f"topic {topic} does not exist: `streamer topics create --shards {wanted}` makes it"
+        elif partitions != wanted:
+            yield (
+                f"topic {topic} has {partitions} partitions and the input {wanted}: a worker refuses every shard; "
+                "`streamer topics check` says how they must be"
+            )
+
+
+def _idle(facts: TableFacts) -> Iterator[str]:
+    """Shards without a worker where no message waits; where one does, it is a problem of the shard."""
+    idle = [str(shard.number) for shard in facts.shards if not shard.worker and not waits(shard)]
+    if idle:
+        yield f"no worker holds shard {', '.join(idle)}: start `streamer worker`"
+
+
+def waits(shard: ShardFacts) -> bool:
+    """Whether a message waits; offsets below the end of the input may hold none."""
+    waiting, meta = shard.kafka.waiting, shard.redis.meta
+    return waiting is not None and waiting.offset >= (meta.next if meta else 0)
+
+
+# -- one shard ----------------------------------------------------------------------------------------------------
+
+
+def judge_shard(
+    table: Table, shard: ShardFacts, workers: Workers, now: float, dead_letters_max: float = 1.0
+) -> Verdict:
+    """What concerns one shard; dead_letters_max: the largest share of its messages that may be dead letters."""
+    verdict = Verdict()
+    verdict.add(_standing(table, shard))
+    verdict.add(_refused(shard, now, known=verdict.problems))
+    verdict.problems += _silence(shard, workers, now)
+    verdict.problems += _counts(shard, dead_letters_max)
+    verdict.warnings += _unknown_keys(shard)
+    if not shard.redis.sizes.qi_groups and shard.redis.sizes.records:
+        verdict.warnings.append(
+            f"shard {shard.number}: all its {shard.redis.sizes.records} rows are pending: fewer than k = {table.k}"
+        )
+    return verdict
+
+
+def _standing(table: Table, shard: ShardFacts) -> Verdict:
+    """Whether Redis, the output and the input fit together, as far as it can be told."""
+    number, meta, position = shard.number, shard.redis.meta, shard.kafka.position
+    if meta is None:
+        lost = position is not None and shard.redis.before is None
+        return Verdict([_nothing_in_redis(number, position)] if lost and position else [])
+    at_rest = meta == shard.redis.before
+    input_state = _as_stored(shard.kafka.input_state, meta)
+    if not at_rest:
+        position = Position.of(meta)
+        input_state = replace(input_state, end=max(input_state.end, meta.next))
+    if _is_emptied(shard):
+        live = topic_name(table.name, LIVE)
+        sentence = (
+            f"shard {number}: {live} is empty, though rows were published: the topic was made anew, and its readers "
+            "lack the table; start `streamer worker`, which publishes it whole again"
+        )
+        return Verdict([sentence])
+    try:
+        standing = compare(table, number, meta, position, input_state)
+    except ShardRefused as refused:
+        return Verdict([str(refused)])
+    verdict = Verdict()
+    if standing is Standing.AHEAD:
+        verdict.warnings.append(f"shard {number}: {standing.value}; the next worker publishes it")
+    elif standing is Standing.BEHIND:
+        verdict.problems.append(f"shard {number}: {standing.value}; the next worker repeats them from the input")
+    elif at_rest and shard.redis.sizes.outbox:
+        verdict.warnings.append(
+            f"shard {number}: {shard.redis.sizes.outbox} records are published and still in the outbox; "
+            "the next worker drops them"
+        )
+    return verdict
+
+
+def _nothing_in_redis(number: int, position: Position) -> str:
+    return (
+        f"shard {number}: published up to {position.next}, but Redis holds nothing; the next worker reads the input "
+        "again from its start, publishing nothing on the way"
+    )
+
+
+def _as_stored(input_state: InputState, meta: Meta) -> InputState:
+    """With the topic id that Redis holds: only a worker can ask Kafka for it."""
+    return replace(input_state, topic_id=meta.topic_ids.get(CHANGES, ""))
+
+
+def _is_emptied(shard: ShardFacts) -> bool:
+    """Whether nothing is left of what was published. The client library tells no topic ids; but a new topic is empty.
+
+    Where the positions are gone as well, the second commit of a shard tells that its first one was published.
+    """
+    position, before = shard.kafka.position, shard.redis.before
+    if shard.kafka.live_end:
+        return False
+    if position is not None:
+        return position.release > 0
+    return before is not None and before.commit > 1 and before.release > 0
+
+
+def _refused(shard: ShardFacts, now: float, known: list[str]) -> Verdict:
+    """Why a worker refused the shard. Harmless where the one who holds it is another and went on."""
+    custody = shard.redis.custody
+    refusal = custody.refusal
+    if refusal is None:
+        return Verdict()
+    sentence = f"shard {shard.number}: refused by {refusal.by or 'a worker'} {ago(now - refusal.at)} ago: "
+    if refusal.reason in known:
+        known.remove(refusal.reason)
+    if shard.worker and shard.worker == custody.owner and refusal.by != custody.owner:
+        return Verdict(warnings=[f"{sentence}{refusal.reason} ({custody.owner} holds it and goes on)"])
+    return Verdict([sentence + refusal.reason])
+
+
+def _silence(shard: ShardFacts, workers: Workers, now: float) -> Iterator[str]:
+    waiting, custody = shard.kafka.waiting, shard.redis.custody
+    if waiting is None or not waits(shard):
+        return
+    if workers.told and workers.settled and not shard.worker:
+        yield (
+            f"shard {shard.number}: messages wait since {ago(now - waiting.since)}, and no worker holds it: "
+            "start `streamer worker`"
+        )
+        return
+    heard = max(waiting.since, custody.taken_at or 0, custody.committed_at or 0)
+    if now - heard > SILENCE_SECONDS_MAX:
+        yield (
+            f"shard {shard.number}: messages wait, and {shard.worker or 'its worker'} has committed nothing for "
+            f"{ago(now - heard)}: look at its log, or start it again"
+        )
+
+
+def _unknown_keys(shard: ShardFacts) -> Iterator[str]:
+    unknown = shard.redis.meta.counts.unknown_keys if shard.redis.meta else 0
+    if unknown:
+        yield (
+            f"shard {shard.number}: {unknown:,} captured changes and deletions were about rows that it did not have: "
+            "did the connector skip its snapshot, or write a row's changes to several partitions?"
+        )
+
+
+def _counts(shard: ShardFacts, dead_letters_max: float) -> Iterator[str]:
+    meta = shard.redis.meta or Meta()
+    counts = meta.counts
+    if counts.messages > meta.next:
+        yield (
+            f"shard {shard.number}: counts {counts.messages} messages, but only {meta.next} offsets were read: its "
+            "counts are wrong, which is a fault of streamer's: please report it"
+        )
+    if counts.dead_letters > dead_letters_max * counts.messages:
+        yield (
+            f"shard {shard.number}: {counts.dead_letters:,} of {counts.messages:,} messages are dead letters, more "
+            f"than {dead_letters_max:.0%}: `streamer dead-letters` says why"
+        )

@@ -1,0 +1,102 @@
+"""The published table as a DataFrame: exactly what was published, in types to compute with.
+
+The rules of this file
+----------------------
+* The types of the columns that say which box a row is in follow from table.yaml alone, so they are the same for every
+  row and every moment: str; int64 where all ends of intervals are whole and int64 has room for them; float64 where all
+  ends have at most `FLOAT_DIGITS` digits; else object, holding Decimal. A float of so few digits is one published
+  number and no other: its shortest decimal is the published text.
+* Kept columns hold what JSON says (dtype object). A number with a point is a float where the float's shortest decimal
+  is the published number, else a Decimal: nothing is rounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from types import NoneType
+from typing import Any
+
+import msgspec
+import numpy as np
+import pandas as pd
+
+from streamer.table.arrays import Objects
+from streamer.table.published import QI_GROUP, interval_columns
+from streamer.table.schema import NumericAttribute, Table
+
+_TEXTS, _NUMBERS = {str}, {int, float, Decimal}
+_SCALARS = {*_TEXTS, *_NUMBERS, bool, NoneType}
+
+FLOAT_DIGITS = int(np.finfo(np.float64).precision)
+"""Significant digits that every decimal keeps through a float64 and back: 15."""
+
+
+def column_types(table: Table) -> dict[str, str]:
+    """Types of the published columns that say which box a row is in: str, int64, float64, or object for Decimals."""
+    types = {QI_GROUP: "str"}
+    for attribute in table.attributes:
+        if isinstance(attribute, NumericAttribute):
+            types |= dict.fromkeys(interval_columns(attribute.name), _type_of_ends(attribute))
+        else:
+            types[attribute.name] = "str"
+    return types
+
+
+def _type_of_ends(attribute: NumericAttribute) -> str:
+    """The narrowest type that holds every end an interval of the attribute can have."""
+    numbers = (*attribute.domain, attribute.grid, attribute.step or attribute.grid)
+    places = max(_places(number) for number in numbers)
+    largest = max(abs(end) for end in attribute.domain)  # ends lie inside the domain, on multiples of 10^-places
+    if places == 0:
+        return "int64" if largest <= np.iinfo(np.int64).max else "object"
+    return "float64" if largest.scaleb(places) < 10**FLOAT_DIGITS else "object"
+
+
+def _places(number: Decimal) -> int:
+    """Digits behind the point that a number needs."""
+    _, _, exponent = number.normalize().as_tuple()
+    return max(0, -int(exponent))
+
+
+def exact_number(text: str) -> float | Decimal:
+    """A number with a point or an exponent, as JSON writes it, without rounding.
+
+    >>> exact_number("0.1"), exact_number("0.1000000000000000055"), exact_number("1e400")
+    (0.1, Decimal('0.1000000000000000055'), Decimal('1E+400'))
+    """
+    number, exact = float(text), Decimal(text)
+    return number if Decimal(repr(number)) == exact else exact
+
+
+decode_json = msgspec.json.Decoder(float_hook=exact_number).decode
+"""What a published JSON text says, without rounding."""
+
+
+def typed_frame(table: Table, columns: Mapping[str, Sequence[object] | Objects]) -> pd.DataFrame:
+    """Published columns, of equal length, as a DataFrame. Raises ValueError for a value that its column cannot hold."""
+    types = column_types(table)
+    return pd.DataFrame({name: _typed(values, types.get(name)) for name, values in columns.items()})
+
+
+def _typed(values: Sequence[object] | Objects, kind: str | None) -> pd.Series[Any]:
+    """One column; kind: its entry of `column_types`, None for a kept one."""
+    found = set(map(type, values))
+    if not found <= (_SCALARS if kind is None else _TEXTS if kind == "str" else _NUMBERS):
+        raise ValueError("a published column holds what is not of its type")
+    if kind is None or kind == "str":
+        return pd.Series(values, dtype=kind or object)
+    numbers = {value: _end(Decimal(str(value)), kind) for value in set(values)}
+    return pd.Series([numbers[value] for value in values], dtype=kind)
+
+
+def _end(exact: Decimal, kind: str) -> int | float | Decimal:
+    """One end of an interval in its column's type. Raises ValueError where that would round."""
+    number: int | float | Decimal = exact
+    if kind == "int64":
+        number = int(exact)
+    elif kind == "float64":
+        number = float(exact)
+    if Decimal(repr(number) if isinstance(number, float) else number) != exact:
+        raise ValueError(f"a published number does not fit {kind}")
+    return number

@@ -1,0 +1,188 @@
+"""Four real shards, and producers that write message keys differently: nobody is doubled, or lost in silence."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from confluent_kafka import Producer
+
+from agents.outlet import KafkaOutlet
+from agents.shard_input import KafkaInput
+from servers.broker.servers import Servers
+from streamer.cli.main import main
+from streamer.incremental.events.murmur2 import shard_of
+from streamer.incremental.shard.input import Message
+from streamer.incremental.shard.publisher import Publisher
+from streamer.incremental.store.redis import RedisStore
+from streamer.incremental.store.redis_server import connect
+from streamer.table.yaml_loading import load_table
+from worlds.kafka_side import fresh_name, make_topics, read, write
+from worlds.patients import folded, write_table
+
+SHARDS, PEOPLE = 4, 1000
+KeyOf = Callable[[int], bytes]
+SCHEMA = b'{"type":"struct","fields":[{"type":"int32","optional":false,"field":"id"}],"name":"shop.patients.Key"}'
+
+
+def bare(number: int) -> bytes:
+    return b"%d" % number
+
+
+def connect_json(number: int) -> bytes:
+    return b'{"id":%d}' % number
+
+
+def connect_json_with_schema(number: int) -> bytes:
+    return b'{"schema":%b,"payload":{"id":%d}}' % (SCHEMA, number)
+
+
+def row(number: int, age: int) -> dict[str, object]:
+    numbers = {"zip": 10000 + number * 7 % 10000, "bmi": 20.5 + number % 20}
+    return {"id": number, "age": age, **numbers, "sex": "Male" if number % 2 else "Female", "problem": "flu"}
+
+
+def envelope(op: str, number: int, age: int = 40) -> bytes:
+    """A message of Debezium's, in Connect's JSON with schema."""
+    after = None if op == "d" else row(number, age)
+    payload = {"before": {"id": number}, "after": after, "op": op, "ts_ms": 1}
+    return json.dumps({"schema": {"type": "struct"}, "payload": payload}).encode()
+
+
+@dataclass
+class Clinic:
+    """A table of patients on the servers: its producers, its workers, what was published."""
+
+    servers: Servers
+    name: str
+    table: Path
+    publishers: list[Publisher] = field(default_factory=list)
+
+    def produce(self, *arguments: str) -> None:
+        options = ["--table", str(self.table), "--kafka", self.servers.kafka_bootstrap]
+        result = CliRunner().invoke(main, ["produce", *arguments, *options])
+        assert result.exit_code == 0, result.output
+
+    def produce_rows(self) -> None:
+        """All people through `streamer produce`."""
+        path = self.table.parent / "rows.csv"
+        lines = [",".join(map(str, row(number, number % 90).values())) for number in range(PEOPLE)]
+        path.write_text("\n".join(["id,age,zip,bmi,sex,problem", *lines]))
+        self.produce(str(path))
+
+    def connector(self, key_of: KeyOf, values: Iterable[tuple[int, bytes | None]]) -> None:
+        """Messages as Kafka Connect sends them: by murmur2 of the serialized key."""
+        keyed = [(key_of(number), value) for number, value in values]
+        records = [(shard_of(message_key, SHARDS), message_key, value) for message_key, value in keyed]
+        write(self.servers.kafka_bootstrap, f"{self.name}.changes", records)
+
+    def work(self) -> None:
+        """New workers take every shard over and read to the end."""
+        self.publishers, client = [], connect(self.servers.redis_url)
+        for shard in range(SHARDS):
+            outlet = KafkaOutlet(self.servers.kafka_bootstrap, self.name, shard)
+            publisher = Publisher(load_table(self.table), shard, RedisStore(client, self.name, shard), outlet)
+            start = publisher.take_over(KafkaInput(self.servers.kafka_bootstrap, self.name, shard).state())
+            records = read(self.servers.kafka_bootstrap, self.name, "changes", shard)
+            publisher.step([Message(r.offset(), r.key(), r.value()) for r in records if r.offset() >= start])
+            self.publishers.append(publisher)
+
+    @property
+    def published(self) -> int:
+        """Rows of the folded changelog."""
+        bootstrap = self.servers.kafka_bootstrap
+        shards = [read(bootstrap, self.name, "live", shard) for shard in range(SHARDS)]
+        return sum(len(folded([(record.key(), record.value()) for record in records])) for records in shards)
+
+    @property
+    def letters(self) -> list[dict[str, str]]:
+        bootstrap = self.servers.kafka_bootstrap
+        shards = [read(bootstrap, self.name, "dead-letters", shard) for shard in range(SHARDS)]
+        return [json.loads(letter.value()) for letters in shards for letter in letters]
+
+    @property
+    def refused(self) -> Counter[str]:
+        return Counter(letter["reason"] for letter in self.letters)
+
+    @property
+    def key_forms(self) -> set[str]:
+        return {publisher.meta.key_form for publisher in self.publishers}
+
+
+@pytest.fixture
+def clinic(servers: Servers, tmp_path: Path) -> Clinic:
+    name = fresh_name()
+    make_topics(servers.kafka_bootstrap, name, SHARDS)
+    return Clinic(servers, name, write_table(tmp_path, name))
+
+
+@pytest.mark.parametrize("key_of", [connect_json, connect_json_with_schema])
+def test_a_connector_after_produce_doubles_nobody_and_its_messages_are_told(clinic: Clinic, key_of: KeyOf) -> None:
+    clinic.produce_rows()
+    clinic.work()
+    assert (clinic.published, clinic.key_forms) == (PEOPLE, {"bare"})
+    clinic.connector(key_of, [(number, envelope("u", number)) for number in range(PEOPLE)])
+    clinic.connector(key_of, [(number, envelope("d", number)) for number in range(0, PEOPLE, 2)])
+    clinic.connector(key_of, [(number, None) for number in range(0, PEOPLE, 2)])
+    clinic.work()
+    assert clinic.published == PEOPLE
+    assert clinic.refused == {"message-key-form": 2 * PEOPLE}
+    assert all("key.converter" in letter["detail"] for letter in clinic.letters)
+    clinic.connector(bare, [(number, b"null") for number in range(0, PEOPLE, 2)])
+    clinic.work()
+    assert clinic.published == PEOPLE // 2
+
+
+@pytest.mark.parametrize("key_of", [connect_json, connect_json_with_schema])
+def test_produce_after_a_connector_meets_the_rows_it_speaks_of(clinic: Clinic, key_of: KeyOf) -> None:
+    clinic.connector(key_of, [(number, envelope("r", number)) for number in range(PEOPLE)])
+    clinic.work()
+    events = clinic.table.parent / "events.jsonl"
+    lines = [json.dumps({"op": "modify", "key": number, "row": {"age": 50}}) for number in range(100)]
+    lines += [json.dumps({"op": "delete", "key": number}) for number in range(40)]
+    events.write_text("\n".join([*lines, '{"key": 99, "value": null}']))
+    clinic.produce(str(events))
+    clinic.work()
+    assert (clinic.published, clinic.letters) == (PEOPLE - 41, [])
+
+
+def test_a_connectors_converter_that_is_changed_is_told_and_set_back_loses_nothing(clinic: Clinic) -> None:
+    clinic.connector(connect_json, [(number, envelope("r", number)) for number in range(PEOPLE)])
+    clinic.connector(connect_json_with_schema, [(number, envelope("d", number)) for number in range(100)])
+    clinic.work()
+    assert (clinic.published, clinic.refused) == (PEOPLE, {"message-key-form": 100})
+    clinic.connector(connect_json, [(number, b"null") for number in range(100)])
+    clinic.work()
+    assert clinic.published == PEOPLE - 100
+
+
+def test_an_emptied_table_takes_another_form_of_keys(clinic: Clinic) -> None:
+    clinic.produce_rows()
+    clinic.produce("--truncate")
+    clinic.connector(connect_json, [(number, envelope("r", number)) for number in range(PEOPLE)])
+    clinic.work()
+    assert (clinic.published, clinic.letters, clinic.key_forms) == (PEOPLE, [], {'json:{"id":number}'})
+
+
+def test_a_table_without_primary_key_and_a_producer_without_murmur2_are_told(clinic: Clinic) -> None:
+    clinic.produce_rows()
+    updates = [(number, envelope("u", number)) for number in range(200)]
+    write(
+        clinic.servers.kafka_bootstrap, f"{clinic.name}.changes", [(number % 4, None, said) for number, said in updates]
+    )
+    librdkafka = Producer({"bootstrap.servers": clinic.servers.kafka_bootstrap})  # consistent_random: crc32
+    for number, said in updates:
+        librdkafka.produce(f"{clinic.name}.changes", said, bare(number))
+    assert librdkafka.flush(20) == 0
+    clinic.work()
+    assert clinic.published == PEOPLE
+    refused = clinic.refused
+    assert refused["message-key-missing"] == 200
+    assert refused.keys() == {"message-key-missing", "wrong-partition"} and 100 < refused["wrong-partition"] < 200
+    (detail,) = {letter["detail"] for letter in clinic.letters if letter["reason"] == "wrong-partition"}
+    assert "partitioner=murmur2_random" in detail

@@ -1,0 +1,82 @@
+"""What workers leave in Redis for an operator, and what he reads there of a shard without holding it."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from servers.broker.servers import Servers
+from streamer.errors import Conflict
+from streamer.incremental.store.base import Meta
+from streamer.incremental.store.redis_lookups import Custody, RedisLookups, server_now, shards_of
+from streamer.incremental.store.redis_server import connect
+from worlds.store_contract import commit_number, record
+
+TABLE = f"test-{secrets.token_hex(4)}"
+
+
+@pytest.fixture
+def store(servers: Servers) -> Iterator[RedisLookups]:
+    """Shard 7 of a table that nobody else uses."""
+    with connect(servers.redis_url) as client:
+        yield RedisLookups(client, TABLE, 7)
+        for name in client.scan_iter(match=f"{{{TABLE}:*"):
+            client.delete(name)
+
+
+def test_who_took_a_shard_over_when_it_committed_and_who_refused_it_stands_there_for_people(
+    store: RedisLookups,
+) -> None:
+    assert store.custody() == Custody()
+    before, fence = int(time.time()) - 1, store.take_over()
+    store.tell_owner("alice:1")
+    held = store.custody()
+    assert (held.owner, held.committed_at, held.refusal) == ("alice:1", None, None)
+    store.commit(fence, 0, commit_number(1))
+    committed_at = store.custody().committed_at
+    assert held.taken_at is not None
+    assert committed_at is not None
+    assert before <= held.taken_at <= committed_at <= time.time() + 1
+    store.tell_refusal("bob:2", "table.yaml has changed")
+    refusal = store.custody().refusal
+    assert refusal is not None
+    assert (refusal.reason, refusal.by, store.custody().owner) == ("table.yaml has changed", "bob:2", "alice:1")
+    store.commit(fence, 1, commit_number(2))  # who refuses shuts nobody out
+    store.tell_owner("bob:2")
+    assert (store.custody().owner, store.custody().refusal) == ("bob:2", None)
+
+
+def test_a_shard_that_was_only_refused_is_no_shard_of_the_table(servers: Servers, store: RedisLookups) -> None:
+    store.tell_refusal("bob:2", "there are too many partitions")
+    with connect(servers.redis_url) as client:
+        assert shards_of(client, TABLE) == []
+
+
+def test_the_index_of_a_shard_is_that_of_one_commit(store: RedisLookups, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert store.index_table() == (Meta(), [])
+    fence = store.take_over()
+    store.commit(fence, 0, commit_number(1, records={"a": record(1), "b": record(2)}))
+    meta, index = store.index_table()
+    assert (meta.commit, sorted(index)) == (1, [("a", 1), ("b", 2)])
+    scan = RedisLookups._scan
+
+    def committed_meanwhile(self: RedisLookups, name: str) -> Iterator[tuple[bytes, bytes]]:
+        store.commit(fence, 1, commit_number(2, records={"a": None}))
+        return scan(self, name)
+
+    monkeypatch.setattr(RedisLookups, "_scan", committed_meanwhile)
+    with pytest.raises(Conflict):
+        store.index_table()
+
+
+def test_a_redis_that_is_full_is_known_by_its_memory(servers: Servers) -> None:
+    with connect(servers.redis_url) as client:
+        assert not server_now(client).full
+        client.config_set("maxmemory", 1)
+        try:
+            assert server_now(client).full
+        finally:
+            client.config_set("maxmemory", 0)

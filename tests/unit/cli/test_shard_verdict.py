@@ -1,0 +1,249 @@
+"""What `streamer status` says of what it sees: one fault at a time, over facts that are made up here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from streamer.cli.shard_facts import InKafka, InRedis, ShardFacts, TableFacts, Waiting, Workers
+from streamer.cli.shard_verdict import SILENCE_SECONDS_MAX, Verdict, judge_shard, judge_table
+from streamer.incremental.events.counts import Counts
+from streamer.incremental.shard.input import InputState
+from streamer.incremental.shard.outlet import Position
+from streamer.incremental.store.base import Meta
+from streamer.incremental.store.redis_lookups import Custody, RedisNow, Refusal, Sizes
+from streamer.incremental.topics import CHANGES, topic_name, topics_of
+from streamer.table.yaml_loading import load_table
+from worlds.checkout import PATIENTS
+
+TABLE = load_table(PATIENTS)
+NOW = 1_000_000.0
+ALICE, BOB = "alice:1", "bob:2"
+META = Meta(
+    commit=4, next=100, release=3, counts=Counts(applied=90, ignored=1), shards=2, fingerprint=TABLE.fingerprint,
+    topic_ids={CHANGES: "id"},
+)  # fmt: skip
+BY_ALICE = Workers({0: ALICE, 1: ALICE})
+
+
+def shard(
+    meta: Meta | None = META, *, worker: str = ALICE, before: Meta | None = META, live_end: int = 7, **more: Any
+) -> ShardFacts:
+    """A shard that Alice holds, at rest, all of it published; `more` replaces what is seen of it."""
+    position = Position.of(meta) if meta else None
+    end = meta.next if meta else 0
+    in_kafka: dict[str, Any] = {
+        "input_state": InputState("", 2, 0, end),
+        "position": position,
+        "live_end": live_end,
+        "waiting": None,
+    }
+    in_redis: dict[str, Any] = {"sizes": Sizes(30, 5, 2, 0), "custody": Custody(ALICE, int(NOW) - 500, int(NOW) - 300)}
+    for name, value in more.items():
+        (in_kafka if name in in_kafka else in_redis)[name] = value
+    return ShardFacts(0, InRedis(before, meta, **in_redis), InKafka(**in_kafka), worker)
+
+
+def judged(facts: ShardFacts, workers: Workers = BY_ALICE, dead_letters_max: float = 0.05) -> Verdict:
+    return judge_shard(TABLE, facts, workers, NOW, dead_letters_max)
+
+
+def the_problem(facts: ShardFacts, workers: Workers = BY_ALICE) -> str:
+    (problem,) = judged(facts, workers).problems
+    return problem
+
+
+def waiting(seconds: float) -> dict[str, Any]:
+    return {"waiting": Waiting(META.next, NOW - seconds), "input_state": InputState("", 2, 0, META.next + 10)}
+
+
+def test_a_shard_that_is_held_and_has_read_everything_is_well() -> None:
+    assert judged(shard()) == Verdict()
+
+
+# -- refusals ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_refused_shard_is_a_problem_with_who_when_and_what_to_do() -> None:
+    refusal = Refusal("table.yaml has changed; restore it", ALICE, int(NOW) - 180)
+    problem = the_problem(shard(worker="", custody=Custody(BOB, 1, 1, refusal)), Workers({}))
+    assert problem == "shard 0: refused by alice:1 3 min ago: table.yaml has changed; restore it"
+
+
+def test_a_refusal_by_another_worker_than_the_one_that_goes_on_is_a_warning() -> None:
+    custody = Custody(ALICE, 1, 1, Refusal("table.yaml has changed", BOB, int(NOW) - 5))
+    verdict = judged(shard(custody=custody))
+    assert verdict.problems == []
+    assert verdict.warnings == [
+        "shard 0: refused by bob:2 5 s ago: table.yaml has changed (alice:1 holds it and goes on)"
+    ]
+
+
+def test_what_the_command_finds_by_itself_and_a_worker_said_too_is_told_once() -> None:
+    other = replace(META, fingerprint="another")
+    reason = the_problem(shard(other, before=other))
+    assert "table.yaml has changed" in reason
+    custody = Custody(ALICE, 1, 1, Refusal(reason, ALICE, int(NOW)))
+    assert the_problem(shard(other, before=other, custody=custody)) == (
+        f"shard 0: refused by alice:1 0 s ago: {reason}"
+    )
+
+
+# -- silence under lag ------------------------------------------------------------------------------------------------
+
+
+def test_messages_that_nobody_will_read_are_a_problem_at_once() -> None:
+    problem = the_problem(shard(worker="", **waiting(2)), Workers({}))
+    assert problem == "shard 0: messages wait since 2 s, and no worker holds it: start `streamer worker`"
+
+
+def test_a_worker_that_commits_nothing_while_messages_wait_is_silent() -> None:
+    assert judged(shard(**waiting(SILENCE_SECONDS_MAX - 1))) == Verdict()
+    silent = the_problem(shard(**waiting(SILENCE_SECONDS_MAX + 1)))
+    assert "alice:1 has committed nothing for 1 min" in silent
+
+
+@pytest.mark.parametrize("custody", [Custody(ALICE, 1, int(NOW) - 5), Custody(ALICE, int(NOW) - 5, 1)])
+def test_a_worker_that_just_committed_or_took_over_is_at_work(custody: Custody) -> None:
+    assert judged(shard(custody=custody, **waiting(3600))) == Verdict()
+
+
+def test_a_shard_that_is_being_given_to_a_worker_is_not_called_abandoned() -> None:
+    giving = Workers({}, settled=False)
+    assert judged(shard(worker="", **waiting(2)), giving) == Verdict()
+
+
+def test_where_kafka_does_not_tell_the_workers_only_silence_counts() -> None:
+    untold = Workers({}, told=False)
+    assert judged(shard(worker="", **waiting(2)), untold) == Verdict()
+    assert "its worker has committed nothing" in the_problem(shard(worker="", **waiting(3600)), untold)
+
+
+def test_offsets_without_a_message_are_no_lag() -> None:
+    read: dict[str, Any] = {"waiting": Waiting(META.next - 1, NOW - 3600)}  # applied while it was looked at
+    assert judged(shard(worker="", **read), Workers({})) == Verdict()
+
+
+# -- counts -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_shard_all_of_whose_messages_are_dead_letters_is_a_problem() -> None:
+    dead = replace(META, next=2_000, counts=Counts(dead_letters=2_000))
+    problem = the_problem(shard(dead, before=dead))
+    assert problem == (
+        "shard 0: 2,000 of 2,000 messages are dead letters, more than 5%: `streamer dead-letters` says why"
+    )
+
+
+def test_the_share_of_dead_letters_that_is_too_large_can_be_set() -> None:
+    some = replace(META, counts=Counts(applied=94, dead_letters=6))
+    assert judged(shard(some, before=some)).problems
+    assert not judged(shard(some, before=some), dead_letters_max=0.06).problems
+
+
+def test_changes_and_deletions_of_rows_that_are_not_there_are_a_warning() -> None:
+    missed = replace(META, counts=Counts(applied=90, ignored=1, unknown_keys=17))
+    verdict = judged(shard(missed, before=missed))
+    assert verdict.problems == []
+    assert "17 captured changes and deletions were about rows that it did not have" in verdict.warnings[0]
+
+
+# -- at rest and under load -------------------------------------------------------------------------------------------
+
+EARLIER = replace(META, commit=3, next=90)
+
+
+def test_what_compares_redis_with_kafka_needs_a_shard_at_rest() -> None:
+    behind: dict[str, Any] = {
+        "position": Position.of(replace(META, commit=1, next=10)),
+        "input_state": InputState("", 2, 0, 95),
+    }
+    assert judged(shard(before=EARLIER, **behind)) == Verdict()
+    assert judged(shard(**behind)).problems
+
+
+@pytest.mark.parametrize(
+    ("meta", "sentence"),
+    [
+        (replace(META, fingerprint="another"), "table.yaml has changed"),
+        (replace(META, shards=1), "had 1 partitions and has 2 now"),
+        (replace(META, counts=Counts(applied=101)), "counts 101 messages, but only 100 offsets"),
+    ],
+)
+def test_what_one_reading_shows_is_judged_while_the_shard_moves(meta: Meta, sentence: str) -> None:
+    assert sentence in the_problem(shard(meta, before=EARLIER))
+
+
+def test_an_input_that_has_expired_is_found_while_the_shard_moves() -> None:
+    assert "expired" in the_problem(shard(before=EARLIER, input_state=InputState("", 2, 101, 200)))
+
+
+def test_a_live_topic_that_was_made_anew_is_found_by_its_emptiness() -> None:
+    for before in (META, EARLIER):
+        assert "patients.live is empty, though rows were published" in the_problem(shard(before=before, live_end=0))
+    assert judged(shard(replace(META, release=0), before=replace(META, release=0), live_end=0)) == Verdict()
+
+
+def test_a_live_topic_that_was_made_anew_together_with_the_positions_is_found_too() -> None:
+    assert "patients.live is empty" in the_problem(shard(live_end=0, position=None))
+    first = replace(META, commit=1, release=1)
+    unpublished = judged(shard(first, before=first, live_end=0, position=None))
+    assert (unpublished.problems, len(unpublished.warnings)) == ([], 1)
+    assert judged(shard(before=None, live_end=0, position=None)) == Verdict()  # it published while it was looked at
+
+
+def test_what_the_next_worker_mends_is_a_warning() -> None:
+    unpublished = judged(shard(position=Position.of(replace(META, commit=3))))
+    assert (unpublished.problems, len(unpublished.warnings)) == ([], 1)
+    left = judged(shard(sizes=Sizes(30, 5, 2, 3)))
+    assert (left.problems, len(left.warnings)) == ([], 1)
+
+
+def test_a_redis_that_lost_commits_or_everything_is_a_problem() -> None:
+    ahead = Position.of(replace(META, commit=9, next=200))
+    assert "has lost commits" in the_problem(shard(position=ahead, input_state=InputState("", 2, 0, 300)))
+    nothing = the_problem(shard(None, before=None, position=ahead, sizes=Sizes(0, 0, 0, 0)))
+    assert nothing.startswith("shard 0: published up to 200, but Redis holds nothing")
+
+
+def test_rows_that_are_too_few_to_be_published_are_told() -> None:
+    assert judged(shard(sizes=Sizes(2, 0, 0, 0))).warnings == ["shard 0: all its 2 rows are pending: fewer than k = 3"]
+
+
+# -- the table --------------------------------------------------------------------------------------------------------
+
+
+def seen(**more: Any) -> TableFacts:
+    topics = {topic.name: 2 for topic in topics_of(TABLE.name)}
+    shards = [shard(), replace(shard(), number=1)]
+    return replace(TableFacts(shards, BY_ALICE, topics, [0, 1], RedisNow(NOW)), **more)
+
+
+def test_a_table_whose_topics_and_workers_are_there_is_well() -> None:
+    assert judge_table(TABLE, seen()) == Verdict()
+
+
+def test_shards_without_a_worker_and_without_lag_are_one_warning() -> None:
+    shards = [replace(one, worker="") for one in seen().shards]
+    verdict = judge_table(TABLE, seen(shards=shards, workers=Workers({})))
+    assert verdict == Verdict(warnings=["no worker holds shard 0, 1: start `streamer worker`"])
+
+
+def test_a_topic_that_is_missing_or_has_another_number_of_partitions_is_a_problem() -> None:
+    live, letters = topic_name(TABLE.name, "live"), topic_name(TABLE.name, "dead-letters")
+    problems = judge_table(TABLE, seen(topics={**seen().topics, live: 0, letters: 3})).problems
+    assert problems[0] == f"topic {live} does not exist: `streamer topics create --shards 2` makes it"
+    assert f"topic {letters} has 3 partitions and the input 2" in problems[1]
+
+
+def test_a_full_redis_and_shards_that_nobody_reads_are_problems() -> None:
+    problems = judge_table(TABLE, seen(redis_now=RedisNow(NOW, full=True), shards_in_redis=[0, 1, 5])).problems
+    assert any("raise its maxmemory" in problem for problem in problems)
+    assert any("Redis holds a shard 5" in problem for problem in problems)
+
+
+def test_with_individuals_readers_by_sql_are_warned_of() -> None:
+    (warning,) = judge_table(replace(TABLE, individual="ssn"), seen()).warnings
+    assert "`HAVING count(*) >= k` in SQL counts rows" in warning

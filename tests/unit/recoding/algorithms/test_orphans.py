@@ -1,0 +1,149 @@
+"""Rows that no group could hold: where they go, and what the groups around them give."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from streamer.privacy.compiled import add, rules_of, scratch_for
+from streamer.privacy.models import (
+    AtMostShare,
+    Model,
+    distinct_l,
+    identity_reserved,
+    k_anonymity,
+)
+from streamer.recoding.algorithms.local_recoding import Labelling
+from streamer.recoding.algorithms.orphans import lack, settled
+from streamer.recoding.algorithms.recoding import Recoding, check
+from streamer.table.microdata import Microdata
+from streamer.table.schema import Table
+from worlds.kd import numbers
+from worlds.microdata import MODELS, TABLES, VALUES, boxes, microdata
+
+every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
+
+
+some_table = st.sampled_from(list(TABLES.values()))
+
+
+some_model = st.sampled_from(list(MODELS.values()))
+
+
+def settle(data: Microdata, model: Model, qi_group: list[int]) -> Recoding:
+    """The orphans, marked -1, settled beside groups that publish the smallest boxes of their members."""
+    group = np.array(qi_group)
+    members = [data.cells[group == g] for g in range(max(qi_group) + 1)]
+    ends = [data.space.box_of_cells(cells) for cells in members]
+    recoding = settled(data, model, group, np.array([lo for lo, _ in ends]), np.array([hi for _, hi in ends]))
+    check(data, model, recoding)
+    return recoding
+
+
+def test_what_orphans_lack_moves_from_the_groups_nearest_to_them() -> None:
+    recoding = settle(numbers([0, 0, 0, 4, 5, 5, 9]), k_anonymity(2), [0, 0, 0, 1, 1, 1, -1])
+    assert recoding.qi_group.tolist() == [0, 0, 0, 1, 2, 1, 2]
+    assert boxes(recoding) == [((0,), (0,), 3), ((4,), (5,), 2), ((5,), (9,), 2)]
+
+
+def test_a_group_gives_no_more_than_it_can_spare() -> None:
+    recoding = settle(numbers([0, 0, 0, 5, 5, 5, 9]), k_anonymity(3), [0, 0, 0, 1, 1, 1, -1])
+    assert recoding.details["moved"] == 0
+    recoding = settle(numbers([0, 0, 0, 0, 5, 5, 5, 5, 9]), k_anonymity(3), [0, 0, 0, 0, 1, 1, 1, 1, -1])
+    assert recoding.sizes.tolist() == [3, 3, 3]
+
+
+def test_an_individual_moves_with_all_rows_and_the_one_of_fewest_rows_first() -> None:
+    data = numbers([5, 5, 5, 5, 9], who=[0, 0, 1, 2, 3])
+    assert settle(data, identity_reserved(2), [0, 0, 0, 0, -1]).qi_group.tolist() == [0, 0, 1, 0, 1]
+    data = numbers([6, 6, 5, 5, 9], who=[0, 0, 1, 2, 3])
+    assert settle(data, identity_reserved(2), [0, 0, 0, 0, -1]).qi_group.tolist() == [1, 1, 0, 0, 1]
+
+
+def test_a_row_that_does_not_help_is_not_taken() -> None:
+    data = numbers([8, 8, 8, 0, 0, 0, 9], values=[1, 2, 1, 2, 1, 3, 1])
+    model = k_anonymity(2) & distinct_l(VALUES, 2)
+    recoding = settle(data, model, [0, 0, 0, 1, 1, 1, -1])
+    assert recoding.qi_group.tolist() == [0, 0, 0, 2, 1, 1, 2]  # row 1 cannot be spared, rows 0 and 2 are of the same
+
+
+def test_an_orphan_goes_where_the_total_loss_rises_least_and_of_equals_to_the_lower_number() -> None:
+    assert settle(numbers([1, 2, 6, 7, 9]), k_anonymity(2), [0, 0, 1, 1, -1]).qi_group.tolist() == [0, 0, 1, 1, 1]
+    assert settle(numbers([1, 2, 6, 7, 4]), k_anonymity(2), [0, 0, 1, 1, -1]).qi_group.tolist() == [0, 0, 1, 1, 0]
+
+
+def test_an_orphan_passes_by_a_group_whose_share_it_would_break() -> None:
+    model = k_anonymity(3) & Model([AtMostShare(VALUES, Fraction(1, 2))])
+    data = numbers([8, 8, 8, 8, 1, 1, 1, 9], values=[0, 0, 1, 1, 1, 2, 3, 0])
+    recoding = settle(data, model, [0, 0, 0, 0, 1, 1, 1, -1])
+    assert boxes(recoding) == [((1,), (9,), 4), ((8,), (8,), 4)]
+
+
+def test_orphans_that_fit_nowhere_take_in_the_nearest_groups_until_they_hold() -> None:
+    model = k_anonymity(4) & Model([AtMostShare(VALUES, Fraction(1, 3))])
+    cells, values = [0] * 4 + [3] * 4 + [7] * 4 + [9], [1, 2, 3, 4] + [0, 1, 2, 3] * 2 + [0]
+    recoding = settle(numbers(cells, values), model, [0] * 4 + [1] * 4 + [2] * 4 + [-1])
+    assert boxes(recoding) == [((0,), (9,), 5), ((3,), (3,), 4), ((7,), (7,), 4)]
+    recoding = settle(numbers(cells[4:], values[4:]), model, [0] * 4 + [1] * 4 + [-1])
+    assert boxes(recoding) == [((3,), (9,), 9)]
+
+
+def joined(data: Microdata, model: Model, qi_group: list[int], ends: list[tuple]) -> tuple[list[int], list[tuple]]:
+    """Step 5 row by row: every orphan to the group of least rise that holds with it; those that fit nowhere stay."""
+    shares = [column for column, subject in enumerate(model.subjects) if subject in model.shares]
+    subjects = data.subjects(model.subjects)
+    orphans = [row for row, g in enumerate(qi_group) if g < 0]
+    for row in sorted(orphans, key=lambda row: (*subjects[row, shares[::-1]].tolist(), row)):
+        best = None
+        for g, (lo, hi) in enumerate(ends):
+            members = [i for i, group in enumerate(qi_group) if group == g]
+            box = data.space.generalize(np.minimum(lo, data.cells[row]), np.maximum(hi, data.cells[row]))
+            rise = (len(members) + 1) * data.space.ncp(*box) - len(members) * data.space.ncp(lo, hi)
+            if model.holds(subjects[[*members, row]]) and (best is None or rise < best[0]):
+                best = (rise, g, box)
+        if best is not None:
+            qi_group[row], ends[best[1]] = best[1], best[2]
+    return qi_group, ends
+
+
+@settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@given(data=st.data(), small=some_table, model=some_model)
+def test_orphans_join_the_groups_that_rows_one_by_one_would_choose(
+    data: st.DataObject, small: Table, model: Model
+) -> None:
+    rows = data.draw(microdata(small, max_rows=25))
+    rows = rows.rows(rows.in_canonical_order())
+    assume(model.holds(rows.subjects(model.subjects)))
+    labelling = Labelling(rows, model)
+    while labelling.goes_on():
+        labelling.step()
+    lo, hi = np.concatenate(labelling.lo), np.concatenate(labelling.hi)
+    recoding = settled(rows, model, labelling.qi_group, lo, hi)
+    assume(recoding.details["orphans"] and not recoding.details["moved"])
+    group, ends = joined(rows, model, labelling.qi_group.tolist(), list(zip(lo, hi, strict=True)))
+    assume(min(group) >= 0)
+    assert recoding.qi_group.tolist() == group
+    assert (np.array([lo for lo, _ in ends]) == recoding.lo).all()
+    assert (np.array([hi for _, hi in ends]) == recoding.hi).all()
+
+
+@every_model
+@given(data=st.data(), small=some_table)
+def test_what_a_group_lacks_is_how_many_strangers_would_make_it_hold(
+    model: Model, data: st.DataObject, small: Table
+) -> None:
+    rows = data.draw(microdata(small, max_rows=8))
+    subjects = rows.subjects(model.subjects)
+    rules = rules_of(model, subjects)
+    scratch = scratch_for(rules)
+    for row in range(len(rows)):
+        add(rules, scratch, row)
+    strangers = 0
+    while not model.holds(subjects):
+        subjects = np.vstack([subjects, np.full((1, len(model.subjects)), 100 + strangers)])
+        strangers += 1
+    assert lack(rules, scratch) == strangers

@@ -1,0 +1,82 @@
+"""How far rows are from one another and from a centre: equation 10 of Gui et al. 2020."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamer.errors import UsageError
+from streamer.privacy.models import k_anonymity, r_k
+from streamer.recoding.algorithms.fuzzy import gdppr
+from streamer.recoding.algorithms.proximity import Measured, points_of, sensitive_columns
+from streamer.table.microdata import Microdata
+from streamer.table.schema import CategoricalAttribute, Table
+from worlds.microdata import (
+    ANCESTORS,
+    PROBLEMS,
+    TABLES,
+    TEXTS,
+    microdata,
+    unlike,
+)
+
+some_table = st.sampled_from(list(TABLES.values()))
+
+
+def distance(data: Microdata, a: int, b: int, alpha: float, beta: float, sign: int) -> float:
+    """Equation 10 for two rows, attribute by attribute."""
+    parts = []
+    for j, attribute in enumerate(data.table.attributes):
+        x, y = int(data.codes[a, j]), int(data.codes[b, j])
+        if isinstance(attribute, CategoricalAttribute):
+            parts.append(float(unlike(attribute.hierarchy, x, y)))
+        else:
+            parts.append(abs(x - y) / float(attribute.width_codes))
+    one, other = (msgspec.json.decode(data.texts[0][data.values[i, 0]]) for i in (a, b))
+    if None in (one, other):
+        sensitive = float(one is not other)
+    else:
+        sensitive = float(unlike(PROBLEMS, PROBLEMS.code_of[one], PROBLEMS.code_of[other]))
+    return alpha * sum(parts) / len(parts) + beta * (sensitive if sign > 0 else 1 - sensitive)
+
+
+@given(data=st.data(), small=some_table, alpha=st.sampled_from([0.25, 0.5, 1.0]), sign=st.sampled_from([1, -1]))
+def test_the_distance_of_two_rows_is_equation_10(data: st.DataObject, small: Table, alpha: float, sign: int) -> None:
+    people = data.draw(microdata(small, max_rows=8))
+    points = points_of(people, [0], alpha=alpha, beta=1 - alpha, sign=sign)
+    everyone = np.arange(len(people))
+    found = Measured(points, points.at(everyone)).distances(0, len(people))
+    for a in range(len(people)):
+        for b in range(len(people)):
+            assert found[a, b] == pytest.approx(distance(people, a, b, alpha, 1 - alpha, sign), abs=1e-4)
+
+
+@given(data=st.data(), sign=st.sampled_from([1, -1]))
+def test_a_centre_of_categories_is_as_far_as_its_rows_are_on_average(data: st.DataObject, sign: int) -> None:
+    people = data.draw(microdata(TABLES["one category"], max_rows=8))
+    points = points_of(people, [0], alpha=0.5, beta=0.5, sign=sign)
+    rows = points.at(np.arange(len(people)))
+    centre = type(rows)(rows.nodes.mean(axis=0)[None], rows.numbers[:1])
+    to_rows = Measured(points, rows).distances(0, len(people))
+    to_centre = Measured(points, centre).distances(0, len(people))
+    assert to_centre[:, 0] == pytest.approx(to_rows.mean(axis=1), abs=1e-4)
+
+
+def test_without_a_model_on_sensitive_values_only_quasi_identifiers_count() -> None:
+    people = Microdata(TABLES["one category"], np.array([[0], [0]]), None, np.array([[0], [1]]), TEXTS)
+    assert sensitive_columns(people, k_anonymity(2)) == []
+    assert sensitive_columns(people, r_k(2, ANCESTORS, Fraction(1, 2))) == [0]
+    points = points_of(people, [], alpha=0.5, beta=0.5, sign=1)
+    assert Measured(points, points.at(np.arange(2))).distances(0, 2).max() < 1e-5
+
+
+@pytest.mark.parametrize("wrong", [{"alpha": 0.5, "beta": 0.6}, {"alpha": 1.5, "beta": -0.5}, {"sign": 0}])
+def test_weights_that_do_not_sum_to_one_and_other_signs_are_refused(wrong: dict) -> None:
+    people = Microdata(TABLES["one number"], np.array([[1], [2]]), None, np.array([[0], [1]]), TEXTS)
+    with pytest.raises(UsageError, match="sum to 1"):
+        gdppr(people, k_anonymity(1), **wrong)
