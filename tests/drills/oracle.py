@@ -156,14 +156,14 @@ class Oracle:
         found = store.load()
         assert found is not None
         records = dict(found.kept.records)
-        assert found.meta == replace(wanted.meta, topic_id=found.meta.topic_id)
+        assert found.meta == replace(wanted.meta, topic_ids=found.meta.topic_ids)
         assert found.meta.counts.messages == events
         assert records == dict(wanted.kept.records)
         assert found.kept.qi_groups == wanted.kept.qi_groups
-        assert found.statement_ids == wanted.statement_ids
+        assert found.kept.statement_ids == wanted.kept.statement_ids
         assert list(store.outbox()) == []
         for source_key, record in records.items():
-            self._index.put(source_key, record, None if record.qi_group == PENDING else (shard, record.qi_group))
+            self._index.put(source_key, record.row, None if record.qi_group == PENDING else (shard, record.qi_group))
 
 
 def reference(
@@ -178,7 +178,7 @@ def reference(
         batch = []
         while unread and unread[0].offset < position.next:
             batch.append(unread.popleft())
-        publisher.step(batch)
+        publisher.step(batch, position.next)
     assert not unread, "messages that no worker has read"
     return transcript, store
 
