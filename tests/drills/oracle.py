@@ -163,7 +163,7 @@ class Oracle:
         assert found.kept.statement_ids == wanted.kept.statement_ids
         assert list(store.outbox()) == []
         for source_key, record in records.items():
-            self._index.put(source_key, record, None if record.qi_group == PENDING else (shard, record.qi_group))
+            self._index.put(source_key, record.row, None if record.qi_group == PENDING else (shard, record.qi_group))
 
 
 def reference(
@@ -178,7 +178,7 @@ def reference(
         batch = []
         while unread and unread[0].offset < position.next:
             batch.append(unread.popleft())
-        publisher.step(batch)
+        publisher.step(batch, position.next)
     assert not unread, "messages that no worker has read"
     return transcript, store
 
