@@ -1,12 +1,9 @@
 """The command `streamer` with the commands that run agents: `worker` and `demo`.
 
-The rules of this file
-----------------------
-* Faust is imported when a worker starts, so that the other commands need not wait for it.
-* Logs go to stderr, one line each. The libraries' own debug lines hold whole messages, people's values with them, and
-  are never written, whatever the level.
-* SIGTERM and Ctrl-C end the worker in order, exit code 0: shards are given back, a step that has begun gets a moment. A
-  call that hangs then is left behind; the next owner of the shard resolves it.
+Faust is imported when a worker starts, so that the other commands need not wait for it. Logs go to stderr, one line
+each. The libraries' own debug lines hold whole messages, people's values with them, and are never written, whatever
+the level. SIGTERM and Ctrl-C end the worker in order, exit code 0: shards are given back, a step that has begun gets a
+moment. A call that hangs then is left behind; the next owner of the shard resolves it.
 """
 
 from __future__ import annotations

@@ -149,22 +149,22 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         if self.should_stop:  # assigned on the way out: the next one to ask gets them
             return
-        for place in assigned:
-            self._consumer.seek(place, 0)  # a position of our own, before the client looks for one
-            self._consumer.pause(place)
-            where = self._settings.kafka, self._table.name, place.partition
-            store = RedisStore(self._redis, self._table.name, place.partition)
+        for topic_partition in assigned:
+            self._consumer.seek(topic_partition, 0)  # a position of our own, before the client looks for one
+            self._consumer.pause(topic_partition)
+            where = self._settings.kafka, self._table.name, topic_partition.partition
+            store = RedisStore(self._redis, self._table.name, topic_partition.partition)
             kafka = KafkaInput(*where), KafkaControl(*where), KafkaOutlet(*where)
-            shard = HeldShard(self._table, place.partition, store, *kafka, self._turn)
-            self._held[place] = shard
-            shard.task = self.add_future(self._serve(place, shard))
+            shard = HeldShard(self._table, topic_partition.partition, store, *kafka, self._turn)
+            self._held[topic_partition] = shard
+            shard.task = self.add_future(self._serve(topic_partition, shard))
 
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
         await self._give_back(revoked)
 
-    async def _give_back(self, places: Iterable[TopicPartition]) -> None:
+    async def _give_back(self, assigned: Iterable[TopicPartition]) -> None:
         """Drops shards; a step that has begun gets a moment to end, so that the next owner has nothing to resolve."""
-        shards = [self._held.pop(place) for place in places if place in self._held]
+        shards = [self._held.pop(topic_partition) for topic_partition in assigned if topic_partition in self._held]
         for shard in shards:
             shard.lose("given back")
             shard.close()
@@ -175,14 +175,14 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
 
     # -- one shard ------------------------------------------------------------------------------------------------
 
-    async def _serve(self, place: TopicPartition, shard: HeldShard) -> None:
+    async def _serve(self, topic_partition: TopicPartition, shard: HeldShard) -> None:
         """Takes the shard over and reads on until it is lost; begins anew after an error."""
         pause, failure = BACKOFF_FIRST_SECONDS, None
         while not shard.lost and failure is None:
             try:
-                await self._take_over(place, shard)
+                await self._take_over(topic_partition, shard)
                 while not shard.lost:
-                    await self._read_on(place, shard)
+                    await self._read_on(topic_partition, shard)
                     pause = BACKOFF_FIRST_SECONDS
             except Fenced as error:
                 log.warning("Fenced: %s", error)
@@ -209,66 +209,70 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         with suppress(StreamerError):
             RedisLookups(self._redis, self._table.name, number).tell_refusal(self._settings.name, str(failure))
 
-    async def _take_over(self, place: TopicPartition, shard: HeldShard) -> None:
+    async def _take_over(self, topic_partition: TopicPartition, shard: HeldShard) -> None:
         offset = await shard.take_over()
         if shard.lost:
             return
         if not shard.told:  # once per assignment: who takes it over again and again has not just begun
             shard.told = True
             await asyncio.to_thread(self._tell_owner, shard.number)
-        self._consumer.seek(place, offset)
-        self._consumer.resume(place)
+        self._consumer.seek(topic_partition, offset)
+        self._consumer.resume(topic_partition)
 
-    async def _read_on(self, place: TopicPartition, shard: HeldShard) -> None:
+    async def _read_on(self, topic_partition: TopicPartition, shard: HeldShard) -> None:
         """Reads one batch and waits until the agent has it published.
 
         The reader's own position stands behind transactions' markers and what was aborted: offsets without messages.
         """
-        messages = await self._read_batch(place)
+        messages = await self._read_batch(topic_partition)
         if not messages:
             await shard.look_around()
         if shard.lost:
             return
-        through = await self._position(place)
+        through = await self._position(topic_partition)
         if not messages and through <= shard.next:
             return
         done = asyncio.get_running_loop().create_future()
         await self._batches.send(value=Batch(shard, messages, through, done))
         await done
 
-    async def _position(self, place: TopicPartition) -> int:
+    async def _position(self, topic_partition: TopicPartition) -> int:
         try:
-            return int(await self._consumer.position(place))
+            return int(await self._consumer.position(topic_partition))
         except KafkaError as error:
-            raise _failure(f"reading {place.topic}", error) from None
+            raise _failure(f"reading {topic_partition.topic}", error) from None
 
-    async def _read_batch(self, place: TopicPartition) -> list[Message]:
+    async def _read_batch(self, topic_partition: TopicPartition) -> list[Message]:
         """What comes within `batch_ms_max` after the first message, up to `batch_events_max`."""
         events_max, ms_max = self._table.limits.batch_events_max, self._table.limits.batch_ms_max
-        messages = await self._read(place, POLL_MS, events_max)
+        messages = await self._read(topic_partition, POLL_MS, events_max)
         n_bytes, deadline = _size(messages), monotonic() + ms_max / 1000
         while messages and len(messages) < events_max and n_bytes < BATCH_BYTES_MAX:
             ms_left = int(1000 * (deadline - monotonic()))
             if ms_left <= 0:
                 break
-            more = await self._read(place, ms_left, events_max - len(messages))
+            more = await self._read(topic_partition, ms_left, events_max - len(messages))
             messages += more
             n_bytes += _size(more)
         return messages
 
-    async def _read(self, place: TopicPartition, timeout_ms: int, messages_max: int) -> list[Message]:
+    async def _read(self, topic_partition: TopicPartition, timeout_ms: int, messages_max: int) -> list[Message]:
         try:
-            found = await self._consumer.getmany(place, timeout_ms=timeout_ms, max_records=messages_max)
+            found = await self._consumer.getmany(topic_partition, timeout_ms=timeout_ms, max_records=messages_max)
         except KafkaError as error:
-            raise _failure(f"reading {place.topic}", error) from None
-        return [Message(record.offset, record.key, record.value) for record in found.get(place, ())]
+            raise _failure(f"reading {topic_partition.topic}", error) from None
+        return [Message(record.offset, record.key, record.value) for record in found.get(topic_partition, ())]
 
     # -- beside the shards ----------------------------------------------------------------------------------------
 
     @Service.timer(LAG_SECONDS)
     async def _tell_lag(self) -> None:
         """Writes the offsets to Kafka's group, where tools look for the lag; nobody reads them back."""
-        offsets = {place: shard.next for place, shard in self._held.items() if shard.next and not shard.lost}
+        offsets = {
+            topic_partition: shard.next
+            for topic_partition, shard in self._held.items()
+            if shard.next and not shard.lost
+        }
         if offsets and self._consumer is not None:
             try:
                 await self._consumer.commit(offsets)
@@ -289,8 +293,8 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
     async def _watch(self) -> None:
         """Ends the process where a shard stays lost although Kafka calls it ours."""
         patience = self._settings.session_seconds / 4 + 2
-        for place, shard in self._held.items():
-            if shard.lost and monotonic() - shard.lost_at > patience and place in self._consumer.assignment():
+        for topic_partition, shard in self._held.items():
+            if shard.lost and monotonic() - shard.lost_at > patience and topic_partition in self._consumer.assignment():
                 end_process(EXIT_LOST, f"{shard.name} was lost and is still assigned to this worker ({shard.lost})")
 
 

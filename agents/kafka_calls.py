@@ -113,9 +113,11 @@ class KafkaCalls:
             else:
                 return first, end
 
-    def values(self, consumer: Consumer, place: TopicPartition, start: int, deadline: float) -> Iterator[bytes]:
+    def values(
+        self, consumer: Consumer, topic_partition: TopicPartition, start: int, deadline: float
+    ) -> Iterator[bytes]:
         """The values of the records from an offset on, up to the end that the partition has now; no tombstones."""
-        consumer.assign([TopicPartition(place.topic, place.partition, start)])
+        consumer.assign([TopicPartition(topic_partition.topic, topic_partition.partition, start)])
         while monotonic() < deadline:
             message = consumer.poll(0.5)
             if message is None:
@@ -128,7 +130,9 @@ class KafkaCalls:
                 return
             else:
                 raise KafkaException(error)
-        raise ServerUnreachable(f"{self.name}: {place.topic} could not be read within {CALL_SECONDS_MAX:.0f} s")
+        raise ServerUnreachable(
+            f"{self.name}: {topic_partition.topic} could not be read within {CALL_SECONDS_MAX:.0f} s"
+        )
 
     @contextmanager
     def failures(self, doing: str) -> Iterator[None]:

@@ -123,12 +123,12 @@ class KafkaInput:
             raise ShardRefused(f"{self._kafka.name}: {mends.unlike_counts(self._kafka.table_name, counts)}")
         return self._seen[CHANGES].partitions
 
-    def _has_begun(self, consumer: Consumer, place: TopicPartition) -> bool:
+    def _has_begun(self, consumer: Consumer, topic_partition: TopicPartition) -> bool:
         """Whether a partition holds a committed record."""
-        first, end = self._kafka.watermarks(consumer, place)
+        first, end = self._kafka.watermarks(consumer, topic_partition)
         if first == end:
             return False
-        consumer.assign([TopicPartition(place.topic, place.partition, first)])
+        consumer.assign([TopicPartition(topic_partition.topic, topic_partition.partition, first)])
         until = monotonic() + CALL_SECONDS_MAX
         while monotonic() < until:
             message = consumer.poll(0.5)

@@ -1,10 +1,8 @@
 """An engine beside the worker: how often it split and merged, and what it must have published.
 
-The rules of this file
-----------------------
-* It takes the messages one by one, in the order in which they are sent; the worker takes them in batches. A shard's
-  state depends on the sequence of its messages alone, so both split and merge alike and come to one published table.
-* That they did is checked: the digest of what is published must be the one that Redis holds.
+It takes the messages one by one, in the order in which they are sent; the worker takes them in batches. A shard's
+state depends on the sequence of its messages alone, so both split and merge alike and come to one published table.
+That they did is checked: the digest of what is published must be the one that Redis holds.
 """
 
 from __future__ import annotations

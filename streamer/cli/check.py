@@ -1,9 +1,7 @@
 """`streamer check`: what a table.yaml means, and what it would do to a data file; nothing is published.
 
-The rules of this file
-----------------------
-* Without --data it answers at once, and needs neither Kafka nor Redis.
-* A data file's rows are counted, by reason and column, and tried; no value of them is shown.
+Without --data it answers at once, and needs neither Kafka nor Redis. A data file's rows are counted, by reason and
+column, and tried; no value of them is shown.
 """
 
 from __future__ import annotations

@@ -1,13 +1,10 @@
 """The command `streamer`: its subcommands, loaded when they are called for, and its exit codes.
 
-The rules of this file
-----------------------
-* A command lives in a module of its own, as the click command `command`. Only the module of the command that was called
-  is imported: `streamer check` needs neither Kafka nor Redis.
-* Every error of ours ends as one message on stderr and the exit code of whose fault it is: 1 a law is violated, 2 usage
-  and configuration, 3 a server cannot be reached.
-* A program that asked for JSON always gets some: an error is one object on stdout, too. What nobody foresaw may quote
-  people's values: of that, the object has the kind alone.
+A command lives in a module of its own, as the click command `command`. Only the module of the command that was called
+is imported: `streamer check` needs neither Kafka nor Redis. Every error of ours ends as one message on stderr and the
+exit code of whose fault it is: 1 a law is violated, 2 usage and configuration, 3 a server cannot be reached. A program
+that asked for JSON always gets some: an error is one object on stdout, too. What nobody foresaw may quote people's
+values: of that, the object has the kind alone.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """`streamer produce`: rows, messages and statements into the table's input topic.
 
-The rules of this file
-----------------------
-* Message keys are written in the form that the input has; what an input in doubt would refuse is not sent.
-* A file is what its name says, or --format; what is neither is refused, not sent line by line.
-* Messages of one file keep their order within a shard.
+Message keys are written in the form that the input has; what an input in doubt would refuse is not sent. A file is
+what its name says, or --format; what is neither is refused, not sent line by line. Messages of one file keep their
+order within a shard.
 """
 
 from __future__ import annotations

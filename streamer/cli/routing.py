@@ -1,12 +1,10 @@
 """Where a message belongs: to the shard of one row, or to every shard.
 
-The rules of this file
-----------------------
-* What speaks about one row is sent under one message key, whatever form the message has: its source key in the key form
-  that the input has. The shard follows from that, so a row's insertion, its changes and its removal meet in one shard.
-* What speaks about all rows (a statement, a truncation) is for every shard.
-* A message is read as far as that takes. Whether it can be applied is the worker's question: what cannot be read here
-  is passed on as it is, and comes out of the worker as a dead letter.
+What speaks about one row is sent under one message key, whatever form the message has: its source key in the key form
+that the input has. The shard follows from that, so a row's insertion, its changes and its removal meet in one shard.
+What speaks about all rows (a statement, a truncation) is for every shard. A message is read as far as that takes.
+Whether it can be applied is the worker's question: what cannot be read here is passed on as it is, and comes out of
+the worker as a dead letter.
 """
 
 from __future__ import annotations

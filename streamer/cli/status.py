@@ -1,12 +1,10 @@
 """`streamer status`: where every shard of a table stands, who holds it, and what does not fit together.
 
-The rules of this file
-----------------------
-* Exit code 1 where there is a problem: a shard is refused, silent under lag, or refuses too many messages; Redis is
-  full; what Redis and Kafka hold does not fit together. Warnings alone are 0.
-* messages = applied + ignored + dead letters, and every message has an offset of its own below `next`; offsets
-  without a message are markers of Kafka's transactions (statements are sent in transactions).
-* What people read fits 80 columns; commit, position and outbox of every shard are in --json.
+Exit code 1 where there is a problem: a shard is refused, silent under lag, or refuses too many messages; Redis is
+full; what Redis and Kafka hold does not fit together. Warnings alone are 0. messages = applied + ignored + dead
+letters, and every message has an offset of its own below `next`; offsets without a message are markers of Kafka's
+transactions (statements are sent in transactions). What people read fits 80 columns; commit, position and outbox of
+every shard are in --json.
 """
 
 from __future__ import annotations

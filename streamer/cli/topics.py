@@ -1,11 +1,9 @@
 """`streamer topics`: makes the topics of a table, and checks that they are as the guarantees need them.
 
-The rules of this file
-----------------------
-* A topic that exists is never changed: other settings may be somebody's intention, and another number of partitions
-  would put people into other shards than their rows. It is refused with what was found, what is wanted and what mends
-  it; no mend takes a topic away from under a table that goes on.
-* Nothing is made before everything that exists is found to be right; making twice is the same as once.
+A topic that exists is never changed: other settings may be somebody's intention, and another number of partitions
+would put people into other shards than their rows. It is refused with what was found, what is wanted and what mends
+it; no mend takes a topic away from under a table that goes on. Nothing is made before everything that exists is found
+to be right; making twice is the same as once.
 """
 
 from __future__ import annotations

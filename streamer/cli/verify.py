@@ -1,14 +1,10 @@
 """`streamer verify`: holds a published changelog to its laws.
 
-The rules of this file
-----------------------
-* The laws are `checks`; this file reads files, lets an engine run beside the changelog where it is asked to,
-  and says what was found.
-* The changelog may come from any tool that writes JSON: whitespace and the order of members do not matter. It may
-  interleave shards, and stand in several files: only the order of a shard's own records counts.
-* A changelog without a record breaks no law and proves nothing: it is refused.
-* With `--events` the engine stops at every release where the release does (`through`), and the rows of the QI groups
-  that either of the two touched are compared.
+The laws are `checks`; this file reads files, lets an engine run beside the changelog where it is asked to, and says
+what was found. The changelog may come from any tool that writes JSON: whitespace and the order of members do not
+matter. It may interleave shards, and stand in several files: only the order of a shard's own records counts. A
+changelog without a record breaks no law and proves nothing: it is refused. With `--events` the engine stops at every
+release where the release does (`through`), and the rows of the QI groups that either of the two touched are compared.
 """
 
 from __future__ import annotations

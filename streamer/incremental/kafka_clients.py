@@ -1,10 +1,8 @@
 """Connections to Kafka for the operator's commands.
 
-The rules of this file
-----------------------
-* One place says how long a command waits for a broker and what a failure means to the person who typed it.
-* Readers belong to no consumer group, commit nothing and see committed records only.
-* The client library writes keys and values of messages to its log at debug level: its logger is shut.
+One place says how long a command waits for a broker and what a failure means to the person who typed it. Readers
+belong to no consumer group, commit nothing and see committed records only. The client library writes keys and values
+of messages to its log at debug level: its logger is shut.
 """
 
 from __future__ import annotations
@@ -158,11 +156,17 @@ def records_until(consumer: KafkaConsumer, ends: Mapping[TopicPartition, int]) -
     ServerUnreachable when the broker falls silent.
     """
     heard = monotonic()
-    remaining = {place: end - consumer.position(place, ANSWER_MS_MAX) for place, end in ends.items()}
+    remaining = {
+        topic_partition: end - consumer.position(topic_partition, ANSWER_MS_MAX)
+        for topic_partition, end in ends.items()
+    }
     while any(count > 0 for count in remaining.values()):
-        for place, records in consumer.poll(timeout_ms=200).items():
-            yield from (record for record in records if record.offset < ends[place])
-        now = {place: end - consumer.position(place, ANSWER_MS_MAX) for place, end in ends.items()}
+        for topic_partition, records in consumer.poll(timeout_ms=200).items():
+            yield from (record for record in records if record.offset < ends[topic_partition])
+        now = {
+            topic_partition: end - consumer.position(topic_partition, ANSWER_MS_MAX)
+            for topic_partition, end in ends.items()
+        }
         if now != remaining:
             remaining, heard = now, monotonic()
         elif monotonic() - heard > SILENCE_SECONDS_MAX:

@@ -1,13 +1,10 @@
 """The engine over files: the same loop as on Kafka, with a file of events in front and a directory behind.
 
-The rules of this file
-----------------------
-* One shard, number 0; offsets are the numbers of the non-empty lines, from 0.
-* An initial table is release 0. Its QI groups are those of a column `qi_group` where there is one (numbered by first
-  appearance), else the caller makes them.
-* What a broker would hold stands in the directory: `live.jsonl` (one object per record, in order),
-  `dead-letters.jsonl`, `table.csv` (the fold at the end), and `index.csv`, which is private (source key -> QI group,
-  empty while pending). The four appear together, when all went well, or none does.
+One shard, number 0; offsets are the numbers of the non-empty lines, from 0. An initial table is release 0. Its QI
+groups are those of a column `qi_group` where there is one (numbered by first appearance), else the caller makes them.
+What a broker would hold stands in the directory: `live.jsonl` (one object per record, in order), `dead-letters.jsonl`,
+`table.csv` (the fold at the end), and `index.csv`, which is private (source key -> QI group, empty while pending). The
+four appear together, when all went well, or none does.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class Subscription:
             self._consumer.assign(shards)
             self._consumer.seek_to_beginning(*shards)
             self._end_at_start = self._consumer.end_offsets(shards)
-            self._next = {place.partition: 0 for place in shards}
+            self._next = {topic_partition.partition: 0 for topic_partition in shards}
             self._started_at = self._heard_at = monotonic()
             self._open = self._open.pop_all()  # all went well: stay open
         return self
@@ -94,7 +94,7 @@ class Subscription:
     def frame(self) -> pd.DataFrame:
         """The published table as of the last complete release of every shard; shards that are not there yet are left
         out."""
-        behind = {place.partition for place in self._end_at_start}
+        behind = {topic_partition.partition for topic_partition in self._end_at_start}
         return self._fold.to_frame(self._next.keys() - behind)
 
     def catch_up(self) -> None:
@@ -144,14 +144,14 @@ class Subscription:
     def _reach_ends(self) -> list[Release]:
         """Looks which shards have reached the end that they had at the start."""
         complete: list[Release] = []
-        for place, end in list(self._end_at_start.items()):
-            shard = place.partition
-            if self._consumer.position(place, int(SILENCE_SECONDS_MAX * 1000)) < end:
+        for topic_partition, end in list(self._end_at_start.items()):
+            shard = topic_partition.partition
+            if self._consumer.position(topic_partition, int(SILENCE_SECONDS_MAX * 1000)) < end:
                 continue
             silent_for = monotonic() - self._last_record_at.get(shard, 0.0)
             if self._fold.is_whole(shard) or silent_for > SETTLE_SECONDS:
                 complete += self._fold.finish(shard)
-                del self._end_at_start[place]
+                del self._end_at_start[topic_partition]
         return complete
 
     def _check_time(self, heard: bool) -> None:

@@ -1,12 +1,9 @@
 """Tables of people as CSV files, in and out.
 
-The rules of this file
-----------------------
-* A table is read as text, cell by cell: what a cell means is its column's matter (`streamer.table.encode`).
-* Every command reads a file in the same way: packed where its name ends with .gz, "-" for stdin, a mark of the byte
-  order at the start passed over.
-* A ragged or unreadable file is refused with the line: nothing is guessed, filled up or left out.
-* A file appears whole or not at all, and files that belong together appear together.
+A table is read as text, cell by cell: what a cell means is its column's matter (`streamer.table.encode`). Every
+command reads a file in the same way: packed where its name ends with .gz, "-" for stdin, a mark of the byte order at
+the start passed over. A ragged or unreadable file is refused with the line: nothing is guessed, filled up or left out.
+A file appears whole or not at all, and files that belong together appear together.
 """
 
 from __future__ import annotations

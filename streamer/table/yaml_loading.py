@@ -1,12 +1,10 @@
 """table.yaml and its hierarchy files -> `Table`.
 
-The rules of this file
-----------------------
-* A table comes from here checked: whoever holds a `Table` need not doubt it.
-* Every fault of a file is reported at once, one per line, with its place (`columns.age.grid`), what is wrong and what
-  is allowed. The file is configuration: a message may repeat its words. People's values do not occur in it.
-* Numbers are exact decimals from the text, and are kept in their shortest form, so that 5 and 5.0 are one table.
-* The domain of a column with a step ends on a step: an end between two steps is taken down to the lower one.
+A table comes from here checked: whoever holds a `Table` need not doubt it. Every fault of a file is reported at once,
+one per line, with its place (`columns.age.grid`), what is wrong and what is allowed. The file is configuration: a
+message may repeat its words. People's values do not occur in it. Numbers are exact decimals from the text, and are
+kept in their shortest form, so that 5 and 5.0 are one table. The domain of a column with a step ends on a step: an end
+between two steps is taken down to the lower one.
 """
 
 from __future__ import annotations

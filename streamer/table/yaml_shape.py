@@ -1,13 +1,10 @@
 """The shape of table.yaml: which settings there are, and what each may look like by itself.
 
-The rules of this file
-----------------------
-* Every scalar arrives as the text that stands in the file: a number is read exactly, never as a binary float, and a
-  category called `no` stays one.
-* What is not a setting is refused, and so is a setting whose work is not built yet: a file never promises in silence
-  what nobody does.
-* Every fault is one sentence: place, what is wrong, what is allowed. All faults are found in one go.
-* What settings mean together (a grid and its step, a column and its hierarchy file) is `yaml_loading`'s part.
+Every scalar arrives as the text that stands in the file: a number is read exactly, never as a binary float, and a
+category called `no` stays one. What is not a setting is refused, and so is a setting whose work is not built yet: a
+file never promises in silence what nobody does. Every fault is one sentence: place, what is wrong, what is allowed.
+All faults are found in one go. What settings mean together (a grid and its step, a column and its hierarchy file) is
+`yaml_loading`'s part.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def write(bootstrap: str, topic: str, records: Iterable[tuple[int, bytes | None,
 
 def read(bootstrap: str, table_name: str, kind: str, shard: int, isolation: str = "read_committed") -> list[Message]:
     """All records of one partition, from the start to the end that it has now."""
-    place = TopicPartition(topic_name(table_name, kind), shard, 0)
+    topic_partition = TopicPartition(topic_name(table_name, kind), shard, 0)
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -63,13 +63,13 @@ def read(bootstrap: str, table_name: str, kind: str, shard: int, isolation: str 
             "auto.offset.reset": "earliest",
         }
     )
-    consumer.assign([place])
+    consumer.assign([topic_partition])
     messages: list[Message] = []
     try:
         while True:
             message = consumer.poll(SECONDS_MAX)
             if message is None:
-                raise TimeoutError(f"the end of {place.topic} was not reached")
+                raise TimeoutError(f"the end of {topic_partition.topic} was not reached")
             if message.error() is None:
                 messages.append(message)
             elif message.error().code() == KafkaError._PARTITION_EOF:

@@ -92,7 +92,7 @@ class CodeIs:
     lowest: int
     highest: int
 
-    def holds(self, rows: RowsView) -> Bools:
+    def matches(self, rows: RowsView) -> Bools:
         column = rows.codes[:, self.attribute]
         return (self.lowest <= column) & (column <= self.highest)
 

@@ -159,28 +159,28 @@ class ChangelogLaws:
         except LawViolated as error:
             raise violation("form", where, str(error)) from None
         qi_group, name = (row_key.shard, row_key.qi_group), qi_group_name(row_key.shard, row_key.qi_group)
-        place = f"{where}, QI group {name}, slot {row_key.slot}"
+        subject = f"{where}, QI group {name}, slot {row_key.slot}"
         if row_key.shard != shard:
-            raise violation("names", place, "the QI group belongs to another shard")
+            raise violation("names", subject, "the QI group belongs to another shard")
         slots = self.qi_groups.get(qi_group)
         if value is None:
             if slots is None or slots.pop(row_key.slot, None) is None:
-                raise violation("tombstones", place, "a row is removed that is not published")
+                raise violation("tombstones", subject, "a row is removed that is not published")
             return qi_group
         if slots is None:
             if row_key.qi_group <= highest:
-                raise violation("numbers", place, f"a new QI group must have a number above {highest}")
+                raise violation("numbers", subject, f"a new QI group must have a number above {highest}")
             slots = self.qi_groups[qi_group] = {}
-        slots[row_key.slot] = self._read(value, name, place)
+        slots[row_key.slot] = self._read(value, name, subject)
         return qi_group
 
-    def _read(self, value: bytes, name: str, place: str) -> PublishedRow:
+    def _read(self, value: bytes, name: str, subject: str) -> PublishedRow:
         try:
             row = self._reader.read(value)
         except LawViolated as error:
-            raise violation("form", place, str(error)) from None
+            raise violation("form", subject, str(error)) from None
         if row.qi_group != name:
-            raise violation("names", place, "column qi_group names another one than the key")
+            raise violation("names", subject, "column qi_group names another one than the key")
         return row
 
     def _check_qi_group(self, qi_group: QIGroupId, where: str) -> None:
@@ -188,17 +188,17 @@ class ChangelogLaws:
         if not slots:
             del self.qi_groups[qi_group]
             return
-        place = f"{where}, QI group {qi_group_name(*qi_group)}"
+        subject = f"{where}, QI group {qi_group_name(*qi_group)}"
         if len(slots) < self._table.k:
-            raise violation("size", place, f"rows published: {len(slots)}, k = {self._table.k}")
+            raise violation("size", subject, f"rows published: {len(slots)}, k = {self._table.k}")
         if max(slots) != len(slots) - 1:
             slot = next(slot for slot in range(len(slots)) if slot not in slots)
-            raise violation("slots", place, f"slot {slot} of {len(slots)} is not there")
+            raise violation("slots", subject, f"slot {slot} of {len(slots)} is not there")
         rows = iter(slots.values())
         first = next(rows)
         for row in rows:
             if row.lo != first.lo or row.hi != first.hi:
-                raise violation("one box", place, f"its rows differ in column {self._differing(first, row)}")
+                raise violation("one box", subject, f"its rows differ in column {self._differing(first, row)}")
 
     def _differing(self, a: PublishedRow, b: PublishedRow) -> str:
         differs = (a.lo[j] != b.lo[j] or a.hi[j] != b.hi[j] for j in range(len(a.lo)))

@@ -96,32 +96,32 @@ class SourceLaws:
         for qi_group in sorted(qi_groups):
             rows = self.index.members(qi_group)
             published = list(self._changelog.qi_groups.get(qi_group, {}).values())
-            place = f"{where}, QI group {qi_group_name(*qi_group)}"
+            subject = f"{where}, QI group {qi_group_name(*qi_group)}"
             if len(rows) != len(published):
-                raise violation("values", place, f"source rows in it: {len(rows)}, rows published: {len(published)}")
+                raise violation("values", subject, f"source rows in it: {len(rows)}, rows published: {len(published)}")
             if rows:
-                self._check_box(rows, published[0], place)
-                self._check_values(rows, published, place)
-                self._check_individuals(rows, place)
+                self._check_box(rows, published[0], subject)
+                self._check_values(rows, published, subject)
+                self._check_individuals(rows, subject)
 
-    def _check_box(self, rows: Sequence[Row], published: PublishedRow, place: str) -> None:
+    def _check_box(self, rows: Sequence[Row], published: PublishedRow, subject: str) -> None:
         cells = self._table.space.cells(np.array([row.codes for row in rows], dtype=np.int64))
         inside = ((np.array(published.lo) <= cells) & (cells <= np.array(published.hi))).all(axis=0)
         if not inside.all():
             column = self._table.attributes[int(np.argmin(inside))].name
-            raise violation("containment", place, f"a source row lies outside in column {column}")
+            raise violation("containment", subject, f"a source row lies outside in column {column}")
 
-    def _check_values(self, rows: Sequence[Row], published: Sequence[PublishedRow], place: str) -> None:
+    def _check_values(self, rows: Sequence[Row], published: Sequence[PublishedRow], subject: str) -> None:
         if sorted(row.values for row in rows) == sorted(row.values for row in published):
             return
         for i, column in enumerate(self._table.kept):
             if sorted(row.values[i] for row in rows) != sorted(row.values[i] for row in published):
-                raise violation("values", place, f"column {column.name} does not hold the values of its source rows")
-        raise violation("values", place, "the kept columns combine values of different source rows")
+                raise violation("values", subject, f"column {column.name} does not hold the values of its source rows")
+        raise violation("values", subject, "the kept columns combine values of different source rows")
 
-    def _check_individuals(self, rows: Sequence[Row], place: str) -> None:
+    def _check_individuals(self, rows: Sequence[Row], subject: str) -> None:
         if self._table.individual is None:
             return
         individuals = len({row.individual for row in rows})
         if individuals < self._table.k:
-            raise violation("individuals", place, f"individuals: {individuals}, k = {self._table.k}")
+            raise violation("individuals", subject, f"individuals: {individuals}, k = {self._table.k}")

@@ -24,7 +24,7 @@ from streamer.table.row import Row, RowsView
 class RowCondition(Protocol):
     """Which rows a statement speaks about (Song et al. 2009, phi)."""
 
-    def holds(self, rows: RowsView) -> Bools:
+    def matches(self, rows: RowsView) -> Bools:
         """Whether each row satisfies it; bool (n,)."""
 
 

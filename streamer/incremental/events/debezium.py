@@ -1,15 +1,11 @@
 """Change data capture in Debezium's forms: envelopes, flattened rows, tombstones.
 
-The rules of this file
-----------------------
-* At least once: c (create), r (read by a snapshot) and u (update) say how a row is now, d (delete) and a tombstone that
-  it is gone. Saying it twice changes nothing, so these become `Upsert` and `Remove`.
-* An update whose `before` has another primary key carries the former key along.
-* t (truncate) reaches one partition of the topic only. m (a logical message) and the connector's notices (heartbeats,
-  borders of transactions, schema changes) say nothing about rows.
-* A flattened row (`ExtractNewRecordState`) is one that has `__deleted` or `__op`.
-* A value that the connector did not send (an unchanged TOAST column of PostgreSQL) is refused: taking the placeholder
-  for the value would lose it.
+At least once: c (create), r (read by a snapshot) and u (update) say how a row is now, d (delete) and a tombstone that
+it is gone. Saying it twice changes nothing, so these become `Upsert` and `Remove`. An update whose `before` has
+another primary key carries the former key along. t (truncate) reaches one partition of the topic only. m (a logical
+message) and the connector's notices (heartbeats, borders of transactions, schema changes) say nothing about rows. A
+flattened row (`ExtractNewRecordState`) is one that has `__deleted` or `__op`. A value that the connector did not send
+(an unchanged TOAST column of PostgreSQL) is refused: taking the placeholder for the value would lose it.
 """
 
 from __future__ import annotations

@@ -179,21 +179,21 @@ class ExactColumn(Column):
 
     def __init__(self, encoder: Encoder, j: int) -> None:
         super().__init__(encoder.table.attributes[j].name, Type.NUMBER)
-        self._encoder, self._j, self._place = encoder, j, encoder.table.stepless.index(j)
+        self._encoder, self._j, self._number = encoder, j, encoder.table.stepless.index(j)
 
     def read(self, stored: str) -> Scalar:
         return scalar(Decimal(stored))
 
     def stored(self, row: Row) -> str:
-        return row.exact[self._place]
+        return row.exact[self._number]
 
     def all_stored(self, rows: RowsOnce) -> list[str]:
-        return [exact[self._place] for exact in rows.exact]
+        return [exact[self._number] for exact in rows.exact]
 
     def assign(self, draft: Draft, value: object) -> None:
         code, exact = self._encoder.code(self._j, value)
         if exact is not None:
-            draft.codes[self._j], draft.exact[self._place] = code, exact
+            draft.codes[self._j], draft.exact[self._number] = code, exact
 
 
 class JsonColumn(Column):

@@ -220,10 +220,10 @@ def _read(text: str, what: str) -> Any:
         return _PARSER.parse(text, start=what)
     except UnexpectedInput as error:
         rule = "x = c, x < y + c, ... joined by `and`" if what == "condition" else "arithmetic, or one 'text' or null"
-        raise EventRefused("bad-statement", f"cannot be read at {_place(error)}; expected {rule}") from None
+        raise EventRefused("bad-statement", f"cannot be read at {_line_of(error)}; expected {rule}") from None
 
 
-def _place(error: UnexpectedInput) -> str:
+def _line_of(error: UnexpectedInput) -> str:
     token = getattr(error, "token", None)
     at_end = token is not None and token.type == "$END"
     return "its end" if at_end else f"character {(error.pos_in_stream or 0) + 1}"

@@ -56,11 +56,11 @@ class Condition:
     columns: frozenset[str]
     _tests: tuple[_CodeTest | _ValueTest, ...] = field(repr=False)
 
-    def holds(self, rows: RowsView) -> Bools:
+    def matches(self, rows: RowsView) -> Bools:
         """Which rows satisfy the condition; bool (n,)."""
         once = RowsOnce(rows)
-        held: Bools = np.logical_and.reduce([test.holds(once) for test in self._tests])
-        return held
+        matching: Bools = np.logical_and.reduce([test.matches(once) for test in self._tests])
+        return matching
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class _CodeTest:
         )
         return cls(weights, test, int(bound * common), largest < INT64_SAFE)
 
-    def holds(self, rows: RowsOnce) -> Bools:
+    def matches(self, rows: RowsOnce) -> Bools:
         codes = rows.codes if self.fits else rows.codes.astype(object)
         total = sum(codes[:, j] * weight for j, weight in self.weights)
         return np.asarray(TESTS[self.test](total, self.bound), dtype=np.bool_)
@@ -147,7 +147,7 @@ class _ValueTest:
     constant: Scalar
     has_offset: bool
 
-    def holds(self, rows: RowsOnce) -> Bools:
+    def matches(self, rows: RowsOnce) -> Bools:
         lefts = self.left.of_rows(rows)
         rights = repeat(self.constant, len(lefts)) if self.right is None else self.right.of_rows(rows)
         return np.fromiter(map(self._holds, lefts, rights), np.bool_, len(lefts))

@@ -1,16 +1,13 @@
 """Where a QI group is cut in two: the allowed cut of least information loss.
 
-The rules of this file
-----------------------
-* All attributes and all positions are candidates. Along an attribute the rows stand in the order of its value, then of
-  the other attributes in table.yaml order, then of the source key. The cut is *relaxed*: equal values may fall on both
-  sides.
-* A cut is allowed where both halves hold at least k: rows, or individuals where the table declares them. All records of
-  one individual with the same quasi-identifiers stay together: they stand side by side (ordered by the smallest of
-  their source keys), and no cut falls between them. So 2k individuals can always be cut: along any attribute, behind
-  the records with the same quasi-identifiers that complete the first k.
-* The least total NCP wins (each half's NCP times its rows); equal: the earlier attribute, then the lower position.
-* Song et al. 2009 say "split into two of k" and leave the rest open; these rules are this project's.
+All attributes and all positions are candidates. Along an attribute the rows stand in the order of its value, then of
+the other attributes in table.yaml order, then of the source key. The cut is *relaxed*: equal values may fall on both
+sides. A cut is allowed where both halves hold at least k: rows, or individuals where the table declares them. All
+records of one individual with the same quasi-identifiers stay together: they stand side by side (ordered by the
+smallest of their source keys), and no cut falls between them. So 2k individuals can always be cut: along any
+attribute, behind the records with the same quasi-identifiers that complete the first k. The least total NCP wins (each
+half's NCP times its rows); equal: the earlier attribute, then the lower position. Song et al. 2009 say "split into two
+of k" and leave the rest open; these rules are this project's.
 """
 
 from __future__ import annotations
@@ -39,11 +36,11 @@ def best_cut(
         total = _total_loss(space, space.cells(codes)[ranked][orders.T], positions)
         total[~_allowed(codes[ranked], [individuals[i] for i in ranked], orders, k)] = np.inf
     best = int(np.argmin(total))  # the first of the least: the earlier attribute, then the lower position
-    attribute, place = divmod(best, len(positions))
-    if not np.isfinite(total[attribute, place]):
+    attribute, at = divmod(best, len(positions))
+    if not np.isfinite(total[attribute, at]):
         return None
     along = ranked[orders[:, attribute]]
-    position = int(positions[place])
+    position = int(positions[at])
     return along[:position], along[position:]
 
 

@@ -287,7 +287,7 @@ class Engine:
         view = self._rows.view()
         if not view.places:
             return []
-        places: list[int] = np.array(view.places, dtype=np.int64)[change.condition.holds(view)].tolist()
+        places: list[int] = np.array(view.places, dtype=np.int64)[change.condition.matches(view)].tolist()
         if len(places) > self.table.limits.statement_rows_max:
             raise EventRefused(
                 "statement-too-large",
@@ -337,7 +337,7 @@ class Engine:
         group = upkeep.groups.get(rows.qi_group[place])
         if group is None:  # pending
             rows.rewrite(place, row, codes)
-        elif row.codes == before.codes or group.holds(codes // upkeep.space.codes_per_cell):
+        elif row.codes == before.codes or group.contains(codes // upkeep.space.codes_per_cell):
             upkeep.journal.group(group)
             rows.rewrite(place, row, codes)
             group.change_values(before.values, row.values)

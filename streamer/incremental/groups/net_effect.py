@@ -1,10 +1,8 @@
 """What a batch of changes comes to, and the laws that it obeys before it leaves the house.
 
-The rules of this file
-----------------------
-* A batch is netted: records, QI groups and published rows as they are now, against how they were before it.
-* Every touched QI group is checked here, once, by `raise`: k, counted anew from the members; one slot per row; every
-  row inside its box.
+A batch is netted: records, QI groups and published rows as they are now, against how they were before it. Every
+touched QI group is checked here, once, by `raise`: k, counted anew from the members; one slot per row; every row
+inside its box.
 """
 
 from __future__ import annotations

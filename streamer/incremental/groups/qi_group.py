@@ -39,7 +39,7 @@ class QIGroup:
         """What k counts: individuals where rows belong to one, else rows."""
         return len(self._rows_of) or len(self.members)
 
-    def holds(self, cells: Ints) -> bool:
+    def contains(self, cells: Ints) -> bool:
         """Whether cells (d,) lie in the box."""
         return bool(((self.lo <= cells) & (cells <= self.hi)).all())
 

@@ -61,7 +61,7 @@ class Upkeep:
         group.add(place, rows.rows[place])
         rows.assign(place, group.number)
         cells = rows.cells[place]
-        if group.holds(cells):
+        if group.contains(cells):
             self._resize(group)
         else:
             lo, hi = np.minimum(group.lo, cells), np.maximum(group.hi, cells)

@@ -1,17 +1,13 @@
 """Lossy join: a recoding published as two tables that only the number of the QI group joins.
 
-The rules of this file
-----------------------
-* The quasi-identifier table (QIT) says which cells occur in which QI group, ungeneralized and each once: repeated rows
-  would tell which of the individuals have several records.
-* The sensitive table (STT) has one row for every published row: QI group, individual, kept values. Without declared
-  individuals every row is one of its own.
-* Nothing but the QI group joins the two. Each is sorted by what it publishes: QIT by group and cells, STT by group and
-  kept values. Individuals are numbered as they first occur there; rows that are alike stand by all the published rows
-  of their individuals, then one individual after the other. Individuals who agree in all of these are interchangeable,
-  so a number says nothing about the source, its order or anybody's name.
-* A privacy model speaks of what a QI group holds, not of its box; it holds for the join as it does for the recoding.
-  Suppressed rows are in neither table.
+The quasi-identifier table (QIT) says which cells occur in which QI group, ungeneralized and each once: repeated rows
+would tell which of the individuals have several records. The sensitive table (STT) has one row for every published
+row: QI group, individual, kept values. Without declared individuals every row is one of its own. Nothing but the QI
+group joins the two. Each is sorted by what it publishes: QIT by group and cells, STT by group and kept values.
+Individuals are numbered as they first occur there; rows that are alike stand by all the published rows of their
+individuals, then one individual after the other. Individuals who agree in all of these are interchangeable, so a
+number says nothing about the source, its order or anybody's name. A privacy model speaks of what a QI group holds, not
+of its box; it holds for the join as it does for the recoding. Suppressed rows are in neither table.
 
 Source: Tong et al. 2010, section 3.2.
 """

@@ -80,7 +80,7 @@ def row(**changed: object) -> Row:
 
 
 def holds(text: str, **changed: object) -> bool:
-    answer = parse_condition(text, PEOPLE).holds(View([row(**changed)]))
+    answer = parse_condition(text, PEOPLE).matches(View([row(**changed)]))
     assert answer.dtype == np.bool_ and answer.shape == (1,)
     return bool(answer[0])
 
@@ -172,7 +172,7 @@ def test_a_condition_knows_its_columns():
 
 
 def test_a_condition_over_no_rows_holds_for_none():
-    assert parse_condition("years < 5 and note = 'x'", PEOPLE).holds(View([])).shape == (0,)
+    assert parse_condition("years < 5 and note = 'x'", PEOPLE).matches(View([])).shape == (0,)
 
 
 def test_the_same_text_is_parsed_once():
@@ -398,7 +398,7 @@ def comparisons(draw: st.DrawFn):
 @given(st.lists(comparisons(), min_size=1, max_size=3), st.lists(FIELDS, max_size=12))
 def test_a_condition_holds_where_a_plain_reading_of_the_row_says_so(conjunction, people):
     condition = parse_condition(" and ".join(text for text, _ in conjunction), PEOPLE)
-    answers = condition.holds(View([ENCODER.row(fields) for fields in people]))
+    answers = condition.matches(View([ENCODER.row(fields) for fields in people]))
     assert answers.tolist() == [all(answer(fields) for _, answer in conjunction) for fields in people]
 
 

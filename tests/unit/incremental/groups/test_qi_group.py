@@ -28,8 +28,8 @@ def group_of(*slots: Values) -> QIGroup:
 @pytest.mark.parametrize(
     ("cells", "inside"), [((1, 0), True), ((3, 4), True), ((2, 2), True), ((0, 2), False), ((2, 5), False)]
 )
-def test_a_box_holds_its_ends_and_nothing_beyond_them(cells: tuple[int, int], inside: bool) -> None:
-    assert group_of().holds(np.array(cells)) is inside
+def test_a_box_contains_its_ends_and_nothing_beyond_them(cells: tuple[int, int], inside: bool) -> None:
+    assert group_of().contains(np.array(cells)) is inside
 
 
 def test_a_row_that_comes_takes_the_next_slot_and_moves_nobody() -> None:
