@@ -23,17 +23,7 @@ together, before anybody is shut out; fence the former owner in the store and at
 and the stored one, check the fence again, ask where the input ends, publish what the outbox still holds, then load the
 state. Who takes a shard over again does so only where nobody else did meanwhile.
 
-| dies                        | store        | outlet      | at the next take-over                                |
-|-----------------------------|--------------|-------------|------------------------------------------------------|
-| before 4                    | old          | old         | the messages come again and are applied once         |
-| after 4, before 5           | new + outbox | old         | messages dropped by offset; the outbox is published  |
-| inside 5                    | new + outbox | open        | aborted by the fence; published once                 |
-| commit sent, answer lost    | new + outbox | unknown     | the position tells: skip or publish                  |
-| after 5                     | done         | committed   | messages dropped by offset                           |
-| paused until replaced       | fenced       | fenced      | drops the shard                                      |
-| store lost commits          | old or none  | ahead       | replay from the stored `next`, publishing nothing,   |
-|                             |              |             | up to the published `next`; the digests must agree   |
-| output made anew            | any          | empty       | the whole table first, in one release: `republish`   |
+What a crash at each of these steps leaves behind, and what the next take-over makes of it: ARCHITECTURE.md.
 """
 
 from __future__ import annotations
@@ -49,10 +39,11 @@ from streamer.incremental.events.counts import APPLIED, DEAD, IGNORED, UNKNOWN_K
 from streamer.incremental.events.decoder import Decoder
 from streamer.incremental.events.key_form import KeyContract
 from streamer.incremental.groups.engine import Engine
-from streamer.incremental.release.changelog import Changelog
+from streamer.incremental.release.changelog import DIGEST_MASK, Changelog
 from streamer.incremental.release.records import Entry, outgoing
 from streamer.incremental.shard import letters, republish
 from streamer.incremental.shard.input import InputState, Message, ShardInput
+from streamer.incremental.shard.look import first_meta, look
 from streamer.incremental.shard.outlet import Outlet, Position
 from streamer.incremental.shard.passed_over import PassedOver, Unforeseen, unforeseen
 from streamer.incremental.shard.repeated import replayed
@@ -62,8 +53,6 @@ from streamer.incremental.store.base import Commit, Meta, State, Store
 from streamer.table.arrays import Ints
 from streamer.table.row import Row
 from streamer.table.schema import Table
-
-DIGEST_MASK = (1 << 64) - 1
 
 
 class Publisher:
@@ -109,14 +98,14 @@ class Publisher:
         not fit together; Fenced where another worker was faster.
         """
         self._engine, self._usable, self.published_anew = None, False, False
-        self._look(shard_input)
+        look(self.table, self.shard, self._store, self._outlet, shard_input)
         self._fence = self._store.take_over(again=bool(self._fence))
         self._outlet.fence()
         position = self._outlet.position()
         stored = self._store.meta()
         self._store.check_fence(self._fence)  # nobody wrote between the two readings: they belong together
         input_state = shard_input.state()
-        self._meta = stored or self._first_meta(input_state)
+        self._meta = stored or first_meta(self.table, input_state)
         standing = compare(self.table, self.shard, self._meta, position, input_state)
         self._replay_to = position if standing is Standing.BEHIND else None
         if standing is Standing.AHEAD:
@@ -128,21 +117,6 @@ class Publisher:
         self._passed_over = PassedOver(self._name, self._meta, skips, self._replay_to)
         self._load()
         return self._meta.next
-
-    def _look(self, shard_input: ShardInput) -> None:
-        """Refuses what does not fit together while nobody is shut out: the shard may be well served by another worker.
-
-        That one may be at work meanwhile: then only what its work does not change is compared.
-        """
-        before, position, meta = self._store.meta(), self._outlet.position(), self._store.meta()
-        input_state = shard_input.state()
-        if meta is not None and meta != before:
-            position = Position.of(meta)
-        compare(self.table, self.shard, meta or self._first_meta(input_state), position, input_state)
-
-    def _first_meta(self, input_state: InputState) -> Meta:
-        ids = dict(input_state.topic_ids)
-        return Meta(shards=input_state.shards, fingerprint=self.table.fingerprint, topic_ids=ids)
 
     def _load(self) -> None:
         """Loads the table as of the last commit."""

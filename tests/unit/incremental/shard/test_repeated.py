@@ -11,6 +11,7 @@ from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.repeated import replayed
 from streamer.incremental.store.base import Meta
 
+PUBLISHED = Position(commit=9, next=200, release=5, qi_group_next=7, outside=2, digest=77, skipped=(120,))
 REBUILT = Meta(commit=4, next=200, release=3, qi_group_next=7, digest=77, skipped=(120,))
 
 
