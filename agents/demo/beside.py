@@ -15,8 +15,7 @@ from streamer.errors import EventRefused, LawViolated
 from streamer.incremental.events.decoder import Decoder
 from streamer.incremental.events.murmur2 import shard_of
 from streamer.incremental.groups.engine import Engine
-from streamer.incremental.release.changelog import Changelog
-from streamer.incremental.shard.publisher import DIGEST_MASK
+from streamer.incremental.release.changelog import DIGEST_MASK, Changelog
 from streamer.table.schema import Table
 
 

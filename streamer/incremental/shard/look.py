@@ -1,6 +1,7 @@
 """The look around before a shard is taken over: whatever does not fit together is refused while nobody is shut out.
 
-A worker with another table.yaml, or with the address of another Kafka, must leave the one alone that serves the shard well.
+A worker with another table.yaml, or with the address of another Kafka, must leave the one alone that serves the shard
+well.
 """
 
 from __future__ import annotations
