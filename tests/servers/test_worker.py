@@ -28,7 +28,7 @@ from agents.shard import EXIT_HUNG, EXIT_LOST, HeldShard, Unexpected
 from servers.broker.servers import Servers
 from streamer.cli.main import main
 from streamer.errors import Fenced, ServerUnreachable
-from streamer.incremental.kafka_clients import shard_of
+from streamer.incremental.events.murmur2 import shard_of
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.steps import StepReport
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
