@@ -11,7 +11,6 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from agents import outlet as outlet_module
 from agents.kafka_log import LINES_MAX, AtMost
 from agents.outlet import KafkaOutlet
 from agents.shard_input import KafkaInput
@@ -189,7 +188,7 @@ def test_the_answer_to_a_commit_gets_lost_and_the_position_tells_what_became_of_
 
         def commit_transaction(self, timeout: float) -> None:
             self._producer.commit_transaction(timeout)
-            raise outlet_module.KafkaException(KafkaError(KafkaError._TIMED_OUT))
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
 
         def __getattr__(self, name: str) -> object:
             return getattr(self._producer, name)
