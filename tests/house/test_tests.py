@@ -18,13 +18,29 @@ TESTS = ROOT / "tests"
 
 # Modules whose tests stand elsewhere than their name leads to: they need servers, or are parts of one whole.
 ELSEWHERE = {
-    "streamer/incremental/kafka_clients.py": "servers/test_subscribe.py",
-    "streamer/incremental/store/base.py": "worlds/store_contract.py",  # a protocol: every store is held to it
-    "streamer/incremental/store/redis.py": "servers/test_redis_store.py",
-    "streamer/incremental/store/redis_lookups.py": "servers/test_redis_store.py",
-    "streamer/incremental/store/redis_server.py": "servers/test_redis_store.py",
+    "agents/app.py": "servers/test_worker.py",
+    "agents/cli.py": "servers/test_worker.py",
+    "agents/control.py": "servers/test_skip.py",
+    "agents/demo/beside.py": "servers/test_demo.py",
+    "agents/demo/command.py": "servers/test_demo.py",
+    "agents/demo/screen.py": "servers/test_demo.py",
+    "agents/demo/survey.py": "servers/test_demo.py",
+    "agents/embedded.py": "servers/test_embedded.py",
+    "agents/ingest.py": "servers/test_ingest.py",
+    "agents/outlet.py": "servers/test_outlet.py",
+    "agents/shard_input.py": "servers/test_outlet.py",
     "streamer/cli/dead_letters.py": "servers/test_status.py",
     "streamer/cli/groups.py": "servers/test_status.py",
+    "streamer/cli/index.py": "servers/test_index.py",
+    "streamer/cli/produce.py": "servers/test_produce.py",
+    "streamer/cli/skip.py": "servers/test_skip.py",
+    "streamer/cli/status.py": "servers/test_status.py",
+    "streamer/cli/topics.py": "servers/test_topics.py",
+    "streamer/incremental/store/base.py": "worlds/store_contract.py",  # a protocol: every store is held to it
+    "streamer/incremental/store/redis.py": "servers/test_redis_store.py",
+    "streamer/incremental/store/redis_lookups.py": "servers/test_redis_lookups.py",
+    "streamer/incremental/store/redis_server.py": "servers/test_redis_store.py",
+    "streamer/incremental/subscribe.py": "servers/test_subscribe.py",
     "streamer/recoding/algorithms/group_index.py": "unit/recoding/algorithms/test_refine.py",
     "streamer/recoding/algorithms/kd_tree.py": "unit/recoding/algorithms/test_entropy.py",
 }
@@ -57,8 +73,8 @@ def must_be_empty(broken: list[str], rule: str) -> None:
 
 
 def modules() -> list[str]:
-    """Every module of the package but those that only open a folder."""
-    return [name_of(path) for path in sources("streamer") if path.name != "__init__.py"]
+    """Every module of both packages but those that only open a folder."""
+    return [name_of(path) for path in sources("streamer", "agents") if path.name != "__init__.py"]
 
 
 def home_of(module: str) -> str:
@@ -74,6 +90,50 @@ def test_every_module_has_tests_that_its_name_leads_to() -> None:
         if module not in NOTHING_TO_TEST and not (TESTS / home_of(module)).is_file()
     ]
     must_be_empty(lost, "whoever changes a module must find its tests without asking:")
+
+
+def is_told_of(home: Path, module: str) -> bool:
+    """Whether a file of tests, with the worlds that it stands in, imports a module or names it in a text.
+
+    Named are modules that run in a process of their own, and commands.
+    """
+    dotted = module.removesuffix(".py").replace("/", ".")
+    command = Path(module).stem.replace("_", "-") if module.startswith("streamer/cli/") else dotted
+    for path in (home, *worlds_of(home)):
+        imported = {name for node in nodes(path) for name in imported_names(node)}
+        words = {word for node in nodes(path) for word in words_of(node)}
+        if dotted in imported or command in words or any(f"{word}.".startswith(f"{dotted}.") for word in words):
+            return True
+    return False
+
+
+def worlds_of(home: Path) -> list[Path]:
+    imported = {name for node in nodes(home) for name in imported_modules(node)}
+    return [path for path in sources("tests/worlds") if f"worlds.{path.stem}" in imported]
+
+
+def words_of(node: ast.AST) -> list[str]:
+    """The words of a text."""
+    return node.value.split() if isinstance(node, ast.Constant) and isinstance(node.value, str) else []
+
+
+def imported_names(node: ast.AST) -> list[str]:
+    """Every module that an import may stand for: `from a import b` imports a, and a.b where that is one."""
+    return [
+        *imported_modules(node),
+        *(f"{node.module}.{alias.name}" for alias in getattr(node, "names", ()) if isinstance(node, ast.ImportFrom)),
+    ]
+
+
+def test_tests_are_of_the_module_that_leads_to_them() -> None:
+    broken = [
+        f"tests/{home_of(module)} knows nothing of {module}"
+        for module in modules()
+        if module not in NOTHING_TO_TEST
+        and (TESTS / home_of(module)).is_file()
+        and not is_told_of(TESTS / home_of(module), module)
+    ]
+    must_be_empty(broken, "a file of tests must test what it is named for:")
 
 
 def test_no_exception_outlives_its_module_or_its_reason() -> None:

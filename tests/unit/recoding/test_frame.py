@@ -16,6 +16,7 @@ import pytest
 import streamer
 from streamer.errors import ConfigError, StreamerError, UsageError
 from streamer.recoding.algorithms.catalog import ALGORITHMS
+from streamer.recoding.frame import anonymize
 from streamer.recoding.metrics.measures import WHAT
 from streamer.table.files import read_rows, write_rows
 from streamer.table.published import published_columns
@@ -29,6 +30,10 @@ PEOPLE = Table("people", ("id",), (AGE,), (KeptColumn("problem", sensitive=True)
 
 def people(**columns: object) -> pd.DataFrame:
     return pd.DataFrame({"id": [1, 2, 3, 4], "age": [64, 31, 39, 68], "problem": list("abcd"), **columns})
+
+
+def test_the_package_offers_it_and_it_is_this_one() -> None:
+    assert streamer.anonymize is anonymize
 
 
 # -- typed frames ---------------------------------------------------------------------------------------------------
