@@ -34,6 +34,7 @@ from streamer.incremental.shard.outlet import Position
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis_lookups import Custody, RedisLookups, RedisNow, Sizes, server_now, shards_of
 from streamer.incremental.store.redis_server import connect
+from streamer.incremental.topic_ids import topic_ids
 from streamer.incremental.topics import CHANGES, LIVE, POSITIONS, topic_name, topics_of, worker_group
 
 SETTLED = ("Stable", "Empty", "Dead")
@@ -110,9 +111,9 @@ def look(table_name: str, kafka: str, redis: str) -> TableFacts:
         stores = [RedisLookups(client, table_name, place.partition) for place in places]
         before = [store.meta() for store in stores]
         topics = {topic.name: _partitions(consumer, topic.name) for topic in topics_of(table_name)}
-        in_kafka = _in_kafka(consumer, table_name, places, before)
-    with open_admin(kafka) as admin:
-        workers = _workers(admin, table_name)
+        with open_admin(kafka) as admin:
+            ids, workers = topic_ids(admin, table_name), _workers(admin, table_name)
+        in_kafka = _in_kafka(consumer, table_name, places, before, ids)
     in_redis = [
         InRedis(first, sizes=store.sizes(), custody=store.custody(), meta=store.meta())
         for store, first in zip(stores, before, strict=True)
@@ -132,16 +133,19 @@ def _partitions(consumer: KafkaConsumer, topic: str) -> int:
 
 
 def _in_kafka(
-    consumer: KafkaConsumer, table_name: str, places: Sequence[TopicPartition], metas: Sequence[Meta | None]
+    consumer: KafkaConsumer,
+    table_name: str,
+    places: Sequence[TopicPartition],
+    metas: Sequence[Meta | None],
+    ids: Mapping[str, str],
 ) -> list[InKafka]:
     positions = _last_positions(consumer, _places(consumer, topic_name(table_name, POSITIONS)))
     live = consumer.end_offsets(_places(consumer, topic_name(table_name, LIVE)))
     live_ends = {place.partition: end for place, end in live.items()}
     first, end = consumer.beginning_offsets(places), consumer.end_offsets(places)
-    # The client library cannot ask for the topics' ids: that they are still those in Redis, the worker checks.
     return [
         InKafka(
-            InputState({}, len(places), first[place], end[place], live_begun=live_ends.get(place.partition, 0) > 0),
+            InputState(ids, len(places), first[place], end[place], live_begun=live_ends.get(place.partition, 0) > 0),
             positions.get(place.partition),
             _waiting(consumer, place, max(first[place], meta.next if meta else 0), end[place]),
         )

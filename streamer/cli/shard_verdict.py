@@ -59,7 +59,7 @@ def ago(seconds: float) -> str:
 def judge_table(table: Table, facts: TableFacts) -> Verdict:
     """What concerns no single shard."""
     verdict = Verdict(warnings=list(sql_warnings(table)))
-    verdict.problems += _topic_problems(table, facts)
+    verdict.problems += [*_topic_problems(table, facts), *_key_forms(facts)]
     for number in sorted(set(facts.shards_in_redis) - {shard.number for shard in facts.shards}):
         verdict.problems.append(
             f"Redis holds a shard {number}, but the input has {len(facts.shards)} partitions: its people are not kept "
@@ -86,6 +86,18 @@ def _topic_problems(table: Table, facts: TableFacts) -> Iterator[str]:
                 f"topic {topic} has {partitions} partitions and the input {wanted}: a worker refuses every shard; "
                 "`streamer topics check` says how they must be"
             )
+
+
+def _key_forms(facts: TableFacts) -> Iterator[str]:
+    """Each shard learns by itself how message keys are written. Two forms put one row into two shards."""
+    metas = ((shard.number, shard.redis.meta) for shard in facts.shards)
+    forms = {number: meta.key_form for number, meta in metas if meta is not None and meta.key_form}
+    if len(set(forms.values())) > 1:
+        told = ", ".join(f"{number}: {form}" for number, form in forms.items())
+        yield (
+            f"the shards know different forms of message keys ({told}), so that one row may be in two of them: two "
+            "producers began at once; let one of them write, then `streamer produce --truncate` and send all rows again"
+        )
 
 
 def _idle(facts: TableFacts) -> Iterator[str]:
@@ -128,21 +140,18 @@ def _standing(table: Table, shard: ShardFacts) -> Verdict:
         lost = position is not None and shard.redis.before is None
         return Verdict([_nothing_in_redis(number, position)] if lost and position else [])
     at_rest = meta == shard.redis.before
-    input_state = shard.kafka.input_state  # says nothing of topics' ids: only a worker can ask Kafka for them
+    input_state = shard.kafka.input_state
     if not at_rest:
         position = Position.of(meta)
         input_state = replace(input_state, end=max(input_state.end, meta.next))
     if _is_emptied(shard):
-        live = topic_name(table.name, LIVE)
-        sentence = (
-            f"shard {number}: {live} is empty, though rows were published: the topic was made anew, and its readers "
-            "lack the table; start `streamer worker`, which publishes it whole again"
-        )
-        return Verdict([sentence])
+        return Verdict([_emptied(table, number)])
     try:
         standing = compare(table, number, meta, position, input_state)
     except ShardRefused as refused:
         return Verdict([str(refused)])
+    if standing is Standing.EMPTIED:
+        return Verdict([_emptied(table, number)])
     verdict = Verdict()
     if standing is Standing.AHEAD:
         verdict.warnings.append(f"shard {number}: {standing.value}; the next worker publishes it")
@@ -156,6 +165,13 @@ def _standing(table: Table, shard: ShardFacts) -> Verdict:
     return verdict
 
 
+def _emptied(table: Table, number: int) -> str:
+    return (
+        f"shard {number}: {topic_name(table.name, LIVE)} was made anew, and its readers lack the table; "
+        "start `streamer worker`, which publishes it whole again"
+    )
+
+
 def _nothing_in_redis(number: int, position: Position) -> str:
     return (
         f"shard {number}: published up to {position.next}, but Redis holds nothing; the next worker reads the input "
@@ -164,7 +180,7 @@ def _nothing_in_redis(number: int, position: Position) -> str:
 
 
 def _is_emptied(shard: ShardFacts) -> bool:
-    """Whether nothing is left of what was published. The client library tells no topic ids; but a new topic is empty.
+    """Whether nothing is left of what was published: told so where the broker gives no ids, by which `compare` tells.
 
     Where the positions are gone as well, the second commit of a shard tells that its first one was published.
     """

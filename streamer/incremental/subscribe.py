@@ -27,7 +27,7 @@ import pandas as pd
 from kafka import KafkaConsumer, TopicPartition
 
 from streamer.errors import LawViolated, ServerUnreachable, StreamerError
-from streamer.incremental.kafka_clients import open_admin, open_consumer, reaching, shards_in
+from streamer.incremental.kafka_clients import SILENCE_SECONDS_MAX, open_admin, open_consumer, reaching, shards_in
 from streamer.incremental.release.fold import Fold, Release, parse_part
 from streamer.incremental.topic_ids import topic_id
 from streamer.incremental.topics import LIVE, READER_TIME_MS, topic_name
@@ -35,7 +35,6 @@ from streamer.table.schema import Table
 
 POLL_SECONDS = 0.5
 SETTLE_SECONDS = 1.0
-SILENCE_SECONDS_MAX = 15.0
 START_SECONDS_MAX = int(READER_TIME_MS) / 1000
 
 

@@ -189,7 +189,6 @@ def test_parts_of_a_shard_are_read_without_loading_it(open_store: OpenRedis) -> 
     assert store.sizes() == Sizes(records=1, qi_groups=1, similarity_lists=1, outbox=2)
     assert (store.read_group(17), store.read_group(18)) == (A_GROUP, None)
     assert (store.read_similarity(17), store.read_similarity(18)) == (similar, None)
-    assert (store.read_record("7"), store.read_record("8")) == (record(17), None)
 
 
 def test_the_shards_of_a_table_are_found(client: Any, open_store: OpenRedis) -> None:

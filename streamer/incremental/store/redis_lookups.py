@@ -12,7 +12,7 @@ from typing import Any
 
 import redis
 
-from streamer.incremental.groups.kept import QIGroupState, Record, SimilarityList
+from streamer.incremental.groups.kept import QIGroupState, SimilarityList
 from streamer.incremental.store import codec
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis import RedisStore
@@ -108,12 +108,6 @@ class RedisLookups(RedisStore):
         with self._answers():
             data = self._client.hget(self._groups, qi_group)
         return None if data is None else codec.decode_qi_group(data)
-
-    def read_record(self, source_key: str) -> Record | None:
-        """One line of the index table, without loading the shard."""
-        with self._answers():
-            data = self._client.hget(self._records, source_key)
-        return None if data is None else codec.decode_record(data)
 
     def read_similarity(self, qi_group: int) -> SimilarityList | None:
         """One similarity list, without loading the shard; None for a QI group that has none."""

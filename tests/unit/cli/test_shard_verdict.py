@@ -181,12 +181,12 @@ def test_an_input_that_has_expired_is_found_while_the_shard_moves() -> None:
 
 def test_a_live_topic_that_was_made_anew_is_found_by_its_emptiness() -> None:
     for before in (META, EARLIER):
-        assert "patients.live is empty, though rows were published" in the_problem(shard(before=before, begun=False))
+        assert "patients.live was made anew" in the_problem(shard(before=before, begun=False))
     assert judged(shard(replace(META, release=0), before=replace(META, release=0), begun=False)) == Verdict()
 
 
 def test_a_live_topic_that_was_made_anew_together_with_the_positions_is_found_too() -> None:
-    assert "patients.live is empty" in the_problem(shard(begun=False, position=None))
+    assert "patients.live was made anew" in the_problem(shard(begun=False, position=None))
     first = replace(META, commit=1, release=1)
     unpublished = judged(shard(first, before=first, begun=False, position=None))
     assert (unpublished.problems, len(unpublished.warnings)) == ([], 1)
@@ -246,3 +246,21 @@ def test_a_full_redis_and_shards_that_nobody_reads_are_problems() -> None:
 def test_with_individuals_readers_by_sql_are_warned_of() -> None:
     (warning,) = judge_table(replace(TABLE, individual="ssn"), seen()).warnings
     assert "`HAVING count(*) >= k` in SQL counts rows" in warning
+
+
+def test_shards_that_know_different_key_forms_are_a_problem() -> None:
+    forms = ["bare", 'json:{"id":number}']
+    shards = [replace(shard(replace(META, key_form=form)), number=number) for number, form in enumerate(forms)]
+    (problem,) = judge_table(TABLE, seen(shards=shards)).problems
+    assert "one row may be in two of them" in problem
+    shards[0] = shard(replace(META, key_form=""))  # a shard that has not read anything yet
+    assert judge_table(TABLE, seen(shards=shards)) == Verdict()
+
+
+def test_a_live_topic_with_another_id_is_told_though_something_was_written_into_it() -> None:
+    ids = {CHANGES: "id", "live": "first"}
+    meta = replace(META, topic_ids=ids)
+    anew = InputState({**ids, "live": "second"}, 2, 0, META.next, True)
+    assert "patients.live was made anew" in the_problem(shard(meta, before=meta, input_state=anew))
+    other_input = replace(anew, topic_ids={**ids, CHANGES: "another"})
+    assert "the input topic was made anew" in the_problem(shard(meta, before=EARLIER, input_state=other_input))
