@@ -49,6 +49,7 @@ class TableInMemory:
     state: str = "Stable"
     answers: list[Exception] = field(default_factory=list)
     """What the broker answers to the questions for the group, before it tells it."""
+    topic_ids: dict[str, str] = field(default_factory=dict)
     group_asked: str = ""
 
     @contextmanager
@@ -81,6 +82,7 @@ def people(monkeypatch: pytest.MonkeyPatch) -> TableInMemory:
     monkeypatch.setattr(module, "open_consumer", found.open_consumer)
     monkeypatch.setattr(module, "open_admin", found.open_admin)
     monkeypatch.setattr(module, "connect", lambda url: found.redis)
+    monkeypatch.setattr(module, "topic_ids", lambda admin, table_name: found.topic_ids)
     monkeypatch.setattr(module, "GROUP_AGAIN_SECONDS", 0.0)
     return found
 
@@ -153,6 +155,11 @@ def test_the_position_is_the_last_one_however_many_markers_follow_it(people: Tab
     later = Position(2, 20, 2, 3, 0, 8)
     people.topics.write(POSITIONS, 1, (b"1", AT_ONE.to_json()), (b"1", later.to_json()), *[None] * 50)
     assert [shard.kafka.position for shard in people.look().shards] == [None, later]
+
+
+def test_every_shard_is_compared_with_the_ids_that_the_topics_have_now(people: TableInMemory) -> None:
+    people.topic_ids = {"changes": "first", "live": "second"}
+    assert [shard.kafka.input_state.topic_ids for shard in people.look().shards] == [people.topic_ids] * SHARDS
 
 
 def test_an_output_that_readers_see_rows_in_has_begun(people: TableInMemory) -> None:
