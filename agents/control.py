@@ -19,10 +19,10 @@ class KafkaControl:
         self._kafka = KafkaCalls(bootstrap, table_name, shard)
         self._place = TopicPartition(topic_name(table_name, CONTROL), shard)
 
-    def skips(self) -> frozenset[int]:
-        """The source offsets that are to be passed over. Raises ServerUnreachable, ShardRefused."""
+    def skips(self, topic_id: str) -> frozenset[int]:
+        """The offsets of the input of that id that are to be passed over. Raises ServerUnreachable, ShardRefused."""
         with self._kafka.failures("reading the control topic"), self._kafka.consumer() as consumer:
-            return skips_of(self._values(consumer), self._kafka.shard)
+            return skips_of(self._values(consumer), self._kafka.shard, topic_id)
 
     def _values(self, consumer: Consumer) -> Iterator[bytes]:
         deadline = monotonic() + CALL_SECONDS_MAX

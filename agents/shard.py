@@ -116,7 +116,7 @@ class HeldShard:
 
     def _take_over(self) -> int:
         began = monotonic()
-        skips = self._control.skips()
+        skips = self._control.skips(self._input.state().topic_ids.get(CHANGES, ""))
         offset = self._publisher.take_over(self, skips)
         engine, meta = self._publisher.engine, self._publisher.meta
         log.info(

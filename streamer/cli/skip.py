@@ -16,10 +16,18 @@ from kafka import KafkaConsumer, TopicPartition
 
 from streamer.cli.options import json_option, kafka_option, table_option
 from streamer.errors import UsageError
-from streamer.incremental.kafka_clients import ANSWER_MS_MAX, open_consumer, open_producer, records_until, shards_in
+from streamer.incremental.kafka_clients import (
+    ANSWER_MS_MAX,
+    open_admin,
+    open_consumer,
+    open_producer,
+    records_until,
+    shards_in,
+)
 from streamer.incremental.last_record import last_value
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.requests import Skip
+from streamer.incremental.topic_ids import topic_id
 from streamer.incremental.topics import CHANGES, CONTROL, POSITIONS, topic_name
 from streamer.table.yaml_loading import load_table
 
@@ -37,7 +45,8 @@ def command(table: str, kafka: str, shard: int, offset: int, as_json: bool) -> N
     request when it is taken over next, that is when the worker has been started again.
     """
     table_name = load_table(table).name
-    request = Skip(shard, offset)
+    with open_admin(kafka) as admin:
+        request = Skip(shard, offset, topic_id(admin, table_name, CHANGES))
     with open_consumer(kafka) as consumer:
         _check(consumer, table_name, request)
     with open_producer(kafka) as producer:

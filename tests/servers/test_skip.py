@@ -10,10 +10,12 @@ from click.testing import CliRunner, Result
 
 from agents.control import KafkaControl
 from agents.outlet import KafkaOutlet
+from agents.shard_input import KafkaInput
 from servers.broker.servers import Servers
 from streamer.cli.main import main
 from streamer.errors import ShardRefused
 from streamer.incremental.shard.outlet import Position
+from streamer.incremental.topics import CHANGES
 from worlds.kafka_side import fresh_name, make_topics, write
 from worlds.patients import write_table
 
@@ -46,7 +48,8 @@ class Input:
         return CliRunner().invoke(main, ["skip", *options])
 
     def skips(self, shard: int = SHARD) -> set[int]:
-        return set(KafkaControl(self.bootstrap, self.name, shard).skips())
+        ids = KafkaInput(self.bootstrap, self.name, shard).state().topic_ids
+        return set(KafkaControl(self.bootstrap, self.name, shard).skips(ids[CHANGES]))
 
 
 @pytest.fixture
@@ -91,4 +94,4 @@ def test_a_control_topic_that_is_missing_is_named(servers: Servers, monkeypatch:
     name = fresh_name()
     make_topics(servers.kafka_bootstrap, name, SHARDS, but={"control": 0})
     with pytest.raises(ShardRefused, match=r"reading the control topic.*topics check"):
-        KafkaControl(servers.kafka_bootstrap, name, SHARD).skips()
+        KafkaControl(servers.kafka_bootstrap, name, SHARD).skips("")

@@ -181,6 +181,18 @@ def test_a_store_that_lost_commits_is_published_anew_as_it_is_and_reads_on() -> 
     assert_a_reader_sees_whole_tables(world)
 
 
+def test_an_emptied_store_and_a_new_output_are_refused_with_a_mend_that_works() -> None:
+    """Before: the input was read again without publishing, and the new output got differences to what it never held."""
+    world = half_read()
+    world.lose_commits(None)
+    world.make_anew(LIVE)
+    with pytest.raises(ShardRefused, match=r"delete the topics people\.live and people\.positions"):
+        world.run(batch=5)
+    world.make_anew(LIVE, POSITIONS)
+    world.run(batch=5)
+    assert_a_reader_sees_whole_tables(world)
+
+
 def test_new_dead_letters_are_taken_in_silence() -> None:
     world = half_read()
     world.make_anew(DEAD_LETTERS)

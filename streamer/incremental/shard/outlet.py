@@ -16,12 +16,14 @@ import msgspec
 
 from streamer.incremental.release.records import Outgoing
 from streamer.incremental.store.base import Meta
+from streamer.incremental.topics import LIVE
 
 
 class Position(msgspec.Struct, frozen=True):
     """Where the published table of a shard stands; written in the transaction of every commit.
 
-    An offset alone does not name a commit: one that did not come from the input leaves `next` unchanged.
+    An offset alone does not name a commit: one that did not come from the input leaves `next` unchanged. live_id: the
+    id of the `live` that holds the table; a store that lost everything knows of no other.
     """
 
     commit: int
@@ -31,6 +33,7 @@ class Position(msgspec.Struct, frozen=True):
     outside: int
     digest: int
     skipped: tuple[int, ...] = ()
+    live_id: str = ""
 
     @classmethod
     def of(cls, meta: Meta) -> Position:
@@ -42,6 +45,7 @@ class Position(msgspec.Struct, frozen=True):
             meta.outside,
             meta.digest,
             meta.skipped,
+            meta.topic_ids.get(LIVE, ""),
         )
 
     def to_json(self) -> bytes:

@@ -44,7 +44,7 @@ def unforeseen(offset: int | None = None) -> Iterator[None]:
     """Tells a fault that a message may have caused from everything else; its text, which may quote it, stays here."""
     try:
         yield
-    except MemoryError:  # whoever comes next would meet it too
+    except (MemoryError, OSError):  # the machine or the network: whatever message came next would meet it too
         raise
     except Exception as error:
         if isinstance(error, StreamerError) and not isinstance(error, LawViolated):

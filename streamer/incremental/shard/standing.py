@@ -51,7 +51,7 @@ def compare(table: Table, shard: int, meta: Meta, position: Position | None, inp
     if position is None and meta.commit > 0 and (emptied or POSITIONS in new):
         return _without_positions(name, table, emptied)
     if position is not None and position.next > meta.next:
-        return _behind(name, table, meta, position, emptied)
+        return _behind(name, table, meta, position, emptied or _is_of_another_live(position, input_state))
     published = position.commit if position else 0
     if meta.commit not in (published, published + 1):
         raise ShardRefused(
@@ -70,6 +70,11 @@ def compare(table: Table, shard: int, meta: Meta, position: Position | None, inp
 def new_topics(meta: Meta, input_state: InputState) -> frozenset[str]:
     """The kinds of topics that were made since the last commit, by their ids."""
     return frozenset(kind for kind, id_ in input_state.topic_ids.items() if meta.topic_ids.get(kind) != id_)
+
+
+def _is_of_another_live(position: Position, input_state: InputState) -> bool:
+    """Whether the table of a position is in a `live` that is gone; an emptied store cannot tell."""
+    return input_state.topic_ids.get(LIVE, position.live_id) != position.live_id
 
 
 def _check_identity(name: str, table: Table, meta: Meta, input_state: InputState, new: frozenset[str]) -> None:

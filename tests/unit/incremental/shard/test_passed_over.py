@@ -98,7 +98,10 @@ def test_where_a_message_that_is_passed_over_fails_again_the_fault_is_elsewhere(
         passed_over.failed(Unforeseen("LawViolated", None), last=100, n_messages=1, meta=META)
 
 
-@pytest.mark.parametrize("error", [ServerUnreachable("x"), Fenced("x"), Conflict("x"), MemoryError()])
+@pytest.mark.parametrize(
+    "error",
+    [ServerUnreachable("x"), Fenced("x"), Conflict("x"), MemoryError(), OSError("a socket could not be opened")],
+)
 def test_what_is_no_fault_of_a_message_goes_its_way(error: Exception) -> None:
     with pytest.raises(type(error)), unforeseen(7):
         raise error

@@ -12,6 +12,12 @@ def test_a_request_comes_back_as_it_was_written() -> None:
     assert skips_of([Skip(0, 7).to_json()] * 2, 0) == {7}
 
 
+def test_a_request_does_not_outlive_the_input_that_it_was_about() -> None:
+    """Before: in an input that was made anew, whatever message had the offset was passed over."""
+    values = [Skip(0, 7, "first").to_json(), Skip(0, 8, "second").to_json()]
+    assert skips_of(values, 0, "second") == {8}
+
+
 @pytest.mark.parametrize(
     "value",
     [

@@ -19,7 +19,8 @@ PEOPLE = table(YEARS, k=2)
 IDS = {kind: f"first {kind}" for kind in (CHANGES, LIVE, POSITIONS, DEAD_LETTERS)}
 FIVE = Meta(5, 50, 4, 18, digest=7, shards=2, fingerprint=PEOPLE.fingerprint, topic_ids=IDS)
 AT_FIVE = Position.of(FIVE)
-AT_FOUR = Position(4, 40, 3, 17, 0, 6)
+AT_FOUR = Position(4, 40, 3, 17, 0, 6, live_id=IDS[LIVE])
+AT_SEVEN = Position(7, 70, 6, 19, 0, 9, live_id=IDS[LIVE])
 INPUT = InputState(IDS, shards=2, earliest=0, end=100, live_begun=True)
 
 
@@ -40,7 +41,7 @@ def refusal(position: Position | None, found: InputState = INPUT, meta: Meta = F
 def test_a_shard_at_rest_is_level_one_commit_more_is_ahead_and_a_lost_one_behind() -> None:
     assert standing(AT_FIVE) is Standing.LEVEL
     assert standing(AT_FOUR) is Standing.AHEAD
-    assert standing(Position(7, 70, 6, 19, 0, 9)) is Standing.BEHIND
+    assert standing(AT_SEVEN) is Standing.BEHIND
 
 
 @pytest.mark.parametrize("position", [AT_FIVE, AT_FOUR])
@@ -54,9 +55,12 @@ def test_where_output_and_positions_are_both_new_the_store_alone_says_what_goes_
 
 
 def test_an_output_that_was_made_anew_is_not_filled_from_a_store_that_lost_commits() -> None:
-    said = refusal(Position(7, 70, 6, 19, 0, 9), made_anew(LIVE))
-    assert "lost commits" in said
-    assert mends.publish_again("people") in said
+    found = made_anew(LIVE)
+    emptied = Meta(shards=2, fingerprint=PEOPLE.fingerprint, topic_ids=found.topic_ids)
+    for meta in (FIVE, emptied):
+        said = refusal(AT_SEVEN, found, meta)
+        assert "lost commits" in said
+        assert mends.publish_again("people") in said
 
 
 def test_positions_that_were_made_anew_and_are_empty_are_refused_and_the_output_is_to_go_with_them() -> None:
@@ -111,8 +115,8 @@ def test_rows_in_the_output_that_nobody_knows_of_are_not_mixed_with_a_first_tabl
         (AT_FIVE, replace(INPUT, earliest=51), FIVE, "begins at 51: it has expired"),
         (AT_FIVE, replace(INPUT, end=49), FIVE, "the input ends at 49"),
         (None, INPUT, FIVE, "positions were lost"),
-        (Position(5, 50, 4, 18, 0, 8), INPUT, FIVE, "not the same"),
-        (Position(7, 70, 6, 19, 6, 9), INPUT, FIVE, "commit 6 did not come from the input"),
+        (Position(5, 50, 4, 18, 0, 8, live_id=IDS[LIVE]), INPUT, FIVE, "not the same"),
+        (Position(7, 70, 6, 19, 6, 9, live_id=IDS[LIVE]), INPUT, FIVE, "commit 6 did not come from the input"),
     ],
 )
 def test_every_refusal_names_a_mend(position: Position | None, found: InputState, meta: Meta, says: str) -> None:
