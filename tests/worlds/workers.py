@@ -23,11 +23,6 @@ from worlds.kafka_side import fresh_name, make_topics, read, write
 from worlds.patients import CANARY, Changes, expected, folded, smallest_group, write_table
 
 SHARDS = 4
-WORKER_COMMANDS = {
-    "streamer": [sys.executable, "-m", "agents.cli", "worker", "--log-level", "debug"],
-    "faust": [sys.executable, "-m", "faust", "-A", "agents.app", "worker", "--loglevel", "info"],
-}
-
 
 FRAGILE = """
 import os
@@ -50,7 +45,11 @@ main()
 """
 """A worker whose engine some source keys break, and some end the process, as a lack of memory would."""
 
-WORKER_COMMANDS["fragile"] = [sys.executable, "-c", FRAGILE, "worker"]
+WORKER_COMMANDS = {
+    "streamer": [sys.executable, "-m", "agents.cli", "worker", "--log-level", "debug"],
+    "faust": [sys.executable, "-m", "faust", "-A", "agents.app", "worker", "--loglevel", "info"],
+    "fragile": [sys.executable, "-c", FRAGILE, "worker"],
+}
 
 
 class Worker:
