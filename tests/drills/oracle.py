@@ -135,8 +135,10 @@ class Oracle:
         for release in in_releases(_live_records(shard, sent[LIVE])):
             self._laws.check(release)
             verdict.releases += 1
-        self._judge_letters(sent[DEAD_LETTERS], store.load().meta)
-        self._judge_store(shard, store.load(), len(messages))
+        state = store.load()
+        assert state is not None, f"shard {shard} never committed"
+        self._judge_letters(sent[DEAD_LETTERS], state.meta)
+        self._judge_store(shard, state, len(messages))
 
         verdict.events += len(messages)
         verdict.records += len(sent[LIVE])

@@ -79,7 +79,7 @@ def disorder(remains: Remains) -> None:
 def falsify_a_row(remains: Remains) -> None:
     last = max(i for i, found in enumerate(remains.topics[LIVE]) if found.value is not None)
     found = remains.topics[LIVE][last]
-    remains.topics[LIVE][last] = found._replace(value=found.value.replace(b'"problem"', b'"Problem"'))
+    remains.topics[LIVE][last] = found._replace(value=(found.value or b"").replace(b'"problem"', b'"Problem"'))
 
 
 def falsify_a_header(remains: Remains) -> None:
@@ -97,6 +97,7 @@ def forget_a_row(remains: Remains) -> None:
 
 def keep_something_unpublished(remains: Remains) -> None:
     meta = remains.memory.meta()
+    assert meta is not None
     entry = Entry(LIVE, b"key", b"value")
     remains.memory._shard.outbox.append(encode_entry(meta.commit, entry))
 

@@ -1,4 +1,4 @@
-"""The demo: its people, what it shows, and the whole run, embedded and on real servers."""
+"""The demo: what it refuses, and the whole run, embedded and on real servers."""
 
 from __future__ import annotations
 
@@ -10,25 +10,17 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
 import pytest
 from click.testing import CliRunner
 
 from agents.cli import main
-from agents.demo.beside import EnginesBeside
-from agents.demo.screen import difference
-from agents.demo.survey import MARRIAGE, Register, people, write_table, wrong_messages
 from servers.broker.servers import Servers
-from streamer.cli.routing import Router, RowMessage
 from streamer.cli.verify import EngineBeside, follow, read_live
-from streamer.errors import EventRefused, LawViolated
+from streamer.errors import LawViolated
 from streamer.incremental.checks.changelog import ChangelogLaws
-from streamer.incremental.events.decoder import Decoder
 from streamer.incremental.groups.engine import Engine
 from streamer.incremental.shard.input import Message
 from streamer.incremental.topics import CHANGES
-from streamer.table.encode import Encoder
-from streamer.table.schema import Table
 from streamer.table.yaml_loading import load_table
 from worlds.checkout import ROOT
 from worlds.kafka_side import read
@@ -38,77 +30,6 @@ SECONDS_MAX = 110
 COUNTS = re.compile(
     r"^all .*  rows ([\d,]+)  pending (\d+)  QI groups ([\d,]+)  splits ([\d,]+)  merges ([\d,]+) ", re.M
 )
-
-
-@pytest.fixture
-def table(tmp_path: Path) -> Table:
-    return load_table(write_table(tmp_path, "fair", embedded=True))
-
-
-# -- the people ---------------------------------------------------------------------------------------------------
-
-
-def test_every_person_of_the_survey_fits_the_table(table: Table) -> None:
-    register, everybody = Register(people()), len(people())
-    for _ in range(everybody):
-        register.insert()
-    encoded = Encoder(table).frame(register.frame().astype(str))  # raises where a row does not fit
-    assert len(encoded.source_keys) == 6366
-
-
-def test_no_rating_is_that_of_most() -> None:
-    ratings = [person["marriage"] for person in people()]
-    assert set(ratings) == set(MARRIAGE.values())
-    assert max(ratings.count(rating) for rating in MARRIAGE.values()) < len(ratings) / 2
-
-
-def test_the_register_is_what_its_events_lead_to(table: Table) -> None:
-    register, engine, decoder = Register(people()), Engine(table), Decoder(table)
-    router = Router(table)
-    for event in (*register.initial(), *register.mixed()):
-        for message in router.route(None, msgspec.json.encode(event)):
-            assert isinstance(message, RowMessage)
-            engine.apply(decoder.decode(message.message_key, message.value))
-    held = {int(source_key): record for source_key, record in engine.drain().records.items() if record}
-    assert set(held) == set(register.rows)
-    assert {key: held[key].row.values for key in held} == {
-        key: (msgspec.json.encode(person["marriage"]),) for key, person in register.rows.items()
-    }
-
-
-def test_each_wrong_message_is_refused_for_a_reason_of_its_own(table: Table) -> None:
-    engine, decoder, reasons = Engine(table), Decoder(table), []
-    for message in wrong_messages():
-        with pytest.raises(EventRefused) as refused:
-            engine.apply(decoder.decode(None, message))
-        reasons.append(refused.value.reason)
-    assert reasons == ["malformed-json", "unknown-category", "key-unknown"]
-
-
-# -- what it shows ------------------------------------------------------------------------------------------------
-
-
-def test_the_difference_marks_what_went_and_what_came() -> None:
-    before = {"0-1": {0: {"v": 1}, 1: {"v": 2}, 2: {"v": 3}}}
-    after = {"0-1": {0: {"v": 1}, 1: {"v": 9}}, "0-2": {0: {"v": 4}}}
-    assert [(mark, name, slot, row["v"]) for mark, name, slot, row in difference(before, after)] == [
-        (" ", "0-1", 0, 1),
-        ("-", "0-1", 1, 2),
-        ("+", "0-1", 1, 9),
-        ("-", "0-1", 2, 3),
-        ("+", "0-2", 0, 4),
-    ]
-
-
-def test_a_worker_that_published_something_else_is_found_out(table: Table) -> None:
-    beside, register = EnginesBeside(table, 4), Register(people())
-    for event, _ in zip(register.initial(), range(200), strict=False):
-        for message in Router(table).route(None, msgspec.json.encode(event)):
-            assert isinstance(message, RowMessage)
-            beside.apply(message)
-    beside.check(dict(beside.digests))
-    with pytest.raises(LawViolated, match="shard 2"):
-        beside.check({**beside.digests, 2: beside.digests[2] + 1})
 
 
 def test_a_broken_law_ends_the_demo_with_1(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,10 +10,10 @@ import pytest
 from agents.embedded import SHARDS, embedded_servers
 from agents.outlet import KafkaOutlet
 from agents.shard_input import KafkaInput
-from servers.test_worker import WORKER_COMMANDS, Worker, wait_until
 from streamer.incremental.store.redis_server import connect
 from worlds.kafka_side import read, write
 from worlds.patients import Changes, expected, folded, write_table
+from worlds.workers import Worker, wait_until
 
 
 def test_both_servers_answer_and_every_topic_has_its_partitions() -> None:
@@ -24,13 +24,14 @@ def test_both_servers_answer_and_every_topic_has_its_partitions() -> None:
 
 
 @pytest.mark.slow
-def test_a_worker_runs_with_nothing_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_runs_with_nothing_installed(tmp_path: Path) -> None:
     table = write_table(tmp_path, "inside")
-    monkeypatch.setitem(WORKER_COMMANDS, "streamer", [*WORKER_COMMANDS["streamer"], "--embedded"])
-    worker = Worker(tmp_path / "worker.log", {"STREAMER_TABLE": str(table)})
+    worker = Worker(tmp_path / "worker.log", {"STREAMER_TABLE": str(table)}, more=["--embedded"])
     try:
         wait_until(lambda: len(worker.taken_over()) == SHARDS, 30, worker.log.read_text)
-        kafka = re.search(r"kafka +(\S+)", worker.log.read_text()).group(1)
+        told = re.search(r"kafka +(\S+)", worker.log.read_text())
+        assert told is not None
+        kafka = told.group(1)
         changes = Changes(SHARDS)
         write(kafka, "inside.changes", changes.more(400))
         for shard, messages in enumerate(changes.messages):

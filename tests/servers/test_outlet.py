@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from functools import partial
 from time import sleep
@@ -11,8 +10,6 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from agents import outlet as outlet_module
-from agents.kafka_log import LINES_MAX, AtMost
 from agents.outlet import KafkaOutlet
 from agents.shard_input import KafkaInput
 from servers.broker.servers import Servers
@@ -189,7 +186,7 @@ def test_the_answer_to_a_commit_gets_lost_and_the_position_tells_what_became_of_
 
         def commit_transaction(self, timeout: float) -> None:
             self._producer.commit_transaction(timeout)
-            raise outlet_module.KafkaException(KafkaError(KafkaError._TIMED_OUT))
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
 
         def __getattr__(self, name: str) -> object:
             return getattr(self._producer, name)
@@ -256,21 +253,6 @@ def test_topics_that_do_not_fit_together_are_refused(bootstrap: str, count: int,
     make_topics(bootstrap, name, but={"live": count})
     with pytest.raises(ShardRefused, match=message):
         KafkaInput(bootstrap, name, SHARD).state()
-
-
-def test_the_clients_log_is_kept_short_and_counts_what_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [0.0]
-    monkeypatch.setattr("agents.kafka_log.monotonic", lambda: now[0])
-    at_most = AtMost()
-
-    def line() -> logging.LogRecord:
-        return logging.LogRecord("x", logging.ERROR, "x.py", 1, "broker %s is down", ("b",), None)
-
-    assert sum(at_most.filter(line()) for _ in range(50)) == LINES_MAX
-    now[0] = 60.0
-    next_line = line()
-    assert at_most.filter(next_line)
-    assert f"{50 - LINES_MAX} lines" in next_line.getMessage()
 
 
 def make_live_anew(bootstrap: str, table_name: str, seconds: float) -> None:

@@ -5,20 +5,15 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from decimal import Decimal
 from pathlib import Path
 from time import monotonic, sleep
 
-import msgspec
 import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka import Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from hypothesis import given
-from hypothesis import strategies as st
 from kafka import KafkaProducer
 from kafka.errors import KafkaTimeoutError
 
@@ -26,214 +21,21 @@ from servers.broker.servers import Servers
 from streamer.cli import key_form_seen
 from streamer.cli import sender as sender_module
 from streamer.cli.main import main
-from streamer.cli.routing import Router, RowMessage, Statement
-from streamer.errors import ConfigError, EventRefused
-from streamer.incremental.events.changes import Insert, Remove
-from streamer.incremental.events.decoder import Decoder
 from streamer.incremental.events.murmur2 import shard_of
 from streamer.incremental.message_files import read_messages
-from streamer.table.encode import Encoder
-from streamer.table.files import read_rows
-from streamer.table.yaml_loading import load_table
 from worlds.checkout import PATIENTS
 from worlds.kafka_side import fresh_name, make_topics, read, write
 
 SHARDS = 3
 
-# -- where a message belongs (no server) ------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def patients():
-    return load_table(PATIENTS)
-
-
-@pytest.fixture(scope="module")
-def visits(tmp_path_factory: pytest.TempPathFactory):
-    """A table with a composite primary key."""
-    path = tmp_path_factory.mktemp("visits") / "table.yaml"
-    path.write_text(
-        "table: visits\nkey: [ward, number]\n"
-        "columns:\n  age: {role: quasi-identifier, type: integer, domain: [0, 119], grid: 5}\n"
-        "privacy: {k: 2}\npublish: {live: {form: rows}}\n"
-    )
-    return load_table(path)
-
-
-def routed(table, value: object, message_key: object = ...) -> list[RowMessage | Statement]:
-    said = None if message_key is ... else msgspec.json.encode(message_key)
-    return list(Router(table).route(said, None if value is None else msgspec.json.encode(value)))
-
-
 ROW = {"id": 7, "age": 30, "zip": 12000, "bmi": 20.5, "sex": "Male", "problem": "flu"}
-FORMS = {
-    "plain insert": ({"op": "insert", "row": ROW}, ...),
-    "its key as text": ({"op": "insert", "row": {**ROW, "id": "7"}}, ...),
-    "its key as decimal": ({"op": "insert", "row": {**ROW, "id": 7.0}}, ...),
-    "plain delete": ({"op": "delete", "key": 7}, ...),
-    "plain delete, key as object": ({"op": "delete", "key": {"id": 7}}, ...),
-    "plain modify": ({"op": "modify", "key": "7", "row": {"age": 31}}, ...),
-    "Debezium create": ({"op": "c", "before": None, "after": ROW}, ...),
-    "Debezium delete": ({"op": "d", "before": {"id": 7}, "after": None}, ...),
-    "Debezium delete, key beside it": ({"op": "d", "before": None, "after": None}, {"id": 7}),
-    "Debezium in its schema": ({"schema": {}, "payload": {"op": "u", "before": ROW, "after": ROW}}, ...),
-    "flattened": ({**ROW, "__deleted": "false"}, ...),
-    "insert under a message key of its own": ({"op": "insert", "row": ROW}, {"id": 7}),
-    "tombstone, scalar": (None, 7),
-    "tombstone, text": (None, "7"),
-    "tombstone, object": (None, {"id": 7}),
-    "tombstone, object in its schema": (None, {"schema": {}, "payload": {"id": 7}}),
-}
 
-
-@pytest.mark.parametrize("form", FORMS)
-def test_whatever_form_a_message_has_its_row_is_sent_under_one_message_key(patients, form):
-    value, message_key = FORMS[form]
-    (message,) = routed(patients, value, message_key)
-    assert message.message_key == b"7"
-    assert message.value == (None if value is None else msgspec.json.encode(value)), "the message goes as it is"
-
-
-def test_a_composite_key_is_the_object_of_its_texts_in_the_order_of_the_table(visits):
-    forms = [
-        {"op": "insert", "row": {"number": 3, "ward": "B", "age": 30}},
-        {"op": "delete", "key": {"number": "3", "ward": "B"}},
-        {"op": "d", "before": {"ward": "B", "number": 3, "age": 30}, "after": None},
-    ]
-    keys = {message.message_key for form in forms for message in routed(visits, form)}
-    keys |= {message.message_key for message in routed(visits, None, {"number": 3, "ward": "B"})}
-    assert keys == {b'{"ward":"B","number":"3"}'}
-
-
-@given(
-    text=st.text(max_size=12) | st.integers().map(str) | st.sampled_from(["null", "{", '"', "[1]", " 7", "7 ", "\x007"])
-)
-def test_a_removal_sent_under_any_key_is_decoded_as_the_removal_of_that_very_key(patients, text):
-    (message,) = routed(patients, None, text)
-    change = Decoder(patients).decode(message.message_key, None)
-    assert isinstance(change, Remove)
-    assert change.source_key == text
-
-
-@given(ward=st.text(max_size=8), number=st.integers())
-def test_a_removal_with_a_composite_key_is_decoded_as_the_removal_of_that_key(visits, ward, number):
-    (message,) = routed(visits, None, {"ward": ward, "number": number})
-    expected = Encoder(visits).source_key({"ward": ward, "number": number})
-    assert Decoder(visits).decode(message.message_key, None) == Remove(expected)
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        b"not json",
-        b"",
-        b"\xff",
-        b"[1, 2]",
-        b"7",
-        b'{"op": "insert"}',
-        b'{"op": "delete", "key": [1]}',
-        b'{"op":"t"}',
-        b"[" * 99_999,
-    ],
-)
-def test_what_cannot_be_read_goes_as_it_is_without_a_key(patients, line):
-    assert list(Router(patients).route(None, line)) == [RowMessage(None, line)]
-
-
-def test_a_removal_of_nothing_is_sent_as_something_that_the_worker_refuses(patients):
-    assert routed(patients, None) == [RowMessage(None, b"null")]
-
-
-def test_a_changed_primary_key_removes_the_row_from_the_shard_of_its_former_key(patients):
-    envelope = {"op": "u", "before": ROW, "after": {**ROW, "id": 8}}
-    former, message = routed(patients, envelope)
-    assert former == RowMessage(b"7", None)
-    assert message == RowMessage(b"8", msgspec.json.encode(envelope))
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"op": "truncate"},
-        {"op": "delete", "where": "age > 30"},
-        {"op": "modify", "where": "age > 30", "set": {"age": "age + 1"}},
-    ],
-)
-def test_statements_are_for_every_shard_and_keep_an_id_of_their_own(patients, body):
-    (statement,) = routed(patients, body)
-    assert isinstance(statement, Statement)
-    assert json.loads(statement.value("x")) == {**body, "statement_id": "x"}
-    (named,) = routed(patients, {**body, "statement_id": "mine"})
-    assert named.statement_id == "mine"
-
-
-def test_rows_of_a_csv_file_become_the_insertions_that_the_file_means(patients):
-    frame = read_rows(PATIENTS / "rows.csv")
-    messages = list(Router(patients).insertions(frame))
-    decoder = Decoder(patients)
-    encoded = Encoder(patients).frame(frame)
-    inserts = [decoder.decode(message.message_key, message.value) for message in messages]
-    assert inserts == [Insert(k, row) for k, row in zip(encoded.source_keys, encoded.rows(), strict=True)]
-    assert [message.message_key.decode() for message in messages] == encoded.source_keys
-
-
-def test_of_a_csv_file_only_the_columns_of_the_table_are_sent_typed_and_empty_cells_are_null(patients, tmp_path):
-    path = tmp_path / "rows.csv"
-    path.write_text("id,name,age,zip,bmi,sex,problem\n7,Canary,30,12000,20.50,Male,\n")
-    (message,) = Router(patients).insertions(read_rows(path))
-    row = msgspec.json.decode(message.value)["row"]
-    assert row == {"id": "7", "age": 30, "zip": 12000, "bmi": 20.5, "sex": "Male", "problem": None}
-    assert Decimal(str(row["bmi"])) == Decimal("20.5")
-
-
-HEADER = "id,age,zip,bmi,sex,problem"
-GOOD = "1,30,12000,21.5,Female,flu"
-NASTY = {
-    "a mark of the byte order": f"\ufeff{HEADER}\n{GOOD}\n",
-    "spaces in the header": f"id, age,zip,bmi,sex,problem\n{GOOD}\n",
-    "a column twice": f"{HEADER},age\n{GOOD},3\n",
-    "a column missing": "id,age\n1,2\n",
-    "another column": f"name,{HEADER}\nx,{GOOD}\n",
-    "semicolons": f"{HEADER}\n{GOOD}\n".replace(",", ";"),
-    "lines that end with CRLF": f"{HEADER}\r\n{GOOD}\r\n\r\n",
-    "a short row": f"{HEADER}\n{GOOD}\n2,30\n",
-    "a quote that stays open": f'{HEADER}\n"{GOOD}\n',
-    "nothing": "",
-    "values that are refused": f"{HEADER}\n{GOOD}\n,30,12000,21.5,Female,flu\n3,x,12000,21.5,Female,flu\n"
-    "4,NaN,12000,21.5,Female,flu\n5,1e999,12000,21.5,Female,flu\n6,1e99999999999999999999,12000,21.5,Female,flu\n"
-    "7,30,,21.5,Female,flu\n8,30,12000,21.5,Other,\n9, 30,12000,2.15e1,Female,\n10,30,12000,21.5,Female,\x00\n",
-}
-
-
-@pytest.mark.parametrize("what", NASTY)
-@pytest.mark.parametrize("ending", [".csv", ".csv.gz"])
-def test_check_and_produce_read_a_file_to_the_same_verdict(patients, tmp_path, what, ending):
-    path = tmp_path / f"rows{ending}"
-    content = NASTY[what].encode()
-    path.write_bytes(gzip.compress(content) if ending.endswith("gz") else content)
-    checked = CliRunner().invoke(main, ["check", "--table", str(PATIENTS), "--data", str(path), "--json"])
-    try:
-        messages = list(Router(patients).insertions(read_rows(path)))
-    except ConfigError as refused:
-        assert (checked.exit_code, str(refused) in checked.output) == (2, True)
-        return
-    assert checked.exit_code == 0, checked.output
-    refused_rows: Counter[tuple[str, str | None]] = Counter()
-    for message in messages:
-        try:
-            Decoder(patients).decode(message.message_key, message.value)
-        except EventRefused as refused:
-            refused_rows[refused.reason, refused.column] += 1
-    report = json.loads(checked.stdout)["data"]
-    assert report["rows"] == len(messages)
-    assert {(line["reason"], line["column"]): line["rows"] for line in report["refused"]} == refused_rows
-
-
-# -- through Kafka ----------------------------------------------------------------------------------------------------
+Topic = tuple[str, str]
+"""Name of a table, and the folder of its table.yaml."""
 
 
 @pytest.fixture
-def topic(servers: Servers, tmp_path: Path) -> Iterator[tuple[str, str]]:
+def topic(servers: Servers, tmp_path: Path) -> Iterator[Topic]:
     """Name and folder of a table of patients of its own, with its topics."""
     name, folder = fresh_name(), tmp_path / "table"
     shutil.copytree(PATIENTS, folder)
@@ -243,12 +45,12 @@ def topic(servers: Servers, tmp_path: Path) -> Iterator[tuple[str, str]]:
     yield name, str(folder)
 
 
-def produce(servers: Servers, topic: tuple[str, str], *arguments: str, stdin: str | None = None) -> Result:
+def produce(servers: Servers, topic: Topic, *arguments: str, stdin: str | None = None) -> Result:
     options = ["--table", topic[1], "--kafka", servers.kafka_bootstrap]
     return CliRunner().invoke(main, ["produce", *arguments, *options], input=stdin)
 
 
-def arrived(servers: Servers, topic: tuple[str, str]) -> list[list[Message]]:
+def arrived(servers: Servers, topic: Topic) -> list[list[Message]]:
     """What every shard of the input holds, committed."""
     return [read(servers.kafka_bootstrap, topic[0], "changes", shard) for shard in range(SHARDS)]
 
@@ -257,7 +59,7 @@ def insertion(source_key: int, **columns: object) -> str:
     return json.dumps({"op": "insert", "row": {**ROW, "id": source_key, **columns}})
 
 
-def test_rows_reach_the_shards_of_their_keys_and_are_counted(servers, topic):
+def test_rows_reach_the_shards_of_their_keys_and_are_counted(servers: Servers, topic: Topic) -> None:
     result = produce(servers, topic, f"{topic[1]}/rows.csv", "--json")
     assert result.exit_code == 0, result.output
     report = json.loads(result.stdout)
@@ -299,7 +101,9 @@ def created(number: int) -> tuple[int, dict[str, object]]:
     ("key_of", "form"),
     [(connect, 'json:{"id":number}'), (connect_with_schema, "json-schema:"), (b"%d".__mod__, "bare")],
 )
-def test_rows_are_sent_under_keys_as_the_topic_has_them(servers, topic, key_of, form):
+def test_rows_are_sent_under_keys_as_the_topic_has_them(
+    servers: Servers, topic: Topic, key_of: Callable[[int], bytes], form: str
+) -> None:
     other = Producers(servers.kafka_bootstrap, topic[0], key_of)
     write(other.bootstrap, f"{topic[0]}.changes", [(shard, None, b'{"op": "truncate"}') for shard in range(SHARDS)])
     other.send(created(number) for number in range(1000, 1030))
@@ -316,13 +120,13 @@ def test_rows_are_sent_under_keys_as_the_topic_has_them(servers, topic, key_of, 
     assert f"message keys: {report['key_form']}\n" in text
 
 
-def test_a_topic_that_tells_no_form_gets_bare_keys_and_that_is_said(servers, topic):
+def test_a_topic_that_tells_no_form_gets_bare_keys_and_that_is_said(servers: Servers, topic: Topic) -> None:
     result = produce(servers, topic, f"{topic[1]}/rows.csv")
     assert "message keys: bare, as no message of the topic tells another form" in result.stdout
     assert "message keys: bare\n" in produce(servers, topic, f"{topic[1]}/events.jsonl").stdout
 
 
-def test_into_a_topic_whose_shards_have_learned_different_forms_nothing_is_sent(servers, topic):
+def test_into_a_topic_whose_shards_have_learned_different_forms_nothing_is_sent(servers: Servers, topic: Topic) -> None:
     bare = Producers(servers.kafka_bootstrap, topic[0], b"%d".__mod__)
     json_keys = Producers(servers.kafka_bootstrap, topic[0], connect)
     bare.send(created(number) for number in range(100) if shard_of(b"%d" % number, SHARDS) == 0)
@@ -337,7 +141,7 @@ def test_into_a_topic_whose_shards_have_learned_different_forms_nothing_is_sent(
     assert (result.exit_code, json.loads(result.stdout)["key_form_seen"]) == (0, False)
 
 
-def test_what_a_shard_refuses_does_not_tell_its_form(servers, topic):
+def test_what_a_shard_refuses_does_not_tell_its_form(servers: Servers, topic: Topic) -> None:
     bare = Producers(servers.kafka_bootstrap, topic[0], b"%d".__mod__)
     json_keys = Producers(servers.kafka_bootstrap, topic[0], connect)
     bare.send(created(number) for number in range(30))
@@ -346,7 +150,9 @@ def test_what_a_shard_refuses_does_not_tell_its_form(servers, topic):
     assert json.loads(result.stdout)["key_form"] == "bare"
 
 
-def test_what_may_have_been_truncated_between_the_records_that_are_read_is_in_doubt(servers, topic, monkeypatch):
+def test_what_may_have_been_truncated_between_the_records_that_are_read_is_in_doubt(
+    servers: Servers, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(key_form_seen, "OFFSETS_LOOKED_AT", 4)
     bare = Producers(servers.kafka_bootstrap, topic[0], b"%d".__mod__)
     bare.send(created(number) for number in range(60))
@@ -359,7 +165,7 @@ def test_what_may_have_been_truncated_between_the_records_that_are_read_is_in_do
     assert json.loads(result.stdout)["key_form"] == 'json:{"id":number}'
 
 
-def test_where_the_beginning_has_expired_what_is_left_must_agree(servers, topic):
+def test_where_the_beginning_has_expired_what_is_left_must_agree(servers: Servers, topic: Topic) -> None:
     bare = Producers(servers.kafka_bootstrap, topic[0], b"%d".__mod__)
     json_keys = Producers(servers.kafka_bootstrap, topic[0], connect)
     bare.send(created(number) for number in range(30))
@@ -374,7 +180,9 @@ def test_where_the_beginning_has_expired_what_is_left_must_agree(servers, topic)
     assert "several forms" in result.stderr
 
 
-def test_rows_do_not_go_where_murmur2_puts_them_when_their_own_producer_is_said_to_place_them(servers, topic):
+def test_rows_do_not_go_where_murmur2_puts_them_when_their_own_producer_is_said_to_place_them(
+    servers: Servers, topic: Topic
+) -> None:
     with open(f"{topic[1]}/table.yaml", "a") as file:
         file.write("input: {partitioner: stated}\n")
     for arguments in ([f"{topic[1]}/rows.csv", "--truncate"], [f"{topic[1]}/events.jsonl"]):
@@ -388,7 +196,7 @@ def test_rows_do_not_go_where_murmur2_puts_them_when_their_own_producer_is_said_
 # -- which files ------------------------------------------------------------------------------------------------------
 
 
-def test_packed_files_are_unpacked_and_sent_row_by_row(servers, topic):
+def test_packed_files_are_unpacked_and_sent_row_by_row(servers: Servers, topic: Topic) -> None:
     for name in ("rows.csv", "events.jsonl"):
         path = Path(topic[1], f"{name}.gz")
         path.write_bytes(gzip.compress(Path(topic[1], name).read_bytes()))
@@ -397,7 +205,7 @@ def test_packed_files_are_unpacked_and_sent_row_by_row(servers, topic):
         assert json.loads(result.stdout)["rows"] == 5
 
 
-def test_a_format_is_said_where_the_name_does_not_tell(servers, topic):
+def test_a_format_is_said_where_the_name_does_not_tell(servers: Servers, topic: Topic) -> None:
     rows = Path(topic[1], "rows.csv").read_text()
     path = Path(topic[1], "rows.txt")
     path.write_text(rows)
@@ -411,7 +219,7 @@ def test_a_format_is_said_where_the_name_does_not_tell(servers, topic):
 
 
 @pytest.mark.parametrize("name", ["rows.csv.zip", "rows", "rows.xlsx", "rows.json"])
-def test_a_file_of_an_unknown_kind_is_not_sent_line_by_line(tmp_path, name):
+def test_a_file_of_an_unknown_kind_is_not_sent_line_by_line(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.write_text("id,age\n1,2\n")
     result = CliRunner().invoke(main, ["produce", str(path), "--table", str(PATIENTS), "--kafka", "127.0.0.1:1"])
@@ -420,14 +228,14 @@ def test_a_file_of_an_unknown_kind_is_not_sent_line_by_line(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", ["rows.jsonl", "rows.csv"])
-def test_a_file_that_is_not_what_its_name_says_is_not_sent(tmp_path, name):
+def test_a_file_that_is_not_what_its_name_says_is_not_sent(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.write_text("id,age,zip\n1,2,3\n" if name.endswith("jsonl") else '{"op": "delete", "key": 7}\n')
     result = CliRunner().invoke(main, ["produce", str(path), "--table", str(PATIENTS), "--kafka", "127.0.0.1:1"])
     assert result.exit_code == (2 if name.endswith("jsonl") else 3), "a header is compared with table.yaml later"
 
 
-def test_a_truncation_does_not_go_out_before_rows_that_lack_a_column(servers, topic):
+def test_a_truncation_does_not_go_out_before_rows_that_lack_a_column(servers: Servers, topic: Topic) -> None:
     path = Path(topic[1], "lacking.csv")
     path.write_text("id,age\n1,2\n")
     result = produce(servers, topic, str(path), "--truncate")
@@ -436,7 +244,7 @@ def test_a_truncation_does_not_go_out_before_rows_that_lack_a_column(servers, to
     assert arrived(servers, topic) == [[]] * SHARDS
 
 
-def test_librdkafkas_murmur2_puts_the_same_keys_into_the_same_shards(servers, topic):
+def test_librdkafkas_murmur2_puts_the_same_keys_into_the_same_shards(servers: Servers, topic: Topic) -> None:
     where: dict[bytes, int] = {}
     producer = Producer({"bootstrap.servers": servers.kafka_bootstrap, "partitioner": "murmur2_random"})
     for number in range(300):
@@ -452,7 +260,7 @@ def test_librdkafkas_murmur2_puts_the_same_keys_into_the_same_shards(servers, to
     assert where == {message_key: shard_of(message_key, SHARDS) for message_key in where}
 
 
-def test_messages_of_one_row_keep_their_order_around_statements(servers, topic):
+def test_messages_of_one_row_keep_their_order_around_statements(servers: Servers, topic: Topic) -> None:
     lines = [
         insertion(1),
         '{"op": "modify", "key": 1, "row": {"age": 31}}',
@@ -469,7 +277,7 @@ def test_messages_of_one_row_keep_their_order_around_statements(servers, topic):
     assert said == [*map(json.loads, lines[:4]), None]
 
 
-def test_a_statement_reaches_every_shard_once_under_one_id_and_in_a_transaction(servers, topic):
+def test_a_statement_reaches_every_shard_once_under_one_id_and_in_a_transaction(servers: Servers, topic: Topic) -> None:
     result = produce(servers, topic, "-", "--json", stdin='{"op": "delete", "where": "age > 100"}')
     assert result.exit_code == 0, result.output
     report = json.loads(result.stdout)
@@ -482,7 +290,7 @@ def test_a_statement_reaches_every_shard_once_under_one_id_and_in_a_transaction(
         assert message.key() is None
 
 
-def test_a_statement_is_repeated_under_the_id_that_is_given(servers, topic):
+def test_a_statement_is_repeated_under_the_id_that_is_given(servers: Servers, topic: Topic) -> None:
     for _ in range(2):
         result = produce(servers, topic, "--truncate", "--statement-id", "again-1")
         assert result.exit_code == 0, result.output
@@ -491,7 +299,7 @@ def test_a_statement_is_repeated_under_the_id_that_is_given(servers, topic):
         assert [json.loads(m.value()) for m in messages] == 2 * [{"op": "truncate", "statement_id": "again-1"}]
 
 
-def test_one_id_is_not_given_to_two_statements(servers, topic):
+def test_one_id_is_not_given_to_two_statements(servers: Servers, topic: Topic) -> None:
     statements = '{"op": "delete", "where": "age > 100"}\n{"op": "delete", "where": "age > 90"}'
     result = produce(servers, topic, "-", "--statement-id", "one", stdin=statements)
     assert result.exit_code == 2
@@ -499,7 +307,7 @@ def test_one_id_is_not_given_to_two_statements(servers, topic):
     assert [len(messages) for messages in arrived(servers, topic)] == [1] * SHARDS
 
 
-def test_a_truncation_goes_before_the_rows_that_come_with_it(servers, topic):
+def test_a_truncation_goes_before_the_rows_that_come_with_it(servers: Servers, topic: Topic) -> None:
     result = produce(servers, topic, f"{topic[1]}/rows.csv", "--truncate", "--limit", "30")
     assert result.exit_code == 0, result.output
     shards = arrived(servers, topic)
@@ -507,7 +315,9 @@ def test_a_truncation_goes_before_the_rows_that_come_with_it(servers, topic):
     assert sum(map(len, shards)) == 30 + SHARDS
 
 
-def test_a_statement_whose_transaction_hangs_names_the_id_to_repeat_it_with(servers, topic, monkeypatch):
+def test_a_statement_whose_transaction_hangs_names_the_id_to_repeat_it_with(
+    servers: Servers, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sender_module, "FLUSH_SECONDS_MAX", 0.2)
     monkeypatch.setattr(sender_module.Sender, "_transact", lambda self, value: sleep(2))
     result = produce(servers, topic, "--truncate", "--statement-id", "lost-7")
@@ -515,7 +325,9 @@ def test_a_statement_whose_transaction_hangs_names_the_id_to_repeat_it_with(serv
     assert "--statement-id lost-7" in result.stderr
 
 
-def test_rows_that_kafka_does_not_confirm_are_counted_apart_from_those_it_did(servers, topic, monkeypatch):
+def test_rows_that_kafka_does_not_confirm_are_counted_apart_from_those_it_did(
+    servers: Servers, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def flush(producer: KafkaProducer, timeout: float | None = None) -> None:
         raise KafkaTimeoutError
 
@@ -525,7 +337,7 @@ def test_rows_that_kafka_does_not_confirm_are_counted_apart_from_those_it_did(se
     assert "0 messages were sent; whether the next 9 were is not known" in result.stderr
 
 
-def test_malformed_lines_are_sent_as_they_are_and_always_to_the_same_shard(servers, topic):
+def test_malformed_lines_are_sent_as_they_are_and_always_to_the_same_shard(servers: Servers, topic: Topic) -> None:
     for _ in range(2):
         result = produce(servers, topic, "-", "--json", stdin=f'{insertion(1)}\n{{"op": \nnonsense\n')
         assert result.exit_code == 0, result.output
@@ -535,7 +347,7 @@ def test_malformed_lines_are_sent_as_they_are_and_always_to_the_same_shard(serve
     assert all(values.count(value) == 2 for values in shards for value in values)
 
 
-def test_a_rate_is_kept(servers, topic):
+def test_a_rate_is_kept(servers: Servers, topic: Topic) -> None:
     lines = "\n".join(insertion(number) for number in range(300))
     started = monotonic()
     result = produce(servers, topic, "-", "--rate", "200", "--limit", "200", stdin=lines)
@@ -545,14 +357,14 @@ def test_a_rate_is_kept(servers, topic):
     assert sum(map(len, arrived(servers, topic))) == 200
 
 
-def test_a_message_that_no_topic_takes_is_named_by_its_size_and_not_shown(servers, topic):
+def test_a_message_that_no_topic_takes_is_named_by_its_size_and_not_shown(servers: Servers, topic: Topic) -> None:
     result = produce(servers, topic, "-", stdin=f"{insertion(1)}\n{insertion(2, problem='canary' * 200_000)}")
     assert result.exit_code == 2
     assert "larger than 1,000,000 bytes; the 1 before it were sent" in result.stderr
     assert "canary" not in result.output
 
 
-def test_nothing_of_a_row_is_printed(servers, topic, caplog):
+def test_nothing_of_a_row_is_printed(servers: Servers, topic: Topic, caplog: pytest.LogCaptureFixture) -> None:
     result = produce(servers, topic, "-", stdin=insertion(424242, problem="canary-flu"))
     assert result.exit_code == 0
     for secret in ("424242", "canary"):
@@ -560,7 +372,7 @@ def test_nothing_of_a_row_is_printed(servers, topic, caplog):
         assert secret not in caplog.text
 
 
-def test_the_example_events_are_sent_whole(servers, topic):
+def test_the_example_events_are_sent_whole(servers: Servers, topic: Topic) -> None:
     result = produce(servers, topic, f"{topic[1]}/events.jsonl", "--json")
     assert result.exit_code == 0, result.output
     lines = list(read_messages(f"{topic[1]}/events.jsonl"))
@@ -569,7 +381,7 @@ def test_the_example_events_are_sent_whole(servers, topic):
     assert report["unrouted"] == 0
 
 
-def test_a_missing_topic_is_a_usage_error_that_names_the_command(servers, tmp_path):
+def test_a_missing_topic_is_a_usage_error_that_names_the_command(servers: Servers, tmp_path: Path) -> None:
     folder = tmp_path / "none"
     shutil.copytree(PATIENTS, folder)
     text = (folder / "table.yaml").read_text().replace("table: patients", f"table: {fresh_name()}")
@@ -579,10 +391,10 @@ def test_a_missing_topic_is_a_usage_error_that_names_the_command(servers, tmp_pa
     assert "streamer topics create" in result.stderr
 
 
-def test_nothing_to_send_is_a_usage_error():
+def test_nothing_to_send_is_a_usage_error() -> None:
     assert CliRunner().invoke(main, ["produce", "--table", str(PATIENTS)]).exit_code == 2
 
 
-def test_a_kafka_that_does_not_answer_ends_with_3():
+def test_a_kafka_that_does_not_answer_ends_with_3() -> None:
     arguments = ["produce", "--table", str(PATIENTS), "--kafka", "127.0.0.1:1", "--truncate"]
     assert CliRunner().invoke(main, arguments).exit_code == 3

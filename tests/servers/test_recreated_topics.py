@@ -8,7 +8,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from pathlib import Path
 from time import monotonic, sleep
 
 import pytest
@@ -16,8 +15,6 @@ from click.testing import CliRunner
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from servers.broker.servers import Servers
-from servers.test_worker import SHARDS, World, wait_until
 from streamer.cli.main import main
 from streamer.errors import StreamerError
 from streamer.incremental import mends
@@ -28,26 +25,19 @@ from streamer.incremental.subscribe import Subscription
 from streamer.incremental.topics import CHANGES, DEAD_LETTERS, LIVE, POSITIONS, REQUIRED_CONFIGS
 from streamer.table.yaml_loading import load_table
 from worlds.kafka_side import make_topics, read
+from worlds.workers import SHARDS, WorkedTable, wait_until
 
 K = 3
 
 
-@pytest.fixture
-def world(servers: Servers, tmp_path: Path) -> Iterator[World]:
-    world = World(servers, tmp_path)
-    yield world
-    for worker in world.workers:
-        worker.kill()
-
-
-def delete(world: World, *kinds: str) -> None:
+def delete(world: WorkedTable, *kinds: str) -> None:
     names = [f"{world.name}.{kind}" for kind in kinds]
     admin = AdminClient({"bootstrap.servers": world.bootstrap})
     for answer in admin.delete_topics(names).values():
         answer.result(20)
 
 
-def make(world: World, *kinds: str, partitions: int = SHARDS) -> None:
+def make(world: WorkedTable, *kinds: str, partitions: int = SHARDS) -> None:
     until = monotonic() + 10
     while True:
         try:
@@ -62,34 +52,34 @@ def make(world: World, *kinds: str, partitions: int = SHARDS) -> None:
             return
 
 
-def make_anew(world: World, *kinds: str) -> None:
+def make_anew(world: WorkedTable, *kinds: str) -> None:
     delete(world, *kinds)
     make(world, *kinds)
 
 
-def stop(world: World) -> None:
+def stop(world: WorkedTable) -> None:
     for worker in world.workers:
         if worker.process.poll() is None:
             assert worker.terminate()[0] == 0
 
 
-def metas(world: World) -> list[Meta | None]:
+def metas(world: WorkedTable) -> list[Meta | None]:
     client = connect(world.environment["REDIS_URL"])
     return [RedisStore(client, world.name, shard).meta() for shard in range(SHARDS)]
 
 
-def topics_create(world: World) -> None:
+def topics_create(world: WorkedTable) -> None:
     made = CliRunner().invoke(main, ["topics", "create", "--table", str(world.table), "--kafka", world.bootstrap])
     assert made.exit_code == 0, made.output
 
 
-def delete_keys(world: World) -> None:
+def delete_keys(world: WorkedTable) -> None:
     client = connect(world.environment["REDIS_URL"])
     client.delete(*client.scan_iter(f"{{{world.name}:*}}:*"))
 
 
 @contextmanager
-def a_reader(world: World) -> Iterator[list[int]]:
+def a_reader(world: WorkedTable) -> Iterator[list[int]]:
     """Follows the published table; gives the size of the smallest QI group of every table that it saw."""
     sizes: list[int] = []
     done = threading.Event()
@@ -110,13 +100,13 @@ def a_reader(world: World) -> Iterator[list[int]]:
     reader.join(20)
 
 
-def assert_output_as_expected(world: World) -> None:
+def assert_output_as_expected(world: WorkedTable) -> None:
     world.wait_until_published()
     world.assert_published_as_expected()
 
 
 @pytest.mark.slow
-def test_an_output_made_anew_between_two_workers_holds_the_whole_table_and_no_group_below_k(world: World) -> None:
+def test_an_output_made_anew_between_two_workers_holds_the_whole_table_and_no_group_below_k(world: WorkedTable) -> None:
     world.write(600)
     world.start()
     world.wait_until_published()
@@ -131,7 +121,7 @@ def test_an_output_made_anew_between_two_workers_holds_the_whole_table_and_no_gr
 
 
 @pytest.mark.slow
-def test_an_output_made_anew_under_a_busy_worker_gets_the_whole_table_before_anything_else(world: World) -> None:
+def test_an_output_made_anew_under_a_busy_worker_gets_the_whole_table_before_anything_else(world: WorkedTable) -> None:
     worker = world.start()
     world.write(600)
     world.wait_until_published()
@@ -156,7 +146,7 @@ def _has_looked(sizes: list[int], before: int) -> bool:
 
 @pytest.mark.slow
 def test_a_reader_that_began_before_the_output_was_made_anew_shows_whole_tables_and_then_has_to_begin_again(
-    world: World,
+    world: WorkedTable,
 ) -> None:
     world.start()
     world.write(600)
@@ -174,7 +164,7 @@ def test_a_reader_that_began_before_the_output_was_made_anew_shows_whole_tables_
 
 
 @pytest.mark.slow
-def test_an_output_made_anew_while_nothing_happens_is_filled_within_seconds(world: World) -> None:
+def test_an_output_made_anew_while_nothing_happens_is_filled_within_seconds(world: WorkedTable) -> None:
     world.start()
     world.write(600)
     world.wait_until_published()
@@ -184,7 +174,7 @@ def test_an_output_made_anew_while_nothing_happens_is_filled_within_seconds(worl
 
 
 @pytest.mark.slow
-def test_an_input_made_anew_under_a_busy_worker_is_not_read_as_the_old_one(world: World) -> None:
+def test_an_input_made_anew_under_a_busy_worker_is_not_read_as_the_old_one(world: WorkedTable) -> None:
     worker = world.start()
     world.write(2000)
     world.wait_until_published()
@@ -199,7 +189,7 @@ def test_an_input_made_anew_under_a_busy_worker_is_not_read_as_the_old_one(world
 
 
 @pytest.mark.slow
-def test_reading_the_input_again_as_the_refusal_says_works(world: World) -> None:
+def test_reading_the_input_again_as_the_refusal_says_works(world: WorkedTable) -> None:
     world.start()
     world.write(600)
     world.wait_until_published()
@@ -216,7 +206,7 @@ def test_reading_the_input_again_as_the_refusal_says_works(world: World) -> None
 
 
 @pytest.mark.slow
-def test_lost_positions_are_refused_and_publishing_again_as_the_refusal_says_works(world: World) -> None:
+def test_lost_positions_are_refused_and_publishing_again_as_the_refusal_says_works(world: WorkedTable) -> None:
     world.start()
     world.write(600)
     world.wait_until_published()
@@ -235,7 +225,7 @@ def test_lost_positions_are_refused_and_publishing_again_as_the_refusal_says_wor
 
 
 @pytest.mark.slow
-def test_redis_and_positions_cleared_without_the_output_is_refused(world: World) -> None:
+def test_redis_and_positions_cleared_without_the_output_is_refused(world: WorkedTable) -> None:
     world.start()
     world.write(600)
     world.wait_until_published()
@@ -249,7 +239,7 @@ def test_redis_and_positions_cleared_without_the_output_is_refused(world: World)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("busy", [False, True])
-def test_an_input_that_grows_stops_the_worker_before_anybody_is_misplaced(world: World, busy: bool) -> None:
+def test_an_input_that_grows_stops_the_worker_before_anybody_is_misplaced(world: WorkedTable, busy: bool) -> None:
     worker = world.start()
     world.write(1000)
     world.wait_until_published()
@@ -267,7 +257,7 @@ def test_an_input_that_grows_stops_the_worker_before_anybody_is_misplaced(world:
 
 
 @pytest.mark.slow
-def test_dead_letters_made_anew_are_a_new_beginning(world: World) -> None:
+def test_dead_letters_made_anew_are_a_new_beginning(world: WorkedTable) -> None:
     worker = world.start()
     world.write(300)
     world.wait_until_published()

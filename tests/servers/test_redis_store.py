@@ -469,7 +469,12 @@ def test_lost_keys_are_not_told_as_another_workers_doing(client: Any, open_store
     fence = store.take_over()
     (meta,) = client.scan_iter(match="{test-*-patients:0}:meta")
     client.delete(meta)
-    for call in (lambda: store.check_fence(fence), lambda: store.trim(fence, 1), lambda: _commit_one(store, fence)):
+    calls: tuple[Callable[[], None], ...] = (
+        lambda: store.check_fence(fence),
+        lambda: store.trim(fence, 1),
+        lambda: _commit_one(store, fence),
+    )
+    for call in calls:
         with pytest.raises(Fenced, match="Redis has lost the shard's keys"):
             call()
     open_store("patients", 0).take_over()

@@ -35,7 +35,7 @@ from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.publisher import Publisher
-from streamer.incremental.store.base import State
+from streamer.incremental.store.base import Meta, State
 from streamer.incremental.store.redis_lookups import RedisLookups
 from streamer.incremental.store.redis_server import connect
 from streamer.incremental.topics import CHANGES, topic_name
@@ -217,13 +217,14 @@ def test_a_redis_that_lost_everything_is_behind_the_published_position(worked: O
 def test_a_redis_that_lost_commits_is_said_to_be_behind(worked: OperatedTable) -> None:
     client = connect(worked.servers.redis_url)
     names = [name.decode() for name in client.scan_iter(match=f"{{{worked.name}:0}}:*")]
-    kept = {name: client.dump(name) for name in names}
+    dumps = {name: client.dump(name) for name in names}
     assert worked.run("produce", str(worked.folder / "events.jsonl")).exit_code == 0
     worked.work()
     for name in client.scan_iter(match=f"{{{worked.name}:0}}:*"):
         client.delete(name)
-    for name, value in kept.items():
-        client.restore(name, 0, value)
+    for name, dumped in dumps.items():
+        assert dumped is not None
+        client.restore(name, 0, dumped)
     problem = worked.report("status")["problems"][0]
     assert "shard 0: the store has lost commits that are published" in problem
 
@@ -242,6 +243,7 @@ def test_the_last_position_is_found_behind_many_aborted_and_other_offsets(worked
     for _ in range(3):
         outlet.fence()
         producer = outlet._producer
+        assert producer is not None
         producer.begin_transaction()
         for _ in range(30):
             producer.produce(topic_name(worked.name, "positions"), b"not a position", b"0", partition=0)
@@ -272,11 +274,16 @@ def test_missing_topics_are_a_usage_error(servers: Servers, tmp_path: Path) -> N
     assert "streamer topics create" in result.stderr
 
 
+def known(meta: Meta | None) -> Meta:
+    assert meta is not None, "a shard that has worked has stored where it stands"
+    return meta
+
+
 def test_a_shard_that_moves_while_it_is_looked_at_is_at_work_and_no_problem(
     worked: OperatedTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commits, meta_of = count(1_000), RedisLookups.meta
-    monkeypatch.setattr(RedisLookups, "meta", lambda store: replace(meta_of(store), commit=next(commits)))
+    monkeypatch.setattr(RedisLookups, "meta", lambda store: replace(known(meta_of(store)), commit=next(commits)))
     assert worked.report("status")["problems"] == []
 
 
@@ -284,7 +291,7 @@ def test_a_shard_at_rest_whose_commits_do_not_fit_is_a_problem(
     worked: OperatedTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     meta_of = RedisLookups.meta
-    monkeypatch.setattr(RedisLookups, "meta", lambda store: replace(meta_of(store), commit=1_000))
+    monkeypatch.setattr(RedisLookups, "meta", lambda store: replace(known(meta_of(store)), commit=1_000))
     assert len(worked.report("status")["problems"]) == SHARDS
 
 
@@ -474,7 +481,9 @@ def test_the_nearest_come_from_redis_where_there_is_a_list_and_else_from_the_box
         report = worked.report("groups", "--nearest", f"0-{number}")
         seen.add(report["source"])
         assert report["source"] == ("Redis" if number in state.kept.similarity else "computed")
-        nearest, degree = index.nearest(number)
+        found = index.nearest(number)
+        assert found is not None
+        nearest, degree = found
         assert report["nearest"][0] == {"qi_group": f"0-{nearest}", "qgssd": degree}
         assert all(neighbour["qgssd"] >= report["floor"] for neighbour in report["nearest"])
     assert seen == {"Redis", "computed"}
@@ -548,6 +557,7 @@ def test_following_goes_on_with_letters_that_come_later(worked: OperatedTable) -
         cwd=PATIENTS.parents[1],
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )
+    assert following.stdout is not None
     try:
         total = json.loads(following.stdout.readline())["total"]
         (worked.folder / "more.jsonl").write_text('{"op": "delete", "key": "nobody"}')

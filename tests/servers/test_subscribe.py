@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from confluent_kafka import Producer
 
 import streamer.incremental.subscribe
@@ -157,7 +157,9 @@ def test_a_release_whose_last_removal_was_compacted_away_is_complete_after_a_sil
         assert len(people.frame()) == 2
 
 
-def test_a_start_that_takes_longer_than_compaction_waits_is_not_trusted(kafka: str, table: Table, monkeypatch) -> None:
+def test_a_start_that_takes_longer_than_compaction_waits_is_not_trusted(
+    kafka: str, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
     writer = ShardWriter(kafka, table, 0)
     writer.begin(writer.diff(1, TWO), total=3)
     writer.commit()
@@ -183,7 +185,7 @@ def test_a_table_without_topics_is_a_usage_error(servers: Servers, table: Table)
         Subscription(table, servers.kafka_bootstrap).__enter__()
 
 
-def run(*arguments: object):
+def run(*arguments: object) -> Result:
     return CliRunner().invoke(main, list(map(str, arguments)))
 
 

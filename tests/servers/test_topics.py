@@ -10,13 +10,10 @@ import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from agents.worker_settings import WorkerSettings
 from servers.broker.servers import Servers
 from streamer.cli.main import main
-from streamer.errors import UsageError
 from streamer.incremental import mends
 from streamer.incremental.topics import REQUIRED_CONFIGS
-from streamer.table.yaml_loading import load_table
 from worlds.kafka_side import fresh_name
 
 DAY_MS = str(24 * 60 * 60 * 1000)
@@ -196,10 +193,3 @@ def test_a_password_in_the_address_is_refused_and_never_printed(table: Table, ka
     assert "HOST:PORT" in refused.stderr
     assert PASSWORD not in refused.output
     assert refused.exc_info is None or PASSWORD not in "".join(traceback.format_exception(refused.exc_info[1]))
-
-
-@pytest.mark.parametrize("kafka", ADDRESSES)
-def test_a_worker_refuses_such_an_address_too(table: Table, kafka: str) -> None:
-    with pytest.raises(UsageError) as refused:
-        WorkerSettings(load_table(table[1]), kafka, "redis://127.0.0.1:1/0")
-    assert PASSWORD not in str(refused.value)

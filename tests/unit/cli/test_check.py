@@ -6,8 +6,10 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -24,10 +26,10 @@ def check(*arguments: str | Path) -> Result:
     return CliRunner().invoke(main, ["check", *map(str, arguments)])
 
 
-def checked(*arguments: str | Path) -> dict:  # type: ignore[type-arg]
+def checked(*arguments: str | Path) -> dict[str, Any]:
     result = check(*arguments, "--json")
     assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)  # type: ignore[no-any-return]
+    return json.loads(result.stdout)
 
 
 # -- the table ------------------------------------------------------------------------------------------------------
@@ -141,7 +143,7 @@ def test_labels_that_do_not_hold_their_leaf_are_one_warning_for_the_column(tmp_p
 
 
 @pytest.fixture
-def rows(tmp_path: Path):  # type: ignore[no-untyped-def]
+def rows(tmp_path: Path) -> Callable[..., Path]:
     def write(*lines: str) -> Path:
         path = tmp_path / "rows.csv"
         path.write_text("\n".join(("id,name,age,zip,bmi,sex,problem", *lines)) + "\n")
@@ -150,7 +152,7 @@ def rows(tmp_path: Path):  # type: ignore[no-untyped-def]
     return write
 
 
-def test_data_is_tried_without_being_shown(rows) -> None:
+def test_data_is_tried_without_being_shown(rows: Callable[..., Path]) -> None:
     path = rows(
         "1,SECRET,30,12000,21.5,Female,flu",
         "1,SECRET,31,12000,21.5,Female,flu",
@@ -182,14 +184,14 @@ def test_data_is_tried_without_being_shown(rows) -> None:
 
 
 @pytest.mark.parametrize(("n", "warning"), [(2, "fewer than k = 3"), (3, "fewer than 2k = 6"), (6, None)])
-def test_too_few_rows_for_k_are_warned_of(rows, n: int, warning: str | None) -> None:
+def test_too_few_rows_for_k_are_warned_of(rows: Callable[..., Path], n: int, warning: str | None) -> None:
     path = rows(*(f"{i},x,30,12000,21.5,Female,flu" for i in range(n)))
     warnings = checked("--table", PATIENTS, "--data", path)["data"]["warnings"]
     assert len(warnings) == (warning is not None)
     assert all(warning in line for line in warnings)
 
 
-def test_individuals_are_what_k_is_compared_with(rows, tmp_path: Path) -> None:
+def test_individuals_are_what_k_is_compared_with(rows: Callable[..., Path], tmp_path: Path) -> None:
     text = (PATIENTS / "table.yaml").read_text().replace("hierarchies/", f"{PATIENTS}/hierarchies/")
     (tmp_path / "table.yaml").write_text(text + "individual: name\n")
     path = rows(*(f"{i},same,30,12000,21.5,Female,flu" for i in range(9)))
@@ -208,8 +210,8 @@ def test_data_that_cannot_be_read_or_lacks_a_column_is_said(tmp_path: Path) -> N
 # -- what k and grids cost ------------------------------------------------------------------------------------------
 
 
-def costs_of(*arguments: str | Path) -> dict:  # type: ignore[type-arg]
-    return checked(*arguments)["data"]["costs"]  # type: ignore[no-any-return]
+def costs_of(*arguments: str | Path) -> dict[str, Any]:
+    return checked(*arguments)["data"]["costs"]
 
 
 def test_every_k_is_tried_and_a_larger_one_costs_more() -> None:
@@ -260,7 +262,7 @@ def test_a_measured_column_is_recut_by_the_places_of_its_values(tmp_path: Path) 
         assert (same["k"][0]["ncp"], same["k"][0]["groups"]) == (at["ncp"], at["groups"])
 
 
-def test_a_k_that_cannot_hold_says_why_and_refused_rows_are_not_tried(rows) -> None:
+def test_a_k_that_cannot_hold_says_why_and_refused_rows_are_not_tried(rows: Callable[..., Path]) -> None:
     good = [f"{i},x,{20 + i},12000,21.5,Female,flu" for i in range(7)]
     data = rows(*good, "9,x,777,12000,21.5,Female,flu")
     tried = costs_of("--table", PATIENTS, "--data", data)
@@ -274,7 +276,7 @@ def test_a_k_that_cannot_hold_says_why_and_refused_rows_are_not_tried(rows) -> N
     assert "7 rows are fewer than k = 10" in check("--table", PATIENTS, "--data", data).stdout
 
 
-def test_no_accepted_row_costs_nothing_and_too_few_are_said(rows) -> None:
+def test_no_accepted_row_costs_nothing_and_too_few_are_said(rows: Callable[..., Path]) -> None:
     assert costs_of("--table", PATIENTS, "--data", rows("1,x,777,12000,21.5,Female,flu")) is None
     tried = costs_of("--table", PATIENTS, "--data", rows("1,x,30,12000,21.5,Female,flu"))
     assert all("cannot" in line for line in tried["k"])

@@ -1,4 +1,7 @@
-"""`streamer replay`: events in, a changelog and a table out, what was refused counted, and exit codes for the rest."""
+"""`streamer replay`: events in, a changelog and a table out, what was refused counted, and exit codes for the rest.
+
+An error leaves nothing behind, and the files of the run before as they were.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,16 @@ import pytest
 from click.testing import CliRunner, Result
 
 from streamer.cli.main import main
+from streamer.cli.routing import Router
+from streamer.incremental.replay import FILES
+from streamer.table.files import read_rows
+from streamer.table.yaml_loading import load_table
 from worlds.checkout import PATIENTS
 
 ROW = {"name": "x", "age": 30, "zip": 12000, "bmi": 21.5, "sex": "Female", "problem": "flu"}
-EVENTS = [
-    {"op": "insert", "row": {"id": i, **ROW, "age": 30 + i}} for i in range(6)
-]  # fmt: skip
+EVENTS = [{"op": "insert", "row": {"id": i, **ROW, "age": 30 + i}} for i in range(6)]
+
+SOME_EVENTS, ROWS = PATIENTS / "events.jsonl", PATIENTS / "rows.csv"
 
 
 @pytest.fixture
@@ -100,3 +107,63 @@ def test_a_file_that_is_not_there_is_a_usage_error(missing: str, events: Path, t
     result = CliRunner().invoke(main, ["replay", *map(str, arguments)])
     assert result.exit_code == 2
     assert "cannot be read" in result.output
+
+
+def inserted(rows: Path) -> str:
+    """The rows of a CSV file of patients, as one insertion each."""
+    table = load_table(PATIENTS)
+    messages = Router(table).insertions(read_rows(rows))
+    return "".join((message.value or b"").decode() + "\n" for message in messages)
+
+
+def releases_in(folder: Path) -> list[int]:
+    lines = (folder / "live.jsonl").read_text().splitlines()
+    return sorted({json.loads(line)["release"] for line in lines})
+
+
+@pytest.mark.parametrize("initial", [[], ["--initial", ROWS]], ids=["no initial table", "initial table"])
+@pytest.mark.parametrize("out", [True, False], ids=["written", "only counted"])
+def test_it_counts_every_release_of_the_changelog(tmp_path: Path, initial: list[str | Path], out: bool) -> None:
+    events = tmp_path / "events.jsonl"
+    events.write_text(SOME_EVENTS.read_text() if initial else inserted(ROWS))
+    assert replay(events, *initial, "--batch", "5", "--out", tmp_path).exit_code == 0
+    written = releases_in(tmp_path)
+    assert written == list(range(0 if initial else 1, len(written) + (not initial)))
+    directory: list[str | Path] = ["--out", tmp_path] if out else []
+    counted = replay(events, *initial, "--batch", "5", *directory, "--json")
+    assert json.loads(counted.stdout)["releases"] == len(written) > 1
+
+
+def test_an_initial_table_that_is_all_pending_is_no_release(tmp_path: Path) -> None:
+    rows, events = tmp_path / "rows.csv", tmp_path / "events.jsonl"
+    header, *lines = ROWS.read_text().splitlines()
+    rows.write_text("\n".join([header, *lines[:2]]) + "\n")
+    events.write_text("")
+    report = json.loads(replay(events, "--initial", rows, "--out", tmp_path / "out", "--json").stdout)
+    assert (report["pending"], report["releases"]) == (2, 0)
+    assert releases_in(tmp_path / "out") == []
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_no_file_is_written_where_one_of_them_cannot_be(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    result = replay(SOME_EVENTS, "--initial", ROWS, "--out", tmp_path)
+    assert (result.exit_code, [path.name for path in tmp_path.iterdir()]) == (2, [name])
+    assert f"{name}: cannot be written: it is a directory" in result.stderr
+
+
+def test_an_error_on_the_way_leaves_the_files_of_the_run_before(tmp_path: Path) -> None:
+    assert replay(SOME_EVENTS, "--initial", ROWS, "--out", tmp_path).exit_code == 0
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert set(before) == set(FILES)
+    bad = tmp_path.with_name("bad.csv")
+    bad.write_text(ROWS.read_text().replace("age", "years"))
+    assert replay(SOME_EVENTS, "--initial", bad, "--out", tmp_path).exit_code == 2
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_directory_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    result = replay(SOME_EVENTS, "--out", tmp_path / "file")
+    assert result.exit_code == 2
+    assert "file: cannot be made: File exists" in result.stderr

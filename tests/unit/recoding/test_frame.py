@@ -1,41 +1,28 @@
-"""`streamer.anonymize`, the way for users of pandas, and the published table as a DataFrame."""
+"""`streamer.anonymize`, the way for users of pandas."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import replace
 from decimal import Decimal
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-import streamer
 from streamer.errors import ConfigError, StreamerError, UsageError
-from streamer.incremental.release.changelog import Changelog, PublishedGroup
-from streamer.incremental.release.fold import Fold
-from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT
-from streamer.recoding.algorithms.lossy_join import lossy_join
-from streamer.recoding.algorithms.recoding import SUPPRESSED, Recoding, local_recoding
+from streamer.recoding.algorithms.catalog import ALGORITHMS
+from streamer.recoding.frame import anonymize
 from streamer.recoding.metrics.measures import WHAT
-from streamer.recoding.publication import lossy_join_frames, published_frame
 from streamer.table.files import read_rows, write_rows
-from streamer.table.microdata import INDIVIDUAL, Microdata
 from streamer.table.published import published_columns
 from streamer.table.schema import KeptColumn, NumericAttribute, Table
 from streamer.table.yaml_loading import load_table
-from worlds.checkout import PATIENTS, ROOT
-from worlds.microdata import MODELS, TABLES, holding, microdata
+from worlds.checkout import PATIENTS
 
 AGE = NumericAttribute("age", (Decimal(0), Decimal(99)), Decimal(10), Decimal(1), Decimal(20))
 PEOPLE = Table("people", ("id",), (AGE,), (KeptColumn("problem", sensitive=True),), k=2)
-some_table = st.sampled_from(list(TABLES.values()))
 
 
 def people(**columns: object) -> pd.DataFrame:
@@ -49,14 +36,14 @@ def test_typed_values_and_texts_give_the_same_table() -> None:
     texts = read_rows(PATIENTS / "rows.csv")
     typed = pd.read_csv(PATIENTS / "rows.csv")
     assert (typed["age"].dtype, typed["bmi"].dtype) == (np.int64, np.float64)
-    one, other = streamer.anonymize(texts, PATIENTS), streamer.anonymize(typed, PATIENTS / "table.yaml")
+    one, other = anonymize(texts, PATIENTS), anonymize(typed, PATIENTS / "table.yaml")
     pd.testing.assert_frame_equal(one, other)
-    pd.testing.assert_frame_equal(one, streamer.anonymize(texts, load_table(PATIENTS)))
+    pd.testing.assert_frame_equal(one, anonymize(texts, load_table(PATIENTS)))
 
 
 def test_the_result_is_typed_has_a_fresh_index_and_its_measures() -> None:
     frame = pd.read_csv(PATIENTS / "rows.csv").set_index(pd.Index(range(100, 140)))
-    published = streamer.anonymize(frame, PATIENTS, k=5)
+    published = anonymize(frame, PATIENTS, k=5)
     assert tuple(published.columns) == published_columns(load_table(PATIENTS))
     assert {name: str(kind) for name, kind in published.dtypes.items()} == {
         **dict.fromkeys(["qi_group", "sex"], "str"),
@@ -73,31 +60,31 @@ def test_the_result_is_typed_has_a_fresh_index_and_its_measures() -> None:
     "ages", [[64.0, 31.0, 39.0, 68.0], np.array([64, 31, 39, 68], dtype=np.int8), [Decimal(64), "31", 39.0, 68]]
 )
 def test_a_whole_number_may_come_in_any_type(ages: object) -> None:
-    pd.testing.assert_frame_equal(streamer.anonymize(people(age=ages), PEOPLE), streamer.anonymize(people(), PEOPLE))
+    pd.testing.assert_frame_equal(anonymize(people(age=ages), PEOPLE), anonymize(people(), PEOPLE))
 
 
 def test_a_hole_is_a_null() -> None:
-    published = streamer.anonymize(people(problem=["a", None, float("nan"), "d"]), PEOPLE)
+    published = anonymize(people(problem=["a", None, float("nan"), "d"]), PEOPLE)
     assert published["problem"].tolist() == [None, None, "a", "d"]
     with pytest.raises(ConfigError, match="data row 2: column 'age' is null"):
-        streamer.anonymize(people(age=[64, None, 39, 68]), PEOPLE)
+        anonymize(people(age=[64, None, 39, 68]), PEOPLE)
 
 
 def test_numbers_that_a_float_would_round_come_out_as_they_came_in() -> None:
     doses = [Decimal("0.12345678901234567890"), 9007199254740993, 0.1, "9007199254740993.5"]
     table = replace(PEOPLE, kept=(KeptColumn("problem", sensitive=True, type="decimal"),))
-    published = streamer.anonymize(people(problem=doses), table)["problem"].tolist()
+    published = anonymize(people(problem=doses), table)["problem"].tolist()
     assert published == [0.1, 9007199254740993, Decimal("0.1234567890123456789"), Decimal("9007199254740993.5")]
 
 
 def test_a_key_is_the_same_as_number_and_as_text() -> None:
     with pytest.raises(ConfigError, match="an earlier row has the same key"):
-        streamer.anonymize(people(id=[7.0, "7", 8, 9]), PEOPLE)
+        anonymize(people(id=[7.0, "7", 8, 9]), PEOPLE)
 
 
 def test_the_frame_that_came_in_is_left_alone() -> None:
     frame = people()
-    streamer.anonymize(frame, PEOPLE)
+    anonymize(frame, PEOPLE)
     pd.testing.assert_frame_equal(frame, people())
 
 
@@ -106,7 +93,7 @@ def test_the_frame_that_came_in_is_left_alone() -> None:
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_every_algorithm_can_be_chosen(name: str) -> None:
-    published = streamer.anonymize(pd.read_csv(PATIENTS / "rows.csv"), PATIENTS, algorithm=name, seed=3)
+    published = anonymize(pd.read_csv(PATIENTS / "rows.csv"), PATIENTS, algorithm=name, seed=3)
     assert published.attrs["measures"]["k"] >= 3
     assert len(published) == 40
 
@@ -126,113 +113,21 @@ def test_every_algorithm_can_be_chosen(name: str) -> None:
 )
 def test_what_cannot_be_done_is_refused_with_a_sentence(options: dict[str, Any], said: str) -> None:
     with pytest.raises(StreamerError, match=said):
-        streamer.anonymize(people(), PEOPLE, **options)
+        anonymize(people(), PEOPLE, **options)
 
 
 def test_data_that_does_not_fit_is_refused_without_its_values() -> None:
     with pytest.raises(ConfigError, match=r"^data row 3: column 'age': outside the domain") as refused:
-        streamer.anonymize(people(age=[1, 2, 777, 3]), PEOPLE)
+        anonymize(people(age=[1, 2, 777, 3]), PEOPLE)
     assert "777" not in str(refused.value)
     with pytest.raises(ConfigError, match="the data has no column 'age'"):
-        streamer.anonymize(people().drop(columns="age"), PEOPLE)
+        anonymize(people().drop(columns="age"), PEOPLE)
     with pytest.raises(ConfigError, match="column 'age' holds a value that is neither text, number"):
-        streamer.anonymize(people(age=[[1], 2, 3, 4]), PEOPLE)
+        anonymize(people(age=[[1], 2, 3, 4]), PEOPLE)
     with pytest.raises(ConfigError, match="the data has no rows"):
-        streamer.anonymize(people().head(0), PEOPLE)
+        anonymize(people().head(0), PEOPLE)
     with pytest.raises(UsageError):
-        streamer.anonymize(people(), PEOPLE, k=0)
-
-
-def test_the_package_itself_is_light() -> None:
-    script = "import sys, streamer; print(sorted({'numpy', 'pandas', 'numba', 'click'} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout.strip()) == (0, "[]")
-    with pytest.raises(AttributeError, match="no attribute 'anonymise'"):
-        _ = streamer.anonymise
-
-
-# -- the published table --------------------------------------------------------------------------------------------
-
-
-def folded(data: Microdata, recoding: Recoding) -> pd.DataFrame:
-    """The twin: what the live changelog's writer and reader make of the same QI groups."""
-    changelog, fold = Changelog(data.table, 0), Fold(data.table)
-    for group in range(recoding.n_groups):
-        rows = data.values[recoding.qi_group == group].tolist()
-        slots = sorted(tuple(texts[value] for texts, value in zip(data.texts, row, strict=True)) for row in rows)
-        box = tuple(recoding.lo[group].tolist()), tuple(recoding.hi[group].tolist())
-        records, _ = changelog.diff(group + 1, None, PublishedGroup(*box, tuple(slots)))
-        for record in records:
-            fold.apply(0, 0, 0, record.key, record.value)
-    fold.finish()
-    return fold.to_frame()
-
-
-@given(data=st.data(), small=some_table)
-def test_it_is_what_the_changelog_would_fold_into(data: st.DataObject, small: Table) -> None:
-    model = data.draw(st.sampled_from(list(MODELS.values())))
-    rows = data.draw(microdata(small))
-    recoding = holding(ALGORITHMS[DEFAULT], rows, model)
-    pd.testing.assert_frame_equal(published_frame(rows, recoding), folded(rows, recoding))
-
-
-@given(data=st.data(), small=some_table)
-def test_suppressed_rows_are_left_out_of_both_forms(data: st.DataObject, small: Table) -> None:
-    rows = data.draw(microdata(small))
-    recoding = holding(ALGORITHMS[DEFAULT], rows, MODELS["k"])
-    dropped = int(recoding.qi_group[0])
-    fewer = Recoding(np.where(recoding.qi_group == dropped, SUPPRESSED, recoding.qi_group), recoding.lo, recoding.hi)
-    left = len(rows) - int((recoding.qi_group == dropped).sum())
-    _, stt = lossy_join_frames(rows, fewer)
-    for frame in (published_frame(rows, fewer), stt):
-        assert len(frame) == left
-        assert f"0-{dropped + 1}" not in set(frame["qi_group"])
-
-
-@given(data=st.data(), small=some_table)
-def test_a_lossy_join_writes_the_rows_own_cells(data: st.DataObject, small: Table) -> None:
-    rows = data.draw(microdata(small))
-    recoding = holding(ALGORITHMS[DEFAULT], rows, MODELS["k"])
-    qit, stt = lossy_join_frames(rows, recoding)
-    alone = Recoding(np.arange(len(rows)), rows.cells, rows.cells)  # every row published by itself
-    exact = published_frame(rows, alone).drop(columns="qi_group")
-    columns = [name for name in qit.columns if name != "qi_group"]
-    assert set(qit[columns].itertuples(index=False)) == set(exact[columns].itertuples(index=False))
-    assert not qit.duplicated().any()
-    assert stt["individual"].min() == 1
-    assert stt["individual"].nunique() == stt["individual"].max() == len(np.unique(rows.subject(INDIVIDUAL)))
-    assert len(stt) == len(lossy_join(rows, recoding).stt_group) == len(rows)
-
-
-@given(data=st.data(), small=some_table, seed=st.integers(0, 99))
-def test_the_bytes_of_a_lossy_join_say_nothing_of_the_order_or_the_names_in_the_source(
-    data: st.DataObject, small: Table, seed: int
-) -> None:
-    rows = data.draw(microdata(small))
-    rng = np.random.default_rng(seed)
-    recoding = local_recoding(rows, rng.integers(0, 2, len(rows)))
-    order = rng.permutation(len(rows))
-    other = rows.rows(order)
-    if other.individuals is not None:
-        names = rng.permutation(int(other.individuals.max()) + 1)
-        other = replace(other, individuals=names[other.individuals])
-    moved = Recoding(recoding.qi_group[order], recoding.lo, recoding.hi)
-    assert list(map(csv_of, lossy_join_frames(rows, recoding))) == list(map(csv_of, lossy_join_frames(other, moved)))
-    assert csv_of(published_frame(rows, recoding)) == csv_of(published_frame(other, moved))
-
-
-def csv_of(frame: pd.DataFrame) -> str:
-    text = StringIO()
-    write_rows(frame, text)
-    return text.getvalue()
-
-
-def test_a_kept_column_called_like_the_individuals_of_a_lossy_join_is_refused() -> None:
-    table = Table("people", ("id",), (AGE,), (KeptColumn("individual", sensitive=True),), k=2)
-    one = np.zeros((2, 1), dtype=np.int64)
-    rows = Microdata(table, one, None, one, ((b'"flu"',),))
-    with pytest.raises(ConfigError, match="rename the kept one"):
-        lossy_join_frames(rows, Recoding(np.zeros(2, dtype=np.int64), one[:1], one[:1]))
+        anonymize(people(), PEOPLE, k=0)
 
 
 def test_numbers_are_written_as_shortest_decimals_and_read_back_as_they_are(tmp_path: Path) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -89,7 +91,7 @@ def assigned(texts: dict[str, str], **changed: object) -> Row:
     return parse_assignments(texts, PEOPLE).applied_to(row(**changed))
 
 
-def refusal(attempt, *arguments, **keywords) -> tuple[str, str | None]:
+def refusal(attempt: Callable[..., object], *arguments: object, **keywords: object) -> tuple[str, str | None]:
     with pytest.raises(EventRefused) as caught:
         attempt(*arguments, **keywords)
     return caught.value.reason, caught.value.column
@@ -127,7 +129,7 @@ def refusal(attempt, *arguments, **keywords) -> tuple[str, str | None]:
         "visits = years - 1",
     ],
 )
-def test_a_condition_that_is_true_of_the_row(text):
+def test_a_condition_that_is_true_of_the_row(text: str) -> None:
     assert holds(text)
 
 
@@ -147,23 +149,23 @@ def test_a_condition_that_is_true_of_the_row(text):
         "away = years",
     ],
 )
-def test_a_condition_that_is_not_true_of_the_row(text):
+def test_a_condition_that_is_not_true_of_the_row(text: str) -> None:
     assert not holds(text)
 
 
 @pytest.mark.parametrize(
     "text", ["problem = 'x'", "problem = problem", "visits < 5", "visits = visits", "cost >= visits"]
 )
-def test_a_comparison_with_null_is_false(text):
+def test_a_comparison_with_null_is_false(text: str) -> None:
     assert not holds(text, problem=None, visits=None)
 
 
-def test_true_and_one_are_not_equal_where_only_the_row_tells_the_type():
+def test_true_and_one_are_not_equal_where_only_the_row_tells_the_type() -> None:
     assert holds("problem = true", problem=True) and not holds("problem = 1", problem=True)
     assert holds("problem = 1", problem=1) and not holds("problem = true", problem=1)
 
 
-def test_a_condition_knows_its_columns():
+def test_a_condition_knows_its_columns() -> None:
     assert parse_condition("years < dose + 1 and \"marital-status\" = 'a1'", PEOPLE).columns == {
         "years",
         "dose",
@@ -171,11 +173,11 @@ def test_a_condition_knows_its_columns():
     }
 
 
-def test_a_condition_over_no_rows_holds_for_none():
+def test_a_condition_over_no_rows_holds_for_none() -> None:
     assert parse_condition("years < 5 and note = 'x'", PEOPLE).matches(View([])).shape == (0,)
 
 
-def test_the_same_text_is_parsed_once():
+def test_the_same_text_is_parsed_once() -> None:
     assert parse_condition("years < 5", PEOPLE) is parse_condition("years < 5", PEOPLE)
 
 
@@ -214,7 +216,7 @@ def test_the_same_text_is_parsed_once():
         ("problem < 'x'", "problem"),
     ],
 )
-def test_a_condition_that_makes_no_sense_is_refused(text, column):
+def test_a_condition_that_makes_no_sense_is_refused(text: str, column: str | None) -> None:
     assert refusal(parse_condition, text, PEOPLE) == ("bad-statement", column)
 
 
@@ -243,15 +245,15 @@ def test_a_condition_that_makes_no_sense_is_refused(text, column):
         ({"years": "visits", "visits": "years"}, {"years": 3, "visits": 4}),
     ],
 )
-def test_an_assignment_gives_the_row_its_new_values(texts, changed):
+def test_an_assignment_gives_the_row_its_new_values(texts: dict[str, str], changed: dict[str, object]) -> None:
     assert assigned(texts) == row(**changed)
 
 
-def test_arithmetic_with_null_is_null():
+def test_arithmetic_with_null_is_null() -> None:
     assert assigned({"visits": "visits * 0", "cost": "1 / visits"}, visits=None) == row(visits=None, cost=None)
 
 
-def test_assignments_know_their_targets_and_all_their_columns():
+def test_assignments_know_their_targets_and_all_their_columns() -> None:
     assignments = parse_assignments({"years": "visits + 1", "cost": "2"}, PEOPLE)
     assert assignments.targets == ("years", "cost")
     assert assignments.columns == {"years", "cost", "visits"}
@@ -273,14 +275,16 @@ def test_assignments_know_their_targets_and_all_their_columns():
         ({"cost": "*".join(["away"] * 60)}, "bad-result", "cost"),
     ],
 )
-def test_a_result_that_is_no_value_of_its_column_is_refused_for_the_row(texts, reason, column):
+def test_a_result_that_is_no_value_of_its_column_is_refused_for_the_row(
+    texts: dict[str, str], reason: str | None, column: str | None
+) -> None:
     if reason is None:
         assert assigned(texts) == row(bmi=Decimal("10.125"))
     else:
         assert refusal(assigned, texts) == (reason, column)
 
 
-def test_a_null_is_refused_where_the_column_takes_none():
+def test_a_null_is_refused_where_the_column_takes_none() -> None:
     assert refusal(assigned, {"years": "visits"}, visits=None) == ("null-not-allowed", "years")
 
 
@@ -309,7 +313,7 @@ def test_a_null_is_refused_where_the_column_takes_none():
         ({"acute": "1"}, "acute"),
     ],
 )
-def test_an_assignment_that_no_row_can_take_is_refused_at_once(texts, column):
+def test_an_assignment_that_no_row_can_take_is_refused_at_once(texts: dict[str, str], column: str | None) -> None:
     assert refusal(parse_assignments, texts, PEOPLE) == ("bad-statement", column)
 
 
@@ -325,15 +329,15 @@ def test_an_assignment_that_no_row_can_take_is_refused_at_once(texts, column):
         "(0+" * 2400 + "years" + ")" * 2400,
     ],
 )
-def test_the_deepest_expression_is_computed_without_a_deep_stack(expression):
+def test_the_deepest_expression_is_computed_without_a_deep_stack(expression: str) -> None:
     assert assigned({"years": expression}) == row()
 
 
-def test_the_longest_condition_is_answered():
+def test_the_longest_condition_is_answered() -> None:
     assert holds(" and ".join(["years=4"] * 800))
 
 
-def test_numbers_cannot_grow_without_end():
+def test_numbers_cannot_grow_without_end() -> None:
     huge = "*".join(["9" * 99] * (RESULT_BITS_MAX // 300 + 1))
     assert refusal(assigned, {"cost": f"cost + {huge}"}) == ("bad-result", "cost")
 
@@ -369,8 +373,15 @@ def quoted(name: str) -> str:
     return f'"{name}"' if "-" in name else name
 
 
+Fields = dict[str, Any]
+"""The values of a row by column."""
+
+Comparison = tuple[str, Callable[[Fields], bool]]
+"""A comparison as text, and as a plain question about a row."""
+
+
 @st.composite
-def comparisons(draw: st.DrawFn):
+def comparisons(draw: st.DrawFn) -> Comparison:
     """A comparison as text, and as a plain question about a row's fields."""
     left, test = draw(st.sampled_from(sorted(NUMBERS))), draw(st.sampled_from(sorted(TESTS)))
     match draw(st.sampled_from(["constant", "column", "text", "texts"])):
@@ -381,7 +392,7 @@ def comparisons(draw: st.DrawFn):
             right, offset = draw(st.sampled_from(sorted(NUMBERS))), draw(CONSTANTS)
             sign = "-" if offset < 0 else "+"
 
-            def answer(row):
+            def answer(row: Fields) -> bool:
                 if not (is_number(row[left]) and is_number(row[right])):
                     return False
                 return TESTS[test](Fraction(row[left]), Fraction(row[right]) + Fraction(offset))
@@ -396,7 +407,9 @@ def comparisons(draw: st.DrawFn):
 
 
 @given(st.lists(comparisons(), min_size=1, max_size=3), st.lists(FIELDS, max_size=12))
-def test_a_condition_holds_where_a_plain_reading_of_the_row_says_so(conjunction, people):
+def test_a_condition_holds_where_a_plain_reading_of_the_row_says_so(
+    conjunction: list[Comparison], people: list[Fields]
+) -> None:
     condition = parse_condition(" and ".join(text for text, _ in conjunction), PEOPLE)
     answers = condition.matches(View([ENCODER.row(fields) for fields in people]))
     assert answers.tolist() == [all(answer(fields) for _, answer in conjunction) for fields in people]
@@ -412,7 +425,7 @@ def expressions(draw: st.DrawFn, depth: int = 3) -> str:
     return form.format(left, right)
 
 
-def read_plainly(expression: str, fields: dict[str, object]) -> Fraction | None:
+def read_plainly(expression: str, fields: Fields) -> Fraction | None:
     """Python's own reading of the same text, every number a Fraction; None for a division by zero."""
     words = expression.replace("(", " ( ").replace(")", " ) ").replace("-", " - ").split()
     python = " ".join(word if word in "()+-*/" else f"n['{word}']" for word in words)
@@ -424,7 +437,7 @@ def read_plainly(expression: str, fields: dict[str, object]) -> Fraction | None:
 
 
 @given(expressions(), FIELDS)
-def test_a_computed_number_is_the_exact_one_or_refused(expression, fields):
+def test_a_computed_number_is_the_exact_one_or_refused(expression: str, fields: Fields) -> None:
     before, expected = ENCODER.row(fields), read_plainly(expression, fields)
     try:
         after = parse_assignments({"cost": expression}, PEOPLE).applied_to(before)

@@ -1,4 +1,6 @@
-"""One QI group in memory: its slots carry no row's identity, and its box says who may be in it."""
+"""One QI group in memory: its slots carry no row's identity, its box says who may be in it, and what k counts is
+kept beside a model that counts anew every time.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ from streamer.table.row import Row, Values
 FLU, COUGH, ULCER = (b'"flu"',), (b'"cough"',), (b'"ulcer"',)
 
 
-def of_values(values: Values) -> Row:
-    return Row((0, 0), values)
+def of_values(values: Values, individual: str | None = None) -> Row:
+    return Row((0, 0), values, (), individual)
 
 
 def group_of(*slots: Values) -> QIGroup:
@@ -86,3 +88,36 @@ def test_whatever_happens_the_slots_hold_the_values_of_the_members(moves: list[t
             members[other] += 1
             assert sum(a != b for a, b in zip(before, group.slots, strict=True)) <= 1
         assert Counter(group.slots) == +members
+
+
+@given(data=st.data(), declared=st.booleans())
+def test_what_k_counts_is_what_counting_anew_would_find(data: st.DataObject, declared: bool) -> None:
+    group = group_of()
+    members: dict[int, Row] = {}
+    for place in range(data.draw(st.integers(0, 30))):
+        if bool(members) and data.draw(st.booleans()):
+            left = data.draw(st.sampled_from(sorted(members)))
+            group.remove(left, members.pop(left))
+        else:
+            who = data.draw(st.sampled_from("abc")) if declared else None
+            members[place] = of_values(data.draw(st.sampled_from([FLU, COUGH, ULCER])), who)
+            group.add(place, members[place])
+        who_is_in = {member.individual for member in members.values()}
+        assert group.count == (len(who_is_in) if declared else len(members))
+        assert sorted(group.members) == sorted(members)
+        assert sorted(group.slots) == sorted(member.values for member in members.values())
+
+
+def test_a_group_formed_anew_forgets_whom_it_counted() -> None:
+    group = group_of()
+    for place, who in enumerate("ab"):
+        group.add(place, of_values(FLU, who))
+    group.replace([7, 8, 9], [of_values(ULCER, "c"), of_values(FLU, "c"), of_values(COUGH, "d")])
+    assert (group.count, group.members, group.slots) == (2, [7, 8, 9], [COUGH, FLU, ULCER])
+
+
+def test_of_a_slot_that_was_rewritten_the_new_values_are_freed() -> None:
+    group = group_of(FLU, COUGH, ULCER)
+    group.change_values(COUGH, FLU)
+    group.remove(group.members[1], of_values(FLU))
+    assert group.slots == [FLU, ULCER]

@@ -52,6 +52,9 @@ def test_the_table_grows_beyond_its_first_capacity_and_loses_nothing() -> None:
     for i in range(FIRST_CAPACITY + 1):
         rows.add(f"{i}", row_of(i % 23), np.array([i % 23]))
     assert rows.codes[: FIRST_CAPACITY + 1, 0].tolist() == [i % 23 for i in range(FIRST_CAPACITY + 1)]
+    rows.remove(rows.place_of["3"])
+    assert rows.add("new", row_of(5), np.array([5])) == 3, "a place that is free is used before the columns grow"
+    assert (len(rows), rows.codes[3].tolist(), rows.cells[3].tolist()) == (FIRST_CAPACITY + 1, [5], [1])
 
 
 def test_rows_that_are_loaded_at_once_are_those_that_came_one_by_one() -> None:
@@ -73,15 +76,23 @@ def test_a_statement_sees_the_rows_that_are_there_as_columns() -> None:
     assert view.exact == [(), ()]
 
 
-@given(st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from([None, PENDING, 1, 2])), max_size=30))
-def test_the_pending_are_counted_whatever_happened(moves: list[tuple[str, int | None]]) -> None:
+@given(data=st.data(), declared=st.booleans())
+def test_the_pending_are_counted_as_counting_anew_would_find(data: st.DataObject, declared: bool) -> None:
+    people = st.sampled_from("abc") if declared else st.none()
+    start = [row_of(0, individual=who) for who in data.draw(st.lists(people, max_size=5))]
+    numbers = [data.draw(st.integers(PENDING, 2)) for _ in start]
     rows = Rows(SPACE)
-    for source_key, number in moves:
-        place = rows.place_of.get(source_key)
-        if place is None:
-            rows.add(source_key, row_of(0), np.array([0]))
-        elif number is None:
-            rows.remove(place)
-        else:
-            rows.assign(place, number)
-        assert rows.n_pending == len(rows.pending())
+    rows.add_many([f"s{i}" for i in range(len(start))], start, np.zeros((len(start), 1), int), numbers)
+    for i in range(data.draw(st.integers(0, 20))):
+        known = list(rows.place_of.values())
+        match data.draw(st.sampled_from(["add", "remove", "assign"])) if known else "add":
+            case "add":
+                rows.add(f"r{i}", row_of(0, individual=data.draw(people)), np.array([0]))
+            case "remove":
+                rows.remove(data.draw(st.sampled_from(known)))
+            case "assign":
+                rows.assign(data.draw(st.sampled_from(known)), data.draw(st.integers(PENDING, 2)))
+        waiting = rows.pending()
+        individuals = {rows.rows[place].individual for place in waiting}
+        assert rows.n_pending == len(waiting)
+        assert rows.pending_count == (len(individuals) if declared else len(waiting))

@@ -1,6 +1,10 @@
-"""The moves that keep QI groups at k, one at a time: join, leave, merge below k, cut at 2k, wait without any."""
+"""The moves that keep QI groups at k, one at a time: join, leave, merge below k, cut at 2k, wait without any;
+and what an insertion costs where few people have many rows.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,6 +12,7 @@ import pytest
 from streamer.errors import LawViolated
 from streamer.incremental.groups.kept import PENDING
 from streamer.incremental.groups.upkeep import Upkeep
+from streamer.table.row import Row
 from streamer.table.schema import Table
 from worlds.shard_tables import OF_PEOPLE, OF_TWO, row_of
 from worlds.small_tables import YEARS, table
@@ -147,3 +152,58 @@ def test_a_journal_is_taken_once() -> None:
     upkeep.join(add(upkeep, 2))
     assert upkeep.take_journal().before.keys() == {1}
     assert upkeep.take_journal().before == {}
+
+
+# -- what an insertion costs ------------------------------------------------------------------------------------------
+
+
+class ReadRows(list[Row]):
+    """Rows that count how often one is looked at."""
+
+    reads = 0
+
+    def __getitem__(self, place: Any) -> Any:
+        self.reads += 1
+        return super().__getitem__(place)
+
+
+def of_few_people(n_rows: int, people: int, *, formed: bool) -> Upkeep:
+    """Rows of a few people, k = 3, in one QI group or in none."""
+    upkeep = Upkeep(table(YEARS, k=3, individual="ssn"))
+    rows = [row_of(i % 10, individual=f"person {i % people}") for i in range(n_rows)]
+    codes = np.array([row.codes for row in rows])
+    upkeep.rows.add_many([f"r{i}" for i in range(n_rows)], rows, codes, [0] * n_rows)
+    if formed:
+        upkeep.form(upkeep.new_number(), list(range(n_rows)))
+    return upkeep
+
+
+def reads_of_an_insertion(upkeep: Upkeep, individual: str) -> int:
+    rows = upkeep.rows
+    place = add(upkeep, 4, individual)
+    rows.rows = counted = ReadRows(rows.rows)
+    if upkeep.groups:
+        upkeep.repair(gained=[upkeep.join(place)])
+    else:
+        upkeep.form_pending()
+    return counted.reads
+
+
+@pytest.mark.parametrize(("people", "formed"), [(5, True), (3, True), (2, False), (1, False)])
+def test_an_insertion_beside_the_many_rows_of_few_people_does_not_look_at_them(people: int, formed: bool) -> None:
+    costs = [reads_of_an_insertion(of_few_people(n, people, formed=formed), "person 0") for n in (100, 1000)]
+    assert costs[0] == costs[1] < 10
+
+
+def test_the_person_who_completes_k_brings_all_that_waited_into_a_group() -> None:
+    upkeep = of_few_people(100, 2, formed=False)
+    reads_of_an_insertion(upkeep, "person 2")
+    assert upkeep.rows.n_pending == 0
+    assert sum(len(group.members) for group in upkeep.groups.values()) == 101
+
+
+def test_the_person_who_completes_2k_has_the_group_cut() -> None:
+    upkeep = of_few_people(100, 5, formed=True)
+    reads_of_an_insertion(upkeep, "person 5")
+    assert len(upkeep.groups) > 1
+    assert all(3 <= upkeep.recount(group) == group.count < 6 for group in upkeep.groups.values())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
+from typing import NamedTuple
 
 import pandas as pd
 import pytest
@@ -39,8 +41,21 @@ RELEASES = st.lists(
     max_size=6,
 )
 
+Releases = list[dict[tuple[int, int], int | None]]
 
-def tables_after(releases, shard: int) -> list[list[tuple[str, str]]]:
+
+class Sent(NamedTuple):
+    """A record of the changelog, as `Fold.apply` takes it."""
+
+    shard: int
+    release: int
+    through: int
+    key: bytes
+    value: bytes | None
+    part: Part
+
+
+def tables_after(releases: Releases, shard: int) -> list[list[tuple[str, str]]]:
     """The table before the first release and after each one, by brute force."""
     rows: dict[tuple[int, int], int] = {}
     tables: list[list[tuple[str, str]]] = [[]]
@@ -50,29 +65,28 @@ def tables_after(releases, shard: int) -> list[list[tuple[str, str]]]:
     return tables
 
 
-def records_of(releases, shard: int):
-    """(shard, release, through, key, value, part) of every record, in order."""
+def records_of(releases: Releases, shard: int) -> Iterator[Sent]:
     for number, release in enumerate(releases, start=1):
         for i, ((qi_group, slot), problem) in enumerate(release.items(), start=1):
             value = None if problem is None else row(shard, qi_group, problem)
-            yield shard, number, 10 * number, row_key(RowKey(shard, qi_group, slot)), value, Part(i, len(release))
+            record_key = row_key(RowKey(shard, qi_group, slot))
+            yield Sent(shard, number, 10 * number, record_key, value, Part(i, len(release)))
 
 
 @given(releases=RELEASES, with_parts=st.booleans())
-def test_the_table_is_at_every_record_that_of_a_complete_release(releases, with_parts: bool) -> None:
+def test_the_table_is_at_every_record_that_of_a_complete_release(releases: Releases, with_parts: bool) -> None:
     fold, tables = Fold(TABLE), tables_after(releases, 0)
     assert shown(fold) == tables[0]
-    for *record, part in records_of(releases, 0):
-        fold.apply(*record, part if with_parts else None)
-        number = record[1]
-        complete = with_parts and part.number == part.total
-        assert shown(fold) == tables[number if complete else number - 1]
+    for record in records_of(releases, 0):
+        fold.apply(*record[:5], record.part if with_parts else None)
+        complete = with_parts and record.part.number == record.part.total
+        assert shown(fold) == tables[record.release if complete else record.release - 1]
     fold.finish()
     assert shown(fold) == tables[-1]
 
 
 @given(first=RELEASES, second=RELEASES, data=st.data())
-def test_shards_complete_their_releases_each_by_itself(first, second, data) -> None:
+def test_shards_complete_their_releases_each_by_itself(first: Releases, second: Releases, data: st.DataObject) -> None:
     fold = Fold(TABLE)
     queues = [list(records_of(first, 0)), list(records_of(second, 1))]
     complete = [0, 0]
@@ -86,15 +100,16 @@ def test_shards_complete_their_releases_each_by_itself(first, second, data) -> N
 
 
 @given(releases=RELEASES, data=st.data())
-def test_a_record_of_the_newest_release_that_comes_twice_is_harmless(releases, data) -> None:
-    fold, seen = Fold(TABLE), []
+def test_a_record_of_the_newest_release_that_comes_twice_is_harmless(releases: Releases, data: st.DataObject) -> None:
+    fold = Fold(TABLE)
+    seen: list[Sent] = []
     tables, current = tables_after(releases, 0), 0
     for record in records_of(releases, 0):
-        seen = [earlier for earlier in seen if earlier[1] == record[1]] + [record]
+        seen = [earlier for earlier in seen if earlier.release == record.release] + [record]
         for again in [record, *data.draw(st.lists(st.sampled_from(seen), max_size=3))]:
             for release in fold.apply(*again):
                 current = max(current, release.number)
-            if again[5].number == again[5].total or seen[-1][5].number < seen[-1][5].total:
+            if again.part.number == again.part.total or seen[-1].part.number < seen[-1].part.total:
                 assert shown(fold) == tables[current]
     fold.finish()
     assert shown(fold) == tables[-1]
@@ -144,9 +159,8 @@ def test_the_frame_has_the_published_columns_in_types_to_compute_with() -> None:
 
 
 def test_the_frame_gives_back_every_digit_that_was_published() -> None:
-    long = NumericAttribute(
-        "bmi", (Decimal(10), Decimal("12.50000000000000003")), *3 * [Decimal("0.00000000000000001")]
-    )
+    tiny = Decimal("0.00000000000000001")
+    long = NumericAttribute("bmi", (Decimal(10), Decimal("12.50000000000000003")), tiny, tiny, tiny)
     fold = Fold(replace(TABLE, attributes=(AGE, long, CITY)))
     for slot, visits in enumerate(["9007199254740993", "9007199254740993.5", "0.1"]):
         published = row(0, 1, slot, visits).replace(b"12.5", b"12.50000000000000003")

@@ -37,14 +37,14 @@ def stt_of(join: LossyJoin) -> list[tuple[int, ...]]:
 
 
 @given(data=st.data(), small=some_table)
-def test_qit_has_the_cells_of_every_published_row_once_and_no_others(data, small: Table) -> None:
+def test_qit_has_the_cells_of_every_published_row_once_and_no_others(data: st.DataObject, small: Table) -> None:
     rows, recoding = data.draw(recoded(small))
     wanted = {(g, *cells) for g, cells in zip(recoding.qi_group.tolist(), rows.cells.tolist(), strict=True) if g >= 0}
     assert qit_of(lossy_join(rows, recoding)) == sorted(wanted)
 
 
 @given(data=st.data(), small=some_table)
-def test_stt_has_the_sensitive_values_of_every_published_row(data, small: Table) -> None:
+def test_stt_has_the_sensitive_values_of_every_published_row(data: st.DataObject, small: Table) -> None:
     rows, recoding = data.draw(recoded(small))
     published = zip(recoding.qi_group.tolist(), rows.values.tolist(), strict=True)
     assert Counter(row[:-1] for row in stt_of(lossy_join(rows, recoding))) == Counter(
@@ -53,7 +53,7 @@ def test_stt_has_the_sensitive_values_of_every_published_row(data, small: Table)
 
 
 @given(data=st.data(), small=some_table)
-def test_stt_keeps_together_what_one_individual_has_and_nothing_else(data, small: Table) -> None:
+def test_stt_keeps_together_what_one_individual_has_and_nothing_else(data: st.DataObject, small: Table) -> None:
     rows, recoding = data.draw(recoded(small))
     source: dict[int, Counter] = {}
     individuals = rows.subject(INDIVIDUAL).tolist()
@@ -69,7 +69,9 @@ def test_stt_keeps_together_what_one_individual_has_and_nothing_else(data, small
 
 
 @given(data=st.data(), small=some_table)
-def test_stt_stands_by_group_and_values_and_numbers_individuals_as_they_occur(data, small: Table) -> None:
+def test_stt_stands_by_group_and_values_and_numbers_individuals_as_they_occur(
+    data: st.DataObject, small: Table
+) -> None:
     stt = stt_of(lossy_join(*data.draw(recoded(small))))
     assert [row[:-1] for row in stt] == sorted(row[:-1] for row in stt)
     assert list(dict.fromkeys(row[-1] for row in stt)) == list(range(len({row[-1] for row in stt})))
@@ -84,7 +86,7 @@ def test_the_rows_of_individuals_who_agree_in_all_do_not_interleave_as_in_the_so
 
 
 @given(data=st.data(), small=some_table, seed=st.integers(0, 99))
-def test_neither_order_nor_names_in_the_source_change_a_row(data, small: Table, seed: int) -> None:
+def test_neither_order_nor_names_in_the_source_change_a_row(data: st.DataObject, small: Table, seed: int) -> None:
     rows, recoding = data.draw(recoded(small))
     order = np.random.default_rng(seed).permutation(len(rows))
     shuffled = permuted(rows, seed)

@@ -1,0 +1,165 @@
+"""One held shard, without servers: its thread, its limit of time, and what it lets go of."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import traceback
+import weakref
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from agents.shard import EXIT_HUNG, HeldShard, Unexpected
+from streamer.errors import Fenced
+from streamer.incremental.shard.input import InputState, Message
+from streamer.incremental.shard.steps import StepReport
+from streamer.incremental.store.memory import MemoryServer, MemoryStore
+from streamer.table.yaml_loading import load_table
+from worlds.checkout import PATIENTS
+from worlds.patients import CANARY
+
+
+class NoKafka:
+    """An empty input, and an outlet that takes everything; `wait` is called at every publish."""
+
+    def __init__(self, wait: Callable[[], None] = lambda: None) -> None:
+        self._wait = wait
+
+    def state(self) -> InputState:
+        return InputState({}, 1, 0, 1000)
+
+    def check(self, *kinds: str) -> None: ...
+
+    def skips(self) -> frozenset[int]:
+        return frozenset()
+
+    def fence(self) -> None: ...
+
+    def position(self) -> None: ...
+
+    def publish(self, records: object, position: object) -> None:
+        self._wait()
+
+
+def held(wait: Callable[[], None] = lambda: None, turn: threading.Lock | None = None) -> HeldShard:
+    kafka = cast(Any, NoKafka(wait))
+    store = MemoryStore(MemoryServer(), "patients", 0)
+    return HeldShard(load_table(PATIENTS), 0, store, kafka, kafka, kafka, turn or threading.Lock())
+
+
+MESSAGES = [Message(0, None, b"not JSON")]
+
+
+async def stepped(shard: HeldShard) -> StepReport:
+    await shard.take_over()
+    return await shard.step(MESSAGES)
+
+
+def test_a_held_shard_is_taken_over_and_stepped_in_its_thread() -> None:
+    threads: list[str] = []
+    report = asyncio.run(stepped(held(lambda: threads.append(threading.current_thread().name))))
+    assert (report.counts.messages, report.counts.dead_letters) == (1, 1)
+    assert threads == ["shard-0_0"]
+
+
+def fail_with_a_value() -> None:
+    raise KeyError(CANARY)
+
+
+def test_the_text_of_an_unforeseen_error_stays_inside() -> None:
+    with pytest.raises(Unexpected, match=r"KeyError in test_shard\.py") as caught:
+        asyncio.run(stepped(held(fail_with_a_value)))
+    assert CANARY not in "".join(traceback.format_exception(caught.value))
+
+
+class AsyncHeld:
+    """A held shard that another one of the same worker keeps waiting."""
+
+    def __init__(self, seconds: float) -> None:
+        self.turn = threading.Lock()
+        self.seconds = seconds
+
+    async def step(self) -> StepReport:
+        shard = held(turn=self.turn)
+        await shard.take_over()
+        self.turn.acquire()
+        asyncio.get_running_loop().call_later(self.seconds, self.turn.release)
+        return await shard.step(MESSAGES)
+
+
+def test_waiting_for_other_shards_of_the_same_worker_is_not_taken_for_a_hang(
+    ended: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before: seven shards that ran one large statement, one after the other, ended the process."""
+    monkeypatch.setattr("agents.shard.STEP_SECONDS_MAX", 0.3)
+    report = asyncio.run(AsyncHeld(1.5).step())
+    assert (report.counts.messages, ended) == (1, [])
+
+
+def test_a_shard_that_was_lost_meanwhile_shuts_nobody_out() -> None:
+    async def lose_then_take_over() -> None:
+        shard = held()
+        shard.lose("given back")
+        with pytest.raises(Fenced, match="given back"):
+            await shard.take_over()
+
+    asyncio.run(lose_then_take_over())
+
+
+def test_a_shard_that_is_given_back_lets_go_of_its_table() -> None:
+    """Not when somebody collects garbage: tens of megabytes stayed at every take-over, for ever once frozen."""
+
+    async def give_back() -> tuple[bool, int]:
+        shard = held()
+        await shard.take_over()
+        table = weakref.ref(shard._publisher.engine)
+        shard.close()
+        shard._thread.shutdown(wait=True)
+        return table() is None, gc.get_freeze_count()
+
+    gc.disable()
+    try:
+        assert asyncio.run(give_back()) == (True, 0)
+    finally:
+        gc.enable()
+
+
+@pytest.fixture
+def ended(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    codes: list[int] = []
+    monkeypatch.setattr("agents.shard.end_process", lambda code, why: codes.append(code))
+    return codes
+
+
+def wait_for(go_on: threading.Event) -> None:
+    go_on.wait(10)
+
+
+def test_a_call_that_hangs_ends_the_process(ended: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agents.shard.STEP_SECONDS_MAX", 0.05)
+    go_on = threading.Event()
+
+    async def hang() -> bool:
+        shard = held(lambda: wait_for(go_on))
+        with pytest.raises(Unexpected):
+            await stepped(shard)
+        was_busy = shard.busy
+        go_on.set()
+        shard.close()
+        return was_busy
+
+    assert asyncio.run(hang()), "nobody waits for the call any more, but its thread is at work"
+    assert ended == [EXIT_HUNG]
+
+
+def fail_by_a_timeout() -> None:
+    raise TimeoutError
+
+
+def test_a_call_that_fails_by_a_timeout_of_its_own_does_not_hang(ended: list[int]) -> None:
+    with pytest.raises(Unexpected):
+        asyncio.run(stepped(held(fail_by_a_timeout)))
+    assert ended == []

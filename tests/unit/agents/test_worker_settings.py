@@ -1,0 +1,45 @@
+"""What a worker has to be told, and what it says of what is missing or does not fit."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from agents.worker_settings import VARIABLES, WorkerSettings
+from streamer.errors import ConfigError, UsageError
+from streamer.table.yaml_loading import load_table
+from worlds.checkout import PATIENTS
+
+PASSWORD = "pw-Canary-7316"
+REDIS = "redis://127.0.0.1:1/0"
+ENVIRONMENT = {"STREAMER_TABLE": str(PATIENTS), "KAFKA_BOOTSTRAP": "a:9092,b:9092", "REDIS_URL": REDIS}
+
+
+def test_the_environment_names_the_table_and_both_servers() -> None:
+    settings = WorkerSettings.from_environment(ENVIRONMENT)
+    assert settings.table.fingerprint == load_table(PATIENTS).fingerprint
+    assert (settings.kafka, settings.redis) == ("a:9092,b:9092", REDIS)
+    assert settings.app_id == "streamer-patients"
+
+
+@pytest.mark.parametrize("name", VARIABLES)
+def test_a_variable_that_is_missing_or_empty_is_named_with_what_it_is_for(name: str) -> None:
+    for environment in ({**ENVIRONMENT, name: ""}, {k: v for k, v in ENVIRONMENT.items() if k != name}):
+        with pytest.raises(ConfigError) as refused:
+            WorkerSettings.from_environment(environment)
+        assert str(refused.value) == f"the environment does not name {name} ({VARIABLES[name]})"
+
+
+@pytest.mark.parametrize(
+    "kafka",
+    [f"user:{PASSWORD}@host:9092", f"host:1,user:{PASSWORD}@host:9092", f"sasl://{PASSWORD}:9092", f"{PASSWORD}:99999"],
+)
+def test_a_password_in_kafkas_address_is_refused_and_never_printed(kafka: str) -> None:
+    with pytest.raises(UsageError, match="HOST:PORT") as refused:
+        WorkerSettings(load_table(PATIENTS), kafka, REDIS)
+    assert PASSWORD not in str(refused.value)
+
+
+def test_a_worker_is_named_by_its_host_and_process() -> None:
+    assert WorkerSettings.from_environment(ENVIRONMENT).name.endswith(f":{os.getpid()}")

@@ -1,0 +1,205 @@
+"""What `streamer status` sees: every shard in Redis and in Kafka, its worker, and how much it may be trusted.
+
+What is said of it is tested beside the verdict (test_shard_verdict.py), both on real servers in servers/test_status.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import fakeredis
+import pytest
+from kafka.errors import CoordinatorNotAvailableError, GroupAuthorizationFailedError, IncompatibleBrokerVersion
+
+from streamer.cli import shard_facts as module
+from streamer.cli.shard_facts import TableFacts, Waiting, Workers, look
+from streamer.errors import UsageError
+from streamer.incremental.shard.outlet import Position
+from streamer.incremental.store.base import Meta
+from streamer.incremental.store.redis import RedisStore
+from streamer.incremental.store.redis_lookups import RedisLookups
+from streamer.incremental.topics import worker_group
+from worlds.store_contract import commit_number, live, record
+from worlds.topics_in_memory import TopicsInMemory
+
+CHANGES, LIVE, POSITIONS = "people.changes", "people.live", "people.positions"
+SHARDS = 2
+NAMES = (CHANGES, LIVE, POSITIONS, "people.dead-letters", "people.control")
+AT_ONE = Position(1, 10, 1, 2, 0, 7)
+MESSAGE = (b"1", b"{}")
+
+
+def member(name: str, *shards: int, topic: str = CHANGES) -> SimpleNamespace:
+    """A worker in Kafka's consumer group."""
+    assignment = SimpleNamespace(assignment=[(topic, list(shards))])
+    return SimpleNamespace(client_id=name, member_assignment=assignment if shards else None)
+
+
+@dataclass
+class TableInMemory:
+    """A table's topics, its workers' consumer group, and a Redis."""
+
+    topics: TopicsInMemory = field(default_factory=lambda: TopicsInMemory(dict.fromkeys(NAMES, SHARDS)))
+    redis: Any = field(default_factory=fakeredis.FakeRedis)
+    members: Sequence[SimpleNamespace] = ()
+    state: str = "Stable"
+    answers: list[Exception] = field(default_factory=list)
+    """What the broker answers to the questions for the group, before it tells it."""
+    topic_ids: dict[str, str] = field(default_factory=dict)
+    group_asked: str = ""
+
+    @contextmanager
+    def open_consumer(self, bootstrap: str) -> Iterator[TopicsInMemory]:
+        yield self.topics
+
+    @contextmanager
+    def open_admin(self, bootstrap: str) -> Iterator[TableInMemory]:
+        yield self
+
+    def describe_consumer_groups(self, names: list[str]) -> list[SimpleNamespace]:
+        (self.group_asked,) = names
+        if self.answers:
+            raise self.answers.pop(0)
+        return [SimpleNamespace(members=self.members, state=self.state)]
+
+    def commit(self, shard: int = 0) -> None:
+        """One commit of a shard that holds a row, up to offset 10."""
+        store = RedisStore(self.redis, "people", shard)
+        changes = {"records": {"ann": record()}, "outbox": live("a", "b")}
+        store.commit(store.take_over(), 0, commit_number(1, **changes))
+
+    def look(self) -> TableFacts:
+        return look("people", "broker:9092", "redis://nowhere:6379/0")
+
+
+@pytest.fixture
+def people(monkeypatch: pytest.MonkeyPatch) -> TableInMemory:
+    found = TableInMemory()
+    monkeypatch.setattr(module, "open_consumer", found.open_consumer)
+    monkeypatch.setattr(module, "open_admin", found.open_admin)
+    monkeypatch.setattr(module, "connect", lambda url: found.redis)
+    monkeypatch.setattr(module, "topic_ids", lambda admin, table_name: found.topic_ids)
+    monkeypatch.setattr(module, "GROUP_AGAIN_SECONDS", 0.0)
+    return found
+
+
+def test_a_table_that_nobody_worked_on_has_its_shards_and_nothing_in_them(people: TableInMemory) -> None:
+    facts = people.look()
+    assert [shard.number for shard in facts.shards] == [0, 1]
+    for shard in facts.shards:
+        assert (shard.redis.before, shard.redis.meta, shard.kafka.position, shard.kafka.waiting) == (None,) * 4
+        assert (shard.worker, shard.kafka.input_state.live_begun) == ("", False)
+    assert facts.shards_in_redis == []
+    assert facts.topics == dict.fromkeys(NAMES, SHARDS)
+
+
+def test_a_table_without_input_is_a_usage_error(people: TableInMemory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streamer.incremental.kafka_clients.SEEN_SECONDS_MAX", 0.0)
+    people.topics = TopicsInMemory({})
+    with pytest.raises(UsageError, match="streamer topics create"):
+        people.look()
+
+
+def test_an_output_that_is_missing_counts_no_partitions(people: TableInMemory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streamer.incremental.kafka_clients.SEEN_SECONDS_MAX", 0.0)
+    people.topics = TopicsInMemory({CHANGES: SHARDS, POSITIONS: 3})
+    assert people.look().topics == {**dict.fromkeys(NAMES, 0), CHANGES: SHARDS, POSITIONS: 3}
+
+
+def test_what_a_shard_holds_in_redis_is_counted_and_not_loaded(people: TableInMemory) -> None:
+    people.commit(1)
+    facts = people.look()
+    one = facts.shards[1].redis
+    assert one.meta is not None
+    assert (one.meta.commit, one.meta.next, one.before) == (1, 10, one.meta)
+    assert (one.sizes.records, one.sizes.outbox) == (1, 2)
+    assert (facts.shards[0].redis.meta, facts.shards_in_redis) == (None, [1])
+
+
+def test_a_shard_that_commits_while_kafka_is_asked_is_seen_twice(
+    people: TableInMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readings: Iterator[Meta] = (Meta(commit=number, next=10) for number in (1, 1, 2, 2))
+    monkeypatch.setattr(RedisLookups, "meta", lambda store: next(readings))
+    assert [(shard.redis.before, shard.redis.meta) for shard in people.look().shards] == [
+        (Meta(1, 10), Meta(2, 10)),
+        (Meta(1, 10), Meta(2, 10)),
+    ]
+
+
+def test_the_first_message_that_waits_is_the_one_behind_the_last_commit(people: TableInMemory) -> None:
+    people.commit()
+    people.topics.write(CHANGES, 0, *[MESSAGE] * 10, None, MESSAGE, MESSAGE)
+    kafka = people.look().shards[0].kafka
+    assert kafka.waiting == Waiting(offset=11, since=11.0), "offset 10 holds the marker of a transaction"
+    assert (kafka.input_state.earliest, kafka.input_state.end) == (0, 13)
+
+
+def test_nothing_waits_where_only_markers_are_left(people: TableInMemory) -> None:
+    people.commit()
+    people.topics.write(CHANGES, 0, *[MESSAGE] * 10, None, None)
+    assert people.look().shards[0].kafka.waiting is None
+
+
+def test_where_the_input_has_expired_the_first_message_left_is_the_one_that_waits(people: TableInMemory) -> None:
+    people.topics.write(CHANGES, 0, *[MESSAGE] * 5)
+    people.topics.expire(CHANGES, 0, 3)
+    assert people.look().shards[0].kafka.waiting == Waiting(3, 3.0)
+
+
+def test_the_position_is_the_last_one_however_many_markers_follow_it(people: TableInMemory) -> None:
+    later = Position(2, 20, 2, 3, 0, 8)
+    people.topics.write(POSITIONS, 1, (b"1", AT_ONE.to_json()), (b"1", later.to_json()), *[None] * 50)
+    assert [shard.kafka.position for shard in people.look().shards] == [None, later]
+
+
+def test_every_shard_is_compared_with_the_ids_that_the_topics_have_now(people: TableInMemory) -> None:
+    people.topic_ids = {"changes": "first", "live": "second"}
+    assert [shard.kafka.input_state.topic_ids for shard in people.look().shards] == [people.topic_ids] * SHARDS
+
+
+def test_an_output_that_readers_see_rows_in_has_begun(people: TableInMemory) -> None:
+    people.topics.write(LIVE, 1, MESSAGE)
+    assert [shard.kafka.input_state.live_begun for shard in people.look().shards] == [False, True]
+
+
+def test_every_shard_has_the_worker_that_kafka_gave_it_to(people: TableInMemory) -> None:
+    people.members = [member("first:1", 1), member("second:2", 0, topic="other.changes"), member("third:3")]
+    facts = people.look()
+    assert [shard.worker for shard in facts.shards] == ["", "first:1"]
+    assert facts.workers == Workers({1: "first:1"})
+    assert people.group_asked == worker_group("people")
+
+
+@pytest.mark.parametrize(("state", "settled"), [("Stable", True), ("Empty", True), ("PreparingRebalance", False)])
+def test_while_shards_change_hands_it_is_not_known_who_has_them(
+    people: TableInMemory, state: str, settled: bool
+) -> None:
+    people.state = state
+    assert people.look().workers.settled is settled
+
+
+def test_a_broker_that_looks_after_no_group_yet_is_asked_again(people: TableInMemory) -> None:
+    people.members = [member("first:1", 0, 1)]
+    people.answers = [CoordinatorNotAvailableError()] * 3
+    assert people.look().workers == Workers({0: "first:1", 1: "first:1"})
+
+
+@pytest.mark.parametrize("error", [GroupAuthorizationFailedError(), IncompatibleBrokerVersion()])
+def test_a_broker_that_does_not_tell_the_workers_is_not_taken_for_one_that_has_none(
+    people: TableInMemory, error: Exception
+) -> None:
+    people.answers = [error]
+    assert not people.look().workers.told
+
+
+def test_a_broker_that_never_looks_after_the_group_is_not_waited_for_without_end(
+    people: TableInMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "GROUP_SECONDS_MAX", 0.0)
+    people.answers = [CoordinatorNotAvailableError()] * 99_999
+    assert not people.look().workers.told

@@ -1,0 +1,34 @@
+"""A shard's position: what every commit leaves beside its records, and how it is read back."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+
+from streamer.incremental.shard.outlet import Position
+from streamer.incremental.store.base import Meta
+
+META = Meta(5, 50, 4, 18, outside=2, digest=2**64 - 1, skipped=(7, 41))
+
+
+def test_a_position_says_of_a_commit_all_that_tells_it_from_another() -> None:
+    assert Position.of(META) == Position(5, 50, 4, 18, 2, 2**64 - 1, (7, 41))
+
+
+def test_a_position_is_read_back_as_it_was_written() -> None:
+    written = Position.of(META).to_json()
+    assert Position.from_json(written) == Position.of(META)
+    assert json.loads(written)["digest"] == 2**64 - 1, "no digit of it is lost on the way"
+
+
+def test_a_position_of_before_offsets_could_be_passed_over_has_passed_over_none() -> None:
+    before = b'{"commit":1,"next":10,"release":1,"qi_group_next":2,"outside":0,"digest":3}'
+    assert Position.from_json(before) == Position(1, 10, 1, 2, 0, 3)
+
+
+@pytest.mark.parametrize("text", [b"", b"{}", b"null", b'{"commit":"1"}'])
+def test_what_is_no_position_is_not_read_as_one(text: bytes) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        Position.from_json(text)

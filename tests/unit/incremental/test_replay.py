@@ -1,0 +1,123 @@
+"""The loop over files: which QI groups an initial table has, what a directory holds, and who is in no group."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from streamer.errors import ConfigError
+from streamer.incremental.replay import FILES, NoOutlet, Replay, ReplayReport, encode_initial, replay_files
+from streamer.incremental.shard.input import Message
+from streamer.table.arrays import Ints
+from streamer.table.encode import EncodedRows
+from streamer.table.schema import Table
+from worlds.small_tables import YEARS, table
+
+PEOPLE = table(YEARS, k=2)
+
+
+def messages(*years: int) -> list[Message]:
+    rows = [{"id": f"row {i}", "years": year, "problem": "flu"} for i, year in enumerate(years)]
+    return [Message(i, None, json.dumps({"op": "insert", "row": row}).encode()) for i, row in enumerate(rows)]
+
+
+def people(**columns: list[object]) -> pd.DataFrame:
+    return pd.DataFrame({"id": list("abcd"), "years": [1, 2, 8, 9], "problem": ["flu"] * 4, **columns})
+
+
+def no_groups(table: Table, rows: EncodedRows) -> list[Ints]:
+    return []
+
+
+def replayed(
+    *years: int, initial: pd.DataFrame | None = None, into: Path | None = None
+) -> tuple[list[int], ReplayReport]:
+    """Numbers of events per step, and the report."""
+    sizes: list[int] = []
+    for step in replay_files(PEOPLE, messages(*years), initial, no_groups, 3, into):
+        if isinstance(step, ReplayReport):
+            return sizes, step
+        sizes.append(step)
+    raise AssertionError("a replay ends with its report")
+
+
+# -- an initial table --------------------------------------------------------------------------------------------------
+
+
+def test_an_initial_table_has_the_groups_of_its_own_column_by_first_appearance() -> None:
+    frame = people(qi_group=["z", "a", "z", "a"])
+    _, groups = encode_initial(PEOPLE, frame, lambda *_: pytest.fail("the table has groups of its own"))
+    assert [group.tolist() for group in groups] == [[0, 2], [1, 3]]
+
+
+def test_without_such_a_column_the_caller_makes_them() -> None:
+    made: list[EncodedRows] = []
+
+    def make(table: Table, rows: EncodedRows) -> list[Ints]:
+        made.append(rows)
+        return []
+
+    encoded, groups = encode_initial(PEOPLE, people(), make)
+    assert made[0] is encoded
+    assert groups == []
+
+
+def test_rows_that_cannot_be_encoded_are_refused_before_anything_is_published() -> None:
+    with pytest.raises(ConfigError):
+        encode_initial(PEOPLE, people(years=[1, 2, 3, "canary"]), no_groups)
+
+
+# -- steps and reports -------------------------------------------------------------------------------------------------
+
+
+def test_events_are_taken_in_steps_and_all_of_them_are_counted() -> None:
+    sizes, report = replayed(*range(7))
+    assert sizes == [3, 3, 1]
+    assert (report.events, report.applied, report.rows, report.dead_letters) == (7, 7, 7, 0)
+
+
+def test_an_initial_table_is_release_0_and_the_first_change_release_1() -> None:
+    _, without = replayed(1, 2)
+    _, alone = replayed(initial=people(qi_group=list("xxyy")))
+    _, both = replayed(5, initial=people(qi_group=list("xxyy")))
+    assert (without.releases, alone.releases, both.releases) == (1, 1, 2)
+
+
+def test_whoever_is_pending_is_in_no_group_of_the_private_index() -> None:
+    replay = Replay(PEOPLE, NoOutlet())
+    for _ in replay.run(messages(1)):
+        assert list(replay.index_table()) == [("row 0", "")]
+    for _ in replay.run([Message(1, None, messages(1, 2)[1].value)]):
+        assert dict(replay.index_table()) == {"row 0": "0-1", "row 1": "0-1"}
+
+
+# -- the directory -----------------------------------------------------------------------------------------------------
+
+
+def lines_of(path: Path) -> Iterator[dict[str, object]]:
+    return map(json.loads, path.read_text().splitlines())
+
+
+def test_the_directory_holds_records_letters_table_and_index(tmp_path: Path) -> None:
+    _, report = replayed(1, 2, 77, into=tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == set(FILES)
+    live = list(lines_of(tmp_path / "live.jsonl"))
+    assert len(live) == report.published == 2
+    assert {(line["shard"], line["release"], line["through"]) for line in live} == {(0, 1, 3)}
+    assert [(line["reason"], line["offset"]) for line in lines_of(tmp_path / "dead-letters.jsonl")] == [
+        ("out-of-domain", 2)
+    ]
+    assert pd.read_csv(tmp_path / "table.csv")["qi_group"].tolist() == ["0-1", "0-1"]
+    assert "row 0" in (tmp_path / "index.csv").read_text()
+    assert "row 0" not in (tmp_path / "live.jsonl").read_text() + (tmp_path / "table.csv").read_text()
+
+
+def test_only_counting_gives_the_same_counts_and_writes_nothing(tmp_path: Path) -> None:
+    _, written = replayed(1, 2, 77, into=tmp_path / "out")
+    _, counted = replayed(1, 2, 77)
+    assert {**written.as_dict(), "seconds": 0} == {**counted.as_dict(), "seconds": 0}
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]

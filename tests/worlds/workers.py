@@ -1,0 +1,154 @@
+"""Workers as processes on a table of their own, and what they must have published in the end."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from agents.outlet import KafkaOutlet
+from servers.broker.servers import Servers
+from streamer.incremental.store.redis import RedisStore
+from streamer.incremental.store.redis_server import connect
+from worlds.checkout import ROOT
+from worlds.kafka_side import fresh_name, make_topics, read, write
+from worlds.patients import CANARY, Changes, expected, folded, smallest_group, write_table
+
+SHARDS = 4
+
+FRAGILE = """
+import os
+from agents.cli import main
+from streamer.incremental.groups.engine import Engine
+
+apply = Engine.apply
+
+def fragile(self, change):
+    outcome = apply(self, change)
+    source_key = getattr(change, "source_key", "")
+    if source_key.startswith("killer"):
+        os._exit(9)
+    if source_key.startswith("poison"):
+        raise KeyError(source_key)
+    return outcome
+
+Engine.apply = fragile
+main()
+"""
+"""A worker whose engine some source keys break, and some end the process, as a lack of memory would."""
+
+WORKER_COMMANDS = {
+    "streamer": [sys.executable, "-m", "agents.cli", "worker", "--log-level", "debug"],
+    "faust": [sys.executable, "-m", "faust", "-A", "agents.app", "worker", "--loglevel", "info"],
+    "fragile": [sys.executable, "-c", FRAGILE, "worker"],
+}
+
+
+class Worker:
+    """One worker process and its log. more: arguments that go behind the others."""
+
+    def __init__(
+        self, log: Path, environment: Mapping[str, str], command: str = "streamer", more: Sequence[str] = ()
+    ) -> None:
+        self.log = log
+        arguments = WORKER_COMMANDS[command]
+        if command != "faust":
+            arguments = [*arguments, "--table", environment["STREAMER_TABLE"], *more]
+        with log.open("ab") as file:
+            self.process = subprocess.Popen(
+                arguments, cwd=ROOT, env={**os.environ, **environment}, stdout=file, stderr=subprocess.STDOUT
+            )
+
+    def terminate(self) -> tuple[int, float]:
+        """Exit code after SIGTERM, and the seconds it took."""
+        began = time.monotonic()
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(30), time.monotonic() - began
+
+    def kill(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(10)
+
+    def taken_over(self) -> list[int]:
+        """Numbers of the shards taken over so far, in order."""
+        return [int(number) for number in re.findall(r"shard (\d+) of \S+ taken over", self.log.read_text())]
+
+
+class WorkedTable:
+    """A table on the servers, the changes written to it, and its workers."""
+
+    def __init__(self, servers: Servers, directory: Path) -> None:
+        self.name = fresh_name()
+        self.bootstrap = servers.kafka_bootstrap
+        self.table = write_table(directory, self.name)
+        self.changes = Changes(SHARDS)
+        self.workers: list[Worker] = []
+        self.environment = {
+            "STREAMER_TABLE": str(self.table),
+            "KAFKA_BOOTSTRAP": servers.kafka_bootstrap,
+            "REDIS_URL": servers.redis_url,
+        }
+        self._directory = directory
+        make_topics(self.bootstrap, self.name, SHARDS)
+
+    def start(self, command: str = "streamer") -> Worker:
+        worker = Worker(self._directory / f"worker-{len(self.workers)}.log", self.environment, command)
+        self.workers.append(worker)
+        return worker
+
+    def write(self, count: int) -> None:
+        write(self.bootstrap, f"{self.name}.changes", self.changes.more(count))
+
+    def reached(self) -> list[int]:
+        """The published `next` of every shard."""
+        positions = [KafkaOutlet(self.bootstrap, self.name, shard).position() for shard in range(SHARDS)]
+        return [position.next if position else 0 for position in positions]
+
+    def lag(self) -> int:
+        """Messages written and not read, as Kafka's tools see it by the group's offsets."""
+        group = Consumer({"bootstrap.servers": self.bootstrap, "group.id": f"streamer-{self.name}"})
+        places = [TopicPartition(f"{self.name}.changes", shard) for shard in range(SHARDS)]
+        told = [max(place.offset, 0) for place in group.committed(places, timeout=20)]
+        group.close()
+        return sum(len(messages) for messages in self.changes.messages) - sum(told)
+
+    def wait_until_published(self, seconds: float = 40.0) -> None:
+        wanted = [len(messages) for messages in self.changes.messages]
+        wait_until(lambda: self.reached() == wanted, seconds, lambda: f"{self.reached()} of {wanted}: {self.logs()}")
+
+    def logs(self) -> str:
+        return "\n".join(worker.log.read_text() for worker in self.workers)
+
+    def assert_published_as_expected(self) -> None:
+        client = connect(self.environment["REDIS_URL"])
+        for shard, messages in enumerate(self.changes.messages):
+            rows, n_letters = expected(self.table, shard, messages, SHARDS)
+            records = read(self.bootstrap, self.name, "live", shard)
+            assert folded([(record.key(), record.value()) for record in records]) == rows
+            assert smallest_group(rows) >= 3
+            letters = read(self.bootstrap, self.name, "dead-letters", shard)
+            assert len({letter.key() for letter in letters}) == len(letters) == n_letters > 0
+            meta = RedisStore(client, self.name, shard).meta()
+            assert meta is not None
+            assert meta.counts.messages == meta.next == len(messages)
+            assert meta.counts.dead_letters == n_letters
+            assert not any(CANARY.encode() in (letter.value() + letter.key()) for letter in letters)
+            assert not any(CANARY.encode() in ((record.value() or b"") + record.key()) for record in records)
+        assert CANARY not in self.logs()
+
+
+def wait_until(holds: Callable[[], bool], seconds: float, otherwise: Callable[[], str]) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            pytest.fail(f"not within {seconds} s: {otherwise()}")
+        time.sleep(0.2)
