@@ -185,7 +185,8 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
                     await self._read_on(topic_partition, shard)
                     pause = BACKOFF_FIRST_SECONDS
             except Fenced as error:
-                log.warning("Fenced: %s", error)
+                if not shard.lost:  # else it was given back meanwhile: nobody has shut us out
+                    log.warning("Fenced: %s", error)
                 shard.lose(str(error))
             except (ServerUnreachable, Conflict) as error:
                 log.warning("%s: %s; taken over again in %.1f s", type(error).__name__, error, pause)

@@ -31,6 +31,10 @@ ABORT_SECONDS_MAX = 2.0
 TRANSACTION_MS_MAX = 30_000
 
 
+_GIVEN_UP = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
+"""Of a record that the client gave up because its transaction had failed: the reason is told by the transaction."""
+
+
 class KafkaOutlet:
     """The outlet of one shard; to be used from one thread. Implements `streamer.incremental.shard.outlet.Outlet`."""
 
@@ -121,9 +125,11 @@ class KafkaOutlet:
 def _flush(producer: Producer) -> None:
     """Waits until Kafka has taken all records; the client raises SystemError where reports follow a fatal error."""
     try:
-        producer.flush(CALL_SECONDS_MAX)
+        left = producer.flush(CALL_SECONDS_MAX)
     except SystemError as error:
         raise error.__cause__ or error from None
+    if left:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
 
 
 class _FailedDeliveries:
@@ -133,7 +139,8 @@ class _FailedDeliveries:
         self._error: KafkaError | None = None
 
     def __call__(self, error: KafkaError | None, message: Message) -> None:
-        self._error = self._error or error
+        if error is not None and error.code() not in _GIVEN_UP:
+            self._error = self._error or error
 
     def check(self) -> None:
         if self._error is not None:

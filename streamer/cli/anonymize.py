@@ -36,7 +36,7 @@ from streamer.recoding.publication import group_names, lossy_join_frames, publis
 from streamer.table.encode import Encoder
 from streamer.table.files import atomic_writers, read_rows, write_index, write_rows
 from streamer.table.microdata import Microdata, microdata_of
-from streamer.table.yaml_loading import FILE_NAME, load_table
+from streamer.table.yaml_loading import files_of, load_table
 
 ROWS, LOSSY_JOIN = "rows", "lossy-join"
 
@@ -84,7 +84,7 @@ def command(
     chosen, options = algorithm_named(algorithm), Options(seed, suppression, refine)
     outputs = output_paths(out, form)
     paths = [*outputs, *filter(None, (index, report))]
-    require_apart([Path(table), Path(table) / FILE_NAME, data], paths)
+    require_apart([*files_of(table), data], paths)
     schema = with_k(load_table(table), k)
     model = model_of(schema)
     with stages(as_json) as progress, atomic_writers(paths, text=True) as opened:

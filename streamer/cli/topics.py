@@ -2,8 +2,8 @@
 
 A topic that exists is never changed: other settings may be somebody's intention, and another number of partitions
 would put people into other shards than their rows. It is refused with what was found, what is wanted and what mends
-it; no mend takes a topic away from under a table that goes on. Nothing is made before everything that exists is found
-to be right; making twice is the same as once.
+it; no mend takes a topic away from under a table that goes on. Nothing is made beside a topic of another number of
+partitions; making twice is the same as once.
 """
 
 from __future__ import annotations
@@ -72,12 +72,11 @@ def create(table: str, kafka: str, shards: int | None, replicas: int, as_json: b
     with open_admin(kafka) as admin:
         found = _look(admin, topics)
         count = _same_partitions(name, found, shards)
-        _refuse([fault for fault in _faults(topics, found) if fault.topic in found])
         missing = [topic for topic in topics if topic.name not in found]
         _make(admin, missing, count, replicas)
         found = _look_until_seen(admin, topics)
         _same_partitions(name, found, count)
-        _refuse(list(_faults(topics, found)))
+        _refuse(list(_faults(topics, found, kafka)))
     _print(topics, found, {topic.name for topic in missing}, as_json)
 
 
@@ -93,7 +92,7 @@ def check(table: str, kafka: str, shards: int | None, as_json: bool) -> None:
     with open_admin(kafka) as admin:
         found = _look(admin, topics)
     _same_partitions(name, found, shards)
-    _refuse(list(_faults(topics, found)))
+    _refuse(list(_faults(topics, found, kafka)))
     _print(topics, found, set(), as_json)
 
 
@@ -127,7 +126,7 @@ def _same_partitions(table_name: str, found: dict[str, Found], wanted: int | Non
     return count
 
 
-def _faults(topics: Sequence[Topic], found: dict[str, Found]) -> Iterator[Fault]:
+def _faults(topics: Sequence[Topic], found: dict[str, Found], kafka: str) -> Iterator[Fault]:
     for topic in topics:
         there = found.get(topic.name)
         if there is None:
@@ -135,14 +134,16 @@ def _faults(topics: Sequence[Topic], found: dict[str, Found]) -> Iterator[Fault]
             continue
         for setting, wanted in topic.config.items():
             if not is_as_required(setting, value := there.config.get(setting, "not said"), wanted):
-                how = f"`kafka-configs --alter --entity-type topics --entity-name {topic.name} --add-config "
-                yield Fault(topic.name, setting, value, f"{wanted} ({how}{setting}={wanted}` sets it)")
+                how = (
+                    f"kafka-configs --bootstrap-server {kafka} --alter --entity-type topics --entity-name {topic.name}"
+                )
+                yield Fault(topic.name, setting, value, f"{wanted} (`{how} --add-config {setting}={wanted}` sets it)")
 
 
 def _refuse(faults: list[Fault]) -> None:
     if faults:
         lines = "\n  ".join(map(str, faults))
-        raise UsageError(f"the topics are not as they must be, and none was changed:\n  {lines}")
+        raise UsageError(f"topics are not as they must be, and no existing one was changed:\n  {lines}")
 
 
 def _make(admin: KafkaAdminClient, topics: Sequence[Topic], shards: int, replicas: int) -> None:

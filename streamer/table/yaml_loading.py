@@ -65,6 +65,16 @@ def load_table(path: str | Path) -> Table:
     return table
 
 
+def files_of(path: str | Path) -> list[Path]:
+    """The files that a table is read from: table.yaml and its hierarchies. Raises ConfigError."""
+    path = Path(path)
+    path = path / FILE_NAME if path.is_dir() else path
+    settings, _ = read_settings(_read_yaml(path))
+    columns = settings.columns.values() if settings else ()
+    named = (getattr(column, "hierarchy", None) for column in columns)
+    return [path, *(path.parent / name for name in dict.fromkeys(named) if name)]
+
+
 def require_live(table: Table) -> None:
     """Raises ConfigError where table.yaml demands more than the incremental engine keeps: it knows k alone."""
     if table.diversity:

@@ -338,7 +338,10 @@ def test_a_server_that_is_not_there_is_unreachable_and_no_password_is_shown() ->
             assert "hunter2" not in "".join(traceback.format_exception(unreachable.value))
 
 
-@pytest.mark.parametrize("url", ["localhost:6379", "http://someone:hunter2@localhost", "redis://localhost:hunter2"])
+@pytest.mark.parametrize(
+    "url",
+    ["localhost:6379", "http://someone:hunter2@localhost", "redis://localhost:hunter2", "redis://localhost?x=hunter2"],
+)
 def test_a_url_that_cannot_be_read_is_the_operators_fault_and_not_shown(url: str) -> None:
     with pytest.raises(ConfigError, match="Redis URL") as refused:
         connect(url)

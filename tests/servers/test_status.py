@@ -323,6 +323,18 @@ def test_a_live_topic_that_was_made_anew_is_told_by_its_emptiness(worked: Operat
     assert all(f"{live} was made anew" in problem for problem in problems)
 
 
+def test_an_input_that_was_made_anew_and_filled_as_far_is_not_taken_for_the_old_one(worked: OperatedTable) -> None:
+    admin, changes = AdminClient({"bootstrap.servers": worked.servers.kafka_bootstrap}), f"{worked.name}.changes"
+    admin.delete_topics([changes])[changes].result(20)
+    until(lambda: changes not in admin.list_topics(timeout=10).topics)
+    others = ("live", "positions", "dead-letters", "control")
+    make_topics(worked.servers.kafka_bootstrap, worked.name, SHARDS, but=dict.fromkeys(others, 0))
+    for file in ("rows.csv", "events.jsonl", "bad.jsonl"):
+        assert worked.run("produce", str(worked.folder / file)).exit_code == 0
+    told = [problem for problem in worked.report("status")["problems"] if "the input topic was made anew" in problem]
+    assert len(told) == SHARDS
+
+
 def test_a_full_redis_is_read_and_said_to_be_full(worked: OperatedTable) -> None:
     client = connect(worked.servers.redis_url)
     client.config_set("maxmemory", 1)

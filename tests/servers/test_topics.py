@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from servers.broker.servers import Servers
 from streamer.cli.main import main
 from streamer.incremental import mends
+from streamer.incremental.topics import REQUIRED_CONFIGS
 from worlds.kafka_side import fresh_name
 
 DAY_MS = str(24 * 60 * 60 * 1000)
@@ -74,13 +75,15 @@ def test_create_twice_is_create_once_and_check_agrees(servers: Servers, table: T
     assert topics(servers, table, "check").exit_code == 0
 
 
-def test_a_topic_with_another_setting_is_refused_by_name_and_nothing_is_made(servers: Servers, table: Table) -> None:
+def test_a_topic_with_another_setting_is_refused_once_the_others_are_made(servers: Servers, table: Table) -> None:
     name = table[0]
     make(servers, f"{name}.live", 4, cleanup_policy="delete", min_compaction_lag_ms=DAY_MS, delete_retention_ms=DAY_MS)
     refused = topics(servers, table, "create")
     assert refused.exit_code == 2
-    assert f"{name}.live: cleanup.policy is delete, wanted compact (`kafka-configs --alter" in refused.stderr
-    assert existing(servers, name) == {f"{name}.live"}
+    told = f"wanted compact (`kafka-configs --bootstrap-server {servers.kafka_bootstrap} --alter --entity-type topics"
+    assert f"{name}.live: cleanup.policy is delete, {told} --entity-name {name}.live --add-config" in refused.stderr
+    assert existing(servers, name) == {f"{name}.{kind}" for kind in REQUIRED_CONFIGS}
+    assert "no existing one was changed" in refused.stderr
 
 
 def test_an_input_that_expires_is_refused(servers: Servers, table: Table) -> None:

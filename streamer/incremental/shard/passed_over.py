@@ -39,14 +39,18 @@ class Unforeseen(Exception):
         self.offset = offset
 
 
+UNWRITABLE = (ValueError, TypeError, OverflowError)
+"""What a value raises that no store can write. Anything else that a store raises is not a message's fault."""
+
+
 @contextmanager
-def unforeseen(offset: int | None = None) -> Iterator[None]:
+def unforeseen(offset: int | None = None, faults: tuple[type[Exception], ...] = (Exception,)) -> Iterator[None]:
     """Tells a fault that a message may have caused from everything else; its text, which may quote it, stays here."""
     try:
         yield
     except (MemoryError, OSError):  # the machine or the network: whatever message came next would meet it too
         raise
-    except Exception as error:
+    except faults as error:
         if isinstance(error, StreamerError) and not isinstance(error, LawViolated):
             raise
         raise Unforeseen(told(error), offset) from None

@@ -33,7 +33,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from time import perf_counter
 
-from streamer.errors import Conflict, EventRefused, ShardRefused, StreamerError
+from streamer.errors import Conflict, EventRefused, LawViolated, ShardRefused, StreamerError
 from streamer.incremental.events.changes import Change
 from streamer.incremental.events.counts import APPLIED, DEAD, IGNORED, UNKNOWN_KEY
 from streamer.incremental.events.decoder import Decoder
@@ -45,7 +45,7 @@ from streamer.incremental.shard import letters, republish
 from streamer.incremental.shard.input import InputState, Message, ShardInput
 from streamer.incremental.shard.look import first_meta, look
 from streamer.incremental.shard.outlet import Outlet, Position
-from streamer.incremental.shard.passed_over import PassedOver, Unforeseen, unforeseen
+from streamer.incremental.shard.passed_over import UNWRITABLE, PassedOver, Unforeseen, unforeseen
 from streamer.incremental.shard.repeated import replayed
 from streamer.incremental.shard.standing import Standing, compare
 from streamer.incremental.shard.steps import StepReport, Tally
@@ -234,7 +234,11 @@ class Publisher:
         self._meta = replace(self._meta, release=-1 if groups else 0, outside=1)
         report = StepReport()
         tally = Tally(self._meta.next, self._meta.key_form)
-        self._send(self._store_effect(engine, tally, report), tally, report)
+        try:
+            commit = self._commit(engine, tally, report)
+        except Unforeseen as fault:
+            raise LawViolated(f"{self._name}: the initial table cannot be published ({fault.what})") from None
+        self._send(commit, tally, report)
         self._usable = True
         return report
 
@@ -312,16 +316,13 @@ class Publisher:
 
     def _commit(self, engine: Engine, tally: Tally, report: StepReport) -> Commit:
         """Steps 3 and 4, in which a message may still show to be at fault."""
-        with unforeseen():
-            return self._store_effect(engine, tally, report)
-
-    def _store_effect(self, engine: Engine, tally: Tally, report: StepReport) -> Commit:
         started = perf_counter()
-        with self._turn:
+        with self._turn, unforeseen():
             commit = self._net_effect(engine, tally, report)
         drained_at = perf_counter()
         self.check_input()
-        self._store.commit(self._fence, self._meta.commit, commit)
+        with unforeseen(faults=UNWRITABLE):
+            self._store.commit(self._fence, self._meta.commit, commit)
         report.seconds["drain"] += drained_at - started
         report.seconds["commit"] += perf_counter() - drained_at
         return commit

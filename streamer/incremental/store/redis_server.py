@@ -47,15 +47,17 @@ def connect(url: str, timeout_s: float = TIMEOUT_S) -> redis.Redis:
     timeout_s bounds every wait for Redis; a call without an answer is repeated `RETRIES_MAX` times. Raises ConfigError.
     """
     try:
-        return redis.Redis.from_url(
+        client = redis.Redis.from_url(
             url,
             socket_timeout=timeout_s,
             socket_connect_timeout=timeout_s,
             retry=Retry(ExponentialBackoff(cap=1.0, base=0.05), RETRIES_MAX),
             health_check_interval=30,
         )
-    except ValueError:
+        client.connection_pool.make_connection()  # connects to nobody; says TypeError to an option it does not know
+    except (ValueError, TypeError):
         raise ConfigError("the Redis URL cannot be read: redis://[user:password@]host:port/0, or rediss://") from None
+    return client
 
 
 def address_of(client: redis.Redis) -> str:

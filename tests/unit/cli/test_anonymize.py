@@ -252,6 +252,7 @@ def test_data_that_cannot_be_used_is_one_sentence_and_leaves_nothing(
         (["rows.csv", "-o", "out.csv", "--index", "none/index.csv"], "none/index.csv: cannot be written"),
         (["rows.csv", "-o", "."], "cannot be written: it is a directory"),
         (["rows.csv", "-o", "rows.csv"], "rows.csv: is an input, or is to be written twice"),
+        (["rows.csv", "-o", str(PATIENTS / "hierarchies" / "sex.csv")], "sex.csv: is an input, or is to be written"),
         (["rows.csv", "-o", "link.csv"], "link.csv: is an input, or is to be written twice"),
         (["rows.csv", "-o", "out.csv", "--index", "out.csv"], "out.csv: is an input, or is to be written twice"),
         (["rows.csv", "-o", "out.csv", "--algorithm", "magic"], "there is no algorithm 'magic'"),
