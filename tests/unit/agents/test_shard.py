@@ -33,7 +33,7 @@ class NoKafka:
 
     def check(self, *kinds: str) -> None: ...
 
-    def skips(self) -> frozenset[int]:
+    def skips(self, topic_id: str) -> frozenset[int]:
         return frozenset()
 
     def fence(self) -> None: ...
