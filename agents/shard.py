@@ -19,7 +19,7 @@ import asyncio
 import logging
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from time import monotonic
@@ -137,10 +137,16 @@ class HeldShard:
                 offset,
                 self._publisher.replays_to,
             )
+        self._tell_skips(skips, offset)
+        return offset
+
+    def _tell_skips(self, skips: Collection[int], offset: int) -> None:
+        late = sorted(skip for skip in skips if skip < offset and skip not in self._publisher.meta.skipped)
+        if late:
+            log.warning("%s: had been read when an operator wanted them passed over: %s", self.name, late)
         still_to_come = sorted(skip for skip in skips if skip >= offset)
         if still_to_come:
             log.warning("%s: an operator has these offsets passed over: %s", self.name, still_to_come)
-        return offset
 
     def state(self) -> InputState:
         """What the broker says of the shard's input, as long as the shard is ours; else raises Fenced."""

@@ -27,6 +27,7 @@ class NoKafka:
 
     def __init__(self, wait: Callable[[], None] = lambda: None) -> None:
         self._wait = wait
+        self.asked_for: frozenset[int] = frozenset()
 
     def state(self) -> InputState:
         return InputState({}, 1, 0, 1000)
@@ -34,7 +35,7 @@ class NoKafka:
     def check(self, *kinds: str) -> None: ...
 
     def skips(self, topic_id: str) -> frozenset[int]:
-        return frozenset()
+        return self.asked_for
 
     def fence(self) -> None: ...
 
@@ -44,10 +45,12 @@ class NoKafka:
         self._wait()
 
 
-def held(wait: Callable[[], None] = lambda: None, turn: threading.Lock | None = None) -> HeldShard:
-    kafka = cast(Any, NoKafka(wait))
+def held(
+    wait: Callable[[], None] = lambda: None, turn: threading.Lock | None = None, kafka: NoKafka | None = None
+) -> HeldShard:
+    outside = cast(Any, kafka or NoKafka(wait))
     store = MemoryStore(MemoryServer(), "patients", 0)
-    return HeldShard(load_table(PATIENTS), 0, store, kafka, kafka, kafka, turn or threading.Lock())
+    return HeldShard(load_table(PATIENTS), 0, store, outside, outside, outside, turn or threading.Lock())
 
 
 MESSAGES = [Message(0, None, b"not JSON")]
@@ -163,3 +166,13 @@ def test_a_call_that_fails_by_a_timeout_of_its_own_does_not_hang(ended: list[int
     with pytest.raises(Unexpected):
         asyncio.run(stepped(held(fail_by_a_timeout)))
     assert ended == []
+
+
+def test_offsets_that_an_operator_named_too_late_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    kafka = NoKafka()
+    shard = held(kafka=kafka)
+    asyncio.run(stepped(shard))
+    kafka.asked_for = frozenset({0, 7})
+    asyncio.run(shard.take_over())
+    assert "had been read when an operator wanted them passed over: [0]" in caplog.text
+    assert "an operator has these offsets passed over: [7]" in caplog.text
