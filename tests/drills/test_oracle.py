@@ -8,6 +8,7 @@ import pytest
 
 from drills.oracle import Found, Oracle, reference
 from streamer.incremental.release.records import Entry
+from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.store.codec import encode_entry
 from streamer.incremental.store.memory import MemoryStore
@@ -27,7 +28,9 @@ class Remains:
         changes.more(N_MESSAGES)
         (messages,) = changes.messages
         cuts = [Position(0, end, 0, 0, 0, 0) for end in range(BATCH, N_MESSAGES + 1, BATCH)]
-        transcript, self.memory = reference(table, 0, 1, messages, cuts)
+        transcript, self.memory = reference(
+            table, 0, InputState({"live": "made once"}, 1, 0, len(messages)), messages, cuts
+        )
         self.topics = {
             kind: [_found(i, *sent) for i, sent in enumerate(transcript.sent[kind])] for kind in (LIVE, DEAD_LETTERS)
         }
