@@ -162,9 +162,9 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
         await self._give_back(revoked)
 
-    async def _give_back(self, assigned: Iterable[TopicPartition]) -> None:
+    async def _give_back(self, taken: Iterable[TopicPartition]) -> None:
         """Drops shards; a step that has begun gets a moment to end, so that the next owner has nothing to resolve."""
-        shards = [self._held.pop(topic_partition) for topic_partition in assigned if topic_partition in self._held]
+        shards = [self._held.pop(topic_partition) for topic_partition in taken if topic_partition in self._held]
         for shard in shards:
             shard.lose("given back")
             shard.close()

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from time import monotonic, sleep
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from agents.kafka_log import librdkafka_logger
 from streamer.errors import ConfigError, Fenced, ServerUnreachable, ShardRefused, StreamerError
@@ -116,7 +116,14 @@ class KafkaCalls:
     def values(
         self, consumer: Consumer, topic_partition: TopicPartition, start: int, deadline: float
     ) -> Iterator[bytes]:
-        """The values of the records from an offset on, up to the end that the partition has now; no tombstones."""
+        """The values of `records`; no tombstones."""
+        values = (record.value() for record in self.records(consumer, topic_partition, start, deadline))
+        return (value for value in values if value is not None)
+
+    def records(
+        self, consumer: Consumer, topic_partition: TopicPartition, start: int, deadline: float
+    ) -> Iterator[Message]:
+        """The committed records from an offset on, up to the end that the partition has now."""
         consumer.assign([TopicPartition(topic_partition.topic, topic_partition.partition, start)])
         while monotonic() < deadline:
             message = consumer.poll(0.5)
@@ -124,8 +131,7 @@ class KafkaCalls:
                 continue
             error = message.error()
             if error is None:
-                if (value := message.value()) is not None:
-                    yield value
+                yield message
             elif error.code() == KafkaError._PARTITION_EOF:
                 return
             else:

@@ -21,7 +21,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollectio
 from confluent_kafka.admin import AdminClient, TopicDescription
 
 from agents.kafka_calls import CALL_SECONDS_MAX, KafkaCalls
-from streamer.errors import Conflict, ServerUnreachable, ShardRefused
+from streamer.errors import Conflict, ShardRefused
 from streamer.incremental import mends
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.topic_ids import EMBEDDED_CLUSTER
@@ -128,18 +128,8 @@ class KafkaInput:
         first, end = self._kafka.watermarks(consumer, topic_partition)
         if first == end:
             return False
-        consumer.assign([TopicPartition(topic_partition.topic, topic_partition.partition, first)])
-        until = monotonic() + CALL_SECONDS_MAX
-        while monotonic() < until:
-            message = consumer.poll(0.5)
-            error = None if message is None else message.error()
-            if message is not None and error is None:
-                return True
-            if error is not None and error.code() == KafkaError._PARTITION_EOF:
-                return False
-            if error is not None:
-                raise KafkaException(error)
-        raise ServerUnreachable(f"{self._kafka.name}: the output could not be read within {CALL_SECONDS_MAX:.0f} s")
+        records = self._kafka.records(consumer, topic_partition, first, monotonic() + CALL_SECONDS_MAX)
+        return next(records, None) is not None
 
     def _place(self, kind: str) -> TopicPartition:
         return TopicPartition(topic_name(self._kafka.table_name, kind), self._kafka.shard)

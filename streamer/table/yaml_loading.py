@@ -55,9 +55,7 @@ def load_table(path: str | Path) -> Table:
 
     Raises ConfigError, which lists every fault of the file, one per line.
     """
-    path = Path(path)
-    if path.is_dir():
-        path = path / FILE_NAME
+    path = _file(path)
     settings, faults = read_settings(_read_yaml(path))
     table = None if settings is None else _table(settings, path.parent, faults)
     if table is None or faults:
@@ -67,12 +65,16 @@ def load_table(path: str | Path) -> Table:
 
 def files_of(path: str | Path) -> list[Path]:
     """The files that a table is read from: table.yaml and its hierarchies. Raises ConfigError."""
-    path = Path(path)
-    path = path / FILE_NAME if path.is_dir() else path
+    path = _file(path)
     settings, _ = read_settings(_read_yaml(path))
     columns = settings.columns.values() if settings else ()
     named = (getattr(column, "hierarchy", None) for column in columns)
     return [path, *(path.parent / name for name in dict.fromkeys(named) if name)]
+
+
+def _file(path: str | Path) -> Path:
+    """table.yaml itself, where a directory that holds one may be named."""
+    return Path(path) / FILE_NAME if Path(path).is_dir() else Path(path)
 
 
 def require_live(table: Table) -> None:
