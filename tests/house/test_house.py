@@ -38,7 +38,7 @@ SHELLS = (
     "streamer/incremental/shard/publisher.py", "streamer/incremental/kafka_clients.py",
     "streamer/incremental/topic_ids.py", "streamer/incremental/message_files.py",
     "streamer/incremental/subscribe.py", "streamer/incremental/replay.py",
-    "streamer/recoding/report/",
+    "streamer/recoding/frame.py", "streamer/recoding/report/",
 )  # fmt: skip
 IMPURE_MODULES = {
     "aiokafka", "asyncio", "confluent_kafka", "faust", "http", "io", "kafka", "logging", "multiprocessing", "os",

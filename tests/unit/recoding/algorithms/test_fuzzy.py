@@ -24,6 +24,7 @@ from worlds.microdata import (
     TEXTS,
     assert_laws,
     boxes,
+    canonical_form,
     holding,
     microdata,
     permuted,
@@ -111,7 +112,7 @@ def crowd(n: int) -> Microdata:
 def test_memory_stays_below_what_all_distances_would_take() -> None:
     """8,000 rows by 4,000 clusters are 128 MB in float32; blocks take 16 MiB, and the rest is by row."""
     people = crowd(8_000)
-    people = people.rows(people.in_canonical_order())
+    people = canonical_form(people)
     gdppr(people.rows(np.arange(100)), k_anonymity(2), rounds=1)  # compiled beforehand
     tracemalloc.start()
     gdppr(people, k_anonymity(2), rounds=1)
