@@ -13,7 +13,7 @@ from streamer.table.microdata import microdata_of
 from streamer.table.schema import Table
 
 
-def first_groups(table: Table, rows: EncodedRows) -> list[Ints]:
+def first_groups(table: Table, rows: EncodedRows, seed: int) -> list[Ints]:
     """QI groups of a whole table by the default algorithm, as arrays of row numbers."""
     from streamer.recoding.algorithms.initial import initial_groups
 
