@@ -1,7 +1,7 @@
 """Where a QI group is cut in two: the allowed cut of least information loss.
 
 All attributes and all positions are candidates. Along an attribute the rows stand in the order of its cell, then of the
-other attributes' cells in table.yaml order, then of their lots (`lots`): nothing finer than a cell decides, and no
+other attributes' cells in table.yaml order, then of their lots, shuffled for this cut (`lots`): nothing finer than a cell decides, and no
 source key and no name. The cut is *relaxed*: equal cells may fall on both sides. A cut is allowed where both halves
 hold at least k: rows, or individuals where the table declares them. All records of one individual in the same cells
 stay together: they stand side by side (ordered by the smallest of their lots), and no cut falls between them. So 2k
