@@ -23,7 +23,7 @@ from streamer.incremental.groups.engine import Engine
 from streamer.incremental.release.changelog import Changelog
 from streamer.table.row import Row
 from streamer.table.schema import CategoricalAttribute, NumericAttribute, Table
-from worlds.small_tables import AGE, BMI, CITY, YEARS, CodeIs, changes, last_code, table
+from worlds.small_tables import AGE, BMI, CITY, YEARS, CodeIs, Shifted, changes, last_code, table
 
 SECRET = b"of these tables."
 
@@ -61,12 +61,11 @@ def moved(change: Change, small: Table, somewhere: Somewhere, names: Mapping[str
         case Modify():
             codes = {j: somewhere(j, code) for j, code in change.codes.items()}
             return replace(change, codes=codes, individual=change.individual and names[change.individual])
-        case DeleteWhere():
-            return replace(change, condition=whole_cells(change.condition, small))
-        case ModifyWhere():
-            into = somewhere(change.assignments.attribute, 0)
-            assignment = IntoCode(change.assignments.attribute, into)
-            return replace(change, condition=whole_cells(change.condition, small), assignments=assignment)
+        case DeleteWhere(condition=CodeIs() as condition):
+            return replace(change, condition=whole_cells(condition, small))
+        case ModifyWhere(condition=CodeIs() as condition, assignments=Shifted() as shifted):
+            into = IntoCode(shifted.attribute, somewhere(shifted.attribute, 0))
+            return replace(change, condition=whole_cells(condition, small), assignments=into)
     return change
 
 
