@@ -25,6 +25,13 @@ def obeys(model: Model, subjects: np.ndarray) -> bool:
     return True
 
 
+def fits(model: Model, subjects: np.ndarray) -> bool:
+    """Whether no subject has more than its share, of as many rows as the smallest QI group has at least."""
+    n = max(len(subjects), model.rows_min)
+    columns = dict(zip(model.subjects, subjects.T.tolist(), strict=True))
+    return all(max(map(columns[of].count, columns[of])) <= share * n for of, share in model.shares.items())
+
+
 def rows_of(draw: Callable[..., Any], model: Model, max_rows: int = 12) -> np.ndarray:
     row = st.lists(st.integers(0, 3), min_size=len(model.subjects), max_size=len(model.subjects))
     rows = draw(st.lists(row, min_size=1, max_size=max_rows))

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from streamer.privacy.models import Model, k_anonymity, r_k
 from streamer.recoding.algorithms.cluster_repair import losses_of, merged, term
-from streamer.table.arrays import Ints
 from streamer.table.microdata import Microdata
 from streamer.table.schema import NumericAttribute, Table
 from worlds.microdata import (
@@ -22,7 +21,7 @@ from worlds.microdata import (
     microdata,
     unlike,
 )
-from worlds.models_by_hand import obeys
+from worlds.models_by_hand import fits, obeys
 
 one_number = TABLES["one number"]
 some_table = st.sampled_from(list(TABLES.values()))
@@ -72,16 +71,9 @@ def merged_by_hand(people: Microdata, model: Model, start: list[int]) -> dict[in
             return {c: set(rows) for c, rows in clusters.items()}
         c = min(failing, key=lambda c: (len(clusters[c]), c))
         rows = clusters.pop(c)
-        fitting = [o for o in clusters if fits_by_hand(model, subjects[rows + clusters[o]])]
+        fitting = [o for o in clusters if fits(model, subjects[rows + clusters[o]])]
         o = min(fitting or clusters, key=lambda o: (rise_by_hand(people, rows, clusters[o]), o))
         clusters[o] = clusters[o] + rows
-
-
-def fits_by_hand(model: Model, subjects: Ints) -> bool:
-    """Whether no subject has more than its share, of as many rows as the smallest QI group has at least."""
-    n = max(len(subjects), model.rows_min)
-    columns = dict(zip(model.subjects, subjects.T.tolist(), strict=True))
-    return all(max(map(columns[of].count, columns[of])) <= share * n for of, share in model.shares.items())
 
 
 def ill(years_and_problems: list[tuple[int, int]]) -> Microdata:
