@@ -33,8 +33,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = tomllib.loads((Path(__file__).parent / "mutants.toml").read_text(encoding="utf-8"))
 
 os.environ["NUMBA_DISABLE_JIT"] = "1"
-os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
-sys.dont_write_bytecode = True
+os.environ["NUMBA_CACHE_DIR"] = "/nonexistent"  # so that nobody looks for machine code
 sys.path.append(str(Path(sys.prefix) / "cosmic-ray"))  # after the project's own libraries, where they share some
 
 import hypothesis  # noqa: E402
@@ -96,7 +95,10 @@ def operators() -> dict[str, Operator]:
 
 
 def is_left_alone(node: Any) -> bool:
-    """Whether a node stands in a type, which nothing evaluates, in a decorator, or in what is raised."""
+    """Whether a node stands in a type, which nothing evaluates, in a decorator, in what is raised, or behind `.shape`.
+
+    The first axis of an array is often its last as well.
+    """
     child, parent = node, node.parent
     while parent is not None:
         if parent.type in ("tfpdef", "annassign") and parent.children.index(child) > 0:
@@ -104,6 +106,8 @@ def is_left_alone(node: Any) -> bool:
         if parent.type == "funcdef" and parent.annotation is child:
             return True
         if parent.type in ("raise_stmt", "decorator"):
+            return True
+        if parent.type == "trailer" and parent.get_previous_sibling().get_code() == ".shape":
             return True
         child, parent = parent, parent.parent
     return False
@@ -159,6 +163,7 @@ def in_fork(copy: Path, tests: list[str], plugin: Quickest, seconds_max: float) 
         try:
             os.setsid()
             os.chdir(copy)
+            sys.dont_write_bytecode = plugin.known  # bytecode of the first run serves the others
             handle = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             os.dup2(handle, 1)
             os.dup2(handle, 2)
@@ -203,7 +208,7 @@ def copied(into: Path) -> Path:
 
 def is_equivalent(module: str, mutant: Mutant) -> bool:
     return any(
-        entry["module"] == module and entry["was"] == mutant.was and entry["became"] == mutant.became
+        entry["module"] == module and entry["was"] == mutant.was and mutant.became in entry["became"]
         for entry in SETTINGS.get("equivalent", [])
     )
 
@@ -232,6 +237,8 @@ def score(module: str, copy: Path, sample: int | None, seed: int, lines: set[str
     print(f"{module}: {len(chosen)} of {len(every)} mutants; the tests take {whole:.1f} s uncompiled", flush=True)
     for name in left_out:
         print(f"  left out, longer than {longest} s: {name}", flush=True)
+    for bytecode in (path.parent / "__pycache__").glob(f"{path.stem}.*"):
+        bytecode.unlink()  # else a mutant of the same second and size would be taken for the module
     fates = dict.fromkeys(("killed", "timeout", "survived", "equivalent"), 0)
     survivors = []
     for place in sorted(chosen, key=lambda place: (place.line, place.operator, place.occurrence)):

@@ -14,6 +14,7 @@ from streamer.recoding.algorithms.cluster_repair import losses_of, merged, term
 from streamer.table.microdata import Microdata
 from streamer.table.schema import NumericAttribute, Table
 from worlds.microdata import (
+    FLAT,
     MODELS,
     TABLES,
     TEXTS,
@@ -24,7 +25,7 @@ from worlds.microdata import (
 from worlds.models_by_hand import fits, obeys
 
 one_number = TABLES["one number"]
-some_table = st.sampled_from(list(TABLES.values()))
+some_table = st.sampled_from([*TABLES.values(), FLAT])
 
 
 def losses_by_hand(data: Microdata, rows: list[int]) -> list[float]:

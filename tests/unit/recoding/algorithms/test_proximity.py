@@ -18,6 +18,7 @@ from streamer.table.microdata import Microdata
 from streamer.table.schema import CategoricalAttribute, Table
 from worlds.microdata import (
     ANCESTORS,
+    FLAT,
     PROBLEMS,
     TABLES,
     TEXTS,
@@ -25,7 +26,7 @@ from worlds.microdata import (
     unlike,
 )
 
-some_table = st.sampled_from(list(TABLES.values()))
+some_table = st.sampled_from([*TABLES.values(), FLAT])
 
 
 def distance(data: Microdata, a: int, b: int, alpha: float, beta: float, sign: int) -> float:
