@@ -31,6 +31,7 @@ from benchmarks.papers.gui_runs import (
 from benchmarks.papers.runs import ONE_SORT, Say
 from streamer.recoding.algorithms.fuzzy import gdppr
 from streamer.recoding.metrics import utility
+from streamer.table.canonical import canonical
 from streamer.table.microdata import Microdata
 
 CITES = "Gui, Lü, Cheng: *Anonymity Method Based on Proximity Resistance to Sensitive Information*, 2020"
@@ -242,7 +243,7 @@ def _logarithmic(panels: tuple[Panel, ...]) -> tuple[Panel, ...]:
 
 
 def _signs(source: Microdata, ks: Sequence[int], say: Say) -> Figure:
-    rows = source.rows(source.in_canonical_order())
+    rows = canonical(source, np.random.default_rng(0)).microdata
     names = {+1: "as printed, 1 - h/root", -1: "the other way, h/root"}
     ril: dict[int, list[float]] = {sign: [] for sign in names}
     unplaced: dict[int, list[float]] = {sign: [] for sign in names}

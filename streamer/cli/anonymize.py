@@ -18,6 +18,7 @@ from rich.console import Console
 from streamer.cli.options import (
     json_option,
     k_option,
+    merge_option,
     refine_option,
     seed_option,
     suppression_option,
@@ -30,7 +31,7 @@ from streamer.privacy.models import Model, model_of, words
 from streamer.recoding.algorithms.catalog import DEFAULT, algorithm_named, run
 from streamer.recoding.algorithms.contract import Algorithm, Options
 from streamer.recoding.algorithms.recoding import Recoding
-from streamer.recoding.frame import with_k
+from streamer.recoding.frame import checked_options, with_k
 from streamer.recoding.metrics.measures import measure
 from streamer.recoding.publication import group_names, lossy_join_frames, published_frame
 from streamer.table.encode import Encoder
@@ -60,6 +61,7 @@ ROWS, LOSSY_JOIN = "rows", "lossy-join"
 @k_option
 @suppression_option
 @refine_option
+@merge_option
 @seed_option
 @json_option
 def command(
@@ -73,7 +75,8 @@ def command(
     k: int | None,
     suppression: float,
     refine: int,
-    seed: int,
+    merge_equal_boxes: bool,
+    seed: int | None,
     as_json: bool,
 ) -> None:
     """Anonymizes ROWS.csv and writes the published table, with the columns of the live changelog.
@@ -81,7 +84,7 @@ def command(
     The privacy model is table.yaml's: k, and l, alpha, beta or r where it says so. QI groups are numbered from 1, and
     the order of the rows says nothing about whose they are. --index is private: it names every row's QI group.
     """
-    chosen, options = algorithm_named(algorithm), Options(seed, suppression, refine)
+    chosen, options = algorithm_named(algorithm), checked_options(suppression, refine, merge_equal_boxes, seed)
     outputs = output_paths(out, form)
     paths = [*outputs, *filter(None, (index, report))]
     require_apart([*files_of(table), data], paths)
@@ -146,7 +149,7 @@ def described(
             "k": table.k,
             "suppression": options.suppression,
             "refine": options.refine,
-            "seed": options.seed,
+            "merge_equal_boxes": options.merge_equal_boxes,
         },
         "levels": levels,
         "details": dict(recoding.details),

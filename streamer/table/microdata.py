@@ -3,10 +3,9 @@
 The rules of this file
 ----------------------
 * Everything is a code: quasi-identifiers as in `streamer.table.encode`, individuals and sensitive values as numbers
-  from 0 in the order of their texts. So nothing here depends on the order in which the rows came.
-* `in_canonical_order` sorts the rows by codes, then sensitive values, then individual. Rows that are equal in all of
-  these are interchangeable: an algorithm that runs on the sorted table gives the same groups, up to who of the
-  interchangeable is where, whatever order the rows came in.
+  from 0 in the order of their texts.
+* Rows stand as they came, codes are finer than what is published, and an individual's number follows the name. None of
+  these may decide what is published: algorithms see the table in canonical form alone (`streamer.table.canonical`).
 """
 
 from __future__ import annotations
@@ -79,37 +78,11 @@ class Microdata:
         nodes = [_node(column, text, subject.level) for text in texts]
         return np.unique(np.array(nodes, dtype=np.int64), return_inverse=True)[1].astype(np.int64)
 
-    def in_canonical_order(self) -> Ints:
-        """Row numbers, sorted; int64 (n,)."""
-        columns = [*self.codes.T, *self.values.T]
-        if self.individuals is not None:
-            columns.append(self.individuals)
-        return np.lexsort(_joined(columns)[::-1])
-
     def rows(self, numbers: Ints) -> Microdata:
         """The same table with only these rows, in this order."""
         who = None if self.individuals is None else self.individuals[numbers]
         codes, values = np.take(self.codes, numbers, axis=0), np.take(self.values, numbers, axis=0)
         return Microdata(self.table, codes, who, values, self.texts)
-
-
-def _joined(columns: Sequence[Ints]) -> list[Ints]:
-    """Fewer columns that sort the rows alike: neighbours become one number as long as it fits into int64.
-
-    Columns of numbers from 0.
-
-    >>> [column.tolist() for column in _joined([np.array([0, 1]), np.array([2, 0])])]
-    [[2, 3]]
-    """
-    joined, n_numbers = [columns[0]], int(columns[0].max(initial=0)) + 1
-    for column in columns[1:]:
-        size = int(column.max(initial=0)) + 1
-        if n_numbers * size <= np.iinfo(np.int64).max:
-            joined[-1], n_numbers = joined[-1] * size + column, n_numbers * size
-        else:
-            joined.append(column)
-            n_numbers = size
-    return joined
 
 
 def _node(column: KeptColumn, text: bytes, level: int) -> int:

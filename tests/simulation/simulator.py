@@ -9,6 +9,9 @@ these can happen, by plan:
 * `MOVED`: the same, but the other worker keeps the shard; this one must find out by itself and never take it back;
 * `REFUSED`: Kafka or Redis refuses the call for good (`ShardRefused`): the process ends, an operator mends it.
 
+The shard's secret is known beforehand, so that a run can be held against another; a store that is emptied takes it
+along, and the next worker draws another one.
+
 The input's end moves while all this goes on, where a world says so (`arrivals`). A message can break the engine: by an
 error in the middle of a change, or by a law that only shows when the batch is put together.
 
@@ -48,6 +51,9 @@ class Fault(Enum):
 
 
 MENDED = "the broker refuses it for good"
+
+
+SECRET, ANOTHER_SECRET = b"of every first run", b"after it was lost"
 
 
 class Died(BaseException):
@@ -101,6 +107,7 @@ class World:
         self.server = MemoryServer()
         self.topic = ModelTopic()
         self.topic_ids = {kind: f"first {kind}" for kind in (CHANGES, LIVE, POSITIONS, DEAD_LETTERS)}
+        self.secret = SECRET
         self.steps = 0
         self.written: int | None = None
         self.earliest = 0
@@ -112,7 +119,7 @@ class World:
 
     def worker(self) -> Publisher:
         store = Faulty(self, MemoryStore(self.server, self.table.name, 0))
-        return Publisher(self.table, 0, store, Faulty(self, ModelOutlet(self.topic)))
+        return Publisher(self.table, 0, store, Faulty(self, ModelOutlet(self.topic)), secret=self.secret)
 
     def meta(self) -> Meta:
         """What the store holds."""
@@ -215,8 +222,13 @@ class World:
         self.snapshots.append(deepcopy(self.server))
 
     def lose_commits(self, to: MemoryServer | None) -> None:
-        """The store falls back to an earlier state, or is emptied. Fences are tokens: none comes back."""
+        """The store falls back to an earlier state, or is emptied. Fences are tokens: none comes back.
+
+        A shard that is emptied, or was before its first commit, has to do without its secret.
+        """
         lost = self.server
+        if to is None or not any(shard.commit for shard in to.shards.values()):
+            self.secret = ANOTHER_SECRET
         self.server = MemoryServer() if to is None else deepcopy(to)
         self.server._fences = lost._fences
 

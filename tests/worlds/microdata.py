@@ -22,6 +22,7 @@ from streamer.privacy.models import (
 from streamer.recoding.algorithms.catalog import objections, run
 from streamer.recoding.algorithms.contract import PLAIN, Algorithm, Options
 from streamer.recoding.algorithms.recoding import Recoding
+from streamer.table.canonical import canonical
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import INDIVIDUAL, Microdata, Subject
 from streamer.table.schema import CategoricalAttribute, KeptColumn, NumericAttribute, Table
@@ -82,10 +83,7 @@ def microdata(draw: st.DrawFn, small: Table, max_rows: int = 40) -> Microdata:
     few = draw(st.booleans())
     columns = []
     for attribute in small.attributes:
-        n_codes = attribute.axis.n_cells * attribute.axis.codes_per_cell
-        if isinstance(attribute, NumericAttribute):
-            n_codes = int(attribute.width_codes) + (attribute.step is not None)
-        columns.append(rng.integers(0, min(n_codes, 3) if few else n_codes, n))
+        columns.append(rng.integers(0, min(n_codes(attribute), 3) if few else n_codes(attribute), n))
     who = rng.integers(0, max(1, n // 2), n) if small.individual else None
     values = rng.integers(0, draw(st.integers(1, len(TEXTS[0]))), (n, 1))
     return Microdata(small, np.stack(columns, axis=1).astype(np.int64), who, values, TEXTS)
@@ -102,7 +100,7 @@ def assert_laws(algorithm: Algorithm, data: Microdata, model: Model, options: Op
     """Every law of a recoding, found by plain loops over rows; returns the recoding."""
     recoding = holding(algorithm, data, model, options)
     suppressed = [i for i, group in enumerate(recoding.qi_group.tolist()) if group < 0]
-    assert len(suppressed) <= options.suppression * len(data)
+    assert len(suppressed) <= Fraction(str(options.suppression)) * len(data)
     subjects = data.subjects(model.subjects)
     for group in range(recoding.n_groups):
         members = [i for i, g in enumerate(recoding.qi_group.tolist()) if g == group]
@@ -135,8 +133,35 @@ def assert_publishable(data: Microdata, recoding: Recoding) -> None:
                 assert 0 <= lo <= hi < attribute.n_cells
 
 
+def canonical_form(data: Microdata) -> Microdata:
+    """The table as algorithms see it."""
+    return canonical(data, np.random.default_rng(0)).microdata
+
+
 def permuted(data: Microdata, seed: int) -> Microdata:
     return data.rows(np.random.default_rng(seed).permutation(len(data)))
+
+
+def renamed(data: Microdata, seed: int) -> Microdata:
+    """The same people under other names, which stand in another order."""
+    if data.individuals is None:
+        return data
+    numbers = np.random.default_rng(seed).permutation(int(data.individuals.max()) + 1)
+    return replace(data, individuals=numbers[data.individuals])
+
+
+def moved_in_cells(data: Microdata, seed: int) -> Microdata:
+    """Every value somewhere else in its cell."""
+    first = data.cells * data.space.codes_per_cell
+    end = np.minimum(first + data.space.codes_per_cell, [n_codes(attribute) for attribute in data.table.attributes])
+    return replace(data, codes=np.random.default_rng(seed).integers(first, end))
+
+
+def n_codes(attribute: NumericAttribute | CategoricalAttribute) -> int:
+    """How many codes the attribute's values have."""
+    if isinstance(attribute, CategoricalAttribute):
+        return attribute.hierarchy.n_leaves
+    return int(attribute.width_codes) + (attribute.step is not None)
 
 
 def with_k(model: Model, k: int) -> Model:

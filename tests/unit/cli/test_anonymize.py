@@ -192,7 +192,7 @@ def test_the_names_of_columns_are_text_to_the_report(tmp_path: Path) -> None:
 def test_json_is_one_object_with_settings_and_every_measure(tmp_path: Path) -> None:
     said = anonymized(ROWS, "-o", tmp_path / "out.csv", "--seed", "7")
     assert (said["table"], said["algorithm"], said["model"]) == ("patients", DEFAULT, "at least 3 rows")
-    assert said["options"] == {"k": 3, "suppression": 0, "refine": 0, "seed": 7}
+    assert said["options"] == {"k": 3, "suppression": 0, "refine": 0, "merge_equal_boxes": False}
     assert list(said["measures"]) == list(WHAT)
     assert said["published"] == {"out.csv": list(published_columns(load_table(PATIENTS)))}
     assert set(said["seconds"]) == {"read", "encode", "anonymize", "measure", "write"}

@@ -28,6 +28,7 @@ from worlds.microdata import (
     TEXTS,
     assert_laws,
     boxes,
+    canonical_form,
     holding,
     microdata,
     permuted,
@@ -94,8 +95,7 @@ def test_a_centre_that_goes_from_row_to_row_has_gone_their_distance(
 def test_the_classes_are_those_of_the_algorithm_in_plain_loops(
     model: Model, data: st.DataObject, small: Table, seed: int, few: int, rounds: int
 ) -> None:
-    people = data.draw(microdata(small, max_rows=20))
-    people = people.rows(people.in_canonical_order())
+    people = canonical_form(data.draw(microdata(small, max_rows=20)))
     subjects = people.subjects(model.subjects)
     assume(model.holds(subjects))
     threshold = data.draw(st.sampled_from([0.0, 0.05, 1.1]))
@@ -168,7 +168,7 @@ def crowd(n: int) -> Microdata:
 def test_memory_stays_below_what_all_distances_would_take() -> None:
     """8,000 rows by 4,000 clusters are 128 MB in float32; blocks take 16 MiB, and the rest is by row."""
     people = crowd(8_000)
-    people = people.rows(people.in_canonical_order())
+    people = canonical_form(people)
     gdppr(people.rows(np.arange(100)), k_anonymity(2), rounds=1)  # compiled beforehand
     tracemalloc.start()
     gdppr(people, k_anonymity(2), rounds=1)

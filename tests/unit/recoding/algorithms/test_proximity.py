@@ -30,14 +30,15 @@ some_table = st.sampled_from([*TABLES.values(), FLAT])
 
 
 def distance(data: Microdata, a: int, b: int, alpha: float, beta: float, sign: int) -> float:
-    """Equation 10 for two rows, attribute by attribute."""
+    """Equation 10 for two rows, attribute by attribute; numbers from the middle of a cell to that of the other."""
     parts = []
     for j, attribute in enumerate(data.table.attributes):
-        x, y = int(data.codes[a, j]), int(data.codes[b, j])
+        x, y = int(data.cells[a, j]), int(data.cells[b, j])
         if isinstance(attribute, CategoricalAttribute):
             parts.append(float(unlike(attribute.hierarchy, x, y)))
         else:
-            parts.append(abs(x - y) / float(attribute.width_codes))
+            apart = sum(attribute.interval(x, x)) - sum(attribute.interval(y, y))
+            parts.append(float(abs(apart) / 2 / (attribute.domain[1] - attribute.domain[0])))
     one, other = (msgspec.json.decode(data.texts[0][data.values[i, 0]]) for i in (a, b))
     if None in (one, other):
         sensitive = float(one is not other)
