@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from fractions import Fraction
 
 import msgspec
@@ -37,8 +38,8 @@ def distance(data: Microdata, a: int, b: int, alpha: float, beta: float, sign: i
         if isinstance(attribute, CategoricalAttribute):
             parts.append(float(unlike(attribute.hierarchy, x, y)))
         else:
-            apart = sum(attribute.interval(x, x)) - sum(attribute.interval(y, y))
-            parts.append(float(abs(apart) / 2 / (attribute.domain[1] - attribute.domain[0])))
+            middles = [sum(attribute.interval(cell, cell), Decimal(0)) / 2 for cell in (x, y)]
+            parts.append(float(abs(middles[0] - middles[1]) / (attribute.domain[1] - attribute.domain[0])))
     one, other = (msgspec.json.decode(data.texts[0][data.values[i, 0]]) for i in (a, b))
     if None in (one, other):
         sensitive = float(one is not other)
