@@ -22,6 +22,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 import tomllib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -148,9 +149,13 @@ class Quickest:
             items[:] = [item for item in items if self.seconds.get(item.nodeid, 0) <= longest]
             items.sort(key=lambda item: self.seconds.get(item.nodeid, 0))
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        before = time.process_time()
+        outcome = yield
         if not self.known:
-            self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0) + report.duration
+            self.seconds[item.nodeid] = time.process_time() - before
+        return outcome
 
 
 def in_fork(copy: Path, tests: list[str], plugin: Quickest, seconds_max: int) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import ceil
-
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -21,7 +19,7 @@ from streamer.table.schema import Table
 from streamer.table.space import Space
 from worlds.kd import numbers
 from worlds.microdata import MODELS, TABLES, boxes, holding, microdata
-from worlds.models_by_hand import obeys
+from worlds.models_by_hand import lacking, obeys
 
 some_table = st.sampled_from(list(TABLES.values()))
 
@@ -128,15 +126,6 @@ def specialized(
             remainder += children[c]
             children[c] = []
     return children, sorted(remainder, key=members.index)
-
-
-def lacking(model: Model, subjects: np.ndarray) -> int:
-    """How many rows a group lacks at least until it holds."""
-    n, columns = len(subjects), dict(zip(model.subjects, subjects.T.tolist(), strict=True))
-    wanted = [model.rows - n, 0]
-    wanted += [least - len(set(columns[of])) for of, least in model.distinct.items()]
-    wanted += [ceil(max(map(columns[of].count, columns[of])) / share) - n for of, share in model.shares.items()]
-    return max(wanted)
 
 
 def test_a_remainder_that_does_not_hold_takes_back_what_it_lacks_from_the_largest_child() -> None:
