@@ -9,6 +9,12 @@ The rules of this file
 * Every record goes to the partition that has the shard's number, whatever its key.
 * One request at a time: where the first of several is refused because a topic has no leader yet, the broker takes the
   second as the beginning, calls the repeated first one a duplicate, and commits a transaction without its records.
+* Every record of `live` must be taken at an offset behind all before it, from the end that `fence` found on. In a topic
+  made anew offsets begin at 0, and nobody but this shard writes to this partition: so the first record that another
+  `live` takes tells it, before the transaction ends, and no question is needed. (Kafka may have put the marker of the
+  last transaction before it; a first release has more than one record.) Where nothing was published, nothing is missed.
+  `fence` comes before a take-over asks for the ids of topics: a `live` made anew before that question has another id,
+  one made anew later begins again at 0. What happens to `live` after its records were taken, the next question tells.
 * Whatever fails, the producer is done with: `fence` begins anew, and `position` tells what became of the transaction.
 """
 
@@ -21,11 +27,11 @@ from time import monotonic
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from agents.kafka_calls import CALL_SECONDS_MAX, KafkaCalls
-from streamer.errors import ServerUnreachable
+from streamer.errors import Conflict, ServerUnreachable
 from streamer.incremental.last_record import last_value
 from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.outlet import Position
-from streamer.incremental.topics import BATCH_BYTES_MAX, POSITIONS, topic_name
+from streamer.incremental.topics import BATCH_BYTES_MAX, LIVE, POSITIONS, topic_name
 
 ABORT_SECONDS_MAX = 2.0
 TRANSACTION_MS_MAX = 30_000
@@ -41,8 +47,7 @@ class KafkaOutlet:
     def __init__(self, bootstrap: str, table_name: str, shard: int) -> None:
         self._kafka = KafkaCalls(bootstrap, table_name, shard)
         self._producer: Producer | None = None
-        self.check_output: Callable[[], None] = lambda: None
-        """Called before a transaction ends; raises Conflict where the output is not what was taken over."""
+        self._live_end = 0
 
     # -- shutting the former writer out ---------------------------------------------------------------------------
 
@@ -51,6 +56,8 @@ class KafkaOutlet:
         with self._kafka.failures("shutting out the former writer"):
             producer = Producer(self._producer_settings())
             producer.init_transactions(CALL_SECONDS_MAX)
+            with self._kafka.consumer() as consumer:
+                _, self._live_end = self._kafka.watermarks(consumer, self._place(LIVE))
         self._producer = producer
 
     def _producer_settings(self) -> dict[str, object]:
@@ -72,21 +79,25 @@ class KafkaOutlet:
         producer, self._producer = self._producer, None  # an error below leaves the outlet to be fenced anew
         if producer is None:
             raise ServerUnreachable(f"{self._kafka.name}: the outlet has no producer: call fence first")
+        taken = _Taken(topic_name(self._kafka.table_name, LIVE), self._live_end)
         with self._kafka.failures("publishing"), _aborted_on_error(producer):
-            failed = _FailedDeliveries()
             producer.begin_transaction()
             for record in records:
                 topic = topic_name(self._kafka.table_name, record.topic)
-                self._produce(producer, topic, record.key, record.value, list(record.headers), failed)
+                self._produce(producer, topic, record.key, record.value, list(record.headers), taken)
             positions = topic_name(self._kafka.table_name, POSITIONS)
-            self._produce(producer, positions, b"%d" % self._kafka.shard, position.to_json(), [], failed)
+            self._produce(producer, positions, b"%d" % self._kafka.shard, position.to_json(), [], taken)
             try:
                 _flush(producer)
-                self.check_output()  # all records are taken: if by another topic of that name, nobody shall see them
+                self._check_same(taken)  # before the transaction ends: nobody shall see what another topic took
                 producer.commit_transaction(CALL_SECONDS_MAX)
             finally:
-                failed.check()  # why a record was not taken says more than that the transaction cannot be committed
-        self._producer = producer
+                taken.check()  # why a record was not taken says more than that the transaction cannot be committed
+        self._live_end, self._producer = taken.live_end, producer
+
+    def _check_same(self, taken: _Taken) -> None:
+        if taken.made_anew:
+            raise Conflict(f"{self._kafka.name}: made anew while it was written to: {taken.live}")
 
     def _produce(
         self,
@@ -114,12 +125,15 @@ class KafkaOutlet:
     # -- reading back ---------------------------------------------------------------------------------------------
 
     def position(self) -> Position | None:
-        positions = TopicPartition(topic_name(self._kafka.table_name, POSITIONS), self._kafka.shard)
+        positions = self._place(POSITIONS)
         with self._kafka.failures("reading the position"), self._kafka.consumer() as consumer:
             deadline = monotonic() + CALL_SECONDS_MAX
             first, end = self._kafka.watermarks(consumer, positions)
             value = last_value(first, end, lambda start: self._kafka.values(consumer, positions, start, deadline))
         return None if value is None else Position.from_json(value)
+
+    def _place(self, kind: str) -> TopicPartition:
+        return TopicPartition(topic_name(self._kafka.table_name, kind), self._kafka.shard)
 
 
 def _flush(producer: Producer) -> None:
@@ -132,17 +146,26 @@ def _flush(producer: Producer) -> None:
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
 
 
-class _FailedDeliveries:
-    """Remembers the first record that could not be delivered."""
+class _Taken:
+    """What Kafka answered about the records of a transaction; live_end: the end of `live` before, and then after it."""
 
-    def __init__(self) -> None:
+    def __init__(self, live: str, live_end: int) -> None:
+        self.live = live
+        self.live_end = live_end
+        self.made_anew = False
+        """Whether `live` took a record at an offset that it had passed before: then it is another topic."""
         self._error: KafkaError | None = None
 
     def __call__(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None and error.code() not in _GIVEN_UP:
-            self._error = self._error or error
+        if error is not None:
+            if error.code() not in _GIVEN_UP:
+                self._error = self._error or error
+        elif message.topic() == self.live:
+            self.made_anew = self.made_anew or message.offset() < self.live_end
+            self.live_end = message.offset() + 1
 
     def check(self) -> None:
+        """Raises KafkaException where a record was not taken."""
         if self._error is not None:
             raise KafkaException(self._error)
 
