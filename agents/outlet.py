@@ -9,12 +9,7 @@ The rules of this file
 * Every record goes to the partition that has the shard's number, whatever its key.
 * One request at a time: where the first of several is refused because a topic has no leader yet, the broker takes the
   second as the beginning, calls the repeated first one a duplicate, and commits a transaction without its records.
-* Every record of `live` must be taken at an offset behind all before it, from the end that `fence` found on. In a topic
-  made anew offsets begin at 0, and nobody but this shard writes to this partition: so the first record that another
-  `live` takes tells it, before the transaction ends, and no question is needed. (Kafka may have put the marker of the
-  last transaction before it; a first release has more than one record.) Where nothing was published, nothing is missed.
-  `fence` comes before a take-over asks for the ids of topics: a `live` made anew before that question has another id,
-  one made anew later begins again at 0. What happens to `live` after its records were taken, the next question tells.
+* A `live` made anew is told by the offsets that its records get, before the transaction ends (`shard.live_end`).
 * Whatever fails, the producer is done with: `fence` begins anew, and `position` tells what became of the transaction.
 """
 
@@ -30,6 +25,7 @@ from agents.kafka_calls import CALL_SECONDS_MAX, KafkaCalls
 from streamer.errors import Conflict, ServerUnreachable
 from streamer.incremental.last_record import last_value
 from streamer.incremental.release.records import Outgoing
+from streamer.incremental.shard.live_end import LiveEnd
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.topics import BATCH_BYTES_MAX, LIVE, POSITIONS, topic_name
 
@@ -47,7 +43,7 @@ class KafkaOutlet:
     def __init__(self, bootstrap: str, table_name: str, shard: int) -> None:
         self._kafka = KafkaCalls(bootstrap, table_name, shard)
         self._producer: Producer | None = None
-        self._live_end = 0
+        self._live_end = LiveEnd(0)
 
     # -- shutting the former writer out ---------------------------------------------------------------------------
 
@@ -57,7 +53,8 @@ class KafkaOutlet:
             producer = Producer(self._producer_settings())
             producer.init_transactions(CALL_SECONDS_MAX)
             with self._kafka.consumer() as consumer:
-                _, self._live_end = self._kafka.watermarks(consumer, self._place(LIVE))
+                _, end = self._kafka.watermarks(consumer, self._place(LIVE))
+        self._live_end = LiveEnd(end)
         self._producer = producer
 
     def _producer_settings(self) -> dict[str, object]:
@@ -89,15 +86,16 @@ class KafkaOutlet:
             self._produce(producer, positions, b"%d" % self._kafka.shard, position.to_json(), [], taken)
             try:
                 _flush(producer)
-                self._check_same(taken)  # before the transaction ends: nobody shall see what another topic took
+                self._check_same_live()  # before the transaction ends: nobody shall see what another topic took
                 producer.commit_transaction(CALL_SECONDS_MAX)
             finally:
                 taken.check()  # why a record was not taken says more than that the transaction cannot be committed
-        self._live_end, self._producer = taken.live_end, producer
+        self._producer = producer
 
-    def _check_same(self, taken: _Taken) -> None:
-        if taken.made_anew:
-            raise Conflict(f"{self._kafka.name}: made anew while it was written to: {taken.live}")
+    def _check_same_live(self) -> None:
+        if self._live_end.fell:
+            name = topic_name(self._kafka.table_name, LIVE)
+            raise Conflict(f"{self._kafka.name}: made anew since the shard was taken over: {name}")
 
     def _produce(
         self,
@@ -147,22 +145,19 @@ def _flush(producer: Producer) -> None:
 
 
 class _Taken:
-    """What Kafka answered about the records of a transaction; live_end: the end of `live` before, and then after it."""
+    """What Kafka answers about the records of a transaction: the first failure, and where `live` took them."""
 
-    def __init__(self, live: str, live_end: int) -> None:
-        self.live = live
-        self.live_end = live_end
-        self.made_anew = False
-        """Whether `live` took a record at an offset that it had passed before: then it is another topic."""
+    def __init__(self, live: str, live_end: LiveEnd) -> None:
+        self._live = live
+        self._live_end = live_end
         self._error: KafkaError | None = None
 
     def __call__(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None:
-            if error.code() not in _GIVEN_UP:
-                self._error = self._error or error
-        elif message.topic() == self.live:
-            self.made_anew = self.made_anew or message.offset() < self.live_end
-            self.live_end = message.offset() + 1
+        if error is None:
+            if message.topic() == self._live:
+                self._live_end.took(message.offset())
+        elif error.code() not in _GIVEN_UP:
+            self._error = self._error or error
 
     def check(self) -> None:
         """Raises KafkaException where a record was not taken."""
