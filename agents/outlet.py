@@ -31,8 +31,7 @@ from streamer.incremental.topics import BATCH_BYTES_MAX, LIVE, POSITIONS, topic_
 
 ABORT_SECONDS_MAX = 2.0
 TRANSACTION_MS_MAX = 30_000
-
-
+_MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
 _GIVEN_UP = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 """Of a record that the client gave up because its transaction had failed: the reason is told by the transaction."""
 
@@ -77,7 +76,7 @@ class KafkaOutlet:
         if producer is None:
             raise ServerUnreachable(f"{self._kafka.name}: the outlet has no producer: call fence first")
         taken = _Taken(topic_name(self._kafka.table_name, LIVE), self._live_end)
-        with self._kafka.failures("publishing"), _aborted_on_error(producer):
+        with self._kafka.failures("publishing"), self._conflict_where_missing(), _aborted_on_error(producer):
             producer.begin_transaction()
             for record in records:
                 topic = topic_name(self._kafka.table_name, record.topic)
@@ -91,6 +90,16 @@ class KafkaOutlet:
             finally:
                 taken.check()  # why a record was not taken says more than that the transaction cannot be committed
         self._producer = producer
+
+    @contextmanager
+    def _conflict_where_missing(self) -> Iterator[None]:
+        """A topic that is missing may be on its way: whether it is, the take-over that follows waits to see."""
+        try:
+            yield
+        except KafkaException as error:
+            if error.args[0].code() not in _MISSING:
+                raise
+            raise Conflict(f"{self._kafka.name}: a topic is gone since the shard was taken over") from None
 
     def _check_same_live(self) -> None:
         if self._live_end.fell:
