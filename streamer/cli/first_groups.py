@@ -13,7 +13,7 @@ from streamer.table.microdata import microdata_of
 from streamer.table.schema import Table
 
 
-def first_groups(table: Table, rows: EncodedRows, seed: int = 0) -> list[Ints]:
+def first_groups(table: Table, rows: EncodedRows, seed: int) -> list[Ints]:
     """QI groups of a whole table by the default algorithm, as arrays of row numbers, in the order of their numbers.
 
     seed: decides among QI groups of one box, and among rows that are alike.

@@ -103,7 +103,7 @@ class Model:
     def rows_min(self) -> int:
         """No group with fewer rows can hold: k, l, or the rows that a share leaves room for."""
         needed = (ceil(1 / share) for share in self.shares.values())
-        return max(self.rows, *self.distinct.values(), *needed, 1)
+        return max((self.rows, *self.distinct.values(), *needed))
 
     @property
     def is_growing(self) -> bool:

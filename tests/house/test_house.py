@@ -37,7 +37,7 @@ SHELLS = (
     "streamer/incremental/store/redis_lookups.py", "streamer/incremental/store/memory.py",
     "streamer/incremental/shard/publisher.py", "streamer/incremental/kafka_clients.py",
     "streamer/incremental/topic_ids.py", "streamer/incremental/message_files.py",
-    "streamer/incremental/subscribe.py", "streamer/incremental/replay.py",
+    "streamer/incremental/subscribe.py", "streamer/incremental/replay.py", "streamer/incremental/secret_file.py",
     "streamer/recoding/frame.py", "streamer/recoding/report/",
 )  # fmt: skip
 IMPURE_MODULES = {

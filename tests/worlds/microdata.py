@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -54,6 +55,10 @@ TABLES = {
     "individuals": people(AGE, CITY, individual=True),
     "a domain of one value": people(YEARS, CategoricalAttribute("all", Hierarchy.from_rows([["x"]]), YEARS.unit)),
 }
+
+SEX = CategoricalAttribute("sex", Hierarchy.from_rows([["female", "*"], ["male", "*"]]), Decimal(1))
+FLAT = people(SEX, YEARS)
+"""A hierarchy whose leaves have the root alone above them."""
 
 MODELS = {
     "k": k_anonymity(3),

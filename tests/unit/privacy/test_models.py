@@ -75,6 +75,17 @@ def test_composing_keeps_the_stronger_constraint_of_each_kind() -> None:
     assert Model([AtMostShare(VALUES, Fraction(1, 2)), AtMostShare(VALUES, Fraction(1, 3))]).rows_min == 3
 
 
+def test_a_model_without_constraints_asks_for_one_row() -> None:
+    assert Model([]).rows_min == Model([]).rows == k_anonymity(1).rows_min == 1
+    assert Model([]).holds(np.zeros((1, 0), dtype=np.int64))
+    assert not Model([]).holds(np.zeros((0, 0), dtype=np.int64))
+
+
+def test_a_model_equals_models_of_the_same_constraints_alone() -> None:
+    assert k_anonymity(2) != k_anonymity(3)
+    assert k_anonymity(2) != 2
+
+
 @every_model
 @given(data=st.data())
 def test_no_group_smaller_than_the_least_rows_holds(model: Model, data: st.DataObject) -> None:
@@ -149,6 +160,31 @@ def test_with_at_most_a_share_of_nulls_no_value_has_more_than_that_bound_of_the_
     assert Fraction(2, 4) == s / (1 - s)
 
 
+# -- why a group does not hold ----------------------------------------------------------------------------------------
+
+NAMED = {INDIVIDUAL: "people", VALUES: "illnesses", ANCESTORS: "organs"}
+
+
+@every_model
+@given(data=st.data())
+def test_a_reason_is_given_exactly_where_the_rows_do_not_hold(model: Model, data: st.DataObject) -> None:
+    rows = rows_of(data.draw, model)
+    assert (model.shortfall(rows, NAMED) == "") == obeys(model, rows)
+
+
+def test_the_reason_is_the_first_constraint_that_fails_with_its_figures() -> None:
+    model = k_l(3, VALUES, 2) & r_k(3, ANCESTORS, Fraction(1, 2))
+    alike, three_alike = [[0, 0, 0]] * 3, [[0, 0, 0], [1, 1, 0], [2, 2, 0]]
+    assert model.shortfall(np.array(alike[:2]), NAMED) == "2 rows are fewer than k = 3"
+    assert model.shortfall(np.array(alike), NAMED) == "1 distinct people are fewer than 3"
+    assert (
+        model.shortfall(np.array([[0, 1, 0], [1, 1, 0], [2, 1, 1]]), NAMED) == "1 distinct illnesses are fewer than 2"
+    )
+    assert model.shortfall(np.array(three_alike), NAMED) == (
+        "one of the organs has 3 of 3 rows (1.000); the largest share allowed is 0.5"
+    )
+
+
 # -- what table.yaml demands ----------------------------------------------------------------------------------------
 
 PLAIN, PEOPLE = TABLES["one number"], TABLES["individuals"]
@@ -175,6 +211,11 @@ def test_every_demand_is_one_constraint_more() -> None:
 
 def test_without_individuals_alpha_asks_for_rows_since_every_row_is_somebody_else() -> None:
     assert demanding(PLAIN, alpha=Decimal("0.3")) == Model([AtLeastRows(4)])
+
+
+def test_a_model_without_a_demand_is_said_as_nothing_and_one_of_two_rows_is_said() -> None:
+    assert words(PEOPLE, Model([])) == words(PEOPLE, k_anonymity(1)) == "nothing"
+    assert words(PEOPLE, k_anonymity(2)) == "at least 2 rows"
 
 
 def test_a_model_is_said_in_words() -> None:
