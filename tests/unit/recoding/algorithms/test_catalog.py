@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streamer.errors import ConfigError, UsageError
+from streamer.privacy.models import k_anonymity
 from streamer.recoding.algorithms.catalog import ALGORITHMS, algorithm_named, run
 from streamer.recoding.algorithms.contract import Options
 from streamer.table.microdata import Microdata
-from worlds.microdata import (
-    MODELS,
-    TABLES,
-    TEXTS,
-)
+from streamer.table.schema import Table
+from worlds.microdata import MODELS, TABLES, TEXTS, assert_laws, microdata
 
 PLAIN, PEOPLE = TABLES["one number"], TABLES["individuals"]
 
@@ -51,3 +51,21 @@ def test_what_an_algorithm_cannot_do_is_said_before_it_runs() -> None:
             run(ALGORITHMS["mondrian"], microdata_of_two_alike(), MODELS["k"], options)
     with pytest.raises(UsageError, match="there is no algorithm 'magic'; there are mondrian"):
         algorithm_named("magic")
+
+
+def test_a_share_of_suppressed_rows_is_the_decimal_that_was_written() -> None:
+    """29 % of 100 rows are 29 of them, though 0.29 * 100 is 28.999999999999996."""
+    ages = np.repeat([0, 9], [71, 29])[:, None]
+    data = Microdata(PLAIN, ages, None, np.zeros((100, 1), dtype=np.int64), TEXTS)
+    recoding = run(ALGORITHMS["ola"], data, k_anonymity(30), Options(suppression=0.29))
+    assert (recoding.levels, recoding.n_suppressed) == ((0,), 29)
+    assert Options(suppression=0.28).suppressed_max(100) == 28
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+@given(data=st.data(), small=st.sampled_from(list(TABLES.values())))
+def test_merged_groups_obey_all_laws_and_no_two_share_a_box(name: str, data: st.DataObject, small: Table) -> None:
+    model = data.draw(st.sampled_from(list(MODELS.values())))
+    recoding = assert_laws(ALGORITHMS[name], data.draw(microdata(small)), model, Options(merge_equal_boxes=True))
+    boxes = np.concatenate([recoding.lo, recoding.hi], axis=1)
+    assert len(np.unique(boxes, axis=0)) == len(boxes)
