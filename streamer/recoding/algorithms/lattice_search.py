@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamer.jit import compiled
+from streamer.jit import compiled, inlined
 from streamer.table.arrays import Ints
 
 Tags = npt.NDArray[np.int8]
@@ -204,7 +204,7 @@ def _push(shape: _Shape, stack: _Stack, bottom: int, top: int) -> None:
     stack.depth[0] = i + 1
 
 
-@compiled
+@inlined
 def _raised(shape: _Shape, bottom: int, top: int, number: int, first: int, rise: int) -> int:
     """The lowest number `rise` steps above a node that is at the bottom in the attributes from `first` on."""
     for j in range(shape.strides.shape[0] - 1, first - 1, -1):
@@ -214,7 +214,7 @@ def _raised(shape: _Shape, bottom: int, top: int, number: int, first: int, rise:
     return number
 
 
-@compiled
+@inlined
 def _next_at_height(shape: _Shape, bottom: int, top: int, number: int) -> int:
     """The next node of the same height in the sublattice, in the order of their numbers; -1 after the last."""
     levels, rise, node = shape.levels, 0, number
@@ -227,7 +227,7 @@ def _next_at_height(shape: _Shape, bottom: int, top: int, number: int) -> int:
     return -1
 
 
-@compiled
+@inlined
 def _has_unknown(shape: _Shape, marks: _Marks, start: int, end: int) -> bool:
     """Whether there is an unclassified node between one that is classified, and one above it (if bad) or below.
 
