@@ -35,6 +35,11 @@ NODES_MAX = 1_000_000
 TESTS_PER_TICK = 64
 
 
+def lattice_nodes(table: Table) -> int:
+    """How many nodes the table's lattice has; it may be more than any array could hold."""
+    return prod(attribute.levels.n_levels for attribute in table.attributes)
+
+
 def objections(table: Table, model: Model, options: Options) -> Sequence[str]:
     """Shares together with suppression, and lattices that are too large."""
     said = []
@@ -44,8 +49,7 @@ def objections(table: Table, model: Model, options: Options) -> Sequence[str]:
             " shares; ask for no suppression, or for a model without alpha, beta and r"
         )
     n_levels = {attribute.name: attribute.levels.n_levels for attribute in table.attributes}
-    n_nodes = prod(n_levels.values())
-    if n_nodes > NODES_MAX:
+    if (n_nodes := lattice_nodes(table)) > NODES_MAX:
         widest = max(n_levels, key=lambda name: n_levels[name])
         said.append(
             f"its lattice would have {n_nodes:,} nodes and {NODES_MAX:,} are allowed; give {widest}, with"
