@@ -76,6 +76,13 @@ def test_batch_tells_time_and_loss_of_every_algorithm_and_judges_the_bars() -> N
     assert all((bar["met"] is None) == (bar["value"] is None) for bar in found["bars"])
 
 
+def test_wide_lattice_times_both_searches_and_both_find_the_same_node() -> None:
+    ola, degree_first = figures("wide_lattice")["runs"]
+    assert [run["algorithm"] for run in (ola, degree_first)] == ["ola", "degree-first"]
+    assert ola["nodes"] == 331_776
+    assert all(ola[name] == degree_first[name] for name in ("nodes", "k_minimal", "levels", "suppressed"))
+
+
 def test_load_reads_back_every_row_it_wrote(servers: Servers) -> None:
     found = figures("load", **servers.environment())
     assert found["rows_loaded"] == found["rows"] == 20_000
