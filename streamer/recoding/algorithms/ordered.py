@@ -18,6 +18,8 @@ from streamer.privacy.models import Model
 from streamer.recoding.algorithms.bundles import Task, task_of
 from streamer.recoding.algorithms.contract import Algorithm, Options, Tick, no_objections
 from streamer.recoding.algorithms.cut_tree import order_of
+from streamer.recoding.algorithms.exchange import exchanged
+from streamer.recoding.algorithms.founding import founded
 from streamer.recoding.algorithms.group_index import groups_of, members_of
 from streamer.recoding.algorithms.recoding import Recoding, local_recoding
 from streamer.recoding.algorithms.refine import sweep
@@ -44,7 +46,22 @@ def segmented(task: Task, sharpness: int) -> tuple[float, Ints]:
 SEGMENTED: tuple[Candidate, ...] = tuple(partial(segmented, sharpness=sharpness) for sharpness in SHARPNESS)
 OF_ROWS = SEGMENTED
 """Where the model counts rows and individuals alone."""
-OF_VALUES = SEGMENTED
+
+
+def segments_with_moves(task: Task) -> tuple[float, Ints]:
+    """The better of the segmentations, after moves of bundles."""
+    _, qi_group = min((candidate(task) for candidate in SEGMENTED), key=lambda found: found[0])
+    return exchanged(task, qi_group, int(qi_group.max()) + 1, SWEEPS)
+
+
+def founded_with_moves(task: Task) -> tuple[float, Ints]:
+    """Groups founded on rare values, after moves of bundles."""
+    qi_group = founded(task)
+    return exchanged(task, qi_group, int(qi_group.max()) + 1, SWEEPS)
+
+
+SWEEPS = 3
+OF_VALUES: tuple[Candidate, ...] = (segments_with_moves, founded_with_moves)
 """Where it counts sensitive values too."""
 
 
