@@ -17,7 +17,7 @@ import numpy as np
 from streamer.jit import compiled, inlined
 from streamer.recoding.algorithms.box_loss import EMPTY_HI, EMPTY_LO, Shape, ncp_term, total, widen
 from streamer.recoding.algorithms.bundles import Task
-from streamer.table.arrays import Floats, Ints
+from streamer.table.arrays import Bools, Floats, Ints
 
 VISITS_MAX = 128
 
@@ -26,7 +26,7 @@ class Groups(NamedTuple):
     """g seats over m bundles.
 
     first (g,), next (m,): the chains of bundles, -1 at their ends. rows (g,), ncp (g,). free (g,), n_free (1,):
-    the empty seats, the one to fill next last.
+    the empty seats, the one to fill next last. changed (g,): set by whatever fills a seat, cleared by who has seen it.
     lo, hi (2w, d), term (2w, d): box and NCP by attribute of seat i at w + i; of inner node i over its children 2i and
     2i + 1 the box around both and the larger NCP.
     """
@@ -37,6 +37,7 @@ class Groups(NamedTuple):
     ncp: Floats
     free: Ints
     n_free: Ints
+    changed: Bools
     lo: Ints
     hi: Ints
     term: Floats
@@ -57,6 +58,7 @@ def groups_of(task: Task, qi_group: Ints, n_seats: int) -> Groups:
         np.zeros(n_seats),
         np.zeros(n_seats, np.int64),
         np.zeros(1, np.int64),
+        np.ones(n_seats, np.bool_),
         np.full((2 * w, d), EMPTY_LO),
         np.full((2 * w, d), EMPTY_HI),
         np.zeros((2 * w, d)),
@@ -97,7 +99,7 @@ def put(task: Task, groups: Groups, seat: int, members: Ints) -> None:
     bundles = task.bundles
     leaf = groups.lo.shape[0] // 2 + seat
     groups.lo[leaf], groups.hi[leaf], groups.term[leaf] = EMPTY_LO, EMPTY_HI, 0.0
-    groups.rows[seat], groups.first[seat] = 0, -1
+    groups.rows[seat], groups.first[seat], groups.changed[seat] = 0, -1, True
     for bundle in members[::-1]:
         groups.next[bundle] = groups.first[seat]
         groups.first[seat] = bundle

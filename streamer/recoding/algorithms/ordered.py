@@ -3,8 +3,8 @@
 The order is the leaves of a tree of best cuts (`cut_tree`). The tree is only an order: its cuts go down to single
 rows, and QI groups need not be nodes. Dynamic programming cuts the order into the segments of least total NCP
 (`segments`). This is done for each sharpness of SHARPNESS. Each way is a *candidate*: it makes QI groups that all hold
-the model, and says what they lose; the least loss stands, of equals the earlier. Each sweep of `options.refine` then
-improves the QI groups (`refine`); a sweep that gains nothing is the last one.
+the model, and says what they lose; the least loss stands, of equals the earlier. SWEEPS sweeps and those of
+`options.refine` then improve the QI groups (`refine`); a sweep that gains nothing is the last one.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ def segmented(task: Task, sharpness: int) -> tuple[float, Ints]:
 
 
 SEGMENTED: tuple[Candidate, ...] = tuple(partial(segmented, sharpness=sharpness) for sharpness in SHARPNESS)
+SWEEPS = 2
+
 OF_ROWS = SEGMENTED
 """Where the model counts rows and individuals alone."""
 
@@ -69,14 +71,15 @@ def run(microdata: Microdata, model: Model, options: Options, tick: Tick) -> Rec
     """Anonymizes by ordered segments, under any model."""
     rows, task = task_of(microdata, model)
     candidates = OF_ROWS if set(model.subjects) <= {INDIVIDUAL} else OF_VALUES
-    steps, least = len(candidates) + options.refine, np.inf
+    sweeps_max, least = SWEEPS + options.refine, np.inf
+    steps = len(candidates) + sweeps_max
     qi_group = np.zeros(len(task.bundles.begin), dtype=np.int64)
     for i, candidate in enumerate(candidates):
         loss, found = candidate(task)
         if loss < least:
             least, qi_group = loss, found
         tick((i + 1) / steps)
-    sweeps = _refined(task, qi_group, len(rows), options.refine, lambda done: tick((len(candidates) + done) / steps))
+    sweeps = _refined(task, qi_group, len(rows), sweeps_max, lambda done: tick((len(candidates) + done) / steps))
     by_row = np.empty(len(rows), dtype=np.int64)
     by_row[rows] = np.repeat(qi_group, task.bundles.end - task.bundles.begin)
     return local_recoding(microdata, by_row, sweeps=sweeps)
@@ -84,8 +87,6 @@ def run(microdata: Microdata, model: Model, options: Options, tick: Tick) -> Rec
 
 def _refined(task: Task, qi_group: Ints, n_rows: int, sweeps_max: int, tick: Tick) -> int:
     """Improves qi_group (m,), by bundle, in up to sweeps_max sweeps; how many sweeps gained something."""
-    if not sweeps_max:
-        return 0
     groups, done = groups_of(task, qi_group, n_rows // task.rows_min), 0
     while done < sweeps_max and sweep(task, groups):
         done += 1
