@@ -14,7 +14,7 @@ from streamer.recoding.algorithms.group_index import Groups, groups_of, unite
 from streamer.recoding.algorithms.subject_counts import SubjectCounts, count_of, count_row, counts_for, discount_row
 from streamer.table.arrays import Floats, Ints
 
-VISITS_MAX = 128
+VISITS_MAX = 64
 TINY = 1e-12
 
 

@@ -14,7 +14,7 @@ from streamer.recoding.algorithms.subject_counts import SubjectCounts, count_row
 from streamer.table.arrays import Ints
 
 GAIN_MIN = 1e-9
-VISITS = 64
+VISITS = 48
 SWAPPED_MAX = 256
 
 
@@ -178,7 +178,7 @@ def _relieve(task: Task, aside: Task, groups: Groups, counts: SubjectCounts, sea
                 moved += 1
                 continue
         count_in(task, bundle)
-        if groups.rows[seat] <= SWAPPED_MAX:
+        if groups.rows[seat] <= SWAPPED_MAX and left > 0 and gain > rows * groups.ncp[seat] + GAIN_MIN:
             moved += _swap(task, aside, groups, counts, seat, members, at - 1, ends, gain)
     for bundle in members:
         count_out(task, bundle)
@@ -200,7 +200,8 @@ def exchanged(task: Task, qi_group: Ints, n_seats: int, sweeps: int) -> tuple[fl
             count_row(task.rules, counts, qi_group[bundle], row)
     for _ in range(sweeps):
         moved = 0
-        for seat in range(n_seats):
+        for seat in np.flatnonzero(groups.changed):
+            groups.changed[seat] = False
             if groups.rows[seat] * groups.ncp[seat] > GAIN_MIN:
                 moved += _relieve(task, aside, groups, counts, seat)
         if moved == 0:

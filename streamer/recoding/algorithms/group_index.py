@@ -119,7 +119,7 @@ def unite(task: Task, groups: Groups, gone: int, stays: int) -> None:
     while groups.next[last] >= 0:
         last = groups.next[last]
     groups.next[last] = groups.first[stays]
-    groups.first[stays], groups.first[gone] = groups.first[gone], -1
+    groups.first[stays], groups.first[gone], groups.changed[stays] = groups.first[gone], -1, True
     groups.rows[stays] += groups.rows[gone]
     for j in range(groups.lo.shape[1]):
         lo, hi = groups.lo[w + stays, j], groups.hi[w + stays, j]
@@ -141,7 +141,7 @@ def join(task: Task, groups: Groups, seat: int, bundle: int) -> None:
     """Puts a bundle before the others of a seat; whoever had it must `put` what is left."""
     leaf = groups.lo.shape[0] // 2 + seat
     groups.next[bundle] = groups.first[seat]
-    groups.first[seat] = bundle
+    groups.first[seat], groups.changed[seat] = bundle, True
     groups.rows[seat] += task.bundles.end[bundle] - task.bundles.begin[bundle]
     if widen(task.shape, task.bundles.cells[bundle], groups.lo[leaf], groups.hi[leaf], groups.term[leaf]):
         groups.ncp[seat] = total(groups.term[leaf])

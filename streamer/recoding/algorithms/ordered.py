@@ -50,20 +50,16 @@ OF_ROWS = SEGMENTED
 """Where the model counts rows and individuals alone."""
 
 
-def segments_with_moves(task: Task) -> tuple[float, Ints]:
-    """The better of the segmentations, after moves of bundles."""
-    _, qi_group = min((candidate(task) for candidate in SEGMENTED), key=lambda found: found[0])
-    return exchanged(task, qi_group, int(qi_group.max()) + 1, SWEEPS)
+def exchanging(task: Task) -> tuple[float, Ints]:
+    """The better segmentation and groups founded on rare values, a sweep of exchanges each; the better one goes on."""
+    _, segment = min((candidate(task) for candidate in SEGMENTED), key=lambda found: found[0])
+    starts = (exchanged(task, qi_group, int(qi_group.max()) + 1, 1) for qi_group in (segment, founded(task)))
+    _, qi_group = min(starts, key=lambda found: found[0])
+    return exchanged(task, qi_group, int(qi_group.max()) + 1, EXCHANGES - 1)
 
 
-def founded_with_moves(task: Task) -> tuple[float, Ints]:
-    """Groups founded on rare values, after moves of bundles."""
-    qi_group = founded(task)
-    return exchanged(task, qi_group, int(qi_group.max()) + 1, SWEEPS)
-
-
-SWEEPS = 3
-OF_VALUES: tuple[Candidate, ...] = (segments_with_moves, founded_with_moves)
+EXCHANGES = 3
+OF_VALUES: tuple[Candidate, ...] = (exchanging,)
 """Where it counts sensitive values too."""
 
 
