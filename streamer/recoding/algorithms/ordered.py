@@ -18,6 +18,8 @@ from streamer.privacy.models import Model
 from streamer.recoding.algorithms.bundles import Task, task_of
 from streamer.recoding.algorithms.contract import Algorithm, Options, Tick, no_objections
 from streamer.recoding.algorithms.cut_tree import order_of
+from streamer.recoding.algorithms.exchange import exchanged
+from streamer.recoding.algorithms.founding import founded
 from streamer.recoding.algorithms.group_index import groups_of, members_of
 from streamer.recoding.algorithms.recoding import Recoding, local_recoding
 from streamer.recoding.algorithms.refine import sweep
@@ -46,7 +48,18 @@ SWEEPS = 2
 
 OF_ROWS = SEGMENTED
 """Where the model counts rows and individuals alone."""
-OF_VALUES = SEGMENTED
+
+
+def exchanging(task: Task) -> tuple[float, Ints]:
+    """The better segmentation and groups founded on rare values, a sweep of exchanges each; the better one goes on."""
+    _, segment = min((candidate(task) for candidate in SEGMENTED), key=lambda found: found[0])
+    starts = (exchanged(task, qi_group, int(qi_group.max()) + 1, 1) for qi_group in (segment, founded(task)))
+    _, qi_group = min(starts, key=lambda found: found[0])
+    return exchanged(task, qi_group, int(qi_group.max()) + 1, EXCHANGES - 1)
+
+
+EXCHANGES = 3
+OF_VALUES: tuple[Candidate, ...] = (exchanging,)
 """Where it counts sensitive values too."""
 
 
