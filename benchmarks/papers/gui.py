@@ -32,6 +32,7 @@ from benchmarks.papers.gui_runs import (
 from benchmarks.papers.runs import ONE_SORT, Say
 from streamer.recoding.algorithms.fuzzy import gdppr
 from streamer.recoding.metrics import utility
+from streamer.table.canonical import canonical
 from streamer.table.microdata import Microdata
 
 CITES = "Gui, Lü, Cheng: *Anonymity Method Based on Proximity Resistance to Sensitive Information*, 2020"
@@ -260,7 +261,7 @@ PRINTED, OTHER_SIGN, NO_TERM = "as printed, 1 - h/root", "the other way, h/root"
 
 def _signs(source: Microdata, printed: Mapping[int, Point], say: Say) -> Figure:
     """printed: the runs with the sign as printed, by k."""
-    rows = source.rows(source.in_canonical_order())
+    rows = canonical(source, np.random.default_rng(0)).microdata
     ks = tuple(printed)
     ril = {PRINTED: [printed[k].ril for k in ks], OTHER_SIGN: [], NO_TERM: []}
     unplaced = {PRINTED: [printed[k].unplaced for k in ks], OTHER_SIGN: [], NO_TERM: []}

@@ -17,6 +17,7 @@ from streamer.recoding.algorithms.full_domain import FullDomain
 from streamer.recoding.algorithms.lattice import DEGREE_FIRST, OLA
 from streamer.recoding.algorithms.lattice_search import Lattice
 from streamer.recoding.algorithms.recoding import Recoding
+from streamer.table.canonical import canonical
 from streamer.table.microdata import Microdata
 
 CITES = "Hu, Gong, Chen: *Improvement of K-anonymity algorithm based on OLA*, 2011"
@@ -97,7 +98,7 @@ def tested_by_heights(rows: Microdata, k: int) -> int:
 
     The paper's section 2.2 may be read so: the nodes at Lmid are tested "in turn", and then the search goes on.
     """
-    recoded = FullDomain(rows.rows(rows.in_canonical_order()), k_anonymity(k))
+    recoded = FullDomain(canonical(rows, np.random.default_rng(0)).microdata, k_anonymity(k))
     lattice = Lattice(recoded.n_levels, lambda node: recoded.n_suppressed(node, 0) == 0)
     heights = np.array([sum(lattice.node(number)) for number in range(lattice.n_nodes)])
     todo = [(0, int(heights.max()))]

@@ -19,6 +19,7 @@ from streamer.recoding.algorithms.mondrian import MONDRIAN, median_tree
 from streamer.recoding.algorithms.recoding import Recoding, local_recoding
 from streamer.recoding.metrics import utility
 from streamer.table.arrays import Ints
+from streamer.table.canonical import canonical
 from streamer.table.microdata import Microdata
 from streamer.table.space import Axis, Space
 
@@ -71,8 +72,7 @@ def setting() -> str:
 def figures(quick: bool, say: Say) -> Iterator[Figure]:
     """AES, then SED."""
     ks = (2, 5, 10) if quick else tuple(range(2, 11))
-    microdata = adult.microdata(2)
-    microdata = microdata.rows(microdata.in_canonical_order())
+    microdata = canonical(adult.microdata(2), np.random.default_rng(0)).microdata
     lines: Lines = {"EMP": [], BY_RANGE: [], BY_SHARE: []}
     for k in ks:
         say(f"k = {k}")
