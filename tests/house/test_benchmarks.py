@@ -74,7 +74,8 @@ def test_batch_tells_time_and_loss_of_every_algorithm_and_judges_the_bars() -> N
     settings = {(loss["table"], loss["model"]) for loss in found["losses"]}
     assert {(verdict["table"], verdict["model"]) for verdict in found["verdicts"]} == settings
     assert {mean["algorithm"] for mean in found["means"]} == set(ALGORITHMS) - {DEFAULT}
-    assert {search["details"]["nodes"] for search in found["searches"]} == {331_776}
+    assert {search["algorithm"] for search in found["searches"]} == {"ola", "degree-first"}
+    assert all(search["details"]["nodes_tested"] > 0 for search in found["searches"])
     assert found["bars"]
     assert all((bar["met"] is None) == (bar["value"] is None) for bar in found["bars"])
 
