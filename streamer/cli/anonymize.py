@@ -32,7 +32,7 @@ from streamer.recoding.algorithms.catalog import DEFAULT, algorithm_named, run
 from streamer.recoding.algorithms.contract import Algorithm, Options
 from streamer.recoding.algorithms.recoding import Recoding
 from streamer.recoding.frame import checked_options, with_k
-from streamer.recoding.metrics.measures import measure
+from streamer.recoding.metrics.measures import measure, measure_joined
 from streamer.recoding.publication import group_names, lossy_join_frames, published_frame
 from streamer.table.encode import Encoder
 from streamer.table.files import atomic_writers, read_rows, write_index, write_rows
@@ -100,10 +100,10 @@ def command(
         with progress.stage("anonymize") as tick:
             recoding = run(chosen, microdata, model, options, tick)
         with progress.stage("measure"):
-            facts = described(chosen, options, microdata, recoding, model)
+            facts = described(chosen, options, microdata, recoding, model, form)
         with progress.stage("write"):
             published = dict(zip(outputs, _publications(form, microdata, recoding), strict=True))
-            facts |= {"form": form, "published": {path.name: list(of.columns) for path, of in published.items()}}
+            facts |= {"published": {path.name: list(of.columns) for path, of in published.items()}}
             for path, of in published.items():
                 write_rows(of, files[path])
             if index is not None:
@@ -134,9 +134,12 @@ def require_apart(inputs: list[Path], outputs: list[Path]) -> None:
 
 
 def described(
-    algorithm: Algorithm, options: Options, microdata: Microdata, recoding: Recoding, model: Model
+    algorithm: Algorithm, options: Options, microdata: Microdata, recoding: Recoding, model: Model, form: str
 ) -> dict[str, Any]:
-    """What was done and what came of it, as plain values: counts, settings and measures."""
+    """What was done and what came of it, as plain values: counts, settings and the form's measures.
+
+    Chance is not among the settings: it is nobody's who reads the report.
+    """
     table = microdata.table
     levels = recoding.levels and dict(zip((a.name for a in table.attributes), recoding.levels, strict=True))
     return {
@@ -153,7 +156,8 @@ def described(
         },
         "levels": levels,
         "details": dict(recoding.details),
-        "measures": measure(microdata, recoding, model),
+        "form": form,
+        "measures": (measure_joined if form == LOSSY_JOIN else measure)(microdata, recoding, model),
     }
 
 
@@ -201,7 +205,8 @@ def _print(facts: Mapping[str, Any]) -> None:
 
 def _loss(facts: Mapping[str, Any]) -> str:
     if facts["form"] == LOSSY_JOIN:
-        return "which of a QI group's quasi-identifiers belongs to which of its sensitive values"
+        true = figure(facts["measures"]["joined_true"])
+        return f"which of a QI group's quasi-identifiers belongs to which of its rows: a guess is right with {true}"
     return f"NCP {figure(facts['measures']['ncp'])} (0: exact values, 1: nothing left)"
 
 

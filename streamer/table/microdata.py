@@ -25,13 +25,20 @@ from streamer.table.space import Space
 
 @dataclass(frozen=True, order=True)
 class Subject:
-    """What is counted: individuals (column -1), or a kept column's values (level 0) or their ancestors at a level."""
+    """What is counted: individuals (column -1), or a kept column's values (level 0) or their ancestors at a level.
+
+    null_counts: whether a null is counted like a value, or nowhere.
+    """
 
     column: int
     level: int = 0
+    null_counts: bool = True
 
 
 INDIVIDUAL = Subject(-1)
+
+NULL = 0
+"""The number of the null among what a kept column's subjects count, whether there is one or not."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +67,7 @@ class Microdata:
         return self.space.cells(self.codes)
 
     def subject(self, subject: Subject) -> Ints:
-        """What `subject` counts, row by row; int64 (n,), from 0."""
+        """What `subject` counts, row by row; int64 (n,): individuals from 0, values from 1, with NULL for a null."""
         if subject == INDIVIDUAL:
             return np.arange(len(self), dtype=np.int64) if self.individuals is None else self.individuals
         return self._ancestors(subject)[self.values[:, subject.column]]
@@ -71,12 +78,13 @@ class Microdata:
         return np.stack(columns, axis=1) if columns else np.empty((len(self), 0), dtype=np.int64)
 
     def _ancestors(self, subject: Subject) -> Ints:
-        """Number of the ancestor at the subject's level of every text of its column; a null is a value of its own."""
+        """Number of the ancestor at the subject's level of every text of its column; NULL for a null."""
         texts, column = self.texts[subject.column], self.table.kept[subject.column]
-        if subject.level == 0:
-            return np.arange(len(texts), dtype=np.int64)
-        nodes = [_node(column, text, subject.level) for text in texts]
-        return np.unique(np.array(nodes, dtype=np.int64), return_inverse=True)[1].astype(np.int64)
+        some = np.array([text != b"null" for text in texts], dtype=bool)
+        nodes = [_node(column, text, subject.level) if subject.level else i for i, text in enumerate(texts)]
+        numbers = np.full(len(texts), NULL, dtype=np.int64)
+        numbers[some] = np.unique(np.array(nodes, dtype=np.int64)[some], return_inverse=True)[1] + 1
+        return numbers
 
     def rows(self, numbers: Ints) -> Microdata:
         """The same table with only these rows, in this order."""

@@ -24,7 +24,7 @@ from streamer.recoding.algorithms.contract import PLAIN, Algorithm, Options
 from streamer.recoding.algorithms.recoding import Recoding
 from streamer.table.canonical import canonical
 from streamer.table.hierarchy import Hierarchy
-from streamer.table.microdata import INDIVIDUAL, Microdata, Subject
+from streamer.table.microdata import INDIVIDUAL, NULL, Microdata, Subject
 from streamer.table.schema import CategoricalAttribute, KeptColumn, NumericAttribute, Table
 from worlds.small_tables import AGE, BMI, CITIES, CITY, YEARS
 
@@ -40,6 +40,7 @@ PROBLEMS = Hierarchy.from_rows(
 PROBLEM = KeptColumn("problem", sensitive=True, type="text", hierarchy=PROBLEMS)
 TEXTS = (tuple(sorted([*(b'"%b"' % leaf.encode() for leaf in PROBLEMS.leaves), b"null"])),)
 VALUES, ANCESTORS = Subject(0), Subject(0, 1)
+WITHOUT_NULL = Subject(0, null_counts=False)
 
 
 def people(*attributes: NumericAttribute | CategoricalAttribute, individual: bool = False) -> Table:
@@ -61,12 +62,12 @@ FLAT = people(SEX, YEARS)
 
 MODELS = {
     "k": k_anonymity(3),
-    "distinct l": k_anonymity(2) & distinct_l(VALUES, 2),
+    "distinct l": k_anonymity(2) & distinct_l(WITHOUT_NULL, 2),
     "identity-reserved k": identity_reserved(2),
     "(k, l)": k_l(2, VALUES, 3),
     "(alpha, beta)": k_anonymity(2) & alpha_beta(INDIVIDUAL, Fraction(1, 2), VALUES, Fraction(2, 3)),
     "(r, k)": r_k(2, ANCESTORS, Fraction(3, 5)),
-    "all at once": k_l(3, VALUES, 2) & r_k(3, ANCESTORS, Fraction(3, 4)),
+    "all at once": k_l(3, VALUES, 2) & distinct_l(WITHOUT_NULL, 2) & r_k(3, ANCESTORS, Fraction(3, 4)),
 }
 
 
@@ -119,8 +120,10 @@ def assert_holds(model: Model, subjects: list[list[int]]) -> None:
     assert n >= model.rows
     for column, subject in enumerate(model.subjects):
         codes = [row[column] for row in subjects]
+        if not subject.null_counts:
+            codes = [code for code in codes if code != NULL]
         assert len(set(codes)) >= model.distinct.get(subject, 0)
-        assert Fraction(max(map(codes.count, codes)), n) <= model.shares.get(subject, 1)
+        assert Fraction(max(map(codes.count, codes), default=0), n) <= model.shares.get(subject, 1)
 
 
 def assert_publishable(data: Microdata, recoding: Recoding) -> None:

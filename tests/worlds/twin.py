@@ -90,6 +90,16 @@ class Twin:
     def lot(self, key: str) -> int:
         return int.from_bytes(blake2b(key.encode(), key=self.secret, digest_size=8).digest(), "little", signed=True)
 
+    def lot_in_cut(self, key: str, number: int) -> int:
+        """Lots are shuffled for every cut; as a signed number of 64 bits."""
+        word, lot = 2**64 - 1, self.lot(key) % 2**64
+        for salt in (number, self.next_number):
+            lot = (lot + salt * 0x9E3779B97F4A7C15) & word
+            lot = (lot ^ lot >> 30) * 0xBF58476D1CE4E5B9 & word
+            lot = (lot ^ lot >> 27) * 0x94D049BB133111EB & word
+            lot = lot ^ lot >> 31
+        return lot - 2**64 if lot >= 2**63 else lot
+
     def cells(self, key: str) -> tuple[int, ...]:
         return tuple(self.cell(j, code) for j, code in enumerate(self.rows[key].codes))
 
@@ -307,21 +317,23 @@ class Twin:
         while to_cut := {n for n in to_cut if n in self.groups and self.count(self.groups[n].members) >= 2 * k}:
             number = min(to_cut)
             to_cut.discard(number)
-            halves = self.cut(self.groups[number].members)
+            halves = self.cut(number)
             if halves is None:
                 continue
-            kept, given = sorted(halves, key=lambda half: (-len(half), min(map(self.lot, half))))
+            kept, given = halves
             fresh = min(freed) if freed else self.new_number()
             freed = [number for number in freed if number != fresh]
             self.form(number, kept)
             self.form(fresh, given)
             to_cut |= {number, fresh}
 
-    def cut(self, members: list[str]) -> tuple[list[str], list[str]] | None:
-        """The allowed cut of least total NCP; the earlier attribute, then the lower position."""
+    def cut(self, number: int) -> tuple[list[str], list[str]] | None:
+        """The allowed cut of least total NCP; the earlier attribute, then the lower position. First what stays."""
+        members = self.groups[number].members
+        lots = {key: self.lot_in_cut(key, number) for key in members}
         best, halves = None, None
         for j in range(len(self.table.attributes)):
-            along = sorted(members, key=lambda key: self.place_along(j, key, members))
+            along = sorted(members, key=lambda key: self.place_along(j, key, lots))
             for position in range(1, len(along)):
                 lower, upper = along[:position], along[position:]
                 if self.count(lower) < self.table.k or self.count(upper) < self.table.k:
@@ -331,14 +343,17 @@ class Twin:
                 loss = len(lower) * self.ncp(self.box(lower)) + len(upper) * self.ncp(self.box(upper))
                 if best is None or loss < best:
                     best, halves = loss, (lower, upper)
-        return halves
+        if halves is None:
+            return None
+        stays, goes = sorted(halves, key=lambda half: (-len(half), min(lots[key] for key in half)))
+        return stays, goes
 
-    def place_along(self, j: int, key: str, members: list[str]) -> tuple:
-        cells, lot = self.cells(key), self.lot(key)
+    def place_along(self, j: int, key: str, lots: dict[str, int]) -> tuple:
+        cells, lot = self.cells(key), lots[key]
         others = tuple(cell for i, cell in enumerate(cells) if i != j)
         if self.table.individual is None:
             return (cells[j], *others, lot)
-        return (cells[j], *others, min(self.lot(other) for other in members if not self.differ(key, other)), lot)
+        return (cells[j], *others, min(lots[other] for other in lots if not self.differ(key, other)), lot)
 
     def differ(self, one: str, other: str) -> bool:
         same_person = self.rows[one].individual == self.rows[other].individual

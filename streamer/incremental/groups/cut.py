@@ -1,13 +1,13 @@
 """Where a QI group is cut in two: the allowed cut of least information loss.
 
 All attributes and all positions are candidates. Along an attribute the rows stand in the order of its cell, then of the
-other attributes' cells in table.yaml order, then of their lots (`lots`): nothing finer than a cell decides, and no
-source key and no name. The cut is *relaxed*: equal cells may fall on both sides. A cut is allowed where both halves
-hold at least k: rows, or individuals where the table declares them. All records of one individual in the same cells
-stay together: they stand side by side (ordered by the smallest of their lots), and no cut falls between them. So 2k
-individuals can always be cut: along any attribute, behind the records in the same cells that complete the first k. The
-least total NCP wins (each half's NCP times its rows); equal: the earlier attribute, then the lower position. Song et
-al. 2009 say "split into two of k" and leave the rest open; these rules are this project's.
+other attributes' cells in table.yaml order, then of their lots, shuffled for this cut (`lots`): nothing finer than a
+cell decides, and no source key and no name. The cut is *relaxed*: equal cells may fall on both sides. A cut is allowed
+where both halves hold at least k: rows, or individuals where the table declares them. All records of one individual in
+the same cells stay together: they stand side by side (ordered by the smallest of their lots), and no cut falls between
+them. So 2k individuals can always be cut: along any attribute, behind the records in the same cells that complete the
+first k. The least total NCP wins (each half's NCP times its rows); equal: the earlier attribute, then the lower
+position. Song et al. 2009 say "split into two of k" and leave the rest open; these rules are this project's.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ The rules of this file
   recomputed from the members (`shrink: false` keeps them), then groups below k merge. MODIFY: a row whose new values
   lie in its own group's box stays; else it leaves and joins the best group by the boxes and member counts as they then
   stand (its old group is eligible; boxes only grow meanwhile, no group dissolves); at the end boxes are recomputed,
-  empty groups dissolve, merges follow, then splits. The rows of a statement leave, and move, in the order of their lots.
+  empty groups dissolve, merges follow, then splits. The rows of a statement leave and move in the order of their lots.
 * A change of sensitive values alone rewrites published values in place and relocates nothing. One within the row's own
   cells publishes nothing at all.
 * `secret` keys the lots (`streamer.incremental.groups.lots`). It comes in as a value, and never leaves.

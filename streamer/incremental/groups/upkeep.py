@@ -35,7 +35,7 @@ from streamer.incremental.groups.cut import best_cut
 from streamer.incremental.groups.index import GroupIndex
 from streamer.incremental.groups.journal import Journal
 from streamer.incremental.groups.kept import PENDING
-from streamer.incremental.groups.lots import lots
+from streamer.incremental.groups.lots import lots, shuffled
 from streamer.incremental.groups.neighbours import SimilarityLists
 from streamer.incremental.groups.qi_group import QIGroup
 from streamer.incremental.groups.rows import Rows
@@ -180,7 +180,7 @@ class Upkeep:
         if group.count < 2 * self.table.k:
             return None
         members, rows = group.members, self.rows.rows
-        drawn = self.lots(members)
+        drawn = shuffled(self.lots(members), group.number, self.qi_group_next)
         individuals = None if self.table.individual is None else [rows[place].individual or "" for place in members]
         cut = best_cut(self.space, self.rows.cells[members], drawn, individuals, self.table.k)
         if cut is None:

@@ -24,13 +24,14 @@ from streamer.privacy.models import (
     r_k,
     words,
 )
-from streamer.table.microdata import INDIVIDUAL
+from streamer.table.microdata import INDIVIDUAL, NULL
 from streamer.table.schema import Diversity, Table
 from worlds.microdata import (
     ANCESTORS,
     MODELS,
     TABLES,
     VALUES,
+    WITHOUT_NULL,
 )
 from worlds.models_by_hand import obeys, rows_of
 
@@ -129,6 +130,36 @@ def test_groups_at_once_hold_as_they_do_one_by_one(model: Model, data: st.DataOb
         assert answers[group] == (len(members) > 0 and obeys(model, members))
 
 
+# -- nulls ----------------------------------------------------------------------------------------------------------
+
+FLU_FLU_NONE = np.array([[1], [1], [NULL]])
+
+
+def test_a_null_does_not_make_a_group_diverse_unless_it_is_to_count() -> None:
+    assert not distinct_l(WITHOUT_NULL, 2).holds(FLU_FLU_NONE)
+    assert distinct_l(VALUES, 2).holds(FLU_FLU_NONE)
+    assert distinct_l(WITHOUT_NULL, 1).holds(FLU_FLU_NONE)
+    assert not distinct_l(WITHOUT_NULL, 1).holds(FLU_FLU_NONE[2:])
+
+
+def test_what_a_null_lacks_is_said_without_counting_it() -> None:
+    names = {WITHOUT_NULL: "values"}
+    assert distinct_l(WITHOUT_NULL, 2).shortfall(FLU_FLU_NONE, names) == "1 distinct values are fewer than 2"
+
+
+def test_nulls_have_a_share_like_any_value_and_are_among_the_rows() -> None:
+    at_most_half = Model([AtMostShare(VALUES, Fraction(1, 2))])
+    assert at_most_half.holds(np.array([[1], [NULL]]))
+    assert not at_most_half.holds(np.array([[1], [NULL], [NULL]]))
+
+
+def test_with_at_most_a_share_of_nulls_no_value_has_more_than_that_bound_of_the_others() -> None:
+    """As the rules say: a share s of all rows is at most s / (1 - s) of those that have a value."""
+    s = Fraction(1, 3)
+    assert Model([AtMostShare(VALUES, s)]).holds(np.array([[1], [1], [2], [3], [NULL], [NULL]]))
+    assert Fraction(2, 4) == s / (1 - s)
+
+
 # -- why a group does not hold ----------------------------------------------------------------------------------------
 
 NAMED = {INDIVIDUAL: "people", VALUES: "illnesses", ANCESTORS: "organs"}
@@ -170,7 +201,8 @@ def test_k_counts_individuals_where_they_are_declared() -> None:
 
 def test_every_demand_is_one_constraint_more() -> None:
     half, third = Decimal("0.5"), Decimal("0.25")
-    assert demanding(PEOPLE, l=3) == k_l(2, VALUES, 3)
+    assert demanding(PEOPLE, l=3) == k_l(2, WITHOUT_NULL, 3)
+    assert demanding(PEOPLE, l=3, null_counts=True) == k_l(2, VALUES, 3)
     assert demanding(PEOPLE, alpha=half, beta=third) == identity_reserved(2) & alpha_beta(
         INDIVIDUAL, Fraction(1, 2), VALUES, Fraction(1, 4)
     )
@@ -189,7 +221,7 @@ def test_a_model_without_a_demand_is_said_as_nothing_and_one_of_two_rows_is_said
 def test_a_model_is_said_in_words() -> None:
     model = demanding(PEOPLE, l=3, alpha=Decimal("0.5"), r=Decimal("0.25"))
     assert words(PEOPLE, model) == (
-        "at least 2 rows and at least 2 distinct individuals and at least 3 distinct values of problem"
+        "at least 2 rows and at least 2 distinct individuals and at least 3 distinct values of problem other than null"
         " and at most 50 % of the rows for any of the individuals"
         " and at most 25 % of the rows for any of the values of problem at level 1 of its hierarchy"
     )
