@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -89,10 +90,11 @@ def test_a_centre_goes_to_the_only_row_however_little_it_belongs_there_and_stays
 
 def test_run_is_ten_rounds_with_equal_weights_and_two_clusters_for_each_row() -> None:
     people, model = canonical_form(crowd(150)), r_k(3, ANCESTORS, Fraction(1, 2))
-    choices = {"alpha": 0.5, "beta": 0.5, "sign": 1, "rounds": 10, "threshold": 1e-3, "few": 2}
+    choices: dict[str, Any] = {"alpha": 0.5, "beta": 0.5, "sign": 1, "rounds": 10, "threshold": 1e-3, "few": 2}
     found = GDPPR.run(people, model, Options(seed=4), silent)
     assert groups_of(found) == groups_of(gdppr(people, model, seed=4, **choices))
-    for other in ({"few": 3}, {"rounds": 2}, {"alpha": 0.8, "beta": 0.2}, {"sign": -1}):
+    others: list[dict[str, Any]] = [{"few": 3}, {"rounds": 2}, {"alpha": 0.8, "beta": 0.2}, {"sign": -1}]
+    for other in others:
         assert groups_of(found) != groups_of(gdppr(people, model, seed=4, **{**choices, **other}))
 
 
