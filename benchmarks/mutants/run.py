@@ -174,8 +174,11 @@ def in_fork(copy: Path, tests: list[str], plugin: Quickest, seconds_max: int) ->
             os.dup2(handle, 2)
             options = ["-x", "-q", "-p", "no:cacheprovider", "-o", "addopts=", "--import-mode=importlib"]
             options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # hypothesis is imported before the fork
+            # Hashing wraps around, silently if compiled.
+            options += ["-W", "ignore:overflow encountered:RuntimeWarning"]
             options += ["--hypothesis-profile=mutants", "-m", "not servers and not slow and not drill"]
             options += ["-o", "timeout=0", "--rootdir", str(copy)]
+            options += [f"--deselect={name}" for name in SETTINGS["tests_left_out"]]
             code = int(pytest.main([*options, *tests], plugins=[plugin]))
             if not plugin.known:
                 (copy / "seconds.json").write_text(json.dumps(plugin.seconds), encoding="utf-8")
@@ -246,7 +249,7 @@ def score(module: str, copy: Path, sample: int | None, seed: int, lines: set[str
             fates["equivalent"] += 1
             continue
         path.write_text(mutant.source, encoding="utf-8")
-        fate = in_fork(copy, tests, plugin, int(10 + 4 * whole))
+        fate = in_fork(copy, tests, plugin, int(5 + 3 * whole))
         path.write_text(source, encoding="utf-8")
         if fate == "broken":
             raise SystemExit(f"no test was run:\n{(copy / 'output.txt').read_text()[-3000:]}")

@@ -91,9 +91,6 @@ def local_recoding(microdata: Microdata, qi_group: Ints, **details: int | float)
     used, numbers = np.unique(qi_group[kept], return_inverse=True)
     numbered = np.full(len(qi_group), SUPPRESSED, dtype=np.int64)
     numbered[kept] = numbers
-    if len(used) == 0:
-        nothing = np.empty((0, microdata.space.d), dtype=np.int64)
-        return Recoding(numbered, nothing, nothing, details=details)
     lo, hi = smallest_boxes(microdata.space, microdata.cells, numbered, len(used))
     return Recoding(numbered, lo, hi, details=details)
 

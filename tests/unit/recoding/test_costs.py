@@ -10,6 +10,7 @@ import pytest
 
 from streamer.privacy.models import k_anonymity
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT, run
+from streamer.recoding.algorithms.contract import Options
 from streamer.recoding.algorithms.lattice import lattice_nodes
 from streamer.recoding.costs import KS, NODES_TRIED_MAX, costs, other_grids, suppressing, with_grid
 from streamer.recoding.metrics.utility import ncp
@@ -43,6 +44,24 @@ def test_a_cost_is_that_of_a_run_with_that_k() -> None:
     line = next(line for line in costs(data, silent)["k"] if line["k"] == 5)
     recoding = run(ALGORITHMS[DEFAULT], data, k_anonymity(5))
     assert (line["groups"], line["ncp"], line["suppressed"]) == (recoding.n_groups, ncp(data, recoding), 0)
+
+
+def test_beside_it_stands_the_cost_of_leaving_one_row_in_twenty_out() -> None:
+    data = some_people(60)
+    line = next(line for line in costs(data, silent)["k"] if line["k"] == 5)
+    other = suppressing(data, k_anonymity(5))
+    assert other is not None
+    recoding = run(other, data, k_anonymity(5), Options(suppression=0.05))
+    expected = {"groups": recoding.n_groups, "ncp": ncp(data, recoding), "suppressed": recoding.n_suppressed}
+    assert line["suppressing"] == {"algorithm": other.name, **expected}
+
+
+def test_the_cost_of_a_grid_is_that_of_a_run_with_that_grid() -> None:
+    data = some_people(60)
+    (line,) = costs(data, silent)["attributes"][0]["grids"]
+    wider = with_grid(data, 0, D(2))
+    recoding = run(ALGORITHMS[DEFAULT], wider, k_anonymity(2))
+    assert line == {"grid": D(2), "groups": recoding.n_groups, "ncp": ncp(wider, recoding), "suppressed": 0}
 
 
 def test_a_k_that_these_rows_cannot_hold_says_why_and_costs_nothing() -> None:

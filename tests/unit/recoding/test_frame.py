@@ -13,7 +13,8 @@ import pytest
 
 from streamer.errors import ConfigError, StreamerError, UsageError
 from streamer.recoding.algorithms.catalog import ALGORITHMS
-from streamer.recoding.frame import anonymize
+from streamer.recoding.algorithms.contract import PLAIN, Options
+from streamer.recoding.frame import anonymize, checked_options
 from streamer.recoding.metrics.measures import WHAT
 from streamer.table.files import read_rows, write_rows
 from streamer.table.published import published_columns
@@ -163,3 +164,15 @@ def test_numbers_are_written_as_shortest_decimals_and_read_back_as_they_are(tmp_
     with open(tmp_path / "out.csv", "w", newline="") as file:
         write_rows(frame, file)
     assert (tmp_path / "out.csv").read_text() == "whole,any,null\n10,true,\n2.5,1,x\n"
+
+
+def test_options_that_are_not_given_are_those_of_a_plain_run_but_for_chance() -> None:
+    one, other = checked_options(), checked_options()
+    assert replace(one, chance=0) == replace(other, chance=0) == PLAIN
+    assert one.chance != other.chance
+    assert checked_options(seed=0) == PLAIN
+
+
+def test_options_that_are_given_are_those_of_the_run() -> None:
+    given: dict[str, Any] = {"suppression": 0.1, "refine": 2, "merge_equal_boxes": True, "seed": 7}
+    assert checked_options(**given) == Options(**given, chance=7)

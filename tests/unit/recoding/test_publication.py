@@ -50,6 +50,17 @@ def test_the_published_table_is_what_the_changelog_would_fold_into(data: st.Data
     pd.testing.assert_frame_equal(published_frame(rows, recoding), folded(rows, recoding))
 
 
+def test_rows_of_a_group_stand_by_the_first_kept_column_and_then_by_the_others() -> None:
+    kept = (KeptColumn("problem", sensitive=True), KeptColumn("ward", sensitive=False), KeptColumn("bed", False))
+    table = Table("people", ("id",), (AGE,), kept, k=2)
+    values = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0], [0, 1, 1]])
+    rows = Microdata(table, np.zeros((5, 1), dtype=np.int64), None, values, ((b'"a"', b'"b"'),) * 3)
+    recoding = local_recoding(rows, np.zeros(5, dtype=np.int64))
+    frame = published_frame(rows, recoding)
+    assert ["".join(row) for row in frame[["problem", "ward", "bed"]].to_numpy()] == ["aaa", "aab", "aba", "abb", "baa"]
+    pd.testing.assert_frame_equal(frame, folded(rows, recoding))
+
+
 @given(data=st.data(), small=some_table)
 def test_suppressed_rows_are_left_out_of_both_forms(data: st.DataObject, small: Table) -> None:
     rows = data.draw(microdata(small))

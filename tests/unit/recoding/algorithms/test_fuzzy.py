@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from streamer.privacy.models import Model, k_anonymity, r_k
 from streamer.recoding.algorithms.catalog import run
 from streamer.recoding.algorithms.cluster_repair import merged
-from streamer.recoding.algorithms.contract import Options
+from streamer.recoding.algorithms.contract import Options, silent
 from streamer.recoding.algorithms.fuzzy import GDPPR, fuzzy_centres, gdppr, largest_move, memberships, nearest
 from streamer.recoding.algorithms.proximity import Measured, points_of, sensitive_columns
 from streamer.recoding.algorithms.recoding import local_recoding
@@ -74,6 +75,27 @@ def test_a_centre_moves_to_the_mean_weighted_by_squared_memberships() -> None:
     assert after.numbers[0, 0] == pytest.approx(np.average([1 / 9, 0], weights=weights[0]), abs=1e-6)
     assert after.numbers[1, 0] == pytest.approx(np.average([1 / 9, 3 / 9], weights=weights[1]), abs=1e-6)
     assert largest_move(points, before, after) == pytest.approx(abs(after.numbers - before.numbers).max())
+
+
+def test_a_centre_goes_to_the_only_row_however_little_it_belongs_there_and_stays_where_none_does() -> None:
+    people = Microdata(TABLES["one number"], np.array([[1], [0], [9]]), None, np.zeros((3, 1), np.int64), TEXTS)
+    points, ends = (points_of(people.rows(np.array(rows)), [], alpha=1, beta=0, sign=1) for rows in ([0], [1, 2]))
+    before = ends.at(np.arange(2))
+    place = points.numbers[0, 0]
+    both = fuzzy_centres(points, nearest(points, before, 2), before)
+    assert both.numbers[:, 0] == pytest.approx([place, place])
+    one = fuzzy_centres(points, nearest(points, before, 1), before)
+    assert one.numbers[:, 0] == pytest.approx([place, before.numbers[1, 0]])
+
+
+def test_run_is_ten_rounds_with_equal_weights_and_two_clusters_for_each_row() -> None:
+    people, model = canonical_form(crowd(150)), r_k(3, ANCESTORS, Fraction(1, 2))
+    choices: dict[str, Any] = {"alpha": 0.5, "beta": 0.5, "sign": 1, "rounds": 10, "threshold": 1e-3, "few": 2}
+    found = GDPPR.run(people, model, Options(seed=4), silent)
+    assert groups_of(found) == groups_of(gdppr(people, model, seed=4, **choices))
+    others: list[dict[str, Any]] = [{"few": 3}, {"rounds": 2}, {"alpha": 0.8, "beta": 0.2}, {"sign": -1}]
+    for other in others:
+        assert groups_of(found) != groups_of(gdppr(people, model, seed=4, **{**choices, **other}))
 
 
 @given(data=st.data(), small=some_table, sign=st.sampled_from([1, -1]))

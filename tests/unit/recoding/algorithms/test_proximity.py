@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import UsageError
-from streamer.privacy.models import k_anonymity, r_k
-from streamer.recoding.algorithms.fuzzy import gdppr
+from streamer.privacy.models import identity_reserved, k_anonymity, r_k
+from streamer.recoding.algorithms.fuzzy import gdppr, nearest
 from streamer.recoding.algorithms.proximity import Measured, points_of, sensitive_columns
 from streamer.table.microdata import Microdata
 from streamer.table.schema import CategoricalAttribute, Table
@@ -59,6 +59,25 @@ def test_the_distance_of_two_rows_is_equation_10(data: st.DataObject, small: Tab
             assert found[a, b] == pytest.approx(distance(people, a, b, alpha, 1 - alpha, sign), abs=1e-4)
 
 
+@given(data=st.data(), small=some_table, alpha=st.sampled_from([0.25, 1.0]), sign=st.sampled_from([1, -1]))
+def test_without_sensitive_columns_the_distance_is_that_of_the_quasi_identifiers(
+    data: st.DataObject, small: Table, alpha: float, sign: int
+) -> None:
+    people = data.draw(microdata(small, max_rows=8))
+    points = points_of(people, [], alpha=alpha, beta=1 - alpha, sign=sign)
+    found = Measured(points, points.at(np.arange(len(people)))).distances(0, len(people))
+    expected = [[distance(people, a, b, 1, 0, 1) for b in range(len(people))] for a in range(len(people))]
+    assert found == pytest.approx(np.array(expected), abs=1e-4)
+
+
+def test_points_and_centres_never_show_their_values() -> None:
+    people = Microdata(TABLES["one number"], np.array([[1], [2]]), None, np.array([[0], [1]]), TEXTS)
+    points = points_of(people, [0], alpha=0.5, beta=0.5, sign=1)
+    centres = points.at(np.arange(2))
+    for shown in (points, centres, nearest(points, centres, 1)):
+        assert "array" not in repr(shown)
+
+
 @given(data=st.data(), sign=st.sampled_from([1, -1]))
 def test_a_centre_of_categories_is_as_far_as_its_rows_are_on_average(data: st.DataObject, sign: int) -> None:
     people = data.draw(microdata(TABLES["one category"], max_rows=8))
@@ -72,7 +91,7 @@ def test_a_centre_of_categories_is_as_far_as_its_rows_are_on_average(data: st.Da
 
 def test_without_a_model_on_sensitive_values_only_quasi_identifiers_count() -> None:
     people = Microdata(TABLES["one category"], np.array([[0], [0]]), None, np.array([[0], [1]]), TEXTS)
-    assert sensitive_columns(people, k_anonymity(2)) == []
+    assert sensitive_columns(people, k_anonymity(2)) == sensitive_columns(people, identity_reserved(2)) == []
     assert sensitive_columns(people, r_k(2, ANCESTORS, Fraction(1, 2))) == [0]
     points = points_of(people, [], alpha=0.5, beta=0.5, sign=1)
     assert Measured(points, points.at(np.arange(2))).distances(0, 2).max() < 1e-5

@@ -46,7 +46,10 @@ def test_no_group_could_be_specialized_further_with_all_of_its_children_holding(
                 assert not model.holds_by_group(children, int(children.max()) + 1, subjects[members]).all()
 
 
-@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
+EVERY_MODEL = {**MODELS, "nothing": k_anonymity(1)}
+
+
+@pytest.mark.parametrize("model", EVERY_MODEL.values(), ids=EVERY_MODEL.keys())
 @given(data=st.data(), small=some_table)
 def test_groups_their_numbers_and_values_are_those_of_a_plain_recursion(
     model: Model, data: st.DataObject, small: Table
