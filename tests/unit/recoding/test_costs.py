@@ -49,7 +49,7 @@ def test_a_cost_is_that_of_a_run_with_that_k() -> None:
 def test_beside_it_stands_the_cost_of_leaving_one_row_in_twenty_out() -> None:
     data = some_people(60)
     line = next(line for line in costs(data, silent)["k"] if line["k"] == 5)
-    other = suppressing(data, k_anonymity(5))
+    other, _ = suppressing(data.table, k_anonymity(5))
     assert other is not None
     recoding = run(other, data, k_anonymity(5), Options(suppression=0.05))
     expected = {"groups": recoding.n_groups, "ncp": ncp(data, recoding), "suppressed": recoding.n_suppressed}
@@ -152,7 +152,8 @@ def test_a_lattice_too_large_to_wait_for_is_not_searched_and_said() -> None:
     able, reason = suppressing(table, k_anonymity(2))
     assert able is None
     assert f"{31**3 * 16:,} nodes" in reason
-    data = Microdata(table, np.arange(60)[:, None] % [7, 5, 3, 2, 1], None, np.zeros((60, 1), dtype=np.int64), TEXTS)
+    codes = np.arange(60)[:, None] % np.array([7, 5, 3, 2, 1])
+    data = Microdata(table, codes, None, np.zeros((60, 1), dtype=np.int64), TEXTS)
     found = costs(data, silent)
     assert found["none_suppressing"] == reason
     assert all("suppressing" not in line for line in found["k"])
