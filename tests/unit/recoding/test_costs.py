@@ -133,7 +133,9 @@ def test_a_lattice_too_large_to_wait_for_is_not_searched_and_said() -> None:
     able, reason = suppressing(table, k_anonymity(2))
     assert able is None
     assert f"{31**3 * 16:,} nodes" in reason
-    data = Microdata(table, np.arange(60)[:, None] % [7, 5, 3, 2, 1], None, np.zeros((60, 1), dtype=np.int64), TEXTS)
+    data = Microdata(
+        table, np.arange(60)[:, None] % np.array([7, 5, 3, 2, 1]), None, np.zeros((60, 1), dtype=np.int64), TEXTS
+    )
     found = costs(data, silent)
     assert found["none_suppressing"] == reason
     assert all("suppressing" not in line for line in found["k"])
