@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHON
 
-.PHONY: help venv demo quick test fuzz drill bench papers lint types clean
+.PHONY: help venv demo quick test fuzz drill bench papers mutants lint types clean
 
 help:  ## Lists the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r t d; do printf '%-14s %s\n' "$$t" "$$d"; done
@@ -36,6 +36,14 @@ bench: venv  ## The benchmarks, one after the other
 
 papers: venv  ## The papers' experiments, run again: docs/papers/ (a quarter of an hour)
 	$(BIN)/python benchmarks/papers/reproduce.py
+
+mutants: .venv/cosmic-ray  ## Small faults put into recoding and privacy, and how many of them the tests see: some hours
+	$(BIN)/python benchmarks/mutants/run.py $(if $(SAMPLE),--sample $(SAMPLE)) $(MODULES)
+
+# In a folder of its own, behind the project's own libraries.
+.venv/cosmic-ray: .venv/.installed
+	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade -c constraints.txt --target $@ cosmic-ray
+	@touch $@
 
 lint: venv  ## Style and formatting
 	$(BIN)/ruff check .

@@ -35,6 +35,7 @@ from agents.outlet import KafkaOutlet
 from agents.publish import Batch
 from agents.shard import EXIT_LOST, HeldShard, end_process, unexpected
 from agents.shard_input import KafkaInput
+from agents.topic_questions import kafka_topics
 from agents.worker_settings import WorkerSettings
 from streamer.errors import Conflict, Fenced, ServerUnreachable, StreamerError
 from streamer.incremental.shard.input import Message
@@ -78,6 +79,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         self._topic = topic_name(self._table.name, CHANGES)
         self._batches = batches
         self._redis = connect(settings.redis)
+        self._topics = kafka_topics(settings.kafka, self._table.name)
         self._turn = threading.Lock()
         self._held: dict[TopicPartition, HeldShard] = {}
         self._given_back: list[HeldShard] = []
@@ -106,7 +108,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         try:
             stated = self._table.durability_stated or self._settings.embedded
             require_durable(self._redis, stated)
-            topic_ids = KafkaInput(self._settings.kafka, self._table.name, 0).state().topic_ids
+            topic_ids = KafkaInput(self._settings.kafka, self._table.name, 0, self._topics).state().topic_ids
             self._check_crcs = bool(topic_ids)  # the embedded broker's transaction markers have no checksum
         finally:
             self._checking = False
@@ -137,7 +139,8 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
     @property
     def busy(self) -> bool:
         """Whether a thread is still at work, which would keep the process from ending."""
-        return self._checking or any(shard.busy for shard in (*self._given_back, *self._held.values()))
+        threads = (self._topics, *self._given_back, *self._held.values())
+        return self._checking or any(thread.busy for thread in threads)
 
     async def _fail(self, error: StreamerError) -> None:
         """Ends the service, and with it the worker."""
@@ -154,7 +157,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             self._consumer.pause(topic_partition)
             where = self._settings.kafka, self._table.name, topic_partition.partition
             store = RedisStore(self._redis, self._table.name, topic_partition.partition)
-            kafka = KafkaInput(*where), KafkaControl(*where), KafkaOutlet(*where)
+            kafka = KafkaInput(*where, self._topics), KafkaControl(*where), KafkaOutlet(*where)
             shard = HeldShard(self._table, topic_partition.partition, store, *kafka, self._turn)
             self._held[topic_partition] = shard
             shard.task = self.add_future(self._serve(topic_partition, shard))

@@ -90,8 +90,7 @@ class HeldShard:
         self._control = control
         self._turn = Turn(turn)
         self._publisher = Publisher(table, number, store, outlet, self._turn)
-        self._publisher.check_input = partial(shard_input.check, CHANGES)
-        outlet.check_output = partial(shard_input.check, LIVE)
+        self._publisher.check_input = partial(shard_input.check, CHANGES, LIVE)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"shard-{number}")
         self._call: Future[Any] | None = None
 
@@ -158,11 +157,15 @@ class HeldShard:
     async def look_around(self) -> None:
         """Asks now and then, while no messages come, whether the topics are what they were. Raises Conflict."""
         if monotonic() - self._input.looked_at > LOOK_SECONDS:
-            await self._in_thread(lambda: self._input.check(CHANGES, LIVE, POSITIONS), STEP_SECONDS_MAX)
+            await self._in_thread(self._look_around, STEP_SECONDS_MAX)
+
+    def _look_around(self) -> None:
+        self._input.ask()
+        self._input.check(CHANGES, LIVE, POSITIONS)
 
     async def step(self, messages: Sequence[Message], through: int = 0) -> StepReport:
         """Applies and publishes a batch; through: the offset below which the input holds no other messages."""
-        report = await self._in_thread(lambda: self._publisher.step(messages, through), STEP_SECONDS_MAX)
+        report = await self._in_thread(partial(self._step, messages, through), STEP_SECONDS_MAX)
         meta = self._publisher.meta
         for fault in report.faults:
             log.error("%s: %s", self.name, fault)
@@ -175,6 +178,10 @@ class HeldShard:
             report.published,
         )
         return report
+
+    def _step(self, messages: Sequence[Message], through: int) -> StepReport:
+        self._input.ask()  # now that the messages are here; the answer comes while they are applied
+        return self._publisher.step(messages, through)
 
     async def _in_thread(self, work: Callable[[], Result], seconds_max: float) -> Result:
         """Runs `work` in the shard's thread. Raises StreamerError only."""

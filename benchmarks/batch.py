@@ -1,10 +1,11 @@
-"""What every batch algorithm costs, in time and in information, on Adult and on more people like those.
+"""What every batch algorithm costs, in time and in information, on Adult and on tables of many kinds.
 
 Time is counted in *units*: one `np.lexsort(codes.T)` of the same table in the same process, the best of several. An
 algorithm's time is that of `catalog.run`, which sorts the rows and checks the answer, too; the best of three runs where
 they are short, and nothing is compiled while the clock runs. The bars are what the algorithms are meant to stay below.
+Information loss, and the verdicts on the default, are those of `losses`, on the tables of `kinds` and on Adult.
 
-    python benchmarks/batch.py [--only NAME ...] [--quick] [--json]
+    python benchmarks/batch.py [--only NAME ...] [--tables TABLE ...] [--only-losses] [--quick] [--json]
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -27,21 +28,25 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 import adult
+import kinds
+import losses
+from losses import WORKLOADS
 from streamer.privacy.models import Model, k_anonymity, r_k
-from streamer.recoding.algorithms.catalog import ALGORITHMS, objections, run
+from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT, run
 from streamer.recoding.algorithms.contract import PLAIN, Algorithm, Options
 from streamer.recoding.algorithms.recoding import Recoding
-from streamer.recoding.metrics import utility
 from streamer.table.microdata import Microdata, Subject
 
 K = 10
 SIZES, QUICK_SIZES = (30_162, 100_000, 1_000_000), (1_000, 2_000)
+QUICK_TABLES = ("adult", "stroke", "individuals")
 WARM_UP_ROWS = 500
 RUNS, SHORT_S, ENOUGH_S, LONGEST_S = 3, 0.3, 4.0, 90.0
 ADULT_ONLY = "gdppr"
+CMC_ROWS = 1_473
 R, LEVEL = Fraction(1, 2), 1  # Adult's occupations have three ancestors at level 1, the largest with 36 % of the rows
 ROWS_AT_ONCE = 2_048
-TEXTS = ("algorithm", "figure", "details", "skipped")
+TEXTS = ("table", "model", "algorithm", "best", "option", "figure", "details", "skipped")
 
 Result = dict[str, object]
 
@@ -63,6 +68,8 @@ BARS = (
     Bar("ordered", "units", SIZES[0], 300),
     Bar("ordered", "cost_per_row", SIZES[2], 2),
     *(Bar(name, "units", SIZES[0], 150) for name in ("ola", "degree-first")),
+    Bar("ola", "seconds", CMC_ROWS, 2),
+    Bar("degree-first", "seconds", CMC_ROWS, 1),
     Bar("gdppr", "matmuls", 45_222, 5),
     Bar("gdppr", "peak_gb", 45_222, 1),
 )
@@ -71,27 +78,58 @@ BARS = (
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--only", nargs="+", choices=list(ALGORITHMS), default=list(ALGORITHMS), metavar="NAME")
-    options.add_argument("--quick", action="store_true", help="a few thousand rows")
+    options.add_argument("--tables", nargs="+", choices=list(WORKLOADS), metavar="TABLE")
+    options.add_argument("--only-losses", action="store_true", help="no times: every table under every model")
+    options.add_argument("--quick", action="store_true", help="a few thousand rows, few tables")
     options.add_argument("--json", action="store_true", help="print the JSON object alone")
     options.add_argument("--peak", action="store_true", help=argparse.SUPPRESS)  # a child: one run, its memory
     chosen = options.parse_args()
-    rows = QUICK_SIZES[0] if chosen.quick else 45_222
     if chosen.peak:
-        print(peak_gb(ALGORITHMS[chosen.only[0]], rows))
+        print(peak_gb(ALGORITHMS[chosen.only[0]], QUICK_SIZES[0] if chosen.quick else 45_222))
         return
     console = Console(width=160, quiet=chosen.json)
+    tables = chosen.tables or (QUICK_TABLES if chosen.quick else list(WORKLOADS))
     algorithms = [ALGORITHMS[name] for name in chosen.only]
-    people = adult.microdata(K)
-    times = list(timed(algorithms, people, QUICK_SIZES if chosen.quick else SIZES))
-    if ADULT_ONLY in chosen.only:
-        times.append(beside_matmuls(ALGORITHMS[ADULT_ONLY], rows))
+    found = {"benchmark": "batch", "k": K, **all_losses(console, algorithms, tables, chosen.quick)}
+    if not chosen.only_losses:
+        found |= all_times(console, algorithms, chosen.quick)
+    print(json.dumps(found))
+
+
+def all_losses(console: Console, algorithms: Sequence[Algorithm], tables: Sequence[str], quick: bool) -> Result:
+    """Information loss of every table under every model, the verdicts, and what options make of it."""
+    rows_max = QUICK_SIZES[0] if quick else None
+    lost = list(losses.losses(algorithms, tables, rows_max))
+    for name in tables:
+        show(console, f"Information loss: {name}", [loss for loss in lost if loss["table"] == name])
+    verdicts, means = losses.judged(lost), losses.in_the_mean(lost)
+    show(console, f"The default, {DEFAULT}, against the best of each setting", verdicts)
+    show(console, f"Loss of every algorithm over that of {DEFAULT}, in the mean of the settings", means)
+    options = list(losses.with_options(algorithms, rows_max)) if "adult" in tables else []
+    show(console, "Information loss on Adult with options", options)
+    return {"losses": lost, "verdicts": verdicts, "means": means, "options": options}
+
+
+def all_times(console: Console, algorithms: Sequence[Algorithm], quick: bool) -> Result:
+    """Time by rows, of GDPPR beside matrix products, of the searches of a large lattice; then the bars."""
+    times = list(timed(algorithms, adult.microdata(K), QUICK_SIZES if quick else SIZES))
+    if ADULT_ONLY in [algorithm.name for algorithm in algorithms]:
+        times.append(beside_matmuls(ALGORITHMS[ADULT_ONLY], QUICK_SIZES[0] if quick else 45_222))
     show(console, f"Time at k = {K}; unit: one lexsort of the same table", times)
-    few = people.rows(np.arange(QUICK_SIZES[0])) if chosen.quick else people
-    losses = [loss for k in (5, 10) for loss in lossy(algorithms, few, k)]
-    show(console, "Information loss on Adult", losses)
-    bars = [judged(bar, times) for bar in BARS if bar.algorithm in chosen.only]
+    searches = list(searched([algorithm for algorithm in algorithms if algorithm.suppresses]))
+    show(console, "Time to search a large lattice", searches)
+    bars = [judged(bar, [*times, *searches]) for bar in BARS if ALGORITHMS[bar.algorithm] in algorithms]
     show(console, "Bars", bars)
-    print(json.dumps({"benchmark": "batch", "k": K, "times": times, "losses": losses, "bars": bars}))
+    return {"times": times, "searches": searches, "bars": bars}
+
+
+def searched(algorithms: Sequence[Algorithm]) -> Iterator[Result]:
+    """The algorithms that search a lattice of levels, on one of 331,776 nodes, with up to 5 % suppressed."""
+    people, options = kinds.cmc(drafted=True), Options(suppression=0.05)
+    for algorithm in algorithms:
+        seconds, recoding = clock(algorithm, people, k_anonymity(5), options)
+        details = {"details": dict(recoding.details)}
+        yield {"algorithm": algorithm.name, "rows": len(people), "seconds": seconds, **details}
 
 
 def best(work: Callable[[], object]) -> float:
@@ -203,35 +241,6 @@ def peak_gb(algorithm: Algorithm, n: int) -> float:
     run(algorithm, people, model)
     (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM:"))
     return int(line.split()[1]) * 1024 / 1e9
-
-
-def lossy(algorithms: Sequence[Algorithm], people: Microdata, k: int) -> Iterator[Result]:
-    """What every algorithm loses at k, in every setting worth a choice."""
-    unit, model = unit_of(people), k_anonymity(k)
-    for algorithm in algorithms:
-        for setting in settings_of(algorithm):
-            options = Options(**setting)
-            if objections(algorithm, people.table, model, options):
-                continue
-            seconds, recoding = clock(algorithm, people, model, options)
-            yield {
-                "algorithm": " ".join([algorithm.name, *(f"{name}={value:g}" for name, value in setting.items())]),
-                "k": k,
-                "ncp": utility.ncp(people, recoding),
-                "groups": recoding.n_groups,
-                "dm": utility.dm(recoding),
-                "suppressed": recoding.n_suppressed,
-                "seconds": seconds,
-                "units": seconds / unit,
-            }
-
-
-def settings_of(algorithm: Algorithm) -> Iterator[Mapping[str, float]]:
-    yield {}
-    if algorithm.refines:
-        yield from ({"refine": sweeps} for sweeps in (1, 2, 3))
-    if algorithm.suppresses:
-        yield {"suppression": 0.05}
 
 
 def judged(bar: Bar, times: Sequence[Result]) -> Result:

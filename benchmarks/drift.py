@@ -86,7 +86,7 @@ def started(table: Table, pool: list[Row]) -> tuple[Engine, dict[int, PublishedG
     first = pool[:ROWS_AT_FIRST]
     codes, keys = adult.codes_of(first), [f"old-{i}" for i in range(len(first))]
     engine = Engine(table)
-    engine.load_initial(keys, first, codes, initial_groups(people(table, codes), k_anonymity(table.k)))
+    engine.load_initial(keys, first, codes, initial_groups(people(table, codes), k_anonymity(table.k), seed=0))
     return engine, {number: after for number, _, after in engine.drain().published}
 
 

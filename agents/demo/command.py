@@ -236,6 +236,7 @@ class Demo:
         """One look at Redis and at the changelog, and a line about both."""
         self._stage.check_workers()
         looked, came, reader = self._shards.look(), self._reader.poll(POLL_SECONDS), self._reader
+        self._beside.learn(self._shards.secrets(self._beside.unknown))
         show(
             looked.processed - before,
             f"rows {looked.rows:,}  pending {looked.pending:,}  QI groups {len(reader.qi_groups):,}  "

@@ -7,7 +7,7 @@ is asked for counts, and at the end for the index table, which is private: the d
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
@@ -100,6 +100,11 @@ class Shards:
             {number: meta.release for number, meta in enumerate(metas) if meta.release},
             {number: meta.digest for number, meta in enumerate(metas)},
         )
+
+    def secrets(self, shards: Iterable[int]) -> dict[int, bytes]:
+        """The secrets of those among some shards that have committed."""
+        metas = ((number, self._stores[number].meta()) for number in shards)
+        return {number: meta.secret for number, meta in metas if meta is not None}
 
     def write_index(self, path: Path) -> None:
         """Writes the index table: source key and QI group, empty while pending."""

@@ -13,9 +13,13 @@ from itertools import pairwise
 
 import msgspec
 
+from streamer.errors import LawViolated
+
 DIGITS = 6
 
 REPRODUCED, IN_PART, NOT_REPRODUCED = "Reproduced", "Reproduced in part", "Not reproduced"
+SPLIT, LAWS_ALONE = "Split", "Laws alone"
+VERDICTS = (REPRODUCED, IN_PART, SPLIT, NOT_REPRODUCED, LAWS_ALONE)
 
 
 class Curve(msgspec.Struct, frozen=True):
@@ -37,13 +41,18 @@ class Panel(msgspec.Struct, frozen=True):
 
 
 class Check(msgspec.Struct, frozen=True):
-    """A sentence of a claim, the points (`cases`) at which it holds, and by how much in words."""
+    """A sentence of a claim, the points (`cases`) at which it holds, and by how much in words.
+
+    law: it cannot fail. reading: the reading of the paper that it belongs to; "": to every one.
+    """
 
     says: str
     held: int
     of: int
     cases: str
     size: str = ""
+    law: bool = False
+    reading: str = ""
 
 
 class Figure(msgspec.Struct, frozen=True):
@@ -74,21 +83,45 @@ def curve(name: str, y: Iterable[float | None]) -> Curve:
     return Curve(name, tuple(None if value is None else float(f"{value:.{DIGITS}g}") for value in y))
 
 
-def check(says: str, holds: Iterable[bool], cases: str, size: str = "") -> Check:
+def check(says: str, holds: Iterable[bool], cases: str, size: str = "", reading: str = "") -> Check:
     """A sentence and at how many points it holds."""
     points = [bool(point) for point in holds]
-    return Check(says, sum(points), len(points), cases, size)
+    return Check(says, sum(points), len(points), cases, size, reading=reading)
+
+
+def law(says: str, holds: Iterable[bool], cases: str) -> Check:
+    """A sentence that cannot fail. Raises LawViolated where it does."""
+    found = check(says, holds, cases)
+    if found.held < found.of:
+        raise LawViolated(f"{says}: in {found.held} of {found.of} {cases} alone, and it must in all")
+    return msgspec.structs.replace(found, law=True)
 
 
 def verdict(checks: Sequence[Check]) -> str:
     """Reproduced: every sentence at every point. Not reproduced: the first at fewer than half. Else in part.
 
+    Laws do not count; laws alone are no reproduction. Readings with different verdicts: split.
+
     >>> verdict([Check("more", 9, 9, "k"), Check("slightly", 4, 9, "k")])
     'Reproduced in part'
     """
-    if all(one.held == one.of for one in checks):
+    found = set(verdict_by_reading(checks).values())
+    return found.pop() if len(found) == 1 else SPLIT
+
+
+def verdict_by_reading(checks: Sequence[Check]) -> dict[str, str]:
+    """The verdict of each reading, from its own sentences and those of every reading; "" where there is but one."""
+    counted = [one for one in checks if not one.law]
+    readings = list(dict.fromkeys(one.reading for one in counted if one.reading)) or [""]
+    return {name: _verdict([one for one in counted if one.reading in ("", name)]) for name in readings}
+
+
+def _verdict(counted: Sequence[Check]) -> str:
+    if not counted:
+        return LAWS_ALONE
+    if all(one.held == one.of for one in counted):
         return REPRODUCED
-    return NOT_REPRODUCED if 2 * checks[0].held < checks[0].of else IN_PART
+    return NOT_REPRODUCED if 2 * counted[0].held < counted[0].of else IN_PART
 
 
 def between(ratios: Iterable[float]) -> str:

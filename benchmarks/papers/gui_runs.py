@@ -29,12 +29,16 @@ KS, KS_OF_QI = (6, 12, 18, 24), (6, 12)
 
 @dataclass(frozen=True)
 class Point:
-    """One run: RIL; risk at the level of parents and of occupations; time in sorts of the table."""
+    """One run: RIL; risk at the level of parents and of occupations; time in sorts of the table.
+
+    unplaced: share of the rows that fit no cluster, and were placed by the repair; 0 where there are no clusters.
+    """
 
     ril: float
     risk_parents: float
     risk_occupations: float
     time: float
+    unplaced: float
 
 
 @dataclass(frozen=True)
@@ -88,4 +92,5 @@ def point_of(way: Way, rows: Microdata, k: int) -> Point:
         risk_parents=float(risk.share_by_group(rows, recoding, PARENTS).max()),
         risk_occupations=float(risk.share_by_group(rows, recoding, OCCUPATIONS).max()),
         time=time,
+        unplaced=recoding.details.get("unplaced", 0) / len(rows),
     )

@@ -11,7 +11,7 @@ from functools import cache
 from benchmarks import adult
 from benchmarks.papers import tong_queries
 from benchmarks.papers.datasets import INDIVIDUALS, SHARES, heights, several_records
-from benchmarks.papers.figures import Check, Figure, Panel, check, curve, falling, rising
+from benchmarks.papers.figures import Check, Figure, Panel, check, curve, falling, law, rising
 from benchmarks.papers.runs import Say
 from streamer.privacy.models import Model, identity_reserved, k_anonymity
 from streamer.recoding.algorithms.catalog import run
@@ -117,7 +117,7 @@ def _single_value(ks: Sequence[int], ratios: dict[float, list[float]]) -> Figure
         " “similar to figure 1”; we take it as a slip.)",
         (_panel(ks, "single-value groups / all QI groups", ratios),),
         (
-            check(f"There are none for k above {RECORDS_MAX}", beyond, "points"),
+            law(f"There are none for k above {RECORDS_MAX}", beyond, "points"),
             _falls_with_k(ratios),
             _rises_with_rpi(ratios),
         ),

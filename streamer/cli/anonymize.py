@@ -18,6 +18,7 @@ from rich.console import Console
 from streamer.cli.options import (
     json_option,
     k_option,
+    merge_option,
     refine_option,
     seed_option,
     suppression_option,
@@ -30,8 +31,8 @@ from streamer.privacy.models import Model, model_of, words
 from streamer.recoding.algorithms.catalog import DEFAULT, algorithm_named, run
 from streamer.recoding.algorithms.contract import Algorithm, Options
 from streamer.recoding.algorithms.recoding import Recoding
-from streamer.recoding.frame import with_k
-from streamer.recoding.metrics.measures import measure
+from streamer.recoding.frame import checked_options, with_k
+from streamer.recoding.metrics.measures import measure, measure_joined
 from streamer.recoding.publication import group_names, lossy_join_frames, published_frame
 from streamer.table.encode import Encoder
 from streamer.table.files import atomic_writers, read_rows, write_index, write_rows
@@ -60,6 +61,7 @@ ROWS, LOSSY_JOIN = "rows", "lossy-join"
 @k_option
 @suppression_option
 @refine_option
+@merge_option
 @seed_option
 @json_option
 def command(
@@ -73,7 +75,8 @@ def command(
     k: int | None,
     suppression: float,
     refine: int,
-    seed: int,
+    merge_equal_boxes: bool,
+    seed: int | None,
     as_json: bool,
 ) -> None:
     """Anonymizes ROWS.csv and writes the published table, with the columns of the live changelog.
@@ -81,7 +84,7 @@ def command(
     The privacy model is table.yaml's: k, and l, alpha, beta or r where it says so. QI groups are numbered from 1, and
     the order of the rows says nothing about whose they are. --index is private: it names every row's QI group.
     """
-    chosen, options = algorithm_named(algorithm), Options(seed, suppression, refine)
+    chosen, options = algorithm_named(algorithm), checked_options(suppression, refine, merge_equal_boxes, seed)
     outputs = output_paths(out, form)
     paths = [*outputs, *filter(None, (index, report))]
     require_apart([*files_of(table), data], paths)
@@ -97,10 +100,10 @@ def command(
         with progress.stage("anonymize") as tick:
             recoding = run(chosen, microdata, model, options, tick)
         with progress.stage("measure"):
-            facts = described(chosen, options, microdata, recoding, model)
+            facts = described(chosen, options, microdata, recoding, model, form)
         with progress.stage("write"):
             published = dict(zip(outputs, _publications(form, microdata, recoding), strict=True))
-            facts |= {"form": form, "published": {path.name: list(of.columns) for path, of in published.items()}}
+            facts |= {"published": {path.name: list(of.columns) for path, of in published.items()}}
             for path, of in published.items():
                 write_rows(of, files[path])
             if index is not None:
@@ -131,9 +134,12 @@ def require_apart(inputs: list[Path], outputs: list[Path]) -> None:
 
 
 def described(
-    algorithm: Algorithm, options: Options, microdata: Microdata, recoding: Recoding, model: Model
+    algorithm: Algorithm, options: Options, microdata: Microdata, recoding: Recoding, model: Model, form: str
 ) -> dict[str, Any]:
-    """What was done and what came of it, as plain values: counts, settings and measures."""
+    """What was done and what came of it, as plain values: counts, settings and the form's measures.
+
+    Chance is not among the settings: it is nobody's who reads the report.
+    """
     table = microdata.table
     levels = recoding.levels and dict(zip((a.name for a in table.attributes), recoding.levels, strict=True))
     return {
@@ -146,11 +152,12 @@ def described(
             "k": table.k,
             "suppression": options.suppression,
             "refine": options.refine,
-            "seed": options.seed,
+            "merge_equal_boxes": options.merge_equal_boxes,
         },
         "levels": levels,
         "details": dict(recoding.details),
-        "measures": measure(microdata, recoding, model),
+        "form": form,
+        "measures": (measure_joined if form == LOSSY_JOIN else measure)(microdata, recoding, model),
     }
 
 
@@ -198,7 +205,8 @@ def _print(facts: Mapping[str, Any]) -> None:
 
 def _loss(facts: Mapping[str, Any]) -> str:
     if facts["form"] == LOSSY_JOIN:
-        return "which of a QI group's quasi-identifiers belongs to which of its sensitive values"
+        true = figure(facts["measures"]["joined_true"])
+        return f"which of a QI group's quasi-identifiers belongs to which of its rows: a guess is right with {true}"
     return f"NCP {figure(facts['measures']['ncp'])} (0: exact values, 1: nothing left)"
 
 

@@ -8,6 +8,7 @@ rows go first, so that what an algorithm compiles once per machine is not counte
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -28,7 +29,7 @@ from streamer.cli.tables import figure, print_table
 from streamer.privacy.models import Model, model_of, words
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT, objections, require_possible, run
 from streamer.recoding.algorithms.contract import Algorithm, Options
-from streamer.recoding.frame import with_k
+from streamer.recoding.frame import checked_options, with_k
 from streamer.recoding.metrics.measures import WHAT, measure
 from streamer.table.encode import Encoder
 from streamer.table.files import read_rows
@@ -49,13 +50,15 @@ SHOWN = ("groups", "ncp", "dm", "aes", "sed", "ril", "risk", "suppressed")
 @refine_option
 @seed_option
 @json_option
-def command(table: str, data: str, k: int | None, suppression: float, refine: int, seed: int, as_json: bool) -> None:
+def command(
+    table: str, data: str, k: int | None, suppression: float, refine: int, seed: int | None, as_json: bool
+) -> None:
     """Anonymizes ROWS.csv by every algorithm and prints what each costs and risks; nothing is written.
 
     --suppression and --refine are given to the algorithms that know them.
     """
     schema = with_k(load_table(table), k)
-    model, options = model_of(schema), Options(seed, suppression, refine)
+    model, options = model_of(schema), checked_options(suppression, refine, seed=seed)
     with stages(as_json) as progress:
         with progress.stage("read"):
             frame = read_rows(data)
@@ -73,7 +76,7 @@ def command(table: str, data: str, k: int | None, suppression: float, refine: in
 def options_for(algorithm: Algorithm, options: Options) -> Options:
     """Of the options those that the algorithm knows."""
     suppression, refine = options.suppression * algorithm.suppresses, options.refine * algorithm.refines
-    return Options(options.seed, suppression, refine)
+    return replace(options, suppression=suppression, refine=refine)
 
 
 def _compared(microdata: Microdata, model: Model, options: Options, progress: Stages) -> Iterator[dict[str, Any]]:

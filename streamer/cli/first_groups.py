@@ -13,8 +13,11 @@ from streamer.table.microdata import microdata_of
 from streamer.table.schema import Table
 
 
-def first_groups(table: Table, rows: EncodedRows) -> list[Ints]:
-    """QI groups of a whole table by the default algorithm, as arrays of row numbers."""
+def first_groups(table: Table, rows: EncodedRows, seed: int) -> list[Ints]:
+    """QI groups of a whole table by the default algorithm, as arrays of row numbers, in the order of their numbers.
+
+    seed: decides among QI groups of one box, and among rows that are alike.
+    """
     from streamer.recoding.algorithms.initial import initial_groups
 
-    return initial_groups(microdata_of(table, rows), model_of(table))
+    return initial_groups(microdata_of(table, rows), model_of(table), seed)

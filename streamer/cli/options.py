@@ -58,5 +58,15 @@ refine_option = click.option(
 )
 
 seed_option = click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="For algorithms that draw at random."
+    "--seed",
+    type=click.IntRange(min=0),
+    help="For tests: all chance from this number. Without it, algorithms that draw do so alike in every run, and the"
+    " operating system's chance numbers the QI groups that publish the same values; --seed makes these numbers"
+    " repeatable, and by it whoever knows it could undo them.",
+)
+
+merge_option = click.option(
+    "--merge-equal-boxes",
+    is_flag=True,
+    help="Make QI groups that publish the same values one: larger groups, and less is said of whose value is whose.",
 )

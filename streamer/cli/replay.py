@@ -31,7 +31,8 @@ def command(table: str, events: str, initial: str | None, batch: int | None, out
     """Replays EVENTS.jsonl ("-": stdin) through the engine and writes what would have been published.
 
     DIR/live.jsonl holds the changelog, DIR/table.csv the anonymous table at the end, DIR/dead-letters.jsonl what was
-    refused and why, DIR/index.csv (private) which source row is in which QI group.
+    refused and why, DIR/index.csv (private) which source row is in which QI group, DIR/secret.txt (private) by what
+    chance: a replay into the same DIR draws the same lots again, and `verify --events` needs it.
     """
     schema = load_table(table)
     frame = None if initial is None else read_rows(initial)

@@ -174,8 +174,9 @@ def _emptied(table: Table, number: int) -> str:
 
 def _nothing_in_redis(number: int, position: Position) -> str:
     return (
-        f"shard {number}: published up to {position.next}, but Redis holds nothing; the next worker reads the input "
-        "again from its start, publishing nothing on the way"
+        f"shard {number}: published up to {position.next}, but Redis holds nothing; restore it from any former copy: "
+        "else the next worker reads the input again from its start, publishing nothing on the way, and refuses the "
+        "shard where that gives another table, because the secret of the shard's chances is lost as well"
     )
 
 

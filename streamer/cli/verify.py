@@ -5,6 +5,8 @@ what was found. The changelog may come from any tool that writes JSON: whitespac
 matter. It may interleave shards, and stand in several files: only the order of a shard's own records counts. A
 changelog without a record breaks no law and proves nothing: it is refused. With `--events` the engine stops at every
 release where the release does (`through`), and the rows of the QI groups that either of the two touched are compared.
+That engine needs the secret by which the shard's lots were drawn: without it, it would come to another table that is as
+lawful as this one, so nothing is said then.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from streamer.cli.first_groups import first_groups
 from streamer.cli.options import json_option, table_option
 from streamer.errors import ConfigError, EventRefused, LawViolated, UsageError
+from streamer.incremental import secret_file
 from streamer.incremental.checks.changelog import (
     CHANGELOG_LAWS,
     ChangelogLaws,
@@ -83,6 +86,12 @@ class Verified:
     "--events", metavar="EVENTS.jsonl", help="The input of a changelog of one shard: the rows behind every release too."
 )
 @click.option("--initial", metavar="ROWS.csv", help="The table before the first event; needs --events.")
+@click.option(
+    "--secret",
+    metavar="SECRET.txt",
+    type=click.Path(path_type=Path),
+    help="The shard's secret as `replay` wrote it, for --events [default: secret.txt beside the first LIVE.jsonl].",
+)
 @json_option
 def command(
     table: str,
@@ -91,6 +100,7 @@ def command(
     index: str | None,
     events: str | None,
     initial: str | None,
+    secret: Path | None,
     as_json: bool,
 ) -> None:
     """Checks the laws of the changelog LIVE.jsonl, release by release, from its first record on.
@@ -104,11 +114,14 @@ def command(
         raise UsageError("--source and --index belong together")
     if initial is not None and events is None:
         raise UsageError("--initial needs --events")
+    if secret is not None and events is None:
+        raise UsageError("--secret needs --events")
     schema = load_table(table)
     laws = ChangelogLaws(schema)
     beside = None
     if events is not None:
-        beside = EngineBeside(schema, laws, start_engine(schema, initial), read_messages(events))
+        engine = start_engine(schema, initial, known_secret(secret or live[0].with_name(secret_file.NAME)))
+        beside = EngineBeside(schema, laws, engine, read_messages(events))
     with _progress(live) as show:
         verified = follow(laws, beside, read_files(live, show))
     if not verified.records:
@@ -140,10 +153,10 @@ def _check_beside(
     """Holds a release to the events behind it; where the changelog has more shards than they, no law is broken."""
     try:
         beside.check(release, touched)
-    except LawViolated:
+    except LawViolated as broken:
         for record in remaining:
             beside.require_shard(record.shard)
-        raise
+        raise LawViolated(f"{broken} (or the secret is not that of this changelog)") from None
 
 
 def _check_last(table: Table, laws: ChangelogLaws, source: str, index: str) -> None:
@@ -153,11 +166,23 @@ def _check_last(table: Table, laws: ChangelogLaws, source: str, index: str) -> N
     SourceLaws(table, laws, index_table(rows, read_index(index))).check_all("the last release")
 
 
-def start_engine(table: Table, initial: str | None) -> Engine:
+def known_secret(path: Path) -> bytes:
+    """The secret of the shard. Raises UsageError where there is none."""
+    secret = secret_file.read_secret(path)
+    if secret is None:
+        raise UsageError(
+            f"--events needs the secret by which the shard's lots were drawn, and there is no {path}: name it by "
+            f"--secret (`replay --out` writes it beside live.jsonl). The secret of a live shard stays in Redis: check "
+            f"that one by --source and --index, or the changelog alone without --events"
+        )
+    return secret
+
+
+def start_engine(table: Table, initial: str | None, secret: bytes) -> Engine:
     """The engine as it was before the first event."""
-    engine = Engine(table)
+    engine = Engine(table, secret=secret)
     if initial is not None:
-        encoded, qi_groups = encode_initial(table, read_rows(initial), first_groups)
+        encoded, qi_groups = encode_initial(table, read_rows(initial), first_groups, secret)
         engine.load_initial(encoded.source_keys, encoded.rows(), encoded.codes, qi_groups)
     return engine
 

@@ -3,8 +3,9 @@
 One shard, number 0; offsets are the numbers of the non-empty lines, from 0. An initial table is release 0. Its QI
 groups are those of a column `qi_group` where there is one (numbered by first appearance), else the caller makes them.
 What a broker would hold stands in the directory: `live.jsonl` (one object per record, in order), `dead-letters.jsonl`,
-`table.csv` (the fold at the end), and `index.csv`, which is private (source key -> QI group, empty while pending). The
-four appear together, when all went well, or none does.
+`table.csv` (the fold at the end), and two that are private: `index.csv` (source key -> QI group, empty while pending)
+and `secret.txt`, by which the shard's lots were drawn. The five appear together, when all went well, or none does. A
+directory that has a secret already keeps it: the same events give the same files again.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ import numpy as np
 import pandas as pd
 
 from streamer.errors import ConfigError
+from streamer.incremental import secret_file
 from streamer.incremental.groups.kept import PENDING
+from streamer.incremental.groups.lots import seed
 from streamer.incremental.release.fold import Fold
 from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.input import InputState, Message
@@ -39,11 +42,11 @@ from streamer.table.published import QI_GROUP, qi_group_name
 from streamer.table.schema import Table
 from streamer.table.yaml_loading import require_live
 
-FILES = ("live.jsonl", "dead-letters.jsonl", "table.csv", "index.csv")
+FILES = ("live.jsonl", "dead-letters.jsonl", "table.csv", "index.csv", secret_file.NAME)
 WHOLE_FILE = InputState(topic_ids={}, shards=1, earliest=0, end=sys.maxsize)
 
-FirstGroups = Callable[[Table, EncodedRows], list[Ints]]
-"""Makes the QI groups of a whole table at once: arrays of row numbers. Rows in none are pending."""
+FirstGroups = Callable[[Table, EncodedRows, int], list[Ints]]
+"""Makes the QI groups of a whole table at once, by a seed: arrays of row numbers. Rows in none are pending."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,34 +110,45 @@ class NoOutlet:
         pass
 
 
-def encode_initial(table: Table, frame: pd.DataFrame, first_groups: FirstGroups) -> tuple[EncodedRows, list[Ints]]:
+def encode_initial(
+    table: Table, frame: pd.DataFrame, first_groups: FirstGroups, secret: bytes
+) -> tuple[EncodedRows, list[Ints]]:
     """An initial table as codes, and its QI groups: those of a column `qi_group`, else the ones that are made for it.
+
+    Groups that are given are numbered by their first rows: whoever gives them decides what the numbers say. Those that
+    are made are numbered by chance, of which the shard's secret is the seed.
 
     Raises ConfigError for rows that cannot be encoded.
     """
     encoded = Encoder(table).frame(frame)
     if QI_GROUP not in frame.columns:
-        return encoded, first_groups(table, encoded)
+        return encoded, first_groups(table, encoded, seed(secret))
     names = np.array(frame[QI_GROUP].tolist(), dtype=str)
     _, first, number = np.unique(names, return_index=True, return_inverse=True)
     return encoded, [np.flatnonzero(number == g) for g in np.argsort(first, kind="stable")]
 
 
 class Replay:
-    """One shard over a memory store and an outlet of choice."""
+    """One shard over a memory store and an outlet of choice; secret: what its lots are drawn by, None: drawn too."""
 
-    def __init__(self, table: Table, outlet: FilesOutlet | NoOutlet, batch_events: int | None = None) -> None:
+    def __init__(
+        self,
+        table: Table,
+        outlet: FilesOutlet | NoOutlet,
+        batch_events: int | None = None,
+        secret: bytes | None = None,
+    ) -> None:
         require_live(table)
         self.table = table
         self._batch_events = batch_events or table.limits.batch_events_max
-        self.publisher = Publisher(table, 0, MemoryStore(MemoryServer(), table.name, 0), outlet)
+        self.publisher = Publisher(table, 0, MemoryStore(MemoryServer(), table.name, 0), outlet, secret=secret)
         self.publisher.take_over(WHOLE_FILE)
         self._total = StepReport()
         self._first_releases = 0
 
     def load_initial(self, frame: pd.DataFrame, first_groups: FirstGroups) -> None:
         """Publishes an initial table as release 0."""
-        encoded, groups = encode_initial(self.table, frame, first_groups)
+        encoded, groups = encode_initial(self.table, frame, first_groups, self.publisher.meta.secret)
         report = self.publisher.load_initial(encoded.source_keys, encoded.rows(), encoded.codes, groups)
         self._total.published += report.published
         self._first_releases = int(report.published > 0)  # release 0; without it, counting begins with 1
@@ -177,7 +191,7 @@ def replay_files(
 ) -> Iterator[int | ReplayReport]:
     """Replays messages into `directory`, or only counts; yields the size of every step and, last, the report.
 
-    Raises ConfigError where the directory or a file in it cannot be made.
+    Raises ConfigError where the directory or a file in it cannot be made, or its secret is none.
     """
     if directory is None:
         yield (yield from _steps(Replay(table, NoOutlet(), batch_events), messages, initial, first_groups))
@@ -187,8 +201,10 @@ def replay_files(
     except OSError as error:
         raise ConfigError(f"{directory}: cannot be made: {error.strerror}") from None
     fold = Fold(table)
-    with atomic_writers([directory / name for name in FILES]) as (live, letters, rows, index):
-        replay = Replay(table, FilesOutlet(0, live, letters, fold), batch_events)
+    with atomic_writers([directory / name for name in FILES]) as (live, letters, rows, index, secret):
+        known = secret_file.read_secret(directory / secret_file.NAME) or secret_file.new_secret()
+        secret.write(secret_file.secret_text(known))
+        replay = Replay(table, FilesOutlet(0, live, letters, fold), batch_events, known)
         report = yield from _steps(replay, messages, initial, first_groups)
         fold.finish()
         with _as_text(rows) as text:

@@ -15,13 +15,18 @@ import numpy as np
 from streamer.jit import compiled
 from streamer.privacy.models import Model
 from streamer.table.arrays import Ints
+from streamer.table.microdata import NULL
 
 
 class Rules(NamedTuple):
-    """A model over n rows: subjects (n, s) by row; distinct, numerator, denominator (s,): 0 and 1/1 where not asked."""
+    """A model over n rows: subjects (n, s) by row; distinct, numerator, denominator (s,): 0 and 1/1 where not asked.
+
+    uncounted (s,): the subject that counts nowhere, the null's, or -1.
+    """
 
     rows: int
     subjects: Ints
+    uncounted: Ints
     distinct: Ints
     numerator: Ints
     denominator: Ints
@@ -44,6 +49,7 @@ def rules_of(model: Model, subjects: Ints) -> Rules:
     return Rules(
         model.rows,
         np.ascontiguousarray(subjects, dtype=np.int64),
+        np.array([-1 if subject.null_counts else NULL for subject in wanted], dtype=np.int64),
         np.array([model.distinct.get(subject, 0) for subject in wanted], dtype=np.int64),
         np.array([1 if share is None else share.numerator for share in shares], dtype=np.int64),
         np.array([1 if share is None else share.denominator for share in shares], dtype=np.int64),
@@ -65,6 +71,8 @@ def add(rules: Rules, scratch: Scratch, row: int) -> None:
     scratch.size[0] += 1
     for i in range(rules.distinct.shape[0]):
         code = rules.subjects[row, i]
+        if code == rules.uncounted[i]:
+            continue
         count = scratch.counts[i, code] + 1
         scratch.counts[i, code] = count
         scratch.at[i, count - 1] -= 1
@@ -81,6 +89,8 @@ def remove(rules: Rules, scratch: Scratch, row: int) -> None:
     scratch.size[0] -= 1
     for i in range(rules.distinct.shape[0]):
         code = rules.subjects[row, i]
+        if code == rules.uncounted[i]:
+            continue
         count = scratch.counts[i, code] - 1
         scratch.counts[i, code] = count
         scratch.at[i, count + 1] -= 1

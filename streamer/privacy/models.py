@@ -10,7 +10,10 @@ The rules of this file
 * *Closed under union*: where two groups hold a model, their union does. All of them are (a share of a union lies
   between the shares of its parts), so merging repairs and generalizing never breaks. *Growing*: a
   group that holds still holds with any row added. Shares do not grow.
-* Null is a sensitive value like any other.
+* A null never makes a group diverse: it is not one of the l distinct values, unless table.yaml says `null_counts`
+  (then it is a value like any other). In shares it always is one. That nobody in a group has a value says something
+  of all of them, so its share is bounded as theirs is; and it is among the rows, for with at most a share s of nulls
+  no value has more than s / (1 - s) of those rows that have one. To leave nulls out could only loosen a bound.
 
 Sources: k-anonymity, Samarati and Sweeney; identity-reserved k, (k, l), (alpha, beta): Tong et al. 2010, definitions
 2, 3 and 4; (r, k): Gui et al. 2020, definition 4; distinct l: Machanavajjhala et al. 2006.
@@ -27,7 +30,7 @@ from math import ceil
 import numpy as np
 
 from streamer.table.arrays import Bools, Ints
-from streamer.table.microdata import INDIVIDUAL, Subject
+from streamer.table.microdata import INDIVIDUAL, NULL, Subject
 from streamer.table.schema import Table
 
 
@@ -100,7 +103,7 @@ class Model:
     def rows_min(self) -> int:
         """No group with fewer rows can hold: k, l, or the rows that a share leaves room for."""
         needed = (ceil(1 / share) for share in self.shares.values())
-        return max(self.rows, *self.distinct.values(), *needed, 1)
+        return max((self.rows, *self.distinct.values(), *needed))
 
     @property
     def is_growing(self) -> bool:
@@ -119,8 +122,11 @@ class Model:
         size = np.bincount(qi_group, minlength=n_groups)
         holds = np.asarray(size >= self.rows)
         for column, subject in enumerate(self.subjects):
-            n_codes = int(subjects[:, column].max(initial=0)) + 1
-            pairs, count = np.unique(qi_group * n_codes + subjects[:, column], return_counts=True)
+            codes, group = subjects[:, column], qi_group
+            if not subject.null_counts:
+                codes, group = codes[codes != NULL], group[codes != NULL]
+            n_codes = int(codes.max(initial=0)) + 1
+            pairs, count = np.unique(group * n_codes + codes, return_counts=True)
             owner = pairs // n_codes
             if subject in self.distinct:
                 holds &= np.bincount(owner, minlength=n_groups) >= self.distinct[subject]
@@ -140,6 +146,8 @@ class Model:
             return f"{n} rows are fewer than k = {self.rows}"
         for column, subject in enumerate(self.subjects):
             count = np.bincount(subjects[:, column])
+            if not subject.null_counts:
+                count[NULL] = 0
             n_distinct, top = int((count > 0).sum()), int(count.max(initial=0))
             if n_distinct < self.distinct.get(subject, 0):
                 return f"{n_distinct} distinct {names[subject]} are fewer than {self.distinct[subject]}"
@@ -191,7 +199,7 @@ def model_of(table: Table) -> Model:
         model &= Model([AtMostShare(INDIVIDUAL, alpha) if counted else AtLeastRows(ceil(1 / alpha))])
     for column in table.sensitive:
         if demands.l is not None:
-            model &= distinct_l(Subject(column), demands.l)
+            model &= distinct_l(Subject(column, null_counts=demands.null_counts), demands.l)
         if demands.beta is not None:
             model &= Model([AtMostShare(Subject(column), Fraction(demands.beta))])
         if demands.r is not None:
@@ -206,7 +214,8 @@ def subject_names(table: Table, model: Model) -> dict[Subject, str]:
         if subject != INDIVIDUAL:
             column = table.kept[subject.column].name
             level = f" at level {subject.level} of its hierarchy" if subject.level else ""
-            names[subject] = f"values of {column}{level}"
+            null = "" if subject.null_counts else " other than null"
+            names[subject] = f"values of {column}{level}{null}"
     return names
 
 

@@ -2,11 +2,13 @@
 
 The privacy model is table.yaml's; k alone may be given anew, because everybody asks what another k would cost. A
 DataFrame may have texts or typed values: what one of them means is its column's matter (`streamer.table.encode`). The
-result is what would be published and nothing else: no source key, no trace of the order of the rows.
+result is what would be published and nothing else: no source key, no trace of the order of the rows. Chance is drawn
+here, from the operating system, and handed in to what is pure below.
 """
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,6 +28,9 @@ from streamer.table.yaml_loading import load_table
 K_MIN = 2
 """One row would be its own QI group."""
 
+SEED_BITS = 128
+"""Of the operating system's chance: too many to try."""
+
 
 def with_k(table: Table, k: int | None) -> Table:
     """The table with another k; None: as it is. Raises UsageError below 2, as table.yaml does."""
@@ -44,12 +49,15 @@ def anonymize(
     k: int | None = None,
     suppression: float = 0.0,
     refine: int = 0,
-    seed: int = 0,
+    merge_equal_boxes: bool = False,
+    seed: int | None = None,
 ) -> pd.DataFrame:
     """The published table of a DataFrame of people, by any algorithm of `streamer anonymize`.
 
     table: a Table, a table.yaml, or a directory that holds one. frame: the columns that it names, the key included, as
-    texts or typed values; NaN and None are nulls. Returns the published columns, rows by QI group; ends of intervals
+    texts or typed values; NaN and None are nulls. merge_equal_boxes: QI groups that publish the same values become one.
+    seed: for tests; without one the operating system's chance numbers the QI groups that publish the same values, and
+    all else is the same in every run. Returns the published columns, rows by QI group; ends of intervals
     are int64 or float64 (Decimals where a float would round them), labels text, kept columns of the type that
     table.yaml gives them, else text (dtype object): see `streamer.table.typed_frame`. `attrs["measures"]` holds every
     measure (`streamer.recoding.metrics.measures.WHAT`).
@@ -73,7 +81,7 @@ def anonymize(
     2
     """
     chosen = algorithm_named(algorithm)
-    options = checked_options(suppression, refine, seed)
+    options = checked_options(suppression, refine, merge_equal_boxes, seed)
     schema = with_k(table if isinstance(table, Table) else load_table(table), k)
     model = model_of(schema)
     microdata = microdata_of(schema, Encoder(schema).frame(frame))
@@ -83,12 +91,18 @@ def anonymize(
     return published
 
 
-def checked_options(suppression: float, refine: int, seed: int) -> Options:
-    """The options of a run. Raises UsageError for one that is out of its range."""
+def checked_options(
+    suppression: float = 0.0, refine: int = 0, merge_equal_boxes: bool = False, seed: int | None = None
+) -> Options:
+    """The options of a run; without a seed chance is the operating system's, and no run is like another in it.
+
+    Raises UsageError for an option that is out of its range.
+    """
     if not 0 <= suppression < 1:
         raise UsageError("suppression must be a share of the rows, at least 0 and below 1")
     if refine < 0:
         raise UsageError("refine counts sweeps: it must not be negative")
-    if seed < 0:
+    if seed is not None and seed < 0:
         raise UsageError("seed must not be negative")
-    return Options(seed=seed, suppression=suppression, refine=refine)
+    chance = secrets.randbits(SEED_BITS) if seed is None else seed
+    return Options(seed or 0, suppression, refine, merge_equal_boxes, chance)

@@ -11,7 +11,10 @@ The rules of this file
 * A label names one set of leaves. A file that gives the same label to two sets is refused, because no reader of the
   published table could tell which one is meant.
 * A *level* is a column of the file, counted from the leaf: level 0 the leaves, the last one the root. A row that is
-  shorter than the longest stays at its leaf for the levels it lacks. Levels are for full-domain recoding alone.
+  shorter than the longest stays at its leaf for the levels it lacks, and one that repeats a label stays there. So the
+  nodes of one level may nest: under `unknown;*;*` and `baker;craft;*` level 1 has a craft and, for the unknown,
+  everything. What one level makes one value stays one: where the lines of its leaves then say different nodes, the
+  widest counts for all of them. Levels are for full-domain recoding and for heights alone.
 
 The smallest node that covers an interval is found by climbing from its first leaf; arrays climb level by level from
 the root down (`cover_many`), so no table of pairs of leaves is ever built.
@@ -21,6 +24,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -138,7 +142,10 @@ class Hierarchy:
             path = (*paths[leaf], *top)
             padded = (leaf,) * (height - len(path)) + path
             columns.append([self.node_of[self.interval_of[label]] for label in padded])
-        return np.array(columns, dtype=np.int64).T
+        levels: Ints = np.array(columns, dtype=np.int64).T
+        for below, here in pairwise(levels):
+            here[:] = widest_by_class(below, here)
+        return levels
 
     @staticmethod
     def _checked(top: _Branch, leaves: set[str]) -> _Branch:
@@ -191,3 +198,13 @@ class Hierarchy:
         """Hash of the contents: equal for hierarchies that generalize alike and publish the same labels."""
         text = "\x1e".join(f"{lo}\x1f{hi}\x1f{label}" for label, (lo, hi) in sorted(self.interval_of.items()))
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def widest_by_class(classes: Ints, nodes: Ints) -> Ints:
+    """The widest of the nodes that the members of each class have; int64 (m,), the shape of both.
+
+    All nodes of one class contain one another. Numbers are depth first, so the wider of two has the lower number.
+    """
+    widest = np.full(classes.max(initial=-1) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(widest, classes, nodes)
+    return widest[classes]

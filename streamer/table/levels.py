@@ -1,11 +1,15 @@
 """The generalization levels of one attribute: how full-domain recoding coarsens all its values alike.
 
 Level 0 publishes the cell itself, the last level the whole domain; what one level publishes as one value, every higher
-level does too. Categories have the columns of the hierarchy's file as levels (`Hierarchy.levels`), numbers without a
-hierarchy runs of 2, 4, 8 ... cells, counted from the domain's start. Numbers with a hierarchy of their own have its
-columns. Of these only the leaves count: they must name every value of the domain, and every node must be a run of
-values and end where cells end; a label that does not contain its leaf (`20` under `15-19`) names the same interval of
-leaves and is a warning, because the interval that is published is made from the leaves.
+level does too. A value is its interval, first and last cell, and never its first cell alone: in a ragged hierarchy one
+value of a level may lie inside another. Any two are apart, or one contains the other.
+
+Categories have the columns of the hierarchy's file as levels (`Hierarchy.levels`), numbers without a hierarchy runs of
+2, 4, 8 ... cells, counted from the domain's start. Numbers with a hierarchy of their own have its columns. Of these
+only the leaves count: they must name every value of the domain, and every node must be a run of values and end where
+cells end. A leaf stands for the cell that it is in, at whatever level, and a cell has the widest of its values' nodes.
+A label that does not contain its leaf (`20` under `15-19`) names the same interval of leaves and is a warning, because
+the interval that is published is made from the leaves.
 """
 
 from __future__ import annotations
@@ -13,13 +17,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from decimal import Decimal
+from functools import cached_property
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
 
 from streamer.errors import ConfigError
 from streamer.table.arrays import Ints
-from streamer.table.hierarchy import Hierarchy
+from streamer.table.hierarchy import Hierarchy, widest_by_class
+from streamer.table.vectors import row_numbers
 
 VALUES_MAX = 1_000_000
 """Values of a numeric domain that may have a hierarchy: its file has a line for each."""
@@ -35,6 +42,9 @@ class Levels(Protocol):
     def recode(self, level: int, cells: Ints) -> tuple[Ints, Ints]:
         """First and last cell of the value that `level` publishes for each of `cells`; int64, their shape."""
 
+    def reach(self, level: int, cells: Ints) -> Ints:
+        """Last cell of the widest value of `level` that each of `cells` lies in; int64, their shape."""
+
 
 class TableLevels:
     """Levels looked up by cell; lo and hi: int64 (levels, cells)."""
@@ -45,6 +55,17 @@ class TableLevels:
 
     def recode(self, level: int, cells: Ints) -> tuple[Ints, Ints]:
         return self.lo[level][cells], self.hi[level][cells]
+
+    def reach(self, level: int, cells: Ints) -> Ints:
+        return np.asarray(self._reaches[level][cells])
+
+    @cached_property
+    def _reaches(self) -> Ints:
+        """Last cell of the widest value around every cell: values do not overlap, so it begins first and ends last."""
+        ends = np.zeros_like(self.hi)
+        for level, (lo, hi) in enumerate(zip(self.lo, self.hi, strict=True)):
+            np.maximum.at(ends[level], lo, hi)
+        return np.maximum.accumulate(ends, axis=1)
 
 
 class DoublingLevels:
@@ -62,6 +83,16 @@ class DoublingLevels:
     def recode(self, level: int, cells: Ints) -> tuple[Ints, Ints]:
         lo = cells >> level << level
         return lo, np.minimum(lo + (1 << level) - 1, self._n_cells - 1)
+
+    def reach(self, level: int, cells: Ints) -> Ints:
+        return self.recode(level, cells)[1]
+
+
+def value_numbers(levels: Levels, level: int, cells: Ints) -> Ints:
+    """Numbers from 0 without gaps of what `level` publishes for `cells`: equal for equal values alone; int64 (m,)."""
+    return np.unique(row_numbers(np.stack(levels.recode(level, cells), axis=1)), return_inverse=True)[1].astype(
+        np.int64
+    )
 
 
 def levels_of_tree(tree: Hierarchy) -> TableLevels:
@@ -85,21 +116,52 @@ def levels_of_numbers(
     for value in values:
         if value not in leaf_of:
             raise ConfigError(f"the domain's value {value:f} is no leaf")
-    nodes = tree.levels[:, [leaf_of[value] for value in values]]
-    first = np.array([_run_starts(row) for row in nodes])
-    last = n_values - 1 - np.array([_run_starts(row[::-1]) for row in nodes])[:, ::-1]
-    cells = np.arange(0, n_values, codes_per_cell)
-    lo, hi = first // codes_per_cell, last // codes_per_cell
-    inside = (first % codes_per_cell != 0) | ((last + 1) % codes_per_cell != 0) & (last < n_values - 1)
-    inside[0] = False  # the leaves themselves: a cell has several of them
+    leaves = np.array([leaf_of[value] for value in values], dtype=np.int64)
+    nodes = _nodes_of_cells(tree, tree.levels[:, leaves], codes_per_cell)
+    lo = np.tile(np.arange(nodes.shape[1]), (len(nodes), 1))
+    hi, inner = lo.copy(), nodes < tree.n_nodes
+    used, at = np.unique(nodes[inner], return_inverse=True)
+    first, last = _runs_of_values(tree, used, leaves)
+    last[last == n_values - 1] = lo.shape[1] * codes_per_cell - 1  # the last cell may be a short one
+    inside = (first % codes_per_cell != 0) | ((last + 1) % codes_per_cell != 0)
     if inside.any():
-        level, leaf = (int(i) for i in np.argwhere(inside)[0])
         raise ConfigError(
-            f"the node {tree.labels[nodes[level, leaf]]!r} ends within a cell of the grid;"
+            f"the node {tree.labels[used[inside][0]]!r} ends within a cell of the grid;"
             " let the domain begin, and the grid be, so that nodes end where cells end"
         )
-    lo[0] = hi[0] = np.arange(n_values) // codes_per_cell
-    return TableLevels(lo[:, cells], hi[:, cells])
+    lo[inner], hi[inner] = first[at] // codes_per_cell, last[at] // codes_per_cell
+    return TableLevels(lo, hi)
+
+
+def _nodes_of_cells(tree: Hierarchy, nodes: Ints, codes_per_cell: int) -> Ints:
+    """The widest node of every cell at every level; nodes int64 (levels, values) -> (levels, cells).
+
+    A cell of which no value has more than its leaf has a number of its own, from n_nodes on.
+    """
+    cell = np.arange(nodes.shape[1]) // codes_per_cell
+    nodes = np.where(tree.node_lo[nodes] == tree.node_hi[nodes], tree.n_nodes + cell, nodes)
+    nodes[0] = tree.n_nodes + cell
+    widest = np.minimum.reduceat(nodes, np.arange(0, nodes.shape[1], codes_per_cell), axis=1)
+    for below, here in pairwise(widest):
+        here[:] = widest_by_class(below, here)
+    return widest
+
+
+def _runs_of_values(tree: Hierarchy, nodes: Ints, leaves: Ints) -> tuple[Ints, Ints]:
+    """First and last value below every one of the nodes (m,), which has some; leaves int64 (values,): each one's leaf.
+
+    Raises ConfigError for a node whose values are not next to each other.
+    """
+    n_values = len(leaves)
+    smallest, largest = np.full(tree.n_leaves + 1, n_values), np.full(tree.n_leaves + 1, -1)
+    smallest[leaves] = largest[leaves] = np.arange(n_values)
+    ends = np.stack([tree.node_lo[nodes], tree.node_hi[nodes] + 1], axis=1).ravel()
+    first = np.minimum.reduceat(smallest, ends)[::2] if len(nodes) else ends
+    last = np.maximum.reduceat(largest, ends)[::2] if len(nodes) else ends
+    n_below = np.concatenate([[0], np.cumsum(largest >= 0)])
+    if (last - first + 1 != n_below[ends[1::2]] - n_below[ends[::2]]).any():
+        raise ConfigError("a node holds values that are not next to each other")
+    return first, last
 
 
 def _leaves_by_number(tree: Hierarchy) -> dict[Decimal, int]:
@@ -110,14 +172,6 @@ def _leaves_by_number(tree: Hierarchy) -> dict[Decimal, int]:
         except ArithmeticError:
             raise ConfigError(f"the leaf {leaf!r} is no number, as the column's type wants") from None
     return found
-
-
-def _run_starts(nodes: Ints) -> Ints:
-    """Where the run of each value's node begins. Raises ConfigError where a node comes in two runs."""
-    begins = np.flatnonzero(np.diff(nodes, prepend=-1))
-    if len(np.unique(nodes[begins])) < len(begins):
-        raise ConfigError("a node holds values that are not next to each other")
-    return begins[np.searchsorted(begins, np.arange(len(nodes)), side="right") - 1]
 
 
 def labels_beside_their_leaves(tree: Hierarchy) -> Iterator[tuple[str, str]]:

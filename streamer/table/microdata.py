@@ -3,10 +3,9 @@
 The rules of this file
 ----------------------
 * Everything is a code: quasi-identifiers as in `streamer.table.encode`, individuals and sensitive values as numbers
-  from 0 in the order of their texts. So nothing here depends on the order in which the rows came.
-* `in_canonical_order` sorts the rows by codes, then sensitive values, then individual. Rows that are equal in all of
-  these are interchangeable: an algorithm that runs on the sorted table gives the same groups, up to who of the
-  interchangeable is where, whatever order the rows came in.
+  from 0 in the order of their texts.
+* Rows stand as they came, codes are finer than what is published, and an individual's number follows the name. None of
+  these may decide what is published: algorithms see the table in canonical form alone (`streamer.table.canonical`).
 """
 
 from __future__ import annotations
@@ -26,13 +25,20 @@ from streamer.table.space import Space
 
 @dataclass(frozen=True, order=True)
 class Subject:
-    """What is counted: individuals (column -1), or a kept column's values (level 0) or their ancestors at a level."""
+    """What is counted: individuals (column -1), or a kept column's values (level 0) or their ancestors at a level.
+
+    null_counts: whether a null is counted like a value, or nowhere.
+    """
 
     column: int
     level: int = 0
+    null_counts: bool = True
 
 
 INDIVIDUAL = Subject(-1)
+
+NULL = 0
+"""The number of the null among what a kept column's subjects count, whether there is one or not."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +67,7 @@ class Microdata:
         return self.space.cells(self.codes)
 
     def subject(self, subject: Subject) -> Ints:
-        """What `subject` counts, row by row; int64 (n,), from 0."""
+        """What `subject` counts, row by row; int64 (n,): individuals from 0, values from 1, with NULL for a null."""
         if subject == INDIVIDUAL:
             return np.arange(len(self), dtype=np.int64) if self.individuals is None else self.individuals
         return self._ancestors(subject)[self.values[:, subject.column]]
@@ -72,44 +78,19 @@ class Microdata:
         return np.stack(columns, axis=1) if columns else np.empty((len(self), 0), dtype=np.int64)
 
     def _ancestors(self, subject: Subject) -> Ints:
-        """Number of the ancestor at the subject's level of every text of its column; a null is a value of its own."""
+        """Number of the ancestor at the subject's level of every text of its column; NULL for a null."""
         texts, column = self.texts[subject.column], self.table.kept[subject.column]
-        if subject.level == 0:
-            return np.arange(len(texts), dtype=np.int64)
-        nodes = [_node(column, text, subject.level) for text in texts]
-        return np.unique(np.array(nodes, dtype=np.int64), return_inverse=True)[1].astype(np.int64)
-
-    def in_canonical_order(self) -> Ints:
-        """Row numbers, sorted; int64 (n,)."""
-        columns = [*self.codes.T, *self.values.T]
-        if self.individuals is not None:
-            columns.append(self.individuals)
-        return np.lexsort(_joined(columns)[::-1])
+        some = np.array([text != b"null" for text in texts], dtype=bool)
+        nodes = [_node(column, text, subject.level) if subject.level else i for i, text in enumerate(texts)]
+        numbers = np.full(len(texts), NULL, dtype=np.int64)
+        numbers[some] = np.unique(np.array(nodes, dtype=np.int64)[some], return_inverse=True)[1] + 1
+        return numbers
 
     def rows(self, numbers: Ints) -> Microdata:
         """The same table with only these rows, in this order."""
         who = None if self.individuals is None else self.individuals[numbers]
         codes, values = np.take(self.codes, numbers, axis=0), np.take(self.values, numbers, axis=0)
         return Microdata(self.table, codes, who, values, self.texts)
-
-
-def _joined(columns: Sequence[Ints]) -> list[Ints]:
-    """Fewer columns that sort the rows alike: neighbours become one number as long as it fits into int64.
-
-    Columns of numbers from 0.
-
-    >>> [column.tolist() for column in _joined([np.array([0, 1]), np.array([2, 0])])]
-    [[2, 3]]
-    """
-    joined, n_numbers = [columns[0]], int(columns[0].max(initial=0)) + 1
-    for column in columns[1:]:
-        size = int(column.max(initial=0)) + 1
-        if n_numbers * size <= np.iinfo(np.int64).max:
-            joined[-1], n_numbers = joined[-1] * size + column, n_numbers * size
-        else:
-            joined.append(column)
-            n_numbers = size
-    return joined
 
 
 def _node(column: KeptColumn, text: bytes, level: int) -> int:

@@ -30,7 +30,7 @@ from streamer.table.space import FINENESS, Axis, Space
 
 FORMAT_VERSION = 1
 
-ENGINE_VERSION = 1
+ENGINE_VERSION = 2
 """Raised whenever the same events would give another table, or other dead letters: a state is not mixed of two."""
 
 
@@ -135,8 +135,9 @@ class KeptColumn:
 class Diversity:
     """What a QI group owes beside k; None where nothing is asked. Each holds for every sensitive column by itself.
 
-    l: distinct sensitive values. alpha: largest share of one individual's rows. beta: largest share of one sensitive
-    value. r: largest share of sensitive values that have the same ancestor at `level` of the hierarchy.
+    l: distinct sensitive values; null_counts: a null is one of them. alpha: largest share of one individual's rows.
+    beta: largest share of one sensitive value. r: largest share of sensitive values that have the same ancestor at
+    `level` of the hierarchy.
     """
 
     l: int | None = None  # noqa: E741 - the field writes it so
@@ -144,6 +145,7 @@ class Diversity:
     beta: Decimal | None = None
     r: Decimal | None = None
     level: int = 1
+    null_counts: bool = False
 
     def __bool__(self) -> bool:
         return any(demand is not None for demand in (self.l, self.alpha, self.beta, self.r))
@@ -215,6 +217,8 @@ class Table:
             parts.append(f"{c.name} {c.sensitive} {c.type} {c.hierarchy.fingerprint() if c.hierarchy else None}")
         parts.append(f"k {self.k} recut {self.recut} shrink {self.shrink} form rows")
         parts.append(f"limits {limits.event_bytes_max} {limits.statement_rows_max} {limits.row_bytes_max}")
+        if self.diversity:
+            parts.append(f"{self.diversity}")
         if self.partitioner_stated:  # decides which messages are refused
             parts.append("partitioner stated")
         return hashlib.blake2b("\x1e".join(parts).encode(), digest_size=16).hexdigest()

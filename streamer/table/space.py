@@ -91,6 +91,11 @@ class Space:
         last = np.minimum(((hi + 1) * self.codes_per_cell - self.overlap).astype(np.float64), self.end)
         return first, last
 
+    def middles(self, cells: Ints) -> Floats:
+        """The middles of the cells' published intervals, in codes: of a cell of one code, that code; float64."""
+        first, last = self.edges(cells, cells)
+        return (first + last) / 2
+
     def ncp(self, lo: Ints, hi: Ints) -> Floats:
         """Normalized certainty penalty of boxes: sum over attributes of width / domain width.
 

@@ -164,8 +164,9 @@ def _privacy_faults(settings: TableSettings, kept: list[KeptColumn | None]) -> l
         elif privacy.level >= column.hierarchy.n_levels:
             top = column.hierarchy.n_levels - 1
             faults.append(f"privacy.level: the hierarchy of {column.name} ends at level {top}")
-    if "level" in privacy.model_fields_set and privacy.r is None:
-        faults.append("privacy.level: belongs to privacy.r, which is missing")
+    for name, asked in (("level", "r"), ("null_counts", "l")):
+        if name in privacy.model_fields_set and getattr(privacy, asked) is None:
+            faults.append(f"privacy.{name}: belongs to privacy.{asked}, which is missing")
     return faults
 
 

@@ -78,7 +78,7 @@ ColumnSettings = Annotated[
 
 
 class PrivacySettings(_Settings):
-    """What every QI group owes: k, and of the sensitive columns l, alpha and beta, or r at a level."""
+    """What every QI group owes: k, and of the sensitive columns l (with nulls or not), alpha, beta, r at a level."""
 
     k: int = Field(ge=2, le=1_000_000)
     l: int | None = Field(default=None, ge=2, le=1_000_000)  # noqa: E741 - the field writes it so
@@ -86,6 +86,7 @@ class PrivacySettings(_Settings):
     beta: Number | None = Field(default=None, gt=0, le=1)
     r: Number | None = Field(default=None, gt=0, le=1)
     level: int = Field(default=1, ge=0, le=100)
+    null_counts: bool = False
 
 
 class EngineSettings(_Settings):

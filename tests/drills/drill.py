@@ -13,10 +13,10 @@ from drills.load import Load
 from drills.oracle import Oracle, ServersRemains
 from servers.broker.servers import Servers
 from streamer.errors import ServerUnreachable
-from streamer.incremental.store.redis_server import connect
 from streamer.table.yaml_loading import load_table
 from worlds.kafka_side import fresh_name, make_topics
 from worlds.patients import CANARY, write_table
+from worlds.redis_copies import copy_of
 
 SHARDS, WORKERS = 4, 2
 START_SECONDS_MAX, STALL_SECONDS_MAX, DRAIN_SECONDS_MAX = 60.0, 60.0, 90.0
@@ -148,9 +148,13 @@ class Drill:
     def thaw_redis(self) -> None:
         self._servers.thaw_redis()
 
-    def empty_redis(self) -> None:
-        self._faults += 1
-        connect(self._servers.redis_url).flushall()
+    def set_redis_back(self, seconds_min: float, seconds_max: float | None = None) -> None:
+        """Redis loses what it confirmed meanwhile, and the workers are started again."""
+        copy = copy_of(self._servers.redis_url)
+        self.go_on(seconds_min, seconds_max)
+        self.end_workers()
+        copy.restore()
+        self.start_workers()
 
 
 def _published(outlet: KafkaOutlet) -> int:

@@ -129,10 +129,9 @@ class Oracle:
 
         assert all(a.commit < b.commit and a.next <= b.next for a, b in pairwise(positions))
         kept = self._remains.store(shard).meta()
-        ids = kept.topic_ids if kept else {}
-        transcript, store = reference(
-            self._table, shard, InputState(ids, self._shards, 0, len(messages)), messages, positions
-        )
+        assert kept is not None, f"shard {shard} never committed"
+        input_state = InputState(kept.topic_ids, self._shards, 0, len(messages))
+        transcript, store = reference(self._table, shard, input_state, messages, positions, kept.secret)
         assert_same(f"positions of shard {shard}", positions, transcript.positions)
         for kind in sent:
             assert_same(f"{kind} of shard {shard}", sent[kind], transcript.sent[kind])
@@ -173,11 +172,19 @@ class Oracle:
 
 
 def reference(
-    table: Table, shard: int, input_state: InputState, messages: Sequence[Message], positions: Iterable[Position]
+    table: Table,
+    shard: int,
+    input_state: InputState,
+    messages: Sequence[Message],
+    positions: Iterable[Position],
+    secret: bytes,
 ) -> tuple[Transcript, MemoryStore]:
-    """What a publisher that nothing happens to publishes and keeps, in batches that end where `positions` say."""
+    """What a publisher that nothing happens to publishes and keeps, in batches that end where `positions` say.
+
+    secret: that of the shard, so that both draw the same lots.
+    """
     transcript, store = Transcript(), MemoryStore(MemoryServer(), table.name, shard)
-    publisher = Publisher(table, shard, store, transcript)
+    publisher = Publisher(table, shard, store, transcript, secret=secret)
     publisher.take_over(input_state)
     unread = deque(messages)
     for position in positions:

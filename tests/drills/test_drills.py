@@ -63,10 +63,10 @@ def test_redis_frozen(drill: Drill) -> None:
     drill.finish()
 
 
-def test_redis_emptied(drill: Drill) -> None:
-    """The workers read the input again from its beginning, and publish nothing of it twice."""
-    drill.go_on(12)
-    drill.empty_redis()
+def test_redis_set_back(drill: Drill) -> None:
+    """The workers read the input again from where Redis stands, and publish nothing of it twice."""
+    drill.until_all_publish()
+    drill.set_redis_back(12)
     drill.go_on(20)
     drill.finish()
 
@@ -106,7 +106,7 @@ def test_everything_at_once(drill: Drill) -> None:
     drill.start_kafka()
     drill.freeze_worker(SESSION_SECONDS + 4)
     drill.go_on(4, 8)
-    drill.empty_redis()
+    drill.set_redis_back(4, 8)
     drill.go_on(0, 6)
     drill.kill_worker()
     drill.go_on(0, 6)

@@ -29,7 +29,7 @@ class Remains:
         (messages,) = changes.messages
         cuts = [Position(0, end, 0, 0, 0, 0) for end in range(BATCH, N_MESSAGES + 1, BATCH)]
         transcript, self.memory = reference(
-            table, 0, InputState({"live": "made once"}, 1, 0, len(messages)), messages, cuts
+            table, 0, InputState({"live": "made once"}, 1, 0, len(messages)), messages, cuts, b"of a quiet run"
         )
         self.topics = {
             kind: [_found(i, *sent) for i, sent in enumerate(transcript.sent[kind])] for kind in (LIVE, DEAD_LETTERS)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from servers.broker.servers import Servers
-from streamer.recoding.algorithms.catalog import ALGORITHMS
+from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT
 from worlds.checkout import ROOT
 
 SECONDS_MAX = 240
@@ -65,8 +65,13 @@ def test_batch_tells_time_and_loss_of_every_algorithm_and_judges_the_bars() -> N
     found = figures("batch")
     assert {time["algorithm"] for time in found["times"]} == set(ALGORITHMS)
     assert all("skipped" in time or time["units"] > 0 for time in found["times"])
-    assert {loss["k"] for loss in found["losses"]} == {5, 10}
-    assert all(0 < loss["ncp"] < 1 and loss["dm"] >= 1_000 * loss["k"] for loss in found["losses"])
+    assert {loss["algorithm"] for loss in found["losses"]} == set(ALGORITHMS)
+    assert {(loss["table"], loss["model"]) for loss in found["losses"]} >= {("adult", "k = 5"), ("adult", "k = 10")}
+    assert all(0 < loss["ncp"] < 1 for loss in [*found["losses"], *found["options"]])
+    settings = {(loss["table"], loss["model"]) for loss in found["losses"]}
+    assert {(verdict["table"], verdict["model"]) for verdict in found["verdicts"]} == settings
+    assert {mean["algorithm"] for mean in found["means"]} == set(ALGORITHMS) - {DEFAULT}
+    assert {search["details"]["nodes"] for search in found["searches"]} == {331_776}
     assert found["bars"]
     assert all((bar["met"] is None) == (bar["value"] is None) for bar in found["bars"])
 

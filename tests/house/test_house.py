@@ -37,8 +37,8 @@ SHELLS = (
     "streamer/incremental/store/redis_lookups.py", "streamer/incremental/store/memory.py",
     "streamer/incremental/shard/publisher.py", "streamer/incremental/kafka_clients.py",
     "streamer/incremental/topic_ids.py", "streamer/incremental/message_files.py",
-    "streamer/incremental/subscribe.py", "streamer/incremental/replay.py",
-    "streamer/recoding/report/",
+    "streamer/incremental/subscribe.py", "streamer/incremental/replay.py", "streamer/incremental/secret_file.py",
+    "streamer/recoding/frame.py", "streamer/recoding/report/",
 )  # fmt: skip
 IMPURE_MODULES = {
     "aiokafka", "asyncio", "confluent_kafka", "faust", "http", "io", "kafka", "logging", "multiprocessing", "os",

@@ -80,10 +80,14 @@ def assert_same(engine: Engine, folded: FoldedTable, twin: Twin) -> None:
     assert folded.qi_group_next == twin.next_number
 
 
+SECRETS = st.binary(min_size=16, max_size=16)
+
+
 @pytest.mark.parametrize("small", TABLES.values(), ids=TABLES.keys())
 @given(data=st.data())
 def test_every_row_is_in_the_group_that_a_scan_of_all_groups_finds(small: Table, data: st.DataObject) -> None:
-    engine, folded, twin = Engine(small), FoldedTable(), Twin(small)
+    secret = data.draw(SECRETS)
+    engine, folded, twin = Engine(small, secret=secret), FoldedTable(), Twin(small, secret)
     for change in data.draw(st.lists(changes(small), max_size=40)):
         note(f"{change!r}")
         assert refusal(engine.apply, change) == refusal(twin.apply, change)
@@ -95,8 +99,9 @@ def test_every_row_is_in_the_group_that_a_scan_of_all_groups_finds(small: Table,
 @given(data=st.data())
 def test_batches_and_restarts_leave_no_trace_in_the_state(small: Table, data: st.DataObject) -> None:
     """One engine drains after every change; one drains, and is loaded anew from what it kept, at random places."""
-    steady, folded_steady = Engine(small), FoldedTable()
-    jumpy, folded_jumpy = Engine(small), FoldedTable()
+    secret = data.draw(SECRETS)
+    steady, folded_steady = Engine(small, secret=secret), FoldedTable()
+    jumpy, folded_jumpy = Engine(small, secret=secret), FoldedTable()
     for change in data.draw(st.lists(changes(small), max_size=40)):
         assert refusal(steady.apply, change) == refusal(jumpy.apply, change)
         folded_steady.fold(steady.drain())
@@ -105,7 +110,7 @@ def test_batches_and_restarts_leave_no_trace_in_the_state(small: Table, data: st
                 folded_jumpy.fold(jumpy.drain())
             case "restart":
                 folded_jumpy.fold(jumpy.drain())
-                jumpy = Engine.load(small, 0, 1, folded_jumpy.kept_table())
+                jumpy = Engine.load(small, 0, 1, folded_jumpy.kept_table(), secret)
     folded_jumpy.fold(jumpy.drain())
     assert dict(steady.index_table()) == dict(jumpy.index_table())
     assert folded_steady.published == folded_jumpy.published
@@ -117,7 +122,8 @@ def test_batches_and_restarts_leave_no_trace_in_the_state(small: Table, data: st
 @given(data=st.data())
 def test_a_long_life_of_one_table_stays_with_its_twin(data: st.DataObject) -> None:
     small = TABLES["decimal, number, category"]
-    engine, folded, twin = Engine(small), FoldedTable(), Twin(small)
+    secret = data.draw(SECRETS)
+    engine, folded, twin = Engine(small, secret=secret), FoldedTable(), Twin(small, secret)
     for change in data.draw(st.lists(changes(small), min_size=150, max_size=300)):
         assert refusal(engine.apply, change) == refusal(twin.apply, change)
     folded.fold(engine.drain())

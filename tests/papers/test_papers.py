@@ -11,11 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from benchmarks import adult as adult_table
 from benchmarks.papers import figures, plots, queries, report
 from benchmarks.papers.datasets import SHARES, several_records, with_attributes
-from benchmarks.papers.figures import Check, Figure, Panel, Paper, check, curve, verdict
+from benchmarks.papers.figures import Check, Figure, Panel, Paper, check, curve, law, verdict
+from streamer.errors import LawViolated
 from worlds.checkout import ROOT
 
 SECONDS_MAX = 240
@@ -47,6 +49,29 @@ def test_the_verdict_follows_from_the_points_at_which_the_sentences_hold(
     assert verdict([Check("so", some, of, "points") for some, of in held]) == expected
 
 
+def test_no_verdict_rests_on_a_law() -> None:
+    holds = law("At least k rows", [True, True], "points")
+    assert verdict([holds]) == "Laws alone"
+    assert verdict([holds, Check("more", 0, 9, "k")]) == "Not reproduced"
+    assert verdict([Check("more", 9, 9, "k"), holds]) == "Reproduced"
+
+
+def test_a_law_that_does_not_hold_is_a_fault() -> None:
+    with pytest.raises(LawViolated, match="in 1 of 2 points"):
+        law("At least k rows", [True, False], "points")
+
+
+def test_readings_with_different_verdicts_split_the_figure() -> None:
+    one, other, both = (
+        Check("fewer", 30, 30, "runs", reading="by heights"),
+        Check("fewer", 4, 30, "runs", reading="at once"),
+        Check("the same", 30, 30, "runs"),
+    )
+    assert verdict([one, other, both]) == "Split"
+    assert verdict([one, both]) == "Reproduced"
+    assert verdict([other, both]) == "Not reproduced"
+
+
 def test_examples_in_the_docstrings_hold() -> None:
     assert all(doctest.testmod(module).failed == 0 for module in (figures, queries, report))
 
@@ -59,6 +84,19 @@ def test_the_page_shows_claim_numbers_and_verdict() -> None:
     assert "- One is more than the other: in 1 of 2 k (2 times)." in page
     assert "[Somebody, figure 1: more](#somebody-figure-1-more) | reproduced in part |" in page
     assert "quick run" not in page
+
+
+def test_the_page_tells_laws_apart_and_every_reading() -> None:
+    checks = (
+        Check("Fewer", 2, 2, "runs", reading="against One's"),
+        Check("Fewer", 0, 2, "runs", reading="against Other's"),
+        law("At least k rows", [True], "points"),
+    )
+    page = report.render([replace(PAPER, figures=(replace(FIGURE, checks=checks),))])
+    assert "## All figures: 1 split" in page
+    assert "laws, and count in none of these verdicts: 1." in page
+    assert "- *Law:* At least k rows: in 1 of 1 points." in page
+    assert "**Split: reproduced against One's; not reproduced against Other's**" in page
 
 
 def test_the_same_figures_are_the_same_bytes_without_a_date() -> None:

@@ -20,6 +20,8 @@ from streamer.errors import LawViolated
 from streamer.incremental.checks.changelog import ChangelogLaws
 from streamer.incremental.groups.engine import Engine
 from streamer.incremental.shard.input import Message
+from streamer.incremental.store.redis import RedisStore
+from streamer.incremental.store.redis_server import connect
 from streamer.incremental.topics import CHANGES
 from streamer.table.yaml_loading import load_table
 from worlds.checkout import ROOT
@@ -95,13 +97,15 @@ def verify_again(out: Path) -> None:
     assert result.exit_code == 0, result.output
 
 
-def verify_every_release_against_its_people(out: Path, bootstrap: str) -> None:
+def verify_every_release_against_its_people(out: Path, bootstrap: str, redis: str) -> None:
     """Shard by shard: an engine follows what is in the input topic, and the source laws hold at every release."""
     table, records = load_table(out), list(read_live(out / "live.jsonl"))
     for shard in range(4):
         messages = [Message(m.offset(), m.key(), m.value()) for m in read(bootstrap, table.name, CHANGES, shard)]
         laws = ChangelogLaws(table)
-        beside = EngineBeside(table, laws, Engine(table, shard, 4), messages)
+        meta = RedisStore(connect(redis), table.name, shard).meta()
+        assert meta is not None
+        beside = EngineBeside(table, laws, Engine(table, shard, 4, meta.secret), messages)
         verified = follow(laws, beside, [record for record in records if record.shard == shard])
         assert verified.releases > 1
 
@@ -151,7 +155,7 @@ def test_on_real_servers_two_workers_come_to_the_same(
     assert run.returncode == 0, run.stdout + run.stderr
     assert counts(run.stdout) == counts(embedded[0].stdout)
     verify_again(out)
-    verify_every_release_against_its_people(out, servers.kafka_bootstrap)
+    verify_every_release_against_its_people(out, servers.kafka_bootstrap, servers.redis_url)
     taken = [set(re.findall(r"shard (\d) of \S+ taken over", log.read_text())) for log in sorted(out.glob("worker-*"))]
     assert len(taken) == 2
     assert all(taken)

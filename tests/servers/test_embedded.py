@@ -10,6 +10,7 @@ import pytest
 from agents.embedded import SHARDS, embedded_servers
 from agents.outlet import KafkaOutlet
 from agents.shard_input import KafkaInput
+from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
 from worlds.kafka_side import read, write
 from worlds.patients import Changes, expected, folded, write_table
@@ -29,16 +30,18 @@ def test_a_worker_runs_with_nothing_installed(tmp_path: Path) -> None:
     worker = Worker(tmp_path / "worker.log", {"STREAMER_TABLE": str(table)}, more=["--embedded"])
     try:
         wait_until(lambda: len(worker.taken_over()) == SHARDS, 30, worker.log.read_text)
-        told = re.search(r"kafka +(\S+)", worker.log.read_text())
+        told = re.search(r"kafka +(\S+)\s+redis +(\S+)", worker.log.read_text())
         assert told is not None
-        kafka = told.group(1)
+        kafka, redis = told.groups()
         changes = Changes(SHARDS)
         write(kafka, "inside.changes", changes.more(400))
         for shard, messages in enumerate(changes.messages):
             outlet = KafkaOutlet(kafka, "inside", shard)
             wait_until(lambda: getattr(outlet.position(), "next", 0) == len(messages), 30, worker.log.read_text)  # noqa: B023
             records = read(kafka, "inside", "live", shard)
-            rows, _ = expected(table, shard, messages, SHARDS)
+            meta = RedisStore(connect(redis), "inside", shard).meta()
+            assert meta is not None
+            rows, _ = expected(table, shard, messages, SHARDS, meta.secret)
             assert folded([(record.key(), record.value()) for record in records]) == rows
         assert worker.terminate()[0] == 0
         assert "keep nothing" in worker.log.read_text()

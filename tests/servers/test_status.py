@@ -209,7 +209,7 @@ def test_a_redis_that_lost_everything_is_behind_the_published_position(worked: O
         client.delete(redis_key)
     report = worked.report("status")
     lost, waits = report["problems"]
-    assert lost.startswith(f"shard 1: published up to {published['next']}, but Redis holds nothing; the next worker")
+    assert lost.startswith(f"shard 1: published up to {published['next']}, but Redis holds nothing; restore it")
     assert "shard 1: messages wait" in waits
     assert report["shards"][1]["published"] == published
 

@@ -9,27 +9,31 @@ these can happen, by plan:
 * `MOVED`: the same, but the other worker keeps the shard; this one must find out by itself and never take it back;
 * `REFUSED`: Kafka or Redis refuses the call for good (`ShardRefused`): the process ends, an operator mends it.
 
+The shard's secret is known beforehand, so that a run can be held against another; a store that is emptied takes it
+along, and the next worker draws another one.
+
+Topics can be deleted and made again at any numbered step, and `live` also between two records of a transaction
+(`happens`, `happens_in_live`). A worker asks for the ids of topics when it has read a batch; the answer is of that very
+moment, or, where `answers_late`, of the moment when it is waited for.
+
 The input's end moves while all this goes on, where a world says so (`arrivals`). A message can break the engine: by an
 error in the middle of a change, or by a law that only shows when the batch is put together.
-
-Kafka's model keeps only what consumers that read committed records see: a transaction is there whole or not at all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from typing import Any
 
+from simulation.model_kafka import ModelInput, ModelOutlet, ModelTopic
 from streamer.errors import Conflict, Fenced, LawViolated, ServerUnreachable, ShardRefused
 from streamer.incremental.events.changes import Change, Insert
 from streamer.incremental.groups.engine import Engine, Outcome
 from streamer.incremental.groups.net_effect import Drained
-from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.input import InputState, Message
-from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.publisher import Publisher
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
@@ -50,39 +54,29 @@ class Fault(Enum):
 MENDED = "the broker refuses it for good"
 
 
+SECRET, ANOTHER_SECRET = b"of every first run", b"after it was lost"
+
+
 class Died(BaseException):
     """The process of a worker ended."""
 
 
-@dataclass
-class ModelTopic:
-    """The committed output of a shard: transactions in order, and the newest producer's epoch."""
+class Worker(Publisher):
+    """A publisher with the input that it reads."""
 
-    transactions: list[tuple[list[Outgoing], Position]] = field(default_factory=list)
-    epoch: int = 0
-    begins: dict[str, int] = field(default_factory=dict)
-    """By kind of topic, the first transaction that it holds, where it was deleted and made again."""
+    def __init__(self, world: World) -> None:
+        store = Faulty(world, MemoryStore(world.server, world.table.name, 0))
+        super().__init__(world.table, 0, store, Faulty(world, ModelOutlet(world.topic)), secret=world.secret)
+        self.input: Any = Faulty(world, ModelInput(world))
+        self.check_input = partial(self.input.check, CHANGES, LIVE)
+        self._world = world
 
-
-class ModelOutlet:
-    """An outlet by the rules of Kafka's transactions."""
-
-    def __init__(self, topic: ModelTopic) -> None:
-        self._topic = topic
-        self._epoch = -1
-
-    def fence(self) -> None:
-        self._topic.epoch += 1
-        self._epoch = self._topic.epoch
-
-    def position(self) -> Position | None:
-        kept = self._topic.transactions[self._topic.begins.get(POSITIONS, 0) :]
-        return kept[-1][1] if kept else None
-
-    def publish(self, records: Sequence[Outgoing], position: Position) -> None:
-        if self._epoch != self._topic.epoch:
-            raise Fenced("the producer was fenced")
-        self._topic.transactions.append((list(records), Position.from_json(position.to_json())))
+    def read_on(self, after: int, batch: int) -> int:
+        """One batch from an offset on; returns the offset behind it."""
+        messages, through = self.input.read(after, batch)
+        self.input.ask()
+        self.step(messages, through)
+        return through
 
 
 class World:
@@ -101,18 +95,25 @@ class World:
         self.server = MemoryServer()
         self.topic = ModelTopic()
         self.topic_ids = {kind: f"first {kind}" for kind in (CHANGES, LIVE, POSITIONS, DEAD_LETTERS)}
+        self.secret = SECRET
         self.steps = 0
         self.written: int | None = None
         self.earliest = 0
         self.skips: list[int] = []
         self.snapshots: list[MemoryServer] = []
+        self.happens: dict[int, Callable[[], None]] = {}
+        """What happens to the topics before a numbered step."""
+        self.happens_in_live: dict[int, Callable[[], None]] = {}
+        """The same before a numbered record, or marker, of `live`."""
+        self.taken_in_live = 0
+        self.answers_late = False
+        self.topic.meanwhile = self._meanwhile
         self._arrivals = arrivals
         self._idle = 0
-        self._owner: Publisher | None = None
+        self._owner: Worker | None = None
 
-    def worker(self) -> Publisher:
-        store = Faulty(self, MemoryStore(self.server, self.table.name, 0))
-        return Publisher(self.table, 0, store, Faulty(self, ModelOutlet(self.topic)))
+    def worker(self) -> Worker:
+        return Worker(self)
 
     def meta(self) -> Meta:
         """What the store holds."""
@@ -125,6 +126,16 @@ class World:
         for kind in kinds:
             self.topic_ids = {**self.topic_ids, kind: f"{self.topic_ids[kind]}, made anew"}
             self.topic.begins[kind] = len(self.topic.transactions)
+            self.topic.live_end = 0 if kind == LIVE else self.topic.live_end
+
+    def make_input_anew(self, messages: Sequence[Message]) -> None:
+        """The input is deleted and made again, and holds other messages at offsets that may be the same."""
+        self.make_anew(CHANGES)
+        self.messages = list(messages)
+
+    def _meanwhile(self) -> None:
+        self.taken_in_live += 1
+        self.happens_in_live.get(self.taken_in_live - 1, lambda: None)()
 
     # -- the input ------------------------------------------------------------------------------------------------
 
@@ -160,17 +171,16 @@ class World:
 
     # -- workers --------------------------------------------------------------------------------------------------
 
-    def run(self, batch: int, tries_max: int = 80) -> Publisher:
+    def run(self, batch: int, tries_max: int = 80) -> Worker:
         """Lets workers follow one another until the input is read and published."""
         worker, dirty, after = self.worker(), True, 0
         for _ in range(tries_max):
             try:
                 if dirty:
-                    after = worker.take_over(self.input, self.skips)
+                    after = worker.take_over(worker.input, self.skips)
                     dirty = False
                 while after < self.end or len(self.there) < len(self.messages[: self.written]):
-                    messages, through = self.read(after, batch)
-                    worker.step(messages, through)
+                    through = worker.read_on(after, batch)
                     self._idle += after == through
                     after = through
                 return worker
@@ -187,11 +197,11 @@ class World:
                 worker, dirty = self.worker(), True
         raise AssertionError("the shard made no progress")
 
-    def other_worker_takes_over(self, batch: int = 1) -> Publisher:
+    def other_worker_takes_over(self, batch: int = 1) -> Worker:
         """A second worker that runs undisturbed, and reads on by one batch."""
         plan, self.plan = self.plan, {}
         other = self.worker()
-        other.step(*self.read(other.take_over(self.input, self.skips), batch))
+        other.read_on(other.take_over(other.input, self.skips), batch)
         self.plan = plan
         return other
 
@@ -215,8 +225,13 @@ class World:
         self.snapshots.append(deepcopy(self.server))
 
     def lose_commits(self, to: MemoryServer | None) -> None:
-        """The store falls back to an earlier state, or is emptied. Fences are tokens: none comes back."""
+        """The store falls back to an earlier state, or is emptied. Fences are tokens: none comes back.
+
+        A shard that is emptied, or was before its first commit, has to do without its secret.
+        """
         lost = self.server
+        if to is None or not any(shard.commit for shard in to.shards.values()):
+            self.secret = ANOTHER_SECRET
         self.server = MemoryServer() if to is None else deepcopy(to)
         self.server._fences = lost._fences
 
@@ -234,6 +249,7 @@ class Faulty:
     def _call(self, call: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         step, self._world.steps = self._world.steps, self._world.steps + 1
         fault = self._world.plan.get(step)
+        self._world.happens.get(step, lambda: None)()
         self._world.meets(fault)
         answer = call(*arguments, **named)
         if fault is Fault.DIE_AFTER:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from simulation.simulator import World
+from simulation.simulator import SECRET, World
 from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.input import Message
 from worlds.small_tables import CITY, YEARS, table
@@ -42,9 +42,10 @@ def events(n: int, seed: int = 0) -> list[Message]:
     return messages
 
 
-def tables_by_count(messages: list[Message]) -> list[dict[bytes, bytes]]:
+def tables_by_count(messages: list[Message], secret: bytes = SECRET) -> list[dict[bytes, bytes]]:
     """The published table after 0, 1, 2... messages, from a run without faults and with batches of one."""
     world = World(PEOPLE, messages, {})
+    world.secret = secret
     world.run(batch=1)
     folded: dict[bytes, bytes] = {}
     tables = [dict(folded)]

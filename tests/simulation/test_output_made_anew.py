@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 
-from simulation.simulator import Died, Fault, World
+from simulation.simulator import SECRET, Died, Fault, World
 from simulation.story import MESSAGES, PEOPLE, fold, steps_of_a_quiet_run, table_before, tables_by_count
 from streamer.errors import ShardRefused
 from streamer.incremental.checks.changelog import ChangelogLaws
@@ -19,8 +21,8 @@ HALF = len(MESSAGES) // 2
 TABLES = tables_by_count(MESSAGES)
 
 
-def table_at(offset: int) -> dict[bytes, bytes]:
-    return table_before(TABLES, MESSAGES, offset)
+def table_at(offset: int, tables: list[dict[bytes, bytes]] = TABLES) -> dict[bytes, bytes]:
+    return table_before(tables, MESSAGES, offset)
 
 
 def interrupted(step: int) -> World:
@@ -47,13 +49,14 @@ def half_read() -> World:
 
 def assert_a_reader_sees_whole_tables(world: World) -> None:
     """Reads the new topic from its beginning: the table of exactly the messages before it, from the first row on."""
+    tables = TABLES if world.secret == SECRET else tables_by_count(MESSAGES, world.secret)
     folded: dict[bytes, bytes] = {}
     begun = False
     for records, position in world.topic.transactions[world.topic.begins[LIVE] :]:
         fold(folded, records)
         begun = begun or bool(folded)
-        assert folded == (table_at(position.next) if begun else {})
-    assert folded == TABLES[-1]
+        assert folded == (table_at(position.next, tables) if begun else {})
+    assert folded == tables[-1]
 
 
 def assert_the_new_changelog_is_lawful(world: World) -> None:
@@ -130,6 +133,7 @@ def test_differences_that_went_out_before_anybody_noticed_leave_no_row_behind() 
             worker = world.worker()
             after = worker.take_over(world.input)
             world.make_anew(LIVE)
+            world.topic.live_end = 1000  # somebody else has written to it: its offsets tell nothing
             world.plan = {world.steps + step: Fault.DIE_AFTER}
             try:
                 for message in [message for message in MESSAGES if message.offset >= after][:unnoticed]:
@@ -156,6 +160,48 @@ def _folds_to_whole_tables_from(world: World, noticed: int) -> bool:
         if number >= noticed and not is_letters_only and rows != table_at(position.next):
             return False
     return True
+
+
+def not_begun() -> World:
+    return World(PEOPLE, MESSAGES, {})
+
+
+def committed_and_not_published() -> World:
+    worlds = (interrupted(step) for step in range(20, steps_of_a_quiet_run()))
+    return next(world for world in worlds if world.meta().commit == len(world.topic.transactions) + 1)
+
+
+@pytest.mark.parametrize("answers_late", [False, True])
+@pytest.mark.parametrize("before", [not_begun, half_read, committed_and_not_published])
+def test_an_output_made_anew_before_any_step_never_holds_differences_alone(
+    before: Callable[[], World], answers_late: bool
+) -> None:
+    for step in range(40):
+        world = before()
+        world.answers_late = answers_late
+        world.happens = {world.steps + step: partial(world.make_anew, LIVE)}
+        world.run(batch=5)
+        world.run(batch=5)
+        assert_a_reader_sees_whole_tables(world)
+        assert_letters_once(world)
+
+
+@pytest.mark.parametrize("before", [not_begun, half_read, committed_and_not_published])
+def test_an_output_made_anew_in_the_midst_of_a_transaction_never_holds_differences_alone(
+    before: Callable[[], World],
+) -> None:
+    """Before any record, so that a transaction lies in both; and before its marker, which then lies in the new one."""
+    for record in range(60):
+        world = before()
+        world.plan = {}
+        world.happens_in_live = {world.taken_in_live + record: partial(world.make_anew, LIVE)}
+        world.run(batch=5)
+        world.run(batch=5)
+        if LIVE in world.topic.begins:
+            assert_a_reader_sees_whole_tables(world)
+            assert_letters_once(world)
+        else:
+            assert record > 20, "more is not written"
 
 
 def test_positions_that_were_made_anew_alone_are_refused_with_a_mend_that_works() -> None:

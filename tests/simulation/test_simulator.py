@@ -10,11 +10,14 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from simulation.simulator import Fault, FragileEngine, World
+from simulation.simulator import ANOTHER_SECRET, Fault, FragileEngine, World
 from simulation.story import MESSAGES, PEOPLE, events, fold, steps_of_a_quiet_run, table_before, tables_by_count
 from streamer.errors import Fenced, ShardRefused
+from streamer.incremental.checks.changelog import ChangelogLaws
+from streamer.incremental.release.fold import Release
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position
+from streamer.incremental.topics import LIVE, POSITIONS
 from streamer.table.schema import Limits
 from worlds.small_tables import CITY, YEARS, table
 
@@ -82,18 +85,62 @@ def test_a_store_that_loses_commits_is_repeated_from_the_input_and_publishes_not
     rng = random.Random(seed)
     messages = events(60, seed)
     world = World(PEOPLE, messages, {})
-    world.written = len(messages) // 2
-    world.snapshot()
-    world.run(batch=rng.choice([1, 4, 9]))
-    world.snapshot()
+    for written in (1, len(messages) // 3, 2 * len(messages) // 3):
+        world.written = written
+        world.run(batch=rng.choice([1, 4, 9]))
+        world.snapshot()
     world.written = None
     world.run(batch=rng.choice([1, 4, 9]))
     published = len(world.topic.transactions)
-    world.lose_commits(rng.choice([None, *world.snapshots]))
+    world.lose_commits(rng.choice(world.snapshots))
     world.plan = {world.steps + rng.randrange(60): rng.choice(list(Fault)) for _ in range(rng.randrange(4))}
     world.run(batch=rng.choice([1, 3, 50]))
     assert len(world.topic.transactions) == published
     assert_nothing_lost_or_doubled(world, messages)
+
+
+def test_a_store_that_was_emptied_comes_back_only_to_the_very_table_that_is_published() -> None:
+    """Its secret went with it. Where lots decided nothing, the input gives the table again; else it is refused."""
+    ends = []
+    for seed in SEEDS:
+        messages = events(60, seed)
+        world = World(PEOPLE, messages, {})
+        world.written = 15
+        world.run(batch=5)
+        published = len(world.topic.transactions)
+        world.lose_commits(None)
+        try:
+            world.run(batch=5)
+        except ShardRefused as refused:
+            ends.append("refused")
+            assert "Redis had lost everything, and with it the secret" in str(refused)
+            assert str(ANOTHER_SECRET) not in str(refused)
+            world.make_anew(LIVE, POSITIONS)  # what the refusal says
+            world.written = None
+            world.run(batch=5)
+            assert_lawful_from(world, published)
+        else:
+            ends.append("back")
+            assert folded_from(world, 0) == table_before(tables_by_count(messages), messages, world.end)
+        assert len(world.topic.transactions) >= published
+    assert {*ends} == {"refused", "back"}
+
+
+def folded_from(world: World, first: int) -> dict[bytes, bytes]:
+    """What a reader has who begins with a transaction."""
+    folded: dict[bytes, bytes] = {}
+    for records, _ in world.topic.transactions[first:]:
+        fold(folded, records)
+    return folded
+
+
+def assert_lawful_from(world: World, first: int) -> None:
+    laws = ChangelogLaws(PEOPLE)
+    for records, position in world.topic.transactions[first:]:
+        rows = [(record.key, record.value) for record in records if record.topic == LIVE]
+        if rows:
+            laws.check(Release(0, position.release, position.next, rows))
+    assert laws.n_rows == len(folded_from(world, first)) > 0
 
 
 def test_a_zombie_publishes_nothing_more() -> None:
@@ -142,8 +189,13 @@ def test_lost_positions_are_refused() -> None:
 
 
 def test_an_input_that_does_not_give_the_published_table_again_is_refused() -> None:
-    world = quiet_world()
-    world.lose_commits(None)
+    world = World(PEOPLE, MESSAGES, {})
+    world.written = 1
+    world.run(batch=5)
+    world.snapshot()
+    world.written = None
+    world.run(batch=5)
+    world.lose_commits(world.snapshots[0])
     world.messages[3] = Message(world.messages[3].offset, None, b'{"op":"what"}')
     with pytest.raises(ShardRefused, match="does not give the published table"):
         world.run(batch=5)
@@ -227,15 +279,15 @@ def test_a_replay_passes_over_what_was_passed_over_though_it_could_be_applied_no
     world = World(PEOPLE, messages, {})
     world.skips = rng.sample([message.offset for message in messages], 5)
     FragileEngine.chances = 4
-    world.written = len(messages) // 2
-    world.snapshot()
-    world.run(batch=rng.choice([1, 4, 9]))
-    world.snapshot()
+    for written in (1, len(messages) // 2):
+        world.written = written
+        world.run(batch=rng.choice([1, 4, 9]))
+        world.snapshot()
     world.written = None
     world.run(batch=rng.choice([1, 4, 9]))
     published, skipped = len(world.topic.transactions), world.meta().skipped
     assert set(world.skips) < set(skipped)
-    world.lose_commits(rng.choice([None, *world.snapshots]))
+    world.lose_commits(rng.choice(world.snapshots))
     world.skips = rng.choice([[], world.skips, [message.offset for message in messages]])  # too late for all of these
     world.plan = {world.steps + rng.randrange(60): rng.choice(list(Fault)) for _ in range(rng.randrange(4))}
     world.run(batch=rng.choice([1, 3, 50]))

@@ -12,7 +12,7 @@ import numpy as np
 
 from streamer.privacy.models import Model
 from streamer.table.hierarchy import Hierarchy
-from streamer.table.microdata import Microdata
+from streamer.table.microdata import NULL, Microdata
 from streamer.table.schema import CategoricalAttribute, NumericAttribute, Table
 from worlds.microdata import TEXTS, people
 
@@ -48,10 +48,10 @@ def holds(model: Model, subjects: list[list[int]]) -> bool:
     if len(subjects) < model.rows:
         return False
     for column, subject in enumerate(model.subjects):
-        count = Counter(row[column] for row in subjects)
+        count = Counter(row[column] for row in subjects if subject.null_counts or row[column] != NULL)
         if len(count) < model.distinct.get(subject, 0):
             return False
-        if Fraction(max(count.values()), len(subjects)) > model.shares.get(subject, 1):
+        if Fraction(max(count.values(), default=0), len(subjects)) > model.shares.get(subject, 1):
             return False
     return True
 

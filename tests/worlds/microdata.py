@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -21,8 +22,9 @@ from streamer.privacy.models import (
 from streamer.recoding.algorithms.catalog import objections, run
 from streamer.recoding.algorithms.contract import PLAIN, Algorithm, Options
 from streamer.recoding.algorithms.recoding import Recoding
+from streamer.table.canonical import canonical
 from streamer.table.hierarchy import Hierarchy
-from streamer.table.microdata import INDIVIDUAL, Microdata, Subject
+from streamer.table.microdata import INDIVIDUAL, NULL, Microdata, Subject
 from streamer.table.schema import CategoricalAttribute, KeptColumn, NumericAttribute, Table
 from worlds.small_tables import AGE, BMI, CITIES, CITY, YEARS
 
@@ -38,6 +40,7 @@ PROBLEMS = Hierarchy.from_rows(
 PROBLEM = KeptColumn("problem", sensitive=True, type="text", hierarchy=PROBLEMS)
 TEXTS = (tuple(sorted([*(b'"%b"' % leaf.encode() for leaf in PROBLEMS.leaves), b"null"])),)
 VALUES, ANCESTORS = Subject(0), Subject(0, 1)
+WITHOUT_NULL = Subject(0, null_counts=False)
 
 
 def people(*attributes: NumericAttribute | CategoricalAttribute, individual: bool = False) -> Table:
@@ -53,14 +56,18 @@ TABLES = {
     "a domain of one value": people(YEARS, CategoricalAttribute("all", Hierarchy.from_rows([["x"]]), YEARS.unit)),
 }
 
+SEX = CategoricalAttribute("sex", Hierarchy.from_rows([["female", "*"], ["male", "*"]]), Decimal(1))
+FLAT = people(SEX, YEARS)
+"""A hierarchy whose leaves have the root alone above them."""
+
 MODELS = {
     "k": k_anonymity(3),
-    "distinct l": k_anonymity(2) & distinct_l(VALUES, 2),
+    "distinct l": k_anonymity(2) & distinct_l(WITHOUT_NULL, 2),
     "identity-reserved k": identity_reserved(2),
     "(k, l)": k_l(2, VALUES, 3),
     "(alpha, beta)": k_anonymity(2) & alpha_beta(INDIVIDUAL, Fraction(1, 2), VALUES, Fraction(2, 3)),
     "(r, k)": r_k(2, ANCESTORS, Fraction(3, 5)),
-    "all at once": k_l(3, VALUES, 2) & r_k(3, ANCESTORS, Fraction(3, 4)),
+    "all at once": k_l(3, VALUES, 2) & distinct_l(WITHOUT_NULL, 2) & r_k(3, ANCESTORS, Fraction(3, 4)),
 }
 
 
@@ -77,10 +84,7 @@ def microdata(draw: st.DrawFn, small: Table, max_rows: int = 40) -> Microdata:
     few = draw(st.booleans())
     columns = []
     for attribute in small.attributes:
-        n_codes = attribute.axis.n_cells * attribute.axis.codes_per_cell
-        if isinstance(attribute, NumericAttribute):
-            n_codes = int(attribute.width_codes) + (attribute.step is not None)
-        columns.append(rng.integers(0, min(n_codes, 3) if few else n_codes, n))
+        columns.append(rng.integers(0, min(n_codes(attribute), 3) if few else n_codes(attribute), n))
     who = rng.integers(0, max(1, n // 2), n) if small.individual else None
     values = rng.integers(0, draw(st.integers(1, len(TEXTS[0]))), (n, 1))
     return Microdata(small, np.stack(columns, axis=1).astype(np.int64), who, values, TEXTS)
@@ -97,7 +101,7 @@ def assert_laws(algorithm: Algorithm, data: Microdata, model: Model, options: Op
     """Every law of a recoding, found by plain loops over rows; returns the recoding."""
     recoding = holding(algorithm, data, model, options)
     suppressed = [i for i, group in enumerate(recoding.qi_group.tolist()) if group < 0]
-    assert len(suppressed) <= options.suppression * len(data)
+    assert len(suppressed) <= Fraction(str(options.suppression)) * len(data)
     subjects = data.subjects(model.subjects)
     for group in range(recoding.n_groups):
         members = [i for i, g in enumerate(recoding.qi_group.tolist()) if g == group]
@@ -116,8 +120,10 @@ def assert_holds(model: Model, subjects: list[list[int]]) -> None:
     assert n >= model.rows
     for column, subject in enumerate(model.subjects):
         codes = [row[column] for row in subjects]
+        if not subject.null_counts:
+            codes = [code for code in codes if code != NULL]
         assert len(set(codes)) >= model.distinct.get(subject, 0)
-        assert Fraction(max(map(codes.count, codes)), n) <= model.shares.get(subject, 1)
+        assert Fraction(max(map(codes.count, codes), default=0), n) <= model.shares.get(subject, 1)
 
 
 def assert_publishable(data: Microdata, recoding: Recoding) -> None:
@@ -130,8 +136,35 @@ def assert_publishable(data: Microdata, recoding: Recoding) -> None:
                 assert 0 <= lo <= hi < attribute.n_cells
 
 
+def canonical_form(data: Microdata) -> Microdata:
+    """The table as algorithms see it."""
+    return canonical(data, np.random.default_rng(0)).microdata
+
+
 def permuted(data: Microdata, seed: int) -> Microdata:
     return data.rows(np.random.default_rng(seed).permutation(len(data)))
+
+
+def renamed(data: Microdata, seed: int) -> Microdata:
+    """The same people under other names, which stand in another order."""
+    if data.individuals is None:
+        return data
+    numbers = np.random.default_rng(seed).permutation(int(data.individuals.max()) + 1)
+    return replace(data, individuals=numbers[data.individuals])
+
+
+def moved_in_cells(data: Microdata, seed: int) -> Microdata:
+    """Every value somewhere else in its cell."""
+    first = data.cells * data.space.codes_per_cell
+    end = np.minimum(first + data.space.codes_per_cell, [n_codes(attribute) for attribute in data.table.attributes])
+    return replace(data, codes=np.random.default_rng(seed).integers(first, end))
+
+
+def n_codes(attribute: NumericAttribute | CategoricalAttribute) -> int:
+    """How many codes the attribute's values have."""
+    if isinstance(attribute, CategoricalAttribute):
+        return attribute.hierarchy.n_leaves
+    return int(attribute.width_codes) + (attribute.step is not None)
 
 
 def with_k(model: Model, k: int) -> Model:

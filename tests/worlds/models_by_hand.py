@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,22 @@ def obeys(model: Model, subjects: np.ndarray) -> bool:
     except AssertionError:
         return False
     return True
+
+
+def fits(model: Model, subjects: np.ndarray) -> bool:
+    """Whether no subject has more than its share, of as many rows as the smallest QI group has at least."""
+    n = max(len(subjects), model.rows_min)
+    columns = dict(zip(model.subjects, subjects.T.tolist(), strict=True))
+    return all(max(map(columns[of].count, columns[of])) <= share * n for of, share in model.shares.items())
+
+
+def lacking(model: Model, subjects: np.ndarray) -> int:
+    """How many rows a group lacks at least until it holds."""
+    n, columns = len(subjects), dict(zip(model.subjects, subjects.T.tolist(), strict=True))
+    wanted = [model.rows - n, 0]
+    wanted += [least - len(set(columns[of])) for of, least in model.distinct.items()]
+    wanted += [ceil(max(map(columns[of].count, columns[of])) / share) - n for of, share in model.shares.items()]
+    return max(wanted)
 
 
 def rows_of(draw: Callable[..., Any], model: Model, max_rows: int = 12) -> np.ndarray:

@@ -110,11 +110,13 @@ class _Collected:
         self.records += records
 
 
-def expected(table_path: Path, shard: int, messages: Sequence[Message], shards: int) -> tuple[dict[bytes, bytes], int]:
+def expected(
+    table_path: Path, shard: int, messages: Sequence[Message], shards: int, secret: bytes
+) -> tuple[dict[bytes, bytes], int]:
     """The published rows of a shard after `messages`, by key, and how many dead letters there are."""
     table = load_table(table_path)
     outlet = _Collected()
-    publisher = Publisher(table, shard, MemoryStore(MemoryServer(), table.name, shard), outlet)
+    publisher = Publisher(table, shard, MemoryStore(MemoryServer(), table.name, shard), outlet, secret=secret)
     publisher.take_over(InputState({}, shards, 0, len(messages)))
     publisher.step(messages)
     live = [(record.key, record.value) for record in outlet.records if record.topic == "live"]

@@ -51,8 +51,7 @@ class Twin:
         self.axes = space.axes
         self.groups: dict[int, tuple[Cells, Cells, int]] = {}
 
-    def locate(self, codes: list[int]) -> int:
-        cells = [code // axis.codes_per_cell for code, axis in zip(codes, self.axes, strict=True)]
+    def locate(self, cells: Cells) -> int:
         inside = [
             number
             for number, (lo, hi, _) in self.groups.items()
@@ -60,7 +59,7 @@ class Twin:
         ]
         if inside:
             return min(inside, key=self.worth)
-        scores = {number: self.t_qgssd(codes, number) for number in self.groups}
+        scores = {number: self.t_qgssd(cells, number) for number in self.groups}
         return min(self.groups, key=lambda number: (-scores[number], self.worth(number)))
 
     def nearest(self, number: int) -> tuple[int, float] | None:
@@ -82,20 +81,20 @@ class Twin:
             total += span / axis.width_codes if axis.width_codes else 0.0
         return total
 
-    def t_qgssd(self, codes: list[int], number: int) -> float:
+    def t_qgssd(self, cells: Cells, number: int) -> float:
         total = 0.0
-        for code, axis, lo, hi in zip(codes, self.axes, *self.groups[number][:2], strict=True):
-            total += self.ssd(axis, code, lo, hi)
+        for cell, axis, lo, hi in zip(cells, self.axes, *self.groups[number][:2], strict=True):
+            total += self.ssd(axis, cell, lo, hi)
         return total
 
-    def ssd(self, axis: Axis, code: int, lo: int, hi: int) -> float:
-        if lo <= code // axis.codes_per_cell <= hi:
+    def ssd(self, axis: Axis, cell: int, lo: int, hi: int) -> float:
+        if lo <= cell <= hi:
             return 1.0
         if axis.hierarchy is not None:
-            return (hi - lo + 1) / self.leaves(axis.hierarchy, min(lo, code), max(hi, code))
+            return (hi - lo + 1) / self.leaves(axis.hierarchy, min(lo, cell), max(hi, cell))
         first, last = self.edges(axis, lo, hi)
         center = (first + last) / 2
-        return max(last - center, center - first, 0.5) / abs(code - center)
+        return max(last - center, center - first, 0.5) / abs(sum(self.edges(axis, cell, cell)) / 2 - center)
 
     def qgssd(self, one: int, other: int) -> float:
         total = 0.0
@@ -121,9 +120,9 @@ class Twin:
 
 
 @st.composite
-def tuples(draw: st.DrawFn, space: Space) -> list[int]:
-    """Codes of a tuple."""
-    return [draw(st.integers(0, int(min(a.codes_per_cell * a.n_cells - 1, a.width_codes)))) for a in space.axes]
+def tuples(draw: st.DrawFn, space: Space) -> Cells:
+    """Cells of a tuple."""
+    return [draw(st.integers(0, axis.n_cells - 1)) for axis in space.axes]
 
 
 @st.composite
@@ -150,5 +149,5 @@ def random_box(random: np.random.Generator, space: Space) -> tuple[Ints, Ints]:
     return space.generalize(lo, hi)
 
 
-def random_codes(random: np.random.Generator, space: Space) -> Ints:
-    return np.array([random.integers(0, int(min(a.codes_per_cell * a.n_cells, a.width_codes + 1))) for a in space.axes])
+def random_cells(random: np.random.Generator, space: Space) -> Ints:
+    return random.integers(0, space.n_cells)

@@ -89,7 +89,21 @@ class StoreContract:
 
     def test_everything_committed_is_loaded_by_the_next_client(self, open_store: OpenStore) -> None:
         commit = Commit(
-            Meta(3, 99, 2, 18, 1, 2**64 - 1, Counts(7, 8, 9, 2), 4, "fingerprint", {"changes": "t"}, "bare", (7,)),
+            Meta(
+                3,
+                99,
+                2,
+                18,
+                1,
+                2**64 - 1,
+                Counts(7, 8, 9, 2),
+                4,
+                "fingerprint",
+                {"changes": "t"},
+                "bare",
+                (7,),
+                b"secret",
+            ),
             records={
                 "7": Record(Row((0, 2**62), (b'"flu"', b"null"), ("1.50", "-3"), "ssn"), 17),
                 '["a","b"]': Record(Row((-5, 0), (b"", b"1")), 0),

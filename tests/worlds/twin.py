@@ -7,6 +7,7 @@ and the decisions where the paper is silent). It shares the table's description 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any
 
 from streamer.errors import EventRefused
@@ -37,8 +38,9 @@ class TwinGroup:
 class Twin:
     """The k-anonymous table of one shard, the slow way."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, secret: bytes = b"") -> None:
         self.table = table
+        self.secret = secret
         self.rows: dict[str, Row] = {}
         self.group_of: dict[str, int] = {}
         self.groups: dict[int, TwinGroup] = {}
@@ -65,7 +67,7 @@ class Twin:
         return tuple(box)
 
     def edges(self, j: int, lo: int, hi: int) -> tuple[float, float]:
-        """Ends of the published interval, counted in codes."""
+        """Ends of the published interval, in codes."""
         attribute = self.table.attributes[j]
         if isinstance(attribute, CategoricalAttribute):
             raise TypeError("a category has no edges")
@@ -85,10 +87,27 @@ class Twin:
                 total += (last - first) / width if width else 0.0
         return total
 
+    def lot(self, key: str) -> int:
+        return int.from_bytes(blake2b(key.encode(), key=self.secret, digest_size=8).digest(), "little", signed=True)
+
+    def lot_in_cut(self, key: str, number: int) -> int:
+        """Lots are shuffled for every cut; as a signed number of 64 bits."""
+        word, lot = 2**64 - 1, self.lot(key) % 2**64
+        for salt in (number, self.next_number):
+            lot = (lot + salt * 0x9E3779B97F4A7C15) & word
+            lot = (lot ^ lot >> 30) * 0xBF58476D1CE4E5B9 & word
+            lot = (lot ^ lot >> 27) * 0x94D049BB133111EB & word
+            lot = lot ^ lot >> 31
+        return lot - 2**64 if lot >= 2**63 else lot
+
+    def cells(self, key: str) -> tuple[int, ...]:
+        return tuple(self.cell(j, code) for j, code in enumerate(self.rows[key].codes))
+
     def inside(self, box: Box, codes: tuple[int, ...]) -> bool:
         return all(lo <= self.cell(j, codes[j]) <= hi for j, (lo, hi) in enumerate(box))
 
     def t_qgssd(self, codes: tuple[int, ...], box: Box) -> float:
+        """A number stands in the middle of what its cell publishes."""
         total = 0.0
         for j, (lo, hi) in enumerate(box):
             attribute, a = self.table.attributes[j], codes[j]
@@ -100,7 +119,8 @@ class Twin:
             else:
                 b, c = self.edges(j, lo, hi)
                 half = max((c - b) / 2, 0.5)
-                total += half / abs(a - (c + b) / 2)
+                own = self.edges(j, self.cell(j, a), self.cell(j, a))
+                total += half / abs(sum(own) / 2 - (c + b) / 2)
         return total
 
     def qgssd(self, one: Box, other: Box) -> float:
@@ -188,7 +208,7 @@ class Twin:
             raise EventRefused("key-unknown", "")
 
     def selected(self, condition: Any) -> list[str]:
-        return sorted(key for key, row in self.rows.items() if condition(row))
+        return sorted((key for key, row in self.rows.items() if condition(row)), key=self.lot)
 
     def insert(self, key: str, row: Row) -> None:
         self.rows[key] = row
@@ -235,16 +255,16 @@ class Twin:
     def modify(self, changed: list[tuple[str, Row]]) -> None:
         gained, lost = set(), set()
         for key, row in changed:
-            old, number = self.rows[key], self.group_of[key]
+            old, number, before = self.rows[key], self.group_of[key], self.cells(key)
             if number == 0:
                 self.rows[key] = row
                 continue
             group = self.groups[number]
-            if row.codes == old.codes or self.inside(group.box, row.codes):
+            if self.inside(group.box, row.codes):
                 self.rows[key] = row
                 if row.values != old.values:
                     group.slots[max(i for i, values in enumerate(group.slots) if values == old.values)] = row.values
-                if row.codes != old.codes:
+                if self.cells(key) != before:
                     lost.add(number)
             else:
                 self.leave(key)
@@ -297,22 +317,23 @@ class Twin:
         while to_cut := {n for n in to_cut if n in self.groups and self.count(self.groups[n].members) >= 2 * k}:
             number = min(to_cut)
             to_cut.discard(number)
-            halves = self.cut(self.groups[number].members)
+            halves = self.cut(number)
             if halves is None:
                 continue
-            lower, upper = halves
-            kept, given = (lower, upper) if len(lower) >= len(upper) else (upper, lower)
+            kept, given = halves
             fresh = min(freed) if freed else self.new_number()
             freed = [number for number in freed if number != fresh]
             self.form(number, kept)
             self.form(fresh, given)
             to_cut |= {number, fresh}
 
-    def cut(self, members: list[str]) -> tuple[list[str], list[str]] | None:
-        """The allowed cut of least total NCP; the earlier attribute, then the lower position."""
+    def cut(self, number: int) -> tuple[list[str], list[str]] | None:
+        """The allowed cut of least total NCP; the earlier attribute, then the lower position. First what stays."""
+        members = self.groups[number].members
+        lots = {key: self.lot_in_cut(key, number) for key in members}
         best, halves = None, None
         for j in range(len(self.table.attributes)):
-            along = sorted(members, key=lambda key: self.place_along(j, key, members))
+            along = sorted(members, key=lambda key: self.place_along(j, key, lots))
             for position in range(1, len(along)):
                 lower, upper = along[:position], along[position:]
                 if self.count(lower) < self.table.k or self.count(upper) < self.table.k:
@@ -322,18 +343,21 @@ class Twin:
                 loss = len(lower) * self.ncp(self.box(lower)) + len(upper) * self.ncp(self.box(upper))
                 if best is None or loss < best:
                     best, halves = loss, (lower, upper)
-        return halves
+        if halves is None:
+            return None
+        stays, goes = sorted(halves, key=lambda half: (-len(half), min(lots[key] for key in half)))
+        return stays, goes
 
-    def place_along(self, j: int, key: str, members: list[str]) -> tuple:
-        codes = self.rows[key].codes
-        others = tuple(code for i, code in enumerate(codes) if i != j)
+    def place_along(self, j: int, key: str, lots: dict[str, int]) -> tuple:
+        cells, lot = self.cells(key), lots[key]
+        others = tuple(cell for i, cell in enumerate(cells) if i != j)
         if self.table.individual is None:
-            return (codes[j], *others, key)
-        return (codes[j], *others, min(other for other in members if not self.differ(key, other)), key)
+            return (cells[j], *others, lot)
+        return (cells[j], *others, min(lots[other] for other in lots if not self.differ(key, other)), lot)
 
     def differ(self, one: str, other: str) -> bool:
-        a, b = self.rows[one], self.rows[other]
-        return (a.codes, a.individual) != (b.codes, b.individual)
+        same_person = self.rows[one].individual == self.rows[other].individual
+        return not same_person or self.cells(one) != self.cells(other)
 
     def tears(self, one: str, other: str) -> bool:
         return not self.differ(one, other)

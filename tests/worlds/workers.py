@@ -21,6 +21,7 @@ from streamer.incremental.store.redis_server import connect
 from worlds.checkout import ROOT
 from worlds.kafka_side import fresh_name, make_topics, read, write
 from worlds.patients import CANARY, Changes, expected, folded, smallest_group, write_table
+from worlds.redis_copies import RedisCopy, copy_of
 
 SHARDS = 4
 
@@ -128,17 +129,21 @@ class WorkedTable:
     def logs(self) -> str:
         return "\n".join(worker.log.read_text() for worker in self.workers)
 
+    def copy_redis(self) -> RedisCopy:
+        """What the table's shards keep, as an operator's backup holds it."""
+        return copy_of(self.environment["REDIS_URL"], f"{{{self.name}:*")
+
     def assert_published_as_expected(self) -> None:
         client = connect(self.environment["REDIS_URL"])
         for shard, messages in enumerate(self.changes.messages):
-            rows, n_letters = expected(self.table, shard, messages, SHARDS)
+            meta = RedisStore(client, self.name, shard).meta()
+            assert meta is not None
+            rows, n_letters = expected(self.table, shard, messages, SHARDS, meta.secret)
             records = read(self.bootstrap, self.name, "live", shard)
             assert folded([(record.key(), record.value()) for record in records]) == rows
             assert smallest_group(rows) >= 3
             letters = read(self.bootstrap, self.name, "dead-letters", shard)
             assert len({letter.key() for letter in letters}) == len(letters) == n_letters > 0
-            meta = RedisStore(client, self.name, shard).meta()
-            assert meta is not None
             assert meta.counts.messages == meta.next == len(messages)
             assert meta.counts.dead_letters == n_letters
             assert not any(CANARY.encode() in (letter.value() + letter.key()) for letter in letters)

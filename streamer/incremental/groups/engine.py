@@ -7,11 +7,13 @@ The rules of this file
 * Every change is applied and repaired by itself, so the state after n changes depends on their sequence alone, never on
   how they were cut into batches. `drain()` only nets: it returns the difference between now and the drain before.
 * INSERT: the row joins the QI group of highest T-QGSSD. DELETE: all rows of the statement leave first, boxes are
-  recomputed from the members (`shrink: false` keeps them), then groups below k merge. MODIFY, in source-key order: a
-  row whose new values lie in its own group's box stays; else it leaves and joins the best group by the boxes and
-  member counts as they then stand (its old group is eligible; boxes only grow meanwhile, no group dissolves); at the
-  end boxes are recomputed, empty groups dissolve, merges follow, then splits.
-* A change of sensitive values alone rewrites published values in place and relocates nothing.
+  recomputed from the members (`shrink: false` keeps them), then groups below k merge. MODIFY: a row whose new values
+  lie in its own group's box stays; else it leaves and joins the best group by the boxes and member counts as they then
+  stand (its old group is eligible; boxes only grow meanwhile, no group dissolves); at the end boxes are recomputed,
+  empty groups dissolve, merges follow, then splits. The rows of a statement leave and move in the order of their lots.
+* A change of sensitive values alone rewrites published values in place and relocates nothing. One within the row's own
+  cells publishes nothing at all.
+* `secret` keys the lots (`streamer.incremental.groups.lots`). It comes in as a value, and never leaves.
 * The moves themselves are in `streamer.incremental.groups.upkeep`.
 """
 
@@ -62,22 +64,22 @@ APPLIED, IGNORED = Outcome(applied=True), Outcome(applied=False)
 
 
 class Engine:
-    """The k-anonymous table of one shard, in memory."""
+    """The k-anonymous table of one shard, in memory; secret: what its lots are drawn by, empty in tests only."""
 
-    def __init__(self, table: Table, shard: int = 0, shards: int = 1) -> None:
+    def __init__(self, table: Table, shard: int = 0, shards: int = 1, secret: bytes = b"") -> None:
         self.table = table
         self.shard = shard
         self.shards = shards
-        self._upkeep = Upkeep(table)
+        self._upkeep = Upkeep(table, secret)
         self._rows = self._upkeep.rows
         self._statement_ids: deque[str] = deque()
         self._known_statements: set[str] = set()
         self._values_bytes_max = table.limits.row_bytes_max - frame_bytes(table)
 
     @classmethod
-    def load(cls, table: Table, shard: int, shards: int, kept: KeptTable) -> Engine:
-        """The engine as it was when `kept` was committed."""
-        engine = cls(table, shard, shards)
+    def load(cls, table: Table, shard: int, shards: int, kept: KeptTable, secret: bytes = b"") -> Engine:
+        """The engine as it was when `kept` was committed; secret: the one that it had then."""
+        engine = cls(table, shard, shards, secret)
         upkeep = engine._upkeep
         upkeep.qi_group_next = kept.qi_group_next
         source_keys: list[str] = []
@@ -283,18 +285,19 @@ class Engine:
         return Outcome(applied=True, left_unchanged=left_unchanged)
 
     def _selected(self, change: DeleteWhere | ModifyWhere) -> list[int]:
-        """Places of the rows that satisfy the condition, in source-key order."""
+        """Places of the rows that satisfy the condition, in the order of their lots."""
         view = self._rows.view()
         if not view.places:
             return []
-        places: list[int] = np.array(view.places, dtype=np.int64)[change.condition.matches(view)].tolist()
+        places = np.array(view.places, dtype=np.int64)[change.condition.matches(view)]
         if len(places) > self.table.limits.statement_rows_max:
             raise EventRefused(
                 "statement-too-large",
                 f"the statement touches more than {self.table.limits.statement_rows_max} rows of this shard "
                 "(limits.statement_rows_max)",
             )
-        return sorted(places, key=self._rows.source_keys.__getitem__)
+        in_order: list[int] = places[self._upkeep.lots(places.tolist()).argsort()].tolist()
+        return in_order
 
     def _remember(self, statement_ids: Iterable[str]) -> None:
         for statement_id in statement_ids:
@@ -333,15 +336,17 @@ class Engine:
         upkeep, rows = self._upkeep, self._rows
         before = rows.rows[place]
         codes = np.array(row.codes, dtype=np.int64)
+        cells = upkeep.space.cells(codes)
+        moves = bool((cells != rows.cells[place]).any())
         upkeep.journal.source_keys.add(rows.source_keys[place])
         group = upkeep.groups.get(rows.qi_group[place])
-        if group is None:  # pending
+        if group is None or not (moves or row.values != before.values):  # pending, or nothing that anybody sees
             rows.rewrite(place, row, codes)
-        elif row.codes == before.codes or group.contains(codes // upkeep.space.codes_per_cell):
+        elif not moves or group.contains(cells):
             upkeep.journal.group(group)
             rows.rewrite(place, row, codes)
             group.change_values(before.values, row.values)
-            if row.codes != before.codes:
+            if moves:
                 unsettled[group.number] = group
         else:
             upkeep.leave(place)

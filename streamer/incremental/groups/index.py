@@ -2,7 +2,8 @@
 
 The rules of this file
 ----------------------
-* `locate`: if any box contains the tuple (by cells and leaves), one of those; else the box of highest T-QGSSD.
+* `locate` knows a tuple by its cells: if any box contains them, one of those; else the box of highest T-QGSSD, for
+  which a number stands in the middle of its cell's published interval. So nothing finer than a cell decides.
   `nearest`: the other box of highest QGSSD (Song et al. 2009, definitions 6 and 7). Scores are compared without
   tolerance.
 * Ties: the smallest box (NCP), then fewer members, then the lower number. 95 to 99 % of the tuples lie inside some
@@ -48,7 +49,7 @@ class GroupIndex:
     >>> index = GroupIndex(Space([years]))
     >>> index.put(1, np.array([4]), np.array([4]), members=2)
     >>> index.put(2, np.array([8]), np.array([9]), members=3)
-    >>> index.locate(np.array([20])), index.locate(np.array([38]))  # 21 and 39 years
+    >>> index.locate(np.array([4])), index.locate(np.array([7]))  # 21 to 25, and 36 to 40 years
     (1, 2)
     >>> index.nearest(1)
     (2, 0.044444444444444446)
@@ -79,24 +80,23 @@ class GroupIndex:
 
     # -- questions ------------------------------------------------------------------------------------------------
 
-    def locate(self, codes: Ints) -> int:
-        """The QI group that a tuple of codes (d,) belongs to: highest T-QGSSD under the tie rule.
+    def locate(self, cells: Ints) -> int:
+        """The QI group that a tuple of cells (d,) belongs to: highest T-QGSSD under the tie rule.
 
         Raises LookupError where there is no QI group.
         """
-        cells = self.space.cells(codes)
         boxes = self._bitmap.candidates(cells)
         if not self._bitmap.exact and boxes.size:
             boxes = boxes[self.space.contains(self._lo[boxes], self._hi[boxes], cells)]
         if not boxes.size:
-            boxes = self._most_similar(codes)
+            boxes = self._most_similar(cells)
         return int(self._number[self._first(boxes)])
 
-    def _most_similar(self, codes: Ints) -> Ints:
+    def _most_similar(self, cells: Ints) -> Ints:
         if not self._box_of:
             raise LookupError("there is no QI group yet")
-        value = codes[self._numeric].astype(np.float64)[:, None]
-        probe = self._blocks.tuple_probe(value, [node_of_leaf[codes[j]] for j, node_of_leaf in self._categories])
+        value = self.space.middles(cells)[self._numeric, None]
+        probe = self._blocks.tuple_probe(value, [node_of_leaf[cells[j]] for j, node_of_leaf in self._categories])
         bounds = self._blocks.bounds.t_qgssd(probe.value, probe.nodes)
         return self._search(bounds, lambda block: self._blocks.t_qgssd(probe, block), 1)[1]
 

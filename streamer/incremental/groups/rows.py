@@ -3,7 +3,7 @@
 The rules of this file
 ----------------------
 * Every row has a *place*, an index into the columns, from its insertion to its removal; places are used again. Nothing
-  outside this process knows a place, and no result depends on one: whatever needs an order sorts by source key.
+  outside this process knows a place, and no result depends on one: whatever needs an order sorts by lot.
 * Codes (exact) and cells (coarsened to the grid) stand side by side as int64 matrices, so that a box is two numpy calls
   over the members' places and a statement runs over whole columns.
 * `qi_group` is the number of the row's QI group, or PENDING; it changes by `assign` alone, which counts who is pending:

@@ -5,13 +5,23 @@ The rules of this file
 * A row joins the QI group of highest T-QGSSD (algorithm INS); outside the box, the box grows to hold it.
 * Repairs: the lowest-numbered group below k merges with the group of highest QGSSD (algorithm DEL), until none is left;
   the group with more rows keeps its number (equal: the lower). Then groups that an insertion or a merge brought to 2k
-  are cut, lowest number first; the larger half keeps the number (equal: the lower half).
+  are cut, lowest number first; the larger half keeps the number (equal: the half with the smallest lot).
 * With no group to merge with, rows are *pending*: accepted, not published. So rows are pending only while the shard has
   no QI group at all; as soon as they hold k together, they form one.
 * Numbers of QI groups start at 1 and grow for ever; one whose published rows have gone never comes back. A half that
   needs a number takes the lowest one that a merge for the same change has freed: nothing was published in between, so
   readers see that group's rows rewritten instead of all removed and as many added. Else it takes a new one.
 * k counts individuals where the table declares them, else rows.
+* What is published says nothing but values: every order that decides something is one of these.
+  - By cells, boxes, published values and counts: which QI group a row joins, which ones merge, where a group is cut,
+    slots when a group is formed, which slot a removed or changed value frees.
+  - By numbers of QI groups, which are public: ties of the similarities, which broken group is repaired and which large
+    one is cut first, which freed number is used again, in which order records are published.
+  - By lot: which of the rows in the same cells fall on which side of a cut, which of two equal halves keeps the number,
+    in which order the rows of a statement leave and move. The order of `members`, of pending rows and of rows as a
+    store hands them out decides nothing.
+  - By the sequence of messages: which number is given next, which slot an insertion takes.
+  - By the operator: the order of the groups that an initial table names.
 """
 
 from __future__ import annotations
@@ -25,6 +35,7 @@ from streamer.incremental.groups.cut import best_cut
 from streamer.incremental.groups.index import GroupIndex
 from streamer.incremental.groups.journal import Journal
 from streamer.incremental.groups.kept import PENDING
+from streamer.incremental.groups.lots import lots, shuffled
 from streamer.incremental.groups.neighbours import SimilarityLists
 from streamer.incremental.groups.qi_group import QIGroup
 from streamer.incremental.groups.rows import Rows
@@ -34,10 +45,11 @@ from streamer.table.schema import Table
 
 
 class Upkeep:
-    """The index table and the QI groups of one shard, with the moves between them."""
+    """The index table and the QI groups of one shard, with the moves between them; secret: what lots are drawn by."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, secret: bytes = b"") -> None:
         self.table = table
+        self._secret = secret
         self.space = table.space
         self.rows = Rows(table.space)
         self.groups: dict[int, QIGroup] = {}
@@ -56,7 +68,7 @@ class Upkeep:
     def join(self, place: int) -> QIGroup:
         """Puts a row without a QI group into the one of highest T-QGSSD."""
         rows = self.rows
-        group = self.groups[self.index.locate(rows.codes[place])]
+        group = self.groups[self.index.locate(rows.cells[place])]
         self.journal.group(group)
         group.add(place, rows.rows[place])
         rows.assign(place, group.number)
@@ -156,8 +168,7 @@ class Upkeep:
             halves = self._halves(self.groups[number]) if number in self.groups else None
             if halves is None:
                 continue
-            lower, upper = halves
-            kept, given = (lower, upper) if len(lower) >= len(upper) else (upper, lower)
+            kept, given = halves
             fresh = freed.pop() if freed else self.new_number()
             self.form(number, kept)
             self.form(fresh, given)
@@ -165,16 +176,21 @@ class Upkeep:
             numbers |= {number, fresh}
 
     def _halves(self, group: QIGroup) -> tuple[list[int], list[int]] | None:
+        """The members of both halves of a cut, first of the one that keeps the number; None: there is no cut."""
         if group.count < 2 * self.table.k:
             return None
         members, rows = group.members, self.rows.rows
-        source_keys = [self.rows.source_keys[place] for place in members]
+        drawn = shuffled(self.lots(members), group.number, self.qi_group_next)
         individuals = None if self.table.individual is None else [rows[place].individual or "" for place in members]
-        cut = best_cut(self.space, self.rows.codes[members], source_keys, individuals, self.table.k)
+        cut = best_cut(self.space, self.rows.cells[members], drawn, individuals, self.table.k)
         if cut is None:
             return None
-        lower, upper = ([members[i] for i in half.tolist()] for half in cut)
-        return lower, upper
+        kept, given = sorted(cut, key=lambda half: (-len(half), int(drawn[half].min())))
+        return [members[i] for i in kept.tolist()], [members[i] for i in given.tolist()]
+
+    def lots(self, places: Iterable[int]) -> Ints:
+        """The lots of rows, (n,) int64."""
+        return lots(self._secret, map(self.rows.source_keys.__getitem__, places))
 
     # -- QI groups come and go ------------------------------------------------------------------------------------
 

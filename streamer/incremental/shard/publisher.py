@@ -23,6 +23,10 @@ together, before anybody is shut out; fence the former owner in the store and at
 and the stored one, check the fence again, ask where the input ends, publish what the outbox still holds, then load the
 state. Who takes a shard over again does so only where nobody else did meanwhile.
 
+A shard that never committed gets a secret, by which its lots are drawn (`groups.lots`); its first commit keeps it in
+`meta`, and there alone it stays. Where Redis lost everything, the secret is lost too, and another is drawn: reading the
+input again then gives the published table only where lots decided nothing, and is refused where it does not.
+
 What a crash at each of these steps leaves behind, and what the next take-over makes of it: ARCHITECTURE.md.
 """
 
@@ -31,6 +35,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from secrets import token_bytes
 from time import perf_counter
 
 from streamer.errors import Conflict, EventRefused, LawViolated, ShardRefused, StreamerError
@@ -39,6 +44,7 @@ from streamer.incremental.events.counts import APPLIED, DEAD, IGNORED, UNKNOWN_K
 from streamer.incremental.events.decoder import Decoder
 from streamer.incremental.events.key_form import KeyContract
 from streamer.incremental.groups.engine import Engine
+from streamer.incremental.groups.lots import SECRET_BYTES
 from streamer.incremental.release.changelog import DIGEST_MASK, Changelog
 from streamer.incremental.release.records import Entry, outgoing
 from streamer.incremental.shard import letters, republish
@@ -59,7 +65,8 @@ class Publisher:
     """One shard of one table; synchronous, to be used from one thread at a time.
 
     turn: held while the shard computes, free while it waits for the store or the outlet. Shards of one process that
-    share a lock compute one after the other, which Python makes them do anyway, without fighting for it.
+    share a lock compute one after the other, which Python makes them do anyway, without fighting for it. secret: that
+    of a shard that never committed, None: drawn.
     """
 
     def __init__(
@@ -69,12 +76,14 @@ class Publisher:
         store: Store,
         outlet: Outlet,
         turn: AbstractContextManager[object] | None = None,
+        secret: bytes | None = None,
     ) -> None:
         self.table = table
         self.shard = shard
         self._store = store
         self._outlet = outlet
         self._turn = turn or nullcontext()
+        self._secret = secret or token_bytes(SECRET_BYTES)
         self._decoder = Decoder(table)
         self._contract = KeyContract(table, shard)
         self._changelog = Changelog(table, shard)
@@ -105,7 +114,7 @@ class Publisher:
         stored = self._store.meta()
         self._store.check_fence(self._fence)  # nobody wrote between the two readings: they belong together
         input_state = shard_input.state()
-        self._meta = stored or first_meta(self.table, input_state)
+        self._meta = stored or replace(first_meta(self.table, input_state), secret=self._secret)
         standing = compare(self.table, self.shard, self._meta, position, input_state)
         self._replay_to = position if standing is Standing.BEHIND else None
         if standing is Standing.AHEAD:
@@ -121,11 +130,11 @@ class Publisher:
     def _load(self) -> None:
         """Loads the table as of the last commit."""
         self._engine = None  # first: two tables need not fit into memory
-        state = self._stored()
+        state, shards, secret = self._stored(), self._meta.shards, self._meta.secret
         if state is None:
-            self._engine = Engine(self.table, self.shard, self._meta.shards)
+            self._engine = Engine(self.table, self.shard, shards, secret)
         else:
-            self._engine = Engine.load(self.table, self.shard, self._meta.shards, state.kept)
+            self._engine = Engine.load(self.table, self.shard, shards, state.kept, secret)
         self._usable = True
 
     def _stored(self) -> State | None:

@@ -21,6 +21,8 @@ def replayed(table_name: str, shard: int, meta: Meta, target: Position) -> Meta:
     if rebuilt != published:
         raise ShardRefused(
             f"shard {shard} of {table_name}: reading the input again does not give the published table of commit "
-            f"{target.commit}; {mends.publish_again(table_name)}"
+            f"{target.commit}: the input has changed, or Redis had lost everything, and with it the secret by which "
+            f"the shard's chances were drawn; restore Redis from any former copy and start the workers, or, "
+            f"{mends.publish_again(table_name)}"
         )
     return replace(meta, commit=target.commit, release=target.release, outside=target.outside)

@@ -31,7 +31,8 @@ class Meta:
     input. digest: sum mod 2^64 of a hash per published row. counts: of all messages read. topic_ids: the
     broker's ids of the table's topics by kind, as far as they are known. key_form: how the producers of the input write
     message keys; "" until the first row change told. skipped: source offsets that were passed over without being
-    decided by their content, ascending: whoever repeats the input has to pass over them too.
+    decided by their content, ascending: whoever repeats the input has to pass over them too. secret: what the shard's
+    lots are drawn by (`streamer.incremental.groups.lots`), the same from its first commit on; nothing else says it.
     """
 
     commit: int = 0
@@ -46,6 +47,7 @@ class Meta:
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     key_form: str = ""
     skipped: tuple[int, ...] = ()
+    secret: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,9 +27,9 @@ from streamer.incremental.release.records import Entry
 from streamer.incremental.store.base import Meta
 from streamer.table.row import Row, Values
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
-_Version = Literal[2]  # FORMAT_VERSION, as the decoders want it
+_Version = Literal[3]  # FORMAT_VERSION, as the decoders want it
 _Cells = tuple[int, ...]
 _Texts = tuple[str, ...]
 _Counts = tuple[int, int, int, int]
@@ -40,7 +40,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _record = msgspec.msgpack.Decoder(tuple[_Version, _Cells, Values, _Texts, str | None, int]).decode
 _qi_group = msgspec.msgpack.Decoder(tuple[_Version, _Cells, _Cells, _Texts, tuple[Values, ...]]).decode
 _meta = msgspec.msgpack.Decoder(
-    tuple[_Version, int, int, int, int, int, int, _Counts, int, str, dict[str, str], str, _Cells],
+    tuple[_Version, int, int, int, int, int, int, _Counts, int, str, dict[str, str], str, _Cells, bytes],
 ).decode
 _entry = msgspec.msgpack.Decoder(tuple[_Version, str, bytes, bytes | None]).decode
 

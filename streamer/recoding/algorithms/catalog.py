@@ -1,13 +1,15 @@
 """The algorithms by name, and the one way to run them.
 
 A table that does not hold the model as one single QI group is refused: no algorithm could help. (All models are closed
-under union, so the other way round is true too: where any grouping holds, the whole table does.) Every answer is
-checked before it is handed out: each row inside its box, each QI group holding the model.
+under union, so the other way round is true too: where any grouping holds, the whole table does.) An algorithm sees the
+table in canonical form, so that nothing finer than cells, no name and no order of rows has a part in its answer. Every
+answer is checked before it is handed out: each row inside its box, each QI group holding the model.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,9 +21,11 @@ from streamer.recoding.algorithms.fuzzy import GDPPR
 from streamer.recoding.algorithms.lattice import DEGREE_FIRST, OLA
 from streamer.recoding.algorithms.local_recoding import BOTTOM_UP
 from streamer.recoding.algorithms.mondrian import MONDRIAN
+from streamer.recoding.algorithms.numbering import merged_by_box, numbered
 from streamer.recoding.algorithms.ordered import ORDERED
-from streamer.recoding.algorithms.recoding import SUPPRESSED, Recoding, check
+from streamer.recoding.algorithms.recoding import Recoding, check
 from streamer.recoding.algorithms.top_down import TOP_DOWN
+from streamer.table.canonical import canonical
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
 
@@ -56,7 +60,7 @@ def _those(ability: str) -> str:
 def run(
     algorithm: Algorithm, microdata: Microdata, model: Model, options: Options = PLAIN, tick: Tick = silent
 ) -> Recoding:
-    """Anonymizes the table.
+    """Anonymizes the table; QI groups stand in the order of their boxes, those of one box as `options.chance` says.
 
     Raises UsageError where the algorithm objects, ConfigError where the table cannot hold the model in any way,
     LawViolated where the answer is wrong.
@@ -64,15 +68,18 @@ def run(
     if said := objections(algorithm, microdata.table, model, options):
         raise UsageError(f"{algorithm.name} cannot do this: {said[0]}")
     require_possible(microdata, model)
-    order = microdata.in_canonical_order()
-    ordered = microdata.rows(order)
-    recoding = algorithm.run(ordered, model, options, tick)
-    check(ordered, model, recoding)
-    if recoding.n_suppressed > int(options.suppression * len(microdata)):
+    chance = np.random.default_rng(options.chance)
+    seen = canonical(microdata, chance)
+    recoding = algorithm.run(seen.microdata, model, options, tick)
+    if options.merge_equal_boxes:
+        recoding = merged_by_box(recoding)
+    recoding = numbered(recoding, chance)
+    check(seen.microdata, model, recoding)
+    if recoding.n_suppressed > options.suppressed_max(len(microdata)):
         raise LawViolated(f"{algorithm.name}: {recoding.n_suppressed} rows are suppressed, more than was allowed")
-    qi_group = np.full(len(microdata), SUPPRESSED, dtype=np.int64)
-    qi_group[order] = recoding.qi_group
-    return Recoding(qi_group, recoding.lo, recoding.hi, recoding.levels, recoding.details)
+    qi_group = np.empty(len(microdata), dtype=np.int64)
+    qi_group[seen.rows] = recoding.qi_group
+    return replace(recoding, qi_group=qi_group)
 
 
 def require_possible(microdata: Microdata, model: Model) -> None:

@@ -23,17 +23,20 @@ from streamer.jit import compiled
 from streamer.privacy.compiled import Rules, Scratch, add, holds, remove, rules_of, scratch_for
 from streamer.privacy.models import Model
 from streamer.table.arrays import Floats, Ints
+from streamer.table.levels import levels_of_tree
 from streamer.table.microdata import Microdata
 from streamer.table.space import Space
 
 
 class Losses(NamedTuple):
-    """What decides an attribute's loss. Leaf a's node at level x stands at start[j] + x * n_leaves[j] + a of `node`.
+    """What decides an attribute's loss.
+
+    reach: where leaf a's widest value at level x ends stands at start[j] + x * n_leaves[j] + a.
 
     full (d,): a hierarchy's height, -1 for numbers; codes_per_cell, overlap, end, width (d,): as in `Space`.
     """
 
-    node: Ints
+    reach: Ints
     start: Ints
     n_leaves: Ints
     full: Ints
@@ -61,13 +64,15 @@ class Clusters(NamedTuple):
 def losses_of(space: Space) -> Losses:
     """The space for compiled loops."""
     start, n_leaves, full = np.zeros(space.d, dtype=np.int64), np.zeros(space.d, dtype=np.int64), np.full(space.d, -1)
-    nodes = [np.empty(0, dtype=np.int64)]
+    reaches = [np.empty(0, dtype=np.int64)]
     for j, tree in space.trees:
-        start[j] = sum(map(len, nodes))
-        n_leaves[j], full[j] = tree.n_leaves, tree.levels.shape[0] - 1
-        nodes.append(tree.levels.ravel())
-    node = np.concatenate(nodes)
-    return Losses(node, start, n_leaves, full, space.codes_per_cell, space.overlap, space.end, space.width)
+        start[j] = sum(map(len, reaches))
+        n_leaves[j], full[j] = tree.n_leaves, tree.n_levels - 1
+        levels, leaves = levels_of_tree(tree), np.arange(tree.n_leaves)
+        reaches += [levels.reach(level, leaves) for level in range(tree.n_levels)]
+    return Losses(
+        np.concatenate(reaches), start, n_leaves, full, space.codes_per_cell, space.overlap, space.end, space.width
+    )
 
 
 def merged(microdata: Microdata, model: Model, cluster: Ints) -> tuple[Ints, int]:
@@ -123,14 +128,14 @@ def term(losses: Losses, j: int, lo: int, hi: int) -> float:
     if full < 0:
         last = min(float((hi + 1) * losses.codes_per_cell[j] - losses.overlap[j]), losses.end[j])
         return float((last - lo * losses.codes_per_cell[j]) / losses.width[j])
-    return float(_height(losses.node, losses.start[j], losses.n_leaves[j], full, lo, hi) / max(full, 1))
+    return float(_height(losses.reach, losses.start[j], losses.n_leaves[j], full, lo, hi) / max(full, 1))
 
 
 @compiled
-def _height(node: Ints, at: int, n_leaves: int, full: int, lo: int, hi: int) -> int:
-    """The lowest level at which two leaves have one node."""
+def _height(reach: Ints, at: int, n_leaves: int, full: int, lo: int, hi: int) -> int:
+    """The lowest level of which one value holds both leaves."""
     height = 0
-    while height < full and node[at + lo] != node[at + hi]:
+    while height < full and reach[at + lo] < hi:
         height += 1
         at += n_leaves
     return height

@@ -2,8 +2,12 @@
 
 The rules of this file
 ----------------------
-* `run(microdata, model, options, tick) -> Recoding`. The table comes in canonical order and holds the model as a
-  whole; chance comes from `options.seed` alone. So the same people give the same table, whatever order they come in.
+* `run(microdata, model, options, tick) -> Recoding`. The table comes in canonical form (`streamer.table.canonical`) and
+  holds the model as a whole; an algorithm that draws does so by `options.seed`. So the same people give the same QI
+  groups, up to who of the interchangeable is where, whatever order they come in and whatever they are called.
+* What is left to decide among rows, individuals or QI groups that are alike is decided by `options.chance`, outside of
+  all algorithms (`algorithms.catalog`). Who publishes draws it from the operating system and keeps it to himself: by it
+  the numbers of QI groups that share a box could be undone.
 * `objections` says from table.yaml, the model and the options what the algorithm cannot do: at `check`, not in the
   middle of a run.
 * `tick` is told how much of the work is done, from 0 to 1, at the algorithm's convenience.
@@ -13,6 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from math import floor
 
 from streamer.privacy.models import Model
 from streamer.recoding.algorithms.recoding import Recoding
@@ -24,11 +30,22 @@ Tick = Callable[[float], None]
 
 @dataclass(frozen=True)
 class Options:
-    """What a caller may choose. suppression: largest share of the rows to leave out; refine: sweeps over the answer."""
+    """What a caller may choose. suppression: largest share of the rows to leave out; refine: sweeps over the answer;
+    merge_equal_boxes: QI groups that publish one box become one. seed, chance: see above."""
 
     seed: int = 0
     suppression: float = 0.0
     refine: int = 0
+    merge_equal_boxes: bool = False
+    chance: int = 0
+
+    def suppressed_max(self, n: int) -> int:
+        """How many of n rows may be left out at most; the share is the decimal that it was written as.
+
+        >>> Options(suppression=0.29).suppressed_max(100)
+        29
+        """
+        return floor(Fraction(str(self.suppression)) * n)
 
 
 PLAIN = Options()

@@ -22,7 +22,7 @@ from streamer.privacy.compiled import Rules, Scratch, holds_together, rules_of, 
 from streamer.privacy.models import Model
 from streamer.recoding.algorithms.lattice_search import Node
 from streamer.table.arrays import Ints
-from streamer.table.levels import Levels
+from streamer.table.levels import Levels, value_numbers
 from streamer.table.microdata import Microdata
 from streamer.table.vectors import NUMBERS_MAX
 
@@ -111,9 +111,8 @@ def _recodings(levels: Sequence[Levels], cells: Ints) -> tuple[list[list[tuple[I
     recodings, cell_numbers = [], np.empty(cells.T.shape, dtype=np.int64)
     for j, of_attribute in enumerate(levels):
         used, cell_numbers[j] = np.unique(cells[:, j], return_inverse=True)
-        first_cells = (of_attribute.recode(level, used)[0] for level in range(of_attribute.n_levels))
-        distinct = (np.unique(first, return_inverse=True) for first in first_cells)
-        recodings.append([(numbers.astype(np.int64), len(values)) for values, numbers in distinct])
+        numbers = [value_numbers(of_attribute, level, used) for level in range(of_attribute.n_levels)]
+        recodings.append([(of_level, int(of_level.max(initial=-1)) + 1) for of_level in numbers])
     return recodings, cell_numbers
 
 

@@ -67,7 +67,7 @@ def _run_by(search: Search) -> Callable[[Microdata, Model, Options, Tick], Recod
     """Full-domain recoding whose lattice is classified by `search`."""
 
     def run(microdata: Microdata, model: Model, options: Options, tick: Tick) -> Recoding:
-        allowed = int(options.suppression * len(microdata))
+        allowed = options.suppressed_max(len(microdata))
         recoded = FullDomain(microdata, model)
 
         def is_good(node: Node) -> bool:

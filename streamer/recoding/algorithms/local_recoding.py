@@ -3,8 +3,9 @@
 Every QI group that holds the model is *labelled*: it keeps the values that it has. Of the unlabelled rows, and of them
 alone, one attribute is generalized by one level (`attribute.levels`); groups that now hold are labelled; and so on. So
 all unlabelled rows stand at the same levels, and a labelled group publishes the values of the levels at which it was
-labelled, not shrunk to its members. No two groups publish equal values, because a level that labels a row labels all
-rows of its values; but the values of a late group may contain those of an early one. QI groups are numbered as they
+labelled, not shrunk to its members. The values of a late group may contain those of an early one. Groups of one step
+never publish equal values, and of two steps only where a ragged hierarchy gives one value at two levels. QI groups are
+numbered as they
 are labelled, those of one step in the order of their cells. It ends when no row is left, when every attribute is at
 its top, or when what is left as one group would not hold even if no share were asked: then no part of it could. What
 is left are *orphans* (`streamer.recoding.algorithms.orphans`).
@@ -29,6 +30,7 @@ from streamer.recoding.algorithms.contract import Algorithm, Options, Tick, no_o
 from streamer.recoding.algorithms.orphans import settled
 from streamer.recoding.algorithms.recoding import SUPPRESSED, Recoding
 from streamer.table.arrays import Bools, Floats, Ints
+from streamer.table.levels import value_numbers
 from streamer.table.microdata import Microdata
 from streamer.table.space import Space, in_order
 from streamer.table.vectors import row_numbers
@@ -37,8 +39,14 @@ UNLABELLED = SUPPRESSED
 
 
 class _Piles(NamedTuple):
-    """Unlabelled rows by their values: boxes lo, hi (b, d), cells; rows (u,), those of pile i from begins[i] on."""
+    """Unlabelled rows by their values: boxes lo, hi (b, d), cells; rows (u,), those of pile i from begins[i] on.
 
+    at (b, d): the cells of one row of each pile, numbered among those that occur: they tell what a level makes of all.
+    values (b, d): the boxes' sides as numbers, equal for equal sides alone, in the order of lo and then hi.
+    """
+
+    at: Ints
+    values: Ints
     lo: Ints
     hi: Ints
     rows: Ints
@@ -46,9 +54,10 @@ class _Piles(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """Attribute j one level up: its ends lo, hi (b,); the number of the pile that each becomes (b,); which hold."""
+    """Attribute j one level up: values, lo, hi (b,); the number of the pile that each becomes (b,); which hold."""
 
     j: int
+    values: Ints
     lo: Ints
     hi: Ints
     becomes: Ints
@@ -77,7 +86,10 @@ class Labelling:
     def _start(self, cells: Ints) -> None:
         rows, begins = runs(numbered(list(cells.T)))
         lo = cells[rows[begins[:-1]]]
-        self._piles = _Piles(lo, lo.copy(), rows, begins)
+        used = [np.unique(column, return_inverse=True) for column in lo.T]
+        self._used = [distinct for distinct, _ in used]
+        at = np.stack([numbers for _, numbers in used], axis=1)
+        self._piles = _Piles(at, at.copy(), lo, lo.copy(), rows, begins)
         self._label(self._holding(np.arange(len(lo))))
 
     @property
@@ -99,25 +111,31 @@ class Labelling:
         best = max(self._steps(), key=lambda step: (step.labels / step.adds if step.adds else np.inf, -step.adds))
         self._level[best.j] += 1
         piles, (order, first) = self._piles, runs(best.becomes)
-        piles.lo[:, best.j], piles.hi[:, best.j] = best.lo, best.hi
+        piles.values[:, best.j], piles.lo[:, best.j], piles.hi[:, best.j] = best.values, best.lo, best.hi
         sizes = np.diff(piles.begins)[order]
         begins = np.concatenate([[0], np.cumsum(sizes)])
         rows = piles.rows[_ranges(piles.begins[order], sizes, begins)]
         one = order[first[:-1]]
-        self._piles = _Piles(piles.lo[one], piles.hi[one], rows, begins[first])
+        self._piles = _taken(piles, one, rows, begins[first])
         self._label(best.holding)
 
     def _steps(self) -> Iterator[_Step]:
         """What can be done next, attribute by attribute."""
         piles = self._piles
         sizes = np.diff(piles.begins)
-        columns = list(piles.lo.T)
+        columns = list(piles.values.T)
         for j in filter(self._rises, range(self._space.d)):
-            lo, hi = self._levels[j].recode(self._level[j] + 1, columns[j])
-            becomes = numbered([*columns[:j], lo, *columns[j + 1 :]])
+            values, lo, hi = self._recoded(j, self._level[j] + 1)
+            becomes = numbered([*columns[:j], values, *columns[j + 1 :]])
             holding = self._holding(becomes)
-            adds = in_order(sizes * (self._ncp(j, lo, hi) - self._ncp(j, columns[j], piles.hi[:, j])))
-            yield _Step(j, lo, hi, becomes, holding, int(sizes[holding[becomes]].sum()), float(adds))
+            adds = in_order(sizes * (self._ncp(j, lo, hi) - self._ncp(j, piles.lo[:, j], piles.hi[:, j])))
+            yield _Step(j, values, lo, hi, becomes, holding, int(sizes[holding[becomes]].sum()), float(adds))
+
+    def _recoded(self, j: int, level: int) -> tuple[Ints, Ints, Ints]:
+        """Values, lo and hi of every pile with attribute j at the level; three int64 (b,)."""
+        levels, used, at = self._levels[j], self._used[j], self._piles.at[:, j]
+        lo, hi = levels.recode(level, used)
+        return value_numbers(levels, level, used)[at], lo[at], hi[at]
 
     def _ncp(self, j: int, lo: Ints, hi: Ints) -> Floats:
         return self._axes[j].ncp(lo[:, None], hi[:, None])
@@ -142,7 +160,12 @@ class Labelling:
         self.hi.append(piles.hi[holding])
         begins = np.concatenate([[0], np.cumsum(sizes[~holding])])
         rows = piles.rows[of_row == UNLABELLED]
-        self._piles = _Piles(piles.lo[~holding], piles.hi[~holding], rows, begins)
+        self._piles = _taken(piles, ~holding, rows, begins)
+
+
+def _taken(piles: _Piles, which: Ints | Bools, rows: Ints, begins: Ints) -> _Piles:
+    """Some of the piles, with other rows."""
+    return _Piles(piles.at[which], piles.values[which], piles.lo[which], piles.hi[which], rows, begins)
 
 
 def numbered(columns: Sequence[Ints]) -> Ints:

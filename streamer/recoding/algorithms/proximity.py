@@ -2,13 +2,14 @@
 
 The distance is D = alpha * d_t + beta * d_t(s) (equation 10), 0 to 1, with alpha + beta = 1. d_t (equation 8) is the
 mean over the attributes, all of weight 1. (The paper's denominator prints n times the sum of the weights, which would
-only shrink it.) Numbers: |a - b| / width of the domain. Categories: height of the lowest common ancestor / height of
-the hierarchy, heights counted in columns of the hierarchy's file. d_t(s) (equation 9) is 1 - depth of the lowest
-common ancestor / depth of the leaves: 0 for equal values, 1 where only the root is common; of several sensitive
-columns the mean; a null is at distance 1 from all but null. Sensitive here are the columns that the privacy model
-looks at and that have a hierarchy; where there is none the term is left out and D = d_t, so that plain k-anonymity is
-served as well. sign=+1 adds equation 9 as it is printed: equal sensitive values attract each other, which is the wrong
-way for a model that wants them apart. sign=-1 adds 1 - d_t(s) instead.
+only shrink it.) Numbers: |a - b| / width of the domain, from the middle of one row's cell to that of the other's.
+Categories: height of the lowest common ancestor / height of the hierarchy, heights counted in columns of the
+hierarchy's file. d_t(s) (equation 9) is 1 - depth of the lowest common ancestor / depth of the leaves: 0 for equal
+values, 1 where only the root is common; of several sensitive columns the mean; a null is at distance 1 from all but
+null. Sensitive here are the columns that the privacy model looks at and that have a hierarchy; where there is none the
+term is left out and D = d_t, so that plain k-anonymity is served as well. sign=+1 adds equation 9 as it is printed:
+equal sensitive values attract each other, which is the wrong way for a model that wants them apart. sign=-1 adds
+1 - d_t(s) instead.
 
 A centre is a weighted mean of rows: of a number its mean, of a category the weight of every node. The distance to a
 category's centre is the mean of the distances to the leaves it is made of. That is linear: with a column for every
@@ -94,7 +95,7 @@ def points_of(microdata: Microdata, sensitive: list[int], *, alpha: float, beta:
     for j, tree in space.trees:
         if tree.levels.shape[0] > 1:
             nodes = tree.levels[:-1].T
-            paths.append(nodes[microdata.codes[:, j]])
+            paths.append(nodes[microdata.cells[:, j]])
             scale.append(weight / nodes.shape[1])
             base += weight
     for column in sensitive if beta else []:
@@ -102,7 +103,8 @@ def points_of(microdata: Microdata, sensitive: list[int], *, alpha: float, beta:
         paths.append(nodes[microdata.values[:, column]])
         scale.append(sign * beta / len(sensitive) / max(1, nodes.shape[1]))
     numeric = np.flatnonzero(~space.is_category)
-    numbers = microdata.codes[:, numeric] / space.width[numeric]
+    first, last = space.edges(microdata.cells, microdata.cells)
+    numbers = ((first + last) / 2 / space.width)[:, numeric]
     return Points(*_in_columns(len(microdata), paths, scale), numbers, weight, base)
 
 

@@ -31,6 +31,7 @@ from streamer.recoding.algorithms.contract import Algorithm, Options, Tick, no_o
 from streamer.recoding.algorithms.orphans import lack
 from streamer.recoding.algorithms.recoding import Recoding
 from streamer.table.arrays import Bools, Floats, Ints
+from streamer.table.levels import value_numbers
 from streamer.table.microdata import Microdata
 from streamer.table.space import Space
 
@@ -77,7 +78,7 @@ def _tree_of(microdata: Microdata) -> _Tree:
         n_levels.append(levels.n_levels)
         for level in range(levels.n_levels):
             lo, hi = levels.recode(level, used)
-            value.append(np.unique(lo, return_inverse=True)[1].astype(np.int64))
+            value.append(value_numbers(levels, level, used))
             ncp.append(axis.ncp(lo[:, None], hi[:, None]))
         at += len(used) * levels.n_levels
     starts, n_cells, heights = (np.array(column, dtype=np.int64) for column in (start, n_used, n_levels))

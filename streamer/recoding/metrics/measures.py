@@ -2,7 +2,8 @@
 
 The rules of this file
 ----------------------
-* The names and their order are a promise to whoever reads the JSON. `WHAT` says in a line what each is.
+* The names and their order are a promise to whoever reads the JSON. `WHAT` says in a line what each is, and
+  `WHAT_JOINED` of a lossy join: what a recoding's boxes cost says nothing of a join, which publishes the cells.
 * A measure is an int, a float or None, never NaN: None where there is nothing to measure (no rows, no QI groups, no
   sensitive column).
 """
@@ -12,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from streamer.privacy.models import Model
+from streamer.recoding.algorithms.lossy_join import lossy_join
 from streamer.recoding.algorithms.recoding import Recoding
-from streamer.recoding.metrics import risk, utility
+from streamer.recoding.metrics import join_uncertainty, risk, utility
 from streamer.table.microdata import Microdata
 
 WHAT: Mapping[str, str] = {
@@ -32,7 +34,7 @@ WHAT: Mapping[str, str] = {
     "distortion": "generalization heights / full heights",
     "k": "rows of the smallest QI group",
     "k_individuals": "individuals of the QI group with the fewest",
-    "l": "distinct sensitive values of the QI group with the fewest",
+    "l": "distinct sensitive values of the QI group with the fewest, a null only where `null_counts`",
     "alpha": "largest share of one individual in a QI group",
     "beta": "largest share of one sensitive value in a QI group",
     "risk": "largest share of semantically close sensitive values in a QI group",
@@ -40,6 +42,14 @@ WHAT: Mapping[str, str] = {
     "single_value": "share of the QI groups with one individual only",
     "prosecutor_max": "chance to pick somebody out of the smallest QI group",
     "prosecutor_mean": "that chance, on average over the published rows",
+}
+
+OF_BOXES = {"dm", "sed", "sed_literal", "sed_left_out", "ncp", "gcp", "il", "ril", "distortion"}
+
+WHAT_JOINED: Mapping[str, str] = {name: what for name, what in WHAT.items() if name not in OF_BOXES} | {
+    "quasi_identifiers": "rows of the table of quasi-identifiers: each vector of cells of a QI group, once",
+    "joined_rows": "rows of the two tables joined by QI group",
+    "joined_true": "share of these rows that are true; the others say what was of nobody",
 }
 
 
@@ -50,11 +60,7 @@ def measure(microdata: Microdata, recoding: Recoding, model: Model) -> dict[str,
     the level at which it bounds shares (`streamer.recoding.metrics.risk.close_subjects`).
     """
     literal, left_out = utility.sed_literal(microdata, recoding)
-    return {
-        "rows": len(microdata),
-        "suppressed": recoding.n_suppressed,
-        "groups": recoding.n_groups,
-        "aes": utility.aes(recoding),
+    found = _groups(microdata, recoding, model) | {
         "dm": utility.dm(recoding),
         "sed": utility.sed(microdata, recoding),
         "sed_literal": literal,
@@ -64,6 +70,28 @@ def measure(microdata: Microdata, recoding: Recoding, model: Model) -> dict[str,
         "il": utility.il(microdata, recoding),
         "ril": utility.ril(microdata, recoding),
         "distortion": utility.distortion(microdata, recoding),
+    }
+    return {name: found[name] for name in WHAT}
+
+
+def measure_joined(microdata: Microdata, recoding: Recoding, model: Model) -> dict[str, float | int | None]:
+    """Every measure of `WHAT_JOINED`, in its order: of the recoding as a lossy join."""
+    join = lossy_join(microdata, recoding)
+    found = _groups(microdata, recoding, model) | {
+        "quasi_identifiers": len(join.qit_group),
+        "joined_rows": join_uncertainty.joined_rows(join),
+        "joined_true": join_uncertainty.joined_true(join),
+    }
+    return {name: found[name] for name in WHAT_JOINED}
+
+
+def _groups(microdata: Microdata, recoding: Recoding, model: Model) -> dict[str, float | int | None]:
+    """What the QI groups are and risk, whatever they publish."""
+    return {
+        "rows": len(microdata),
+        "suppressed": recoding.n_suppressed,
+        "groups": recoding.n_groups,
+        "aes": utility.aes(recoding),
         "k": risk.k_rows(recoding),
         "k_individuals": risk.k_individuals(microdata, recoding),
         "l": risk.l_distinct(microdata, recoding),

@@ -1,7 +1,8 @@
 """What a recoding still risks: how many individuals hide each other, and how much a group gives away.
 
 A table is as safe as its worst group: minima of counts, maxima of shares, and of several sensitive columns the worst
-one. A row is an individual of its own where table.yaml declares none, and null is a sensitive value like any other.
+one. A row is an individual of its own where table.yaml declares none. A null is a sensitive value like any other in
+shares, and one of the l distinct ones only where table.yaml says so (`null_counts`; `streamer.privacy.models`).
 Suppressed rows are not published and risk nothing. Where there is nothing to measure (no QI groups, no sensitive
 column) the answer is None, never 0 and never NaN.
 
@@ -12,6 +13,7 @@ et al. 2010, section 4; prosecutor risk: El Emam and Dankar 2008.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import fsum
 
 import numpy as np
@@ -20,14 +22,15 @@ from streamer.privacy.models import Model
 from streamer.recoding.algorithms.recoding import Recoding
 from streamer.recoding.metrics.tally import tally
 from streamer.table.arrays import Bools, Floats, Ints
-from streamer.table.microdata import INDIVIDUAL, Microdata, Subject
+from streamer.table.microdata import INDIVIDUAL, NULL, Microdata, Subject
 from streamer.table.schema import Table
 
 
 def distinct_by_group(microdata: Microdata, recoding: Recoding, subject: Subject) -> Ints:
     """How many distinct subjects every QI group has; int64 (g,)."""
     found = tally(recoding, microdata.subject(subject))
-    return np.bincount(found.group, minlength=recoding.n_groups)
+    counted = subject.null_counts | (found.value != NULL)
+    return np.bincount(found.group[counted], minlength=recoding.n_groups)
 
 
 def share_by_group(microdata: Microdata, recoding: Recoding, subject: Subject) -> Floats:
@@ -60,7 +63,9 @@ def k_individuals(microdata: Microdata, recoding: Recoding) -> int | None:
 
 def l_distinct(microdata: Microdata, recoding: Recoding) -> int | None:
     """The l of distinct l-diversity that the table achieves (Machanavajjhala et al. 2006), over sensitive columns."""
-    return _least([distinct_by_group(microdata, recoding, subject) for subject in _values(microdata.table)])
+    null_counts = microdata.table.diversity.null_counts
+    subjects = [replace(subject, null_counts=null_counts) for subject in _values(microdata.table)]
+    return _least([distinct_by_group(microdata, recoding, subject) for subject in subjects])
 
 
 def alpha(microdata: Microdata, recoding: Recoding) -> float | None:

@@ -129,7 +129,7 @@ def heights(microdata: Microdata, recoding: Recoding) -> Ints:
     found = np.zeros(recoding.lo.shape, dtype=np.int64)
     for j, attribute in enumerate(microdata.table.attributes):
         for level in range(attribute.levels.n_levels - 1):
-            reached = attribute.levels.recode(level, recoding.lo[:, j])[1]
+            reached = attribute.levels.reach(level, recoding.lo[:, j])
             found[:, j] += reached < recoding.hi[:, j]  # what one level covers, every higher level does too
     return found
 

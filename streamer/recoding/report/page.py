@@ -12,7 +12,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from streamer.recoding.algorithms.recoding import Recoding
-from streamer.recoding.metrics.measures import WHAT
+from streamer.recoding.metrics.measures import WHAT, WHAT_JOINED
 from streamer.recoding.metrics.risk import share_by_group
 from streamer.recoding.metrics.utility import ncp_by_attribute
 from streamer.recoding.report import pictures
@@ -30,15 +30,15 @@ def page(facts: Mapping[str, Any], microdata: Microdata, recoding: Recoding) -> 
     )
     return environment.get_template("page.html").render(
         facts=facts,
-        what=WHAT,
-        pictures=list(_pictures(microdata, recoding)),
+        what={**WHAT, **WHAT_JOINED},
+        pictures=list(_pictures(facts["measures"], microdata, recoding)),
         figure=lambda value: "–" if value is None else f"{value:,}" if isinstance(value, int) else f"{value:.4g}",
     )
 
 
-def _pictures(microdata: Microdata, recoding: Recoding) -> Iterator[dict[str, str]]:
-    """Title and picture (a data URI) of what can be shown."""
-    losses = ncp_by_attribute(microdata, recoding)
+def _pictures(measures: Mapping[str, Any], microdata: Microdata, recoding: Recoding) -> Iterator[dict[str, str]]:
+    """Title and picture (a data URI) of what can be shown; what attributes lost only where that was measured."""
+    losses = ncp_by_attribute(microdata, recoding) if "ncp" in measures else None
     if losses is not None:
         names = [attribute.name for attribute in microdata.table.attributes]
         yield {"title": "What every attribute lost", "uri": pictures.losses(names, losses.tolist())}

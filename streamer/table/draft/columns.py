@@ -128,10 +128,11 @@ def _type(numbers: list[Decimal], distinct: list[str]) -> str:
 
 
 def _number(name: str, numbers: list[Decimal], empty: int) -> Drafted:
-    scale = scale_of(numbers)
+    scale = scale_of(numbers, spare=empty > 0)
     if scale is None:
         return Drafted(name, "", "its numbers have more digits than a domain may have")
-    null_as = format(scale.domain[0], "f") if empty else None
+    free = next((end for end in scale.domain if end not in numbers), scale.domain[0])
+    null_as = format(free, "f") if empty else None
     why = "the domain is rounded outward; check it, and the grid"
     if empty:
         why += f"; {empty} empty cells count as null_as, which is true of nobody: give a better one"

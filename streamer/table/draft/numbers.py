@@ -1,9 +1,10 @@
 """Domain, step and grid of a column of numbers, from the numbers that are there.
 
 The domain is rounded outward to whole cells, so that its ends are nobody's value; 0 is an end by itself where nothing
-lies below it. There are about `CELLS` cells, of a width that people count in: 1, 2, 2.5 or 5 times a power of ten. The
-step is that of the digits seen; with more than `STEP_DIGITS_MAX` digits behind the point a column is measured, not
-counted, and has no step.
+lies below it. Codes and counts are an exception: numbers in a row without a gap, each with a cell of its own, such as 0
+and 1, end where they end. A domain wider than that would make every loss look smaller than it is. There are about
+`CELLS` cells, of a width that people count in: 1, 2, 2.5 or 5 times a power of ten. The step is that of the digits
+seen; with more than `STEP_DIGITS_MAX` digits behind the point a column is measured, not counted, and has no step.
 """
 
 from __future__ import annotations
@@ -29,11 +30,13 @@ class Scale:
     grid: Decimal
 
 
-def scale_of(numbers: Sequence[Decimal]) -> Scale | None:
-    """A scale that holds all the numbers; None where table.yaml could not write it.
+def scale_of(numbers: Sequence[Decimal], *, spare: bool = False) -> Scale | None:
+    """A scale that holds all the numbers; None where table.yaml could not write it. spare: one end is nobody's value.
 
     >>> scale_of([Decimal(17), Decimal(39), Decimal(90)])
     Scale(integer=True, domain=(Decimal('15'), Decimal('94')), step=Decimal('1'), grid=Decimal('5'))
+    >>> scale_of([Decimal(0), Decimal(1)])
+    Scale(integer=True, domain=(Decimal('0'), Decimal('1')), step=Decimal('1'), grid=Decimal('1'))
     """
     digits = max(0, *(-int(number.as_tuple().exponent) for number in numbers))
     step = None if digits > STEP_DIGITS_MAX else Decimal(1).scaleb(-digits)
@@ -41,6 +44,15 @@ def scale_of(numbers: Sequence[Decimal]) -> Scale | None:
     if max(abs(first), abs(last)) >= Decimal(10) ** (WHOLE_DIGITS_MAX - 2):
         return None
     grid = _grid(last - first, step)
+    without_gap = step == grid and len(set(numbers)) == (last - first) / grid + 1 > 1
+    lo, hi = (first, last) if without_gap and not spare else _outward(first, last, grid, step)
+    if any(number != round(number, FRACTION_DIGITS_MAX) for number in (lo, hi, grid)):
+        return None
+    return Scale(digits == 0, (lo, hi), step, grid)
+
+
+def _outward(first: Decimal, last: Decimal, grid: Decimal, step: Decimal | None) -> tuple[Decimal, Decimal]:
+    """The ends of whole cells around the numbers, neither of them one of the numbers, but for a 0."""
     lo = (first / grid).to_integral_value(ROUND_FLOOR) * grid
     if lo == first != 0:
         lo -= grid
@@ -49,9 +61,7 @@ def scale_of(numbers: Sequence[Decimal]) -> Scale | None:
     hi = lo + ((last - lo) / grid).to_integral_value(ROUND_CEILING) * grid - (step or 0)
     while hi <= last:
         hi += grid
-    if any(number != round(number, FRACTION_DIGITS_MAX) for number in (lo, hi, grid)):
-        return None
-    return Scale(digits == 0, (lo, hi), step, grid)
+    return lo, hi
 
 
 def _grid(width: Decimal, step: Decimal | None) -> Decimal:

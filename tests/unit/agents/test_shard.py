@@ -8,18 +8,21 @@ import threading
 import traceback
 import weakref
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any, cast
 
 import pytest
 
 from agents.shard import EXIT_HUNG, HeldShard, Unexpected
-from streamer.errors import Fenced
+from agents.topic_questions import TopicQuestions, Topics
+from streamer.errors import Conflict, Fenced
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.steps import StepReport
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.table.yaml_loading import load_table
 from worlds.checkout import PATIENTS
 from worlds.patients import CANARY
+from worlds.slow_broker import SlowBroker
 
 
 class NoKafka:
@@ -31,6 +34,8 @@ class NoKafka:
 
     def state(self) -> InputState:
         return InputState({}, 1, 0, 1000)
+
+    def ask(self) -> None: ...
 
     def check(self, *kinds: str) -> None: ...
 
@@ -53,6 +58,29 @@ def held(
     return HeldShard(load_table(PATIENTS), 0, store, outside, outside, outside, turn or threading.Lock())
 
 
+class AskedKafka(NoKafka):
+    """Its topics are asked for together with those of other shards; some are made anew meanwhile."""
+
+    def __init__(self, topics: TopicQuestions) -> None:
+        super().__init__()
+        self.asked = threading.Event()
+        self.published = False
+        self._topics = topics
+        self._answer: Future[Topics] = Future()
+
+    def ask(self) -> None:
+        self._answer = self._topics.ask()
+        self.asked.set()
+
+    def check(self, *kinds: str) -> None:
+        assert not self.published
+        if self._answer.result(10)["changes"].id != "first":
+            raise Conflict(f"made anew: {kinds}")
+
+    def publish(self, records: object, position: object) -> None:
+        self.published = True
+
+
 MESSAGES = [Message(0, None, b"not JSON")]
 
 
@@ -66,6 +94,50 @@ def test_a_held_shard_is_taken_over_and_stepped_in_its_thread() -> None:
     report = asyncio.run(stepped(held(lambda: threads.append(threading.current_thread().name))))
     assert (report.counts.messages, report.counts.dead_letters) == (1, 1)
     assert threads == ["shard-0_0"]
+
+
+async def taken_over(kafka: NoKafka) -> HeldShard:
+    shard = held(kafka=kafka)
+    await shard.take_over()
+    return shard
+
+
+def test_shards_that_commit_at_the_same_time_share_one_question() -> None:
+    """The first one's is under way; two others ask meanwhile, and nobody commits before his answer has come."""
+
+    async def step_three() -> list[StepReport]:
+        steps = []
+        for kafka in kafkas:
+            shard = await taken_over(kafka)
+            steps.append(asyncio.ensure_future(shard.step(MESSAGES)))
+            assert await asyncio.to_thread(kafka.asked.wait, 10)
+            assert steps[1:] or await asyncio.to_thread(broker.begun.acquire, True, 10)
+        assert not any(step.done() or kafka.published for step, kafka in zip(steps, kafkas, strict=True))
+        broker.answers(3)
+        return await asyncio.gather(*steps)
+
+    broker = SlowBroker()
+    topics = TopicQuestions(broker.topics)
+    kafkas = [AskedKafka(topics) for _ in range(3)]
+    reports = asyncio.run(step_three())
+    assert [report.commits for report in reports] == [1, 1, 1]
+    assert all(kafka.published for kafka in kafkas)
+    assert broker.put == 2
+
+
+def test_what_was_read_from_topics_made_anew_is_neither_committed_nor_published() -> None:
+    async def step() -> int:
+        shard = await taken_over(kafka)
+        with pytest.raises(Conflict, match=r"changes.*live"):
+            await shard.step(MESSAGES)
+        return shard.next
+
+    broker = SlowBroker()
+    broker.id = "made anew"
+    broker.answers()
+    kafka = AskedKafka(TopicQuestions(broker.topics))
+    assert asyncio.run(step()) == 0
+    assert not kafka.published
 
 
 def fail_with_a_value() -> None:

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from streamer.cli.main import main
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT
-from streamer.recoding.metrics.measures import WHAT
+from streamer.recoding.metrics.measures import WHAT, WHAT_JOINED
 from streamer.table.published import published_columns
 from streamer.table.yaml_loading import load_table
 from worlds.checkout import PATIENTS
@@ -133,13 +133,19 @@ def test_the_diversity_of_table_yaml_is_held(tmp_path: Path) -> None:
     for row in read(tmp_path / "out.csv"):
         values.setdefault(row["qi_group"], set()).add(row["problem"])
     assert min(map(len, values.values())) >= 3
-    assert "at least 3 distinct values of problem" in result.stdout
+    assert "at least 3 distinct values of problem other than null" in result.stdout
 
 
 def test_a_lossy_join_publishes_exact_cells_and_values_in_two_files(tmp_path: Path) -> None:
-    anonymized(ROWS, "-o", tmp_path / "rows.csv", "--index", tmp_path / "index.csv")
-    said = anonymized(ROWS, "-o", tmp_path / "out.csv", "--form", "lossy-join")
-    assert said["files"] == [str(tmp_path / f"out-{part}.csv") for part in ("qit", "stt")]
+    anonymized(ROWS, "-o", tmp_path / "rows.csv", "--index", tmp_path / "index.csv", "--seed", "1")
+    report = ("--report", tmp_path / "report.html")
+    said = anonymized(ROWS, "-o", tmp_path / "out.csv", "--form", "lossy-join", "--seed", "1", *report)
+    assert list(said["measures"]) == list(WHAT_JOINED)
+    page = (tmp_path / "report.html").read_text()
+    assert all(f"<th>{name}</th>" in page for name in WHAT_JOINED)
+    assert "ncp" not in page
+    assert page.count('<img src="data:image/svg+xml;base64,') == 2
+    assert said["files"][:2] == [str(tmp_path / f"out-{part}.csv") for part in ("qit", "stt")]
     assert not (tmp_path / "out.csv").exists()
     group_of = {line["key"]: line["qi_group"] for line in read(tmp_path / "index.csv")}
     qit, stt = read(tmp_path / "out-qit.csv"), read(tmp_path / "out-stt.csv")
@@ -192,7 +198,7 @@ def test_the_names_of_columns_are_text_to_the_report(tmp_path: Path) -> None:
 def test_json_is_one_object_with_settings_and_every_measure(tmp_path: Path) -> None:
     said = anonymized(ROWS, "-o", tmp_path / "out.csv", "--seed", "7")
     assert (said["table"], said["algorithm"], said["model"]) == ("patients", DEFAULT, "at least 3 rows")
-    assert said["options"] == {"k": 3, "suppression": 0, "refine": 0, "seed": 7}
+    assert said["options"] == {"k": 3, "suppression": 0, "refine": 0, "merge_equal_boxes": False}
     assert list(said["measures"]) == list(WHAT)
     assert said["published"] == {"out.csv": list(published_columns(load_table(PATIENTS)))}
     assert set(said["seconds"]) == {"read", "encode", "anonymize", "measure", "write"}
@@ -284,7 +290,7 @@ def test_a_command_line_that_cannot_be_followed_says_so_and_leaves_nothing(
     ("privacy", "said"),
     [
         ("{k: 2, alpha: 0.01}", "40 rows are fewer than k = 100"),
-        ("{k: 2, l: 11}", "10 distinct values of problem are fewer than 11"),
+        ("{k: 2, l: 11}", "10 distinct values of problem other than null are fewer than 11"),
         ("{k: 2, beta: 0.05}", "values of problem"),
     ],
 )

@@ -104,8 +104,8 @@ def test_diversity_is_warned_of_because_the_live_table_knows_k_alone(tmp_path: P
     problem = "age: {role: quasi-identifier, type: integer, domain: [0, 99]}, problem: {role: sensitive}"
     report = checked("--table", table_of(tmp_path, problem, "{k: 3, l: 2, beta: 0.5}"))
     assert report["model"] == (
-        "at least 3 rows and at least 2 distinct values of problem and at most 50 % of the rows for any of the values"
-        " of problem"
+        "at least 3 rows and at least 2 distinct values of problem other than null and at most 50 % of the rows for any"
+        " of the values of problem"
     )
     (warning,) = report["warnings"]
     assert "knows k alone" in warning

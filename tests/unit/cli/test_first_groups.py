@@ -21,14 +21,14 @@ def encoded() -> EncodedRows:
 
 
 def test_every_row_is_in_one_group_of_k_or_more() -> None:
-    groups = first_groups(TABLE, encoded())
+    groups = first_groups(TABLE, encoded(), 7)
     assert sorted(np.concatenate(groups).tolist()) == list(range(40))
     assert min(map(len, groups)) >= TABLE.k
 
 
 def test_a_table_with_fewer_rows_than_k_begins_with_no_group_and_its_rows_wait() -> None:
     rows = Encoder(TABLE).frame(read_rows(PATIENTS / "rows.csv").head(TABLE.k - 1))
-    assert first_groups(TABLE, rows) == []
+    assert first_groups(TABLE, rows, 7) == []
 
 
 def test_who_only_names_it_does_not_wait_for_the_compiler() -> None:

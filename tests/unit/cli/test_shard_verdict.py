@@ -204,7 +204,7 @@ def test_a_redis_that_lost_commits_or_everything_is_a_problem() -> None:
     ahead = Position.of(replace(META, commit=9, next=200))
     assert "has lost commits" in the_problem(shard(position=ahead, input_state=InputState({}, 2, 0, 300, True)))
     nothing = the_problem(shard(None, before=None, position=ahead, sizes=Sizes(0, 0, 0, 0)))
-    assert nothing.startswith("shard 0: published up to 200, but Redis holds nothing")
+    assert nothing.startswith("shard 0: published up to 200, but Redis holds nothing; restore it from any former copy")
 
 
 def test_rows_that_are_too_few_to_be_published_are_told() -> None:

@@ -60,6 +60,11 @@ def forged(path: Path, forge: Callable[[list[Record]], list[Record]], to: Path) 
     return to
 
 
+def with_secret_of(folder: Path) -> list[object]:
+    """For a changelog that was copied out of its folder."""
+    return ["--secret", folder / "secret.txt"]
+
+
 def test_a_good_changelog_ends_with_0_and_the_counts(replayed: Path) -> None:
     result = verify(replayed / "live.jsonl", "--json")
     assert result.exit_code == 0, result.output
@@ -94,7 +99,7 @@ def test_the_source_at_the_last_release_can_be_checked(empty_source: tuple[Path,
 def test_whoever_wrote_the_json_it_is_read(replayed: Path, tmp_path: Path) -> None:
     copy = forged(replayed / "live.jsonl", lambda records: records, tmp_path / "copy.jsonl")
     assert copy.read_bytes() != (replayed / "live.jsonl").read_bytes()
-    assert verify(copy, "--initial", ROWS, "--events", EVENTS).exit_code == 0
+    assert verify(copy, "--initial", ROWS, "--events", EVENTS, *with_secret_of(replayed)).exit_code == 0
 
 
 def _widened(records: list[Record]) -> list[Record]:
@@ -135,7 +140,7 @@ def test_what_only_the_source_can_tell_is_found_beside_the_events(
 ) -> None:
     live = forged(replayed / "live.jsonl", forge, tmp_path / "forged.jsonl")
     assert verify(live).exit_code == 0
-    result = verify(live, "--initial", ROWS, "--events", EVENTS)
+    result = verify(live, "--initial", ROWS, "--events", EVENTS, *with_secret_of(replayed))
     assert result.exit_code == 1
     assert "law 'values' is broken at" in result.output
 
@@ -221,7 +226,7 @@ def test_a_file_without_a_record_is_not_called_lawful(tmp_path: Path, content: s
 def test_a_changelog_of_another_shard_has_no_events_to_run_beside(replayed: Path, tmp_path: Path) -> None:
     live = forged(replayed / "live.jsonl", partial(moved_to, 1), tmp_path / "moved.jsonl")
     assert verify(live).exit_code == 0
-    result = verify(live, "--initial", ROWS, "--events", EVENTS)
+    result = verify(live, "--initial", ROWS, "--events", EVENTS, *with_secret_of(replayed))
     assert (result.exit_code, "one shard" in result.output) == (2, True)
 
 
@@ -232,5 +237,25 @@ def test_events_of_one_shard_beside_a_changelog_of_two_are_no_broken_law(replaye
     both.write_text((replayed / "live.jsonl").read_text() + other.read_text())
     fewer = tmp_path / "fewer.jsonl"
     fewer.write_text("".join(Path(EVENTS).read_text().splitlines(keepends=True)[1:]))
-    result = verify(both, "--initial", ROWS, "--events", fewer)
+    result = verify(both, "--initial", ROWS, "--events", fewer, *with_secret_of(replayed))
     assert (result.exit_code, "one shard" in result.output) == (2, True)
+
+
+def test_without_the_secret_nothing_is_said_of_the_events(replayed: Path, tmp_path: Path) -> None:
+    copy = forged(replayed / "live.jsonl", lambda records: records, tmp_path / "copy.jsonl")
+    result = verify(copy, "--initial", ROWS, "--events", EVENTS)
+    assert result.exit_code == 2
+    assert "--events needs the secret by which the shard's lots were drawn" in result.stderr
+    assert "law" not in result.stderr
+    assert verify(copy, "--secret", replayed / "secret.txt").exit_code == 2
+
+
+def test_another_secret_is_named_where_a_law_seems_broken(replayed: Path, tmp_path: Path) -> None:
+    secrets = (tmp_path / f"{number}.txt" for number in range(30))
+    sentences = []
+    for number, path in enumerate(secrets):
+        path.write_text(f"{number:064x}")
+        result = verify(replayed / "live.jsonl", "--initial", ROWS, "--events", EVENTS, "--secret", path)
+        sentences += [result.output] * (result.exit_code == 1)
+    assert sentences, "of 30 secrets none draws other lots"
+    assert all("(or the secret is not that of this changelog)" in sentence for sentence in sentences)

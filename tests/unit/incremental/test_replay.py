@@ -29,7 +29,7 @@ def people(**columns: list[object]) -> pd.DataFrame:
     return pd.DataFrame({"id": list("abcd"), "years": [1, 2, 8, 9], "problem": ["flu"] * 4, **columns})
 
 
-def no_groups(table: Table, rows: EncodedRows) -> list[Ints]:
+def no_groups(table: Table, rows: EncodedRows, seed: int) -> list[Ints]:
     return []
 
 
@@ -50,25 +50,29 @@ def replayed(
 
 def test_an_initial_table_has_the_groups_of_its_own_column_by_first_appearance() -> None:
     frame = people(qi_group=["z", "a", "z", "a"])
-    _, groups = encode_initial(PEOPLE, frame, lambda *_: pytest.fail("the table has groups of its own"))
+    _, groups = encode_initial(PEOPLE, frame, lambda *_: pytest.fail("the table has groups of its own"), b"")
     assert [group.tolist() for group in groups] == [[0, 2], [1, 3]]
 
 
 def test_without_such_a_column_the_caller_makes_them() -> None:
     made: list[EncodedRows] = []
+    seeds: list[int] = []
 
-    def make(table: Table, rows: EncodedRows) -> list[Ints]:
+    def make(table: Table, rows: EncodedRows, seed: int) -> list[Ints]:
         made.append(rows)
+        seeds.append(seed)
         return []
 
-    encoded, groups = encode_initial(PEOPLE, people(), make)
-    assert made[0] is encoded
-    assert groups == []
+    for secret in (b"one", b"one", b"another"):
+        encoded, groups = encode_initial(PEOPLE, people(), make, secret)
+        assert made[-1] is encoded
+        assert groups == []
+    assert seeds[0] == seeds[1] != seeds[2], "the secret is the seed of their chances"
 
 
 def test_rows_that_cannot_be_encoded_are_refused_before_anything_is_published() -> None:
     with pytest.raises(ConfigError):
-        encode_initial(PEOPLE, people(years=[1, 2, 3, "canary"]), no_groups)
+        encode_initial(PEOPLE, people(years=[1, 2, 3, "canary"]), no_groups, b"")
 
 
 # -- steps and reports -------------------------------------------------------------------------------------------------
@@ -121,3 +125,31 @@ def test_only_counting_gives_the_same_counts_and_writes_nothing(tmp_path: Path) 
     _, counted = replayed(1, 2, 77)
     assert {**written.as_dict(), "seconds": 0} == {**counted.as_dict(), "seconds": 0}
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_the_secret_stands_beside_the_private_index_and_nowhere_else(tmp_path: Path) -> None:
+    _, report = replayed(*range(10), *range(10), into=tmp_path)
+    assert report.splits > 0
+    secret = (tmp_path / "secret.txt").read_text().strip()
+    assert len(bytes.fromhex(secret)) >= 16
+    assert not any(secret in path.read_text() for path in tmp_path.iterdir() if path.name != "secret.txt")
+
+
+def test_a_directory_that_has_a_secret_keeps_it_and_comes_to_the_same_files(tmp_path: Path) -> None:
+    texts = []
+    for _ in range(3):
+        replayed(*[4] * 40, into=tmp_path)
+        texts.append({path.name: path.read_text() for path in tmp_path.iterdir()})
+    assert texts[0] == texts[1] == texts[2]
+    (tmp_path / "secret.txt").unlink()
+    replayed(*[4] * 40, into=tmp_path)
+    assert (tmp_path / "secret.txt").read_text() != texts[0]["secret.txt"]
+    assert (tmp_path / "index.csv").read_text() != texts[0]["index.csv"], "other lots, other QI groups"
+
+
+def test_a_secret_that_is_none_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("canary")
+    with pytest.raises(ConfigError, match=r"secret\.txt: is not a secret") as refused:
+        replayed(1, 2, into=tmp_path)
+    assert "canary" not in str(refused.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["secret.txt"]

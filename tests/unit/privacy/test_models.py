@@ -24,13 +24,14 @@ from streamer.privacy.models import (
     r_k,
     words,
 )
-from streamer.table.microdata import INDIVIDUAL
+from streamer.table.microdata import INDIVIDUAL, NULL
 from streamer.table.schema import Diversity, Table
 from worlds.microdata import (
     ANCESTORS,
     MODELS,
     TABLES,
     VALUES,
+    WITHOUT_NULL,
 )
 from worlds.models_by_hand import obeys, rows_of
 
@@ -72,6 +73,17 @@ def test_composing_keeps_the_stronger_constraint_of_each_kind() -> None:
     assert (both.rows, both.distinct, both.shares) == (5, {INDIVIDUAL: 3, VALUES: 4}, {VALUES: Fraction(1, 4)})
     assert both == Model(reversed(both.constraints))
     assert Model([AtMostShare(VALUES, Fraction(1, 2)), AtMostShare(VALUES, Fraction(1, 3))]).rows_min == 3
+
+
+def test_a_model_without_constraints_asks_for_one_row() -> None:
+    assert Model([]).rows_min == Model([]).rows == k_anonymity(1).rows_min == 1
+    assert Model([]).holds(np.zeros((1, 0), dtype=np.int64))
+    assert not Model([]).holds(np.zeros((0, 0), dtype=np.int64))
+
+
+def test_a_model_equals_models_of_the_same_constraints_alone() -> None:
+    assert k_anonymity(2) != k_anonymity(3)
+    assert k_anonymity(2) != 2
 
 
 @every_model
@@ -118,6 +130,61 @@ def test_groups_at_once_hold_as_they_do_one_by_one(model: Model, data: st.DataOb
         assert answers[group] == (len(members) > 0 and obeys(model, members))
 
 
+# -- nulls ----------------------------------------------------------------------------------------------------------
+
+FLU_FLU_NONE = np.array([[1], [1], [NULL]])
+
+
+def test_a_null_does_not_make_a_group_diverse_unless_it_is_to_count() -> None:
+    assert not distinct_l(WITHOUT_NULL, 2).holds(FLU_FLU_NONE)
+    assert distinct_l(VALUES, 2).holds(FLU_FLU_NONE)
+    assert distinct_l(WITHOUT_NULL, 1).holds(FLU_FLU_NONE)
+    assert not distinct_l(WITHOUT_NULL, 1).holds(FLU_FLU_NONE[2:])
+
+
+def test_what_a_null_lacks_is_said_without_counting_it() -> None:
+    names = {WITHOUT_NULL: "values"}
+    assert distinct_l(WITHOUT_NULL, 2).shortfall(FLU_FLU_NONE, names) == "1 distinct values are fewer than 2"
+
+
+def test_nulls_have_a_share_like_any_value_and_are_among_the_rows() -> None:
+    at_most_half = Model([AtMostShare(VALUES, Fraction(1, 2))])
+    assert at_most_half.holds(np.array([[1], [NULL]]))
+    assert not at_most_half.holds(np.array([[1], [NULL], [NULL]]))
+
+
+def test_with_at_most_a_share_of_nulls_no_value_has_more_than_that_bound_of_the_others() -> None:
+    """As the rules say: a share s of all rows is at most s / (1 - s) of those that have a value."""
+    s = Fraction(1, 3)
+    assert Model([AtMostShare(VALUES, s)]).holds(np.array([[1], [1], [2], [3], [NULL], [NULL]]))
+    assert Fraction(2, 4) == s / (1 - s)
+
+
+# -- why a group does not hold ----------------------------------------------------------------------------------------
+
+NAMED = {INDIVIDUAL: "people", VALUES: "illnesses", ANCESTORS: "organs"}
+
+
+@every_model
+@given(data=st.data())
+def test_a_reason_is_given_exactly_where_the_rows_do_not_hold(model: Model, data: st.DataObject) -> None:
+    rows = rows_of(data.draw, model)
+    assert (model.shortfall(rows, NAMED) == "") == obeys(model, rows)
+
+
+def test_the_reason_is_the_first_constraint_that_fails_with_its_figures() -> None:
+    model = k_l(3, VALUES, 2) & r_k(3, ANCESTORS, Fraction(1, 2))
+    alike, three_alike = [[0, 0, 0]] * 3, [[0, 0, 0], [1, 1, 0], [2, 2, 0]]
+    assert model.shortfall(np.array(alike[:2]), NAMED) == "2 rows are fewer than k = 3"
+    assert model.shortfall(np.array(alike), NAMED) == "1 distinct people are fewer than 3"
+    assert (
+        model.shortfall(np.array([[0, 1, 0], [1, 1, 0], [2, 1, 1]]), NAMED) == "1 distinct illnesses are fewer than 2"
+    )
+    assert model.shortfall(np.array(three_alike), NAMED) == (
+        "one of the organs has 3 of 3 rows (1.000); the largest share allowed is 0.5"
+    )
+
+
 # -- what table.yaml demands ----------------------------------------------------------------------------------------
 
 PLAIN, PEOPLE = TABLES["one number"], TABLES["individuals"]
@@ -134,7 +201,8 @@ def test_k_counts_individuals_where_they_are_declared() -> None:
 
 def test_every_demand_is_one_constraint_more() -> None:
     half, third = Decimal("0.5"), Decimal("0.25")
-    assert demanding(PEOPLE, l=3) == k_l(2, VALUES, 3)
+    assert demanding(PEOPLE, l=3) == k_l(2, WITHOUT_NULL, 3)
+    assert demanding(PEOPLE, l=3, null_counts=True) == k_l(2, VALUES, 3)
     assert demanding(PEOPLE, alpha=half, beta=third) == identity_reserved(2) & alpha_beta(
         INDIVIDUAL, Fraction(1, 2), VALUES, Fraction(1, 4)
     )
@@ -145,10 +213,15 @@ def test_without_individuals_alpha_asks_for_rows_since_every_row_is_somebody_els
     assert demanding(PLAIN, alpha=Decimal("0.3")) == Model([AtLeastRows(4)])
 
 
+def test_a_model_without_a_demand_is_said_as_nothing_and_one_of_two_rows_is_said() -> None:
+    assert words(PEOPLE, Model([])) == words(PEOPLE, k_anonymity(1)) == "nothing"
+    assert words(PEOPLE, k_anonymity(2)) == "at least 2 rows"
+
+
 def test_a_model_is_said_in_words() -> None:
     model = demanding(PEOPLE, l=3, alpha=Decimal("0.5"), r=Decimal("0.25"))
     assert words(PEOPLE, model) == (
-        "at least 2 rows and at least 2 distinct individuals and at least 3 distinct values of problem"
+        "at least 2 rows and at least 2 distinct individuals and at least 3 distinct values of problem other than null"
         " and at most 50 % of the rows for any of the individuals"
         " and at most 25 % of the rows for any of the values of problem at level 1 of its hierarchy"
     )

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from streamer.errors import ConfigError
 from streamer.table.hierarchy import Hierarchy
-from streamer.table.levels import labels_beside_their_leaves, levels_of_numbers, levels_of_tree
+from streamer.table.levels import Levels, labels_beside_their_leaves, levels_of_numbers, levels_of_tree, value_numbers
 from streamer.table.schema import CategoricalAttribute, NumericAttribute
+from worlds.arx_files import CRAFTS, Lines, arx_files, by_label
 from worlds.microdata import TABLES
 
 ATTRIBUTES = {f"{name}: {a.name}": a for name, table in TABLES.items() for a in table.attributes}
@@ -127,3 +128,73 @@ def test_the_published_ages_of_adults_hierarchy_are_off_by_one(adult: Path) -> N
     levels = levels_of_numbers(tree, (D(17), D(90)), D(1), 1)
     lo, hi = levels.recode(1, np.array([3, 4]))
     assert ((lo + 17).tolist(), (hi + 17).tolist()) == ([17, 21], [20, 25])  # made from the leaves: the rows are inside
+
+
+# --- levels whose values nest -----------------------------------------------------------------------------------------
+
+
+def assert_levels(levels: Levels, n_cells: int) -> None:
+    """Level 0 is the cell, the last one everything, each contains the one below and parts nothing that it made one."""
+    cells = np.arange(n_cells)
+    before = list(zip(*levels.recode(0, cells), strict=True))
+    assert before == [(cell, cell) for cell in cells]
+    for level in range(1, levels.n_levels):
+        here = list(zip(*levels.recode(level, cells), strict=True))
+        assert all(lo <= lower[0] and lower[1] <= hi for lower, (lo, hi) in zip(before, here, strict=True))
+        becomes: dict[tuple[int, int], set[tuple[int, int]]] = {}
+        for lower, value in zip(before, here, strict=True):
+            becomes.setdefault(lower, set()).add(value)
+        assert {len(values) for values in becomes.values()} == {1}
+        before = here
+    assert set(before) == {(0, n_cells - 1)}
+
+
+@given(arx_files())
+def test_levels_of_any_file_contain_one_another_and_part_nothing(lines: Lines) -> None:
+    tree = Hierarchy.from_rows(lines)
+    assert_levels(levels_of_tree(tree), tree.n_leaves)
+
+
+@given(arx_files(), st.data())
+def test_the_levels_of_a_file_do_not_depend_on_the_order_of_its_lines(lines: Lines, data: st.DataObject) -> None:
+    permuted = data.draw(st.permutations(lines))
+    assert by_label(Hierarchy.from_rows(lines)) == by_label(Hierarchy.from_rows(permuted))
+
+
+def test_a_level_may_publish_a_value_and_what_contains_it() -> None:
+    levels = levels_of_tree(Hierarchy.from_rows(CRAFTS))  # baker, smith, unknown
+    lo, hi = levels.recode(1, np.arange(3))
+    assert (lo.tolist(), hi.tolist()) == ([0, 0, 0], [1, 1, 2])
+    assert value_numbers(levels, 1, np.arange(3)).tolist() == [0, 0, 1]
+    assert [levels.reach(level, np.arange(3)).tolist() for level in range(3)] == [[0, 1, 2], [2, 2, 2], [2, 2, 2]]
+
+
+def test_where_a_line_runs_ahead_the_others_of_its_value_follow() -> None:
+    """One level up both are m; two levels up the file says m of a and * of b: then * counts for both."""
+    tree = Hierarchy.from_rows([["a", "m", "m", "*"], ["b", "m", "*", "*"], ["c", "n", "n", "*"]])
+    assert [tree.labels[node] for node in tree.levels[2]] == ["*", "*", "c"]
+
+
+# --- hierarchies of numbers with repeated labels ----------------------------------------------------------------------
+
+
+def test_a_repeated_label_of_a_number_may_be_its_leaf() -> None:
+    lines = [[f"{n // 10}.{n % 10}", f"{n // 10}.{n % 10}", str(n // 10), "*"] for n in range(330, 350)]
+    levels = levels_of_numbers(Hierarchy.from_rows(lines), (D("33.0"), D("34.4")), D("0.1"), 5)
+    assert_levels(levels, 3)
+    assert levels.recode(1, np.arange(3))[1].tolist() == [0, 1, 2]
+    assert levels.recode(2, np.arange(3))[1].tolist() == [1, 1, 2]
+
+
+@given(st.data(), st.sampled_from([1, 2, 4]))
+def test_any_padding_of_a_hierarchy_of_numbers_is_taken(data: st.DataObject, grid: int) -> None:
+    """Eights and fours, in any order of lines, each label once or several times; the grid may be coarser."""
+    copies = st.sampled_from([1, 1, 2])
+    lines = [
+        [label for label in (str(n), f"four {n // 4}", f"eight {n // 8}", "*") for _ in range(data.draw(copies))]
+        for n in range(16)
+    ]
+    one = numbers(data.draw(st.permutations(lines)), 0, 15, grid)
+    other = numbers(lines, 0, 15, grid)
+    assert_levels(one, 16 // grid)
+    assert (one.lo == other.lo).all() and (one.hi == other.hi).all()

@@ -57,7 +57,7 @@ def test_columns_are_numbered_in_the_order_of_the_table() -> None:
 
 def test_a_demand_beside_k_is_true_and_none_is_false() -> None:
     assert not Diversity()
-    assert not Diversity(level=2)
+    assert not Diversity(level=2, null_counts=True)
     assert Diversity(beta=D("0.5"))
 
 
@@ -66,6 +66,7 @@ DIFFERENT = {
     "another key": replace(PEOPLE, source_key=("ssn",)),
     "individuals": replace(PEOPLE, individual="ssn"),
     "another k": replace(PEOPLE, k=4),
+    "diversity": replace(PEOPLE, diversity=Diversity(l=2)),
     "no recut": replace(PEOPLE, recut=False),
     "no shrink": replace(PEOPLE, shrink=False),
     "another order": replace(PEOPLE, attributes=(CITY, AGE, BMI)),
@@ -82,6 +83,11 @@ DIFFERENT = {
 @pytest.mark.parametrize("other", DIFFERENT.values(), ids=DIFFERENT.keys())
 def test_tables_whose_states_mean_different_things_have_different_fingerprints(other: Table) -> None:
     assert other.fingerprint != PEOPLE.fingerprint
+
+
+def test_whether_nulls_count_belongs_to_the_fingerprint() -> None:
+    one, other = (replace(PEOPLE, diversity=Diversity(l=2, null_counts=counts)) for counts in (False, True))
+    assert one.fingerprint != other.fingerprint
 
 
 def test_the_same_table_has_the_same_fingerprint_whatever_its_name_and_however_fast_it_steps() -> None:

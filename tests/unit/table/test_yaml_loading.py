@@ -258,6 +258,12 @@ def test_a_column_that_cannot_be_is_refused(load: Load, settings: str, sentence:
         ("k: 2", "k: 2, r: 1.5", "privacy.r: must be less than or equal to 1"),
         ("k: 2", "k: 2, r: 0.5", "privacy.r: columns.problem has no hierarchy that says which values are close"),
         ("k: 2", "k: 2, level: 1", "privacy.level: belongs to privacy.r, which is missing"),
+        ("k: 2", "k: 2, null_counts: true", "privacy.null_counts: belongs to privacy.l, which is missing"),
+        (
+            "k: 2",
+            "k: 2, l: 2, null_counts: maybe",
+            "privacy.null_counts: must be a valid boolean, unable to interpret input",
+        ),
         (
             "{role: sensitive}\nprivacy: {k: 2}",
             "{role: sensitive, hierarchy: sex.csv}\nprivacy: {k: 2, r: 0.5, level: 2}",
@@ -268,7 +274,7 @@ def test_a_column_that_cannot_be_is_refused(load: Load, settings: str, sentence:
             "privacy: {k: 2, l: 3}",
             "privacy.l: speaks of sensitive values, but no column has `role: sensitive`",
         ),
-        ("k: 2", "k: 2, t: 3", "privacy.t: is no setting; there are k, l, alpha, beta, r, level"),
+        ("k: 2", "k: 2, t: 3", "privacy.t: is no setting; there are k, l, alpha, beta, r, level, null_counts"),
         (
             "publish: {live: {form: rows}}",
             "",
@@ -327,6 +333,13 @@ def test_demands_beyond_k_reach_the_table_exactly(load: Load) -> None:
     with pytest.raises(ConfigError, match="knows k alone"):
         require_live(table)
     require_live(load(GOLDEN))
+
+
+@pytest.mark.parametrize(
+    ("said", "counts"), [("", False), (", null_counts: false", False), (", null_counts: true", True)]
+)
+def test_nulls_count_for_diversity_only_where_the_table_says_so(load: Load, said: str, counts: bool) -> None:
+    assert load(GOLDEN.replace("k: 2", f"k: 2, l: 2{said}")).diversity.null_counts is counts
 
 
 def test_a_number_may_have_a_hierarchy_that_fits_its_cells(load: Load, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from streamer.errors import LawViolated
 from streamer.incremental.groups.kept import PENDING
+from streamer.incremental.groups.lots import shuffled
 from streamer.incremental.groups.upkeep import Upkeep
 from streamer.table.row import Row
 from streamer.table.schema import Table
@@ -33,6 +34,11 @@ def add(upkeep: Upkeep, year: int, individual: str | None = None) -> int:
 
 def years_by_number(upkeep: Upkeep) -> dict[int, list[int]]:
     return {n: sorted(upkeep.rows.codes[group.members, 0].tolist()) for n, group in upkeep.groups.items()}
+
+
+def halves_in(upkeep: Upkeep, *numbers: int) -> list[list[int]]:
+    """The years of these groups, whichever of them has which number."""
+    return sorted(years_by_number(upkeep)[number] for number in numbers)
 
 
 def box_of(upkeep: Upkeep, number: int) -> tuple[int, int]:
@@ -65,7 +71,8 @@ def test_a_group_below_k_merges_with_the_nearest_and_the_larger_one_keeps_its_nu
     upkeep.leave(0)
     upkeep.rows.remove(0)
     upkeep.repair(lost=[upkeep.groups[1]])
-    assert years_by_number(upkeep) == {1: [5, 5], 2: [1, 4], 3: [9, 9]}, "merged into 2 and cut again: 1 was free"
+    assert halves_in(upkeep, 1, 2) == [[1, 4], [5, 5]], "merged into 2 and cut again: 1 was free"
+    assert years_by_number(upkeep)[3] == [9, 9]
     assert upkeep.journal.merges == upkeep.journal.splits == 1
 
 
@@ -110,8 +117,21 @@ def test_a_group_of_2k_is_cut_where_it_costs_least_and_the_larger_half_keeps_the
     upkeep = upkeep_of((0, 1, 8))
     group = upkeep.join(add(upkeep, 9))
     upkeep.repair(gained=[group])
-    assert years_by_number(upkeep) == {1: [0, 1], 2: [8, 9]}
-    assert [box_of(upkeep, number) for number in (1, 2)] == [(0, 1), (8, 9)]
+    assert halves_in(upkeep, 1, 2) == [[0, 1], [8, 9]]
+    assert sorted(box_of(upkeep, number) for number in (1, 2)) == [(0, 1), (8, 9)]
+    upkeep = upkeep_of((0, 1, 2, 8))
+    upkeep.repair(gained=[upkeep.join(add(upkeep, 9))])
+    assert years_by_number(upkeep) == {1: [0, 1, 2], 2: [8, 9]}
+
+
+@pytest.mark.parametrize("secret", [b"one secret", b"another secret", b"a third", b"a fourth"])
+def test_of_equal_halves_the_one_with_the_smallest_lot_keeps_the_number(secret: bytes) -> None:
+    upkeep = Upkeep(OF_TWO, secret)
+    upkeep.form(upkeep.new_number(), [add(upkeep, year) for year in (0, 1, 8, 9)])
+    upkeep.repair(gained=[upkeep.groups[1]])
+    smallest = int(shuffled(upkeep.lots(range(4)), number=1, qi_group_next=2).argmin())
+    assert upkeep.rows.qi_group[smallest] == 1
+    assert halves_in(upkeep, 1, 2) == [[0, 1], [8, 9]]
 
 
 def test_2k_rows_of_fewer_than_2k_individuals_are_not_cut() -> None:

@@ -78,7 +78,7 @@ class Shards:
         self.publishers = []
         for shard in range(SHARDS):
             store = MemoryStore(self.server, TABLE.name, shard)
-            publisher = Publisher(TABLE, shard, store, self.outlets[shard])
+            publisher = Publisher(TABLE, shard, store, self.outlets[shard], secret=b"of every run")
             after = publisher.take_over(InputState({}, SHARDS, 0, len(self.inputs[shard])))
             for first in range(after, len(self.inputs[shard]), batch):
                 publisher.step(self.inputs[shard][first : first + batch])

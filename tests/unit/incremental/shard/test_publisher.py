@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import msgspec
+import numpy as np
 import pytest
 
 from streamer.errors import Conflict, Fenced, ShardRefused, StreamerError
@@ -162,8 +163,8 @@ class Fragile(Engine):
     made: ClassVar[list[weakref.ref[Engine]]] = []
     most = 0
 
-    def __init__(self, table: Table, shard: int = 0, shards: int = 1) -> None:
-        super().__init__(table, shard, shards)
+    def __init__(self, table: Table, shard: int = 0, shards: int = 1, secret: bytes = b"") -> None:
+        super().__init__(table, shard, shards, secret)
         alive = [engine for engine in Fragile.made if engine() is not None]
         Fragile.made = [*alive, weakref.ref(self)]
         Fragile.most = max(Fragile.most, len(Fragile.made))
@@ -290,3 +291,41 @@ def test_offsets_that_hold_no_message_count_as_read() -> None:
     assert publisher.step([], through=5).commits == 0
     shard.earliest = 5
     assert shard.publisher().take_over(shard) == 5
+
+
+# -- the secret of a shard --------------------------------------------------------------------------------------------
+
+
+def test_a_new_shard_draws_a_secret_and_keeps_it_over_restarts() -> None:
+    secrets = set()
+    for _ in range(20):
+        shard = Shard()
+        for offset in range(3):
+            publisher = shard.publisher()
+            publisher.take_over(shard)
+            publisher.step([insert(offset)])
+            secrets.add(publisher.meta.secret)
+    assert len(secrets) == 20
+    assert min(map(len, secrets)) >= 16
+
+
+def test_a_secret_that_nothing_was_committed_with_is_not_kept() -> None:
+    shard = Shard()
+    shard.publisher().take_over(shard)
+    assert MemoryStore(shard.server, "people", 0).meta() is None
+
+
+def test_the_secret_goes_into_the_store_and_nowhere_else() -> None:
+    shard = Shard()
+    publisher = Publisher(PEOPLE, 0, MemoryStore(shard.server, "people", 0), shard, secret=b"canary of 16 bytes")
+    publisher.take_over(shard)
+    report = publisher.step([insert(offset) for offset in range(40)])
+    assert report.splits
+    engine = publisher.engine
+    with pytest.raises(ShardRefused) as refused:
+        publisher.load_initial([], [], np.empty((0, 2), dtype=np.int64), [])
+    said = [repr(publisher.meta), str(publisher.meta), repr(report), repr(refused.value), repr(shard.last)]
+    said += [repr(MemoryStore(shard.server, "people", 0).load()), repr(shard.server.shards), repr(engine)]
+    said += [repr(record) for record in shard.sent]
+    assert not [text for text in said if "canary" in text]
+    assert b"canary" in (shard.server.shards["people", 0].meta or b"")

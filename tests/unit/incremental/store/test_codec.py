@@ -36,27 +36,27 @@ KINDS: dict[str, tuple[Callable[[Any], bytes], Callable[[bytes], Any]]] = {
     "outbox entry": (lambda entry: codec.encode_entry(7, entry), lambda data: codec.decode_entry(data)[1]),
 }
 
-# What version 2 writes, byte by byte: a change of these lines is a change of the format and raises FORMAT_VERSION.
+# What version 3 writes, byte by byte: a change of these lines is a change of the format and raises FORMAT_VERSION.
 GOLDEN = {
     "row of the index table": (
         Record(Row((3, 1000), (b'"flu"', b"null"), ("1.50",), "123-45"), 17),
-        b'\x96\x02\x92\x03\xcd\x03\xe8\x92\xc4\x05"flu"\xc4\x04null\x91\xa41.50\xa6123-45\x11',
+        b'\x96\x03\x92\x03\xcd\x03\xe8\x92\xc4\x05"flu"\xc4\x04null\x91\xa41.50\xa6123-45\x11',
     ),
     "QI group": (
         QIGroupState((1, 0), (3, 4), ("a", "b"), ((b'"flu"',), (b"1",))),
-        b'\x95\x02\x92\x01\x00\x92\x03\x04\x92\xa1a\xa1b\x92\x91\xc4\x05"flu"\x91\xc4\x011',
+        b'\x95\x03\x92\x01\x00\x92\x03\x04\x92\xa1a\xa1b\x92\x91\xc4\x05"flu"\x91\xc4\x011',
     ),
     "meta": (
-        Meta(5, 50, 4, 18, 2, 2**64 - 1, Counts(7, 8, 9, 2), 4, "print", {"live": "id"}, "bare", (6, 40)),
-        b"\x9d\x02\x052\x04\x12\x02\xcf\xff\xff\xff\xff\xff\xff\xff\xff\x94\x07\x08\t\x02"
-        b"\x04\xa5print\x81\xa4live\xa2id\xa4bare\x92\x06(",
+        Meta(5, 50, 4, 18, 2, 2**64 - 1, Counts(7, 8, 9, 2), 4, "print", {"live": "id"}, "bare", (6, 40), b"key"),
+        b"\x9e\x03\x052\x04\x12\x02\xcf\xff\xff\xff\xff\xff\xff\xff\xff\x94\x07\x08\t\x02"
+        b"\x04\xa5print\x81\xa4live\xa2id\xa4bare\x92\x06(\xc4\x03key",
     ),
-    "outbox entry": (Entry("live", b"{}", None), b"7:\x94\x02\xa4live\xc4\x02{}\xc0"),
+    "outbox entry": (Entry("live", b"{}", None), b"7:\x94\x03\xa4live\xc4\x02{}\xc0"),
 }
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_bytes_of_version_2_do_not_change(kind: str) -> None:
+def test_the_bytes_of_version_3_do_not_change(kind: str) -> None:
     (encode, decode), (value, data) = KINDS[kind], GOLDEN[kind]
     assert encode(value) == data
     assert decode(data) == value
@@ -72,7 +72,7 @@ def test_qi_groups_come_back(state: QIGroupState) -> None:
     assert codec.decode_qi_group(codec.encode_qi_group(state)) == state
 
 
-@given(st.builds(Meta, *[COUNT] * 5, st.integers(0, 2**64 - 1), COUNTS, COUNT, TEXT, IDS, TEXT, OFFSETS))
+@given(st.builds(Meta, *[COUNT] * 5, st.integers(0, 2**64 - 1), COUNTS, COUNT, TEXT, IDS, TEXT, OFFSETS, st.binary()))
 def test_meta_comes_back(meta: Meta) -> None:
     assert codec.decode_meta(codec.encode_meta(meta)) == meta
 
@@ -87,14 +87,14 @@ def test_entries_come_back_with_their_commit(commit: int, entry: Entry) -> None:
 def with_version(kind: str, version: int) -> bytes:
     """The golden bytes of a kind, written by another version."""
     data = GOLDEN[kind][1]
-    at = data.index(b"\x02")
+    at = data.index(b"\x03")
     return data[:at] + bytes([version]) + data[at + 1 :]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_another_version_is_refused_by_name(kind: str) -> None:
-    with pytest.raises(ShardRefused, match=f"a {kind} is in format 1, this streamer reads format 2"):
-        KINDS[kind][1](with_version(kind, 1))
+    with pytest.raises(ShardRefused, match=f"a {kind} is in format 2, this streamer reads format 3"):
+        KINDS[kind][1](with_version(kind, 2))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.recoding.algorithms.box_loss import EMPTY_HI, EMPTY_LO, loss, ncp_term, shape_of, widen
+from streamer.recoding.algorithms.box_loss import EMPTY_HI, EMPTY_LO, loss, ncp_term, shape_of, total, widen
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.schema import CategoricalAttribute, Table
 from worlds.microdata import TABLES, assert_cities_are_ragged
@@ -57,4 +57,5 @@ def test_a_box_widened_row_by_row_is_the_box_of_the_rows(small: Table, data: st.
     changed = [widen(shape, cells, lo, hi, term) for cells in rows]
     assert (lo == np.min(rows, axis=0)).all() and (hi == np.max(rows, axis=0)).all()
     assert term.tolist() == [ncp_term(shape, j, lo[j], hi[j]) for j in range(d)]
+    assert total(term) == loss(shape, lo, hi)
     assert changed[0] and not widen(shape, rows[-1], lo, hi, term)

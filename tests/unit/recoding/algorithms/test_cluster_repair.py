@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
-from hypothesis import given
+import pytest
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from streamer.privacy.models import k_anonymity
+from streamer.privacy.models import Model, k_anonymity, r_k
 from streamer.recoding.algorithms.cluster_repair import losses_of, merged, term
 from streamer.table.microdata import Microdata
 from streamer.table.schema import NumericAttribute, Table
 from worlds.microdata import (
+    FLAT,
+    MODELS,
     TABLES,
+    TEXTS,
+    VALUES,
     microdata,
     unlike,
 )
+from worlds.models_by_hand import fits, obeys
 
-some_table = st.sampled_from(list(TABLES.values()))
+one_number = TABLES["one number"]
+some_table = st.sampled_from([*TABLES.values(), FLAT])
 
 
 def losses_by_hand(data: Microdata, rows: list[int]) -> list[float]:
@@ -34,33 +43,71 @@ def rise_by_hand(data: Microdata, one: list[int], other: list[int]) -> float:
     return sum(len(one) * (both - a) + len(other) * (both - b) for both, a, b in parts)
 
 
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
 @given(data=st.data(), small=some_table)
-def test_the_smallest_cluster_that_fails_joins_the_one_with_least_loss(data: st.DataObject, small: Table) -> None:
+def test_the_smallest_cluster_that_fails_joins_the_one_it_fits_with_least_loss(
+    model: Model, data: st.DataObject, small: Table
+) -> None:
     people = data.draw(microdata(small, max_rows=14))
-    people = people.rows(people.in_canonical_order())
-    if len(people) < 3:
-        return
-    start = np.array(data.draw(st.lists(st.integers(-1, 3), min_size=len(people), max_size=len(people))))
-    found, n_merges = merged(people, k_anonymity(3), start)
-    expected = merged_by_hand(people, 3, start.tolist())
-    assert {frozenset(np.flatnonzero(found == c).tolist()) for c in set(found.tolist())} == expected
-    assert n_merges >= 0
+    start = data.draw(st.lists(st.integers(-1, 3), min_size=len(people), max_size=len(people)))
+    assume(model.holds(people.subjects(model.subjects)))
+    found, n_merges = merged(people, model, np.array(start))
+    n_clusters = len({c for c in start if c >= 0}) + start.count(-1)
+    expected = merged_by_hand(people, model, start)
+    assert {int(c): set(np.flatnonzero(found == c).tolist()) for c in np.unique(found)} == expected
+    assert n_merges == n_clusters - len(expected)
 
 
-def merged_by_hand(people: Microdata, k: int, start: list[int]) -> set[frozenset[int]]:
-    numbers, alone = [], max(start) + 1
+def merged_by_hand(people: Microdata, model: Model, start: list[int]) -> dict[int, set[int]]:
+    """The head of the module, word by word, over lists of rows; by the number that each cluster ends under."""
+    numbers, alone = [], max([*start, -1]) + 1
     for c in start:
         numbers.append(alone if c < 0 else c)
         alone += c < 0
     clusters = {c: [i for i, d in enumerate(numbers) if d == c] for c in sorted(set(numbers))}
+    subjects = people.subjects(model.subjects)
     while True:
-        failing = [c for c, rows in clusters.items() if len(rows) < k]
+        failing = [c for c, rows in clusters.items() if not obeys(model, subjects[rows])]
         if not failing or len(clusters) == 1:
-            return {frozenset(rows) for rows in clusters.values()}
+            return {c: set(rows) for c, rows in clusters.items()}
         c = min(failing, key=lambda c: (len(clusters[c]), c))
         rows = clusters.pop(c)
-        o = min(clusters, key=lambda o: (rise_by_hand(people, rows, clusters[o]), o))
+        fitting = [o for o in clusters if fits(model, subjects[rows + clusters[o]])]
+        o = min(fitting or clusters, key=lambda o: (rise_by_hand(people, rows, clusters[o]), o))
         clusters[o] = clusters[o] + rows
+
+
+def ill(years_and_problems: list[tuple[int, int]]) -> Microdata:
+    """People of whom the years and the number of the problem are known."""
+    years, problems = np.array(years_and_problems).T
+    return Microdata(one_number, years[:, None], None, problems[:, None], TEXTS)
+
+
+def test_a_cluster_passes_over_the_nearest_where_one_problem_would_have_too_large_a_share() -> None:
+    flu_at_0, flu_at_1, others_at_5 = (0, 0), (1, 0), [(5, 1), (5, 2)]
+    people = ill([flu_at_0, flu_at_1, *others_at_5])
+    found, _ = merged(people, r_k(2, VALUES, Fraction(1, 2)), np.array([0, 1, 2, 2]))
+    assert found.tolist() == [2, 2, 2, 2]  # the first went to 5, past its neighbour; and so did the second
+    found, _ = merged(people, k_anonymity(2), np.array([0, 1, 2, 2]))
+    assert found.tolist() == [1, 1, 2, 2]
+
+
+def test_a_cluster_still_small_may_have_the_rows_of_one_problem_that_the_smallest_qi_group_may() -> None:
+    people = ill([(0, 0), (1, 0), (5, 1), (5, 2), (2, 3), (2, 4), (9, 1), (9, 2)])
+    found, _ = merged(people, r_k(4, VALUES, Fraction(1, 2)), np.array([0, 1, 2, 2, 3, 3, 2, 2]))
+    assert found.tolist() == [3, 3, 2, 2, 3, 3, 2, 2]  # two of four are allowed, so the two with flu came together
+
+
+def test_a_cluster_that_fits_nowhere_joins_the_nearest_and_goes_on_from_there() -> None:
+    people = ill([(1, 0), (1, 0), (1, 0), (3, 1), (3, 2), (9, 1), (9, 2)])
+    found, n_merges = merged(people, r_k(2, VALUES, Fraction(1, 2)), np.array([0, 0, 0, 1, 1, 2, 2]))
+    assert (found.tolist(), n_merges) == ([2] * 7, 2)  # 3 of 5 are too many at either place, 3 of 7 are not
+
+
+def test_the_whole_table_in_one_cluster_is_left_alone() -> None:
+    people = ill([(0, 0), (9, 1)])
+    found, n_merges = merged(people, k_anonymity(2), np.array([0, 0]))
+    assert (found.tolist(), n_merges) == ([0, 0], 0)
 
 
 @given(data=st.data(), small=some_table)

@@ -7,16 +7,20 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from streamer.privacy.models import Model, k_anonymity, r_k
 from streamer.recoding.algorithms.catalog import run
+from streamer.recoding.algorithms.cluster_repair import merged
 from streamer.recoding.algorithms.contract import Options
 from streamer.recoding.algorithms.fuzzy import GDPPR, fuzzy_centres, gdppr, largest_move, memberships, nearest
-from streamer.recoding.algorithms.proximity import Measured, points_of
+from streamer.recoding.algorithms.proximity import Measured, points_of, sensitive_columns
+from streamer.recoding.algorithms.recoding import local_recoding
+from streamer.table.arrays import Ints
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
+from worlds.kd import groups_of
 from worlds.microdata import (
     ANCESTORS,
     MODELS,
@@ -24,10 +28,12 @@ from worlds.microdata import (
     TEXTS,
     assert_laws,
     boxes,
+    canonical_form,
     holding,
     microdata,
     permuted,
 )
+from worlds.models_by_hand import fits
 
 some_table = st.sampled_from(list(TABLES.values()))
 some_model = st.sampled_from(list(MODELS.values()))
@@ -68,6 +74,57 @@ def test_a_centre_moves_to_the_mean_weighted_by_squared_memberships() -> None:
     assert after.numbers[0, 0] == pytest.approx(np.average([1 / 9, 0], weights=weights[0]), abs=1e-6)
     assert after.numbers[1, 0] == pytest.approx(np.average([1 / 9, 3 / 9], weights=weights[1]), abs=1e-6)
     assert largest_move(points, before, after) == pytest.approx(abs(after.numbers - before.numbers).max())
+
+
+@given(data=st.data(), small=some_table, sign=st.sampled_from([1, -1]))
+def test_a_centre_that_goes_from_row_to_row_has_gone_their_distance(
+    data: st.DataObject, small: Table, sign: int
+) -> None:
+    people = data.draw(microdata(small, max_rows=8))
+    points = points_of(people, [0], alpha=0.5, beta=0.5, sign=sign)
+    printed = points_of(people, [0], alpha=0.5, beta=0.5, sign=1)
+    rows = np.arange(len(people))
+    after = data.draw(st.permutations(range(len(people))))
+    distances = Measured(printed, printed.at(rows)).distances(0, len(people))
+    found = largest_move(points, points.at(rows), points.at(np.array(after)))
+    assert found == pytest.approx(max(distances[a, b] for a, b in enumerate(after)), abs=1e-4)
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
+@given(data=st.data(), small=some_table, seed=st.integers(0, 99), few=st.integers(1, 3), rounds=st.integers(0, 3))
+def test_the_classes_are_those_of_the_algorithm_in_plain_loops(
+    model: Model, data: st.DataObject, small: Table, seed: int, few: int, rounds: int
+) -> None:
+    people = canonical_form(data.draw(microdata(small, max_rows=20)))
+    subjects = people.subjects(model.subjects)
+    assume(model.holds(subjects))
+    threshold = data.draw(st.sampled_from([0.0, 0.05, 1.1]))
+    found = gdppr(people, model, rounds=rounds, threshold=threshold, few=few, seed=seed)
+    n, p = len(people), max(1, len(people) // model.rows_min)
+    points = points_of(people, sensitive_columns(people, model), alpha=0.5, beta=0.5, sign=1)
+    centres = points.at(np.sort(np.random.default_rng(seed).choice(n, p, replace=False)))
+    done, move = 0, threshold
+    while p > 1 and done < rounds and move >= threshold:
+        after = fuzzy_centres(points, nearest(points, centres, min(few, p)), centres)
+        move, centres = largest_move(points, centres, after), after
+        done += 1
+    filled = filled_by_hand(model, subjects, nearest(points, centres, min(few, p)).cluster.tolist())
+    cluster, n_merges = merged(people, model, np.array(filled))
+    assert groups_of(found) == groups_of(local_recoding(people, cluster))
+    assert found.details == {"rounds": done, "clusters": p, "unplaced": filled.count(-1), "merged": n_merges}
+
+
+def filled_by_hand(model: Model, subjects: Ints, near: list[list[int]]) -> list[int]:
+    """Rows in order go to the nearest cluster that they fit, and are asked again as long as clusters grow."""
+    cluster, grown = [-1] * len(near), True
+    while grown:
+        grown = False
+        for i in [i for i, c in enumerate(cluster) if c < 0]:
+            for c in near[i]:
+                members = [*(other for other, d in enumerate(cluster) if d == c), i]
+                if cluster[i] < 0 and fits(model, subjects[members]):
+                    cluster[i], grown = c, True
+    return cluster
 
 
 @given(data=st.data(), small=some_table, model=some_model, seed=st.integers(0, 9))
@@ -111,7 +168,7 @@ def crowd(n: int) -> Microdata:
 def test_memory_stays_below_what_all_distances_would_take() -> None:
     """8,000 rows by 4,000 clusters are 128 MB in float32; blocks take 16 MiB, and the rest is by row."""
     people = crowd(8_000)
-    people = people.rows(people.in_canonical_order())
+    people = canonical_form(people)
     gdppr(people.rows(np.arange(100)), k_anonymity(2), rounds=1)  # compiled beforehand
     tracemalloc.start()
     gdppr(people, k_anonymity(2), rounds=1)

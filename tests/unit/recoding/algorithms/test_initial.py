@@ -18,7 +18,7 @@ def test_they_are_the_default_algorithms_and_none_where_k_cannot_hold(
     data: st.DataObject, small: Table, k: int
 ) -> None:
     people = data.draw(microdata(small))
-    groups = initial_groups(people, k_anonymity(k))
+    groups = initial_groups(people, k_anonymity(k), seed=0)
     if len(people) < k:
         assert groups == []
         return

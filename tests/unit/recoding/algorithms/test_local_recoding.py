@@ -26,7 +26,7 @@ from streamer.recoding.algorithms.top_down import TOP_DOWN
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
 from worlds.kd import numbers
-from worlds.microdata import MODELS, TABLES, VALUES, assert_laws, boxes, holding, microdata, permuted
+from worlds.microdata import MODELS, TABLES, VALUES, assert_laws, boxes, canonical_form, holding, microdata, permuted
 
 both = pytest.mark.parametrize("algorithm", [BOTTOM_UP, TOP_DOWN], ids=lambda algorithm: algorithm.name)
 every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
@@ -120,7 +120,7 @@ class Twin:
 @given(data=st.data(), small=some_table)
 def test_labels_are_those_that_rows_one_by_one_would_give(model: Model, data: st.DataObject, small: Table) -> None:
     rows = data.draw(microdata(small, max_rows=20))
-    rows = rows.rows(rows.in_canonical_order())
+    rows = canonical_form(rows)
     fast, twin = Labelling(rows, model), Twin(rows, model)
     while twin.goes_on():
         assert fast.goes_on()
@@ -140,7 +140,7 @@ def test_no_two_groups_publish_equal_values_before_the_orphans_are_settled(
     data: st.DataObject, small: Table, model: Model
 ) -> None:
     rows = data.draw(microdata(small))
-    labelling = Labelling(rows.rows(rows.in_canonical_order()), model)
+    labelling = Labelling(canonical_form(rows), model)
     while labelling.goes_on():
         labelling.step()
     ends = np.concatenate([np.concatenate(labelling.lo), np.concatenate(labelling.hi)], axis=1)

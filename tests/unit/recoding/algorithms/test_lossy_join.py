@@ -13,7 +13,7 @@ from streamer.recoding.algorithms.lossy_join import LossyJoin, lossy_join
 from streamer.recoding.algorithms.recoding import Recoding, local_recoding
 from streamer.table.microdata import INDIVIDUAL, Microdata
 from streamer.table.schema import Table
-from worlds.microdata import TABLES, TEXTS, microdata, people, permuted
+from worlds.microdata import TABLES, TEXTS, microdata, people, permuted, renamed
 from worlds.small_tables import YEARS
 
 some_table = st.sampled_from(list(TABLES.values()))
@@ -55,26 +55,52 @@ def test_stt_has_the_sensitive_values_of_every_published_row(data: st.DataObject
 @given(data=st.data(), small=some_table)
 def test_stt_keeps_together_what_one_individual_has_and_nothing_else(data: st.DataObject, small: Table) -> None:
     rows, recoding = data.draw(recoded(small))
-    source: dict[int, Counter] = {}
+    source: dict[tuple[int, int], Counter] = {}
     individuals = rows.subject(INDIVIDUAL).tolist()
     for g, values, who in zip(recoding.qi_group.tolist(), rows.values.tolist(), individuals, strict=True):
         if g >= 0:
-            source.setdefault(who, Counter())[(g, *values)] += 1
-    published: dict[int, Counter] = {}
-    for *row, who in stt_of(lossy_join(rows, recoding)):
-        published.setdefault(who, Counter())[tuple(row)] += 1
-    assert Counter(frozenset(c.items()) for c in source.values()) == Counter(
-        frozenset(c.items()) for c in published.values()
+            source.setdefault((g, who), Counter())[tuple(values)] += 1
+    published: dict[tuple[int, int], Counter] = {}
+    for g, *values, who in stt_of(lossy_join(rows, recoding)):
+        published.setdefault((g, who), Counter())[tuple(values)] += 1
+    assert Counter((g, frozenset(c.items())) for (g, _), c in source.items()) == Counter(
+        (g, frozenset(c.items())) for (g, _), c in published.items()
     )
 
 
 @given(data=st.data(), small=some_table)
-def test_stt_stands_by_group_and_values_and_numbers_individuals_as_they_occur(
+def test_stt_stands_by_group_and_values_and_numbers_the_individuals_of_a_group_as_they_occur(
     data: st.DataObject, small: Table
 ) -> None:
     stt = stt_of(lossy_join(*data.draw(recoded(small))))
     assert [row[:-1] for row in stt] == sorted(row[:-1] for row in stt)
-    assert list(dict.fromkeys(row[-1] for row in stt)) == list(range(len({row[-1] for row in stt})))
+    for group in {row[0] for row in stt}:
+        there = list(dict.fromkeys(row[-1] for row in stt if row[0] == group))
+        assert there == list(range(len(there)))
+
+
+TWENTY, SIXTY = 0, 1
+FLU, HIV = 0, 1
+
+
+def test_somebody_known_to_be_in_two_groups_is_not_singled_out_by_being_in_both() -> None:
+    """Person 0 was there at 20 and at 60, among two others each time. Both groups hold 3 individuals."""
+    ages = np.array([[TWENTY], [TWENTY], [TWENTY], [SIXTY], [SIXTY], [SIXTY]])
+    who = np.array([0, 1, 2, 0, 3, 4])
+    values = np.array([[HIV], [FLU], [FLU], [HIV], [FLU], [FLU]])
+    data = Microdata(people(YEARS, individual=True), ages, who, values, ((b'"flu"', b'"HIV"'),))
+    stt = stt_of(lossy_join(data, local_recoding(data, np.array([0, 0, 0, 1, 1, 1]))))
+    in_both = {row[-1] for row in stt if row[0] == 0} & {row[-1] for row in stt if row[0] == 1}
+    assert len(in_both) == 3
+
+
+@given(data=st.data())
+def test_nothing_tells_whether_the_individuals_of_two_groups_are_the_same(data: st.DataObject) -> None:
+    rows, recoding = data.draw(recoded(TABLES["individuals"]))
+    who = rows.subject(INDIVIDUAL)
+    apart = who + (int(who.max()) + 1) * (recoding.qi_group + 1)
+    strangers = Microdata(rows.table, rows.codes, apart, rows.values, rows.texts)
+    assert stt_of(lossy_join(strangers, recoding)) == stt_of(lossy_join(rows, recoding))
 
 
 @pytest.mark.parametrize("source", [[0, 0, 1, 1], [0, 1, 0, 1], [0, 1, 1, 0], [1, 0, 1, 0]])
@@ -89,10 +115,7 @@ def test_the_rows_of_individuals_who_agree_in_all_do_not_interleave_as_in_the_so
 def test_neither_order_nor_names_in_the_source_change_a_row(data: st.DataObject, small: Table, seed: int) -> None:
     rows, recoding = data.draw(recoded(small))
     order = np.random.default_rng(seed).permutation(len(rows))
-    shuffled = permuted(rows, seed)
-    if rows.individuals is not None:
-        names = np.random.default_rng(seed + 1).permutation(int(rows.individuals.max()) + 1)
-        shuffled = Microdata(rows.table, shuffled.codes, names[shuffled.individuals], shuffled.values, rows.texts)
+    shuffled = permuted(renamed(rows, seed), seed)
     other = Recoding(recoding.qi_group[order], recoding.lo, recoding.hi)
     one, two = lossy_join(rows, recoding), lossy_join(shuffled, other)
     assert (qit_of(one), stt_of(one)) == (qit_of(two), stt_of(two))

@@ -21,10 +21,11 @@ from streamer.recoding.algorithms.catalog import run
 from streamer.recoding.algorithms.local_recoding import BOTTOM_UP, Labelling
 from streamer.recoding.algorithms.orphans import lack, settled
 from streamer.recoding.algorithms.recoding import Recoding, check
-from streamer.table.microdata import Microdata
+from streamer.table.microdata import INDIVIDUAL, Microdata
 from streamer.table.schema import Table
 from worlds.kd import numbers
-from worlds.microdata import MODELS, TABLES, VALUES, boxes, microdata
+from worlds.microdata import MODELS, TABLES, VALUES, boxes, canonical_form, microdata
+from worlds.models_by_hand import lacking, obeys
 
 every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
 
@@ -125,7 +126,7 @@ def test_orphans_join_the_groups_that_rows_one_by_one_would_choose(
     data: st.DataObject, small: Table, model: Model
 ) -> None:
     rows = data.draw(microdata(small, max_rows=25))
-    rows = rows.rows(rows.in_canonical_order())
+    rows = canonical_form(rows)
     assume(model.holds(rows.subjects(model.subjects)))
     labelling = Labelling(rows, model)
     while labelling.goes_on():
@@ -138,6 +139,52 @@ def test_orphans_join_the_groups_that_rows_one_by_one_would_choose(
     assert recoding.qi_group.tolist() == group
     assert (np.array([lo for lo, _ in ends]) == recoding.lo).all()
     assert (np.array([hi for _, hi in ends]) == recoding.hi).all()
+
+
+def spared(data: Microdata, model: Model, qi_group: list[int]) -> list[int]:
+    """Step 4 portion by portion: the rows that move to the orphans; none where they would lack something still."""
+    subjects, who = data.subjects(model.subjects), data.subject(INDIVIDUAL).tolist()
+    members = {g: [i for i, group in enumerate(qi_group) if group == g] for g in sorted(set(qi_group))}
+    orphans = members.pop(-1)
+    portions = []
+    for g, rows in members.items():
+        for person in {who[i] for i in rows}:
+            portion = [i for i in rows if who[i] == person]
+            if obeys(model, subjects[[i for i in rows if i not in portion]]):
+                ncp = data.space.ncp(*data.space.box_of_cells(data.cells[orphans + portion]))
+                portions.append((ncp, len(portion), portion[0], portion, g))
+    taken: list[int] = []
+    for *_, portion, g in sorted(portions):
+        missing = lacking(model, subjects[orphans + taken])
+        left = [i for i in members[g] if i not in taken + portion]
+        if missing and lacking(model, subjects[orphans + taken + portion]) < missing and obeys(model, subjects[left]):
+            taken += portion
+    return [] if lacking(model, subjects[orphans + taken]) else sorted(taken)
+
+
+@every_model
+@settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@given(data=st.data(), small=some_table)
+def test_what_moves_to_the_orphans_are_the_portions_that_one_by_one_would_move(
+    model: Model, data: st.DataObject, small: Table
+) -> None:
+    rows = canonical_form(data.draw(microdata(small, max_rows=25)))
+    group = data.draw(st.lists(st.integers(-1, 2), min_size=len(rows), max_size=len(rows)))
+    subjects = rows.subjects(model.subjects)
+    failing = [g for g in set(group) if g >= 0 and not obeys(model, subjects[np.array(group) == g])]
+    group = [-1 if g in failing else g for g in group]  # orphans as they come, beside groups that hold
+    number = {g: i for i, g in enumerate(sorted(set(group) - {-1}))}
+    group = [number.get(g, -1) for g in group]
+    assume(number and -1 in group and lacking(model, subjects[np.array(group) < 0]))
+    assume(model.holds(subjects))
+    recoding = settle(rows, model, group)
+    moved = spared(rows, model, group)
+    assert recoding.details["moved"] == len(moved)
+    if moved:
+        together = [i for i, g in enumerate(group) if g < 0 or i in moved]
+        assert recoding.qi_group.tolist() == [len(number) if i in together else g for i, g in enumerate(group)]
+        box = rows.space.box_of_cells(rows.cells[together])
+        assert (recoding.lo[-1].tolist(), recoding.hi[-1].tolist()) == (box[0].tolist(), box[1].tolist())
 
 
 @every_model

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from fractions import Fraction
 
 import msgspec
@@ -18,6 +19,7 @@ from streamer.table.microdata import Microdata
 from streamer.table.schema import CategoricalAttribute, Table
 from worlds.microdata import (
     ANCESTORS,
+    FLAT,
     PROBLEMS,
     TABLES,
     TEXTS,
@@ -25,18 +27,19 @@ from worlds.microdata import (
     unlike,
 )
 
-some_table = st.sampled_from(list(TABLES.values()))
+some_table = st.sampled_from([*TABLES.values(), FLAT])
 
 
 def distance(data: Microdata, a: int, b: int, alpha: float, beta: float, sign: int) -> float:
-    """Equation 10 for two rows, attribute by attribute."""
+    """Equation 10 for two rows, attribute by attribute; numbers from the middle of a cell to that of the other."""
     parts = []
     for j, attribute in enumerate(data.table.attributes):
-        x, y = int(data.codes[a, j]), int(data.codes[b, j])
+        x, y = int(data.cells[a, j]), int(data.cells[b, j])
         if isinstance(attribute, CategoricalAttribute):
             parts.append(float(unlike(attribute.hierarchy, x, y)))
         else:
-            parts.append(abs(x - y) / float(attribute.width_codes))
+            middles = [sum(attribute.interval(cell, cell), Decimal(0)) / 2 for cell in (x, y)]
+            parts.append(float(abs(middles[0] - middles[1]) / (attribute.domain[1] - attribute.domain[0])))
     one, other = (msgspec.json.decode(data.texts[0][data.values[i, 0]]) for i in (a, b))
     if None in (one, other):
         sensitive = float(one is not other)

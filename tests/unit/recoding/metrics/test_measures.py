@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from math import fsum, log2, prod
 from typing import Any
@@ -16,17 +17,17 @@ from hypothesis import strategies as st
 
 from streamer.privacy.models import Model, k_anonymity, r_k
 from streamer.recoding.algorithms.recoding import Recoding, local_recoding
-from streamer.recoding.metrics import utility
+from streamer.recoding.metrics import risk, utility
 from streamer.recoding.metrics.measures import WHAT, measure
 from streamer.table.microdata import INDIVIDUAL, Microdata
-from streamer.table.schema import CategoricalAttribute, NumericAttribute
+from streamer.table.schema import CategoricalAttribute, Diversity, NumericAttribute
 from worlds.measured_tables import (
     GROUPS,
     SEVEN,
     recoded,
     some_model,
 )
-from worlds.microdata import ANCESTORS, PROBLEMS
+from worlds.microdata import ANCESTORS, PROBLEMS, TABLES, TEXTS
 
 ENTROPY = -(2 / 3 * log2(2 / 3) + 1 / 3 * log2(1 / 3))  # in both groups two of three rows are alike
 
@@ -89,7 +90,7 @@ def counted(data: Microdata, recoding: Recoding) -> dict[str, float | None]:
     """Every measure from its definition, over lists of rows."""
     groups = [np.flatnonzero(recoding.qi_group == group).tolist() for group in range(recoding.n_groups)]
     n, d, suppressed = len(data), data.space.d, int((recoding.qi_group < 0).sum())
-    who, what = data.subject(INDIVIDUAL).tolist(), data.values[:, 0].tolist()
+    who, what, null = data.subject(INDIVIDUAL).tolist(), data.values[:, 0].tolist(), data.texts[0].index(b"null")
     entropies, volumes, literal_volumes, losses, ils, heights = [], [], [], [], [], []
     attributes = data.table.attributes
     full = [attribute.levels.n_levels - 1 for attribute in attributes]
@@ -133,7 +134,7 @@ def counted(data: Microdata, recoding: Recoding) -> dict[str, float | None]:
         "distortion": (weighted(heights) + suppressed * sum(full)) / rows if rows else None,
         "k": min(sizes, default=None),
         "k_individuals": min(people_in, default=None),
-        "l": min(map(len, value_counts), default=None),
+        "l": min((len(set(c) - {null}) for c in value_counts), default=None),
         "alpha": worst(person_counts),
         "beta": worst(value_counts),
         "risk": worst([Counter(family_of(data, what[i]) for i in g) for g in groups]),
@@ -216,6 +217,16 @@ def test_merging_groups_costs_more_and_risks_less(given: tuple[Microdata, Recodi
         assert after[name] <= before[name]
 
 
+def test_a_null_is_one_of_the_distinct_values_only_where_the_table_says_so() -> None:
+    values = np.array([[TEXTS[0].index(text)] for text in (b'"flu"', b"null", b"null")])
+    data = Microdata(TABLES["one number"], np.zeros((3, 1), dtype=np.int64), None, values, TEXTS)
+    together = local_recoding(data, np.zeros(3, dtype=np.int64))
+    assert risk.l_distinct(data, together) == 1
+    counting = replace(data.table, diversity=Diversity(l=2, null_counts=True))
+    assert risk.l_distinct(replace(data, table=counting), together) == 2
+    assert risk.beta(data, together) == 2 / 3
+
+
 @given(given=recoded(), model=some_model)
 def test_what_is_achieved_is_what_the_model_asks_where_it_holds(
     given: tuple[Microdata, Recoding], model: Model
@@ -228,7 +239,8 @@ def test_what_is_achieved_is_what_the_model_asks_where_it_holds(
         found: dict[str, Any] = measure(data, recoding, model)
         assert found["k"] >= model.rows
         for subject, n in model.distinct.items():
-            assert found["k_individuals" if subject == INDIVIDUAL else "l"] >= n
+            if subject == INDIVIDUAL or not subject.null_counts:
+                assert found["k_individuals" if subject == INDIVIDUAL else "l"] >= n
         for subject, bound in model.shares.items():
             name = "alpha" if subject == INDIVIDUAL else "risk" if subject.level else "beta"
             assert found[name] <= float(bound)

@@ -66,6 +66,34 @@ def test_risk_follows_the_level_that_the_model_bounds() -> None:
     assert risk.risk(named, together, k_anonymity(2)) == pytest.approx(2 / 3)
 
 
+def test_of_several_bounded_levels_the_lowest_counts() -> None:
+    """Whoever bounds families and departments alike asks more of the families: the risk is told for them."""
+    deep = Hierarchy.from_rows([["flu", "viral", "lung", "*"], ["ulcer", "acid", "belly", "*"]])
+    table = replace(SEVEN.table, kept=(KeptColumn("problem", sensitive=True, type="text", hierarchy=deep),))
+    bounded = r_k(2, Subject(0, 3), Fraction(1)) & r_k(2, Subject(0, 2), Fraction(1))
+    assert risk.close_subjects(table, bounded) == (Subject(0, 2),)
+    assert risk.close_subjects(table, bounded & r_k(2, Subject(0, 1), Fraction(1))) == (Subject(0, 1),)
+
+
+def test_every_sensitive_column_is_close_at_a_level_of_its_own() -> None:
+    """A bound on one column says nothing of another; a column without a hierarchy has its values alone."""
+    flat, deep = (Hierarchy.from_rows(rows) for rows in ([["a", "*"], ["b", "*"]], [["c", "x", "*"], ["d", "y", "*"]]))
+    kept = (
+        KeptColumn("flat", sensitive=True, type="text", hierarchy=flat),
+        KeptColumn("harmless", sensitive=False),
+        KeptColumn("deep", sensitive=True, type="text", hierarchy=deep),
+        KeptColumn("none", sensitive=True),
+    )
+    table = replace(SEVEN.table, kept=kept)
+    assert risk.close_subjects(table, k_anonymity(2)) == (Subject(0, 1), Subject(2, 1), Subject(3, 0))
+    assert risk.close_subjects(table, r_k(2, Subject(2, 2), Fraction(1))) == (
+        Subject(0, 1), Subject(2, 2), Subject(3, 0),
+    )  # fmt: skip
+    # a level of the whole table ends at the top of a lower hierarchy
+    high = replace(table, diversity=Diversity(level=2))
+    assert risk.close_subjects(high, k_anonymity(2)) == (Subject(0, 1), Subject(2, 2), Subject(3, 0))
+
+
 def test_a_bound_on_single_values_does_not_change_which_values_are_close() -> None:
     assert risk.risk(SEVEN, GROUPS, r_k(2, VALUES, Fraction(1))) == 2 / 3
 

@@ -25,7 +25,7 @@ from worlds.measured_tables import (
     ZIPS,
     recoded,
 )
-from worlds.microdata import TEXTS, people
+from worlds.microdata import SEX, TEXTS, people
 from worlds.small_tables import YEARS
 
 
@@ -37,6 +37,13 @@ def test_the_normalized_penalty_is_the_global_one_with_suppressed_rows_lost() ->
     n, s, gcp = 7, 1, utility.gcp(SEVEN, GROUPS)
     assert gcp is not None
     assert utility.ncp(SEVEN, GROUPS) == pytest.approx(((n - s) * gcp + s) / n)
+
+
+def test_the_root_of_a_hierarchy_of_one_level_is_a_whole_loss() -> None:
+    """Gui et al. 2020, equation 6: height of the published node / height of the hierarchy, here 1 / 1."""
+    data = Microdata(people(SEX), np.array([[0], [1]]), None, np.zeros((2, 1), dtype=np.int64), TEXTS)
+    assert utility.il(data, local_recoding(data, np.array([0, 0]))) == 2
+    assert utility.il(data, local_recoding(data, np.array([0, 1]))) == 0
 
 
 def test_a_group_of_equal_rows_adds_no_entropy_density() -> None:

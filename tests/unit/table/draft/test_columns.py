@@ -44,6 +44,14 @@ def test_empty_cells_are_counted_as_something_and_said(tmp_path: Path) -> None:
     assert "2 empty cells count as (none)" in text
 
 
+def test_empty_cells_count_as_a_number_that_nobody_has() -> None:
+    """0 is an end of its domain and somebody's value: then it is the other end."""
+    for texts in (["0", "1", ""], ["1", "2", ""], ["-1", ""], ["0", ""]):
+        null_as = drafted("member", texts).null_as
+        assert null_as is not None
+        assert null_as not in texts
+
+
 def test_dates_and_digit_codes_get_the_levels_of_their_texts() -> None:
     (day,) = drafted("born", ["1971-03-09"]).hierarchy
     assert day == ("1971-03-09", "1971-03", "1971", "*")

@@ -14,7 +14,7 @@ from streamer.table.schema import NumericAttribute
 
 @given(st.lists(st.decimals(-(10**6), 10**6, places=3), min_size=1, max_size=9))
 def test_a_domain_holds_every_number_and_its_ends_are_nobodys(numbers: list[Decimal]) -> None:
-    scale = scale_of(numbers)
+    scale = scale_of(numbers, spare=True)
     assert scale is not None
     lo, hi = scale.domain
     assert lo <= min(numbers)
@@ -24,11 +24,32 @@ def test_a_domain_holds_every_number_and_its_ends_are_nobodys(numbers: list[Deci
     assert attribute.n_cells <= 28
 
 
+@given(st.integers(-50, 50), st.integers(2, 26))
+def test_codes_without_a_gap_end_where_they_end(first: int, n: int) -> None:
+    """A wider domain would count the loss of everything as less than everything."""
+    numbers = [Decimal(number) for number in range(first, first + n)]
+    scale = scale_of(numbers)
+    assert scale is not None
+    assert scale.domain == (numbers[0], numbers[-1])
+    assert scale_of(numbers, spare=True) != scale
+
+
 @pytest.mark.parametrize(
     ("texts", "domain", "step", "grid"),
     [
         (["17", "39", "90"], (15, 94), 1, 5),
-        (["0", "1"], (0, 2), 1, 1),
+        (["0", "1"], (0, 1), 1, 1),
+        (["1", "2"], (1, 2), 1, 1),
+        (["4", "1", "3", "2"], (1, 4), 1, 1),
+        (["-1", "0", "1"], (-1, 1), 1, 1),
+        (["0.2", "0.1"], ("0.1", "0.2"), "0.1", "0.1"),
+        (["0"], (0, 1), 1, 1),
+        (["7"], (6, 8), 1, 1),
+        (["-7"], (-8, -6), 1, 1),
+        (["1", "2", "4"], (0, 5), 1, 1),
+        (["1949", "1950", "2019"], (1945, 2024), 1, 5),
+        (["900000001", "900000002"], (900000001, 900000002), 1, 1),
+        (["900000001", "900000002", "900100002"], (900000000, 900104999), 1, 5000),
         (["18", "22"], (17, 23), 1, 1),
         (["-5", "5"], (-6, 6), 1, 1),
         (["16.5", "42.9"], (16, "43.9"), "0.1", "2"),

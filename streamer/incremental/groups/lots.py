@@ -1,0 +1,72 @@
+"""Chance that can be repeated: what decides among rows that are alike in all that may decide.
+
+The rules of this file
+----------------------
+* The published bytes are a function of cells, of the partition of rows into individuals and of published values alone.
+  Whatever else has to be decided (which of two rows in one cell goes to which half of a cut QI group, which leaves
+  first) is decided by chance: else numbers of QI groups and slots would tell exact values, source keys or names.
+* The *lot* of a row is a hash of its source key, keyed with a secret of its shard. Without the secret it is chance;
+  with it, replays, restarts and batches draw the same lots again.
+* A cut does not order rows by their lots as they are: whoever has a small one would stay behind at every cut, and
+  nearly always the newest rows would go to the newest number (`tests/laws/test_nothing_but_values_speaks.py` sees it).
+  The lots are shuffled anew for every cut, by what is public of it, so that no cut knows of the one before.
+* The secret is drawn once per shard, by whoever owns the shard's shell, and is kept as secret as the rows: who has it
+  and knows a source key knows on which side of a cut the row fell. An empty secret keys nothing: for tests only.
+* Two rows of a shard have one lot once in 2^64 pairs; nothing is done about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import blake2b
+
+import numpy as np
+
+from streamer.table.arrays import Bits, Ints
+
+LOT_BYTES = 8
+
+GOLDEN_GAMMA, WORD = 0x9E3779B97F4A7C15, 2**64 - 1
+
+SECRET_BYTES = 32
+"""Of a secret that is drawn; blake2b takes up to 64."""
+
+
+def lot(secret: bytes, source_key: str) -> int:
+    """The lot of one row, a signed 64-bit integer."""
+    return int.from_bytes(_digest(secret, source_key), "little", signed=True)
+
+
+def lots(secret: bytes, source_keys: Iterable[str]) -> Ints:
+    """The lots of n rows, (n,) int64.
+
+    >>> lots(b"a secret", ["ann", "bob"]).tolist() == [lot(b"a secret", "ann"), lot(b"a secret", "bob")]
+    True
+    """
+    return np.frombuffer(b"".join([_digest(secret, key) for key in source_keys]), dtype="<i8").astype(np.int64)
+
+
+def shuffled(drawn: Ints, number: int, qi_group_next: int) -> Ints:
+    """The lots (n,) for one cut: of the QI group `number`, when `qi_group_next` is the next unused number.
+
+    Distinct lots stay distinct: the finalizer of splitmix64 (Steele, Lea and Flood 2014), a bijection of 64 bits.
+    """
+    mixed = drawn.astype(np.uint64)
+    for salt in (number, qi_group_next):
+        mixed = _mixed(mixed + np.uint64(salt * GOLDEN_GAMMA & WORD))
+    return mixed.astype(np.int64)
+
+
+def _mixed(words: Bits) -> Bits:
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))
+
+
+def seed(secret: bytes) -> int:
+    """A seed for algorithms that need chance, below 2^64: another domain of the hash, so it is no row's lot."""
+    return int.from_bytes(blake2b(key=secret, digest_size=LOT_BYTES, person=b"seed").digest(), "little")
+
+
+def _digest(secret: bytes, source_key: str) -> bytes:
+    return blake2b(source_key.encode(), key=secret, digest_size=LOT_BYTES).digest()
