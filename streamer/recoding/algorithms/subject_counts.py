@@ -84,6 +84,8 @@ def count_row(rules: Rules, counts: SubjectCounts, seat: int, row: int) -> None:
     """Counts a row into a seat."""
     for i in range(rules.distinct.shape[0]):
         code = rules.subjects[row, i]
+        if code == rules.uncounted[i]:
+            continue
         at = _at(counts, seat, i, code)
         if counts.place[at] < 0:
             counts.place[at] = seat * counts.n_codes[0] + counts.first[i] + code
@@ -97,7 +99,10 @@ def count_row(rules: Rules, counts: SubjectCounts, seat: int, row: int) -> None:
 def discount_row(rules: Rules, counts: SubjectCounts, seat: int, row: int) -> None:
     """Takes a row out of a seat; `top` stays, and may then be too large."""
     for i in range(rules.distinct.shape[0]):
-        at = _at(counts, seat, i, rules.subjects[row, i])
+        code = rules.subjects[row, i]
+        if code == rules.uncounted[i]:
+            continue
+        at = _at(counts, seat, i, code)
         counts.count[at] -= 1
         if counts.count[at] == 0:
             counts.n_distinct[seat, i] -= 1

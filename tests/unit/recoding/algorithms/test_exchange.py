@@ -82,6 +82,7 @@ def least_loss(task: Task) -> float:
 
 @pytest.mark.parametrize("name", ["distinct l", "(k, l)", "(alpha, beta)", "(r, k)"])
 def test_of_eight_rows_the_best_grouping_is_seldom_far(name: str) -> None:
+    """Where this was written: at worst 1.28 times the optimum, under (r, k) 1.75; in the mean 1.03 to 1.07 times."""
     ratios = []
     for seed in range(40):
         rng = np.random.default_rng(seed)
@@ -95,7 +96,6 @@ def test_of_eight_rows_the_best_grouping_is_seldom_far(name: str) -> None:
         assert found >= optimum - 1e-9
         if optimum > 0:
             ratios.append(found / optimum)
-    print(name, len(ratios), max(ratios), sum(ratios) / len(ratios))
     assert len(ratios) > 20
     assert max(ratios) < 2
     assert sum(ratios) / len(ratios) < 1.1
