@@ -207,7 +207,8 @@ def exchanged(task: Task, qi_group: Ints, n_seats: int, sweeps: int) -> tuple[fl
             count_row(task.rules, counts, qi_group[bundle], row)
     for _ in range(sweeps):
         moved = 0
-        for seat in np.flatnonzero(groups.changed):
+        for at in np.flatnonzero(groups.changed):
+            seat = int(at)
             groups.changed[seat] = False
             if groups.rows[seat] * groups.ncp[seat] > GAIN_MIN:
                 moved += _relieve(task, aside, groups, counts, seat)
