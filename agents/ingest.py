@@ -139,8 +139,8 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
     @property
     def busy(self) -> bool:
         """Whether a thread is still at work, which would keep the process from ending."""
-        threads = (self._topics, *self._given_back, *self._held.values())
-        return self._checking or any(thread.busy for thread in threads)
+        held = (*self._given_back, *self._held.values())
+        return self._checking or self._topics.busy or any(shard.busy for shard in held)
 
     async def _fail(self, error: StreamerError) -> None:
         """Ends the service, and with it the worker."""

@@ -5,7 +5,8 @@ algorithm's time is that of `catalog.run`, which sorts the rows and checks the a
 they are short, and nothing is compiled while the clock runs. The bars are what the algorithms are meant to stay below.
 Information loss, and the verdicts on the default, are those of `losses`, on the tables of `kinds` and on Adult.
 
-    python benchmarks/batch.py [--only NAME ...] [--tables TABLE ...] [--only-losses] [--quick] [--json]
+    python benchmarks/batch.py [--only NAME ...] [--tables TABLE ...] [--only-losses] [--quick] [--json] [--save]
+    python benchmarks/batch.py --readme     writes README's sentences from what --save kept
 """
 
 from __future__ import annotations
@@ -22,15 +23,13 @@ from time import perf_counter
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from rich.console import Console
 from rich.table import Table as RichTable
 
-import adult
-import kinds
-import losses
-from losses import WORKLOADS
+from benchmarks import adult, kinds, losses, readme
+from benchmarks.losses import WORKLOADS
 from streamer.privacy.models import Model, k_anonymity, r_k
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT, run
 from streamer.recoding.algorithms.contract import PLAIN, Algorithm, Options
@@ -47,6 +46,9 @@ CMC_ROWS = 1_473
 R, LEVEL = Fraction(1, 2), 1  # Adult's occupations have three ancestors at level 1, the largest with 36 % of the rows
 ROWS_AT_ONCE = 2_048
 TEXTS = ("table", "model", "algorithm", "best", "option", "figure", "details", "skipped")
+
+ROOT = Path(__file__).resolve().parents[1]
+README, SAVED = ROOT / "README.md", ROOT / "docs" / "benchmarks" / "batch.json"
 
 Result = dict[str, object]
 
@@ -82,18 +84,34 @@ def main() -> None:
     options.add_argument("--only-losses", action="store_true", help="no times: every table under every model")
     options.add_argument("--quick", action="store_true", help="a few thousand rows, few tables")
     options.add_argument("--json", action="store_true", help="print the JSON object alone")
+    options.add_argument("--save", action="store_true", help="keep what was found for --readme")
+    options.add_argument("--readme", action="store_true", help="measure nothing; write README's sentences")
     options.add_argument("--peak", action="store_true", help=argparse.SUPPRESS)  # a child: one run, its memory
     chosen = options.parse_args()
     if chosen.peak:
         print(peak_gb(ALGORITHMS[chosen.only[0]], QUICK_SIZES[0] if chosen.quick else 45_222))
         return
+    if chosen.readme:
+        README.write_text(readme.written_into(README.read_text("utf-8"), json.loads(SAVED.read_bytes())), "utf-8")
+        return
+    if chosen.save and (chosen.quick or chosen.tables or len(chosen.only) < len(ALGORITHMS)):
+        options.error("what is kept is measured in full: --save goes with --only-losses alone")
     console = Console(width=160, quiet=chosen.json)
     tables = chosen.tables or (QUICK_TABLES if chosen.quick else list(WORKLOADS))
     algorithms = [ALGORITHMS[name] for name in chosen.only]
     found = {"benchmark": "batch", "k": K, **all_losses(console, algorithms, tables, chosen.quick)}
     if not chosen.only_losses:
         found |= all_times(console, algorithms, chosen.quick)
+    if chosen.save:
+        save(found)
     print(json.dumps(found))
+
+
+def save(found: Result) -> None:
+    """Keeps what was found; what this run did not measure stays as it was."""
+    earlier = json.loads(SAVED.read_bytes()) if SAVED.exists() else {}
+    SAVED.parent.mkdir(parents=True, exist_ok=True)
+    SAVED.write_text(json.dumps({**earlier, **found}, indent=1) + "\n", "utf-8")
 
 
 def all_losses(console: Console, algorithms: Sequence[Algorithm], tables: Sequence[str], quick: bool) -> Result:
@@ -116,16 +134,17 @@ def all_times(console: Console, algorithms: Sequence[Algorithm], quick: bool) ->
     if ADULT_ONLY in [algorithm.name for algorithm in algorithms]:
         times.append(beside_matmuls(ALGORITHMS[ADULT_ONLY], QUICK_SIZES[0] if quick else 45_222))
     show(console, f"Time at k = {K}; unit: one lexsort of the same table", times)
-    searches = list(searched([algorithm for algorithm in algorithms if algorithm.suppresses]))
+    searches = list(searched([algorithm for algorithm in algorithms if algorithm.suppresses], quick))
     show(console, "Time to search a large lattice", searches)
     bars = [judged(bar, [*times, *searches]) for bar in BARS if ALGORITHMS[bar.algorithm] in algorithms]
     show(console, "Bars", bars)
     return {"times": times, "searches": searches, "bars": bars}
 
 
-def searched(algorithms: Sequence[Algorithm]) -> Iterator[Result]:
+def searched(algorithms: Sequence[Algorithm], quick: bool) -> Iterator[Result]:
     """The algorithms that search a lattice of levels, on one of 331,776 nodes, with up to 5 % suppressed."""
-    people, options = kinds.cmc(drafted=True), Options(suppression=0.05)
+    people, options = kinds.cmc(drafted=not quick), Options(suppression=0.05)
+    people = people.rows(np.arange(QUICK_SIZES[0])) if quick else people
     for algorithm in algorithms:
         seconds, recoding = clock(algorithm, people, k_anonymity(5), options)
         details = {"details": dict(recoding.details)}

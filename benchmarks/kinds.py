@@ -18,8 +18,10 @@ import json
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from functools import cache
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from streamer.table.arrays import Floats, Ints
 from streamer.table.hierarchy import Hierarchy
@@ -83,7 +85,7 @@ def people(
     return Microdata(table, codes, individuals, number_of[values][:, None], (tuple(texts),))
 
 
-def drawn(rng: np.random.Generator, shares: Sequence[float], n: int) -> Ints:
+def drawn(rng: np.random.Generator, shares: Sequence[float] | Floats, n: int) -> Ints:
     """n numbers from 0 with these shares, which need not sum to 1."""
     return rng.choice(len(shares), n, p=np.array(shares) / np.sum(shares)).astype(np.int64)
 
@@ -93,7 +95,7 @@ def zipf(n: int, exponent: float) -> Floats:
     return np.arange(1, n + 1, dtype=np.float64) ** -exponent
 
 
-def likely(rng: np.random.Generator, chance: Floats) -> Ints:
+def likely(rng: np.random.Generator, chance: npt.NDArray[np.floating[Any]]) -> Ints:
     """1 with the chance of the row, else 0."""
     return (rng.random(len(chance)) < chance).astype(np.int64)
 

@@ -19,8 +19,7 @@ from typing import TypeVar
 
 import numpy as np
 
-import adult
-import kinds
+from benchmarks import adult, kinds
 from streamer.privacy.models import Model, alpha_beta, distinct_l, identity_reserved, k_anonymity, k_l, r_k
 from streamer.recoding.algorithms.catalog import DEFAULT, objections, run
 from streamer.recoding.algorithms.contract import PLAIN, Algorithm, Options
@@ -162,7 +161,7 @@ def in_the_mean(losses: Sequence[Result]) -> list[Result]:
         {
             "algorithm": name,
             "settings": len(some),
-            "mean_over_default": fmean(some),
+            "mean_ratio": fmean(some),
             "default_is_better": fmean(some) > 1,
         }
         for name, some in ratios.items()

@@ -174,7 +174,8 @@ def in_fork(copy: Path, tests: list[str], plugin: Quickest, seconds_max: int) ->
             os.dup2(handle, 2)
             options = ["-x", "-q", "-p", "no:cacheprovider", "-o", "addopts=", "--import-mode=importlib"]
             options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # hypothesis is imported before the fork
-            options += ["-W", "ignore:overflow encountered:RuntimeWarning"]  # hashing wraps around, silently if compiled
+            # Hashing wraps around, silently if compiled.
+            options += ["-W", "ignore:overflow encountered:RuntimeWarning"]
             options += ["--hypothesis-profile=mutants", "-m", "not servers and not slow and not drill"]
             options += ["-o", "timeout=0", "--rootdir", str(copy)]
             options += [f"--deselect={name}" for name in SETTINGS["tests_left_out"]]

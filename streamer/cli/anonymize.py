@@ -81,8 +81,9 @@ def command(
 ) -> None:
     """Anonymizes ROWS.csv and writes the published table, with the columns of the live changelog.
 
-    The privacy model is table.yaml's: k, and l, alpha, beta or r where it says so. QI groups are numbered from 1, and
-    the order of the rows says nothing about whose they are. --index is private: it names every row's QI group.
+    The privacy model is table.yaml's: k, and l, alpha, beta or r where it says so. QI groups are numbered from 1 in the
+    order of the values that they publish, those that publish the same by chance; the order of the rows says nothing
+    about whose they are. --index is private: it names every row's QI group.
     """
     chosen, options = algorithm_named(algorithm), checked_options(suppression, refine, merge_equal_boxes, seed)
     outputs = output_paths(out, form)

@@ -51,7 +51,7 @@ def command(table: str, data: str | None, as_json: bool) -> None:
     published row looks like, what never leaves.
 
     With --data it also counts the rows of a CSV file that would be refused, by reason and column, without their values,
-    and tries what other k and other grids would cost.
+    and tries what other k and other grids would cost. The first time on a machine, that compiles some code, too.
     Exit code 2 where TABLE or ROWS.csv cannot be used at all.
     """
     schema = load_table(table)
@@ -259,6 +259,8 @@ def _print_costs(tried: dict[str, Any], accepted: int, out: Console) -> None:
         other = [line["suppressing"][name] for name in ("ncp", "suppressed")] if "suppressing" in line else []
         grid.add_row(*map(figure, (line["k"], line["groups"], line["ncp"], *other)))
     out.print(grid)
+    if tried["none_suppressing"]:
+        out.print(f"with {SUPPRESSION:.0%} suppressed it was not tried: {tried['none_suppressing']}")
     if not tried["attributes"]:
         return
     grid = Grid("column", "its NCP", "NCP of the table with another grid")

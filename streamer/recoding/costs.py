@@ -1,7 +1,9 @@
 """What k and the grids cost a table: the questions of the first day, answered by trying.
 
 Every answer is a run of the default algorithm over the same rows with one thing changed: k, or one column's grid.
-Losses compare across grids: an interval counts by its width over the domain's, however it was cut into cells.
+Losses compare across grids: an interval counts by its width over the domain's, however it was cut into cells. Beside
+every k stands what a recoding costs that may leave some rows out: the quickest one that can, and none where its lattice
+is too large to be searched while somebody waits; then the answer says so.
 """
 
 from __future__ import annotations
@@ -16,14 +18,19 @@ import numpy as np
 from streamer.privacy.models import Model, model_of, subject_names
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT, objections, run
 from streamer.recoding.algorithms.contract import Algorithm, Options, Tick
+from streamer.recoding.algorithms.lattice import DEGREE_FIRST, lattice_nodes
 from streamer.recoding.algorithms.recoding import Recoding
 from streamer.recoding.metrics.utility import ncp, ncp_by_attribute
 from streamer.table.microdata import Microdata
 from streamer.table.scalars import decimal_text
-from streamer.table.schema import NumericAttribute
+from streamer.table.schema import NumericAttribute, Table
 
 KS = (3, 5, 10, 20)
 SUPPRESSION = 0.05
+QUICKEST = DEGREE_FIRST.name
+NODES_TRIED_MAX = 400_000
+"""Nodes of a lattice that is searched for every k: about a second each, more for many thousands of rows."""
+
 GRID_FACTORS = (Decimal("0.5"), Decimal(2))
 
 
@@ -32,30 +39,28 @@ def costs(microdata: Microdata, tick: Tick) -> dict[str, Any]:
 
     `k` has an entry for table.yaml's k and for each of `KS`; `attributes` the loss of each attribute at table.yaml's k,
     and for numbers that of the whole table with half and double the grid. Where the privacy model cannot hold on these
-    rows, an entry says why instead.
+    rows, an entry says why instead. `none_suppressing` is the reason why no entry has a recoding that leaves rows out,
+    or None.
     """
     ks = sorted({*KS, microdata.table.k})
     grids = [(j, grid) for j, a in enumerate(microdata.table.attributes) for grid in other_grids(a)]
     work = len(ks) + len(grids)
+    leaving_out, reason = suppressing(microdata.table, model_of(microdata.table))
     by_k, shares = [], list[dict[str, Any]]()
     for done, k in enumerate(ks):
-        facts, recoding = _cost_of_k(microdata, k)
+        facts, recoding = _cost_of_k(microdata, k, leaving_out)
         by_k.append(facts)
         if recoding is not None and k == microdata.table.k:
             shares = list(_shares(microdata, recoding))
         tick((done + 1) / work)
+    found = {"algorithm": DEFAULT, "rows": len(microdata), "k": by_k, "none_suppressing": reason or None}
     if not shares:
-        return {"algorithm": DEFAULT, "rows": len(microdata), "k": by_k, "attributes": []}
+        return found | {"attributes": []}
     by_grid: dict[int, list[dict[str, Any]]] = {}
     for done, (j, grid) in enumerate(grids, start=len(ks)):
         by_grid.setdefault(j, []).append(_cost_of_grid(microdata, j, grid))
         tick((done + 1) / work)
-    return {
-        "algorithm": DEFAULT,
-        "rows": len(microdata),
-        "k": by_k,
-        "attributes": [facts | {"grids": by_grid.get(j, [])} for j, facts in enumerate(shares)],
-    }
+    return found | {"attributes": [facts | {"grids": by_grid.get(j, [])} for j, facts in enumerate(shares)]}
 
 
 def other_grids(attribute: object) -> list[Decimal]:
@@ -87,7 +92,7 @@ def with_grid(microdata: Microdata, j: int, grid: Decimal) -> Microdata:
     return Microdata(schema, codes, microdata.individuals, microdata.values, microdata.texts)
 
 
-def _cost_of_k(microdata: Microdata, k: int) -> tuple[dict[str, Any], Recoding | None]:
+def _cost_of_k(microdata: Microdata, k: int, leaving_out: Algorithm | None) -> tuple[dict[str, Any], Recoding | None]:
     """What k costs, and the table that says so; none, and the reason, where the model cannot hold."""
     data = Microdata(
         replace(microdata.table, k=k), microdata.codes, microdata.individuals, microdata.values, microdata.texts
@@ -97,18 +102,25 @@ def _cost_of_k(microdata: Microdata, k: int) -> tuple[dict[str, Any], Recoding |
         return {"k": k, "cannot": reason}, None
     recoding = run(ALGORITHMS[DEFAULT], data, model)
     facts = {"k": k, **_facts(data, recoding)}
-    other = suppressing(data, model)
-    if other is not None:
-        options = Options(suppression=SUPPRESSION)
-        facts["suppressing"] = {"algorithm": other.name, **_facts(data, run(other, data, model, options))}
+    if leaving_out is not None:
+        answer = run(leaving_out, data, model, Options(suppression=SUPPRESSION))
+        facts["suppressing"] = {"algorithm": leaving_out.name, **_facts(data, answer)}
     return facts, recoding
 
 
-def suppressing(microdata: Microdata, model: Model) -> Algorithm | None:
-    """The first algorithm of the catalog that may leave rows out, and can hold the model."""
-    options = Options(suppression=SUPPRESSION)
-    able = (a for a in ALGORITHMS.values() if a.suppresses and not objections(a, microdata.table, model, options))
-    return next(able, None)
+def suppressing(table: Table, model: Model) -> tuple[Algorithm | None, str]:
+    """The algorithm that may leave rows out, can hold the model and is quickest; or none, and the reason why."""
+    quickest_first = sorted((a for a in ALGORITHMS.values() if a.suppresses), key=lambda a: a.name != QUICKEST)
+    said = [objections(a, table, model, Options(suppression=SUPPRESSION)) for a in quickest_first]
+    able = [a for a, its_objections in zip(quickest_first, said, strict=True) if not its_objections]
+    if not able:
+        return None, said[0][0]
+    if (n_nodes := lattice_nodes(table)) > NODES_TRIED_MAX:
+        return (
+            None,
+            f"its lattice has {n_nodes:,} nodes, and {NODES_TRIED_MAX:,} are tried here; ask `compare`",
+        )
+    return able[0], ""
 
 
 def _facts(microdata: Microdata, recoding: Recoding) -> dict[str, Any]:

@@ -6,7 +6,7 @@ The rules of this file
 * Rows stand by QI group, then by their kept values. So the order says nothing about whose row is where: rows that are
   equal in all that is published are interchangeable. Suppressed rows are left out.
 * A lossy join (Tong et al. 2010, section 3.2) is two such tables: the rows' own cells by QI group, and the kept values
-  by QI group and individual.
+  by QI group and individual. An individual's number holds within its QI group alone.
 * Whatever many rows share is made once: the ends of an interval and a label per box, a kept value per distinct text.
 """
 
@@ -27,7 +27,7 @@ from streamer.table.schema import Attribute
 from streamer.table.typed_frame import decode_json, typed_frame
 
 FIRST_NUMBER = 1
-"""Number of the first QI group, as in the changelog, and of the first individual of a lossy join."""
+"""Number of the first QI group, as in the changelog, and of the first individual of each in a lossy join."""
 
 INDIVIDUAL_COLUMN = "individual"
 

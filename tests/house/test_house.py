@@ -23,7 +23,7 @@ INCREMENTAL = tuple(
     f"streamer.incremental.{room}"
     for room in (
         "topics", "mends", "last_record", "kafka_clients", "topic_ids", "release", "events", "groups", "checks",
-        "store", "shard", "message_files", "subscribe", "replay",
+        "store", "shard", "message_files", "subscribe", "secret_file", "replay",
     )
 )  # fmt: skip
 RECODING = tuple(

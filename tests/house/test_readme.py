@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -16,6 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 from agents.cli import main
+from benchmarks import readme
 from streamer.incremental.events.decoder import Decoder
 from streamer.table.schema import Limits
 from streamer.table.yaml_loading import load_table
@@ -132,6 +134,25 @@ def test_figures_come_from_benchmarks_that_exist() -> None:
     assert len(rows) >= 4
     for row in rows:
         assert [(ROOT / name).is_file() for name in re.findall(r"`(benchmarks/\S+\.py)`", row)] == [True], row
+
+
+def test_its_sentences_on_whole_tables_are_those_of_the_benchmark() -> None:
+    """`python benchmarks/batch.py --readme` writes them."""
+    found = json.loads((ROOT / "docs" / "benchmarks" / "batch.json").read_bytes())
+    assert readme.written_into(README, found) == README
+
+
+def test_its_sentences_follow_the_benchmark() -> None:
+    found = json.loads((ROOT / "docs" / "benchmarks" / "batch.json").read_bytes())
+    for loss in found["losses"]:
+        loss["ncp"] = 0.1234
+    assert "an NCP of 0.123" in readme.written_into(README, found)
+
+
+def test_a_sentence_without_its_place_is_told() -> None:
+    found = json.loads((ROOT / "docs" / "benchmarks" / "batch.json").read_bytes())
+    with pytest.raises(ValueError, match="0 lines that begin with"):
+        readme.written_into(README.replace(readme.OPENING, "Whatever"), found)
 
 
 def test_links_lead_somewhere() -> None:

@@ -39,7 +39,7 @@ class Replayed:
     @property
     def beside(self) -> tuple[object, ...]:
         """What lets `verify` follow the source, release by release."""
-        return "--events", self.events, "--initial", self.initial
+        return "--events", self.events, "--initial", self.initial, "--secret", self.out / "secret.txt"
 
     @property
     def live(self) -> Path:

@@ -126,9 +126,10 @@ def test_the_numbers_of_groups_with_one_box_do_not_follow_names() -> None:
 
 @pytest.mark.slow
 def test_on_adult_in_tens_the_numbers_of_groups_with_one_box_do_not_follow_exact_ages(adult: Path) -> None:
-    ages = with_grid(adult_microdata(10), 1, Decimal(10))
-    recoding = run(ALGORITHMS[DEFAULT], ages, k_anonymity(10), Options(chance=1))
+    """In the order in which the algorithm makes them, 1,169 of 1,203 such neighbours rise."""
+    ages = with_grid(adult_microdata(5), 1, Decimal(10))
+    recoding = run(ALGORITHMS[DEFAULT], ages, k_anonymity(5), Options(chance=1))
     boxes = np.concatenate([recoding.lo, recoding.hi], axis=1)
     rises, pairs = drift(boxes, hidden_means(recoding, ages.codes[:, 1]))
-    assert pairs > 300
+    assert pairs > 800
     assert abs(rises) < 5 * pairs**0.5

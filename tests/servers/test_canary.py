@@ -1,6 +1,7 @@
 """Raw values stay inside: canaries in every private place of the input must not come out anywhere.
 
-Private are source keys, individuals, columns that table.yaml does not name, and whatever stands in a refused message.
+Private are source keys, individuals, columns that table.yaml does not name, the shard's secret, and whatever stands in
+a refused message.
 """
 
 from __future__ import annotations
@@ -105,6 +106,7 @@ def test_nothing_private_comes_out_anywhere(tmp_path: Path, seed: int) -> None:
     outside = result.output + "".join(
         (tmp_path / "out" / name).read_text() for name in ("live.jsonl", "dead-letters.jsonl", "table.csv")
     )
-    assert [canary for canary in canaries.all if canary in outside] == []
+    secret = (tmp_path / "out" / "secret.txt").read_text().strip()
+    assert [canary for canary in [*canaries.all, secret] if canary in outside] == []
     private = (tmp_path / "out" / "index.csv").read_text()
     assert any(canary in private for canary in canaries.all)  # the test can see what it looks for

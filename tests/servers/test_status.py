@@ -570,3 +570,14 @@ def test_following_goes_on_with_letters_that_come_later(worked: OperatedTable) -
         following.terminate()
         following.wait(10)
         following.stdout.close()
+
+
+def test_no_command_shows_the_secret_of_a_shard(worked: OperatedTable) -> None:
+    secrets = [worked.state(shard).meta.secret for shard in range(SHARDS)]
+    assert len({*secrets}) == SHARDS
+    said = "".join(
+        worked.run(command, *arguments).output
+        for command in ("status", "groups", "dead-letters")
+        for arguments in ([], ["--json"])
+    )
+    assert not any(text in said for secret in secrets for text in (secret.hex(), repr(secret)[2:-1]))

@@ -8,11 +8,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Message, TopicPartition
 
 from agents.outlet import KafkaOutlet
 from servers.broker.servers import Servers
@@ -148,7 +149,17 @@ class WorkedTable:
             assert meta.counts.dead_letters == n_letters
             assert not any(CANARY.encode() in (letter.value() + letter.key()) for letter in letters)
             assert not any(CANARY.encode() in ((record.value() or b"") + record.key()) for record in records)
+            self._assert_kept_secret(
+                meta.secret, [*records, *letters, *read(self.bootstrap, self.name, "positions", shard)]
+            )
         assert CANARY not in self.logs()
+
+    def _assert_kept_secret(self, secret: bytes, records: Iterable[Message]) -> None:
+        """Neither Kafka nor a log has the secret of a shard, however it would be written."""
+        written = [secret, secret.hex().encode(), b64encode(secret), repr(secret)[2:-1].encode()]
+        said = [self.logs().encode(), *(record.value() or b"" for record in records)]
+        assert len(secret) >= 16
+        assert not any(text in one for text in written for one in said)
 
 
 def wait_until(holds: Callable[[], bool], seconds: float, otherwise: Callable[[], str]) -> None:

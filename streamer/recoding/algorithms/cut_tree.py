@@ -21,17 +21,39 @@ side by side and make up the whole order: the root holds, and a node that is no 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from streamer.jit import compiled, inlined
 from streamer.privacy.compiled import holds
-from streamer.recoding.algorithms.box_loss import Shape, ncp_term
-from streamer.recoding.algorithms.bundles import Bundles, Task, count_in, count_out, hold, weight
+from streamer.recoding.algorithms.box_loss import ncp_term
+from streamer.recoding.algorithms.bundles import Task, count_in, count_out, hold, weight
 from streamer.table.arrays import Bools, Floats, Ints
 
 SMALL = 4
 EVEN_FROM = 256
 EVEN_PART = 32
+
+
+class Scan(NamedTuple):
+    """Memory for the cuts of one node after the other. weights, holding (2, m): of the parts, lower ones first;
+    length (2,): how many of the weights count; lo, hi, term (d,): the box of a part as it grows.
+    """
+
+    weights: Floats
+    holding: Bools
+    length: Ints
+    lo: Ints
+    hi: Ints
+    term: Floats
+
+
+@compiled
+def scan_for(m: int, d: int) -> Scan:
+    """Memory for nodes of up to m bundles."""
+    box = np.empty((2, d), np.int64)
+    return Scan(np.empty((2, m)), np.empty((2, m), np.bool_), np.empty(2, np.int64), box[0], box[1], np.zeros(d))
 
 
 @inlined
@@ -42,45 +64,36 @@ def sharpened(term: float, sharpness: int | np.int64) -> float:
     return term
 
 
-@compiled
-def _scan(
-    shape: Shape,
-    bundles: Bundles,
-    along: Ints,
-    lo: Ints,
-    hi: Ints,
-    sharpness: int | np.int64,
-    backwards: bool,
-    out: Floats,
-) -> int:
-    """out[i]: the weight of the first i + 1 bundles of `along` (the last ones, backwards), for all i below the answer.
+@inlined
+def _scan(task: Task, along: Ints, lo: Ints, hi: Ints, sharpness: int | np.int64, backwards: int, here: Scan) -> int:
+    """here.weights[backwards, i]: the weight of the first i + 1 bundles of `along` (the last ones, backwards), for all
+    i below the answer.
 
     From the answer on they have the box lo..hi of all of them.
     """
-    cells, first, last = bundles.cells, bundles.begin, bundles.end
+    cells, first, last = task.bundles.cells, task.bundles.begin, task.bundles.end
     m, d = along.shape[0], lo.shape[0]
-    here_lo, here_hi, term = np.empty(d, np.int64), np.empty(d, np.int64), np.zeros(d)
-    rows, each = 0, 0.0
+    rows, each, out = 0, 0.0, here.weights[backwards]
     for i in range(m):
         bundle = along[m - 1 - i] if backwards else along[i]
         changed = False
         for j in range(d):
             cell = cells[bundle, j]
             if i == 0:
-                here_lo[j] = here_hi[j] = cell
-            elif cell < here_lo[j]:
-                here_lo[j] = cell
-            elif cell > here_hi[j]:
-                here_hi[j] = cell
+                here.lo[j] = here.hi[j] = cell
+            elif cell < here.lo[j]:
+                here.lo[j] = cell
+            elif cell > here.hi[j]:
+                here.hi[j] = cell
             else:
                 continue
             changed = True
-            term[j] = sharpened(ncp_term(shape, j, here_lo[j], here_hi[j]), sharpness)
+            here.term[j] = sharpened(ncp_term(task.shape, j, here.lo[j], here.hi[j]), sharpness)
         if changed:
             each, whole = 0.0, True
             for j in range(d):
-                each += term[j]
-                whole = whole and here_lo[j] == lo[j] and here_hi[j] == hi[j]
+                each += here.term[j]
+                whole = whole and here.lo[j] == lo[j] and here.hi[j] == hi[j]
             if whole:
                 return i
         rows += last[bundle] - first[bundle]
@@ -107,14 +120,14 @@ def best_cut(
     hi: Ints,
     sharpness: int | np.int64,
     strict: bool,
-    weights: Floats,
-    holding: Bools,
+    here: Scan,
 ) -> tuple[int, int]:
     """Attribute and position of a node's best cut; along (d, m): its bundles along every attribute, lo..hi its box.
 
-    strict: a cut whose parts both hold the model goes before all others. weights, holding: (2, m), scratch.
+    strict: a cut whose parts both hold the model goes before all others.
     """
     shape, first, last = task.shape, task.bundles.begin, task.bundles.end
+    weights, holding = here.weights, here.holding
     d, m = along.shape
     rows = weight(task.bundles, along[0])
     each, widest, best_j = 0.0, -1.0, 0
@@ -128,8 +141,9 @@ def best_cut(
     for j in range(d):
         if lo[j] == hi[j]:
             continue
-        lower_whole = _scan(shape, task.bundles, along[j], lo, hi, sharpness, False, weights[0])
-        upper_whole = _scan(shape, task.bundles, along[j], lo, hi, sharpness, True, weights[1])
+        for backwards in range(2):
+            here.length[backwards] = _scan(task, along[j], lo, hi, sharpness, backwards, here)
+        lower_whole, upper_whole = here.length
         if strict:
             _hold_so_far(task, along[j], False, holding[0])
             _hold_so_far(task, along[j], True, holding[1])
@@ -180,7 +194,7 @@ def order_of(task: Task, sharpness: int | np.int64) -> tuple[Ints, Ints]:
     for j in range(d):
         along[j] = np.argsort(bundles.cells[:, j], kind="mergesort")
     tile = np.zeros(m, np.int64)
-    weights, holding = np.empty((2, m)), np.empty((2, m), np.bool_)
+    scan = scan_for(m, d)
     counted = task.rules.distinct.shape[0] > 0
     is_lower, aside = np.zeros(m, np.bool_), np.empty(m, np.int64)
     lo, hi = np.empty(d, np.int64), np.empty(d, np.int64)
@@ -195,7 +209,7 @@ def order_of(task: Task, sharpness: int | np.int64) -> tuple[Ints, Ints]:
             continue
         here = along[:, begin:end]
         p = 0 if weight(bundles, here[0]) < SMALL * task.rows_min else sharpness
-        best_j, best_at = best_cut(task, here, lo, hi, p, counted and holds_so_far, weights, holding)
+        best_j, best_at = best_cut(task, here, lo, hi, p, counted and holds_so_far, scan)
         _part(here, best_j, best_at, is_lower, aside)
         middle = begin + best_at
         both = holds_so_far and hold(task, along[0, begin:middle]) and hold(task, along[0, middle:end])

@@ -5,9 +5,10 @@ recoded rows, numbered by their first row; the rows of those that do not hold th
 
 Rows that agree in all cells agree at every node, so nodes are tested on distinct rows with their counts. Higher nodes
 go further: where a node left few QI groups, the nodes above it are tested on one row of each of them (the roll-up of
-LeFevre et al. 2005), and such rows are kept as long as they come to no more than ROLL_UP_MAX times the table. A
-recoded row is one number in mixed radix; where 62 bits are too few for it, the attributes so far are renumbered by the
-combinations that occur, so that nothing ever wraps around.
+LeFevre et al. 2005), and such rows are kept as long as they come to no more than ROLL_UP_MAX times the table and
+NODES_KEPT_MAX nodes. A recoded row is one number in mixed radix; where 62 bits are too few for it, the attributes so
+far are renumbered by the combinations that occur, so that nothing ever wraps around. A lattice asks for tens of
+thousands of nodes: a test is one call of compiled code.
 """
 
 from __future__ import annotations
@@ -30,11 +31,36 @@ ROLL_UP_MAX = 4
 """Rows kept for roll-ups, as a multiple of the table's distinct rows."""
 
 
-class _Rows(NamedTuple):
-    """Rows that stand for all rows at and above a node: first int64 (m,), numbers of distinct rows; weight (m,)."""
+NODES_KEPT_MAX = 4_096
+"""Nodes whose rows are kept for roll-ups: each test looks through them."""
 
+
+class _Recodings(NamedTuple):
+    """The levels of d attributes over the cells that occur.
+
+    What attribute j says at a level of its cell number c stands at start[j, level] + c of `value`, a number below
+    n_values[j, level]; start, n_values: int64 (d, levels). cells: int64 (d, m), the cell numbers of the distinct rows.
+    """
+
+    value: Ints
+    start: Ints
+    n_values: Ints
+    cells: Ints
+    numbers_max: int
+
+
+class _Kept(NamedTuple):
+    """Rows that stand for all rows at and above some nodes.
+
+    nodes int64 (NODES_KEPT_MAX, d); rows begins[i] to begins[i + 1] are those of node i: first, a distinct row, and
+    weight, of how many rows; n (1,): how many nodes.
+    """
+
+    nodes: Ints
+    begins: Ints
     first: Ints
     weight: Ints
+    n: Ints
 
 
 class FullDomain:
@@ -44,33 +70,27 @@ class FullDomain:
         self._cells, self._model = microdata.cells, model
         self._levels: Sequence[Levels] = [attribute.levels for attribute in microdata.table.attributes]
         self.n_levels: Node = tuple(levels.n_levels for levels in self._levels)
-        self._recodings, cell_numbers = _recodings(self._levels, self._cells)
         everyone = np.arange(len(microdata), dtype=np.int64)
-        bottom = (0,) * len(self.n_levels)
-        self._distinct, n_distinct = self._groups(bottom, cell_numbers, everyone)
+        bottom = np.zeros(len(self.n_levels), dtype=np.int64)
+        of_all = _recodings(self._levels, self._cells)
+        self._distinct, n_distinct = _grouped(of_all, bottom, everyone)
         weight, first = _tally(self._distinct, n_distinct, np.ones_like(everyone))
-        self._cell_numbers = np.take(cell_numbers, first, axis=1)
-        self._kept = [_Rows(np.arange(n_distinct), weight)]
-        self._nodes = np.array([bottom], dtype=np.int64)  # of those kept
-        self._rows_left = ROLL_UP_MAX * n_distinct
+        self._recodings = of_all._replace(cells=np.take(of_all.cells, first, axis=1))
+        self._kept = _kept(bottom, weight)
         self._rules = rules_of(model, microdata.subjects(model.subjects))
         self._scratch = scratch_for(self._rules)
 
     def n_suppressed(self, node: Node, allowed: int) -> int:
         """Rows in QI groups that do not hold at the node; where these are more than `allowed`, any number above it."""
-        rows = self._rows_below(node)
-        group, n_groups = self._groups(node, self._cell_numbers, rows.first)
-        size, first = _tally(group, n_groups, rows.weight)
-        if 2 * n_groups <= len(rows.first) and n_groups <= self._rows_left:
-            self._keep(node, _Rows(rows.first[first], size))
-        small = int(size[size < self._model.rows_min].sum())
+        small = _n_small(self._recodings, self._kept, np.array(node, dtype=np.int64), self._model.rows_min)
         if small > allowed or not self._model.subjects:
-            return small
+            return int(small)
         return _suppressed(self._rules, self._scratch, *self.qi_groups(node), allowed)
 
     def qi_groups(self, node: Node) -> tuple[Ints, int]:
         """The QI group of every row at the node, int64 (n,), and how many there are."""
-        group, n_groups = self._groups(node, self._cell_numbers, np.arange(self._cell_numbers.shape[1]))
+        everyone = np.arange(self._recodings.cells.shape[1])
+        group, n_groups = _grouped(self._recodings, np.array(node, dtype=np.int64), everyone)
         return group[self._distinct], n_groups
 
     def boxes(self, node: Node, rows: Ints) -> tuple[Ints, Ints]:
@@ -79,48 +99,80 @@ class FullDomain:
         ends = [levels.recode(level, column) for levels, level, column in zip(self._levels, node, cells, strict=True)]
         return np.stack([lo for lo, _ in ends], axis=1), np.stack([hi for _, hi in ends], axis=1)
 
-    def _rows_below(self, node: Node) -> _Rows:
-        """The fewest kept rows that stand for all at the node; of equally many the first kept."""
-        below = np.flatnonzero((self._nodes <= np.array(node)).all(axis=1))
-        return min((self._kept[i] for i in below.tolist()), key=lambda rows: len(rows.first))
 
-    def _keep(self, node: Node, rows: _Rows) -> None:
-        self._kept.append(rows)
-        self._nodes = np.concatenate([self._nodes, np.array([node])])
-        self._rows_left -= len(rows.first)
-
-    def _groups(self, node: Node, cell_numbers: Ints, rows: Ints) -> tuple[Ints, int]:
-        """Groups, by first row, of rows that are equal at the node, and how many; cell_numbers (d, n), rows (m,)."""
-        group, n_groups = np.zeros(len(rows), dtype=np.int64), 1
-        for j, level in enumerate(node):
-            numbers, count = self._recodings[j][level]
-            if count == 1:
-                continue
-            if n_groups * count > NUMBERS_MAX:
-                group, n_groups = _renumbered(group, n_groups)
-            _refine(group, count, numbers, cell_numbers[j], rows)
-            n_groups *= count
-        return _renumbered(group, n_groups)
-
-
-def _recodings(levels: Sequence[Levels], cells: Ints) -> tuple[list[list[tuple[Ints, int]]], Ints]:
-    """By attribute and level: numbers of what is published for the cells that occur, and how many these are.
-
-    And every row's cell as its number among those that occur; int64 (d, n).
-    """
-    recodings, cell_numbers = [], np.empty(cells.T.shape, dtype=np.int64)
+def _recodings(levels: Sequence[Levels], cells: Ints) -> _Recodings:
+    """The recodings of all rows; cells int64 (n, d)."""
+    values, at = [], 0
+    start, n_values = np.zeros((2, len(levels), max(each.n_levels for each in levels)), dtype=np.int64)
+    numbers = np.empty(cells.T.shape, dtype=np.int64)
     for j, of_attribute in enumerate(levels):
-        used, cell_numbers[j] = np.unique(cells[:, j], return_inverse=True)
-        numbers = [value_numbers(of_attribute, level, used) for level in range(of_attribute.n_levels)]
-        recodings.append([(of_level, int(of_level.max(initial=-1)) + 1) for of_level in numbers])
-    return recodings, cell_numbers
+        used, numbers[j] = np.unique(cells[:, j], return_inverse=True)
+        for level in range(of_attribute.n_levels):
+            value = value_numbers(of_attribute, level, used)
+            values.append(value)
+            start[j, level], n_values[j, level] = at, value.max(initial=-1) + 1
+            at += len(used)
+    return _Recodings(np.concatenate(values), start, n_values, numbers, NUMBERS_MAX)
+
+
+def _kept(bottom: Ints, weight: Ints) -> _Kept:
+    """The distinct rows, which stand for all at the bottom, and room for more."""
+    n_distinct = len(weight)
+    first, weights = np.zeros((2, (1 + ROLL_UP_MAX) * n_distinct), dtype=np.int64)
+    first[:n_distinct], weights[:n_distinct] = np.arange(n_distinct), weight
+    nodes, begins = (
+        np.zeros((NODES_KEPT_MAX, len(bottom)), dtype=np.int64),
+        np.zeros(NODES_KEPT_MAX + 1, dtype=np.int64),
+    )
+    nodes[0], begins[1] = bottom, n_distinct
+    return _Kept(nodes, begins, first, weights, np.ones(1, dtype=np.int64))
 
 
 @compiled
-def _refine(group: Ints, count: int, numbers: Ints, cell_numbers: Ints, rows: Ints) -> None:
-    """Appends one attribute's digit, one of `count`, to the number of every row's group, in place."""
-    for i in range(rows.shape[0]):
-        group[i] = group[i] * count + numbers[cell_numbers[rows[i]]]
+def _n_small(recodings: _Recodings, kept: _Kept, node: Ints, rows_min: int) -> int:
+    """Rows in QI groups of fewer than rows_min rows at the node; keeps the groups where they are few."""
+    i = _fewest_below(kept, node)
+    rows, weight = kept.first[kept.begins[i] : kept.begins[i + 1]], kept.weight[kept.begins[i] : kept.begins[i + 1]]
+    group, n_groups = _grouped(recodings, node, rows)
+    size, first = _tally(group, n_groups, weight)
+    n, begin = kept.n[0], kept.begins[kept.n[0]]
+    if 2 * n_groups <= len(rows) and n < len(kept.nodes) and begin + n_groups <= len(kept.first):
+        kept.nodes[n] = node
+        kept.first[begin : begin + n_groups] = rows[first]
+        kept.weight[begin : begin + n_groups] = size
+        kept.begins[n + 1], kept.n[0] = begin + n_groups, n + 1
+    small = 0
+    for rows_of_group in size:
+        if rows_of_group < rows_min:
+            small += rows_of_group
+    return small
+
+
+@compiled
+def _fewest_below(kept: _Kept, node: Ints) -> int:
+    """Of the nodes kept at or below this one that with the fewest rows; of equally many the first kept."""
+    best, fewest = 0, kept.begins[1]
+    for i in range(1, kept.n[0]):
+        n_rows = kept.begins[i + 1] - kept.begins[i]
+        if n_rows < fewest and (kept.nodes[i] <= node).all():
+            best, fewest = i, n_rows
+    return best
+
+
+@compiled
+def _grouped(recodings: _Recodings, node: Ints, rows: Ints) -> tuple[Ints, int]:
+    """Groups, by first row, of distinct rows (m,) that are equal at the node, and how many; int64 (m,)."""
+    group, n_groups = np.zeros(len(rows), dtype=np.int64), 1
+    for j in range(len(node)):
+        count, start = recodings.n_values[j, node[j]], recodings.start[j, node[j]]
+        if count == 1:
+            continue
+        if n_groups > recodings.numbers_max // count:
+            group, n_groups = _renumbered(group, n_groups)
+        for i in range(len(rows)):
+            group[i] = group[i] * count + recodings.value[start + recodings.cells[j, rows[i]]]
+        n_groups *= count
+    return _renumbered(group, n_groups)
 
 
 @compiled

@@ -17,7 +17,7 @@ import numpy as np
 from streamer.jit import compiled, inlined
 from streamer.recoding.algorithms.box_loss import EMPTY_HI, EMPTY_LO, Shape, ncp_term, total, widen
 from streamer.recoding.algorithms.bundles import Task
-from streamer.table.arrays import Floats, Ints
+from streamer.table.arrays import Bools, Floats, Ints
 
 VISITS_MAX = 128
 
@@ -26,7 +26,7 @@ class Groups(NamedTuple):
     """g seats over m bundles.
 
     first (g,), next (m,): the chains of bundles, -1 at their ends. rows (g,), ncp (g,). free (g,), n_free (1,):
-    the empty seats, the one to fill next last.
+    the empty seats, the one to fill next last. changed (g,): set by whatever fills a seat, cleared by who has seen it.
     lo, hi (2w, d), term (2w, d): box and NCP by attribute of seat i at w + i; of inner node i over its children 2i and
     2i + 1 the box around both and the larger NCP.
     """
@@ -37,6 +37,7 @@ class Groups(NamedTuple):
     ncp: Floats
     free: Ints
     n_free: Ints
+    changed: Bools
     lo: Ints
     hi: Ints
     term: Floats
@@ -57,6 +58,7 @@ def groups_of(task: Task, qi_group: Ints, n_seats: int) -> Groups:
         np.zeros(n_seats),
         np.zeros(n_seats, np.int64),
         np.zeros(1, np.int64),
+        np.ones(n_seats, np.bool_),
         np.full((2 * w, d), EMPTY_LO),
         np.full((2 * w, d), EMPTY_HI),
         np.zeros((2 * w, d)),
@@ -97,7 +99,7 @@ def put(task: Task, groups: Groups, seat: int, members: Ints) -> None:
     bundles = task.bundles
     leaf = groups.lo.shape[0] // 2 + seat
     groups.lo[leaf], groups.hi[leaf], groups.term[leaf] = EMPTY_LO, EMPTY_HI, 0.0
-    groups.rows[seat], groups.first[seat] = 0, -1
+    groups.rows[seat], groups.first[seat], groups.changed[seat] = 0, -1, True
     for bundle in members[::-1]:
         groups.next[bundle] = groups.first[seat]
         groups.first[seat] = bundle
@@ -107,6 +109,45 @@ def put(task: Task, groups: Groups, seat: int, members: Ints) -> None:
     node = leaf // 2
     while node > 0 and _join(groups, node):
         node //= 2
+
+
+@compiled
+def unite(task: Task, groups: Groups, gone: int, stays: int) -> None:
+    """Moves all bundles of a seat into another, before those there; the first is empty then and stays so."""
+    w = groups.lo.shape[0] // 2
+    last = groups.first[gone]
+    while groups.next[last] >= 0:
+        last = groups.next[last]
+    groups.next[last] = groups.first[stays]
+    groups.first[stays], groups.first[gone], groups.changed[stays] = groups.first[gone], -1, True
+    groups.rows[stays] += groups.rows[gone]
+    for j in range(groups.lo.shape[1]):
+        lo, hi = groups.lo[w + stays, j], groups.hi[w + stays, j]
+        groups.lo[w + stays, j] = min(lo, groups.lo[w + gone, j])
+        groups.hi[w + stays, j] = max(hi, groups.hi[w + gone, j])
+        if groups.lo[w + stays, j] < lo or groups.hi[w + stays, j] > hi:
+            groups.term[w + stays, j] = ncp_term(task.shape, j, groups.lo[w + stays, j], groups.hi[w + stays, j])
+    groups.ncp[stays] = total(groups.term[w + stays])
+    groups.rows[gone], groups.ncp[gone] = 0, 0.0
+    groups.lo[w + gone], groups.hi[w + gone], groups.term[w + gone] = EMPTY_LO, EMPTY_HI, 0.0
+    for leaf in (w + gone, w + stays):
+        node = leaf // 2
+        while node > 0 and _join(groups, node):
+            node //= 2
+
+
+@compiled
+def join(task: Task, groups: Groups, seat: int, bundle: int) -> None:
+    """Puts a bundle before the others of a seat; whoever had it must `put` what is left."""
+    leaf = groups.lo.shape[0] // 2 + seat
+    groups.next[bundle] = groups.first[seat]
+    groups.first[seat], groups.changed[seat] = bundle, True
+    groups.rows[seat] += task.bundles.end[bundle] - task.bundles.begin[bundle]
+    if widen(task.shape, task.bundles.cells[bundle], groups.lo[leaf], groups.hi[leaf], groups.term[leaf]):
+        groups.ncp[seat] = total(groups.term[leaf])
+        node = leaf // 2
+        while node > 0 and _join(groups, node):
+            node //= 2
 
 
 @compiled
@@ -160,6 +201,12 @@ def _bound(
         former = ncp_term(shape, j, edge, edge) if shape.first_leaf[j] < 0 else term[node, j]
         least += rows * there + rows_min * max(there - former, 0.0)
     return least
+
+
+@inlined
+def bound_of(task: Task, groups: Groups, node: int, cells: Ints, rows: int, limit: float) -> float:
+    """What `growth` is at least, for every group below a node; at least `limit`: infinite."""
+    return _bound(task.shape, groups.lo, groups.hi, groups.term, node, cells, rows, task.rows_min, limit)
 
 
 @compiled

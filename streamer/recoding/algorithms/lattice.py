@@ -6,8 +6,8 @@ closed under union: so without suppression the ancestors of a good node are good
 model, since a group that does not hold may spoil the shares of one that did; shares and suppression together are
 therefore an objection. The top node needs no test: whoever runs an algorithm has seen that the whole table holds.
 
-The loss of a node is the mean over the attributes of level / highest level (Hu et al. 2011, equation 1), as an exact
-fraction; an attribute of one level loses nothing. It grows with every step up, so the least loss is that of a minimal
+The loss of a node is the mean over the attributes of level / highest level (Hu et al. 2011, equation 1), compared
+exactly; an attribute of one level loses nothing. It grows with every step up, so the least loss is that of a minimal
 node; of several the one with fewest suppressed rows, then the lexicographically lowest. So OLA and degree first give
 the same table; they differ in the nodes they test (`algorithms.lattice_search`).
 """
@@ -15,8 +15,7 @@ the same table; they differ in the nodes they test (`algorithms.lattice_search`)
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from fractions import Fraction
-from math import prod
+from math import lcm, prod
 
 import numpy as np
 
@@ -33,15 +32,12 @@ Search = Callable[[Lattice], None]
 NODES_MAX = 1_000_000
 """Nodes that a lattice may have: more are an objection."""
 
+TESTS_PER_TICK = 64
 
-def loss(node: Node, n_levels: Node) -> Fraction:
-    """Mean height of the levels, each as a share of its attribute's highest; 0..1 (Hu et al. 2011, equation 1).
 
-    >>> loss((1, 2, 0), (2, 5, 1))
-    Fraction(1, 2)
-    """
-    shares = [Fraction(level, n - 1) if n > 1 else Fraction(0) for level, n in zip(node, n_levels, strict=True)]
-    return sum(shares, Fraction(0)) / len(shares)
+def lattice_nodes(table: Table) -> int:
+    """How many nodes the table's lattice has; it may be more than any array could hold."""
+    return prod(attribute.levels.n_levels for attribute in table.attributes)
 
 
 def objections(table: Table, model: Model, options: Options) -> Sequence[str]:
@@ -53,8 +49,7 @@ def objections(table: Table, model: Model, options: Options) -> Sequence[str]:
             " shares; ask for no suppression, or for a model without alpha, beta and r"
         )
     n_levels = {attribute.name: attribute.levels.n_levels for attribute in table.attributes}
-    n_nodes = prod(n_levels.values())
-    if n_nodes > NODES_MAX:
+    if (n_nodes := lattice_nodes(table)) > NODES_MAX:
         widest = max(n_levels, key=lambda name: n_levels[name])
         said.append(
             f"its lattice would have {n_nodes:,} nodes and {NODES_MAX:,} are allowed; give {widest}, with"
@@ -71,7 +66,8 @@ def _run_by(search: Search) -> Callable[[Microdata, Model, Options, Tick], Recod
         recoded = FullDomain(microdata, model)
 
         def is_good(node: Node) -> bool:
-            tick(1 - lattice.n_unknown / lattice.n_nodes)
+            if lattice.tested % TESTS_PER_TICK == 0:
+                tick(1 - lattice.n_unknown / lattice.n_nodes)
             return recoded.n_suppressed(node, allowed) <= allowed
 
         lattice = Lattice(recoded.n_levels, is_good)
@@ -86,9 +82,10 @@ def _run_by(search: Search) -> Callable[[Microdata, Model, Options, Tick], Recod
 
 def _best(recoded: FullDomain, minimal: Sequence[Node], allowed: int) -> Node:
     """The node of least loss, fewest suppressed rows, lowest levels; minimal: in lexicographic order."""
-    losses = [loss(node, recoded.n_levels) for node in minimal]
-    least = min(losses)
-    tied = [node for node, its_loss in zip(minimal, losses, strict=True) if its_loss == least]
+    tops = [max(n - 1, 1) for n in recoded.n_levels]
+    steps = lcm(*tops) // np.array(tops)  # a step's loss in every attribute, in whole numbers: exact
+    losses = np.array(minimal) @ steps
+    tied = [minimal[i] for i in np.flatnonzero(losses == losses.min()).tolist()]
     return tied[0] if len(tied) == 1 else min(tied, key=lambda node: recoded.n_suppressed(node, allowed))
 
 

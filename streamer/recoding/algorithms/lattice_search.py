@@ -4,9 +4,9 @@ A node is one level for every attribute, numbered in mixed radix: nodes in the o
 lexicographic order of their levels. The *ancestors* of a node are the nodes that are as high or higher in every
 attribute, its *descendants* those as low or lower; *parents* and *children* are one level away in one attribute. Good
 is monotone: the ancestors of a good node are good, the descendants of a bad one bad. So every test classifies a box of
-nodes (`Lattice.tell`), no search tests a classified node, and the top is good beforehand. A search ends when all nodes
-are classified. The *minimal* nodes are good nodes without a good child; both papers keep a set from which ancestors
-are dropped, and this is the set that is left.
+nodes, no search tests a classified node, and the top is good beforehand. A search ends when all nodes are classified.
+Between two tests it runs compiled, over arrays with an entry for every node. The *minimal* nodes are good nodes without
+a good child; both papers keep a set from which ancestors are dropped, and this is the set that is left.
 
 `ola_search` is Kmin of El Emam et al. 2009. The nodes at half the height (rounded down) of a sublattice are visited in
 lexicographic order; below a good node the search goes on at once in what lies between it and the bottom, above a bad
@@ -29,21 +29,38 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamer.jit import compiled
+from streamer.jit import compiled, inlined
 from streamer.table.arrays import Ints
 
 Tags = npt.NDArray[np.int8]
+Levels = npt.NDArray[np.int16]
 Node = tuple[int, ...]
 IsGood = Callable[[Node], bool]
 
 UNKNOWN, GOOD, BAD = 0, 1, 2
 
+DEPTH_MAX = 64
+"""Sublattices inside one another: each has half the height of the one around it."""
+
 
 class _Shape(NamedTuple):
-    """n_levels and strides of the numbers; int64 (d,)."""
+    """n_levels and strides of the numbers, int64 (d,); levels of every node, int16 (nodes, d)."""
 
     n_levels: Ints
     strides: Ints
+    levels: Levels
+
+
+class _Marks(NamedTuple):
+    """What is known of the nodes: tags int8 (nodes,); and what walks over them write down, int64 (nodes,).
+
+    clear: the other corner of a box around the node in which nothing is unclassified any more; -1.
+    """
+
+    tags: Tags
+    clear: Ints
+    todo: Ints
+    seen: Ints
 
 
 class Lattice:
@@ -56,161 +73,253 @@ class Lattice:
 
     def __init__(self, n_levels: Node, test: IsGood) -> None:
         strides = [*accumulate(reversed(n_levels[1:]), mul, initial=1)][::-1]
-        self.shape = _Shape(np.array(n_levels, dtype=np.int64), np.array(strides, dtype=np.int64))
         self.n_nodes = self.n_unknown = prod(n_levels)
-        self.tags: Tags = np.zeros(self.n_nodes, dtype=np.int8)
-        self.degrees = _degrees(self.shape, self.n_nodes)
+        self.shape = _shape(np.array(n_levels, dtype=np.int64), np.array(strides, dtype=np.int64), self.n_nodes)
+        todo, seen = np.empty((2, self.n_nodes), dtype=np.int64)
+        self.marks = _Marks(np.zeros(self.n_nodes, dtype=np.int8), np.full(self.n_nodes, -1), todo, seen)
         self.tested = 0
         self._test = test
-        self.tell(self.n_nodes - 1, True)
+        self._tell(self.n_nodes - 1, True)
+
+    @property
+    def tags(self) -> Tags:
+        """UNKNOWN, GOOD or BAD by number."""
+        return self.marks.tags
 
     def number(self, node: Node) -> int:
         return int(np.dot(self.shape.strides, node))
 
     def node(self, number: int) -> Node:
-        return tuple((number // self.shape.strides % self.shape.n_levels).tolist())
+        return tuple(self.shape.levels[number].tolist())
 
     def is_good(self, number: int) -> bool:
         """Whether the node is good: by what is known, else by a test."""
         if self.tags[number] == UNKNOWN:
             self.tested += 1
-            self.tell(number, self._test(self.node(number)))
+            self._tell(number, self._test(self.node(number)))
         return bool(self.tags[number] == GOOD)
 
-    def tell(self, number: int, good: bool) -> None:
+    def _tell(self, number: int, good: bool) -> None:
         """Classifies a node, and its ancestors if it is good, its descendants if it is not."""
-        lo, hi = (number, self.n_nodes - 1) if good else (0, number)
-        self.n_unknown -= _classify(self.shape, self.tags, self.degrees, lo, hi, GOOD if good else BAD)
+        self.n_unknown -= _classify(self.shape, self.marks, number, GOOD if good else BAD)
 
     def minimal(self) -> list[Node]:
         """The good nodes without a good child, in the order of their numbers."""
         numbers = np.flatnonzero(self.tags == GOOD)
         lowest = np.ones(len(numbers), dtype=np.bool_)
-        for stride, n_levels in zip(self.shape.strides, self.shape.n_levels, strict=True):
-            above = numbers // stride % n_levels > 0
+        for j, stride in enumerate(self.shape.strides):
+            above = self.shape.levels[numbers, j] > 0
             lowest[above] &= self.tags[numbers[above] - stride] != GOOD
         return [self.node(number) for number in numbers[lowest].tolist()]
 
 
 def ola_search(lattice: Lattice) -> None:
     """Classifies all nodes by binary search in sublattices (El Emam et al. 2009, figure 3)."""
-    _kmin(lattice, 0, lattice.n_nodes - 1)
-
-
-def _kmin(lattice: Lattice, bottom: int, top: int) -> None:
-    if not _has_unknown(lattice.shape, lattice.tags, bottom, top):
-        return
-    middle = _middle(lattice.shape, bottom, top)
-    if middle[0] == bottom:  # two nodes at most, and the upper one is good
-        lattice.is_good(bottom)
-        return
-    for number in middle.tolist():
-        if lattice.is_good(number):
-            _kmin(lattice, bottom, number)
-        else:
-            _kmin(lattice, number, top)
+    bottom, top, at = np.zeros((3, DEPTH_MAX), dtype=np.int64)
+    stack = _Stack(bottom, top, at, np.zeros(1, dtype=np.int64))
+    if lattice.n_unknown:
+        _push(lattice.shape, stack, 0, lattice.n_nodes - 1)
+    while (number := _next_of_ola(lattice.shape, lattice.marks, stack)) >= 0:
+        lattice.is_good(number)
 
 
 def degree_first_search(lattice: Lattice) -> None:
     """Classifies all nodes, always the unclassified one of highest degree product next (Hu et al. 2011, section 3)."""
-    reach = _reach(lattice.shape, lattice.n_nodes)
-    while lattice.n_unknown:
-        lattice.is_good(_highest(lattice.tags, lattice.degrees, reach))
+    queue = _queue(lattice.shape)
+    while (number := _highest(lattice.shape, lattice.tags, queue)) >= 0:
+        lattice.is_good(number)
 
 
-def _degrees(shape: _Shape, n_nodes: int) -> Ints:
-    """Parents and children of every node; int64 (2, nodes)."""
-    degrees, numbers = np.zeros((2, n_nodes), dtype=np.int64), np.arange(n_nodes)
-    for stride, n_levels in zip(shape.strides, shape.n_levels, strict=True):
-        level = numbers // stride % n_levels
-        degrees[0] += level < n_levels - 1
-        degrees[1] += level > 0
-    return degrees
-
-
-def _reach(shape: _Shape, n_nodes: int) -> Ints:
-    """Ancestors x descendants of every node in the whole lattice, itself among both; int64 (nodes,)."""
-    reach, numbers = np.ones(n_nodes, dtype=np.int64), np.arange(n_nodes)
-    for stride, n_levels in zip(shape.strides, shape.n_levels, strict=True):
-        level = numbers // stride % n_levels
-        reach *= (n_levels - level) * (level + 1)
-    return reach
+def _shape(n_levels: Ints, strides: Ints, n_nodes: int) -> _Shape:
+    levels, numbers = np.empty((n_nodes, len(strides)), dtype=np.int16), np.arange(n_nodes)
+    for j, stride in enumerate(strides):
+        levels[:, j] = numbers // stride % n_levels[j]
+    return _Shape(n_levels, strides, levels)
 
 
 @compiled
-def _highest(tags: Tags, degrees: Ints, reach: Ints) -> int:
-    """The unclassified node of highest degree product, then reach, then lowest number; -1 where there is none."""
-    best, product, its_reach = -1, -1, -1
-    for number in range(tags.shape[0]):
-        if tags[number] == UNKNOWN:
-            here = degrees[0, number] * degrees[1, number]
-            if here > product or (here == product and reach[number] > its_reach):
-                best, product, its_reach = number, here, reach[number]
-    return best
+def _classify(shape: _Shape, marks: _Marks, number: int, tag: int) -> int:
+    """Tags an unclassified node, and what is unclassified above it (GOOD) or below it (BAD); returns how many.
+
+    All of that can be reached over unclassified nodes: what lies between two of them is neither good nor bad.
+    """
+    tags, todo, step = marks.tags, marks.todo, 1 if tag == GOOD else -1
+    tags[number], todo[0] = tag, number
+    waiting, count = 1, 0
+    while waiting > 0:
+        waiting -= 1
+        count += 1
+        node = todo[waiting]
+        for j in range(shape.strides.shape[0]):
+            end = shape.n_levels[j] - 1 if tag == GOOD else 0
+            if shape.levels[node, j] != end:
+                other = node + step * shape.strides[j]
+                if tags[other] == UNKNOWN:
+                    tags[other], todo[waiting] = tag, other
+                    waiting += 1
+    return count
+
+
+# -- OLA ------------------------------------------------------------------------------------------------------------
+
+
+class _Stack(NamedTuple):
+    """The sublattices that are being searched, the innermost last: from bottom to top, and the node that comes next."""
+
+    bottom: Ints
+    top: Ints
+    at: Ints  # -1: the sublattice is done
+    depth: Ints  # (1,)
 
 
 @compiled
-def _next_in_box(shape: _Shape, lo: int, hi: int, number: int) -> int:
-    """The number after this one in the box of nodes from lo to hi; -1 after the last."""
-    for j in range(shape.strides.shape[0] - 1, -1, -1):
-        stride, n_levels = shape.strides[j], shape.n_levels[j]
-        level = number // stride % n_levels
-        if level < hi // stride % n_levels:
-            return int(number + stride)
-        number -= (level - lo // stride % n_levels) * stride
+def _next_of_ola(shape: _Shape, marks: _Marks, stack: _Stack) -> int:
+    """Goes on with the search as far as what is known allows; the node to test, -1 at the end."""
+    while stack.depth[0] > 0:
+        i = stack.depth[0] - 1
+        bottom, top, number = stack.bottom[i], stack.top[i], stack.at[i]
+        if number < 0:
+            stack.depth[0] = i
+            continue
+        if marks.tags[number] == UNKNOWN:
+            return int(number)
+        stack.at[i] = _next_at_height(shape, bottom, top, number)
+        if marks.tags[number] == GOOD:
+            top, end = number, bottom
+        else:
+            bottom, end = number, top
+        if _has_unknown(shape, marks, number, end):
+            _push(shape, stack, bottom, top)
     return -1
 
 
 @compiled
-def _classify(shape: _Shape, tags: Tags, degrees: Ints, lo: int, hi: int, tag: int) -> int:
-    """Tags the unclassified nodes of a box and takes them out of their neighbours' degrees; returns how many."""
-    count, number = 0, lo
-    while number >= 0:
-        if tags[number] == UNKNOWN:
-            tags[number] = tag
-            count += 1
-            for j in range(shape.strides.shape[0]):
-                stride, n_levels = shape.strides[j], shape.n_levels[j]
-                level = number // stride % n_levels
-                if level > 0:
-                    degrees[0, number - stride] -= 1
-                if level < n_levels - 1:
-                    degrees[1, number + stride] -= 1
-        number = _next_in_box(shape, lo, hi, number)
-    return count
+def _push(shape: _Shape, stack: _Stack, bottom: int, top: int) -> None:
+    """Begins with a sublattice, at the lexicographically first node of half its height, rounded down."""
+    rise, i = 0, stack.depth[0]
+    for j in range(shape.strides.shape[0]):
+        rise += shape.levels[top, j] - shape.levels[bottom, j]
+    stack.bottom[i], stack.top[i] = bottom, top
+    stack.at[i] = _raised(shape, bottom, top, bottom, 0, rise // 2)
+    stack.depth[0] = i + 1
 
 
-@compiled
-def _has_unknown(shape: _Shape, tags: Tags, lo: int, hi: int) -> bool:
-    """Whether the box has an unclassified node."""
-    number = lo
-    while number >= 0:
-        if tags[number] == UNKNOWN:
-            return True
-        number = _next_in_box(shape, lo, hi, number)
+@inlined
+def _raised(shape: _Shape, bottom: int, top: int, number: int, first: int, rise: int) -> int:
+    """The lowest number `rise` steps above a node that is at the bottom in the attributes from `first` on."""
+    for j in range(shape.strides.shape[0] - 1, first - 1, -1):
+        steps = min(rise, shape.levels[top, j] - shape.levels[bottom, j])
+        number += steps * shape.strides[j]
+        rise -= steps
+    return number
+
+
+@inlined
+def _next_at_height(shape: _Shape, bottom: int, top: int, number: int) -> int:
+    """The next node of the same height in the sublattice, in the order of their numbers; -1 after the last."""
+    levels, rise, node = shape.levels, 0, number
+    for j in range(shape.strides.shape[0] - 1, -1, -1):
+        if rise > 0 and levels[node, j] < levels[top, j]:
+            return int(_raised(shape, bottom, top, number + shape.strides[j], j + 1, rise - 1))
+        steps = levels[node, j] - levels[bottom, j]
+        number -= steps * shape.strides[j]
+        rise += steps
+    return -1
+
+
+@inlined
+def _has_unknown(shape: _Shape, marks: _Marks, start: int, end: int) -> bool:
+    """Whether there is an unclassified node between one that is classified, and one above it (if bad) or below.
+
+    Where there is one, a walk from `start` over nodes of its tag gets next to it. Else all that were seen are clear.
+    """
+    if marks.tags[end] == UNKNOWN:
+        return True
+    if marks.clear[start] == end:
+        return False
+    tag, step = marks.tags[start], 1 if end > start else -1
+    marks.clear[start], marks.todo[0], marks.seen[0] = end, start, start
+    waiting, n_seen = 1, 1
+    while waiting > 0:
+        waiting -= 1
+        node = marks.todo[waiting]
+        for j in range(shape.strides.shape[0]):
+            if shape.levels[node, j] == shape.levels[end, j]:
+                continue
+            other = node + step * shape.strides[j]
+            if marks.tags[other] == UNKNOWN:
+                marks.clear[marks.seen[:n_seen]] = -1
+                return True
+            if marks.tags[other] == tag and marks.clear[other] != end:
+                marks.clear[other], marks.todo[waiting], marks.seen[n_seen] = end, other, other
+                waiting += 1
+                n_seen += 1
     return False
 
 
-@compiled
-def _height(shape: _Shape, number: int) -> int:
-    total = 0
-    for j in range(shape.strides.shape[0]):
-        total += number // shape.strides[j] % shape.n_levels[j]
-    return total
+# -- degree first ---------------------------------------------------------------------------------------------------
+
+
+class _Queue(NamedTuple):
+    """Nodes by priority, highest first: a heap of keys (nodes,), of which the first size (1,) count.
+
+    A key is product x nodes + n, where the node is order[nodes - 1 - n]. Degrees only fall: a key may be too high, and
+    is put right when it comes first.
+    """
+
+    keys: Ints
+    size: Ints
+    order: Ints  # most ancestors x descendants first, then the lowest number
+
+
+def _queue(shape: _Shape) -> _Queue:
+    levels, tops = shape.levels.astype(np.int64), shape.n_levels - 1
+    order = np.argsort(-((tops - levels + 1) * (levels + 1)).prod(axis=1), kind="stable")
+    n_nodes = len(order)
+    product = (levels < tops).sum(axis=1) * (levels > 0).sum(axis=1)
+    keys = np.sort(product[order] * n_nodes + np.arange(n_nodes)[::-1])[::-1]
+    return _Queue(np.ascontiguousarray(keys), np.array([n_nodes]), order)
 
 
 @compiled
-def _middle(shape: _Shape, lo: int, hi: int) -> Ints:
-    """The nodes of the box at half its height, rounded down, in the order of their numbers."""
-    wanted = (_height(shape, lo) + _height(shape, hi)) // 2
-    size = 1
+def _highest(shape: _Shape, tags: Tags, queue: _Queue) -> int:
+    """The unclassified node of highest degree product, then reach, then lowest number; -1 where there is none."""
+    n_nodes = tags.shape[0]
+    while queue.size[0] > 0:
+        product, n = queue.keys[0] // n_nodes, queue.keys[0] % n_nodes
+        number = queue.order[n_nodes - 1 - n]
+        here = _degree_product(shape, tags, number) if tags[number] == UNKNOWN else -1
+        if here == product:
+            return int(number)
+        if here < 0:
+            queue.size[0] -= 1
+            _sink(queue, queue.keys[queue.size[0]])
+        else:
+            _sink(queue, here * n_nodes + n)
+    return -1
+
+
+@compiled
+def _degree_product(shape: _Shape, tags: Tags, number: int) -> int:
+    """Unclassified parents x unclassified children."""
+    parents, children = 0, 0
     for j in range(shape.strides.shape[0]):
-        size *= (hi - lo) // shape.strides[j] % shape.n_levels[j] + 1
-    out = np.empty(size, dtype=np.int64)
-    count, number = 0, lo
-    while number >= 0:
-        if _height(shape, number) == wanted:
-            out[count] = number
-            count += 1
-        number = _next_in_box(shape, lo, hi, number)
-    return out[:count]
+        level, stride = shape.levels[number, j], shape.strides[j]
+        parents += level < shape.n_levels[j] - 1 and tags[number + stride] == UNKNOWN
+        children += level > 0 and tags[number - stride] == UNKNOWN
+    return parents * children
+
+
+@compiled
+def _sink(queue: _Queue, key: int) -> None:
+    """Puts a key into the heap in place of the first one."""
+    keys, size, at = queue.keys, queue.size[0], 0
+    while 2 * at + 1 < size:
+        child = 2 * at + 1
+        if child + 1 < size and keys[child + 1] > keys[child]:
+            child += 1
+        if keys[child] <= key:
+            break
+        keys[at] = keys[child]
+        at = child
+    keys[at] = key

@@ -2,12 +2,15 @@
 
 The order is the leaves of a tree of best cuts (`cut_tree`). The tree is only an order: its cuts go down to single
 rows, and QI groups need not be nodes. Dynamic programming cuts the order into the segments of least total NCP
-(`segments`). This is done for each sharpness of SHARPNESS, and the segmentation of least total NCP stands; of equals
-the earlier. Each sweep of `options.refine` then improves the QI groups (`refine`); a sweep that gains nothing is the
-last one.
+(`segments`). This is done for each sharpness of SHARPNESS. Each way is a *candidate*: it makes QI groups that all hold
+the model, and says what they lose; the least loss stands, of equals the earlier. SWEEPS sweeps and those of
+`options.refine` then improve the QI groups (`refine`); a sweep that gains nothing is the last one.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -15,30 +18,64 @@ from streamer.privacy.models import Model
 from streamer.recoding.algorithms.bundles import Task, task_of
 from streamer.recoding.algorithms.contract import Algorithm, Options, Tick, no_objections
 from streamer.recoding.algorithms.cut_tree import order_of
+from streamer.recoding.algorithms.exchange import exchanged
+from streamer.recoding.algorithms.founding import founded
 from streamer.recoding.algorithms.group_index import groups_of, members_of
 from streamer.recoding.algorithms.recoding import Recoding, local_recoding
 from streamer.recoding.algorithms.refine import sweep
 from streamer.recoding.algorithms.segments import best_segments
 from streamer.table.arrays import Ints
-from streamer.table.microdata import Microdata
+from streamer.table.microdata import INDIVIDUAL, Microdata
+
+Candidate = Callable[[Task], tuple[float, Ints]]
+"""The total loss, rows times NCP, and each bundle's QI group, int64 (m,); numbers may have gaps."""
 
 SHARPNESS = (0, 7)
 """A small one for numbers, a large one for categories (`cut_tree`)."""
 
 
+def segmented(task: Task, sharpness: int) -> tuple[float, Ints]:
+    """The best segments of the order of one tree."""
+    order, tile = order_of(task, sharpness)
+    loss, segment = best_segments(task, order, tile)
+    qi_group = np.empty(len(order), dtype=np.int64)
+    qi_group[order] = segment
+    return loss, qi_group
+
+
+SEGMENTED: tuple[Candidate, ...] = tuple(partial(segmented, sharpness=sharpness) for sharpness in SHARPNESS)
+SWEEPS = 2
+
+OF_ROWS = SEGMENTED
+"""Where the model counts rows and individuals alone."""
+
+
+def exchanging(task: Task) -> tuple[float, Ints]:
+    """The better segmentation and groups founded on rare values, a sweep of exchanges each; the better one goes on."""
+    _, segment = min((candidate(task) for candidate in SEGMENTED), key=lambda found: found[0])
+    starts = (exchanged(task, qi_group, int(qi_group.max()) + 1, 1) for qi_group in (segment, founded(task)))
+    _, qi_group = min(starts, key=lambda found: found[0])
+    return exchanged(task, qi_group, int(qi_group.max()) + 1, EXCHANGES - 1)
+
+
+EXCHANGES = 3
+OF_VALUES: tuple[Candidate, ...] = (exchanging,)
+"""Where it counts sensitive values too."""
+
+
 def run(microdata: Microdata, model: Model, options: Options, tick: Tick) -> Recoding:
     """Anonymizes by ordered segments, under any model."""
     rows, task = task_of(microdata, model)
-    steps, least = len(SHARPNESS) + options.refine, np.inf
+    candidates = OF_ROWS if set(model.subjects) <= {INDIVIDUAL} else OF_VALUES
+    sweeps_max, least = SWEEPS + options.refine, np.inf
+    steps = len(candidates) + sweeps_max
     qi_group = np.zeros(len(task.bundles.begin), dtype=np.int64)
-    for i, sharpness in enumerate(SHARPNESS):
-        order, tile = order_of(task, sharpness)
-        loss, segment = best_segments(task, order, tile)
+    for i, candidate in enumerate(candidates):
+        loss, found = candidate(task)
         if loss < least:
-            least = loss
-            qi_group[order] = segment
+            least, qi_group = loss, found
         tick((i + 1) / steps)
-    sweeps = _refined(task, qi_group, len(rows), options.refine, lambda done: tick((len(SHARPNESS) + done) / steps))
+    sweeps = _refined(task, qi_group, len(rows), sweeps_max, lambda done: tick((len(candidates) + done) / steps))
     by_row = np.empty(len(rows), dtype=np.int64)
     by_row[rows] = np.repeat(qi_group, task.bundles.end - task.bundles.begin)
     return local_recoding(microdata, by_row, sweeps=sweeps)
@@ -46,8 +83,6 @@ def run(microdata: Microdata, model: Model, options: Options, tick: Tick) -> Rec
 
 def _refined(task: Task, qi_group: Ints, n_rows: int, sweeps_max: int, tick: Tick) -> int:
     """Improves qi_group (m,), by bundle, in up to sweeps_max sweeps; how many sweeps gained something."""
-    if not sweeps_max:
-        return 0
     groups, done = groups_of(task, qi_group, n_rows // task.rows_min), 0
     while done < sweeps_max and sweep(task, groups):
         done += 1

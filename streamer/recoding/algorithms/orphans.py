@@ -1,20 +1,25 @@
 """Orphans: the rows that local recoding could not label, and how they come into a QI group that holds.
 
-First (step 4 of the paper) the orphans become one QI group of their own, if others can spare what they *lack*: the
-number of rows that they need at least, the largest of what their constraints ask for. What moves is a *portion*: all
-rows that one individual has in one QI group, since rows that belong together should stay together; without declared
-individuals, a row. A group *spares* a portion if it holds without it. Portions are asked in the order of the NCP of
-the smallest box around them and the orphans; of equals the portion of fewest rows, then the one whose first row comes
-first. One is taken if its group spares it, after all that it gave before, and if the orphans then lack less. A group
-that gave keeps its values; the orphans publish their smallest box.
+There are two ways, and the one stands that loses less, rows times NCP of all QI groups; of equals the first. Where a
+few orphans lie together the first is the better one, and where many lie all over the table the second.
 
-If they still lack something, nothing moves, and (step 5) each orphan goes to the nearest QI group that holds with it:
-that whose total NCP rises least, ties to the lower number. The group then publishes the smallest box around its former
-one and the orphan. The orphans' order: by the subjects that shares limit, then as the rows come. An orphan that fits
-nowhere (only shares refuse a row) waits; those that wait take in whole QI groups, nearest first, until they hold
-together. That ends, since the whole table holds.
+In the first (step 4 of the paper) the orphans become one QI group of their own, if others can spare what they
+*lack*: the number of rows that they need at least, the largest of what their constraints ask for. What moves is a
+*portion*: all rows that one individual has in one QI group, since rows that belong together should stay together;
+without declared individuals, a row. A group *spares* a portion if it holds without it. Portions are asked in the order
+of the NCP of the smallest box around them and the orphans; of equals the portion of fewest rows, then the one whose
+first row comes first. One is taken if its group spares it, after all that it gave before, and if the orphans then lack
+less. A group that gave keeps its values; the orphans publish their smallest box. Where they still lack something, this
+is no way.
 
-Source: Tong et al. 2010, algorithm 1, steps 4 and 5. The paper says for its table 4 and (0.5, 0.5)-anonymity that no
+In the second (step 5) nothing moves, and each orphan goes to the nearest QI group that holds with it: that whose total
+NCP rises least, ties to the lower number. The group then publishes the smallest box around its former one and the
+orphan. The orphans' order: by the subjects that shares limit, then as the rows come. An orphan that fits nowhere (only
+shares refuse a row) waits; those that wait take in whole QI groups, nearest first, until they hold together. That
+ends, since the whole table holds.
+
+Source: Tong et al. 2010, algorithm 1, steps 4 and 5. The paper takes step 5 for what step 4 leaves; with a rare value
+that would be one QI group of nearly all rows. The paper says for its table 4 and (0.5, 0.5)-anonymity that no
 group can spare a row. By single rows one could: record 1 leaves individuals 1, 2, 3 with one row each. That
 individuals move with all their rows is the reading under which both of the paper's examples come out as printed.
 """
@@ -43,17 +48,36 @@ def settled(microdata: Microdata, model: Model, qi_group: Ints, lo: Ints, hi: In
     if not len(orphans):
         return Recoding(qi_group, lo, hi, details={"orphans": 0, "moved": 0})
     rules = rules_of(model, microdata.subjects(model.subjects))
-    qi_group, lo, hi = qi_group.copy(), lo.copy(), hi.copy()
     moved = _surplus(microdata, model, rules, qi_group, orphans)
-    if moved is not None:
-        together = np.concatenate([orphans, moved])
-        qi_group[together] = len(lo)
-        box = microdata.space.box_of_cells(microdata.cells[together])
-        lo, hi = np.vstack([lo, box[0]]), np.vstack([hi, box[1]])
-        return Recoding(qi_group, lo, hi, details={"orphans": len(orphans), "moved": len(moved)})
+    among = _among(microdata, model, rules, qi_group, lo, hi, orphans)
+    if moved is None:
+        return among
+    apart = _apart(microdata, qi_group, lo, hi, orphans, moved)
+    return apart if _loss(microdata, apart) <= _loss(microdata, among) else among
+
+
+def _apart(microdata: Microdata, qi_group: Ints, lo: Ints, hi: Ints, orphans: Ints, moved: Ints) -> Recoding:
+    """The orphans and what moved to them as one QI group."""
+    together, qi_group = np.concatenate([orphans, moved]), qi_group.copy()
+    qi_group[together] = len(lo)
+    box = microdata.space.box_of_cells(microdata.cells[together])
+    details = {"orphans": len(orphans), "moved": len(moved)}
+    return Recoding(qi_group, np.vstack([lo, box[0]]), np.vstack([hi, box[1]]), details=details)
+
+
+def _among(
+    microdata: Microdata, model: Model, rules: Rules, qi_group: Ints, lo: Ints, hi: Ints, orphans: Ints
+) -> Recoding:
+    """Every orphan in one of the QI groups."""
+    qi_group, lo, hi = qi_group.copy(), lo.copy(), hi.copy()
     _join_nearest(microdata, model, rules, qi_group, lo, hi, orphans)
     qi_group, lo, hi = _take_in(microdata, rules, qi_group, lo, hi)
     return Recoding(qi_group, lo, hi, details={"orphans": len(orphans), "moved": 0})
+
+
+def _loss(microdata: Microdata, recoding: Recoding) -> float:
+    """Rows times NCP, all QI groups together."""
+    return float((recoding.sizes * microdata.space.ncp(recoding.lo, recoding.hi)).sum())
 
 
 def _surplus(microdata: Microdata, model: Model, rules: Rules, qi_group: Ints, orphans: Ints) -> Ints | None:

@@ -1,10 +1,11 @@
 """Sweeps that improve QI groups: each move only where every group still holds and the total loss falls.
 
-A sweep goes through the groups by their seats, and tries for each, in this order, until one succeeds: *cut*, a group
-of twice the fewest rows or more alone, by the order and the segments of `ordered`; *dissolve*, every bundle goes to
-the group that takes it at the least growth of loss; *evict*, each bundle that the group can spare goes there;
-*re-cut*, the group together with one of these groups, at most PARTNERS_MAX of them, the least growth first, by the
-order and the segments of `ordered`, and the first that gains stands.
+A sweep goes through the groups by their seats, those alone that have changed since it was their turn, and tries for
+each, in this order, until one succeeds: *cut*, a group of twice the fewest rows or more alone, by the order and the
+segments of `ordered`; *dissolve*, every bundle goes to the group that takes it at the least growth of loss; *evict*,
+each bundle that the group can spare goes there; *re-cut*, the group together with one of these groups, at most
+PARTNERS_MAX of them, the least growth first, by the order and the segments of `ordered`, and the first that gains
+stands; *re-cut together*, the group with the first two of these, then with the first three.
 
 A bundle looks no farther than where the loss grows by FAIR times its part of its own group's loss. A group that
 publishes its rows unchanged has nothing to gain, and one of more than FAR times the fewest rows is no partner and goes
@@ -48,22 +49,20 @@ def _empty(task: Task, groups: Groups, seat: int) -> None:
 
 
 @compiled
-def _recut(task: Task, groups: Groups, one: int, other: int) -> bool:
-    """Cuts a group anew, together with another or, with itself named twice, alone; whether that gained."""
-    members = members_of(groups, one)
-    before = groups.rows[one] * groups.ncp[one]
-    if other != one:
-        members = np.append(members, members_of(groups, other))
-        before += groups.rows[other] * groups.ncp[other]
+def _recut(task: Task, groups: Groups, seats: Ints) -> bool:
+    """Cuts the groups in some seats anew, all together; whether that gained."""
+    members, before = np.empty(0, np.int64), 0.0
+    for seat in seats:
+        members = np.append(members, members_of(groups, seat))
+        before += groups.rows[seat] * groups.ncp[seat]
     bundles = Bundles(task.bundles.cells[members], task.bundles.begin[members], task.bundles.end[members])
     here = Task(task.shape, bundles, task.rules, task.scratch, task.rows_min)
     order, tile = order_of(here, np.int64(0))  # a bare 0 would be a type of its own, and compiled again
     after, segment = best_segments(here, order, tile)
     if after > before - GAIN_MIN:
         return False
-    if other != one:
-        _empty(task, groups, other)
-    _empty(task, groups, one)
+    for seat in seats[::-1]:
+        _empty(task, groups, seat)
     along = members[order]
     for i in range(segment[-1] + 1):
         groups.n_free[0] -= 1
@@ -72,24 +71,26 @@ def _recut(task: Task, groups: Groups, one: int, other: int) -> bool:
 
 
 @compiled
-def _recut_with_partner(task: Task, groups: Groups, seat: int, target: Ints, grown: Floats) -> bool:
-    """Cuts a group anew with the first of its bundles' targets with which that gains; whether one did.
+def _recut_with_partners(task: Task, groups: Groups, seat: int, target: Ints, grown: Floats) -> bool:
+    """Cuts a group anew with the first of its bundles' targets, one of them or several; whether that gained.
 
     target, grown (m,): where each bundle would go, or -1, and at what growth.
     """
-    left = target.copy()
-    for _ in range(PARTNERS_MAX):
-        best = -1
-        for i in range(left.shape[0]):
-            if left[i] >= 0 and (best < 0 or grown[i] < grown[best]):
-                best = i
-        if best < 0:
-            return False
-        partner = left[best]
-        left[left == partner] = -1
-        if groups.rows[partner] <= FAR * task.rows_min and _recut(task, groups, seat, partner):
+    together, n = np.full(PARTNERS_MAX + 1, seat), 1
+    for i in np.argsort(grown, kind="mergesort"):
+        partner = target[i]
+        if partner < 0 or groups.rows[partner] > FAR * task.rows_min or (together[:n] == partner).any():
+            continue
+        together[n] = partner
+        n += 1
+        if _recut(task, groups, np.array([seat, partner])):
             return True
-    return False
+        if n > PARTNERS_MAX:
+            break
+    several = 3
+    while several <= n and not _recut(task, groups, together[:several]):
+        several += 1
+    return several <= n
 
 
 @compiled
@@ -137,7 +138,7 @@ def _evict(task: Task, groups: Groups, seat: int, members: Ints, target: Ints) -
 @compiled
 def _improve(task: Task, groups: Groups, seat: int) -> bool:
     """Tries all moves for one group; whether one was made."""
-    if groups.rows[seat] >= 2 * task.rows_min and _recut(task, groups, seat, seat):
+    if groups.rows[seat] >= 2 * task.rows_min and _recut(task, groups, np.array([seat])):
         return True
     members = members_of(groups, seat)
     target, grown = np.empty(members.shape[0], np.int64), np.empty(members.shape[0])
@@ -149,16 +150,16 @@ def _improve(task: Task, groups: Groups, seat: int) -> bool:
     return (
         _dissolve(task, groups, seat, members, target)
         or _evict(task, groups, seat, members, target)
-        or _recut_with_partner(task, groups, seat, target, grown)
+        or _recut_with_partners(task, groups, seat, target, grown)
     )
 
 
 @compiled
 def sweep(task: Task, groups: Groups) -> int:
-    """One sweep over all groups; how many of them were improved."""
+    """One sweep over all groups that have changed; how many of them were improved."""
     improved = 0
-    for seat in range(groups.rows.shape[0]):
-        rows = groups.rows[seat]
+    for seat in np.flatnonzero(groups.changed):
+        rows, groups.changed[seat] = groups.rows[seat], False
         if 0 < rows <= FAR * task.rows_min and rows * groups.ncp[seat] >= GAIN_MIN and _improve(task, groups, seat):
             improved += 1
     return improved

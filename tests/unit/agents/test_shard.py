@@ -111,7 +111,8 @@ def test_shards_that_commit_at_the_same_time_share_one_question() -> None:
             shard = await taken_over(kafka)
             steps.append(asyncio.ensure_future(shard.step(MESSAGES)))
             assert await asyncio.to_thread(kafka.asked.wait, 10)
-            assert steps[1:] or await asyncio.to_thread(broker.begun.acquire, True, 10)
+            if len(steps) == 1:
+                assert await asyncio.to_thread(broker.begun.acquire, True, 10)
         assert not any(step.done() or kafka.published for step, kafka in zip(steps, kafkas, strict=True))
         broker.answers(3)
         return await asyncio.gather(*steps)

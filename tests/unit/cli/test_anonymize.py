@@ -192,6 +192,26 @@ def test_the_names_of_columns_are_text_to_the_report(tmp_path: Path) -> None:
     assert value not in page
 
 
+def test_a_seed_repeats_every_byte_and_stands_in_no_file(tmp_path: Path) -> None:
+    written = []
+    for name in ("one", "two"):
+        folder = tmp_path / name
+        folder.mkdir()
+        report = folder / "report.html"
+        anonymized(ROWS, "-o", folder / "out.csv", "--report", report, "--seed", "987654321")
+        written.append([path.read_text() for path in (folder / "out.csv", report)])
+    assert written[0] == written[1]
+    assert "987654321" not in "".join(written[0])
+
+
+def test_on_request_no_two_groups_publish_the_same_values(tmp_path: Path) -> None:
+    said = anonymized(ROWS, "-o", tmp_path / "out.csv", "--merge-equal-boxes", "--k", "2")
+    assert said["options"]["merge_equal_boxes"] is True
+    rows = read(tmp_path / "out.csv")
+    boxes = {tuple(value for name, value in row.items() if name not in ("qi_group", "problem")) for row in rows}
+    assert said["measures"]["groups"] == len(boxes) == len({row["qi_group"] for row in rows})
+
+
 # -- what is said ---------------------------------------------------------------------------------------------------
 
 

@@ -162,7 +162,7 @@ def test_with_at_most_a_share_of_nulls_no_value_has_more_than_that_bound_of_the_
 
 # -- why a group does not hold ----------------------------------------------------------------------------------------
 
-NAMED = {INDIVIDUAL: "people", VALUES: "illnesses", WITHOUT_NULL: "illnesses but null", ANCESTORS: "organs"}
+NAMED = {INDIVIDUAL: "people", VALUES: "illnesses", ANCESTORS: "organs", WITHOUT_NULL: "known illnesses"}
 
 
 @every_model

@@ -11,7 +11,8 @@ import pytest
 from streamer.privacy.models import k_anonymity
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT, run
 from streamer.recoding.algorithms.contract import Options
-from streamer.recoding.costs import KS, costs, other_grids, suppressing, with_grid
+from streamer.recoding.algorithms.lattice import lattice_nodes
+from streamer.recoding.costs import KS, NODES_TRIED_MAX, costs, other_grids, suppressing, with_grid
 from streamer.recoding.metrics.utility import ncp
 from streamer.table.microdata import Microdata
 from streamer.table.schema import NumericAttribute
@@ -48,7 +49,7 @@ def test_a_cost_is_that_of_a_run_with_that_k() -> None:
 def test_beside_it_stands_the_cost_of_leaving_one_row_in_twenty_out() -> None:
     data = some_people(60)
     line = next(line for line in costs(data, silent)["k"] if line["k"] == 5)
-    other = suppressing(data, k_anonymity(5))
+    other, _ = suppressing(data.table, k_anonymity(5))
     assert other is not None
     recoding = run(other, data, k_anonymity(5), Options(suppression=0.05))
     expected = {"groups": recoding.n_groups, "ncp": ncp(data, recoding), "suppressed": recoding.n_suppressed}
@@ -132,7 +133,34 @@ def test_a_category_has_no_grid() -> None:
         with_grid(some_people(4), 1, D(2))
 
 
-def test_the_first_algorithm_that_may_leave_rows_out_and_can_hold_the_model_is_the_one_beside() -> None:
-    able = suppressing(some_people(20), k_anonymity(2))
-    assert able is not None
-    assert able == next(algorithm for algorithm in ALGORITHMS.values() if algorithm.suppresses)
+def test_the_quickest_algorithm_that_may_leave_rows_out_is_the_one_beside() -> None:
+    data = some_people(60)
+    able, reason = suppressing(data.table, k_anonymity(2))
+    assert able is ALGORITHMS["degree-first"]
+    assert reason == ""
+    found = costs(data, silent)
+    assert found["none_suppressing"] is None
+    assert {line["suppressing"]["algorithm"] for line in found["k"]} == {"degree-first"}
+
+
+def test_a_lattice_too_large_to_wait_for_is_not_searched_and_said() -> None:
+    """Fewer nodes than are an objection, and more than are searched for every k."""
+    wide = replace(YEARS, domain=(D(0), D(2**29)))
+    columns = [replace(wide, name=f"wide{j}") for j in range(3)]
+    table = people(*columns, CITY, replace(CITY, name="other"))
+    assert lattice_nodes(table) == 31**3 * 16 > NODES_TRIED_MAX
+    able, reason = suppressing(table, k_anonymity(2))
+    assert able is None
+    assert f"{31**3 * 16:,} nodes" in reason
+    codes = np.arange(60)[:, None] % np.array([7, 5, 3, 2, 1])
+    data = Microdata(table, codes, None, np.zeros((60, 1), dtype=np.int64), TEXTS)
+    found = costs(data, silent)
+    assert found["none_suppressing"] == reason
+    assert all("suppressing" not in line for line in found["k"])
+
+
+def test_a_lattice_larger_than_int64_is_an_objection_like_any_other() -> None:
+    table = people(*(replace(YEARS, name=f"wide{j}", domain=(D(0), D(2**29))) for j in range(20)))
+    able, reason = suppressing(table, k_anonymity(2))
+    assert able is None
+    assert f"{31**20:,} nodes" in reason

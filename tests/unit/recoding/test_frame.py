@@ -89,6 +89,34 @@ def test_the_frame_that_came_in_is_left_alone() -> None:
     pd.testing.assert_frame_equal(frame, people())
 
 
+# -- chance ---------------------------------------------------------------------------------------------------------
+
+TWENTY_PAIRS = pd.DataFrame({"id": range(40), "age": 35, "problem": range(40)})
+"""All in one cell: twenty QI groups of two that publish the same values."""
+
+
+def groups_of(published: pd.DataFrame) -> list[list[int]]:
+    """The problems of every QI group, in the order of the numbers."""
+    assert (published["age_lo"] == 30).all()
+    return [of_group.tolist() for _, of_group in published.groupby("qi_group", sort=False)["problem"]]
+
+
+def test_without_a_seed_chance_alone_numbers_the_groups_that_publish_the_same_values() -> None:
+    one, other = (groups_of(anonymize(TWENTY_PAIRS, PEOPLE)) for _ in range(2))
+    assert sorted(one) == sorted(other)
+    assert one != other  # by chance once in 20! runs
+
+
+def test_a_seed_repeats_the_numbers_too() -> None:
+    pd.testing.assert_frame_equal(anonymize(TWENTY_PAIRS, PEOPLE, seed=3), anonymize(TWENTY_PAIRS, PEOPLE, seed=3))
+
+
+def test_on_request_groups_that_publish_the_same_values_are_one() -> None:
+    merged = anonymize(TWENTY_PAIRS, PEOPLE, merge_equal_boxes=True)
+    assert list(map(sorted, groups_of(merged))) == [sorted(map(str, range(40)))]
+    assert merged.attrs["measures"]["groups"] == 1
+
+
 # -- options and errors ---------------------------------------------------------------------------------------------
 
 

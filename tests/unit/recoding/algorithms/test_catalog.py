@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streamer.errors import ConfigError, LawViolated, UsageError
 from streamer.privacy.models import Model, k_anonymity
@@ -11,11 +13,8 @@ from streamer.recoding.algorithms.catalog import ALGORITHMS, algorithm_named, ru
 from streamer.recoding.algorithms.contract import Algorithm, Options, Tick, no_objections
 from streamer.recoding.algorithms.recoding import SUPPRESSED, Recoding, local_recoding
 from streamer.table.microdata import Microdata
-from worlds.microdata import (
-    MODELS,
-    TABLES,
-    TEXTS,
-)
+from streamer.table.schema import Table
+from worlds.microdata import MODELS, TABLES, TEXTS, assert_laws, microdata
 
 PLAIN, PEOPLE = TABLES["one number"], TABLES["individuals"]
 
@@ -80,3 +79,21 @@ def test_qi_groups_of_one_box_become_one_where_that_is_asked_for_alone() -> None
     pairs = Algorithm("pairs", "", "", in_pairs, no_objections)
     assert run(pairs, data, k_anonymity(2)).sizes.tolist() == [2, 2, 2]
     assert run(pairs, data, k_anonymity(2), Options(merge_equal_boxes=True)).sizes.tolist() == [4, 2]
+
+
+def test_a_share_of_suppressed_rows_is_the_decimal_that_was_written() -> None:
+    """29 % of 100 rows are 29 of them, though 0.29 * 100 is 28.999999999999996."""
+    ages = np.repeat([0, 9], [71, 29])[:, None]
+    data = Microdata(PLAIN, ages, None, np.zeros((100, 1), dtype=np.int64), TEXTS)
+    recoding = run(ALGORITHMS["ola"], data, k_anonymity(30), Options(suppression=0.29))
+    assert (recoding.levels, recoding.n_suppressed) == ((0,), 29)
+    assert Options(suppression=0.28).suppressed_max(100) == 28
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+@given(data=st.data(), small=st.sampled_from(list(TABLES.values())))
+def test_merged_groups_obey_all_laws_and_no_two_share_a_box(name: str, data: st.DataObject, small: Table) -> None:
+    model = data.draw(st.sampled_from(list(MODELS.values())))
+    recoding = assert_laws(ALGORITHMS[name], data.draw(microdata(small)), model, Options(merge_equal_boxes=True))
+    boxes = np.concatenate([recoding.lo, recoding.hi], axis=1)
+    assert len(np.unique(boxes, axis=0)) == len(boxes)

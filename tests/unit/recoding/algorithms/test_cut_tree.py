@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from streamer.privacy.models import Model, k_anonymity
 from streamer.recoding.algorithms.bundles import task_of
-from streamer.recoding.algorithms.cut_tree import EVEN_FROM, EVEN_PART, best_cut, order_of
+from streamer.recoding.algorithms.cut_tree import EVEN_FROM, EVEN_PART, best_cut, order_of, scan_for
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
 from worlds.microdata import MODELS, TABLES, microdata, people
@@ -36,8 +36,7 @@ def test_the_cut_is_the_one_of_least_weight_and_one_whose_parts_hold_if_any_do(
     lo, hi = cells.min(axis=0), cells.max(axis=0)
     assume(m == len(people) and (lo < hi).any())
     along, strict = np.argsort(cells, axis=0, kind="stable").T.copy(), bool(model.subjects)
-    work = np.empty((2, m)), np.empty((2, m), dtype=bool)
-    found = best_cut(task, along, lo, hi, sharpness, strict, *work)
+    found = best_cut(task, along, lo, hi, sharpness, strict, scan_for(m, d))
     weight = {
         (j, at): weights(people, cells[along[j]], at, 2**sharpness)
         for j in range(d)
@@ -90,7 +89,5 @@ def test_a_large_node_is_never_cut_at_its_rim() -> None:
     _, task = task_of(rows, k_anonymity(3))
     m = len(codes)
     assert m >= EVEN_FROM
-    found = best_cut(
-        task, np.arange(m)[None, :], codes[0], codes[-1], 0, False, np.empty((2, m)), np.empty((2, m), dtype=bool)
-    )
+    found = best_cut(task, np.arange(m)[None, :], codes[0], codes[-1], 0, False, scan_for(m, 1))
     assert found == (0, m - m // EVEN_PART)

@@ -17,7 +17,8 @@ from streamer.privacy.models import (
     identity_reserved,
     k_anonymity,
 )
-from streamer.recoding.algorithms.local_recoding import Labelling
+from streamer.recoding.algorithms.catalog import run
+from streamer.recoding.algorithms.local_recoding import BOTTOM_UP, Labelling
 from streamer.recoding.algorithms.orphans import lack, settled
 from streamer.recoding.algorithms.recoding import Recoding, check
 from streamer.table.microdata import INDIVIDUAL, Microdata
@@ -51,10 +52,18 @@ def test_what_orphans_lack_moves_from_the_groups_nearest_to_them() -> None:
     assert boxes(recoding) == [((0,), (0,), 3), ((4,), (5,), 2), ((5,), (9,), 2)]
 
 
+def test_orphans_all_over_the_table_do_not_become_one_group_of_everything() -> None:
+    recoding = settle(numbers([0, 0, 0, 9, 9, 9, 1, 8]), k_anonymity(2), [0, 0, 0, 1, 1, 1, -1, -1])
+    assert boxes(recoding) == [((0,), (1,), 4), ((8,), (9,), 4)]
+    cells, rare = [i % 10 for i in range(200)], [int(i % 20 in (1, 4, 7)) for i in range(200)]
+    recoding = run(BOTTOM_UP, numbers(cells, rare), k_anonymity(2) & distinct_l(VALUES, 2))
+    assert recoding.sizes.max() < 100
+
+
 def test_a_group_gives_no_more_than_it_can_spare() -> None:
     recoding = settle(numbers([0, 0, 0, 5, 5, 5, 9]), k_anonymity(3), [0, 0, 0, 1, 1, 1, -1])
     assert recoding.details["moved"] == 0
-    recoding = settle(numbers([0, 0, 0, 0, 5, 5, 5, 5, 9]), k_anonymity(3), [0, 0, 0, 0, 1, 1, 1, 1, -1])
+    recoding = settle(numbers([4, 4, 4, 4, 5, 5, 5, 5, 9]), k_anonymity(3), [0, 0, 0, 0, 1, 1, 1, 1, -1])
     assert recoding.sizes.tolist() == [3, 3, 3]
 
 
@@ -66,10 +75,10 @@ def test_an_individual_moves_with_all_rows_and_the_one_of_fewest_rows_first() ->
 
 
 def test_a_row_that_does_not_help_is_not_taken() -> None:
-    data = numbers([8, 8, 8, 0, 0, 0, 9], values=[1, 2, 1, 2, 1, 3, 1])
+    data = numbers([4, 4, 4, 4, 0, 0, 0, 9], values=[1, 2, 1, 1, 2, 1, 3, 1])
     model = k_anonymity(2) & distinct_l(VALUES, 2)
-    recoding = settle(data, model, [0, 0, 0, 1, 1, 1, -1])
-    assert recoding.qi_group.tolist() == [0, 0, 0, 2, 1, 1, 2]  # row 1 cannot be spared, rows 0 and 2 are of the same
+    recoding = settle(data, model, [0, 0, 0, 0, 1, 1, 1, -1])
+    assert recoding.qi_group.tolist() == [0, 0, 0, 0, 2, 1, 1, 2]  # row 1 cannot be spared, the others are of the same
 
 
 def test_an_orphan_goes_where_the_total_loss_rises_least_and_of_equals_to_the_lower_number() -> None:
@@ -156,7 +165,7 @@ def spared(data: Microdata, model: Model, qi_group: list[int]) -> list[int]:
 @every_model
 @settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 @given(data=st.data(), small=some_table)
-def test_what_moves_to_the_orphans_are_the_portions_that_one_by_one_would_move(
+def test_orphans_stand_apart_with_the_portions_that_one_by_one_would_move_where_that_loses_least(
     model: Model, data: st.DataObject, small: Table
 ) -> None:
     rows = canonical_form(data.draw(microdata(small, max_rows=25)))
@@ -170,12 +179,28 @@ def test_what_moves_to_the_orphans_are_the_portions_that_one_by_one_would_move(
     assume(model.holds(subjects))
     recoding = settle(rows, model, group)
     moved = spared(rows, model, group)
-    assert recoding.details["moved"] == len(moved)
-    if moved:
-        together = [i for i, g in enumerate(group) if g < 0 or i in moved]
-        assert recoding.qi_group.tolist() == [len(number) if i in together else g for i, g in enumerate(group)]
-        box = rows.space.box_of_cells(rows.cells[together])
-        assert (recoding.lo[-1].tolist(), recoding.hi[-1].tolist()) == (box[0].tolist(), box[1].tolist())
+    together = [i for i, g in enumerate(group) if g < 0 or i in moved]
+    boxes_of = [rows.space.box_of_cells(rows.cells[np.array(group) == g]) for g in range(len(number))]
+    ends = [*boxes_of, rows.space.box_of_cells(rows.cells[together])]
+    apart = Recoding(
+        np.array([len(number) if i in together else g for i, g in enumerate(group)]),
+        np.array([lo for lo, _ in ends]), np.array([hi for _, hi in ends]),
+    )  # fmt: skip
+    if moved and loss(rows, apart) <= loss(rows, recoding):
+        assert recoding.details["moved"] == len(moved)
+        assert recoding.qi_group.tolist() == apart.qi_group.tolist()
+        assert (recoding.lo == apart.lo).all() and (recoding.hi == apart.hi).all()
+    else:
+        assert recoding.details["moved"] == 0  # there is no such way, or it would lose more
+    among, ends = joined(rows, model, list(group), boxes_of)
+    if min(among) >= 0:
+        nearest = Recoding(np.array(among), np.array([lo for lo, _ in ends]), np.array([hi for _, hi in ends]))
+        assert loss(rows, recoding) <= loss(rows, nearest)
+
+
+def loss(data: Microdata, recoding: Recoding) -> float:
+    """Rows times NCP, all QI groups together."""
+    return float((recoding.sizes * data.space.ncp(recoding.lo, recoding.hi)).sum())
 
 
 @every_model

@@ -1,0 +1,253 @@
+"""Groups that do not hold the model join the nearest, until all hold."""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+
+import numpy as np
+
+from streamer.jit import compiled, inlined
+from streamer.privacy.compiled import Rules
+from streamer.recoding.algorithms.box_loss import Shape, ncp_term
+from streamer.recoding.algorithms.bundles import Task
+from streamer.recoding.algorithms.group_index import Groups, groups_of, unite
+from streamer.recoding.algorithms.subject_counts import SubjectCounts, count_of, count_row, counts_for, discount_row
+from streamer.table.arrays import Floats, Ints
+
+VISITS_MAX = 64
+TINY = 1e-12
+
+
+@inlined
+def _bound(shape: Shape, groups: Groups, node: int, lo: Ints, hi: Ints, term: Floats, rows: int, limit: float) -> float:
+    """What the loss rises at least when a group of a box lo..hi joins any below a node; `limit` or more: infinite."""
+    least = 0.0
+    for j in range(lo.shape[0]):
+        first, last = groups.lo[node, j], groups.hi[node, j]
+        if first > last or least >= limit:
+            return np.inf
+        if lo[j] <= last and first <= hi[j]:
+            continue
+        edge = first if hi[j] < first else last
+        there = ncp_term(shape, j, min(lo[j], edge), max(hi[j], edge))
+        former = ncp_term(shape, j, edge, edge) if shape.first_leaf[j] < 0 else groups.term[node, j]
+        least += rows * (there - term[j]) + max(there - former, 0.0)
+    return least
+
+
+@compiled
+def _rise(shape: Shape, groups: Groups, one: int, other: int) -> float:
+    """How much the total loss rises when two seats become one group."""
+    w = groups.lo.shape[0] // 2
+    each = 0.0
+    for j in range(groups.lo.shape[1]):
+        lo, hi = (
+            min(groups.lo[w + one, j], groups.lo[w + other, j]),
+            max(groups.hi[w + one, j], groups.hi[w + other, j]),
+        )
+        if lo == groups.lo[w + other, j] and hi == groups.hi[w + other, j]:
+            each += groups.term[w + other, j]
+        elif lo == groups.lo[w + one, j] and hi == groups.hi[w + one, j]:
+            each += groups.term[w + one, j]
+        else:
+            each += ncp_term(shape, j, lo, hi)
+    rows, others = groups.rows[one], groups.rows[other]
+    return float(rows * (each - groups.ncp[one]) + others * (each - groups.ncp[other]))
+
+
+@compiled
+def lack_of(rules: Rules, size: int, top: Ints, n_distinct: Ints) -> int:
+    """How many rows a group needs at least until it holds."""
+    most = rules.rows - size
+    for i in range(rules.distinct.shape[0]):
+        most = max(most, rules.distinct[i] - n_distinct[i])
+        most = max(most, -(-top[i] * rules.denominator[i] // rules.numerator[i]) - size)
+    return int(max(most, 0))
+
+
+@compiled
+def _load(task: Task, groups: Groups, seat: int, codes: Ints) -> int:
+    """Counts a seat's rows into the task's scratch; codes (2, .): its subjects and codes, each once; how many."""
+    n, bundle = 0, groups.first[seat]
+    while bundle >= 0:
+        for row in range(task.bundles.begin[bundle], task.bundles.end[bundle]):
+            for i in range(task.rules.distinct.shape[0]):
+                code = task.rules.subjects[row, i]
+                if task.scratch.counts[i, code] == 0:
+                    codes[0, n], codes[1, n] = i, code
+                    n += 1
+                task.scratch.counts[i, code] += 1
+        bundle = groups.next[bundle]
+    return n
+
+
+@compiled
+def _unload(task: Task, codes: Ints, n: int) -> None:
+    for at in range(n):
+        task.scratch.counts[codes[0, at], codes[1, at]] = 0
+
+
+@compiled
+def _fit(
+    task: Task, groups: Groups, counts: SubjectCounts, loaded: int, n: int, codes: Ints, other: int, strict: bool
+) -> bool:
+    """Whether the loaded seat and another go together."""
+    rules = task.rules
+    top, n_distinct = counts.top[other].copy(), counts.n_distinct[other].copy()
+    for i in range(top.shape[0]):
+        top[i] = max(top[i], counts.top[loaded, i])
+    for at in range(n):
+        i, code = codes[0, at], codes[1, at]
+        there = count_of(counts, other, i, code)
+        if there == 0:
+            n_distinct[i] += 1
+        else:
+            top[i] = max(top[i], there + task.scratch.counts[i, code])
+    size = groups.rows[loaded] + groups.rows[other]
+    if not strict:
+        lack = lack_of(rules, groups.rows[loaded], counts.top[loaded], counts.n_distinct[loaded])
+        lack += lack_of(rules, groups.rows[other], counts.top[other], counts.n_distinct[other])
+        return lack_of(rules, size, top, n_distinct) < lack
+    free = max(task.rows_min - size, 0)
+    for i in range(top.shape[0]):
+        missing = rules.distinct[i] - n_distinct[i]
+        fewest = rules.distinct[i] - max(counts.n_distinct[loaded, i], counts.n_distinct[other, i])
+        if missing > free and missing >= fewest:
+            return False
+        wanted = max(counts.top[loaded, i], counts.top[other, i])
+        most = max((size + free) * rules.numerator[i] // rules.denominator[i], wanted)
+        if top[i] > most:
+            return False
+    return True
+
+
+@compiled
+def _partner(
+    task: Task, groups: Groups, counts: SubjectCounts, seat: int, lack: int, codes: Ints, others: Ints, strict: bool
+) -> int:
+    """The seat that another joins: of least rise for what it then lacks less; or of least rise."""
+    shape = task.shape
+    w = groups.lo.shape[0] // 2
+    lo, hi, term, rows = groups.lo[w + seat], groups.hi[w + seat], groups.term[w + seat], groups.rows[seat]
+    stack, bounds = np.empty(128, np.int64), np.empty(128)
+    bits, depth, visits, n_codes = 0, 0, 0, -1
+    best, least, nearest, nearest_rise = -1, np.inf, -1, np.inf
+    while 1 << bits < w:
+        bits += 1
+    while depth < bits:
+        node = (w + seat) >> (bits - depth - 1) ^ 1
+        stack[depth], bounds[depth] = node, _bound(shape, groups, node, lo, hi, term, rows, np.inf)
+        depth += 1
+    while depth > 0 and (visits < VISITS_MAX or nearest < 0):
+        depth -= 1
+        node = stack[depth]
+        if bounds[depth] >= least or bounds[depth] == np.inf:
+            continue
+        visits += 1
+        if node >= w:
+            other = node - w
+            rise = _rise(shape, groups, seat, other)
+            if rise < nearest_rise:
+                nearest, nearest_rise = other, rise
+            if rise >= least:
+                continue
+            if groups.rows[other] < rows:
+                n_others = _load_aside(task, groups, other, others, n_codes, codes)
+                fitting = _fit(task, groups, counts, other, n_others, others, seat, strict)
+                _unload(task, others, n_others)
+                n_codes = -1
+            else:
+                if n_codes < 0:
+                    n_codes = _load(task, groups, seat, codes)
+                fitting = _fit(task, groups, counts, seat, n_codes, codes, other, strict)
+            if fitting:
+                best, least = other, rise
+            continue
+        limit = least
+        left_bound = _bound(shape, groups, 2 * node, lo, hi, term, rows, limit)
+        right_bound = _bound(shape, groups, 2 * node + 1, lo, hi, term, rows, limit)
+        nearer = 0 if left_bound <= right_bound else 1
+        stack[depth], bounds[depth] = 2 * node + 1 - nearer, max(left_bound, right_bound)
+        stack[depth + 1], bounds[depth + 1] = 2 * node + nearer, min(left_bound, right_bound)
+        depth += 2
+    if n_codes >= 0:
+        _unload(task, codes, n_codes)
+    return best if best >= 0 or strict else nearest
+
+
+@compiled
+def _load_aside(task: Task, groups: Groups, seat: int, codes: Ints, n_loaded: int, loaded: Ints) -> int:
+    """Counts a seat's rows in place of what is loaded."""
+    if n_loaded >= 0:
+        _unload(task, loaded, n_loaded)
+    return _load(task, groups, seat, codes)
+
+
+@compiled
+def _move_counts(task: Task, groups: Groups, counts: SubjectCounts, gone: int, stays: int) -> None:
+    bundle = groups.first[gone]
+    while bundle >= 0:
+        for row in range(task.bundles.begin[bundle], task.bundles.end[bundle]):
+            discount_row(task.rules, counts, gone, row)
+            count_row(task.rules, counts, stays, row)
+        bundle = groups.next[bundle]
+    counts.top[gone] = 0
+
+
+@compiled
+def agglomerated(task: Task, qi_group: Ints, n_seats: int, rank: Floats, strict: bool) -> Ints:
+    """Groups that all hold: those of qi_group (m,), and unions of them. rank (m,): the groups of the least first."""
+    while True:
+        done, qi_group = _stage(task, qi_group, n_seats, rank, strict)
+        if done:
+            return qi_group
+        used = np.zeros(n_seats, np.int64)
+        used[qi_group] = 1
+        number = np.cumsum(used) - 1
+        n_seats = number[-1] + 1
+        qi_group = number[qi_group]
+
+
+@compiled
+def _stage(task: Task, qi_group: Ints, n_seats: int, rank: Floats, strict: bool) -> tuple[bool, Ints]:
+    """Merges until all hold or half of the seats are empty."""
+    m, s = qi_group.shape[0], task.rules.distinct.shape[0]
+    groups, counts = groups_of(task, qi_group, n_seats), counts_for(task.rules, n_seats)
+    first_rank = np.full(n_seats, np.inf)
+    for bundle in range(m):
+        first_rank[qi_group[bundle]] = min(first_rank[qi_group[bundle]], rank[bundle])
+        for row in range(task.bundles.begin[bundle], task.bundles.end[bundle]):
+            count_row(task.rules, counts, qi_group[bundle], row)
+    into = np.arange(n_seats)
+    codes, others = (
+        np.empty((2, task.rules.subjects.shape[0] * s + 1), np.int64),
+        np.empty((2, task.rules.subjects.shape[0] * s + 1), np.int64),
+    )
+    waiting = [(first_rank[seat], groups.rows[seat], seat) for seat in range(n_seats) if groups.rows[seat] > 0]
+    heapify(waiting)
+    alive = n_seats
+    while len(waiting) > 0 and alive > n_seats * 0.6:
+        _, rows, seat = heappop(waiting)
+        if groups.rows[seat] != rows:
+            continue
+        lack = lack_of(task.rules, rows, counts.top[seat], counts.n_distinct[seat])
+        if lack == 0:
+            continue
+        other = _partner(task, groups, counts, seat, lack, codes, others, strict)
+        if other < 0:
+            continue
+        gone, stays = (seat, other) if rows <= groups.rows[other] else (other, seat)
+        _move_counts(task, groups, counts, gone, stays)
+        unite(task, groups, gone, stays)
+        into[gone] = stays
+        alive -= 1
+        first_rank[stays] = min(first_rank[stays], first_rank[gone])
+        heappush(waiting, (first_rank[stays], groups.rows[stays], stays))
+    found = np.empty(m, np.int64)
+    for bundle in range(m):
+        seat = qi_group[bundle]
+        while into[seat] != seat:
+            into[seat] = into[into[seat]]
+            seat = into[seat]
+        found[bundle] = seat
+    return len(waiting) == 0, found

@@ -1,0 +1,116 @@
+"""Single bundles go to the group that takes them at the least rise of loss and still holds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streamer.jit import compiled, inlined
+from streamer.recoding.algorithms.agglomeration import lack_of
+from streamer.recoding.algorithms.bundles import Task
+from streamer.recoding.algorithms.group_index import Groups, bound_of, groups_of, growth, join, put
+from streamer.recoding.algorithms.subject_counts import SubjectCounts, count_of, count_row, counts_for
+from streamer.table.arrays import Ints
+
+VISITS = 128
+FAR_VISITS = 2048
+
+
+@inlined
+def takes(task: Task, groups: Groups, counts: SubjectCounts, seat: int, bundle: int) -> bool:
+    """Whether a group that holds still does with one more bundle: every share is kept."""
+    begin, end = task.bundles.begin[bundle], task.bundles.end[bundle]
+    rows = groups.rows[seat] + end - begin
+    for i in range(task.rules.distinct.shape[0]):
+        if task.rules.numerator[i] == task.rules.denominator[i]:
+            continue
+        for row in range(begin, end):
+            code, n = task.rules.subjects[row, i], 0
+            for other in range(begin, end):
+                n += task.rules.subjects[other, i] == code
+            n += count_of(counts, seat, i, code)
+            if n * task.rules.denominator[i] > rows * task.rules.numerator[i]:
+                return False
+    return True
+
+
+@compiled
+def taker(
+    task: Task, groups: Groups, counts: SubjectCounts, own: int, bundle: int, limit: float, visits_max: int
+) -> tuple[int, float]:
+    """The group, other than `own`, that holds with a bundle at the least growth below `limit`, and that."""
+    cells, rows = task.bundles.cells[bundle], task.bundles.end[bundle] - task.bundles.begin[bundle]
+    stack, bounds = np.empty(128, np.int64), np.empty(128)
+    w, best, depth, visits = groups.lo.shape[0] // 2, -1, 0, 0
+    bits = 0
+    while 1 << bits < w:
+        bits += 1
+    while depth < bits:
+        node = (w + own) >> (bits - depth - 1) ^ 1
+        stack[depth], bounds[depth] = node, bound_of(task, groups, node, cells, rows, limit)
+        depth += 1
+    while depth > 0 and visits < visits_max:
+        depth -= 1
+        node = stack[depth]
+        if bounds[depth] >= limit:
+            continue
+        visits += 1
+        if node >= w:
+            grown = growth(task, groups, node - w, cells, rows)
+            if grown < limit and takes(task, groups, counts, node - w, bundle):
+                best, limit = node - w, grown
+            continue
+        left = bound_of(task, groups, 2 * node, cells, rows, limit)
+        right = bound_of(task, groups, 2 * node + 1, cells, rows, limit)
+        nearer = 0 if left <= right else 1
+        stack[depth], bounds[depth] = 2 * node + 1 - nearer, max(left, right)
+        stack[depth + 1], bounds[depth + 1] = 2 * node + nearer, min(left, right)
+        depth += 2
+    return best, limit
+
+
+@compiled
+def placed(task: Task, qi_group: Ints, n_seats: int, order: Ints) -> tuple[int, Ints]:
+    """How many bundles are left, and groups where those of groups that do not hold have gone to others that do.
+
+    The left ones have groups of their own. order: of bundles.
+    """
+    m = qi_group.shape[0]
+    counts = counts_for(task.rules, n_seats)
+    for bundle in range(m):
+        for row in range(task.bundles.begin[bundle], task.bundles.end[bundle]):
+            count_row(task.rules, counts, qi_group[bundle], row)
+    rows = np.zeros(n_seats, np.int64)
+    for bundle in range(m):
+        rows[qi_group[bundle]] += task.bundles.end[bundle] - task.bundles.begin[bundle]
+    number, n_kept = np.full(n_seats, -1, np.int64), 0
+    for seat in range(n_seats):
+        if rows[seat] > 0 and lack_of(task.rules, rows[seat], counts.top[seat], counts.n_distinct[seat]) == 0:
+            number[seat] = n_kept
+            n_kept += 1
+    found = number[qi_group]
+    if n_kept == 0:
+        return m, np.arange(m)
+    # one more seat, in which every orphan stands for a moment
+    one = np.where(found < 0, n_kept, found)
+    groups, counts = groups_of(task, one, n_kept + 1), counts_for(task.rules, n_kept + 1)
+    put(task, groups, n_kept, np.empty(0, np.int64))
+    for bundle in range(m):
+        if found[bundle] >= 0:
+            for row in range(task.bundles.begin[bundle], task.bundles.end[bundle]):
+                count_row(task.rules, counts, found[bundle], row)
+    left = 0
+    for bundle in order:
+        if found[bundle] >= 0:
+            continue
+        seat, _ = taker(task, groups, counts, n_kept, bundle, np.inf, VISITS)
+        if seat < 0:
+            seat, _ = taker(task, groups, counts, n_kept, bundle, np.inf, FAR_VISITS)
+        if seat < 0:
+            found[bundle] = n_kept + left
+            left += 1
+            continue
+        found[bundle] = seat
+        for row in range(task.bundles.begin[bundle], task.bundles.end[bundle]):
+            count_row(task.rules, counts, seat, row)
+        join(task, groups, seat, bundle)
+    return left, found
