@@ -54,7 +54,7 @@ refine_option = click.option(
     type=click.IntRange(min=0),
     default=0,
     show_default=True,
-    help="Sweeps that improve the QI groups afterwards.",
+    help="Sweeps that improve the QI groups, beyond those that the algorithm makes by itself.",
 )
 
 seed_option = click.option(

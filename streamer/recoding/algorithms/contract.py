@@ -30,7 +30,7 @@ Tick = Callable[[float], None]
 
 @dataclass(frozen=True)
 class Options:
-    """What a caller may choose. suppression: largest share of the rows to leave out; refine: sweeps over the answer;
+    """What a caller may choose. suppression: largest share of the rows to leave out; refine: sweeps beyond its own;
     merge_equal_boxes: QI groups that publish one box become one. seed, chance: see above."""
 
     seed: int = 0
