@@ -15,6 +15,7 @@ import msgspec
 import pandas as pd
 from rich.console import Console
 
+from streamer.cli.forecast import announce
 from streamer.cli.options import (
     json_option,
     k_option,
@@ -98,6 +99,7 @@ def command(
         with progress.stage("encode"):
             encoded = Encoder(schema).frame(frame)
             microdata = microdata_of(schema, encoded)
+        announce(chosen, microdata, model, options, progress)
         with progress.stage("anonymize") as tick:
             recoding = run(chosen, microdata, model, options, tick)
         with progress.stage("measure"):

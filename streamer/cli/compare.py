@@ -13,9 +13,9 @@ from typing import Any
 
 import click
 import msgspec
-import numpy as np
 from rich.table import Table as Grid
 
+from streamer.cli.forecast import announce, run_on_few
 from streamer.cli.options import (
     json_option,
     k_option,
@@ -35,8 +35,6 @@ from streamer.table.encode import Encoder
 from streamer.table.files import read_rows
 from streamer.table.microdata import Microdata, microdata_of
 from streamer.table.yaml_loading import load_table
-
-FEW = 200
 
 SHOWN = ("groups", "ncp", "dm", "aes", "sed", "ril", "risk", "suppressed")
 """The measures of the table for people; JSON has all of them."""
@@ -88,7 +86,8 @@ def _compared(microdata: Microdata, model: Model, options: Options, progress: St
             yield facts | {"cannot": list(said)}
             continue
         with progress.stage("compile"):
-            _run_once_on_few(algorithm, microdata, model, its_options)
+            run_on_few(algorithm, microdata, model, its_options)
+        announce(algorithm, microdata, model, its_options, progress)
         with progress.stage(algorithm.name) as tick:
             recoding = run(algorithm, microdata, model, its_options, tick)
         yield facts | {
@@ -96,12 +95,6 @@ def _compared(microdata: Microdata, model: Model, options: Options, progress: St
             "details": dict(recoding.details),
             "measures": measure(microdata, recoding, model),
         }
-
-
-def _run_once_on_few(algorithm: Algorithm, microdata: Microdata, model: Model, options: Options) -> None:
-    few = microdata.rows(np.linspace(0, len(microdata) - 1, min(len(microdata), FEW), dtype=np.int64))
-    if model.holds(few.subjects(model.subjects)):
-        run(algorithm, few, model, options)
 
 
 # -- for people -----------------------------------------------------------------------------------------------------

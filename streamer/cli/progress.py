@@ -24,6 +24,10 @@ class Stages:
         self._task = progress.add_task("", total=None)
         self.seconds: dict[str, float] = {}
 
+    def say(self, text: str) -> None:
+        """A line on stderr, above the bar where there is one."""
+        self._progress.console.print(text, soft_wrap=True, highlight=False, markup=False)
+
     @contextmanager
     def stage(self, name: str) -> Iterator[Tick]:
         """A stage of the work; what it yields takes the share that is done."""

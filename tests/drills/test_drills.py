@@ -7,7 +7,7 @@ import pytest
 from agents.worker_settings import SESSION_SECONDS
 from drills.drill import Drill
 
-pytestmark = [pytest.mark.drill, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.drill, pytest.mark.timeout(420)]
 
 
 def test_ten_workers_killed(drill: Drill) -> None:

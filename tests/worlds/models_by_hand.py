@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from streamer.privacy.models import (
     Model,
 )
+from streamer.table.microdata import NULL
 from worlds.microdata import (
     assert_holds,
 )
@@ -37,7 +38,8 @@ def lacking(model: Model, subjects: np.ndarray) -> int:
     """How many rows a group lacks at least until it holds."""
     n, columns = len(subjects), dict(zip(model.subjects, subjects.T.tolist(), strict=True))
     wanted = [model.rows - n, 0]
-    wanted += [least - len(set(columns[of])) for of, least in model.distinct.items()]
+    for of, least in model.distinct.items():
+        wanted.append(least - len({code for code in columns[of] if of.null_counts or code != NULL}))
     wanted += [ceil(max(map(columns[of].count, columns[of])) / share) - n for of, share in model.shares.items()]
     return max(wanted)
 

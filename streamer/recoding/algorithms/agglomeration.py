@@ -1,4 +1,15 @@
-"""Groups that do not hold the model join the nearest, until all hold."""
+"""Groups that do not hold the model join others, the one with which the total loss rises least, until all hold.
+
+Those of the least *rank* go first, then those of fewest rows, then the lower seat. There are two rules about who may
+join whom. The *strict* one is for founding small groups: two groups *fit* if they can still become one that holds with
+no more rows than the larger of them needs anyway. So no share is above what it may be in the fewest rows of any group,
+and no distinct subject is missing for which there would be no room; a group that fits nowhere is left as it is. The
+other rule is for what must hold in the end: together they lack fewer rows than apart; and where no such group is found,
+the nearest of all is joined.
+
+A search (`group_index` says how its bounds work) ends after VISITS_MAX nodes, or, as long as it has found nothing,
+after FAR_VISITS_MAX. Once enough seats are empty, the others are numbered anew, so that the tree stays short.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +26,9 @@ from streamer.recoding.algorithms.subject_counts import SubjectCounts, count_of,
 from streamer.table.arrays import Floats, Ints
 
 VISITS_MAX = 64
-TINY = 1e-12
+FAR_VISITS_MAX = 2_048
+FULL = 0.6
+"""The part of the seats below which they are numbered anew."""
 
 
 @inlined
@@ -73,6 +86,8 @@ def _load(task: Task, groups: Groups, seat: int, codes: Ints) -> int:
         for row in range(task.bundles.begin[bundle], task.bundles.end[bundle]):
             for i in range(task.rules.distinct.shape[0]):
                 code = task.rules.subjects[row, i]
+                if code == task.rules.uncounted[i]:
+                    continue
                 if task.scratch.counts[i, code] == 0:
                     codes[0, n], codes[1, n] = i, code
                     n += 1
@@ -138,7 +153,7 @@ def _partner(
         node = (w + seat) >> (bits - depth - 1) ^ 1
         stack[depth], bounds[depth] = node, _bound(shape, groups, node, lo, hi, term, rows, np.inf)
         depth += 1
-    while depth > 0 and (visits < VISITS_MAX or nearest < 0):
+    while depth > 0 and (visits < VISITS_MAX or (best < 0 and visits < FAR_VISITS_MAX) or nearest < 0):
         depth -= 1
         node = stack[depth]
         if bounds[depth] >= least or bounds[depth] == np.inf:
@@ -226,7 +241,7 @@ def _stage(task: Task, qi_group: Ints, n_seats: int, rank: Floats, strict: bool)
     waiting = [(first_rank[seat], groups.rows[seat], seat) for seat in range(n_seats) if groups.rows[seat] > 0]
     heapify(waiting)
     alive = n_seats
-    while len(waiting) > 0 and alive > n_seats * 0.6:
+    while len(waiting) > 0 and alive > n_seats * FULL:
         _, rows, seat = heappop(waiting)
         if groups.rows[seat] != rows:
             continue

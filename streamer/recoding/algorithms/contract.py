@@ -62,6 +62,7 @@ class Algorithm:
     objections: Callable[[Table, Model, Options], Sequence[str]]
     suppresses: bool = False
     refines: bool = False
+    quadratic: bool = False  # its time grows with the square of the rows
 
 
 def no_objections(table: Table, model: Model, options: Options) -> Sequence[str]:

@@ -5,7 +5,8 @@ the order of that attribute's cells, equal ones as they came. A cut may fall bet
 values too; the lower part stands to the left. A node whose bundles all have the same cells is a leaf.
 
 The cut of least *weight* wins: rows times the sum over attributes of NCP^p, of both parts; of equals the earlier
-attribute, then the lower position. Where no cut weighs less than the node, the widest attribute is cut in the middle.
+attribute, then the lower position. Where no cut weighs less than the node, the widest attribute is cut in the middle,
+between two of its cells if it can be: else half of a category would go one way and half the other.
 Where the model counts more than rows, a node that holds it is cut so that both parts hold it, if there is such a cut.
 In a node of EVEN_FROM bundles and more, each part keeps at least one of every EVEN_PART bundles: so the tree is at
 most about EVEN_PART ln n deep, and building it takes in the order of n log n steps.
@@ -28,7 +29,7 @@ import numpy as np
 from streamer.jit import compiled, inlined
 from streamer.privacy.compiled import holds
 from streamer.recoding.algorithms.box_loss import ncp_term
-from streamer.recoding.algorithms.bundles import Task, count_in, count_out, hold, weight
+from streamer.recoding.algorithms.bundles import Bundles, Task, count_in, count_out, hold, weight
 from streamer.table.arrays import Bools, Floats, Ints
 
 SMALL = 4
@@ -113,6 +114,17 @@ def _hold_so_far(task: Task, along: Ints, backwards: bool, out: Bools) -> None:
 
 
 @compiled
+def _middle(bundles: Bundles, along: Ints, j: int, edge: int) -> int:
+    """The position nearest the middle between two cells of attribute j, of equals the lower; else the middle."""
+    m = along.shape[0]
+    for away in range(m // 2 - edge + 1):
+        for at in (m // 2 - away, m // 2 + away):
+            if at <= m - edge and bundles.cells[along[at - 1], j] != bundles.cells[along[at], j]:
+                return int(at)
+    return int(m // 2)
+
+
+@compiled
 def best_cut(
     task: Task,
     along: Ints,
@@ -136,8 +148,8 @@ def best_cut(
         each += sharpened(term, sharpness)
         if lo[j] < hi[j] and term > widest:
             widest, best_j = term, j
-    best, best_at, best_holds = rows * each, m // 2, False
     edge = m // EVEN_PART if m >= EVEN_FROM else 1
+    best, best_at, best_holds = rows * each, _middle(task.bundles, along[best_j], best_j, edge), False
     for j in range(d):
         if lo[j] == hi[j]:
             continue

@@ -1,4 +1,11 @@
-"""Bundles change their groups where every group still holds and the total loss falls."""
+"""Bundles change their groups where every group still holds and the total loss falls.
+
+A sweep goes through the groups by their seats, those alone that have changed since it was their turn. A bundle that its
+group can spare goes to the group that takes it (`placement`) at the least growth, if that is less than what its own
+group gains. One that makes its group's box larger and cannot go is exchanged for a bundle of the group where it would
+grow the loss least, of that group's the one with which most is gained and both groups hold. So a rare value, which no
+group can spare, still finds its way. Groups of more than SWAPPED_MAX rows exchange nothing.
+"""
 
 from __future__ import annotations
 
@@ -200,7 +207,8 @@ def exchanged(task: Task, qi_group: Ints, n_seats: int, sweeps: int) -> tuple[fl
             count_row(task.rules, counts, qi_group[bundle], row)
     for _ in range(sweeps):
         moved = 0
-        for seat in np.flatnonzero(groups.changed):
+        for at in np.flatnonzero(groups.changed):
+            seat = int(at)
             groups.changed[seat] = False
             if groups.rows[seat] * groups.ncp[seat] > GAIN_MIN:
                 moved += _relieve(task, aside, groups, counts, seat)

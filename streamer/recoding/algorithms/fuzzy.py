@@ -212,4 +212,5 @@ GDPPR = Algorithm(
     "Gui et al. 2020",
     run,
     no_objections,
+    quadratic=True,
 )

@@ -2,9 +2,11 @@
 
 The order is the leaves of a tree of best cuts (`cut_tree`). The tree is only an order: its cuts go down to single
 rows, and QI groups need not be nodes. Dynamic programming cuts the order into the segments of least total NCP
-(`segments`). This is done for each sharpness of SHARPNESS. Each way is a *candidate*: it makes QI groups that all hold
-the model, and says what they lose; the least loss stands, of equals the earlier. SWEEPS sweeps and those of
-`options.refine` then improve the QI groups (`refine`); a sweep that gains nothing is the last one.
+(`segments`). This is done for each sharpness of SHARPNESS, and where many rows have rare leaves, for orders that take
+these for one (`rare_leaves`). Each way is a *candidate*: it makes QI groups that all hold the model, and says what they
+lose; the least loss stands, of equals the earlier. Where the model counts sensitive values, groups are also founded on
+rare values (`founding`), and bundles change groups (`exchange`). SWEEPS sweeps and those of `options.refine` then
+improve the QI groups (`refine`); a sweep that gains nothing is the last one.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from streamer.recoding.algorithms.cut_tree import order_of
 from streamer.recoding.algorithms.exchange import exchanged
 from streamer.recoding.algorithms.founding import founded
 from streamer.recoding.algorithms.group_index import groups_of, members_of
+from streamer.recoding.algorithms.rare_leaves import pooled
 from streamer.recoding.algorithms.recoding import Recoding, local_recoding
 from streamer.recoding.algorithms.refine import sweep
 from streamer.recoding.algorithms.segments import best_segments
@@ -33,32 +36,50 @@ Candidate = Callable[[Task], tuple[float, Ints]]
 SHARPNESS = (0, 7)
 """A small one for numbers, a large one for categories (`cut_tree`)."""
 
+RARE = (2, 4)
+"""Leaves with fewer rows than these times the fewest rows of a group are rare (`rare_leaves`)."""
+
 
 def segmented(task: Task, sharpness: int) -> tuple[float, Ints]:
     """The best segments of the order of one tree."""
     order, tile = order_of(task, sharpness)
+    return _best_along(task, order, tile)
+
+
+def _best_along(task: Task, order: Ints, tile: Ints) -> tuple[float, Ints]:
     loss, segment = best_segments(task, order, tile)
     qi_group = np.empty(len(order), dtype=np.int64)
     qi_group[order] = segment
     return loss, qi_group
 
 
-SEGMENTED: tuple[Candidate, ...] = tuple(partial(segmented, sharpness=sharpness) for sharpness in SHARPNESS)
-SWEEPS = 2
+def without_rare_leaves(task: Task, times: int) -> tuple[float, Ints]:
+    """The best segments of an order that takes leaves of fewer than `times` the fewest rows of a group for one.
 
-OF_ROWS = SEGMENTED
+    An infinite loss where there are few such leaves: then the order has nothing to offer.
+    """
+    simpler = pooled(task, times * task.rows_min)
+    if simpler is None:
+        return np.inf, np.zeros(len(task.bundles.begin), dtype=np.int64)
+    order, tile = order_of(simpler, SHARPNESS[-1])
+    return _best_along(task, order, tile)
+
+
+SEGMENTED: tuple[Candidate, ...] = tuple(partial(segmented, sharpness=sharpness) for sharpness in SHARPNESS)
+SWEEPS, EXCHANGES = 2, 3
+
+OF_ROWS: tuple[Candidate, ...] = (*SEGMENTED, *(partial(without_rare_leaves, times=times) for times in RARE))
 """Where the model counts rows and individuals alone."""
 
 
 def exchanging(task: Task) -> tuple[float, Ints]:
-    """The better segmentation and groups founded on rare values, a sweep of exchanges each; the better one goes on."""
-    _, segment = min((candidate(task) for candidate in SEGMENTED), key=lambda found: found[0])
+    """The best segments and groups founded on rare values, a sweep of exchanges each; the better one goes on."""
+    _, segment = min((candidate(task) for candidate in OF_ROWS), key=lambda found: found[0])
     starts = (exchanged(task, qi_group, int(qi_group.max()) + 1, 1) for qi_group in (segment, founded(task)))
     _, qi_group = min(starts, key=lambda found: found[0])
     return exchanged(task, qi_group, int(qi_group.max()) + 1, EXCHANGES - 1)
 
 
-EXCHANGES = 3
 OF_VALUES: tuple[Candidate, ...] = (exchanging,)
 """Where it counts sensitive values too."""
 

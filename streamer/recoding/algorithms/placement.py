@@ -1,4 +1,9 @@
-"""Single bundles go to the group that takes them at the least rise of loss and still holds."""
+"""Single bundles go to the group that takes them at the least growth of loss and still holds.
+
+A group that holds *takes* a bundle if every share is kept: the bundle's own subjects are the only ones whose shares can
+grow, and rows and distinct subjects only become more. So the counts of these subjects are all that is asked for
+(`subject_counts`). A search visits VISITS nodes of the index of groups, and where nobody takes the bundle, FAR_VISITS.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +30,8 @@ def takes(task: Task, groups: Groups, counts: SubjectCounts, seat: int, bundle: 
             continue
         for row in range(begin, end):
             code, n = task.rules.subjects[row, i], 0
+            if code == task.rules.uncounted[i]:
+                continue
             for other in range(begin, end):
                 n += task.rules.subjects[other, i] == code
             n += count_of(counts, seat, i, code)

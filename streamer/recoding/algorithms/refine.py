@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamer.jit import compiled
+from streamer.jit import compiled, inlined
 from streamer.recoding.algorithms.box_loss import EMPTY_HI, EMPTY_LO, total, widen
 from streamer.recoding.algorithms.bundles import Bundles, Task, hold, weight
 from streamer.recoding.algorithms.cut_tree import order_of
@@ -25,7 +25,7 @@ from streamer.recoding.algorithms.group_index import Groups, growth, members_of,
 from streamer.recoding.algorithms.segments import FAR, best_segments
 from streamer.table.arrays import Floats, Ints
 
-FAIR = 3.0
+FAIR = 2.0
 PARTNERS_MAX = 3
 GAIN_MIN = 1e-9
 
@@ -135,18 +135,42 @@ def _evict(task: Task, groups: Groups, seat: int, members: Ints, target: Ints) -
     return moved
 
 
+@inlined
+def _equal(one: Ints, other: Ints) -> bool:
+    """Whether two bundles have the same cells (d,)."""
+    j = 0
+    while j < one.shape[0] and one[j] == other[j]:
+        j += 1
+    return bool(j == one.shape[0])
+
+
+@compiled
+def _targets(task: Task, groups: Groups, seat: int, members: Ints) -> tuple[Ints, Floats]:
+    """Where each bundle of a group would go, or -1, and at what growth; (m,) each.
+
+    Bundles that are alike go to one place, and it is looked for once.
+    """
+    cells, size = task.bundles.cells, task.bundles.end[members] - task.bundles.begin[members]
+    target, grown = np.empty(members.shape[0], np.int64), np.empty(members.shape[0])
+    for i in range(members.shape[0]):
+        bundle, like = members[i], 0
+        while like < i and not (size[like] == size[i] and _equal(cells[members[like]], cells[bundle])):
+            like += 1
+        if like < i:
+            target[i], grown[i] = target[like], grown[like]
+            continue
+        limit = FAIR * size[i] * groups.ncp[seat]
+        target[i], grown[i] = nearest(task, groups, seat, cells[bundle], size[i], limit)
+    return target, grown
+
+
 @compiled
 def _improve(task: Task, groups: Groups, seat: int) -> bool:
     """Tries all moves for one group; whether one was made."""
     if groups.rows[seat] >= 2 * task.rows_min and _recut(task, groups, np.array([seat])):
         return True
     members = members_of(groups, seat)
-    target, grown = np.empty(members.shape[0], np.int64), np.empty(members.shape[0])
-    for i in range(members.shape[0]):
-        bundle = members[i]
-        rows = task.bundles.end[bundle] - task.bundles.begin[bundle]
-        limit = FAIR * rows * groups.ncp[seat]
-        target[i], grown[i] = nearest(task, groups, seat, task.bundles.cells[bundle], rows, limit)
+    target, grown = _targets(task, groups, seat, members)
     return (
         _dissolve(task, groups, seat, members, target)
         or _evict(task, groups, seat, members, target)
@@ -160,6 +184,10 @@ def sweep(task: Task, groups: Groups) -> int:
     improved = 0
     for seat in np.flatnonzero(groups.changed):
         rows, groups.changed[seat] = groups.rows[seat], False
-        if 0 < rows <= FAR * task.rows_min and rows * groups.ncp[seat] >= GAIN_MIN and _improve(task, groups, seat):
+        if (
+            0 < rows <= FAR * task.rows_min
+            and rows * groups.ncp[seat] >= GAIN_MIN
+            and _improve(task, groups, int(seat))
+        ):
             improved += 1
     return improved

@@ -24,13 +24,13 @@ class SubjectCounts(NamedTuple):
     """Counts over g seats and s subjects with c codes in all.
 
     first (s,): where a subject's codes begin among the c; n_codes (1,): c. place (2^i,): seat * c + code, -1 where
-    nothing stands; count (2^i,). top (g, s): the largest count, or more; n_distinct (g, s).
+    nothing stands; times (2^i,): rows. top (g, s): the largest count, or more; n_distinct (g, s).
     """
 
     first: Ints
     n_codes: Ints
     place: Ints
-    count: Ints
+    times: Ints
     top: Ints
     n_distinct: Ints
 
@@ -76,7 +76,7 @@ def _at(counts: SubjectCounts, seat: int, i: int, code: int) -> int:
 def count_of(counts: SubjectCounts, seat: int, i: int, code: int) -> int:
     """Rows of a seat with a code of subject i."""
     at = _at(counts, seat, i, code)
-    return counts.count[at] if counts.place[at] >= 0 else 0
+    return counts.times[at] if counts.place[at] >= 0 else 0
 
 
 @compiled
@@ -84,22 +84,27 @@ def count_row(rules: Rules, counts: SubjectCounts, seat: int, row: int) -> None:
     """Counts a row into a seat."""
     for i in range(rules.distinct.shape[0]):
         code = rules.subjects[row, i]
+        if code == rules.uncounted[i]:
+            continue
         at = _at(counts, seat, i, code)
         if counts.place[at] < 0:
             counts.place[at] = seat * counts.n_codes[0] + counts.first[i] + code
-            counts.count[at] = 0
+            counts.times[at] = 0
             counts.n_distinct[seat, i] += 1
-        counts.count[at] += 1
-        counts.top[seat, i] = max(counts.top[seat, i], counts.count[at])
+        counts.times[at] += 1
+        counts.top[seat, i] = max(counts.top[seat, i], counts.times[at])
 
 
 @compiled
 def discount_row(rules: Rules, counts: SubjectCounts, seat: int, row: int) -> None:
     """Takes a row out of a seat; `top` stays, and may then be too large."""
     for i in range(rules.distinct.shape[0]):
-        at = _at(counts, seat, i, rules.subjects[row, i])
-        counts.count[at] -= 1
-        if counts.count[at] == 0:
+        code = rules.subjects[row, i]
+        if code == rules.uncounted[i]:
+            continue
+        at = _at(counts, seat, i, code)
+        counts.times[at] -= 1
+        if counts.times[at] == 0:
             counts.n_distinct[seat, i] -= 1
             _clear(counts, at)
 
@@ -115,6 +120,6 @@ def _clear(counts: SubjectCounts, at: int) -> None:
             break
         home = _home(counts.place[here], size)
         if ((here - home) & (size - 1)) >= ((here - hole) & (size - 1)):
-            counts.place[hole], counts.count[hole] = counts.place[here], counts.count[here]
+            counts.place[hole], counts.times[hole] = counts.place[here], counts.times[here]
             hole = here
     counts.place[hole] = -1

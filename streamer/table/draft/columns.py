@@ -133,7 +133,8 @@ def _number(name: str, numbers: list[Decimal], empty: int) -> Drafted:
         return Drafted(name, "", "its numbers have more digits than a domain may have")
     free = next((end for end in scale.domain if end not in numbers), scale.domain[0])
     null_as = format(free, "f") if empty else None
-    why = "the domain is rounded outward; check it, and the grid"
+    exactly = set(scale.domain) <= set(numbers)
+    why = f"the domain is {'that of the values seen' if exactly else 'rounded outward'}; check it, and the grid"
     if empty:
         why += f"; {empty} empty cells count as null_as, which is true of nobody: give a better one"
     return Drafted(name, "quasi-identifier", why, scale=scale, null_as=null_as)

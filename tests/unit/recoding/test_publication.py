@@ -114,8 +114,8 @@ def csv_of(frame: pd.DataFrame) -> str:
 
 
 def test_a_kept_column_called_like_the_individuals_of_a_lossy_join_is_refused() -> None:
-    table = Table("people", ("id",), (AGE,), (KeptColumn("individual", sensitive=True),), k=2)
+    table = Table("people", ("id",), (AGE,), (KeptColumn("individual", True), KeptColumn("ward", False)), k=2)
     one = np.zeros((2, 1), dtype=np.int64)
-    rows = Microdata(table, one, None, one, ((b'"flu"',),))
+    rows = Microdata(table, one, None, np.zeros((2, 2), dtype=np.int64), ((b'"flu"',), (b'"east"',)))
     with pytest.raises(ConfigError, match="rename the kept one"):
         lossy_join_frames(rows, Recoding(np.zeros(2, dtype=np.int64), one[:1], one[:1]))

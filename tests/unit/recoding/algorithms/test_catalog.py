@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.errors import ConfigError, UsageError
-from streamer.privacy.models import k_anonymity
+from streamer.errors import ConfigError, LawViolated, UsageError
+from streamer.privacy.models import Model, k_anonymity
 from streamer.recoding.algorithms.catalog import ALGORITHMS, algorithm_named, run
-from streamer.recoding.algorithms.contract import Options
+from streamer.recoding.algorithms.contract import Algorithm, Options, Tick, no_objections
+from streamer.recoding.algorithms.recoding import SUPPRESSED, Recoding, local_recoding
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
 from worlds.microdata import MODELS, TABLES, TEXTS, assert_laws, microdata
@@ -51,6 +52,33 @@ def test_what_an_algorithm_cannot_do_is_said_before_it_runs() -> None:
             run(ALGORITHMS["mondrian"], microdata_of_two_alike(), MODELS["k"], options)
     with pytest.raises(UsageError, match="there is no algorithm 'magic'; there are mondrian"):
         algorithm_named("magic")
+
+
+def leaving_out(n: int) -> Algorithm:
+    """An algorithm that publishes one QI group and leaves out the n rows that come last."""
+
+    def leave_out(microdata: Microdata, model: Model, options: Options, tick: Tick) -> Recoding:
+        return local_recoding(microdata, np.where(np.arange(len(microdata)) < len(microdata) - n, 0, SUPPRESSED))
+
+    return Algorithm("leaves out", "", "", leave_out, no_objections, suppresses=True)
+
+
+def test_as_many_rows_as_the_share_allows_may_be_left_out_and_not_one_more() -> None:
+    data, fifth = Microdata(PLAIN, np.arange(10)[:, None], None, np.zeros((10, 1), np.int64), TEXTS), 0.2
+    for n in (0, 1, 2):
+        assert run(leaving_out(n), data, k_anonymity(2), Options(suppression=fifth)).n_suppressed == n
+    with pytest.raises(LawViolated, match="3 rows are suppressed, more than was allowed"):
+        run(leaving_out(3), data, k_anonymity(2), Options(suppression=fifth))
+
+
+def test_qi_groups_of_one_box_become_one_where_that_is_asked_for_alone() -> None:
+    def in_pairs(microdata: Microdata, model: Model, options: Options, tick: Tick) -> Recoding:
+        return local_recoding(microdata, np.arange(len(microdata)) // 2)
+
+    data = Microdata(PLAIN, np.array([0, 0, 0, 0, 5, 5])[:, None], None, np.zeros((6, 1), np.int64), TEXTS)
+    pairs = Algorithm("pairs", "", "", in_pairs, no_objections)
+    assert run(pairs, data, k_anonymity(2)).sizes.tolist() == [2, 2, 2]
+    assert run(pairs, data, k_anonymity(2), Options(merge_equal_boxes=True)).sizes.tolist() == [4, 2]
 
 
 def test_a_share_of_suppressed_rows_is_the_decimal_that_was_written() -> None:

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from streamer.privacy.models import Model, k_anonymity
 from streamer.recoding.algorithms.bundles import task_of
 from streamer.recoding.algorithms.cut_tree import EVEN_FROM, EVEN_PART, best_cut, order_of, scan_for
+from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata
-from streamer.table.schema import Table
+from streamer.table.schema import CategoricalAttribute, Table
 from worlds.microdata import MODELS, TABLES, microdata, people
 from worlds.small_tables import YEARS
 
@@ -91,3 +92,16 @@ def test_a_large_node_is_never_cut_at_its_rim() -> None:
     assert m >= EVEN_FROM
     found = best_cut(task, np.arange(m)[None, :], codes[0], codes[-1], 0, False, scan_for(m, 1))
     assert found == (0, m - m // EVEN_PART)
+
+
+def test_a_node_that_no_cut_makes_cheaper_is_cut_between_two_categories() -> None:
+    """49 categories right under the root with 7 rows each: no part that is large enough has one category alone."""
+    flat = CategoricalAttribute("code", Hierarchy.from_rows([f"{i}", "*"] for i in range(49)), YEARS.unit)
+    leaves = np.repeat(np.arange(49), 7)[:, None]
+    rows = Microdata(people(flat), leaves, None, np.zeros_like(leaves), ((b"null",),))
+    _, task = task_of(rows, k_anonymity(3))
+    m = len(leaves)
+    assert m // EVEN_PART > 7
+    assert m // 2 % 7 != 0
+    found = best_cut(task, np.arange(m)[None, :], leaves[0], leaves[-1], 0, False, scan_for(m, 1))
+    assert found == (0, 24 * 7)

@@ -8,14 +8,15 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from streamer.privacy.models import Model, distinct_l, k_anonymity
-from streamer.recoding.algorithms.bundles import Task, task_of
+from streamer.recoding.algorithms.bundles import Task, hold, task_of
 from streamer.recoding.algorithms.exchange import exchanged
 from streamer.recoding.algorithms.founding import founded
+from streamer.recoding.algorithms.ordered import exchanging
 from streamer.recoding.algorithms.refine import loss_of
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
 from worlds.kd import numbers
-from worlds.microdata import MODELS, TABLES, VALUES, microdata
+from worlds.microdata import MODELS, TABLES, TEXTS, VALUES, microdata
 
 every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
 some_table = st.sampled_from(list(TABLES.values()))
@@ -62,3 +63,39 @@ def test_rows_that_no_group_can_spare_are_exchanged() -> None:
     model = k_anonymity(2) & distinct_l(VALUES, 2)
     assert moved([0, 9, 0, 9], [0, 1, 1, 0], [0, 0, 1, 1], model) == [[0, 0], [9, 9]]
     assert moved([0, 9, 0, 9], [0, 1, 0, 1], [0, 0, 1, 1], model) == [[0, 9], [0, 9]]
+
+
+def least_loss(task: Task) -> float:
+    """The least loss of all ways to group the bundles, by trying all."""
+    m = len(task.bundles.begin)
+    sets = [np.flatnonzero([chosen >> i & 1 for i in range(m)]) for chosen in range(1 << m)]
+    loss = [loss_of(task, members) if len(members) and hold(task, members) else np.inf for members in sets]
+    best = [0.0] + [np.inf] * ((1 << m) - 1)
+    for chosen in range(1, 1 << m):
+        part = chosen
+        while part:
+            if part & chosen & -chosen:
+                best[chosen] = min(best[chosen], loss[part] + best[chosen ^ part])
+            part = (part - 1) & chosen
+    return best[-1]
+
+
+@pytest.mark.parametrize("name", ["distinct l", "(k, l)", "(alpha, beta)", "(r, k)"])
+def test_of_eight_rows_the_best_grouping_is_seldom_far(name: str) -> None:
+    """Where this was written: at worst 1.28 times the optimum, under (r, k) 1.75; in the mean 1.03 to 1.07 times."""
+    ratios = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        values = rng.integers(0, 4, (8, 1))
+        codes = np.stack([rng.integers(1, 23, 8), rng.integers(0, 6, 8)], axis=1)
+        people = Microdata(TABLES["coarse number and category"], codes, None, values, TEXTS)
+        if not MODELS[name].holds(people.subjects(MODELS[name].subjects)):
+            continue
+        _, task = task_of(people, MODELS[name])
+        found, optimum = exchanging(task)[0], least_loss(task)
+        assert found >= optimum - 1e-9
+        if optimum > 0:
+            ratios.append(found / optimum)
+    assert len(ratios) > 20
+    assert max(ratios) < 2
+    assert sum(ratios) / len(ratios) < 1.1

@@ -52,6 +52,12 @@ def test_empty_cells_count_as_a_number_that_nobody_has() -> None:
         assert null_as not in texts
 
 
+def test_what_is_said_of_a_domain_is_true_of_it() -> None:
+    assert "that of the values seen" in drafted("member", ["0", "1"]).why
+    assert "rounded outward" in drafted("age", ["18", "22"]).why
+    assert "rounded outward" in drafted("member", ["0", "1", ""]).why
+
+
 def test_dates_and_digit_codes_get_the_levels_of_their_texts() -> None:
     (day,) = drafted("born", ["1971-03-09"]).hierarchy
     assert day == ("1971-03-09", "1971-03", "1971", "*")
