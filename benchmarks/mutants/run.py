@@ -101,6 +101,8 @@ def is_left_alone(node: Any) -> bool:
     The first axis of an array is often its last as well.
     """
     child, parent = node, node.parent
+    if parent.type == "parameters":  # a star between parameters, which no operator is
+        return True
     while parent is not None:
         if parent.type in ("tfpdef", "annassign") and parent.children.index(child) > 0:
             return parent.type == "tfpdef" or child is parent.children[1]
