@@ -104,7 +104,8 @@ def run(microdata: Microdata, model: Model, options: Options, tick: Tick) -> Rec
 
 def _refined(task: Task, qi_group: Ints, n_rows: int, sweeps_max: int, tick: Tick) -> int:
     """Improves qi_group (m,), by bundle, in up to sweeps_max sweeps; how many sweeps gained something."""
-    groups, done = groups_of(task, qi_group, n_rows // task.rows_min), 0
+    n_seats = max(n_rows // task.rows_min, int(qi_group.max()) + 1)  # as many as groups can be; numbers have gaps
+    groups, done = groups_of(task, qi_group, n_seats), 0
     while done < sweeps_max and sweep(task, groups):
         done += 1
         tick(done)
