@@ -3,13 +3,14 @@
 One shard, number 0; offsets are the numbers of the non-empty lines, from 0. An initial table is release 0. Its QI
 groups are those of a column `qi_group` where there is one (numbered by first appearance), else the caller makes them.
 What a broker would hold stands in the directory: `live.jsonl` (one object per record, in order), `dead-letters.jsonl`,
-`table.csv` (the fold at the end), and two that are private: `index.csv` (source key -> QI group, empty while pending)
-and `secret.txt`, by which the shard's lots were drawn. The five appear together, when all went well, or none does. A
-directory that has a secret already keeps it: the same events give the same files again.
+`table.csv` (the fold at the end), and two that are private, for the owner's eyes alone: `index.csv` (source key -> QI
+group, empty while pending) and `secret.txt`, by which the shard's lots were drawn. The five appear together, when all
+went well, or none does. A directory that has a secret already keeps it: the same events give the same files again.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -43,6 +44,7 @@ from streamer.table.schema import Table
 from streamer.table.yaml_loading import require_live
 
 FILES = ("live.jsonl", "dead-letters.jsonl", "table.csv", "index.csv", secret_file.NAME)
+OWNER_ONLY = 0o600
 WHOLE_FILE = InputState(topic_ids={}, shards=1, earliest=0, end=sys.maxsize)
 
 FirstGroups = Callable[[Table, EncodedRows, int], list[Ints]]
@@ -202,6 +204,8 @@ def replay_files(
         raise ConfigError(f"{directory}: cannot be made: {error.strerror}") from None
     fold = Fold(table)
     with atomic_writers([directory / name for name in FILES]) as (live, letters, rows, index, secret):
+        for private in (index, secret):
+            os.fchmod(private.fileno(), OWNER_ONLY)  # before anything stands in it
         known = secret_file.read_secret(directory / secret_file.NAME) or secret_file.new_secret()
         secret.write(secret_file.secret_text(known))
         replay = Replay(table, FilesOutlet(0, live, letters, fold), batch_events, known)
