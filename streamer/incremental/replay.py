@@ -10,7 +10,6 @@ went well, or none does. A directory that has a secret already keeps it: the sam
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -38,13 +37,14 @@ from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.incremental.topics import LIVE
 from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows, Encoder
-from streamer.table.files import atomic_writers, write_index, write_rows
+from streamer.table.files import atomic_writers, for_owner_alone, write_index, write_rows
 from streamer.table.published import QI_GROUP, qi_group_name
 from streamer.table.schema import Table
 from streamer.table.yaml_loading import require_live
 
-FILES = ("live.jsonl", "dead-letters.jsonl", "table.csv", "index.csv", secret_file.NAME)
-OWNER_ONLY = 0o600
+FILES = (secret_file.NAME, "live.jsonl", "dead-letters.jsonl", "table.csv", "index.csv")
+"""In the order in which they take their places: no changelog stands there whose secret does not."""
+
 WHOLE_FILE = InputState(topic_ids={}, shards=1, earliest=0, end=sys.maxsize)
 
 FirstGroups = Callable[[Table, EncodedRows, int], list[Ints]]
@@ -203,9 +203,8 @@ def replay_files(
     except OSError as error:
         raise ConfigError(f"{directory}: cannot be made: {error.strerror}") from None
     fold = Fold(table)
-    with atomic_writers([directory / name for name in FILES]) as (live, letters, rows, index, secret):
-        for private in (index, secret):
-            os.fchmod(private.fileno(), OWNER_ONLY)  # before anything stands in it
+    with atomic_writers([directory / name for name in FILES]) as (secret, live, letters, rows, index):
+        for_owner_alone(secret)
         known = secret_file.read_secret(directory / secret_file.NAME) or secret_file.new_secret()
         secret.write(secret_file.secret_text(known))
         replay = Replay(table, FilesOutlet(0, live, letters, fold), batch_events, known)
