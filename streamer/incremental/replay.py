@@ -205,9 +205,9 @@ def replay_files(
     fold = Fold(table)
     with atomic_writers([directory / name for name in FILES]) as (secret, live, letters, rows, index):
         for_owner_alone(secret)
-        known = secret_file.read_secret(directory / secret_file.NAME) or secret_file.new_secret()
-        secret.write(secret_file.secret_text(known))
+        known = secret_file.read_secret(directory / secret_file.NAME)
         replay = Replay(table, FilesOutlet(0, live, letters, fold), batch_events, known)
+        secret.write(secret_file.secret_text(replay.publisher.meta.secret))
         report = yield from _steps(replay, messages, initial, first_groups)
         fold.finish()
         with _as_text(rows) as text:
