@@ -42,12 +42,12 @@ RARE = (2, 4)
 
 def segmented(task: Task, sharpness: int) -> tuple[float, Ints]:
     """The best segments of the order of one tree."""
-    order, tile = order_of(task, sharpness)
+    order, tile = order_of(task, sharpness, True)
     return _best_along(task, order, tile)
 
 
 def _best_along(task: Task, order: Ints, tile: Ints) -> tuple[float, Ints]:
-    loss, segment = best_segments(task, order, tile)
+    loss, segment = best_segments(task, order, tile, np.inf)
     qi_group = np.empty(len(order), dtype=np.int64)
     qi_group[order] = segment
     return loss, qi_group
@@ -61,7 +61,7 @@ def without_rare_leaves(task: Task, times: int) -> tuple[float, Ints]:
     simpler = pooled(task, times * task.rows_min)
     if simpler is None:
         return np.inf, np.zeros(len(task.bundles.begin), dtype=np.int64)
-    order, tile = order_of(simpler, SHARPNESS[-1])
+    order, tile = order_of(simpler, SHARPNESS[-1], True)
     return _best_along(task, order, tile)
 
 
