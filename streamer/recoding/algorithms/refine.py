@@ -5,7 +5,9 @@ each, in this order, until one succeeds: *cut*, a group of twice the fewest rows
 segments of `ordered`; *dissolve*, every bundle goes to the group that takes it at the least growth of loss; *evict*,
 each bundle that the group can spare goes there; *re-cut*, the group together with one of these groups, at most
 PARTNERS_MAX of them, the least growth first, by the order and the segments of `ordered`, and the first that gains
-stands; *re-cut together*, the group with the first two of these, then with the first three.
+stands; *re-cut together*, the group with the first two of these, then with the first three. No pair is cut anew a
+second time from the other side while both groups are as they were; and where the model counts values no more than
+TOGETHER_MAX groups are cut together.
 
 A bundle looks no farther than where the loss grows by FAIR times its part of its own group's loss. A group that
 publishes its rows unchanged has nothing to gain, and one of more than FAR times the fewest rows is no partner and goes
@@ -28,7 +30,8 @@ from streamer.table.arrays import Floats, Ints
 FAIR = 2.0
 PARTNERS_MAX = 3
 GAIN_MIN = 1e-9
-TOGETHER_MAX = 4
+TOGETHER_MAX = 3
+"""Groups that are cut anew together where the model counts values, and asking takes longer."""
 
 
 @compiled
@@ -106,10 +109,10 @@ def _recut_with_partners(
             pairs[seat, n - 2, 1] = groups.fillings[seat] + groups.fillings[partner]
         if n > PARTNERS_MAX:
             break
-    several = 3
-    while several <= min(n, TOGETHER_MAX) and not _recut(task, groups, together[:several]):
+    several, n = 3, n if task.rules.distinct.shape[0] == 0 else min(n, TOGETHER_MAX)
+    while several <= n and not _recut(task, groups, together[:several]):
         several += 1
-    return several <= min(n, TOGETHER_MAX)
+    return several <= n
 
 
 @compiled

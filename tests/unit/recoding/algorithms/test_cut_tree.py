@@ -37,8 +37,8 @@ def test_the_cut_is_the_one_of_least_weight_and_one_whose_parts_hold_if_any_do(
     lo, hi = cells.min(axis=0), cells.max(axis=0)
     assume(m == len(people) and (lo < hi).any())
     along, strict = np.argsort(cells, axis=0, kind="stable").T.copy(), bool(model.subjects)
-    *cut, both = best_cut(task, along, lo, hi, sharpness, strict, scan_for(m, d))
-    found = tuple(cut)
+    j, at, both = best_cut(task, along, lo, hi, sharpness, strict, scan_for(m, d))
+    found = j, at
     weight = {
         (j, at): weights(people, cells[along[j]], at, 2**sharpness)
         for j in range(d)
