@@ -6,7 +6,7 @@ rows, and QI groups need not be nodes. Dynamic programming cuts the order into t
 these for one (`rare_leaves`). Each way is a *candidate*: it makes QI groups that all hold the model, and says what they
 lose; the least loss stands, of equals the earlier. Where the model counts sensitive values, groups are founded on
 rare values (`founding`) and bundles change groups (`exchange`); segments are the start only where the founded groups
-lose FAR_MORE times as much. SWEEPS sweeps and those of `options.refine` then
+lose FAR_MORE times as much, before exchanges and after. SWEEPS sweeps and those of `options.refine` then
 improve the QI groups (`refine`); a sweep that gains nothing is the last one.
 """
 
@@ -69,20 +69,25 @@ def without_rare_leaves(task: Task, times: int) -> tuple[float, Ints]:
 SEGMENTED: tuple[Candidate, ...] = tuple(partial(segmented, sharpness=sharpness) for sharpness in SHARPNESS)
 SWEEPS, EXCHANGES = 2, 3
 
-FAR_MORE = 1.2
-"""Founded groups gain more by moves than segments do, and win in the end although they begin with a higher loss."""
+FAR_MORE = (1.2, 1.1)
+"""What founded groups lose, over what segments lose, before exchanges and after them, from which on segments stand.
+
+Founded groups gain more by moves than segments do, and win in the end although they begin with a higher loss.
+"""
 
 OF_ROWS: tuple[Candidate, ...] = (*SEGMENTED, *(partial(without_rare_leaves, times=times) for times in RARE))
 """Where the model counts rows and individuals alone."""
 
 
 def exchanging(task: Task) -> tuple[float, Ints]:
-    """Groups founded on rare values, or, where these lose far more, the best segments; then sweeps of exchanges."""
+    """Groups founded on rare values after sweeps of exchanges; or the best segments, where they lose far less."""
     loss, segment = segmented(task, SHARPNESS[0])
     start = founded(task)
-    if exchanged(task, start, int(start.max()) + 1, 0)[0] > FAR_MORE * loss:
-        start = segment
-    return exchanged(task, start, int(start.max()) + 1, EXCHANGES)
+    found = exchanged(task, start, int(start.max()) + 1, EXCHANGES)
+    if exchanged(task, start, int(start.max()) + 1, 0)[0] > FAR_MORE[0] * loss:
+        other = exchanged(task, segment, int(segment.max()) + 1, EXCHANGES)
+        return other if found[0] > FAR_MORE[1] * other[0] else found
+    return found
 
 
 OF_VALUES: tuple[Candidate, ...] = (exchanging,)
