@@ -158,7 +158,8 @@ def best_cut(
     """
     if strict:
         # most often the cut of least weight is one of these: two questions instead of two at every position
-        best_j, best_at, _ = _least_cut(task, along, lo, hi, sharpness, False, here)
+        # a bare False would be a type of its own, and compiled again
+        best_j, best_at, _ = _least_cut(task, along, lo, hi, sharpness, np.bool_(False), here)
         if hold(task, along[best_j, :best_at]) and hold(task, along[best_j, best_at:]):
             return best_j, best_at, True
     return _least_cut(task, along, lo, hi, sharpness, strict, here)
@@ -171,7 +172,7 @@ def _least_cut(
     lo: Ints,
     hi: Ints,
     sharpness: int | np.int64,
-    strict: bool,
+    strict: bool | np.bool_,
     here: Scan,
 ) -> tuple[int, int, bool]:
     """As `best_cut`, with a look at every position."""
@@ -236,10 +237,10 @@ def _part(along: Ints, best_j: int, best_at: int, is_lower: Bools, aside: Ints) 
 
 
 @compiled
-def order_of(task: Task, sharpness: int | np.int64, tiled: bool) -> tuple[Ints, Ints]:
+def order_of(task: Task, sharpness: int | np.int64) -> tuple[Ints, Ints]:
     """The bundles in order, int64 (m,), and by position where the tile that begins there ends, else 0; int64 (m,).
 
-    All bundles together hold the model. Not tiled: the model is asked nothing and there are no tiles, which is quick.
+    All bundles together hold the model.
     """
     bundles = task.bundles
     m, d = bundles.cells.shape
@@ -252,7 +253,7 @@ def order_of(task: Task, sharpness: int | np.int64, tiled: bool) -> tuple[Ints, 
     rows_least = 2 * task.rows_min
     is_lower, aside = np.zeros(m, np.bool_), np.empty(m, np.int64)
     lo, hi = np.empty(d, np.int64), np.empty(d, np.int64)
-    todo = [(0, m, tiled)]
+    todo = [(0, m, True)]
     while len(todo) > 0:
         begin, end, holds_so_far = todo.pop()
         if end - begin == 1:

@@ -20,7 +20,7 @@ SHARPNESS = 7
 
 def founded(task: Task) -> Ints:
     """Each bundle's QI group, int64 (m,); all of them hold."""
-    order, _ = order_of(task, SHARPNESS, True)
+    order, _ = order_of(task, SHARPNESS)
     seat = np.empty(len(order), dtype=np.int64)
     seat[order] = np.arange(len(order))
     rarity = _rarity(task)

@@ -43,7 +43,7 @@ RARE = (2, 4)
 
 def segmented(task: Task, sharpness: int) -> tuple[float, Ints]:
     """The best segments of the order of one tree."""
-    order, tile = order_of(task, sharpness, True)
+    order, tile = order_of(task, sharpness)
     return _best_along(task, order, tile)
 
 
@@ -62,7 +62,7 @@ def without_rare_leaves(task: Task, times: int) -> tuple[float, Ints]:
     simpler = pooled(task, times * task.rows_min)
     if simpler is None:
         return np.inf, np.zeros(len(task.bundles.begin), dtype=np.int64)
-    order, tile = order_of(simpler, SHARPNESS[-1], True)
+    order, tile = order_of(simpler, SHARPNESS[-1])
     return _best_along(task, order, tile)
 
 

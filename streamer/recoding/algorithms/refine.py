@@ -61,7 +61,7 @@ def _recut(task: Task, groups: Groups, seats: Ints) -> bool:
         before += groups.rows[seat] * groups.ncp[seat]
     bundles = Bundles(task.bundles.cells[members], task.bundles.begin[members], task.bundles.end[members])
     here = Task(task.shape, bundles, task.rules, task.scratch, task.rows_min)
-    order, tile = order_of(here, np.int64(0), True)  # a bare 0 would be a type of its own, and compiled again
+    order, tile = order_of(here, np.int64(0))  # a bare 0 would be a type of its own, and compiled again
     after, segment = best_segments(here, order, tile, before - GAIN_MIN)
     if after == np.inf:
         return False

@@ -66,7 +66,7 @@ def test_every_segment_holds_and_they_lose_no_more_than_the_tiles(
     assume(model.holds(people.subjects(model.subjects)))
     rows, task = task_of(people, model)
     bundles, subjects = task.bundles, people.subjects(model.subjects)
-    order, tile = order_of(task, 0, True)
+    order, tile = order_of(task, 0)
     found, segment = best_segments(task, order, tile, np.inf)
     assert (np.diff(segment, prepend=0) >= 0).all()
     along = [rows[bundles.begin[bundle] : bundles.end[bundle]] for bundle in order]
