@@ -27,6 +27,9 @@ from streamer.table.arrays import Floats, Ints
 
 VISITS_MAX = 64
 FAR_VISITS_MAX = 2_048
+VAIN_MAX = 4_096
+"""After so many searches in vain, one after the other, none goes that far, until one finds something again: where a
+value is so rare that nearly all groups are full, every one of them would search in vain."""
 FULL = 0.6
 """The part of the seats below which they are numbered anew."""
 
@@ -138,9 +141,12 @@ def _fit(
 
 @compiled
 def _partner(
-    task: Task, groups: Groups, counts: SubjectCounts, seat: int, codes: Ints, others: Ints, strict: bool
+    task: Task, groups: Groups, counts: SubjectCounts, seat: int, codes: Ints, others: Ints, strict: bool, far: int
 ) -> int:
-    """The seat that another joins: of least rise for what it then lacks less; or of least rise."""
+    """The seat that another joins: of least rise for what it then lacks less; or of least rise.
+
+    far: nodes that are visited at most as long as nothing is found.
+    """
     shape = task.shape
     w = groups.lo.shape[0] // 2
     lo, hi, term, rows = groups.lo[w + seat], groups.hi[w + seat], groups.term[w + seat], groups.rows[seat]
@@ -153,7 +159,7 @@ def _partner(
         node = (w + seat) >> (bits - depth - 1) ^ 1
         stack[depth], bounds[depth] = node, _bound(shape, groups, node, lo, hi, term, rows, np.inf)
         depth += 1
-    while depth > 0 and (visits < VISITS_MAX or (best < 0 and visits < FAR_VISITS_MAX) or nearest < 0):
+    while depth > 0 and (visits < VISITS_MAX or (best < 0 and visits < far) or nearest < 0):
         depth -= 1
         node = stack[depth]
         if bounds[depth] >= least or bounds[depth] == np.inf:
@@ -241,14 +247,16 @@ def _stage(task: Task, qi_group: Ints, n_seats: int, rank: Floats, strict: bool)
     )
     waiting = [(first_rank[seat], groups.rows[seat], seat) for seat in range(n_seats) if groups.rows[seat] > 0]
     heapify(waiting)
-    alive = n_seats
+    alive, vain = n_seats, 0
     while len(waiting) > 0 and alive > n_seats * FULL:
         _, rows, seat = heappop(waiting)
         if groups.rows[seat] != rows:
             continue
         if lack_of(task.rules, rows, counts.top[seat], counts.n_distinct[seat]) == 0:
             continue
-        other = _partner(task, groups, counts, seat, codes, others, strict)
+        far = FAR_VISITS_MAX if vain < VAIN_MAX else VISITS_MAX
+        other = _partner(task, groups, counts, seat, codes, others, strict, far)
+        vain = vain + 1 if other < 0 else 0
         if other < 0:
             continue
         gone, stays = (seat, other) if rows <= groups.rows[other] else (other, seat)
