@@ -100,7 +100,8 @@ def law(says: str, holds: Iterable[bool], cases: str) -> Check:
 def verdict(checks: Sequence[Check]) -> str:
     """Reproduced: every sentence at every point. Not reproduced: the first at fewer than half. Else in part.
 
-    Laws do not count; laws alone are no reproduction. Readings with different verdicts: split.
+    Laws do not count, nor do sentences without a point; laws alone are no reproduction. Readings with different
+    verdicts: split.
 
     >>> verdict([Check("more", 9, 9, "k"), Check("slightly", 4, 9, "k")])
     'Reproduced in part'
@@ -111,7 +112,7 @@ def verdict(checks: Sequence[Check]) -> str:
 
 def verdict_by_reading(checks: Sequence[Check]) -> dict[str, str]:
     """The verdict of each reading, from its own sentences and those of every reading; "" where there is but one."""
-    counted = [one for one in checks if not one.law]
+    counted = [one for one in checks if one.of and not one.law]
     readings = list(dict.fromkeys(one.reading for one in counted if one.reading)) or [""]
     return {name: _verdict([one for one in counted if one.reading in ("", name)]) for name in readings}
 

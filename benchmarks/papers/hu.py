@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks import adult
 from benchmarks.papers.datasets import with_attributes
-from benchmarks.papers.figures import Figure, Panel, between, check, curve
+from benchmarks.papers.figures import Figure, Panel, between, check, curve, law
 from benchmarks.papers.runs import ONE_SORT, Say, timed
 from streamer.privacy.models import k_anonymity
 from streamer.recoding.algorithms.contract import Algorithm
@@ -154,7 +154,7 @@ def _nodes(series: Sequence[Series]) -> Figure:
                 )
                 for name, ratios in ((BY_HEIGHTS, heights), (AT_ONCE, at_once))
             ),
-            check("Both find the same optimum", [one.same_optimum for one in every], "searches"),
+            law("Both find the same optimum", [one.same_optimum for one in every], "searches"),
         ),
         because="El Emam et al. 2009 go on below a good node, and above a bad one, at once; the paper's section 2.2 may"
         " be read so that all nodes of a height are tested before the search goes on",

@@ -139,7 +139,7 @@ def _quality(table: Table, pool: list[Row], at: tuple[int, ...], say: Say) -> Fi
         (Panel("", "changes", at, "NCP", tuple(curves)),),
         (
             law("Every QI group has at least k rows", [n >= K for n in smallest], "checkpoints"),
-            check("Every source row is published, once, in a box that holds it", in_step, "checkpoints"),
+            law("Every source row is published, once, in a box that holds it", in_step, "checkpoints"),
         ),
         notes=(f"After {at[-1]:,} changes the NCP of the table kept current is {' and '.join(ratios)}.",),
     )

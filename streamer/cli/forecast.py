@@ -14,7 +14,7 @@ import numpy as np
 from streamer.cli.progress import Stages
 from streamer.cli.tables import figure
 from streamer.privacy.models import Model
-from streamer.recoding.algorithms.catalog import run
+from streamer.recoding.algorithms.catalog import require_possible, run
 from streamer.recoding.algorithms.contract import Algorithm, Options
 from streamer.table.microdata import Microdata
 
@@ -25,8 +25,12 @@ TRIED_MAX = 4_000
 
 
 def announce(algorithm: Algorithm, microdata: Microdata, model: Model, options: Options, progress: Stages) -> None:
-    """Says rows and seconds of an algorithm whose time grows with the square of the rows; of others nothing."""
+    """Says rows and seconds of an algorithm whose time grows with the square of the rows; of others nothing.
+
+    Raises ConfigError where the rows cannot hold the model: nobody waits for a forecast of that.
+    """
     if algorithm.quadratic:
+        require_possible(microdata, model)
         with progress.stage("forecast"):
             seconds = seconds_expected(algorithm, microdata, model, options)
         progress.say(sentence(algorithm.name, len(microdata), seconds))
@@ -38,7 +42,7 @@ def sentence(name: str, rows: int, seconds: float | None) -> str:
     >>> sentence("gdppr", 30162, 14.2)
     'gdppr: 30,162 rows, about 14 s; its time grows with the square of the rows'
     """
-    expected = "seconds that some of them cannot tell" if seconds is None else f"about {_rounded(seconds)} s"
+    expected = "for how long a part of them cannot tell" if seconds is None else f"about {_rounded(seconds)} s"
     return f"{name}: {rows:,} rows, {expected}; its time grows with the square of the rows"
 
 

@@ -3,9 +3,9 @@
 One shard, number 0; offsets are the numbers of the non-empty lines, from 0. An initial table is release 0. Its QI
 groups are those of a column `qi_group` where there is one (numbered by first appearance), else the caller makes them.
 What a broker would hold stands in the directory: `live.jsonl` (one object per record, in order), `dead-letters.jsonl`,
-`table.csv` (the fold at the end), and two that are private: `index.csv` (source key -> QI group, empty while pending)
-and `secret.txt`, by which the shard's lots were drawn. The five appear together, when all went well, or none does. A
-directory that has a secret already keeps it: the same events give the same files again.
+`table.csv` (the fold at the end), and two that are private, for the owner's eyes alone: `index.csv` (source key -> QI
+group, empty while pending) and `secret.txt`, by which the shard's lots were drawn. The five appear together, when all
+went well, or none does. A directory that has a secret already keeps it: the same events give the same files again.
 """
 
 from __future__ import annotations
@@ -37,12 +37,14 @@ from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.incremental.topics import LIVE
 from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows, Encoder
-from streamer.table.files import atomic_writers, write_index, write_rows
+from streamer.table.files import atomic_writers, for_owner_alone, write_index, write_rows
 from streamer.table.published import QI_GROUP, qi_group_name
 from streamer.table.schema import Table
 from streamer.table.yaml_loading import require_live
 
-FILES = ("live.jsonl", "dead-letters.jsonl", "table.csv", "index.csv", secret_file.NAME)
+FILES = (secret_file.NAME, "live.jsonl", "dead-letters.jsonl", "table.csv", "index.csv")
+"""In the order in which they take their places: no changelog stands there whose secret does not."""
+
 WHOLE_FILE = InputState(topic_ids={}, shards=1, earliest=0, end=sys.maxsize)
 
 FirstGroups = Callable[[Table, EncodedRows, int], list[Ints]]
@@ -201,10 +203,11 @@ def replay_files(
     except OSError as error:
         raise ConfigError(f"{directory}: cannot be made: {error.strerror}") from None
     fold = Fold(table)
-    with atomic_writers([directory / name for name in FILES]) as (live, letters, rows, index, secret):
-        known = secret_file.read_secret(directory / secret_file.NAME) or secret_file.new_secret()
-        secret.write(secret_file.secret_text(known))
+    with atomic_writers([directory / name for name in FILES]) as (secret, live, letters, rows, index):
+        for_owner_alone(secret)
+        known = secret_file.read_secret(directory / secret_file.NAME)
         replay = Replay(table, FilesOutlet(0, live, letters, fold), batch_events, known)
+        secret.write(secret_file.secret_text(replay.publisher.meta.secret))
         report = yield from _steps(replay, messages, initial, first_groups)
         fold.finish()
         with _as_text(rows) as text:

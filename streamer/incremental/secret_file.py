@@ -6,7 +6,6 @@ its QI group (`streamer.incremental.groups.lots`).
 
 from __future__ import annotations
 
-import secrets
 from pathlib import Path
 
 from streamer.errors import ConfigError
@@ -16,11 +15,6 @@ NAME = "secret.txt"
 """How the file is called where nobody names it: in the directory of a replay."""
 
 BYTES_MIN = 16
-
-
-def new_secret() -> bytes:
-    """A secret that nobody has seen."""
-    return secrets.token_bytes(SECRET_BYTES)
 
 
 def secret_text(secret: bytes) -> bytes:

@@ -28,6 +28,7 @@ from streamer.table.encode import cell_text
 STDIN = "-"
 PACKED = ".gz"
 _DELIMITERS = ",;\t"
+OWNER_ONLY = 0o600
 
 
 def is_named(path: str | Path, *suffixes: str) -> bool:
@@ -143,6 +144,11 @@ def atomic_writers(paths: Sequence[str | Path], text: bool = False) -> Iterator[
         raise
 
 
+def for_owner_alone(file: IO[Any]) -> None:
+    """Lets nobody but its owner read or write a file that is private; to be said before anything stands in it."""
+    os.fchmod(file.fileno(), OWNER_ONLY)
+
+
 def _draft_of(path: Path) -> Path:
     """An empty file beside `path`, to be moved to its place. Raises ConfigError where there can be none."""
     if path.is_dir():
@@ -178,6 +184,7 @@ def _cell_texts(column: pd.Series[Any]) -> Any:
 
 def write_index(pairs: Iterable[tuple[str, str]], file: IO[str]) -> None:
     """The private index table, source key and name of the QI group ("" where it has none), by source key."""
+    for_owner_alone(file)
     writer = csv.writer(file)
     writer.writerow(["key", "qi_group"])
     writer.writerows(sorted(pairs))

@@ -56,6 +56,13 @@ def test_no_verdict_rests_on_a_law() -> None:
     assert verdict([Check("more", 9, 9, "k"), holds]) == "Reproduced"
 
 
+def test_no_verdict_rests_on_a_sentence_without_points() -> None:
+    """Of no points, all hold."""
+    nothing = check("more", [], "steps")
+    assert verdict([nothing]) == "Laws alone"
+    assert verdict([nothing, check("less", [False], "k")]) == "Not reproduced"
+
+
 def test_a_law_that_does_not_hold_is_a_fault() -> None:
     with pytest.raises(LawViolated, match="in 1 of 2 points"):
         law("At least k rows", [True, False], "points")

@@ -29,9 +29,7 @@ from worlds.kafka_side import read
 
 DEMO = [sys.executable, "-m", "agents.cli", "demo"]
 SECONDS_MAX = 110
-COUNTS = re.compile(
-    r"^all .*  rows ([\d,]+)  pending (\d+)  QI groups ([\d,]+)  splits ([\d,]+)  merges ([\d,]+) ", re.M
-)
+COUNTS = re.compile(r"^all .*  rows ([\d,]+)  pending (\d+)  QI groups [\d,]+  splits [\d,]+  merges [\d,]+ ", re.M)
 
 
 def test_a_broken_law_ends_the_demo_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,6 +161,7 @@ def test_on_real_servers_two_workers_come_to_the_same(
 
 
 def counts(output: str) -> tuple[str, ...]:
+    """Rows, and those that are pending. How many QI groups there are is for the shards' secrets to decide, too."""
     found = COUNTS.search(output)
     assert found, output
     return found.groups()

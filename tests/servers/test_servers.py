@@ -100,6 +100,7 @@ def test_make_alone_lists_every_target() -> None:
         "drill",
         "bench",
         "papers",
+        "mutants",
         "lint",
         "types",
         "clean",

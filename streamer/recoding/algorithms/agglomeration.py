@@ -107,10 +107,10 @@ def _fit(
     task: Task, groups: Groups, counts: SubjectCounts, loaded: int, n: int, codes: Ints, other: int, strict: bool
 ) -> bool:
     """Whether the loaded seat and another go together."""
-    rules = task.rules
-    top, n_distinct = counts.top[other].copy(), counts.n_distinct[other].copy()
+    rules, top, n_distinct = task.rules, task.scratch.top, task.scratch.n_distinct  # written over, and emptied later
     for i in range(top.shape[0]):
-        top[i] = max(top[i], counts.top[loaded, i])
+        top[i] = max(counts.top[other, i], counts.top[loaded, i])
+        n_distinct[i] = counts.n_distinct[other, i]
     for at in range(n):
         i, code = codes[0, at], codes[1, at]
         there = count_of(counts, other, i, code)
@@ -138,7 +138,7 @@ def _fit(
 
 @compiled
 def _partner(
-    task: Task, groups: Groups, counts: SubjectCounts, seat: int, lack: int, codes: Ints, others: Ints, strict: bool
+    task: Task, groups: Groups, counts: SubjectCounts, seat: int, codes: Ints, others: Ints, strict: bool
 ) -> int:
     """The seat that another joins: of least rise for what it then lacks less; or of least rise."""
     shape = task.shape
@@ -187,6 +187,7 @@ def _partner(
         depth += 2
     if n_codes >= 0:
         _unload(task, codes, n_codes)
+    task.scratch.top[:], task.scratch.n_distinct[:] = 0, 0
     return best if best >= 0 or strict else nearest
 
 
@@ -245,10 +246,9 @@ def _stage(task: Task, qi_group: Ints, n_seats: int, rank: Floats, strict: bool)
         _, rows, seat = heappop(waiting)
         if groups.rows[seat] != rows:
             continue
-        lack = lack_of(task.rules, rows, counts.top[seat], counts.n_distinct[seat])
-        if lack == 0:
+        if lack_of(task.rules, rows, counts.top[seat], counts.n_distinct[seat]) == 0:
             continue
-        other = _partner(task, groups, counts, seat, lack, codes, others, strict)
+        other = _partner(task, groups, counts, seat, codes, others, strict)
         if other < 0:
             continue
         gone, stays = (seat, other) if rows <= groups.rows[other] else (other, seat)

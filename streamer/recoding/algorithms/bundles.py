@@ -101,6 +101,20 @@ def count_out(task: Task, bundle: int) -> None:
 
 
 @compiled
+def forget(task: Task, counted: Ints) -> None:
+    """Empties the counts, into which these bundles and nothing else were counted: for less than taking back each."""
+    rules, scratch = task.rules, task.scratch
+    scratch.size[0] = 0
+    for i in range(rules.distinct.shape[0]):
+        for bundle in counted:
+            for row in range(task.bundles.begin[bundle], task.bundles.end[bundle]):
+                scratch.counts[i, rules.subjects[row, i]] = 0
+        scratch.at[i, : scratch.top[i] + 1] = 0
+        scratch.top[i] = 0
+        scratch.n_distinct[i] = 0
+
+
+@compiled
 def weight(bundles: Bundles, chosen: Ints) -> int:
     """Rows of the chosen bundles."""
     rows = 0
@@ -119,6 +133,5 @@ def hold(task: Task, chosen: Ints) -> bool:
     for bundle in chosen:
         count_in(task, bundle)
     answer = holds(task.rules, task.scratch)
-    for bundle in chosen:
-        count_out(task, bundle)
+    forget(task, chosen)
     return answer

@@ -88,4 +88,7 @@ def require_possible(microdata: Microdata, model: Model) -> None:
         raise ConfigError("the data has no rows")
     reason = model.shortfall(microdata.subjects(model.subjects), subject_names(microdata.table, model))
     if reason:
-        raise ConfigError(f"the privacy model cannot hold on this data, even as one single QI group: {reason}")
+        raise ConfigError(
+            f"the privacy model cannot hold on this data, even as one single QI group: {reason}; "
+            "ask for less (`privacy` in table.yaml), or bring more rows"
+        )

@@ -29,7 +29,7 @@ import numpy as np
 from streamer.jit import compiled, inlined
 from streamer.privacy.compiled import holds
 from streamer.recoding.algorithms.box_loss import ncp_term
-from streamer.recoding.algorithms.bundles import Bundles, Task, count_in, count_out, hold, weight
+from streamer.recoding.algorithms.bundles import Bundles, Task, count_in, forget, hold, weight
 from streamer.table.arrays import Bools, Floats, Ints
 
 SMALL = 4
@@ -39,7 +39,8 @@ EVEN_PART = 32
 
 class Scan(NamedTuple):
     """Memory for the cuts of one node after the other. weights, holding (2, m): of the parts, lower ones first;
-    length (2,): how many of the weights count; lo, hi, term (d,): the box of a part as it grows.
+    length (2,): how many of the weights count; lo, hi, term (d,): the box of a part as it grows. wide (d,): the
+    attributes in which the node has more than one cell, so many as n_wide (1,) says; the others never change.
     """
 
     weights: Floats
@@ -48,13 +49,16 @@ class Scan(NamedTuple):
     lo: Ints
     hi: Ints
     term: Floats
+    wide: Ints
+    n_wide: Ints
 
 
 @compiled
 def scan_for(m: int, d: int) -> Scan:
     """Memory for nodes of up to m bundles."""
     box = np.empty((2, d), np.int64)
-    return Scan(np.empty((2, m)), np.empty((2, m), np.bool_), np.empty(2, np.int64), box[0], box[1], np.zeros(d))
+    return Scan(np.empty((2, m)), np.empty((2, m), np.bool_), np.empty(2, np.int64), box[0], box[1], np.zeros(d),
+        np.empty(d, np.int64), np.zeros(1, np.int64))  # fmt: skip
 
 
 @inlined
@@ -78,7 +82,8 @@ def _scan(task: Task, along: Ints, lo: Ints, hi: Ints, sharpness: int | np.int64
     for i in range(m):
         bundle = along[m - 1 - i] if backwards else along[i]
         changed = False
-        for j in range(d):
+        for at in range(here.n_wide[0]):
+            j = here.wide[at]
             cell = cells[bundle, j]
             if i == 0:
                 here.lo[j] = here.hi[j] = cell
@@ -94,6 +99,8 @@ def _scan(task: Task, along: Ints, lo: Ints, hi: Ints, sharpness: int | np.int64
             each, whole = 0.0, True
             for j in range(d):
                 each += here.term[j]
+            for at in range(here.n_wide[0]):
+                j = here.wide[at]
                 whole = whole and here.lo[j] == lo[j] and here.hi[j] == hi[j]
             if whole:
                 return i
@@ -103,14 +110,24 @@ def _scan(task: Task, along: Ints, lo: Ints, hi: Ints, sharpness: int | np.int64
 
 
 @compiled
-def _hold_so_far(task: Task, along: Ints, backwards: bool, out: Bools) -> None:
-    """out[i]: whether the first i + 1 bundles of `along` (the last ones, backwards) hold the model."""
-    m = along.shape[0]
-    for i in range(m):
-        count_in(task, along[m - 1 - i] if backwards else along[i])
+def _hold_so_far(task: Task, along: Ints, rows: int, backwards: bool, out: Bools) -> bool:
+    """out[i]: whether the first i + 1 bundles of `along` (the last ones, backwards) hold the model; whether any do.
+
+    rows: of all bundles. Where the others are too few rows to hold, nobody asks, and False stands.
+    """
+    m, some, i = along.shape[0], False, 0
+    out[:m] = False
+    while i < m:
+        bundle = along[m - 1 - i] if backwards else along[i]
+        rows -= task.bundles.end[bundle] - task.bundles.begin[bundle]
+        if rows < task.rows_min:
+            break
+        count_in(task, bundle)
         out[i] = holds(task.rules, task.scratch)
-    for bundle in along:
-        count_out(task, bundle)
+        some = some or out[i]
+        i += 1
+    forget(task, along[m - i :] if backwards else along[:i])
+    return some
 
 
 @compiled
@@ -133,44 +150,69 @@ def best_cut(
     sharpness: int | np.int64,
     strict: bool,
     here: Scan,
-) -> tuple[int, int]:
-    """Attribute and position of a node's best cut; along (d, m): its bundles along every attribute, lo..hi its box.
+) -> tuple[int, int, bool]:
+    """Attribute and position of a node's best cut, and whether its parts are known to hold the model both.
 
-    strict: a cut whose parts both hold the model goes before all others.
+    along (d, m): the node's bundles along every attribute, lo..hi its box. strict: a cut whose parts both hold the
+    model goes before all others; else nobody asks.
     """
+    if strict:
+        # most often the cut of least weight is one of these: two questions instead of two at every position
+        # a bare False would be a type of its own, and compiled again
+        best_j, best_at, _ = _least_cut(task, along, lo, hi, sharpness, np.bool_(False), here)
+        if hold(task, along[best_j, :best_at]) and hold(task, along[best_j, best_at:]):
+            return best_j, best_at, True
+    return _least_cut(task, along, lo, hi, sharpness, strict, here)
+
+
+@compiled
+def _least_cut(
+    task: Task,
+    along: Ints,
+    lo: Ints,
+    hi: Ints,
+    sharpness: int | np.int64,
+    strict: bool | np.bool_,
+    here: Scan,
+) -> tuple[int, int, bool]:
+    """As `best_cut`, with a look at every position."""
     shape, first, last = task.shape, task.bundles.begin, task.bundles.end
     weights, holding = here.weights, here.holding
     d, m = along.shape
     rows = weight(task.bundles, along[0])
-    each, widest, best_j = 0.0, -1.0, 0
+    each, widest, best_j, n_wide = 0.0, -1.0, 0, 0
     for j in range(d):
         term = ncp_term(shape, j, lo[j], hi[j])
-        each += sharpened(term, sharpness)
-        if lo[j] < hi[j] and term > widest:
-            widest, best_j = term, j
+        here.term[j] = sharpened(term, sharpness)
+        each += here.term[j]
+        if lo[j] < hi[j]:
+            here.wide[n_wide] = j
+            n_wide += 1
+            if term > widest:
+                widest, best_j = term, j
+    here.n_wide[0] = n_wide
     edge = m // EVEN_PART if m >= EVEN_FROM else 1
     best, best_at, best_holds = rows * each, _middle(task.bundles, along[best_j], best_j, edge), False
-    for j in range(d):
-        if lo[j] == hi[j]:
-            continue
+    for j in here.wide[:n_wide]:
         for backwards in range(2):
             here.length[backwards] = _scan(task, along[j], lo, hi, sharpness, backwards, here)
         lower_whole, upper_whole = here.length
+        some = False
         if strict:
-            _hold_so_far(task, along[j], False, holding[0])
-            _hold_so_far(task, along[j], True, holding[1])
+            some = _hold_so_far(task, along[j], rows, False, holding[0])
+            some = some and _hold_so_far(task, along[j], rows, True, holding[1])
         below = 0
         for at in range(1, m - edge + 1):
             bundle = along[j, at - 1]
             below += last[bundle] - first[bundle]
             if at < edge:
                 continue
-            both = strict and holding[0, at - 1] and holding[1, m - at - 1]
+            both = some and holding[0, at - 1] and holding[1, m - at - 1]
             total = weights[0, at - 1] if at <= lower_whole else below * each
             total += weights[1, m - at - 1] if m - at <= upper_whole else (rows - below) * each
             if (both and not best_holds) or (both == best_holds and total < best):
                 best, best_j, best_at, best_holds = total, j, at, both
-    return int(best_j), int(best_at)
+    return int(best_j), int(best_at), bool(best_holds)
 
 
 @compiled
@@ -208,11 +250,16 @@ def order_of(task: Task, sharpness: int | np.int64) -> tuple[Ints, Ints]:
     tile = np.zeros(m, np.int64)
     scan = scan_for(m, d)
     counted = task.rules.distinct.shape[0] > 0
+    rows_least = 2 * task.rows_min
     is_lower, aside = np.zeros(m, np.bool_), np.empty(m, np.int64)
     lo, hi = np.empty(d, np.int64), np.empty(d, np.int64)
     todo = [(0, m, True)]
     while len(todo) > 0:
         begin, end, holds_so_far = todo.pop()
+        if end - begin == 1:
+            if holds_so_far:
+                tile[begin] = end
+            continue
         for j in range(d):
             lo[j], hi[j] = bundles.cells[along[j, begin], j], bundles.cells[along[j, end - 1], j]
         if (lo == hi).all():
@@ -220,11 +267,20 @@ def order_of(task: Task, sharpness: int | np.int64) -> tuple[Ints, Ints]:
                 tile[begin] = end
             continue
         here = along[:, begin:end]
-        p = 0 if weight(bundles, here[0]) < SMALL * task.rows_min else sharpness
-        best_j, best_at = best_cut(task, here, lo, hi, p, counted and holds_so_far, scan)
+        rows = weight(bundles, here[0])
+        if end - begin == 2 and not (holds_so_far and rows >= rows_least):
+            # every cut leaves the one here and the other there, and that of the first attribute wins
+            along[0, begin:end] = along[np.argmax(lo < hi), begin:end]
+            if holds_so_far:
+                tile[begin] = end
+            continue
+        p = 0 if rows < SMALL * task.rows_min else sharpness
+        strict = counted and holds_so_far and rows >= rows_least
+        best_j, best_at, both = best_cut(task, here, lo, hi, p, strict, scan)
         _part(here, best_j, best_at, is_lower, aside)
         middle = begin + best_at
-        both = holds_so_far and hold(task, along[0, begin:middle]) and hold(task, along[0, middle:end])
+        if holds_so_far and not counted:
+            both = hold(task, along[0, begin:middle]) and hold(task, along[0, middle:end])
         if holds_so_far and not both:
             tile[begin] = end
         todo.append((middle, end, both))

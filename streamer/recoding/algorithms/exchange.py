@@ -172,7 +172,7 @@ def _relieve(task: Task, aside: Task, groups: Groups, counts: SubjectCounts, sea
             continue
         count_out(task, bundle)
         if left == 0 or holds(task.rules, task.scratch):
-            other, _ = taker(task, groups, counts, seat, bundle, gain - GAIN_MIN, VISITS)
+            other, _ = taker(task, groups, counts, seat, bundle, gain - GAIN_MIN, np.int64(VISITS))
             if other >= 0:
                 _recount(task, counts, bundle, seat, other)
                 members = np.append(members[: at - 1], members[at:])

@@ -187,12 +187,11 @@ def _renumbered(numbers: Ints, n_numbers: int) -> tuple[Ints, int]:
     known = np.empty(m, dtype=np.int64)
     out = np.empty(m, dtype=np.int64)
     count = 0
+    homes = numbers
+    if n_numbers > size:  # Fibonacci hashing, then linear probing; arrays of numbers may wrap around, single ones not
+        homes = ((numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(64 - bits)).astype(np.int64)
     for i in range(m):
-        number = numbers[i]
-        if n_numbers <= size:
-            bucket = number
-        else:  # Fibonacci hashing, then linear probing
-            bucket = np.int64((np.uint64(number) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(64 - bits))
+        number, bucket = numbers[i], homes[i]
         while buckets[bucket] >= 0 and known[buckets[bucket]] != number:
             bucket = (bucket + 1) & (size - 1)
         if buckets[bucket] < 0:

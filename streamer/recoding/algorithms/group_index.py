@@ -26,7 +26,8 @@ class Groups(NamedTuple):
     """g seats over m bundles.
 
     first (g,), next (m,): the chains of bundles, -1 at their ends. rows (g,), ncp (g,). free (g,), n_free (1,):
-    the empty seats, the one to fill next last. changed (g,): set by whatever fills a seat, cleared by who has seen it.
+    the empty seats, the one to fill next last. changed (g,): set by whatever fills a seat, cleared by who has seen it;
+    fillings (g,): how often a seat was filled by `put`.
     lo, hi (2w, d), term (2w, d): box and NCP by attribute of seat i at w + i; of inner node i over its children 2i and
     2i + 1 the box around both and the larger NCP.
     """
@@ -38,6 +39,7 @@ class Groups(NamedTuple):
     free: Ints
     n_free: Ints
     changed: Bools
+    fillings: Ints
     lo: Ints
     hi: Ints
     term: Floats
@@ -59,6 +61,7 @@ def groups_of(task: Task, qi_group: Ints, n_seats: int) -> Groups:
         np.zeros(n_seats, np.int64),
         np.zeros(1, np.int64),
         np.ones(n_seats, np.bool_),
+        np.zeros(n_seats, np.int64),
         np.full((2 * w, d), EMPTY_LO),
         np.full((2 * w, d), EMPTY_HI),
         np.zeros((2 * w, d)),
@@ -100,6 +103,7 @@ def put(task: Task, groups: Groups, seat: int, members: Ints) -> None:
     leaf = groups.lo.shape[0] // 2 + seat
     groups.lo[leaf], groups.hi[leaf], groups.term[leaf] = EMPTY_LO, EMPTY_HI, 0.0
     groups.rows[seat], groups.first[seat], groups.changed[seat] = 0, -1, True
+    groups.fillings[seat] += 1
     for bundle in members[::-1]:
         groups.next[bundle] = groups.first[seat]
         groups.first[seat] = bundle

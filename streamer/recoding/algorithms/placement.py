@@ -42,7 +42,7 @@ def takes(task: Task, groups: Groups, counts: SubjectCounts, seat: int, bundle: 
 
 @compiled
 def taker(
-    task: Task, groups: Groups, counts: SubjectCounts, own: int, bundle: int, limit: float, visits_max: int
+    task: Task, groups: Groups, counts: SubjectCounts, own: int, bundle: int, limit: float, visits_max: int | np.int64
 ) -> tuple[int, float]:
     """The group, other than `own`, that holds with a bundle at the least growth below `limit`, and that."""
     cells, rows = task.bundles.cells[bundle], task.bundles.end[bundle] - task.bundles.begin[bundle]
@@ -105,13 +105,14 @@ def placed(task: Task, qi_group: Ints, n_seats: int, order: Ints) -> tuple[int, 
         if found[bundle] >= 0:
             for row in range(task.bundles.begin[bundle], task.bundles.end[bundle]):
                 count_row(task.rules, counts, found[bundle], row)
-    left = 0
+    # bare numbers would be types of their own, and everything compiled again for each
+    left, aside, near, far = 0, int(number.max()) + 1, np.int64(VISITS), np.int64(FAR_VISITS)
     for bundle in order:
         if found[bundle] >= 0:
             continue
-        seat, _ = taker(task, groups, counts, n_kept, bundle, np.inf, VISITS)
+        seat, _ = taker(task, groups, counts, aside, bundle, np.inf, near)
         if seat < 0:
-            seat, _ = taker(task, groups, counts, n_kept, bundle, np.inf, FAR_VISITS)
+            seat, _ = taker(task, groups, counts, aside, bundle, np.inf, far)
         if seat < 0:
             found[bundle] = n_kept + left
             left += 1

@@ -5,7 +5,9 @@ each, in this order, until one succeeds: *cut*, a group of twice the fewest rows
 segments of `ordered`; *dissolve*, every bundle goes to the group that takes it at the least growth of loss; *evict*,
 each bundle that the group can spare goes there; *re-cut*, the group together with one of these groups, at most
 PARTNERS_MAX of them, the least growth first, by the order and the segments of `ordered`, and the first that gains
-stands; *re-cut together*, the group with the first two of these, then with the first three.
+stands; *re-cut together*, the group with the first two of these, then with the first three. No pair is cut anew a
+second time from the other side while both groups are as they were; and where the model counts values no more than
+TOGETHER_MAX groups are cut together.
 
 A bundle looks no farther than where the loss grows by FAIR times its part of its own group's loss. A group that
 publishes its rows unchanged has nothing to gain, and one of more than FAR times the fewest rows is no partner and goes
@@ -28,6 +30,8 @@ from streamer.table.arrays import Floats, Ints
 FAIR = 2.0
 PARTNERS_MAX = 3
 GAIN_MIN = 1e-9
+TOGETHER_MAX = 3
+"""Groups that are cut anew together where the model counts values, and asking takes longer."""
 
 
 @compiled
@@ -58,8 +62,8 @@ def _recut(task: Task, groups: Groups, seats: Ints) -> bool:
     bundles = Bundles(task.bundles.cells[members], task.bundles.begin[members], task.bundles.end[members])
     here = Task(task.shape, bundles, task.rules, task.scratch, task.rows_min)
     order, tile = order_of(here, np.int64(0))  # a bare 0 would be a type of its own, and compiled again
-    after, segment = best_segments(here, order, tile)
-    if after > before - GAIN_MIN:
+    after, segment = best_segments(here, order, tile, before - GAIN_MIN)
+    if after == np.inf:
         return False
     for seat in seats[::-1]:
         _empty(task, groups, seat)
@@ -70,8 +74,23 @@ def _recut(task: Task, groups: Groups, seats: Ints) -> bool:
     return True
 
 
+@inlined
+def _is_known(groups: Groups, pairs: Ints, seat: int, partner: int) -> bool:
+    """Whether a seat was in vain cut anew with this partner, and both are as they were then.
+
+    pairs (g, PARTNERS_MAX, 2): with whom a seat was cut anew in vain, and how often the two had been filled, together.
+    """
+    known = False
+    for i in range(PARTNERS_MAX):
+        same = pairs[seat, i, 0] == partner
+        known = known or (same and pairs[seat, i, 1] == groups.fillings[seat] + groups.fillings[partner])
+    return known
+
+
 @compiled
-def _recut_with_partners(task: Task, groups: Groups, seat: int, target: Ints, grown: Floats) -> bool:
+def _recut_with_partners(
+    task: Task, groups: Groups, pairs: Ints, seat: int, target: Ints, grown: Floats
+) -> bool:  # fmt: skip
     """Cuts a group anew with the first of its bundles' targets, one of them or several; whether that gained.
 
     target, grown (m,): where each bundle would go, or -1, and at what growth.
@@ -83,11 +102,14 @@ def _recut_with_partners(task: Task, groups: Groups, seat: int, target: Ints, gr
             continue
         together[n] = partner
         n += 1
-        if _recut(task, groups, np.array([seat, partner])):
-            return True
+        if not _is_known(groups, pairs, partner, seat):
+            if _recut(task, groups, np.array([seat, partner])):
+                return True
+            pairs[seat, n - 2, 0] = partner
+            pairs[seat, n - 2, 1] = groups.fillings[seat] + groups.fillings[partner]
         if n > PARTNERS_MAX:
             break
-    several = 3
+    several, n = 3, n if task.rules.distinct.shape[0] == 0 else min(n, TOGETHER_MAX)
     while several <= n and not _recut(task, groups, together[:several]):
         several += 1
     return several <= n
@@ -165,7 +187,7 @@ def _targets(task: Task, groups: Groups, seat: int, members: Ints) -> tuple[Ints
 
 
 @compiled
-def _improve(task: Task, groups: Groups, seat: int) -> bool:
+def _improve(task: Task, groups: Groups, pairs: Ints, seat: int) -> bool:
     """Tries all moves for one group; whether one was made."""
     if groups.rows[seat] >= 2 * task.rows_min and _recut(task, groups, np.array([seat])):
         return True
@@ -174,20 +196,20 @@ def _improve(task: Task, groups: Groups, seat: int) -> bool:
     return (
         _dissolve(task, groups, seat, members, target)
         or _evict(task, groups, seat, members, target)
-        or _recut_with_partners(task, groups, seat, target, grown)
+        or _recut_with_partners(task, groups, pairs, seat, target, grown)
     )
 
 
 @compiled
 def sweep(task: Task, groups: Groups) -> int:
     """One sweep over all groups that have changed; how many of them were improved."""
-    improved = 0
+    improved, pairs = 0, np.full((groups.rows.shape[0], PARTNERS_MAX, 2), -1, np.int64)
     for seat in np.flatnonzero(groups.changed):
         rows, groups.changed[seat] = groups.rows[seat], False
         if (
             0 < rows <= FAR * task.rows_min
             and rows * groups.ncp[seat] >= GAIN_MIN
-            and _improve(task, groups, int(seat))
+            and _improve(task, groups, pairs, int(seat))
         ):
             improved += 1
     return improved

@@ -18,7 +18,7 @@ import numpy as np
 from streamer.jit import compiled
 from streamer.privacy.compiled import holds
 from streamer.recoding.algorithms.box_loss import EMPTY_HI, EMPTY_LO, total, widen
-from streamer.recoding.algorithms.bundles import Task, count_in, count_out
+from streamer.recoding.algorithms.bundles import Task, count_in, forget
 from streamer.table.arrays import Floats, Ints
 
 FAR = 8
@@ -26,11 +26,13 @@ FAR = 8
 
 @compiled
 def _reach(
-    task: Task, order: Ints, start: int, tile_end: int, box: Ints, term: Floats, best: Floats, origin: Ints
-) -> None:
+    task: Task, order: Ints, start: int, tile_end: int, limit: float, box: Ints, term: Floats, best: Floats,
+    origin: Ints,
+) -> None:  # fmt: skip
     """Improves best and origin (m + 1,) at the ends of all segments that begin at `start`.
 
-    tile_end: where the tile that begins here ends, else 0. box (2, d), term (d,): scratch.
+    tile_end: where the tile that begins here ends, else 0; from a loss of `limit` on nothing is of use. box (2, d),
+    term (d,): scratch.
     """
     shape, cells, first, last = task.shape, task.bundles.cells, task.bundles.begin, task.bundles.end
     rows_least, rows_far = task.rules.rows, FAR * task.rows_min
@@ -46,6 +48,8 @@ def _reach(
             break
         if widen(shape, cells[bundle], lo, hi, term):
             each = total(term)
+        if best[start] + rows * each >= limit:
+            break
         end += 1
         if not plain:
             count_in(task, bundle)
@@ -56,15 +60,14 @@ def _reach(
         if best[start] + rows * each < best[end]:
             best[end], origin[end] = best[start] + rows * each, start
     if not plain:
-        for i in range(start, end):
-            count_out(task, order[i])
+        forget(task, order[start:end])
 
 
 @compiled
-def best_segments(task: Task, order: Ints, tile: Ints) -> tuple[float, Ints]:
+def best_segments(task: Task, order: Ints, tile: Ints, limit: float) -> tuple[float, Ints]:
     """The least loss, and the number of every position's segment, int64 (m,), from 0 along the order.
 
-    order, tile: as `order_of` answers.
+    order, tile: as `order_of` answers. Where nothing loses less than `limit`: an infinite loss, and no answer.
     """
     m, d = order.shape[0], task.bundles.cells.shape[1]
     best, origin = np.full(m + 1, np.inf), np.zeros(m + 1, np.int64)
@@ -72,7 +75,7 @@ def best_segments(task: Task, order: Ints, tile: Ints) -> tuple[float, Ints]:
     best[0] = 0.0
     for start in range(m):
         if best[start] < np.inf:
-            _reach(task, order, start, tile[start], box, term, best, origin)
+            _reach(task, order, start, tile[start], limit, box, term, best, origin)
     begins = np.zeros(m, np.int64)
     end = m
     while end > 0:

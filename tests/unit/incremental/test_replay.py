@@ -135,6 +135,13 @@ def test_the_secret_stands_beside_the_private_index_and_nowhere_else(tmp_path: P
     assert not any(secret in path.read_text() for path in tmp_path.iterdir() if path.name != "secret.txt")
 
 
+def test_what_is_private_is_for_its_owner_alone_however_often_it_is_written(tmp_path: Path) -> None:
+    for _ in range(2):
+        replayed(1, 2, into=tmp_path)
+        modes = {path.name: path.stat().st_mode & 0o077 for path in tmp_path.iterdir()}
+        assert modes["secret.txt"] == modes["index.csv"] == 0
+
+
 def test_a_directory_that_has_a_secret_keeps_it_and_comes_to_the_same_files(tmp_path: Path) -> None:
     texts = []
     for _ in range(3):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from streamer.errors import ConfigError
-from streamer.table.files import atomic_writer, atomic_writers, read_rows
+from streamer.table.files import atomic_writer, atomic_writers, read_rows, write_index
 
 # -- rows -----------------------------------------------------------------------------------------------------------
 
@@ -106,6 +106,13 @@ def test_text_is_written_as_it_is(tmp_path: Path) -> None:
     with atomic_writer(tmp_path / "out", text=True) as file:
         csv.writer(file, lineterminator="\n").writerow(["é", 'a"b'])
     assert (tmp_path / "out").read_bytes() == 'é,"a""b"\n'.encode()
+
+
+def test_a_private_index_is_for_its_owner_alone(tmp_path: Path) -> None:
+    with atomic_writer(tmp_path / "index.csv", text=True) as file:
+        write_index([("b", "0-1"), ("a", "")], file)
+    assert (tmp_path / "index.csv").read_text() == "key,qi_group\na,\nb,0-1\n"
+    assert (tmp_path / "index.csv").stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize("text", [False, True])

@@ -6,8 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamer.privacy.compiled import scratch_for
 from streamer.privacy.models import Model, distinct_l, k_anonymity
-from streamer.recoding.algorithms.bundles import bundled
+from streamer.recoding.algorithms.bundles import bundled, count_in, forget, task_of
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
 from worlds.microdata import MODELS, TABLES, VALUES, microdata, people
@@ -41,3 +42,14 @@ def test_the_counted_value_is_spread_evenly_among_rows_of_one_cell() -> None:
     assert values[spread, 0].tolist() == [0, 0, 1, 0, 0, 0, 1, 0, 0, 1]
     plain, _ = bundled(data, k_anonymity(2))
     assert values[plain, 0].tolist() == values[:, 0].tolist()
+
+
+@given(data=st.data(), small=st.sampled_from(list(TABLES.values())), model=st.sampled_from(list(MODELS.values())))
+def test_after_bundles_are_forgotten_nothing_is_counted(data: st.DataObject, small: Table, model: Model) -> None:
+    _, task = task_of(data.draw(microdata(small)), model)
+    chosen = data.draw(st.sets(st.integers(0, len(task.bundles.begin) - 1)))
+    for bundle in chosen:
+        count_in(task, bundle)
+    forget(task, np.array(sorted(chosen), dtype=np.int64))
+    for counts, empty in zip(task.scratch, scratch_for(task.rules), strict=True):
+        assert np.array_equal(counts, empty)

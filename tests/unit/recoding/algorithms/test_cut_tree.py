@@ -37,7 +37,8 @@ def test_the_cut_is_the_one_of_least_weight_and_one_whose_parts_hold_if_any_do(
     lo, hi = cells.min(axis=0), cells.max(axis=0)
     assume(m == len(people) and (lo < hi).any())
     along, strict = np.argsort(cells, axis=0, kind="stable").T.copy(), bool(model.subjects)
-    found = best_cut(task, along, lo, hi, sharpness, strict, scan_for(m, d))
+    j, at, both = best_cut(task, along, lo, hi, sharpness, strict, scan_for(m, d))
+    found = j, at
     weight = {
         (j, at): weights(people, cells[along[j]], at, 2**sharpness)
         for j in range(d)
@@ -48,7 +49,7 @@ def test_the_cut_is_the_one_of_least_weight_and_one_whose_parts_hold_if_any_do(
         ranked = {
             (j, at): model.holds(subjects[along[j, :at]]) and model.holds(subjects[along[j, at:]]) for j, at in weight
         }
-        assert ranked[found] == any(ranked.values())
+        assert both == ranked[found] == any(ranked.values())
         weight = {cut: weight[cut] for cut in weight if ranked[cut] == ranked[found]}
     assert weight[found] == pytest.approx(min(weight.values()))
 
@@ -91,7 +92,7 @@ def test_a_large_node_is_never_cut_at_its_rim() -> None:
     m = len(codes)
     assert m >= EVEN_FROM
     found = best_cut(task, np.arange(m)[None, :], codes[0], codes[-1], 0, False, scan_for(m, 1))
-    assert found == (0, m - m // EVEN_PART)
+    assert found == (0, m - m // EVEN_PART, False)
 
 
 def test_a_node_that_no_cut_makes_cheaper_is_cut_between_two_categories() -> None:
@@ -104,4 +105,4 @@ def test_a_node_that_no_cut_makes_cheaper_is_cut_between_two_categories() -> Non
     assert m // EVEN_PART > 7
     assert m // 2 % 7 != 0
     found = best_cut(task, np.arange(m)[None, :], leaves[0], leaves[-1], 0, False, scan_for(m, 1))
-    assert found == (0, 24 * 7)
+    assert found == (0, 24 * 7, False)

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from streamer.privacy.models import Model, distinct_l, k_anonymity
 from streamer.recoding.algorithms.bundles import Task, hold, task_of
+from streamer.recoding.algorithms.catalog import run
 from streamer.recoding.algorithms.exchange import exchanged
 from streamer.recoding.algorithms.founding import founded
-from streamer.recoding.algorithms.ordered import exchanging
+from streamer.recoding.algorithms.ordered import ORDERED
 from streamer.recoding.algorithms.refine import loss_of
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
@@ -82,7 +83,7 @@ def least_loss(task: Task) -> float:
 
 @pytest.mark.parametrize("name", ["distinct l", "(k, l)", "(alpha, beta)", "(r, k)"])
 def test_of_eight_rows_the_best_grouping_is_seldom_far(name: str) -> None:
-    """Where this was written: at worst 1.28 times the optimum, under (r, k) 1.75; in the mean 1.03 to 1.07 times."""
+    """After sweeps, where this was written: under (k, l) at worst 1.28 times the optimum, in the mean 1.04 times."""
     ratios = []
     for seed in range(40):
         rng = np.random.default_rng(seed)
@@ -92,10 +93,11 @@ def test_of_eight_rows_the_best_grouping_is_seldom_far(name: str) -> None:
         if not MODELS[name].holds(people.subjects(MODELS[name].subjects)):
             continue
         _, task = task_of(people, MODELS[name])
-        found, optimum = exchanging(task)[0], least_loss(task)
+        recoding, optimum = run(ORDERED, people, MODELS[name]), least_loss(task)
+        found = float((recoding.sizes * people.space.ncp(recoding.lo, recoding.hi)).sum())
         assert found >= optimum - 1e-9
         if optimum > 0:
             ratios.append(found / optimum)
     assert len(ratios) > 20
-    assert max(ratios) < 2
-    assert sum(ratios) / len(ratios) < 1.1
+    assert max(ratios) < 1.5
+    assert sum(ratios) / len(ratios) < 1.08

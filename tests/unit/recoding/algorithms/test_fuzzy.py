@@ -173,6 +173,12 @@ def test_a_table_of_fewer_than_2k_rows_is_one_class() -> None:
     assert run(GDPPR, people, k_anonymity(3)).n_groups == 1
 
 
+def test_progress_goes_from_0_to_1() -> None:
+    told: list[float] = []
+    gdppr(canonical_form(crowd(40)), k_anonymity(3), rounds=3, threshold=0, tick=told.append)
+    assert told == [0.25, 0.5, 0.75, 1]
+
+
 def test_people_in_two_crowds_are_two_classes() -> None:
     codes = np.array([0, 0, 1, 8, 9, 9])[:, None]
     people = Microdata(TABLES["one number"], codes, None, np.zeros((6, 1), np.int64), TEXTS)

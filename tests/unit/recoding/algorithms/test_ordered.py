@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,13 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks import adult as world
-from streamer.privacy.models import Model, k_anonymity
+from streamer.privacy.models import AtMostShare, Model, k_anonymity
+from streamer.recoding.algorithms import ordered
+from streamer.recoding.algorithms.bundles import Task
 from streamer.recoding.algorithms.catalog import run
 from streamer.recoding.algorithms.contract import Options
+from streamer.recoding.algorithms.group_index import Groups, groups_of
 from streamer.recoding.algorithms.ordered import ORDERED
 from streamer.recoding.algorithms.recoding import Recoding
-from streamer.table.microdata import Microdata
-from streamer.table.schema import Table
+from streamer.table.arrays import Ints
+from streamer.table.microdata import Microdata, Subject
+from streamer.table.schema import KeptColumn, Table
 from worlds.microdata import MODELS, TABLES, assert_laws, boxes, holding, microdata, people, permuted
 from worlds.small_tables import YEARS
 
@@ -117,6 +122,25 @@ def test_a_rare_sensitive_value_is_shared_out_among_as_many_groups_as_it_can_ser
     recoding = run(ORDERED, rows, MODELS["distinct l"])
     assert loss(rows, recoding) == 0
     assert recoding.n_groups == 10
+
+
+def test_every_number_of_a_candidate_has_a_seat(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three columns of two values, half the rows each, no share above a half: many are left, with high numbers."""
+    rng, kept = np.random.default_rng(38), tuple(KeptColumn(f"problem {i}", sensitive=True) for i in range(3))
+    values = np.stack([rng.permutation(28) % 2 for _ in kept], axis=1)
+    years = rng.integers(0, 10, (28, 1))
+    data = Microdata(Table("people", ("id",), (YEARS,), kept, 2), years, None, values, ((b'"a"', b'"b"'),) * 3)
+    seats: list[tuple[int, int]] = []
+
+    def seated(task: Task, qi_group: Ints, n_seats: int) -> Groups:
+        seats.append((int(qi_group.max()), n_seats))
+        assert qi_group.max() < n_seats  # compiled code would write behind the end of its arrays
+        return groups_of(task, qi_group, n_seats)
+
+    monkeypatch.setattr(ordered, "groups_of", seated)
+    halves = Model(AtMostShare(Subject(column), Fraction(1, 2)) for column in range(3))
+    run(ORDERED, data, halves)
+    assert seats[0][0] >= len(data) // halves.rows_min
 
 
 @pytest.mark.slow

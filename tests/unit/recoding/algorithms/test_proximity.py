@@ -70,6 +70,15 @@ def test_without_sensitive_columns_the_distance_is_that_of_the_quasi_identifiers
     assert found == pytest.approx(np.array(expected), abs=1e-4)
 
 
+def test_a_null_is_at_distance_1_from_every_value_and_at_none_from_a_null() -> None:
+    everything = np.append(np.arange(len(TEXTS[0])), len(TEXTS[0]) - 1)[:, None]
+    people = Microdata(TABLES["one number"], np.zeros_like(everything), None, everything, TEXTS)
+    assert TEXTS[0][-1] == b"null"
+    points = points_of(people, [0], alpha=0, beta=1, sign=1)
+    found = Measured(points, points.at(np.array([len(TEXTS[0])]))).distances(0, len(people))
+    assert found[:, 0] == pytest.approx([1] * (len(TEXTS[0]) - 1) + [0, 0], abs=1e-4)
+
+
 def test_points_and_centres_never_show_their_values() -> None:
     people = Microdata(TABLES["one number"], np.array([[1], [2]]), None, np.array([[0], [1]]), TEXTS)
     points = points_of(people, [0], alpha=0.5, beta=0.5, sign=1)

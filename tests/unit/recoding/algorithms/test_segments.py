@@ -40,7 +40,7 @@ def test_under_k_anonymity_no_segmentation_of_the_order_loses_less(
     bundles = task.bundles
     order = np.random.default_rng(seed).permutation(len(bundles.begin))
     along = [rows[bundles.begin[bundle] : bundles.end[bundle]] for bundle in order]
-    found, segment = best_segments(task, order, whole(order))
+    found, segment = best_segments(task, order, whole(order), np.inf)
     ways = [[np.concatenate(along[a:b]) for a, b in pairwise(positions)] for positions in all_segmentations(len(order))]
     least = min(sum(loss(people, run) for run in way) for way in ways if min(map(len, way)) >= k)
     assert found == pytest.approx(least)
@@ -67,10 +67,13 @@ def test_every_segment_holds_and_they_lose_no_more_than_the_tiles(
     rows, task = task_of(people, model)
     bundles, subjects = task.bundles, people.subjects(model.subjects)
     order, tile = order_of(task, 0)
-    found, segment = best_segments(task, order, tile)
+    found, segment = best_segments(task, order, tile, np.inf)
     assert (np.diff(segment, prepend=0) >= 0).all()
     along = [rows[bundles.begin[bundle] : bundles.end[bundle]] for bundle in order]
     for i in range(segment[-1] + 1):
         assert model.holds(subjects[np.concatenate([along[position] for position in np.flatnonzero(segment == i)])])
     tiles = [np.concatenate(along[begin : tile[begin]]) for begin in np.flatnonzero(tile)]
     assert found <= sum(loss(people, members) for members in tiles) + 1e-9
+    again, same = best_segments(task, order, tile, found + 1e-9)
+    assert (again, same.tolist()) == (found, segment.tolist())
+    assert best_segments(task, order, tile, found)[0] == np.inf
