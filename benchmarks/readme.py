@@ -101,7 +101,7 @@ def _on_time(found: Found) -> Iterator[str]:
     if "times" not in found:
         return
     units = _units(found)
-    (small, large), (quick, _) = units[DEFAULT], units["mondrian"]
+    (small, *_, large), (quick, *_) = units[DEFAULT], units["mondrian"]
     yield (
         f"It takes as long as {small:.0f} sorts of the table at 30 thousand rows, and as {large:.0f} at a million;"
         f" `mondrian` as {quick:.2g}."
@@ -109,7 +109,7 @@ def _on_time(found: Found) -> Iterator[str]:
     refined = _option(found, DEFAULT, "refine = 1", "k = 10")
     if refined is not None:
         less = 1 - refined["ncp"] / _of_adult(found, "k = 10")[DEFAULT]
-        yield f"`--refine 1` takes another {less:.0%} off the loss, and {refined['units']:.0f} sorts in all."
+        yield f"`--refine 1` takes another {100 * less:.0f} % off the loss, and {refined['units']:.0f} sorts in all."
 
 
 def _of_adult(found: Found, model: str) -> dict[str, float]:
