@@ -22,6 +22,7 @@ from agents.ingest import Ingest
 from agents.kafka_log import quiet_aiokafka
 from agents.publish import SHARDS_AT_ONCE, publish
 from agents.worker_settings import WorkerSettings
+from streamer.cli.background import warm_in_background
 
 
 class AgentsOnly(BootStrategy):
@@ -49,6 +50,7 @@ class App(faust.App):
 def create_app(settings: WorkerSettings) -> App:
     """The app of one worker."""
     quiet_aiokafka()
+    warm_in_background(settings.table)
     app = App(settings.app_id, broker=f"kafka://{settings.kafka}")
     batches = app.channel()
     app.agent(batches, name="publish", concurrency=SHARDS_AT_ONCE)(publish)

@@ -35,7 +35,11 @@ OURS = ("agents", "streamer")
 GARBAGE_THRESHOLD = 50_000
 """New objects between two looks for garbage: a batch makes many, and hardly any of them in circles."""
 
-COMMANDS["demo"] = "agents.demo.command"
+COMMANDS |= {
+    "demo": "agents.demo.command",
+    "start-anew": "agents.anew.command",
+    "load": "agents.anew.load",
+}
 
 EMBEDDED_NOTE = """\
 Kafka and Redis run inside this process: they keep nothing after it ends, and prove nothing about crashes.
@@ -87,7 +91,7 @@ def write_logs(level: str) -> None:
 def _with_embedded_servers(settings: WorkerSettings, servers: ExitStack) -> WorkerSettings:
     from agents.embedded import embedded_servers
 
-    found = servers.enter_context(embedded_servers(settings.table.name))
+    found = servers.enter_context(embedded_servers(settings.table.name, settings.table.form))
     click.echo(EMBEDDED_NOTE.format(kafka=found.kafka, redis=found.redis), err=True)
     return replace(settings, kafka=found.kafka, redis=found.redis, embedded=True)
 

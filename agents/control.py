@@ -1,9 +1,20 @@
-"""What operators asked of one shard, read from the control topic as a whole; it is kept for ever and stays small."""
+"""What operators asked of shards, read from the control topic; it is kept for ever and stays small.
+
+The rules of this file
+----------------------
+* At a take-over a shard's partition is read as a whole. While the shard is served, its end is asked for now and then,
+  and what came since is read: in a thread of its own, so that no batch waits for an answer of this topic, and over one
+  connection for all shards of the worker.
+* What a record asks for is judged elsewhere; here nothing is forgotten and nothing is remembered.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from time import monotonic
+from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
@@ -28,3 +39,73 @@ class KafkaControl:
         deadline = monotonic() + CALL_SECONDS_MAX
         first, end = self._kafka.watermarks(consumer, self._place)
         return self._kafka.values(consumer, self._place, first, deadline) if first < end else iter(())
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A record of the control topic; at: when it was written, in seconds since 1970."""
+
+    offset: int
+    at: float
+    value: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What came to a shard's partition, and the offset to go on from."""
+
+    asked: tuple[Asked, ...]
+    next: int
+
+
+class ControlNews:
+    """News of the control topic for all shards of a worker; to be asked from any thread."""
+
+    def __init__(self, bootstrap: str, table_name: str) -> None:
+        self._bootstrap, self._table_name = bootstrap, table_name
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="control")
+        self._consumer: Consumer | None = None
+        self._last: Future[Any] | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether an answer is still to come."""
+        return self._last is not None and not self._last.done()
+
+    def since(self, shard: int, offset: int) -> Future[News]:
+        """What was asked of a shard from an offset on; the result raises ServerUnreachable, ShardRefused."""
+        self._last = answer = self._thread.submit(self._since, shard, offset)
+        return answer
+
+    def close(self) -> None:
+        """Lets go of the connection; a call that is under way is let end."""
+        self._last = self._thread.submit(self._let_go)
+        self._thread.shutdown(wait=False)
+
+    def _since(self, shard: int, offset: int) -> News:
+        kafka = KafkaCalls(self._bootstrap, self._table_name, shard)
+        place = TopicPartition(topic_name(self._table_name, CONTROL), shard)
+        try:
+            with kafka.failures("reading the control topic"):
+                if self._consumer is None:
+                    self._consumer = kafka.new_consumer()
+                return _news(kafka, self._consumer, place, offset)
+        except Exception:
+            self._let_go()  # the next one begins anew
+            raise
+
+    def _let_go(self) -> None:
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None
+
+
+def _news(kafka: KafkaCalls, consumer: Consumer, place: TopicPartition, offset: int) -> News:
+    first, end = kafka.watermarks(consumer, place)
+    start = max(first, offset) if offset <= end else first  # the topic was made anew
+    if start >= end:
+        return News((), start)
+    records = list(kafka.records(consumer, place, start, monotonic() + CALL_SECONDS_MAX))
+    consumer.unassign()  # or it would go on fetching
+    asked = (Asked(one.offset(), one.timestamp()[1] / 1000, one.value()) for one in records if one.value() is not None)
+    return News(tuple(asked), max(end, *(one.offset() + 1 for one in records)) if records else end)

@@ -19,6 +19,7 @@ from confluent_kafka import KafkaException, Producer
 from agents.kafka_log import librdkafka_logger
 from streamer.errors import ConfigError, ServerUnreachable
 from streamer.incremental.topics import topics_of
+from streamer.table.schema import ROWS
 
 SHARDS = 4
 START_SECONDS_MAX = 10.0
@@ -33,10 +34,10 @@ class EmbeddedServers:
 
 
 @contextmanager
-def embedded_servers(table_name: str) -> Iterator[EmbeddedServers]:
-    """Runs both servers, with the topics of one table made."""
+def embedded_servers(table_name: str, form: str = ROWS) -> Iterator[EmbeddedServers]:
+    """Runs both servers, with the topics made of one table that publishes in a form."""
     with _redis() as redis, _kafka() as kafka:
-        _make_topics(kafka, table_name)
+        _make_topics(kafka, table_name, form)
         yield EmbeddedServers(kafka, redis)
 
 
@@ -65,11 +66,11 @@ def _kafka() -> Iterator[str]:
     del broker  # the cluster lives as long as the client that started it
 
 
-def _make_topics(kafka: str, table_name: str) -> None:
+def _make_topics(kafka: str, table_name: str, form: str) -> None:
     """Has every topic made by asking for it, and waits until it has its partitions."""
     client = Producer({"bootstrap.servers": kafka, "logger": librdkafka_logger()})
     deadline = monotonic() + START_SECONDS_MAX
-    for topic in topics_of(table_name):
+    for topic in topics_of(table_name, form):
         while len(_partitions(client, topic.name)) != SHARDS:
             if monotonic() > deadline:
                 raise ServerUnreachable(f"the embedded broker did not make {topic.name} within {START_SECONDS_MAX} s")

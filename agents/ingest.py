@@ -19,7 +19,7 @@ import logging
 import threading
 from collections.abc import Iterable
 from contextlib import suppress
-from time import monotonic
+from time import monotonic, time
 from typing import Any
 
 import faust
@@ -29,10 +29,12 @@ from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
 from faust.types import ChannelT
 from mode import Service
 
-from agents.control import KafkaControl
+from agents.anonymizer import Anonymizer
+from agents.control import ControlNews, KafkaControl
 from agents.kafka_calls import refusal
 from agents.outlet import KafkaOutlet
 from agents.publish import Batch
+from agents.rebuilds import ShardRebuilds
 from agents.shard import EXIT_LOST, HeldShard, end_process, unexpected
 from agents.shard_input import KafkaInput
 from agents.topic_questions import kafka_topics
@@ -42,7 +44,7 @@ from streamer.incremental.shard.input import Message
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_lookups import RedisLookups
 from streamer.incremental.store.redis_server import connect, require_durable
-from streamer.incremental.topics import CHANGES, topic_name
+from streamer.incremental.topics import CHANGES, outputs_of, topic_name
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +83,8 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         self._redis = connect(settings.redis)
         self._topics = kafka_topics(settings.kafka, self._table.name)
         self._turn = threading.Lock()
+        self._news = ControlNews(settings.kafka, self._table.name)
+        self._anonymizer = Anonymizer(self._table)
         self._held: dict[TopicPartition, HeldShard] = {}
         self._given_back: list[HeldShard] = []
         self._consumer: Any = None  # an AIOKafkaConsumer, made where the event loop runs
@@ -108,7 +112,8 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         try:
             stated = self._table.durability_stated or self._settings.embedded
             require_durable(self._redis, stated)
-            topic_ids = KafkaInput(self._settings.kafka, self._table.name, 0, self._topics).state().topic_ids
+            where = self._settings.kafka, self._table.name, 0
+            topic_ids = KafkaInput(*where, self._topics, outputs_of(self._table.form)).state().topic_ids
             self._check_crcs = bool(topic_ids)  # the embedded broker's transaction markers have no checksum
         finally:
             self._checking = False
@@ -135,12 +140,15 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         if self._consumer is not None:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._consumer.stop(), LEAVE_SECONDS_MAX)
+        self._anonymizer.close()
+        self._news.close()
 
     @property
     def busy(self) -> bool:
         """Whether a thread is still at work, which would keep the process from ending."""
         held = (*self._given_back, *self._held.values())
-        return self._checking or self._topics.busy or any(shard.busy for shard in held)
+        beside = self._topics.busy or self._news.busy or self._anonymizer.busy
+        return self._checking or beside or any(shard.busy for shard in held)
 
     async def _fail(self, error: StreamerError) -> None:
         """Ends the service, and with it the worker."""
@@ -157,7 +165,8 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             self._consumer.pause(topic_partition)
             where = self._settings.kafka, self._table.name, topic_partition.partition
             store = RedisStore(self._redis, self._table.name, topic_partition.partition)
-            kafka = KafkaInput(*where, self._topics), KafkaControl(*where), KafkaOutlet(*where)
+            outputs = outputs_of(self._table.form)
+            kafka = KafkaInput(*where, self._topics, outputs), KafkaControl(*where), KafkaOutlet(*where, outputs)
             shard = HeldShard(self._table, topic_partition.partition, store, *kafka, self._turn)
             self._held[topic_partition] = shard
             shard.task = self.add_future(self._serve(topic_partition, shard))
@@ -181,12 +190,15 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
     async def _serve(self, topic_partition: TopicPartition, shard: HeldShard) -> None:
         """Takes the shard over and reads on until it is lost; begins anew after an error."""
         pause, failure = BACKOFF_FIRST_SECONDS, None
+        rebuilds = ShardRebuilds(self._table, shard, self._news, self._anonymizer)
         while not shard.lost and failure is None:
             try:
-                await self._take_over(topic_partition, shard)
+                await self._take_over(topic_partition, shard, rebuilds)
                 while not shard.lost:
                     await self._read_on(topic_partition, shard)
                     pause = BACKOFF_FIRST_SECONDS
+                    if not shard.lost:
+                        await rebuilds.go_on()
             except Fenced as error:
                 if not shard.lost:  # else it was given back meanwhile: nobody has shut us out
                     log.warning("Fenced: %s", error)
@@ -199,29 +211,34 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
                 failure = error
             except Exception as error:
                 failure = unexpected(shard.name, error)
+            finally:
+                rebuilds.close()
         if failure is not None:  # out of the handlers: what logs a crash logs the error being handled, text and all
             await asyncio.to_thread(self._tell_refusal, shard.number, failure)
             await self._fail(failure)
 
     # What `status` reads in Redis. Where Redis does not take it, the log alone has it, and nothing else is lost.
 
-    def _tell_owner(self, number: int) -> None:
+    def _tell_owner(self, number: int) -> float:
+        """Says who holds the shard; returns when somebody held it first, in seconds since 1970."""
         with suppress(StreamerError):
-            RedisLookups(self._redis, self._table.name, number).tell_owner(self._settings.name)
+            return RedisLookups(self._redis, self._table.name, number).tell_owner(self._settings.name)
+        return time()
 
     def _tell_refusal(self, number: int, failure: StreamerError) -> None:
         with suppress(StreamerError):
             RedisLookups(self._redis, self._table.name, number).tell_refusal(self._settings.name, str(failure))
 
-    async def _take_over(self, topic_partition: TopicPartition, shard: HeldShard) -> None:
+    async def _take_over(self, topic_partition: TopicPartition, shard: HeldShard, rebuilds: ShardRebuilds) -> None:
         offset = await shard.take_over()
         if shard.lost:
             return
         if not shard.told:  # once per assignment: who takes it over again and again has not just begun
             shard.told = True
-            await asyncio.to_thread(self._tell_owner, shard.number)
+            rebuilds.begun_at = await asyncio.to_thread(self._tell_owner, shard.number)
         self._consumer.seek(topic_partition, offset)
         self._consumer.resume(topic_partition)
+        rebuilds.taken_over()
 
     async def _read_on(self, topic_partition: TopicPartition, shard: HeldShard) -> None:
         """Reads one batch and waits until the agent has it published.

@@ -62,10 +62,18 @@ _MENDS = {
 """What to do about an answer that will not change by itself."""
 
 _TOO_EARLY = frozenset(
-    {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_OR_PART}
+    {
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+    }
 )
 LEADER_SECONDS = 0.1
 """Wait before a question that came too early is asked again."""
+SETTLING_SECONDS_MAX = 20.0
+"""How long an answer that may have come too early is doubted; no limit of a single call."""
 
 
 class KafkaCalls:
@@ -83,8 +91,16 @@ class KafkaCalls:
 
     @contextmanager
     def consumer(self) -> Iterator[Consumer]:
+        """A reader of committed records for the time of a `with`."""
+        consumer = self.new_consumer()
+        try:
+            yield consumer
+        finally:
+            consumer.close()
+
+    def new_consumer(self) -> Consumer:
         """A reader of committed records, in no group that anybody joins."""
-        consumer = Consumer(
+        return Consumer(
             {
                 **self.settings(),
                 "group.id": f"{self.table_name}-outlet",  # the client wants one; nobody joins it
@@ -95,14 +111,10 @@ class KafkaCalls:
                 "auto.offset.reset": "earliest",
             }
         )
-        try:
-            yield consumer
-        finally:
-            consumer.close()
 
     def watermarks(self, consumer: Consumer, topic_partition: TopicPartition) -> tuple[int, int]:
         """First and end offset; asked again while the cluster is still settling who leads."""
-        deadline = monotonic() + CALL_SECONDS_MAX
+        deadline = monotonic() + SETTLING_SECONDS_MAX
         while True:
             try:
                 first, end = consumer.get_watermark_offsets(topic_partition, timeout=CALL_SECONDS_MAX, cached=False)

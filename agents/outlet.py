@@ -9,14 +9,18 @@ The rules of this file
 * Every record goes to the partition that has the shard's number, whatever its key.
 * One request at a time: where the first of several is refused because a topic has no leader yet, the broker takes the
   second as the beginning, calls the repeated first one a duplicate, and commits a transaction without its records.
-* A `live` made anew is told by the offsets that its records get, before the transaction ends (`shard.live_end`).
+* A lossy join has two topics for what is published; what is said here of `live` holds for each.
+* A `live` made anew is told by the offset that its last record gets, before the transaction ends (`shard.live_end`).
+  Of the records before it no answer is asked for: where Kafka does not take one, the transaction cannot be committed.
 * Whatever fails, the producer is done with: `fence` begins anew, and `position` tells what became of the transaction.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from time import monotonic
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -32,17 +36,21 @@ from streamer.incremental.topics import BATCH_BYTES_MAX, LIVE, POSITIONS, topic_
 ABORT_SECONDS_MAX = 2.0
 TRANSACTION_MS_MAX = 30_000
 _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
+OnDelivery = Callable[[KafkaError | None, Message], None]
 _GIVEN_UP = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 """Of a record that the client gave up because its transaction had failed: the reason is told by the transaction."""
 
 
 class KafkaOutlet:
-    """The outlet of one shard; to be used from one thread. Implements `streamer.incremental.shard.outlet.Outlet`."""
+    """The outlet of one shard; to be used from one thread. Implements `streamer.incremental.shard.outlet.Outlet`.
 
-    def __init__(self, bootstrap: str, table_name: str, shard: int) -> None:
+    outputs: the kinds of topics that hold what is published.
+    """
+
+    def __init__(self, bootstrap: str, table_name: str, shard: int, outputs: Sequence[str] = (LIVE,)) -> None:
         self._kafka = KafkaCalls(bootstrap, table_name, shard)
         self._producer: Producer | None = None
-        self._live_end = LiveEnd(0)
+        self._ends = {kind: LiveEnd(0) for kind in outputs}
 
     # -- shutting the former writer out ---------------------------------------------------------------------------
 
@@ -52,8 +60,8 @@ class KafkaOutlet:
             producer = Producer(self._producer_settings())
             producer.init_transactions(CALL_SECONDS_MAX)
             with self._kafka.consumer() as consumer:
-                _, end = self._kafka.watermarks(consumer, self._place(LIVE))
-        self._live_end = LiveEnd(end)
+                ends = {kind: self._kafka.watermarks(consumer, self._place(kind))[1] for kind in self._ends}
+        self._ends = {kind: LiveEnd(end) for kind, end in ends.items()}
         self._producer = producer
 
     def _producer_settings(self) -> dict[str, object]:
@@ -75,14 +83,12 @@ class KafkaOutlet:
         producer, self._producer = self._producer, None  # an error below leaves the outlet to be fenced anew
         if producer is None:
             raise ServerUnreachable(f"{self._kafka.name}: the outlet has no producer: call fence first")
-        taken = _Taken(topic_name(self._kafka.table_name, LIVE), self._live_end)
+        taken = _Taken()
         with self._kafka.failures("publishing"), self._conflict_where_missing(), _aborted_on_error(producer):
             producer.begin_transaction()
-            for record in records:
-                topic = topic_name(self._kafka.table_name, record.topic)
-                self._produce(producer, topic, record.key, record.value, list(record.headers), taken)
+            self._produce_all(producer, records, taken)
             positions = topic_name(self._kafka.table_name, POSITIONS)
-            self._produce(producer, positions, b"%d" % self._kafka.shard, position.to_json(), [], taken)
+            self._produce(producer, positions, position.to_json(), b"%d" % self._kafka.shard, [], taken)
             try:
                 _flush(producer)
                 self._check_same_live()  # before the transaction ends: nobody shall see what another topic took
@@ -102,18 +108,36 @@ class KafkaOutlet:
             raise Conflict(f"{self._kafka.name}: a topic is gone since the shard was taken over") from None
 
     def _check_same_live(self) -> None:
-        if self._live_end.fell:
-            name = topic_name(self._kafka.table_name, LIVE)
+        fell = [topic_name(self._kafka.table_name, kind) for kind, end in self._ends.items() if end.fell]
+        if fell:
+            name = ", ".join(fell)
             raise Conflict(f"{self._kafka.name}: made anew since the shard was taken over: {name}")
+
+    def _produce_all(self, producer: Producer, records: Sequence[Outgoing], taken: _Taken) -> None:
+        """Queues the records of a commit; of rows only the answer about each topic's last one is waited for."""
+        counts = Counter(record.topic for record in records)
+        last = {record.topic: i for i, record in enumerate(records)}
+        topics = {kind: topic_name(self._kafka.table_name, kind) for kind in {record.topic for record in records}}
+        produce, shard = producer.produce, self._kafka.shard
+        for i, record in enumerate(records):
+            answer: OnDelivery | None = taken
+            if record.topic in self._ends:
+                is_last = i == last[record.topic]
+                answer = partial(taken.last_row, self._ends[record.topic], counts[record.topic]) if is_last else None
+            headers = list(record.headers)
+            try:
+                produce(topics[record.topic], record.value, record.key, shard, answer, headers=headers)
+            except BufferError:
+                self._produce(producer, topics[record.topic], record.value, record.key, headers, answer)
 
     def _produce(
         self,
         producer: Producer,
         topic: str,
-        record_key: bytes,
         value: bytes | None,
+        record_key: bytes,
         headers: list[tuple[str, bytes]],
-        on_delivery: Callable[[KafkaError | None, Message], None],
+        on_delivery: OnDelivery | None,
     ) -> None:
         """Queues one record; waits where the client's queue is full."""
         deadline = monotonic() + CALL_SECONDS_MAX
@@ -154,19 +178,20 @@ def _flush(producer: Producer) -> None:
 
 
 class _Taken:
-    """What Kafka answers about the records of a transaction: the first failure, and where `live` took them."""
+    """What Kafka answers about the records of a transaction: the first failure, and where `live` took the last row."""
 
-    def __init__(self, live: str, live_end: LiveEnd) -> None:
-        self._live = live
-        self._live_end = live_end
+    def __init__(self) -> None:
         self._error: KafkaError | None = None
 
     def __call__(self, error: KafkaError | None, message: Message) -> None:
-        if error is None:
-            if message.topic() == self._live:
-                self._live_end.took(message.offset())
-        elif error.code() not in _GIVEN_UP:
+        if error is not None and error.code() not in _GIVEN_UP:
             self._error = self._error or error
+
+    def last_row(self, live_end: LiveEnd, count: int, error: KafkaError | None, message: Message) -> None:
+        """The answer about the last of `count` rows."""
+        if error is None:
+            live_end.took(message.offset(), count)
+        self(error, message)
 
     def check(self) -> None:
         """Raises KafkaException where a record was not taken."""

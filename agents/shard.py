@@ -19,7 +19,7 @@ import asyncio
 import logging
 import os
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from time import monotonic
@@ -30,12 +30,17 @@ from agents.outlet import KafkaOutlet
 from agents.shard_input import KafkaInput
 from agents.turn import Turn
 from streamer.errors import Fenced, StreamerError
+from streamer.incremental.groups.replacing import Region
+from streamer.incremental.shard.adapting import adapted
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.passed_over import told
 from streamer.incremental.shard.publisher import Publisher
+from streamer.incremental.shard.rebuild_regions import gains
 from streamer.incremental.shard.steps import StepReport
-from streamer.incremental.store.base import Store
-from streamer.incremental.topics import CHANGES, LIVE, POSITIONS
+from streamer.incremental.store.base import Meta, Store
+from streamer.incremental.store.rebuild import Progress
+from streamer.incremental.topics import CHANGES, POSITIONS, outputs_of
+from streamer.table.arrays import Ints
 from streamer.table.schema import Table
 
 log = logging.getLogger(__name__)
@@ -90,7 +95,8 @@ class HeldShard:
         self._control = control
         self._turn = Turn(turn)
         self._publisher = Publisher(table, number, store, outlet, self._turn)
-        self._publisher.check_input = partial(shard_input.check, CHANGES, LIVE)
+        self._outputs = outputs_of(table.form)
+        self._publisher.check_input = partial(shard_input.check, CHANGES, *self._outputs)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"shard-{number}")
         self._call: Future[Any] | None = None
 
@@ -161,7 +167,7 @@ class HeldShard:
 
     def _look_around(self) -> None:
         self._input.ask()
-        self._input.check(CHANGES, LIVE, POSITIONS)
+        self._input.check(CHANGES, *self._outputs, POSITIONS)
 
     async def step(self, messages: Sequence[Message], through: int = 0) -> StepReport:
         """Applies and publishes a batch; through: the offset below which the input holds no other messages."""
@@ -183,8 +189,72 @@ class HeldShard:
         self._input.ask()  # now that the messages are here; the answer comes while they are applied
         return self._publisher.step(messages, through)
 
+    # -- rebuilds -------------------------------------------------------------------------------------------------
+
+    @property
+    def meta(self) -> Meta:
+        """Where the shard stands after its last commit."""
+        return self._publisher.meta
+
+    @property
+    def catches_up(self) -> bool:
+        """Whether the shard reads its input again, and publishes nothing."""
+        return self._publisher.replays_to is not None
+
+    @property
+    def n_rows(self) -> int:
+        return self._publisher.engine.n_rows
+
+    async def regions(self, turn: int, rows_max: int) -> list[tuple[int, ...]]:
+        """The shard's QI groups, cut into regions."""
+        return await self._in_thread(partial(self._regions, turn, rows_max), STEP_SECONDS_MAX)
+
+    async def region(self, numbers: Sequence[int]) -> Region:
+        """Some QI groups with their rows, as they are now."""
+        return await self._in_thread(partial(self._region, numbers), STEP_SECONDS_MAX)
+
+    async def rebuild_region(self, region: Region, groups: Sequence[Ints], progress: Progress) -> Progress | None:
+        """Gives a region other QI groups where it gains by them; how far the rebuild is then.
+
+        groups: of the region as it was handed out; what changed since is fitted in. None where that is too much.
+        """
+        return await self._in_thread(partial(self._rebuild_region, region, groups, progress), STEP_SECONDS_MAX)
+
+    async def remember(self, running: Progress | None, ended: Iterable[Progress]) -> None:
+        """Commits which rebuild is running, and what is to be remembered of others."""
+        await self._in_thread(partial(self._remember, running, tuple(ended)), STEP_SECONDS_MAX)
+
+    def _regions(self, turn: int, rows_max: int) -> list[tuple[int, ...]]:
+        with self._turn:
+            return self._publisher.engine.regions(turn, rows_max)
+
+    def _region(self, numbers: Sequence[int]) -> Region:
+        with self._turn:
+            return self._publisher.engine.region(numbers)
+
+    def _rebuild_region(self, region: Region, groups: Sequence[Ints], progress: Progress) -> Progress | None:
+        table, publisher = self._publisher.table, self._publisher
+        with self._turn:
+            now = publisher.engine.region(region.numbers)
+            fitted = groups if now.stamp == region.stamp else adapted(table, region, groups, now)
+            if fitted is None:
+                return None
+            if not gains(table.space, now, fitted, progress.rebuild.algorithm):
+                return progress.left_alone(now.ncp)
+        self._input.ask()
+        publisher.replace_region(now, fitted, progress)
+        return publisher.meta.rebuild
+
+    def _remember(self, running: Progress | None, ended: Sequence[Progress]) -> None:
+        self._input.ask()
+        self._publisher.remember_rebuilds(running, ended)
+
+    # -- its thread -----------------------------------------------------------------------------------------------
+
     async def _in_thread(self, work: Callable[[], Result], seconds_max: float) -> Result:
-        """Runs `work` in the shard's thread. Raises StreamerError only."""
+        """Runs `work` in the shard's thread. Raises StreamerError only; Fenced where the shard is lost."""
+        if self.lost:
+            raise Fenced(f"{self.name}: {self.lost}")
         self._call = call = self._thread.submit(work)
         done = asyncio.wrap_future(call)
         try:

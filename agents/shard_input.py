@@ -15,6 +15,7 @@ The rules of this file
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import Future
 from time import monotonic, sleep
 
@@ -25,9 +26,8 @@ from agents.topic_questions import ANSWER_SECONDS_MAX, TopicQuestions, Topics, k
 from streamer.errors import Conflict, ShardRefused
 from streamer.incremental import mends
 from streamer.incremental.shard.input import InputState
-from streamer.incremental.topics import CHANGES, DEAD_LETTERS, LIVE, POSITIONS, topic_name
+from streamer.incremental.topics import CHANGES, DEAD_LETTERS, LIVE, OUTPUTS, POSITIONS, topic_name
 
-NEEDED = (CHANGES, LIVE, POSITIONS, DEAD_LETTERS)
 MISSING_SECONDS_MAX, MISSING_AGAIN_SECONDS = 3.0, 0.1
 """How long a topic may be missing that somebody is making anew."""
 
@@ -35,10 +35,20 @@ MISSING_SECONDS_MAX, MISSING_AGAIN_SECONDS = 3.0, 0.1
 class KafkaInput:
     """The input of one shard; to be used from one thread.
 
-    topics: asked together with the other shards of the process; without it, by this shard alone.
+    topics: asked together with the other shards of the process; without it, by this shard alone. outputs: the kinds of
+    topics that hold what is published.
     """
 
-    def __init__(self, bootstrap: str, table_name: str, shard: int, topics: TopicQuestions | None = None) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        table_name: str,
+        shard: int,
+        topics: TopicQuestions | None = None,
+        outputs: Sequence[str] = (LIVE,),
+    ) -> None:
+        self._outputs = tuple(outputs)
+        self._needed = (CHANGES, *outputs, POSITIONS, DEAD_LETTERS)
         self._kafka = KafkaCalls(bootstrap, table_name, shard)
         self._topics = topics or kafka_topics(bootstrap, table_name)
         self._seen: Topics = {}
@@ -56,7 +66,7 @@ class KafkaInput:
             self._seen = self._all_topics()
             shards = self._shards()
             earliest, end = self._kafka.watermarks(consumer, self._place(CHANGES))
-            live_begun = self._has_begun(consumer, self._place(LIVE))
+            live_begun = any(self._has_begun(consumer, self._place(kind)) for kind in self._outputs)
         ids = {kind: described.id for kind, described in self._seen.items() if described.id}
         return InputState(ids, shards, earliest, end, live_begun)
 
@@ -88,16 +98,17 @@ class KafkaInput:
         until = monotonic() + MISSING_SECONDS_MAX
         while True:
             found = self._answer(self._topics.ask())
-            missing = [topic_name(self._kafka.table_name, kind) for kind in NEEDED if kind not in found]
+            missing = [topic_name(self._kafka.table_name, kind) for kind in self._needed if kind not in found]
             if not missing:
-                return found
+                unused = set(OUTPUTS).difference(self._outputs)
+                return {kind: described for kind, described in found.items() if kind not in unused}
             if monotonic() > until:
                 raise ShardRefused(f"topic {missing[0]} does not exist: `streamer topics create` makes it")
             sleep(MISSING_AGAIN_SECONDS)
 
     def _shards(self) -> int:
         """The number of partitions that the topics of the table have in common."""
-        counts = {kind: self._seen[kind].partitions for kind in NEEDED}
+        counts = {kind: self._seen[kind].partitions for kind in self._needed}
         if len(set(counts.values())) > 1:
             raise ShardRefused(f"{self._kafka.name}: {mends.unlike_counts(self._kafka.table_name, counts)}")
         return self._seen[CHANGES].partitions

@@ -11,7 +11,7 @@ from streamer.errors import ConfigError
 from streamer.incremental.kafka_clients import servers_of
 from streamer.incremental.topics import worker_group
 from streamer.table.schema import Table
-from streamer.table.yaml_loading import load_table, require_live
+from streamer.table.yaml_loading import load_table
 
 SESSION_SECONDS = 10.0
 
@@ -44,7 +44,6 @@ class WorkerSettings:
     name: str = field(default_factory=_this_process)
 
     def __post_init__(self) -> None:
-        require_live(self.table)
         servers_of(self.kafka)
 
     @property

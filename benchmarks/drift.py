@@ -1,10 +1,12 @@
-"""How far the incremental table drifts from a fresh one, and what an event costs.
+"""How far the incremental table drifts from a fresh one, what that publishes, and what an event costs.
 
 Adult, 15,000 rows at first, then 75,000 changes (40 % inserts, 30 % deletes, 30 % modifies of one attribute), without
-any rebuild; then the information loss (NCP) of the incremental table over that of a fresh Median Mondrian on the same
-rows.
+any rebuild, each change a batch of its own. Along the way, at every point: the information loss (NCP) of the
+incremental table over that of fresh runs on the same rows, of `ordered`, the default algorithm, and of Median Mondrian;
+and the records that were published per change since the point before. Once without local repair, and once for every
+price (`engine: {repair: ...}`) that is asked for.
 
-    python benchmarks/drift.py [--events 75000] [--quick] [--json]
+    python benchmarks/drift.py [--events 75000] [--points 5] [--repair 0.02 ...] [--quick] [--json]
 """
 
 from __future__ import annotations
@@ -13,8 +15,10 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 
@@ -24,17 +28,23 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 import adult
+import ready
 from streamer.incremental.groups.engine import Engine
-from streamer.incremental.release.changelog import Changelog, PublishedGroup
+from streamer.incremental.groups.kept import SimilarityList
+from streamer.incremental.release.changelog import Changelog
+from streamer.incremental.release.published_group import PublishedGroup
 from streamer.privacy.models import k_anonymity
 from streamer.recoding.algorithms import catalog
 from streamer.recoding.algorithms.initial import initial_groups
 from streamer.recoding.algorithms.mondrian import MONDRIAN
+from streamer.recoding.algorithms.ordered import ORDERED
 from streamer.recoding.metrics.utility import ncp
 from streamer.table.arrays import Ints
 from streamer.table.microdata import Microdata
 from streamer.table.row import Row
-from streamer.table.schema import Table
+from streamer.table.schema import REPAIR, Table
+
+Result = dict[str, Any]
 
 ROWS_AT_FIRST = 15_000
 
@@ -42,52 +52,91 @@ ROWS_AT_FIRST = 15_000
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--events", type=int, default=75_000)
-    options.add_argument("--quick", action="store_true", help="a tenth of the events, one setting")
+    options.add_argument("--points", type=int, default=5)
+    options.add_argument("--repair", type=float, nargs="*", default=[float(REPAIR)], metavar="PRICE")
+    options.add_argument("--k", type=int, nargs="+", default=[5, 10])
+    options.add_argument("--grid", type=int, nargs="+", default=[1, 5])
+    options.add_argument("--quick", action="store_true", help="a tenth of the events, one setting, two points")
     options.add_argument("--json", action="store_true", help="print the JSON object alone")
     chosen = options.parse_args()
-    settings = [(5, 1)] if chosen.quick else [(5, 1), (10, 1), (5, 5), (10, 5)]
-    events = chosen.events // 10 if chosen.quick else chosen.events
-    results = [run(k, grid, events) for k, grid in settings]
-    if not chosen.json:
-        show(results)
+    ready.compiled()
+    settings = [(5, 1)] if chosen.quick else [(k, grid) for grid in chosen.grid for k in chosen.k]
+    events, points = (chosen.events // 10, 2) if chosen.quick else (chosen.events, chosen.points)
+    results = []
+    for k, grid in settings:
+        result = run(k, grid, events, points, [0.0, *chosen.repair])
+        results.append(result)
+        if not chosen.json:
+            show(result)
     print(json.dumps({"benchmark": "drift", "events": events, "results": results}))
 
 
-def run(k: int, grid: int, events: int) -> dict[str, float]:
-    """One setting: drift and records per event with batches of 1, then engine time with batches of 1 and of 500."""
-    table = adult.table(k, grid)
+def run(k: int, grid: int, events: int, points: int, prices: list[float]) -> Result:
+    """One setting: for every price what drifts, and what an event costs in batches of 1 and of 500."""
+    fresh: list[dict[str, float]] = []
+    courses = [course(replace(adult.table(k, grid), repair=price), events, points, fresh) for price in prices]
+    return {"k": k, "grid": grid, "fresh": fresh, "courses": courses}
+
+
+def course(table: Table, events: int, points: int, fresh: list[dict[str, float]]) -> Result:
+    """The table along the changes; at a point that no course has come to before, fresh runs are added to `fresh`."""
     pool = adult.encoded(table)
-    engine, published = started(table, pool)
-    changelog, records = Changelog(table, 0), 0
-    writes = engine.similarity_writes
-    for _ in changes(engine, pool, events):
-        for number, before, after in engine.drain().published:
-            records += len(changelog.diff(number, before, after)[0])
+    engine, published, lists = started(table, pool)
+    changelog, records, before, writes = Changelog(table, 0), 0, 0, 0
+    along: list[dict[str, float]] = []
+    for i in changes(engine, pool, events):
+        drained = engine.drain()
+        for number, was, after in drained.published:
+            records += len(changelog.diff(number, was, after)[0])
             published[number] = after
-    incremental = loss(table, [group for group in published.values() if group is not None])
-    fresh = loss_of_fresh(table, engine)
+        for number, now in drained.similarity.items():
+            writes += written(lists.pop(number, None), now)
+            if now is not None:
+                lists[number] = now
+        if (i + 1) * points // events > i * points // events:
+            if len(fresh) == len(along):
+                fresh.append({"events": i + 1, "rows": engine.n_rows, **losses_of_fresh(table, engine)})
+            now_lost = loss(table, [group for group in published.values() if group is not None])
+            along.append(
+                {
+                    "ncp": round(now_lost, 5),
+                    "over_ordered": round(now_lost / fresh[len(along)]["ordered"], 3),
+                    "over_mondrian": round(now_lost / fresh[len(along)]["mondrian"], 3),
+                    "records_per_event": round((records - before) / (events / points), 2),
+                }
+            )
+            before = records
     return {
-        "k": k,
-        "grid": grid,
-        "rows": engine.n_rows,
+        "repair": table.repair,
         "qi_groups": engine.n_qi_groups,
-        "ncp": round(incremental, 4),
-        "ncp_fresh_mondrian": round(fresh, 4),
-        "ncp_ratio": round(incremental / fresh, 3),
         "records_per_event": round(records / events, 3),
-        "similarity_writes_per_event": round((engine.similarity_writes - writes) / events, 3),
+        "similarity_writes_per_event": round(writes / events, 3),
         "engine_us_per_event_batch_1": round(engine_time(table, pool, events, 1), 1),
         "engine_us_per_event_batch_500": round(engine_time(table, pool, events, 500), 1),
+        "along": along,
     }
 
 
-def started(table: Table, pool: list[Row]) -> tuple[Engine, dict[int, PublishedGroup | None]]:
-    """An engine that holds the first rows, in the QI groups of the initial load, and what it has published."""
+def started(
+    table: Table, pool: list[Row]
+) -> tuple[Engine, dict[int, PublishedGroup | None], dict[int, SimilarityList]]:
+    """An engine with the first rows in the QI groups of the initial load, what it has published, and its lists."""
     first = pool[:ROWS_AT_FIRST]
     codes, keys = adult.codes_of(first), [f"old-{i}" for i in range(len(first))]
     engine = Engine(table)
     engine.load_initial(keys, first, codes, initial_groups(people(table, codes), k_anonymity(table.k), seed=0))
-    return engine, {number: after for number, _, after in engine.drain().published}
+    drained = engine.drain()
+    published = {number: after for number, _, after in drained.published}
+    return engine, published, {number: now for number, now in drained.similarity.items() if now is not None}
+
+
+def written(was: SimilarityList | None, now: SimilarityList | None) -> int:
+    """Entries that Redis has to write to turn one list into the other; a list that goes counts as one."""
+    if now is None:
+        return 1
+    old, new = dict(was.neighbours) if was else {}, dict(now.neighbours)
+    floor_moved = was is None or was.floor != now.floor
+    return floor_moved + sum(old.get(n) != score for n, score in new.items()) + len(old.keys() - new.keys())
 
 
 def changes(engine: Engine, pool: list[Row], events: int) -> Iterator[int]:
@@ -98,7 +147,7 @@ def changes(engine: Engine, pool: list[Row], events: int) -> Iterator[int]:
 
 def engine_time(table: Table, pool: list[Row], events: int, batch: int) -> float:
     """Microseconds per event to apply and drain, without encoding and without I/O."""
-    engine, _ = started(table, pool)
+    engine, *_ = started(table, pool)
     todo = list(adult.mixed_changes(pool, [f"old-{n}" for n in range(ROWS_AT_FIRST)], events, seed=1))
     begun = perf_counter()
     for i, change in enumerate(todo, start=1):
@@ -116,11 +165,14 @@ def loss(table: Table, groups: list[PublishedGroup]) -> float:
     return float((table.space.ncp(lo, hi) * rows).sum() / rows.sum() / table.space.d)
 
 
-def loss_of_fresh(table: Table, engine: Engine) -> float:
-    """The same of a Median Mondrian with strict cuts, made anew from the same rows."""
+def losses_of_fresh(table: Table, engine: Engine) -> dict[str, float]:
+    """The same of whole-table algorithms on the same rows."""
     _, codes = engine.source_rows()
     rows = people(table, codes)
-    return ncp(rows, catalog.run(MONDRIAN, rows, k_anonymity(table.k)))
+    return {
+        algorithm.name: round(ncp(rows, catalog.run(algorithm, rows, k_anonymity(table.k))), 5)
+        for algorithm in (ORDERED, MONDRIAN)
+    }
 
 
 def people(table: Table, codes: Ints) -> Microdata:
@@ -129,12 +181,26 @@ def people(table: Table, codes: Ints) -> Microdata:
     return Microdata(table, codes, None, nothing, ((b"null",),) * len(table.kept))
 
 
-def show(results: list[dict[str, float]]) -> None:
-    grid = RichTable(title="Adult: incremental table against a fresh Median Mondrian")
-    for name in results[0]:
-        grid.add_column(name.replace("_", " "), justify="right")
-    for result in results:
-        grid.add_row(*map(str, result.values()))
+def show(result: Result) -> None:
+    courses = result["courses"]
+    grid = RichTable(title=f"Adult, k = {result['k']}, age in steps of {result['grid']}")
+    grid.add_column("changes", justify="right")
+    for one in courses:
+        called = f"repair {one['repair']:g}" if one["repair"] else "no repair"
+        for figure in ("NCP over ordered", "over mondrian", "records per change"):
+            grid.add_column(f"{called}: {figure}", justify="right")
+    for i, at in enumerate(result["fresh"]):
+        cells = [f"{at['events']:,}"]
+        for one in courses:
+            point = one["along"][i]
+            cells += [
+                f"{point['over_ordered']:.3f}",
+                f"{point['over_mondrian']:.3f}",
+                f"{point['records_per_event']:.2f}",
+            ]
+        grid.add_row(*cells)
+    for figure in ("records_per_event", "engine_us_per_event_batch_1", "engine_us_per_event_batch_500"):
+        grid.add_row(figure.replace("_", " "), *(text for one in courses for text in ("", "", str(one[figure]))))
     Console(width=160).print(grid)
 
 

@@ -34,6 +34,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 import adult
+import ready
 from agents.outlet import KafkaOutlet
 from agents.shard_input import KafkaInput
 from servers.broker import ways
@@ -62,6 +63,7 @@ def main() -> None:
     options.add_argument("--quick", action="store_true", help="3,000 rows and changes, one round, 3 seconds")
     options.add_argument("--json", action="store_true", help="print the JSON object alone")
     chosen = options.parse_args()
+    ready.compiled()
     people = adult_people.read_people(adult.folder())
     if chosen.quick:
         people = dict(islice(people.items(), 3000))
@@ -83,7 +85,9 @@ def streamer_worker(table: Path) -> list[str]:
     return ["agents.cli", "worker", "--table", str(table)]
 
 
-PASSTHROUGH_WORKER = ["faust", "-A", "passthrough", "worker", "--loglevel", "warn"]
+def passthrough_worker(folder: Path) -> list[str]:
+    """The Faust worker that passes messages through; Faust keeps its own files in the folder."""
+    return ["faust", "-A", "passthrough", "--datadir", str(folder), "worker", "--loglevel", "warn"]
 
 
 def placed(messages: Iterator[adult_people.Message]) -> list[Placed]:
@@ -135,7 +139,7 @@ def passthrough_rate(world: World, backlog: Sequence[Placed]) -> float:
     name, _ = world.new_table(SHARDS)
     changes, positions = Input(world, name), Positions(world, name)
     changes.write(backlog)
-    with world.running(name, PASSTHROUGH_WORKER, PASSTHROUGH_NAME=name) as worker:
+    with world.running(name, passthrough_worker(world.directory / "faust"), PASSTHROUGH_NAME=name) as worker:
         return rate(positions.until(changes.ends, worker), [0] * SHARDS, len(backlog))
 
 

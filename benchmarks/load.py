@@ -90,10 +90,12 @@ def write_shard(store: RedisStore, fence: str, rows: int) -> int:
 
 def read_shard(store: RedisStore) -> dict[str, float]:
     """The load, in its two parts; the records go into columns, as the engine holds them."""
-    load_s, state = _timed(store.load)
+    state = store.load()
     if state is None:
         raise SystemExit("the shard is empty")
-    records_s, (source_keys, codes) = _timed(lambda: columns(state.kept.records))
+    kept = state.kept
+    records_s, (source_keys, codes) = _timed(lambda: columns(kept.records))
+    load_s, _ = _timed(lambda: (dict(kept.qi_groups), dict(kept.similarity)))
     return {
         "load_records_s": records_s,
         "load_qi_groups_s": load_s,

@@ -3,31 +3,43 @@
 numba earns its place where a loop over rows cannot be said in whole columns: cuts of a tree, segments along an order.
 No `fastmath`, so that sums run in the order they are written in and two computations agree to the last bit.
 
-Machine code is kept on disk, so that a machine compiles once. numba sees by itself when the file of a function changes,
-but not when that of a function it calls does: so the code of every state of all these files has a folder of its own.
+Machine code is kept on disk, so that a machine compiles once (`streamer.machine_code`). `part`, `entry` and `switching`
+load numba when machine code is first called for, `compiled` and `inlined` at once. With NUMBA_DISABLE_JIT=1 all of them
+leave functions as they stand.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Callable
-from functools import cache
-from hashlib import blake2b
-from pathlib import Path
-from typing import TypeVar, cast
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import update_wrapper
+from typing import Any, Protocol, TypeVar, cast
 
-import numba
+from streamer.machine_code import folder, is_there, never_compiled, unmark
 
 F = TypeVar("F", bound=Callable[..., object])
+K = TypeVar("K", bound=type)
 
-PACKAGE = Path(__file__).parent
-KEPT_IN = "compiled-"
+UNSEEN = {"_nrt": False, "no_cfunc_wrapper": True}
+"""Of a part or an entry: nothing is allocated, C never calls it."""
+
+PART = {**UNSEEN, "no_cpython_wrapper": True, "forceinline": False}
+"""Nor does Python call the machine code of a part; and who calls it from an `inner` does not make it one."""
+
+_parts: list[tuple[Callable[..., object], dict[str, bool]]] = []
+"""Parts that numba has not been told of, with their options."""
+
+_by_reference: list[type] = []
+"""Named tuples that are handed over by reference, of which numba has not been told."""
+
+_lock = threading.RLock()
+"""Held by whoever loads numba, tells it of functions, or takes machine code from the disk: shards have threads."""
 
 
 def compiled(function: F) -> F:
     """The function, compiled when it is first called."""
-    return _kept(function)
+    return cast(F, _kept(function))
 
 
 def inlined(function: F) -> F:
@@ -35,35 +47,186 @@ def inlined(function: F) -> F:
 
     A call costs more than such lines do: numba counts the references to every array that is handed over.
     """
-    return _kept(function, forceinline=True)
+    return cast(F, _kept(function, forceinline=True))
 
 
-def _kept(function: F, **options: bool) -> F:
-    before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, numba.config.CACHE_DIR or folder_for(PACKAGE)
-    try:
-        return cast(F, numba.njit(cache=True, nogil=True, **options)(function))
-    finally:
-        numba.config.CACHE_DIR = before  # other people's functions are kept where they were
+def part(function: F) -> F:
+    """A piece of an `entry`: called from Python it runs as it stands, called from an entry it is compiled into it.
 
-
-@cache
-def folder_for(package: Path) -> str:
-    """Where the machine code of a package in its present state is kept; that of former states is removed.
-
-    "", for numba to choose, where the package cannot be written to.
+    Neither may allocate: all arrays are handed in. In return nobody counts references to them, which makes the machine
+    code smaller and lets threads alone that work on other arrays.
     """
-    digest = blake2b(digest_size=8)
-    for path in sorted(package.rglob("*.py")):
-        source = path.read_bytes()
-        if b"jit" in source:
-            digest.update(source)
-    caches = package / "__pycache__"
-    folder = caches / f"{KEPT_IN}{digest.hexdigest()}"
-    if not folder.is_dir():
+    _parts.append((function, {}))
+    return function
+
+
+def inner(function: F) -> F:
+    """A `part` that is compiled into the body of each of its callers: for few lines, in innermost loops."""
+    _parts.append((function, {"forceinline": True}))
+    return function
+
+
+def by_reference(kind: K) -> K:
+    """A class of named tuples that functions get by reference (`streamer.by_reference`), not array by array."""
+    _by_reference.append(kind)
+    return kind
+
+
+def entry(function: F) -> F:
+    """What Python calls of code that is made of `part`s: compiled when it is first called."""
+    return function if never_compiled() else cast(F, Entry(function))
+
+
+def switching(set_of: Callable[..., str]) -> Callable[[F], F]:
+    """An `entry` that nobody waits for: it runs as it stands until its machine code is on disk, then switches to it.
+
+    It switches between two calls; results are the same. set_of: of the arguments, the name of the set of machine code
+    (`streamer.machine_code`) that says whether the code for arguments of these types is there.
+    """
+
+    def decorated(function: F) -> F:
+        return function if never_compiled() else cast(F, Switching(function, set_of))
+
+    return decorated
+
+
+def compile_for(function: Callable[..., object], arguments: Iterable[object]) -> bool:
+    """Puts the machine code of an entry for arguments of these types on disk, calling nothing.
+
+    Whether it had to be compiled: False where it was there.
+    """
+    if not isinstance(function, Entry):
+        return False
+    return function.compile_for(arguments)
+
+
+class Entry:
+    """A function of arrays that is compiled for the types it is called with."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        update_wrapper(self, function)
+        self.function = function
+        self._dispatcher: Dispatcher | None = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        return (self._dispatcher or self.dispatcher())(*arguments)
+
+    def dispatcher(self) -> Dispatcher:
+        """numba's own form of the function."""
+        with _lock:
+            if self._dispatcher is None:
+                _tell_parts()
+                self._dispatcher = _kept_entry(self.function)
+            return self._dispatcher
+
+    def compile_for(self, arguments: Iterable[object]) -> bool:
+        """See `streamer.jit.compile_for`."""
+        dispatcher = self.dispatcher()
+        known = len(dispatcher.stats.cache_misses)
+        dispatcher.compile(_types(arguments))
+        return len(dispatcher.stats.cache_misses) > known
+
+    def load(self, arguments: Iterable[object]) -> bool:
+        """Takes the machine code for arguments of these types from the disk; False where it is not there.
+
+        Nor are files that are damaged (a machine lost its power, a disk was full): whatever numba raises at them, they
+        are given up, and compiled anew as if they had never been.
+        """
+        with _lock:  # modules of numba's that two threads import at once are found half made
+            return self._loaded(_types(arguments))
+
+    def _loaded(self, types: tuple[object, ...]) -> bool:
+        from numba.core.event import Listener, install_listener
+
+        dispatcher = self.dispatcher()
+
+        class NotOnDisk(Exception):
+            pass
+
+        class Refuses(Listener):  # type: ignore[misc]
+            def on_start(self, event: Any) -> None:
+                if event.data["dispatcher"] is dispatcher:
+                    raise NotOnDisk
+
+            def on_end(self, event: Any) -> None: ...
+
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError:
-            return ""
-        for former in set(caches.glob(f"{KEPT_IN}*")) - {folder}:
-            shutil.rmtree(former, ignore_errors=True)
-    return str(folder) if os.access(folder, os.W_OK) else ""
+            with install_listener("numba:compile", Refuses()):
+                dispatcher.compile(types)
+        except NotOnDisk:
+            return False
+        except Exception:
+            with suppress(OSError):
+                dispatcher._cache.flush()
+            return False
+        return True
+
+
+class Switching(Entry):
+    """An entry that runs as it stands until its machine code is there.
+
+    It is never compiled while it is called: that takes minutes on a busy machine, and a worker that did not move for so
+    long would be taken for one that hangs.
+    """
+
+    def __init__(self, function: Callable[..., Any], set_of: Callable[..., str]) -> None:
+        super().__init__(function)
+        self._set_of = set_of
+        self._there: set[str] = set()
+
+    def __call__(self, *arguments: Any) -> Any:
+        name = self._set_of(*arguments)
+        if name in self._there:
+            return super().__call__(*arguments)
+        if not is_there(name):
+            return self.function(*arguments)
+        if not self.load(arguments):
+            unmark(name)  # whoever starts next makes it anew
+            return self.function(*arguments)
+        self._there.add(name)
+        return super().__call__(*arguments)
+
+
+class Dispatcher(Protocol):
+    """What we use of numba's."""
+
+    stats: Any
+    _cache: Any
+
+    def __call__(self, *arguments: Any) -> Any: ...
+
+    def compile(self, types: tuple[object, ...]) -> object: ...
+
+
+def _types(arguments: Iterable[object]) -> tuple[object, ...]:
+    import numba
+
+    return tuple(numba.typeof(argument) for argument in arguments)
+
+
+def _tell_parts() -> None:
+    from streamer.by_reference import hand_over_by_reference
+    from streamer.one_module import make_part
+
+    while _by_reference:
+        hand_over_by_reference(_by_reference.pop())
+    while _parts:
+        function, options = _parts.pop()
+        make_part(function, {**PART, **options})
+
+
+def _kept_entry(function: Callable[..., object]) -> Dispatcher:
+    from streamer.one_module import EntryCompiler
+
+    return _kept(function, **UNSEEN, error_model="numpy", pipeline_class=EntryCompiler)
+
+
+def _kept(function: Callable[..., object], **options: object) -> Dispatcher:
+    import numba
+
+    with _lock:
+        before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, folder()
+        try:
+            return cast(Dispatcher, numba.njit(cache=bool(folder()), nogil=True, **options)(function))
+        finally:
+            numba.config.CACHE_DIR = before  # other people's functions are kept where they were

@@ -1,4 +1,4 @@
-"""What all tests share: real servers on demand, hypothesis profiles, the Adult data.
+"""What all tests share: real servers on demand, hypothesis profiles, the Adult data, a compiled core.
 
 A test that needs a real Kafka and Redis asks for the fixture `servers`. They are started once, by the first test that
 asks, and stopped at the end. Where none can be had those tests fail with the sentence that says what to install: a run
@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +20,8 @@ from hypothesis.database import DirectoryBasedExampleDatabase
 
 from servers.broker import ways
 from servers.broker.servers import NoServers, Servers
+from streamer.incremental.core.figures import FLOAT32, set_of_figures
+from streamer.machine_code import is_there, never_compiled
 from worlds.checkout import ROOT
 
 SERVERS_USED = pytest.StashKey[str]()
@@ -72,6 +76,18 @@ def _servers_run_again(request: pytest.FixtureRequest) -> None:
     """A drill that crashed or froze a server and then failed must not take the next test with it."""
     if "servers" in request.fixturenames:
         request.getfixturevalue("servers").start()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Before the first test whose run drives an engine: the core is compiled, once for a state of the sources.
+
+    An engine runs uncompiled as well, some hundred times slower: longer than the time limit of many tests. Compiling is
+    no test's own time. Where `make venv` has begun with it in the background, this waits for it.
+    """
+    needed = "streamer.incremental.groups.engine" in sys.modules and not session.config.option.collectonly
+    if needed and not never_compiled() and not is_there(set_of_figures(FLOAT32)):
+        command = [sys.executable, "-m", "streamer.cli.main", "warm", "--core", FLOAT32]
+        subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import signal
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack, nullcontext, redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -28,6 +28,7 @@ from agents.demo.stage import Stage, embedded_stage, real_stage
 from agents.demo.survey import ARRIVALS, PEOPLE_INITIAL, Event, Register, people, wrong_messages
 from agents.embedded import SHARDS
 from streamer.cli import check, dead_letters, status, subscribe, topics, verify
+from streamer.cli.background import is_coming, warm_in_background
 from streamer.cli.options import kafka_option, redis_option
 from streamer.cli.routing import Router, RowMessage
 from streamer.cli.sender import Sender
@@ -45,6 +46,10 @@ TERMINATED = 128 + signal.SIGTERM
 COUNTS_NOTE = (
     "A QI group that reaches 2k = 10 rows is split; one that falls below k = 5 is merged with its nearest. Splits and "
     "merges are those of an engine in this process that takes the same messages; its table and the worker's must agree."
+)
+COLD_NOTE = (
+    "Nothing is compiled on this machine yet. That is done once, now, beside this. Until it is done the worker is "
+    "slower; splits and merges are counted, and the tables compared, when it is done."
 )
 LEAK_NOTE = (
     "Every table here is k-anonymous. Their difference is not: whoever knows that only she changed reads her value off "
@@ -84,7 +89,8 @@ def command(real: bool, kafka: str, redis: str, out: Path | None) -> None:
             raise UsageError(f"--out {out}: is not empty")
         out.mkdir(parents=True, exist_ok=True)
         stage = real_stage(out.resolve(), kafka, redis) if real else embedded_stage(out.resolve(), stack)
-        Demo(stage, stack).play()
+        compiler = warm_in_background(stage.table, niceness=0)  # all wait for it
+        Demo(stage, stack, lambda: is_coming(stage.table, compiler)).play()
 
 
 def _terminated(_number: int, _frame: object) -> None:
@@ -94,13 +100,13 @@ def _terminated(_number: int, _frame: object) -> None:
 class Demo:
     """One run."""
 
-    def __init__(self, stage: Stage, stack: ExitStack) -> None:
+    def __init__(self, stage: Stage, stack: ExitStack, compiling: Callable[[], bool]) -> None:
         self._stage = stage
         self._stack = stack
         self._screen = Screen()
         self._register = Register(people())
         self._router = Router(stage.table)
-        self._beside = EnginesBeside(stage.table, SHARDS)
+        self._beside = EnginesBeside(stage.table, SHARDS, compiling)
 
     def play(self) -> None:
         self._introduce()
@@ -135,6 +141,8 @@ class Demo:
         count = len(self._stage.workers)
         self._screen.headline(f"The initial load, as insertions: {SHARDS} shards, {count} worker{'s' * (count > 1)}")
         self._screen.say(COUNTS_NOTE)
+        if self._beside.waits:
+            self._screen.say(COLD_NOTE)
         self._send_all("load", self._register.initial(), PEOPLE_INITIAL)
 
     def _change(self) -> None:
@@ -145,7 +153,7 @@ class Demo:
             self._send(message)
         self._sender.flush()
         with self._screen.progress("all", self._sender.sent.messages) as show:
-            self._await_all(show)
+            self._await_all(show, compared=True)
 
     def _follow(self) -> None:
         self._screen.headline("One person's way: what a reader of the changelog sees")
@@ -217,17 +225,21 @@ class Demo:
             self._sender.flush()
             self._await_all(show, before)
 
-    def _await_all(self, show: Show, before: int = 0) -> list[Release]:
-        """Reads until everything that was sent is published and read; returns the releases that came meanwhile."""
+    def _await_all(self, show: Show, before: int = 0, compared: bool = False) -> list[Release]:
+        """Reads until everything that was sent is published and read; returns the releases that came meanwhile.
+
+        compared: waits for the comparison with the engines in this process, too, where these wait for the compiler.
+        """
         moved_at, last, releases = monotonic(), None, []
         while True:
             looked, came = self._look(show, before)
             releases += came
             all_processed = looked.processed == self._sender.sent.messages and not looked.outbox
-            if all_processed and looked.releases == self._reader.last_release:
-                self._beside.check(looked.digests)
+            if all_processed and looked.releases == self._reader.last_release and not (compared and self._beside.waits):
+                if not self._beside.waits:
+                    self._beside.check(looked.digests)
                 return releases
-            if looked != last or came:
+            if looked != last or came or self._beside.waits:
                 moved_at, last = monotonic(), looked
             elif monotonic() - moved_at > SILENCE_SECONDS_MAX:
                 raise ServerUnreachable(f"nothing has moved for {SILENCE_SECONDS_MAX:.0f} s, and there is more to do")
@@ -237,10 +249,11 @@ class Demo:
         self._stage.check_workers()
         looked, came, reader = self._shards.look(), self._reader.poll(POLL_SECONDS), self._reader
         self._beside.learn(self._shards.secrets(self._beside.unknown))
+        splits, merges = f"splits {self._beside.splits:,}", f"merges {self._beside.merges:,}"
         show(
             looked.processed - before,
             f"rows {looked.rows:,}  pending {looked.pending:,}  QI groups {len(reader.qi_groups):,}  "
-            f"splits {self._beside.splits:,}  merges {self._beside.merges:,}  {reader.records:,} records in "
+            f"{'(compiling)' if self._beside.waits else f'{splits}  {merges}'}  {reader.records:,} records in "
             f"{reader.releases:,} releases",
         )
         return looked, came

@@ -25,6 +25,7 @@ from streamer.recoding.algorithms.lossy_join import LossyJoin
 from streamer.recoding.algorithms.recoding import Recoding
 from streamer.recoding.metrics.tally import tally
 from streamer.table.arrays import Bools, Floats, Ints
+from streamer.table.join_estimate import estimated
 from streamer.table.microdata import Microdata
 
 SELECTIVITY = 0.05
@@ -112,7 +113,7 @@ def from_lossy_join(join: LossyJoin, queries: Sequence[Query]) -> Floats:
     for i, query in enumerate(queries):
         qi_hit = np.bincount(join.qit_group[rows.matching(query)], minlength=n_groups)
         st_hit = np.bincount(join.stt_group[_among(query, join.stt_values)], minlength=n_groups)
-        answers[i] = (st_hit * qi_hit / size).sum()
+        answers[i] = estimated(st_hit, qi_hit, size)
     return answers
 
 

@@ -16,7 +16,7 @@ from benchmarks import adult, drift
 from benchmarks.papers.figures import Check, Figure, Panel, check, curve, law, percent
 from benchmarks.papers.runs import ONE_SORT, Say, seconds_of_a_sort, timed
 from streamer.incremental.groups.engine import Engine
-from streamer.incremental.release.changelog import PublishedGroup
+from streamer.incremental.release.published_group import PublishedGroup
 from streamer.privacy.models import k_anonymity
 from streamer.recoding.algorithms.catalog import run
 from streamer.recoding.algorithms.contract import Algorithm
@@ -62,7 +62,7 @@ class Live:
     published: dict[int, PublishedGroup | None] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self.engine, self.published = drift.started(self.table, self.pool)
+        self.engine, self.published, _ = drift.started(self.table, self.pool)
 
     def drain(self) -> None:
         self.published.update((number, after) for number, _, after in self.engine.drain().published)

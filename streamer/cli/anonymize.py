@@ -36,7 +36,7 @@ from streamer.recoding.frame import checked_options, with_k
 from streamer.recoding.metrics.measures import measure, measure_joined
 from streamer.recoding.publication import group_names, lossy_join_frames, published_frame
 from streamer.table.encode import Encoder
-from streamer.table.files import atomic_writers, read_rows, write_index, write_rows
+from streamer.table.files import atomic_writers, read_rows, table_files, write_index, write_rows
 from streamer.table.microdata import Microdata, microdata_of
 from streamer.table.yaml_loading import files_of, load_table
 
@@ -122,9 +122,7 @@ def command(
 
 def output_paths(out: Path, form: str) -> list[Path]:
     """The files that a form of publication writes for OUT.csv."""
-    if form == ROWS:
-        return [out]
-    return [out.with_name(f"{out.stem}-{part}{out.suffix}") for part in ("qit", "stt")]
+    return table_files(out, ("rows",) if form == ROWS else ("qit", "stt"))
 
 
 def require_apart(inputs: list[Path], outputs: list[Path]) -> None:

@@ -22,22 +22,44 @@ from streamer.cli.options import json_option, table_option
 from streamer.cli.progress import Stages, stages
 from streamer.cli.sql_readers import sql_warnings
 from streamer.cli.tables import console, figure
-from streamer.errors import ConfigError, EventRefused
-from streamer.privacy.models import model_of, words
+from streamer.errors import EventRefused
+from streamer.incremental.topics import QIT, STT
+from streamer.privacy.models import model_of, subject_names, words
+from streamer.privacy.subjects import SubjectCodes
 from streamer.recoding.algorithms.catalog import ALGORITHMS, objections
 from streamer.recoding.costs import SUPPRESSION, costs
 from streamer.table.encode import EncodedRows, Encoder
 from streamer.table.files import read_rows
 from streamer.table.levels import labels_beside_their_leaves
 from streamer.table.microdata import microdata_of
-from streamer.table.published import box_columns, published_columns
+from streamer.table.published import QI_GROUP, box_columns, published_columns
+from streamer.table.published_group import COUNT, SIZE, VALUES, group_columns
+from streamer.table.published_join import qit_columns, stt_columns
 from streamer.table.row import Row
 from streamer.table.scalars import decimal_text
-from streamer.table.schema import Attribute, CategoricalAttribute, KeptColumn, NumericAttribute, Table
-from streamer.table.yaml_loading import hidden_columns, load_table, require_live
+from streamer.table.schema import (
+    GROUPS,
+    LOSSY_JOIN,
+    Attribute,
+    CategoricalAttribute,
+    KeptColumn,
+    NumericAttribute,
+    Table,
+)
+from streamer.table.yaml_loading import hidden_columns, load_table
 
 ROWS_TRIED_MAX = 100_000
 """Rows that costs are computed from: the first accepted ones."""
+
+LOSSY_JOIN_REVEALS = (
+    "lossy-join publishes the exact quasi-identifiers (cells of the grid) of everybody: whoever knows somebody's finds"
+    " that this person is in the table, and in which QI group; hidden is only which of the group's sensitive rows is"
+    " whose, as well as privacy.l and privacy.beta demand",
+    "that holds for the table at one moment: whoever sees the two topics change reads, from the cells and the values"
+    " that come or go together, whose the values are; give the topics to those alone who may know that, and others a"
+    " copy of the table (`subscribe --csv`)",
+)
+"""What a form of publication tells, which nobody who chooses it should learn from somebody else."""
 
 _to_json = msgspec.json.Encoder(decimal_format="number").encode
 
@@ -83,17 +105,19 @@ def describe(table: Table) -> dict[str, Any]:
         ],
         "warnings": list(_table_warnings(table)),
         "columns": [_described(attribute) for attribute in table.attributes] + [_described_kept(c) for c in table.kept],
-        "published_columns": list(published_columns(table)),
+        "form": table.form,
+        "published_columns": _published_columns(table),
         "example": _example(table),
     }
 
 
 def _table_warnings(table: Table) -> Iterator[str]:
-    try:
-        require_live(table)
-    except ConfigError as error:
-        yield str(error)
     yield from sql_warnings(table)
+    chosen = ALGORITHMS[table.rebuilding.algorithm]
+    for said in objections(chosen, table, model_of(table)):
+        yield f"rebuild.algorithm: {chosen.name} cannot rebuild this table: {said}"
+    if table.form == LOSSY_JOIN:
+        yield from LOSSY_JOIN_REVEALS
     for attribute in table.attributes:
         tree = attribute.hierarchy if isinstance(attribute, NumericAttribute) else None
         wrong = [] if tree is None else list(labels_beside_their_leaves(tree))
@@ -130,13 +154,29 @@ def _described_kept(column: KeptColumn) -> dict[str, Any]:
     return described
 
 
+def _published_columns(table: Table) -> list[str] | dict[str, list[str]]:
+    """Columns of what is published, of a lossy join by table."""
+    if table.form == LOSSY_JOIN:
+        return {QIT: list(qit_columns(table)), STT: list(stt_columns(table))}
+    return list(group_columns(table) if table.form == GROUPS else published_columns(table))
+
+
 def _example(table: Table) -> dict[str, Any]:
-    """A published row whose box is two cells wide in every numeric column, and the whole tree in the others."""
-    row: dict[str, Any] = {"qi_group": "0-1"}
+    """What is published, with a box two cells wide in every numeric column, and the whole tree in the others.
+
+    A lossy join publishes one cell of each.
+    """
+    kept: dict[str, Any] = {column.name: _example_value(column) for column in table.kept}
+    row: dict[str, Any] = {QI_GROUP: "0-1"}
     for attribute in table.attributes:
         last = attribute.axis.n_cells - 1
-        row |= box_columns(attribute, 0, min(1, last) if isinstance(attribute, NumericAttribute) else last)
-    return row | {column.name: _example_value(column) for column in table.kept}
+        wide = min(1, last) if isinstance(attribute, NumericAttribute) else last
+        row |= box_columns(attribute, 0, 0 if table.form == LOSSY_JOIN else wide)
+    if table.form == LOSSY_JOIN:
+        return {QIT: row, STT: {QI_GROUP: "0-1"} | kept | {COUNT: 1}}
+    if table.form == GROUPS:
+        return row | {SIZE: table.k, VALUES: [kept | {COUNT: table.k}]}
+    return row | kept
 
 
 def _example_value(column: KeptColumn) -> object:
@@ -152,12 +192,15 @@ def try_data(table: Table, path: str, progress: Stages) -> dict[str, Any]:
     """What would become of the rows of a data file; counts, shares and column names only."""
     with progress.stage("read"):
         frame = read_rows(path)
+    model = model_of(table)
     with progress.stage("encode"):
         refused, accepted = _tried(table, frame)
     individuals = len(
         {source_key if row.individual is None else row.individual for source_key, row in accepted.items()}
     )
     used = microdata_of(table, EncodedRows.of_rows(dict(islice(accepted.items(), ROWS_TRIED_MAX)), table.space.d))
+    values, owners = [row.values for row in accepted.values()], [row.individual for row in accepted.values()]
+    shortfall = model.shortfall(SubjectCodes(table, model).of(values, owners), subject_names(table, model))
     with progress.stage("try") as tick:
         tried = costs(used, tick) if accepted else None
     return {
@@ -167,7 +210,7 @@ def try_data(table: Table, path: str, progress: Stages) -> dict[str, Any]:
         "refused": [
             {"reason": reason, "column": column, "rows": rows} for (reason, column), rows in refused.most_common()
         ],
-        "warnings": _warnings(table, individuals),
+        "warnings": _warnings(table, individuals, shortfall),
         "costs": tried,
     }
 
@@ -193,12 +236,14 @@ def _tried(table: Table, frame: pd.DataFrame) -> tuple[Counter[tuple[str, str | 
     return refused, accepted
 
 
-def _warnings(table: Table, individuals: int) -> list[str]:
+def _warnings(table: Table, individuals: int, shortfall: str) -> list[str]:
     who = "rows" if table.individual is None else "individuals"
     if individuals < table.k:
         return [f"{individuals} {who} are fewer than k = {table.k}: nothing would be published"]
     if individuals < 2 * table.k:
         return [f"{individuals} {who} are fewer than 2k = {2 * table.k}: they would be one single QI group"]
+    if shortfall:
+        return [f"all rows together, as one QI group: {shortfall}: nothing would be published"]
     return []
 
 
@@ -221,7 +266,8 @@ def _print(report: dict[str, Any], out: Console) -> None:
         out.print(f"  {algorithm['name']}: {said}")
     for warning in report["warnings"]:
         out.print(f"warning: {warning}")
-    out.print(f"a published row: {_to_json(report['example']).decode()}")
+    what = {GROUPS: "a published QI group", LOSSY_JOIN: "published rows"}.get(report["form"], "a published row")
+    out.print(f"{what}: {_to_json(report['example']).decode()}")
     if "data" in report:
         _print_data(report["data"], out)
 

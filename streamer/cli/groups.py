@@ -18,8 +18,8 @@ from rich.table import Table as RichTable
 from streamer.cli.options import json_option, redis_option, table_option
 from streamer.cli.tables import print_table
 from streamer.errors import LawViolated, UsageError
-from streamer.incremental.groups.index import GroupIndex
 from streamer.incremental.groups.kept import QIGroupState
+from streamer.incremental.groups.nearest import nearest_qi_groups
 from streamer.incremental.store.redis_lookups import RedisLookups, shards_of
 from streamer.incremental.store.redis_server import connect
 from streamer.table.published import box_columns, interval_columns, json_texts, parse_qi_group, qi_group_name
@@ -78,7 +78,7 @@ def _nearest(table: Table, store: RedisLookups, qi_group: int, limit: int, as_js
         raise UsageError(f"{table.name} has no QI group {name} (any more)")
     similar, source = store.read_similarity(qi_group), "Redis"
     if similar is None:
-        similar, source = _index(table, _qi_groups(store)).top(qi_group, limit), "computed"
+        similar, source = nearest_qi_groups(table.space, _qi_groups(store), qi_group, limit), "computed"
     listed, further = similar.neighbours[:limit], similar.neighbours[limit:]
     floor = further[0][1] if further else similar.floor
     neighbours = [{"qi_group": qi_group_name(store.shard, neighbour), "qgssd": degree} for neighbour, degree in listed]
@@ -91,13 +91,6 @@ def _nearest(table: Table, store: RedisLookups, qi_group: int, limit: int, as_js
     for neighbour in neighbours:
         click.echo(f"{neighbour['qi_group']:>12}  QGSSD {neighbour['qgssd']:.6f}")
     click.echo(f"every other QI group: QGSSD at most {floor:.6f}")
-
-
-def _index(table: Table, qi_groups: dict[int, QIGroupState]) -> GroupIndex:
-    index = GroupIndex(table.space)
-    for number, state in qi_groups.items():
-        index.put(number, np.array(state.lo, dtype=np.int64), np.array(state.hi, dtype=np.int64), len(state.members))
-    return index
 
 
 def _described(table: Table, shard: int, qi_group: int, state: QIGroupState, raw: bool) -> dict[str, Any]:

@@ -31,11 +31,14 @@ COMMANDS = {
     "subscribe": "streamer.cli.subscribe",
     "status": "streamer.cli.status",
     "groups": "streamer.cli.groups",
+    "explain": "streamer.cli.explain",
     "dead-letters": "streamer.cli.dead_letters",
+    "rebuild": "streamer.cli.rebuild",
     "skip": "streamer.cli.skip",
     "replay": "streamer.cli.replay",
     "verify": "streamer.cli.verify",
     "index": "streamer.cli.index",
+    "warm": "streamer.cli.warm",
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import click
@@ -10,6 +11,7 @@ import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from streamer.cli.background import warm_in_background
 from streamer.cli.first_groups import first_groups
 from streamer.cli.options import json_option, table_option
 from streamer.incremental.message_files import read_messages
@@ -33,10 +35,13 @@ def command(table: str, events: str, initial: str | None, batch: int | None, out
     DIR/live.jsonl holds the changelog, DIR/table.csv the anonymous table at the end, DIR/dead-letters.jsonl what was
     refused and why, DIR/index.csv (private) which source row is in which QI group, DIR/secret.txt (private) by what
     chance: a replay into the same DIR draws the same lots again, and `verify --events` needs it.
+
+    What table.yaml says of rebuilds is left aside: a file has no clock, and no worker looks for drift.
     """
     schema = load_table(table)
-    frame = None if initial is None else read_rows(initial)
-    steps = replay_files(schema, read_messages(events), frame, first_groups, batch, out)
+    warm_in_background(schema)
+    rows = None if initial is None else partial(read_rows, initial)
+    steps = replay_files(schema, read_messages(events), rows, first_groups, batch, out)
     report = _with_progress(steps, None if as_json or not sys.stderr.isatty() else _count_lines(events))
     if as_json:
         click.echo(msgspec.json.encode(report.as_dict()))

@@ -35,7 +35,8 @@ from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis_lookups import Custody, RedisLookups, RedisNow, Sizes, server_now, shards_of
 from streamer.incremental.store.redis_server import connect
 from streamer.incremental.topic_ids import topic_ids
-from streamer.incremental.topics import CHANGES, LIVE, POSITIONS, topic_name, topics_of, worker_group
+from streamer.incremental.topics import CHANGES, OUTPUTS, POSITIONS, outputs_of, topic_name, topics_of, worker_group
+from streamer.table.schema import Table
 
 SETTLED = ("Stable", "Empty", "Dead")
 """States of a consumer group in which it is known who has which partition: one without members is empty or dead."""
@@ -103,17 +104,19 @@ class TableFacts:
     redis_now: RedisNow
 
 
-def look(table_name: str, kafka: str, redis: str) -> TableFacts:
+def look(table: Table, kafka: str, redis: str) -> TableFacts:
     """Looks once. Raises UsageError where the input topic does not exist; ServerUnreachable."""
+    table_name, outputs = table.name, outputs_of(table.form)
     client = connect(redis)
     with open_consumer(kafka) as consumer:
         places = shards_in(consumer, topic_name(table_name, CHANGES))
         stores = [RedisLookups(client, table_name, place.partition) for place in places]
         before = [store.meta() for store in stores]
-        topics = {topic.name: _partitions(consumer, topic.name) for topic in topics_of(table_name)}
+        topics = {topic.name: _partitions(consumer, topic.name) for topic in topics_of(table_name, table.form)}
         with open_admin(kafka) as admin:
             ids, workers = topic_ids(admin, table_name), _workers(admin, table_name)
-        in_kafka = _in_kafka(consumer, table_name, places, before, ids)
+        ids = {kind: id_ for kind, id_ in ids.items() if kind not in OUTPUTS or kind in outputs}
+        in_kafka = _in_kafka(consumer, table, places, before, ids)
     in_redis = [
         InRedis(first, sizes=store.sizes(), custody=store.custody(), meta=store.meta())
         for store, first in zip(stores, before, strict=True)
@@ -134,18 +137,19 @@ def _partitions(consumer: KafkaConsumer, topic: str) -> int:
 
 def _in_kafka(
     consumer: KafkaConsumer,
-    table_name: str,
+    table: Table,
     places: Sequence[TopicPartition],
     metas: Sequence[Meta | None],
     ids: Mapping[str, str],
 ) -> list[InKafka]:
-    positions = _last_positions(consumer, _places(consumer, topic_name(table_name, POSITIONS)))
-    live = consumer.end_offsets(_places(consumer, topic_name(table_name, LIVE)))
-    live_ends = {place.partition: end for place, end in live.items()}
+    positions = _last_positions(consumer, _places(consumer, topic_name(table.name, POSITIONS)))
+    outputs = [topic_name(table.name, kind) for kind in outputs_of(table.form)]
+    published = consumer.end_offsets([place for name in outputs for place in _places(consumer, name)])
+    begun = {place.partition for place, end in published.items() if end > 0}
     first, end = consumer.beginning_offsets(places), consumer.end_offsets(places)
     return [
         InKafka(
-            InputState(ids, len(places), first[place], end[place], live_begun=live_ends.get(place.partition, 0) > 0),
+            InputState(ids, len(places), first[place], end[place], live_begun=place.partition in begun),
             positions.get(place.partition),
             _waiting(consumer, place, max(first[place], meta.next if meta else 0), end[place]),
         )

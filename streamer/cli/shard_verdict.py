@@ -18,14 +18,22 @@ from dataclasses import dataclass, field, replace
 from streamer.cli.shard_facts import ShardFacts, TableFacts, Workers
 from streamer.cli.sql_readers import sql_warnings
 from streamer.errors import ShardRefused
+from streamer.incremental import mends
+from streamer.incremental.shard.answers import WAITING_SECONDS_MAX
 from streamer.incremental.shard.outlet import Position
+from streamer.incremental.shard.rebuild_reports import last_rebuild, told
 from streamer.incremental.shard.standing import Standing, compare
 from streamer.incremental.store.base import Meta
-from streamer.incremental.topics import CHANGES, LIVE, topic_name
+from streamer.incremental.store.rebuild import FAILED, REFUSED, STOPPED
+from streamer.incremental.topics import CHANGES, outputs_of, topic_name
+from streamer.privacy.models import model_of, words
 from streamer.table.schema import Table
 
 SILENCE_SECONDS_MAX = 60.0
 """How long a shard with a worker may leave a message waiting without a commit."""
+
+STANDSTILL_SECONDS_MAX = 600.0
+"""How long a region of a rebuild may take."""
 
 
 @dataclass
@@ -126,9 +134,11 @@ def judge_shard(
     verdict.problems += _silence(shard, workers, now)
     verdict.problems += _counts(shard, dead_letters_max)
     verdict.warnings += _unknown_keys(shard)
+    verdict.add(_rebuilds(shard, now))
     if not shard.redis.sizes.qi_groups and shard.redis.sizes.records:
         verdict.warnings.append(
-            f"shard {shard.number}: all its {shard.redis.sizes.records} rows are pending: fewer than k = {table.k}"
+            f"shard {shard.number}: all its {shard.redis.sizes.records} rows are pending: a QI group needs"
+            f" {words(table, model_of(table))}, and together they do not have it"
         )
     return verdict
 
@@ -138,7 +148,7 @@ def _standing(table: Table, shard: ShardFacts) -> Verdict:
     number, meta, position = shard.number, shard.redis.meta, shard.kafka.position
     if meta is None:
         lost = position is not None and shard.redis.before is None
-        return Verdict([_nothing_in_redis(number, position)] if lost and position else [])
+        return Verdict([_nothing_in_redis(table, number, position)] if lost and position else [])
     at_rest = meta == shard.redis.before
     input_state = shard.kafka.input_state
     if not at_rest:
@@ -166,15 +176,22 @@ def _standing(table: Table, shard: ShardFacts) -> Verdict:
 
 
 def _emptied(table: Table, number: int) -> str:
+    outputs = [topic_name(table.name, kind) for kind in outputs_of(table.form)]
+    made = f"{' and '.join(outputs)} {'were' if len(outputs) > 1 else 'was'} made anew"
     return (
-        f"shard {number}: {topic_name(table.name, LIVE)} was made anew, and its readers lack the table; "
-        "start `streamer worker`, which publishes it whole again"
+        f"shard {number}: {made}, and readers lack the table; start `streamer worker`, which publishes it whole again"
     )
 
 
-def _nothing_in_redis(number: int, position: Position) -> str:
+def _nothing_in_redis(table: Table, number: int, position: Position) -> str:
+    lost = f"shard {number}: published up to {position.next}, but Redis holds nothing; restore it from"
+    if position.outside:
+        return (
+            f"{lost} a copy not older than commit {position.outside}, which did not come from the input, or, "
+            f"{mends.begin_anew(table.name)}"
+        )
     return (
-        f"shard {number}: published up to {position.next}, but Redis holds nothing; restore it from any former copy: "
+        f"{lost} any former copy: "
         "else the next worker reads the input again from its start, publishing nothing on the way, and refuses the "
         "shard where that gives another table, because the secret of the shard's chances is lost as well"
     )
@@ -232,6 +249,27 @@ def _unknown_keys(shard: ShardFacts) -> Iterator[str]:
             f"shard {shard.number}: {unknown:,} captured changes and deletions were about rows that it did not have: "
             "did the connector skip its snapshot, or write a row's changes to several partitions?"
         )
+
+
+def _rebuilds(shard: ShardFacts, now: float) -> Verdict:
+    """Whether a rebuild stands still or the last one came to nothing; requests that were refused a short time ago."""
+    meta, verdict = shard.redis.meta or Meta(), Verdict()
+    running, last = meta.rebuild, last_rebuild(meta.rebuilds)
+    if running is not None and now - running.at > STANDSTILL_SECONDS_MAX:
+        verdict.problems.append(
+            f"shard {shard.number}: its rebuild stands at {running.done} of {running.total} regions since "
+            f"{ago(now - running.at)}: look at the log of {shard.worker or 'its worker'}, start one where there is "
+            "none, or `streamer rebuild --cancel`"
+        )
+    if running is None and last is not None and last.state in (FAILED, STOPPED):
+        sentence = f"shard {shard.number}: its last rebuild, {ago(now - last.at)} ago, {told(last)}"
+        (verdict.problems if last.state == FAILED else verdict.warnings).append(sentence)
+    verdict.warnings += [
+        f"shard {shard.number}: request {one.rebuild.id}, {ago(now - one.at)} ago, {told(one)}"
+        for one in meta.rebuilds
+        if one.state == REFUSED and now - one.at <= WAITING_SECONDS_MAX
+    ]
+    return verdict
 
 
 def _counts(shard: ShardFacts, dead_letters_max: float) -> Iterator[str]:

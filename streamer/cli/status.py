@@ -9,6 +9,7 @@ every shard are in --json.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
@@ -22,6 +23,8 @@ from streamer.cli.shard_facts import ShardFacts, TableFacts, look
 from streamer.cli.shard_verdict import Verdict, ago, judge_shard, judge_table, waits
 from streamer.cli.tables import console, print_table
 from streamer.errors import EXIT_LAW
+from streamer.incremental.shard.rebuild_reports import described as rebuild_described
+from streamer.incremental.shard.rebuild_reports import last_rebuild, told
 from streamer.incremental.store.base import Meta
 from streamer.table.yaml_loading import load_table
 
@@ -51,7 +54,7 @@ def command(ctx: click.Context, table: str, kafka: str, redis: str, dead_letters
     too many of them became dead letters, or what Redis and Kafka hold does not fit together.
     """
     schema = load_table(table)
-    facts = look(schema.name, kafka, redis)
+    facts = look(schema, kafka, redis)
     of_table, shards = judge_table(schema, facts), []
     verdict = Verdict()
     for shard in facts.shards:
@@ -89,6 +92,8 @@ def _described(shard: ShardFacts, verdict: Verdict) -> dict[str, Any]:
         "pending": 0 if sizes.qi_groups else sizes.records,  # rows wait only where there is no QI group to join
         "qi_groups": sizes.qi_groups,
         "outbox": sizes.outbox,
+        "rebuild": meta.rebuild and rebuild_described(meta.rebuild),
+        "rebuilds": [rebuild_described(one) for one in meta.rebuilds],
         "offsets_read": meta.next,
         "messages": meta.counts.messages,
         **asdict(meta.counts),
@@ -118,6 +123,24 @@ def _print(table_name: str, facts: TableFacts, shards: list[dict[str, Any]], tot
     lines.add_row("all", "", "", *(f"{total[name]:,}" for name in SHOWN))
     print_table(lines)
     console().print(_account(total))
+    for shard in facts.shards:
+        for line in _rebuild_lines(shard, facts.redis_now.time):
+            console().print(line)
+
+
+def _rebuild_lines(shard: ShardFacts, now: float) -> Iterator[str]:
+    """The rebuild that is running, else the last one."""
+    meta = shard.redis.meta or Meta()
+    last = last_rebuild(meta.rebuilds)
+    if meta.rebuild is not None:
+        running = meta.rebuild
+        yield (
+            f"rebuild of shard {shard.number}, by {running.rebuild.algorithm} ({running.why}), begun "
+            f"{ago(now - running.began)} ago: {told(running)}"
+        )
+    elif last is not None:
+        by = f"by {last.rebuild.algorithm} ({last.why})"
+        yield f"last rebuild of shard {shard.number}, {by}, {ago(now - last.at)} ago: {told(last)}"
 
 
 def _holder(shard: ShardFacts, facts: TableFacts) -> tuple[str, str]:

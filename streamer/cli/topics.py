@@ -67,8 +67,8 @@ def command() -> None:
 @json_option
 def create(table: str, kafka: str, shards: int | None, replicas: int, as_json: bool) -> None:
     """Makes the topics that are missing; refuses where an existing one is not as it must be."""
-    name = load_table(table).name
-    topics = topics_of(name)
+    schema = load_table(table)
+    name, topics = schema.name, topics_of(schema.name, schema.form)
     with open_admin(kafka) as admin:
         found = _look(admin, topics)
         count = _same_partitions(name, found, shards)
@@ -87,8 +87,8 @@ def create(table: str, kafka: str, shards: int | None, replicas: int, as_json: b
 @json_option
 def check(table: str, kafka: str, shards: int | None, as_json: bool) -> None:
     """Only looks: whether all topics are there, with the right settings and the same number of partitions."""
-    name = load_table(table).name
-    topics = topics_of(name)
+    schema = load_table(table)
+    name, topics = schema.name, topics_of(schema.name, schema.form)
     with open_admin(kafka) as admin:
         found = _look(admin, topics)
     _same_partitions(name, found, shards)

@@ -23,18 +23,13 @@ import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
+from streamer.cli.background import warm_in_background
 from streamer.cli.first_groups import first_groups
 from streamer.cli.options import json_option, table_option
 from streamer.errors import ConfigError, EventRefused, LawViolated, UsageError
 from streamer.incremental import secret_file
-from streamer.incremental.checks.changelog import (
-    CHANGELOG_LAWS,
-    ChangelogLaws,
-    LiveRecord,
-    QIGroupId,
-    in_releases,
-    release_name,
-)
+from streamer.incremental.checks.as_published import FORMS, Form, QIGroupId
+from streamer.incremental.checks.changelog import ChangelogLaws, LiveRecord, in_releases, laws_of, release_name
 from streamer.incremental.checks.source import SOURCE_LAWS, IndexTable, SourceLaws, index_table
 from streamer.incremental.events.decoder import Decoder
 from streamer.incremental.groups.engine import Engine
@@ -46,24 +41,27 @@ from streamer.incremental.shard.input import Message
 from streamer.table.encode import Encoder
 from streamer.table.files import read_rows
 from streamer.table.published import parse_qi_group
-from streamer.table.schema import Table
+from streamer.table.schema import GROUPS, LOSSY_JOIN, ROWS, Table
 from streamer.table.yaml_loading import load_table
 
 INDEX_COLUMNS = ["key", "qi_group"]
 
-
-class _Key(msgspec.Struct, forbid_unknown_fields=True):
-    qi_group: str
-    slot: int
+KEYS = {
+    ROWS: '{"qi_group":"0-17","slot":3}',
+    GROUPS: '{"qi_group":"0-17"}',
+    LOSSY_JOIN: '{"qi_group":"0-17", cells or values}',
+}
+"""How a record's key looks in each form."""
 
 
 class _Line(msgspec.Struct):
     shard: int
     release: int
     through: int
-    key: _Key
+    key: msgspec.Raw
     value: msgspec.Raw
     part: str | None = None
+    outside: bool = False
 
 
 @dataclass
@@ -120,15 +118,16 @@ def command(
     laws = ChangelogLaws(schema)
     beside = None
     if events is not None:
+        warm_in_background(schema)
         engine = start_engine(schema, initial, known_secret(secret or live[0].with_name(secret_file.NAME)))
         beside = EngineBeside(schema, laws, engine, read_messages(events))
     with _progress(live) as show:
-        verified = follow(laws, beside, read_files(live, show))
+        verified = follow(laws, beside, read_files(live, schema, show))
     if not verified.records:
         raise UsageError(f"{', '.join(map(str, live))}: there is no record in it, so there is nothing to verify")
     if source is not None and index is not None:
         _check_last(schema, laws, source, index)
-    verified.laws = len(CHANGELOG_LAWS) + (len(SOURCE_LAWS) if source or events else 0)
+    verified.laws = len(laws_of(schema)) + (len(SOURCE_LAWS) if source or events else 0)
     _print(verified, as_json)
 
 
@@ -151,6 +150,11 @@ def _check_beside(
     beside: EngineBeside, release: Release, touched: set[QIGroupId], remaining: Iterable[LiveRecord]
 ) -> None:
     """Holds a release to the events behind it; where the changelog has more shards than they, no law is broken."""
+    if release.outside:
+        raise UsageError(
+            f"{release_name(release)} did not come from events, so --events cannot tell what it should hold: check the "
+            "last release by --source and --index"
+        )
     try:
         beside.check(release, touched)
     except LawViolated as broken:
@@ -239,11 +243,11 @@ class EngineBeside:
 # -- files ------------------------------------------------------------------------------------------------------------
 
 
-def read_files(paths: Iterable[Path], show: Callable[[int], None]) -> Iterator[LiveRecord]:
+def read_files(paths: Iterable[Path], table: Table, show: Callable[[int], None]) -> Iterator[LiveRecord]:
     """The records of several files, one file after the other; `show` is told how many bytes of all are read."""
     before = 0
     for path in paths:
-        yield from read_live(path, partial(_show_after, show, before))
+        yield from read_live(path, table, partial(_show_after, show, before))
         before += path.stat().st_size if path.is_file() else 0
 
 
@@ -251,12 +255,12 @@ def _show_after(show: Callable[[int], None], before: int, n_bytes: int) -> None:
     show(before + n_bytes)
 
 
-def read_live(path: Path, show: Callable[[int], None] = lambda _: None) -> Iterator[LiveRecord]:
+def read_live(path: Path, table: Table, show: Callable[[int], None] = lambda _: None) -> Iterator[LiveRecord]:
     """The records of a changelog in a file; `show` is told now and then how many bytes are read.
 
     Raises ConfigError for a file that cannot be read or a line that is no record.
     """
-    decode = msgspec.json.Decoder(_Line).decode
+    decode, form = msgspec.json.Decoder(_Line).decode, FORMS[table.form](table)
     try:
         with open(path, "rb") as file:
             for number, text in enumerate(file, start=1):
@@ -265,21 +269,22 @@ def read_live(path: Path, show: Callable[[int], None] = lambda _: None) -> Itera
                 if not text.strip():
                     continue
                 try:
-                    yield _record(decode(text))
+                    yield _record(decode(text), form)
                 except (msgspec.DecodeError, LawViolated):
                     raise ConfigError(
                         f'{path}, line {number}: is not of the form {{"shard":0,"release":1,"through":9,'
-                        '"key":{"qi_group":"0-17","slot":3},"value":{..} or null}'
+                        f'"key":{KEYS[table.form]},"value":{{..}} or null}}'
                     ) from None
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def _record(line: _Line) -> LiveRecord:
-    key = b'{"qi_group":%b,"slot":%d}' % (msgspec.json.encode(line.key.qi_group), line.key.slot)
-    value = bytes(line.value)
+def _record(line: _Line, form: Form) -> LiveRecord:
+    key = form.rewritten(bytes(line.key))
+    said = bytes(line.value)
+    value = None if said == b"null" else said
     part = None if line.part is None else parse_part(line.part.encode())
-    return LiveRecord(line.shard, line.release, line.through, key, None if value == b"null" else value, part)
+    return LiveRecord(line.shard, line.release, line.through, key, value, part, form.topic(key), line.outside)
 
 
 def read_index(path: str) -> list[tuple[str, QIGroupId | None]]:

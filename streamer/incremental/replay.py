@@ -3,9 +3,10 @@
 One shard, number 0; offsets are the numbers of the non-empty lines, from 0. An initial table is release 0. Its QI
 groups are those of a column `qi_group` where there is one (numbered by first appearance), else the caller makes them.
 What a broker would hold stands in the directory: `live.jsonl` (one object per record, in order), `dead-letters.jsonl`,
-`table.csv` (the fold at the end), and two that are private, for the owner's eyes alone: `index.csv` (source key -> QI
-group, empty while pending) and `secret.txt`, by which the shard's lots were drawn. The five appear together, when all
-went well, or none does. A directory that has a secret already keeps it: the same events give the same files again.
+`table.csv` (the fold at the end; of a lossy join `table-qit.csv` and `table-stt.csv`), and two that are private, for
+the owner's eyes alone: `index.csv` (source key -> QI group, empty while pending) and `secret.txt`, by which the shard's
+lots were drawn. All appear together, when all went well, or none does. A directory that has a secret already keeps it:
+the same events give the same files again.
 """
 
 from __future__ import annotations
@@ -28,21 +29,23 @@ from streamer.incremental import secret_file
 from streamer.incremental.groups.kept import PENDING
 from streamer.incremental.groups.lots import seed
 from streamer.incremental.release.fold import Fold
+from streamer.incremental.release.frames import frame_names
 from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.publisher import Publisher
 from streamer.incremental.shard.steps import StepReport
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
-from streamer.incremental.topics import LIVE
+from streamer.incremental.topics import OUTPUTS
 from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows, Encoder
-from streamer.table.files import atomic_writers, for_owner_alone, write_index, write_rows
+from streamer.table.files import atomic_writers, for_owner_alone, table_files, write_index, write_rows
 from streamer.table.published import QI_GROUP, qi_group_name
 from streamer.table.schema import Table
-from streamer.table.yaml_loading import require_live
 
-FILES = (secret_file.NAME, "live.jsonl", "dead-letters.jsonl", "table.csv", "index.csv")
+TABLE_FILE = "table.csv"
+
+FILES = (secret_file.NAME, "live.jsonl", "dead-letters.jsonl", TABLE_FILE, "index.csv")
 """In the order in which they take their places: no changelog stands there whose secret does not."""
 
 WHOLE_FILE = InputState(topic_ids={}, shards=1, earliest=0, end=sys.maxsize)
@@ -92,11 +95,12 @@ class FilesOutlet:
         start = b'{"shard":%d,"release":%d,"through":%d,"key":' % (self._shard, position.release, position.next)
         for record in records:
             value = record.value or b"null"
-            if record.topic == LIVE:
+            if record.topic in OUTPUTS:
                 self._live.write(b'%b%b,"value":%b}\n' % (start, record.key, value))
                 self._fold.apply(self._shard, position.release, position.next, record.key, record.value)
             else:
                 self._letters.write(value + b"\n")
+        self._fold.finish(self._shard)
 
 
 class NoOutlet:
@@ -140,7 +144,6 @@ class Replay:
         batch_events: int | None = None,
         secret: bytes | None = None,
     ) -> None:
-        require_live(table)
         self.table = table
         self._batch_events = batch_events or table.limits.batch_events_max
         self.publisher = Publisher(table, 0, MemoryStore(MemoryServer(), table.name, 0), outlet, secret=secret)
@@ -151,6 +154,7 @@ class Replay:
     def load_initial(self, frame: pd.DataFrame, first_groups: FirstGroups) -> None:
         """Publishes an initial table as release 0."""
         encoded, groups = encode_initial(self.table, frame, first_groups, self.publisher.meta.secret)
+        del frame  # of a large table, each form is let go when the next one is there
         report = self.publisher.load_initial(encoded.source_keys, encoded.rows(), encoded.codes, groups)
         self._total.published += report.published
         self._first_releases = int(report.published > 0)  # release 0; without it, counting begins with 1
@@ -186,12 +190,14 @@ class Replay:
 def replay_files(
     table: Table,
     messages: Iterable[Message],
-    initial: pd.DataFrame | None,
+    initial: Callable[[], pd.DataFrame] | None,
     first_groups: FirstGroups,
     batch_events: int | None,
     directory: Path | None,
 ) -> Iterator[int | ReplayReport]:
     """Replays messages into `directory`, or only counts; yields the size of every step and, last, the report.
+
+    initial: reads the table to begin with, which nobody else then holds.
 
     Raises ConfigError where the directory or a file in it cannot be made, or its secret is none.
     """
@@ -203,27 +209,33 @@ def replay_files(
     except OSError as error:
         raise ConfigError(f"{directory}: cannot be made: {error.strerror}") from None
     fold = Fold(table)
-    with atomic_writers([directory / name for name in FILES]) as (secret, live, letters, rows, index):
+    with atomic_writers(list(_paths(table, directory))) as (secret, live, letters, *rows, index):
         for_owner_alone(secret)
         known = secret_file.read_secret(directory / secret_file.NAME)
         replay = Replay(table, FilesOutlet(0, live, letters, fold), batch_events, known)
         secret.write(secret_file.secret_text(replay.publisher.meta.secret))
         report = yield from _steps(replay, messages, initial, first_groups)
-        fold.finish()
-        with _as_text(rows) as text:
-            write_rows(fold.to_frame(), text)
+        for file, frame in zip(rows, fold.to_frames().values(), strict=True):
+            with _as_text(file) as text:
+                write_rows(frame, text)
         with _as_text(index) as text:
             write_index(replay.index_table(), text)
     yield report
 
 
+def _paths(table: Table, directory: Path) -> Iterator[Path]:
+    for name in FILES:
+        tables = frame_names(table) if name == TABLE_FILE else (name,)
+        yield from table_files(directory / name, tables)
+
+
 def _steps(
-    replay: Replay, messages: Iterable[Message], initial: pd.DataFrame | None, first_groups: FirstGroups
+    replay: Replay, messages: Iterable[Message], initial: Callable[[], pd.DataFrame] | None, first_groups: FirstGroups
 ) -> Generator[int, None, ReplayReport]:
     """The whole replay; yields the size of every step."""
     started = perf_counter()
     if initial is not None:
-        replay.load_initial(initial, first_groups)
+        replay.load_initial(initial(), first_groups)
     yield from replay.run(messages)
     return replay.report(perf_counter() - started)
 

@@ -1,9 +1,9 @@
-"""A reader of the published table: follows `<table>.live` and shows only what is k-anonymous.
+"""A reader of the published table: follows its topics and shows only what is k-anonymous.
 
 The rules of this file
 ----------------------
 * The topic is read from its beginning, all shards, committed records only, in no consumer group: every reader has the
-  whole table to itself.
+  whole table to itself. A lossy join is two topics, read as one: a shard is where both of its partitions are.
 * The topic is compacted: releases of the past may be mixed in it. So a shard shows nothing until the end it had at the
   start was reached. From then on its table changes from complete release to complete release (`release.fold`).
 * What is committed ends with a whole release. Where the last part of the last release was a removal that compaction has
@@ -16,7 +16,7 @@ The rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
 from time import monotonic
@@ -24,13 +24,14 @@ from types import TracebackType
 from typing import Any
 
 import pandas as pd
-from kafka import KafkaConsumer, TopicPartition
+from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 
 from streamer.errors import LawViolated, ServerUnreachable, StreamerError
 from streamer.incremental.kafka_clients import SILENCE_SECONDS_MAX, open_admin, open_consumer, reaching, shards_in
 from streamer.incremental.release.fold import Fold, Release, parse_part
-from streamer.incremental.topic_ids import topic_id
-from streamer.incremental.topics import LIVE, READER_TIME_MS, topic_name
+from streamer.incremental.release.records import OUTSIDE
+from streamer.incremental.topic_ids import topic_ids
+from streamer.incremental.topics import READER_TIME_MS, outputs_of, topic_name
 from streamer.table.schema import Table
 
 POLL_SECONDS = 0.5
@@ -52,33 +53,41 @@ class Subscription:
     """
 
     def __init__(self, table: Table, kafka: str) -> None:
-        self.topic = topic_name(table.name, LIVE)
-        self._table_name = table.name
+        self._kinds = {topic_name(table.name, kind): kind for kind in outputs_of(table.form)}
+        self._name = " and ".join(self._kinds)
+        self._table = table
         self._kafka = kafka
         self._open = ExitStack()
         self._consumer: KafkaConsumer = None
-        self._topic_id: Callable[[], str] = str
-        self._topic_id_at_start = ""
+        self._topic_ids: Callable[[], Mapping[str, str]] = dict
+        self._ids_at_start: Mapping[str, str] = {}
         self._fold = Fold(table)
-        self._next: dict[int, int] = {}
+        self._next: dict[TopicPartition, int] = {}
         self._end_at_start: dict[TopicPartition, int] = {}
+        self._behind: set[int] = set()
         self._last_record_at: dict[int, float] = {}
         self._started_at = self._heard_at = 0.0
 
     def __enter__(self) -> Subscription:
         with self._open, reaching(self._kafka):
             admin = self._open.enter_context(open_admin(self._kafka))
-            self._topic_id = partial(topic_id, admin, self._table_name, LIVE)
-            self._topic_id_at_start = self._topic_id()
+            self._topic_ids = partial(self._ask_ids, admin)
+            self._ids_at_start = self._topic_ids()
             self._consumer = self._open.enter_context(open_consumer(self._kafka))
-            shards = shards_in(self._consumer, self.topic)
-            self._consumer.assign(shards)
-            self._consumer.seek_to_beginning(*shards)
-            self._end_at_start = self._consumer.end_offsets(shards)
-            self._next = {topic_partition.partition: 0 for topic_partition in shards}
+            places = [place for name in self._kinds for place in shards_in(self._consumer, name)]
+            self._consumer.assign(places)
+            self._consumer.seek_to_beginning(*places)
+            self._end_at_start = self._consumer.end_offsets(places)
+            self._next = dict.fromkeys(places, 0)
+            self._behind = {place.partition for place in places}
             self._started_at = self._heard_at = monotonic()
             self._open = self._open.pop_all()  # all went well: stay open
         return self
+
+    def _ask_ids(self, admin: KafkaAdminClient) -> Mapping[str, str]:
+        """The ids of the topics that are read, by kind."""
+        found = topic_ids(admin, self._table.name)
+        return {kind: found.get(kind, "") for kind in self._kinds.values()}
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -88,13 +97,24 @@ class Subscription:
     @property
     def caught_up(self) -> bool:
         """Whether every shard has reached the end that it had at the start."""
-        return not self._end_at_start
+        return not self._behind
 
     def frame(self) -> pd.DataFrame:
         """The published table as of the last complete release of every shard; shards that are not there yet are left
-        out."""
-        behind = {topic_partition.partition for topic_partition in self._end_at_start}
-        return self._fold.to_frame(self._next.keys() - behind)
+        out. Raises UsageError for a lossy join, which is two: `frames`."""
+        return self._fold.to_frame(self._there)
+
+    def frames(self) -> dict[str, pd.DataFrame]:
+        """The same in every form: `live`, or `qit` and `stt`."""
+        return self._fold.to_frames(self._there)
+
+    def stored(self) -> list[tuple[bytes, bytes]]:
+        """The same as keys and values."""
+        return self._fold.stored(self._there)
+
+    @property
+    def _there(self) -> set[int]:
+        return {place.partition for place in self._next} - self._behind
 
     def catch_up(self) -> None:
         """Reads until every shard has reached the end that it had at the start."""
@@ -122,42 +142,49 @@ class Subscription:
         return complete
 
     def _check_topic(self) -> None:
-        """What came before the answer came from the topic that the answer names: another one's means nothing."""
-        if self._topic_id() != self._topic_id_at_start:
-            raise StreamerError(f"{self.topic} was deleted and made anew since this reader began: start again")
+        """What came before the answer came from the topics that the answer names: others mean nothing."""
+        if self._topic_ids() != self._ids_at_start:
+            raise StreamerError(f"{self._name} was deleted and made anew since this reader began: start again")
 
     def _apply(self, record: Any) -> list[Release]:
-        shard = record.partition
-        if record.offset < self._next[shard]:
+        place = TopicPartition(record.topic, record.partition)
+        if record.offset < self._next[place]:
             return []  # the broker sent us back; what was read counts
-        self._next[shard] = record.offset + 1
-        self._last_record_at[shard] = monotonic()
+        self._next[place] = record.offset + 1
+        self._last_record_at[place.partition] = monotonic()
         try:
             headers = dict(record.headers)
             release, through, part = int(headers["release"]), int(headers["through"]), parse_part(headers["part"])
+            beside = int(headers.get("beside", 0))
         except (KeyError, TypeError, ValueError, LawViolated):
-            where = f"{self.topic}, partition {shard}, offset {record.offset}"
+            where = f"{record.topic}, partition {record.partition}, offset {record.offset}"
             raise LawViolated(f"{where}: a record without the headers release, part and through") from None
-        return self._fold.apply(shard, release, through, record.key, record.value, part)
+        kind, outside = self._kinds[record.topic], OUTSIDE in record.headers
+        return self._fold.apply(
+            place.partition, release, through, record.key, record.value, part, kind, beside, outside
+        )
 
     def _reach_ends(self) -> list[Release]:
         """Looks which shards have reached the end that they had at the start."""
+        for place, end in list(self._end_at_start.items()):
+            position = self._consumer.position(place, int(SILENCE_SECONDS_MAX * 1000))
+            if position is None:
+                raise ServerUnreachable(f"Kafka does not tell where {place.topic} stands: is it just being made anew?")
+            if position >= end:
+                del self._end_at_start[place]
         complete: list[Release] = []
-        for topic_partition, end in list(self._end_at_start.items()):
-            shard = topic_partition.partition
-            if self._consumer.position(topic_partition, int(SILENCE_SECONDS_MAX * 1000)) < end:
-                continue
+        for shard in self._behind - {place.partition for place in self._end_at_start}:
             silent_for = monotonic() - self._last_record_at.get(shard, 0.0)
             if self._fold.is_whole(shard) or silent_for > SETTLE_SECONDS:
                 complete += self._fold.finish(shard)
-                del self._end_at_start[topic_partition]
+                self._behind.discard(shard)
         return complete
 
     def _check_time(self, heard: bool) -> None:
         now = monotonic()
         if not self.caught_up and now - self._started_at > START_SECONDS_MAX:
             raise StreamerError(
-                f"{self.topic}: the end was not reached within {START_SECONDS_MAX / 3600:.0f} h; what was read may be "
+                f"{self._name}: the end was not reached within {START_SECONDS_MAX / 3600:.0f} h; what was read may be "
                 "mixed by compaction meanwhile: start again"
             )
         if heard:

@@ -4,6 +4,8 @@ The rules of this file
 ----------------------
 * Every topic of a table has the same number of partitions: partition n belongs to shard n.
 * The input is kept for ever unless the operator decides otherwise: a shard that lost its store is repeated from it.
+* What is published stands in `live`; of a lossy join in `qit` and `stt` (`streamer.table.published_join`), to which the
+  same applies.
 * `live` is compacted, but not sooner than a reader needs to get from a start to the end (24 h); nor are tombstones
   dropped sooner. Readers that fall further behind start again.
 * `live` takes the largest row that a table may publish, whatever the broker's own limit says.
@@ -17,9 +19,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from streamer.table.schema import LOSSY_JOIN
+
 SHARDS_DEFAULT = 4
 
 CHANGES, LIVE, POSITIONS, DEAD_LETTERS, CONTROL = "changes", "live", "positions", "dead-letters", "control"
+QIT, STT = "qit", "stt"
+
+OUTPUTS = (LIVE, QIT, STT)
+"""All topics that may hold published rows."""
+
+JOINED: Mapping[str, str] = MappingProxyType({QIT: STT, STT: QIT})
+"""Topics that are one table together: what a release has in the one belongs to what it has in the other."""
 
 READER_TIME_MS = str(24 * 60 * 60 * 1000)
 """How long a reader of `live` may take to get from a start to the end of the topic, in milliseconds."""
@@ -30,15 +41,19 @@ BATCH_BYTES_MAX = 1_048_588
 AT_LEAST = frozenset({"max.message.bytes"})
 """Settings that may be larger than what is required."""
 
+PUBLISHED_CONFIG = {
+    "cleanup.policy": "compact",
+    "min.compaction.lag.ms": READER_TIME_MS,
+    "delete.retention.ms": READER_TIME_MS,
+    "max.message.bytes": str(BATCH_BYTES_MAX),
+}
+
 REQUIRED_CONFIGS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         CHANGES: {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"},
-        LIVE: {
-            "cleanup.policy": "compact",
-            "min.compaction.lag.ms": READER_TIME_MS,
-            "delete.retention.ms": READER_TIME_MS,
-            "max.message.bytes": str(BATCH_BYTES_MAX),
-        },
+        LIVE: PUBLISHED_CONFIG,
+        QIT: PUBLISHED_CONFIG,
+        STT: PUBLISHED_CONFIG,
         POSITIONS: {"cleanup.policy": "compact"},
         DEAD_LETTERS: {"cleanup.policy": "delete"},
         CONTROL: {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"},
@@ -80,10 +95,30 @@ def worker_group(table_name: str) -> str:
     return f"streamer-{table_name}"
 
 
-def topics_of(table_name: str) -> tuple[Topic, ...]:
-    """All topics of a table, the input first.
+def outputs_of(form: str) -> tuple[str, ...]:
+    """The kinds of topics that hold what is published in a form.
 
-    >>> [topic.name for topic in topics_of("t")]
+    >>> outputs_of("groups"), outputs_of("lossy-join")
+    (('live',), ('qit', 'stt'))
+    """
+    return (QIT, STT) if form == LOSSY_JOIN else (LIVE,)
+
+
+def output_id(topic_ids: Mapping[str, str]) -> str:
+    """What tells the topics that hold a published table from others of the same names; "" where no ids are known.
+
+    >>> output_id({"changes": "a", "live": "b"}), output_id({"qit": "c", "stt": "d"})
+    ('b', 'c,d')
+    """
+    return ",".join(topic_ids[kind] for kind in OUTPUTS if kind in topic_ids)
+
+
+def topics_of(table_name: str, form: str | None = None) -> tuple[Topic, ...]:
+    """The topics of a table that publishes in a form, the input first; None: those of any form.
+
+    >>> [topic.name for topic in topics_of("t", "rows")]
     ['t.changes', 't.live', 't.positions', 't.dead-letters', 't.control']
     """
-    return tuple(Topic(kind, topic_name(table_name, kind), config) for kind, config in REQUIRED_CONFIGS.items())
+    unused = set(OUTPUTS).difference(outputs_of(form)) if form else ()
+    wanted = {kind: config for kind, config in REQUIRED_CONFIGS.items() if kind not in unused}
+    return tuple(Topic(kind, topic_name(table_name, kind), config) for kind, config in wanted.items())

@@ -207,6 +207,17 @@ def model_of(table: Table) -> Model:
     return model
 
 
+def shown_by_rows(model: Model) -> Model:
+    """What published rows show of a model: all but whose they are; of that, how many rows it takes at least."""
+    shown = [one for one in model.constraints if isinstance(one, AtLeastRows) or one.subject != INDIVIDUAL]
+    return Model([*shown, AtLeastRows(about_individuals(model).rows_min)])
+
+
+def about_individuals(model: Model) -> Model:
+    """What only those can see who know whose rows they are."""
+    return Model(one for one in model.constraints if not isinstance(one, AtLeastRows) and one.subject == INDIVIDUAL)
+
+
 def subject_names(table: Table, model: Model) -> dict[Subject, str]:
     """What each subject is called in a message."""
     names = {INDIVIDUAL: "individuals"}

@@ -8,6 +8,5 @@ import numpy.typing as npt
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32]
-Bits = npt.NDArray[np.uint64]
 Bools = npt.NDArray[np.bool_]
 Objects = npt.NDArray[np.object_]

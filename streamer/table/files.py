@@ -1,4 +1,4 @@
-"""Tables of people as CSV files, in and out.
+"""Tables of people as files: CSV in and out, Parquet in.
 
 A table is read as text, cell by cell: what a cell means is its column's matter (`streamer.table.encode`). Every
 command reads a file in the same way: packed where its name ends with .gz, "-" for stdin, a mark of the byte order at
@@ -27,8 +27,12 @@ from streamer.table.encode import cell_text
 
 STDIN = "-"
 PACKED = ".gz"
+PARQUET = ".parquet"
 _DELIMITERS = ",;\t"
 OWNER_ONLY = 0o600
+
+TEXTS_REMEMBERED = 100_000
+"""Distinct cells of a file that are looked out for: what most columns hold, and never all source keys."""
 
 
 def is_named(path: str | Path, *suffixes: str) -> bool:
@@ -73,6 +77,23 @@ def read_rows(path: str | Path) -> pd.DataFrame:
             text.detach()  # stdin stays open
 
 
+def read_table(path: str | Path) -> pd.DataFrame:
+    """A file of rows: Parquet where its name ends with .parquet, as typed values, else what `read_rows` reads.
+
+    Raises ConfigError for a file that cannot be read, and where what reads Parquet is not installed.
+    """
+    if not str(path).lower().endswith(PARQUET):
+        return read_rows(path)
+    try:
+        return pd.read_parquet(path, dtype_backend="numpy_nullable")  # else a null makes whole numbers floats
+    except ImportError:
+        raise ConfigError(f"{path}: to read Parquet, install pyarrow (streamer[parquet]), or give a CSV file") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror or 'is no Parquet file'}") from None
+    except ValueError:
+        raise ConfigError(f"{path}: is no Parquet file") from None
+
+
 def _rows_of(path: str | Path, text: TextIOWrapper) -> pd.DataFrame:
     first = text.readline()
     delimiter = "\t" if is_named(path, ".tsv") else _delimiter(first)
@@ -100,12 +121,17 @@ def _check_header(path: str | Path, header: list[str]) -> None:
 
 
 def _checked_rows(path: str | Path, reader: Any, width: int) -> Iterator[list[str]]:
+    """The rows of a file; cells that say the same are one text in memory, as far as it pays to remember them."""
+    known: dict[str, str] = {}
     for row in reader:
         if not row:
             continue  # a blank line
         if len(row) != width:
             raise ConfigError(f"{path}, line {reader.line_num}: has {len(row)} cells; the header has {width}")
-        yield row
+        if len(known) < TEXTS_REMEMBERED:
+            yield [known.setdefault(cell, cell) for cell in row]
+        else:
+            yield [known.get(cell, cell) for cell in row]
 
 
 @contextmanager
@@ -159,6 +185,15 @@ def _draft_of(path: Path) -> Path:
     except OSError as error:
         raise ConfigError(f"{path}: cannot be written: {error.strerror}") from None
     return draft
+
+
+def table_files(path: Path, names: Sequence[str]) -> list[Path]:
+    """The files of a published table: the path itself, or one beside it for each of several tables.
+
+    >>> [file.name for file in table_files(Path("out.csv"), ("qit", "stt"))]
+    ['out-qit.csv', 'out-stt.csv']
+    """
+    return [path] if len(names) == 1 else [path.with_name(f"{path.stem}-{name}{path.suffix}") for name in names]
 
 
 def write_rows(frame: pd.DataFrame, file: IO[str]) -> None:

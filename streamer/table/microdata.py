@@ -81,7 +81,7 @@ class Microdata:
         """Number of the ancestor at the subject's level of every text of its column; NULL for a null."""
         texts, column = self.texts[subject.column], self.table.kept[subject.column]
         some = np.array([text != b"null" for text in texts], dtype=bool)
-        nodes = [_node(column, text, subject.level) if subject.level else i for i, text in enumerate(texts)]
+        nodes = [node_above(column, text, subject.level) if subject.level else i for i, text in enumerate(texts)]
         numbers = np.full(len(texts), NULL, dtype=np.int64)
         numbers[some] = np.unique(np.array(nodes, dtype=np.int64)[some], return_inverse=True)[1] + 1
         return numbers
@@ -93,8 +93,8 @@ class Microdata:
         return Microdata(self.table, codes, who, values, self.texts)
 
 
-def _node(column: KeptColumn, text: bytes, level: int) -> int:
-    """The hierarchy's node above a value; -1 for a null."""
+def node_above(column: KeptColumn, text: bytes, level: int) -> int:
+    """The hierarchy's node above a value, given as its JSON text; -1 for a null."""
     label = msgspec.json.decode(text)
     if label is None or column.hierarchy is None:
         return -1

@@ -1,4 +1,4 @@
-"""The published row: its columns, its key and its bytes, and the way back.
+"""The published row: its columns, its key and its bytes, and the way back; and what all forms of publication share.
 
 The rules of this file
 ----------------------
@@ -8,6 +8,7 @@ The rules of this file
 * What one attribute publishes of a run of cells is said once, by `box_columns`. Whoever shows a box, as bytes, as a
   table or to a person, asks it.
 * A key is always the same bytes: a compacted topic keeps one record per key, by bytes.
+* The other forms stand in `streamer.table.published_group` and `streamer.table.published_join`.
 * `parse_key` and `RowReader` go the other way. They trust nothing: an interval off the grid, a label that is no node, a
   column too many raise `LawViolated`.
 """
@@ -15,7 +16,7 @@ The rules of this file
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
 from typing import NamedTuple
@@ -58,6 +59,9 @@ def qi_group_name(shard: int, qi_group: int) -> str:
     return f"{shard}-{qi_group}"
 
 
+LONGEST_NAME = qi_group_name(*_LONGEST_KEY[:2])
+
+
 def interval_columns(name: str) -> tuple[str, str]:
     """The two columns that publish a numeric attribute.
 
@@ -72,10 +76,14 @@ def attribute_columns(attribute: Attribute) -> tuple[str, ...]:
     return interval_columns(attribute.name) if isinstance(attribute, NumericAttribute) else (attribute.name,)
 
 
+def all_box_columns(table: Table) -> tuple[str, ...]:
+    """The columns that publish a box."""
+    return tuple(column for attribute in table.attributes for column in attribute_columns(attribute))
+
+
 def published_columns(table: Table) -> tuple[str, ...]:
     """Columns of the published table, in the order of the changelog's JSON."""
-    box = (column for attribute in table.attributes for column in attribute_columns(attribute))
-    return (QI_GROUP, *box, *(column.name for column in table.kept))
+    return (QI_GROUP, *all_box_columns(table), *(column.name for column in table.kept))
 
 
 def box_columns(attribute: Attribute, lo: int, hi: int) -> dict[str, Decimal | str]:
@@ -96,9 +104,18 @@ def json_texts(columns: Mapping[str, Decimal | str]) -> dict[str, bytes]:
 
 def frame_bytes(table: Table) -> int:
     """The most bytes that key and value of a published row take beside its kept values."""
-    pieces = [len(msgspec.json.encode(name)) + len(":,") for name in published_columns(table)]
-    pieces += [_longest_text(attribute) for attribute in table.attributes]
-    return len(row_key(_LONGEST_KEY)) + len(qi_group_name(*_LONGEST_KEY[:2])) + len('{""}') + sum(pieces)
+    return len(row_key(_LONGEST_KEY)) + box_bytes(table) + names_bytes(column.name for column in table.kept)
+
+
+def box_bytes(table: Table) -> int:
+    """The most bytes of a JSON object that holds the name of a QI group and a box."""
+    texts = sum(_longest_text(attribute) for attribute in table.attributes)
+    return len(LONGEST_NAME) + len('{""}') + names_bytes((QI_GROUP, *all_box_columns(table))) + texts
+
+
+def names_bytes(columns: Iterable[str]) -> int:
+    """Bytes of columns in a JSON object, their values not counted."""
+    return sum(len(msgspec.json.encode(name)) + len(":,") for name in columns)
 
 
 def _longest_text(attribute: Attribute) -> int:
@@ -121,6 +138,27 @@ def parse_qi_group(name: str) -> tuple[int, int]:
     if match is None:
         raise LawViolated("a qi_group is not named by its shard and its number, like 0-17")
     return int(match[1]), int(match[2])
+
+
+class _Named(msgspec.Struct):
+    """What the keys of all forms begin with."""
+
+    qi_group: str
+
+
+_NAMED = msgspec.json.Decoder(_Named)
+
+
+def qi_group_of(key: bytes) -> tuple[int, int]:
+    """Shard and number of the QI group that a record of any form belongs to, by its key. Raises LawViolated.
+
+    >>> qi_group_of(b'{"qi_group":"0-17","problem":"flu"}')
+    (0, 17)
+    """
+    try:
+        return parse_qi_group(_NAMED.decode(key).qi_group)
+    except msgspec.MsgspecError:
+        raise LawViolated("the key of a record does not name a qi_group") from None
 
 
 def row_key(key: RowKey) -> bytes:
@@ -153,8 +191,27 @@ class PublishedRow(NamedTuple):
     values: Values
 
 
+Box = tuple[tuple[int, ...], tuple[int, ...]]
+"""First and last cells, both inclusive."""
+
+
+class TextsReader:
+    """Takes JSON objects of exactly some columns apart, into the texts of these; whitespace and order do not matter."""
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        fields = [(f"c{i}", msgspec.Raw, msgspec.field(name=column)) for i, column in enumerate(columns)]
+        self._decoder = msgspec.json.Decoder(msgspec.defstruct("Row", fields, forbid_unknown_fields=True))
+
+    def read(self, row: bytes) -> tuple[bytes, ...]:
+        """The columns' texts. Raises LawViolated where there are others, or fewer."""
+        try:
+            return tuple(map(bytes, msgspec.structs.astuple(self._decoder.decode(row))))
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise LawViolated("a row does not have exactly the published columns") from None
+
+
 class RowReader:
-    """Reads published rows back; whitespace and the order of the columns do not matter.
+    """Reads published rows back.
 
     Raises LawViolated where a row does not have exactly the published columns, or publishes what is not on a grid or
     not a node of a hierarchy.
@@ -162,31 +219,43 @@ class RowReader:
 
     def __init__(self, table: Table) -> None:
         columns = published_columns(table)
-        fields = [(f"c{i}", msgspec.Raw, msgspec.field(name=column)) for i, column in enumerate(columns)]
-        row = msgspec.defstruct("Row", fields, forbid_unknown_fields=True)
-        self._attributes = table.attributes
-        self._decoder = msgspec.json.Decoder(row)
+        self._texts = TextsReader(columns)
         self._n_box = len(columns) - len(table.kept)
-        self._box = lru_cache(FRAGMENTS_MAX)(self._box_of)
-        self._kept = tuple(map(_kept_reader, table.kept))
+        self._box = BoxReader(table)
+        self._values = ValuesReader(table)
 
     def read(self, row: bytes) -> PublishedRow:
         """One published row from its JSON."""
-        try:
-            texts = tuple(map(bytes, msgspec.structs.astuple(self._decoder.decode(row))))
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            raise LawViolated("a row does not have exactly the published columns") from None
-        lo, hi = self._box(texts[1 : self._n_box])
-        values = tuple([read(text) for read, text in zip(self._kept, texts[self._n_box :], strict=True)])
-        return PublishedRow(_text(texts[0], QI_GROUP), lo, hi, values)
+        texts = self._texts.read(row)
+        lo, hi = self._box.read(texts[1 : self._n_box])
+        return PublishedRow(read_text(texts[0], QI_GROUP), lo, hi, self._values.read(texts[self._n_box :]))
 
-    def _box_of(self, texts: tuple[bytes, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The box in cells that a row's quasi-identifier columns publish."""
+
+class ValuesReader:
+    """Canonical JSON texts of the kept columns' published values, whatever wrote them."""
+
+    def __init__(self, table: Table) -> None:
+        self._kept = tuple(map(_kept_reader, table.kept))
+
+    def read(self, texts: Iterable[bytes]) -> Values:
+        """The values of the kept columns in table.yaml order. Raises LawViolated for what table.yaml does not allow."""
+        return tuple([read(text) for read, text in zip(self._kept, texts, strict=True)])
+
+
+class BoxReader:
+    """The box in cells that quasi-identifier columns publish."""
+
+    def __init__(self, table: Table) -> None:
+        self._attributes = table.attributes
+        self.read: Callable[[tuple[bytes, ...]], Box] = lru_cache(FRAGMENTS_MAX)(self._box_of)
+        """The box behind the JSON texts of the columns. Raises LawViolated."""
+
+    def _box_of(self, texts: tuple[bytes, ...]) -> Box:
         remaining = iter(texts)
         box = []
         for attribute in self._attributes:
             if isinstance(attribute, CategoricalAttribute):
-                box.append(_node(attribute, _text(next(remaining), attribute.name)))
+                box.append(_node(attribute, read_text(next(remaining), attribute.name)))
             else:
                 box.append(_cells(attribute, next(remaining), next(remaining)))
         lo, hi = zip(*box, strict=True)
@@ -213,11 +282,23 @@ def _cells(attribute: NumericAttribute, first: bytes, last: bytes) -> tuple[int,
     raise LawViolated(f"column {attribute.name} holds an interval that is not on its grid")
 
 
-def _text(text: bytes, column: str) -> str:
+def read_text(text: bytes, column: str) -> str:
+    """A column's text from its JSON. Raises LawViolated."""
     try:
         return msgspec.json.decode(text, type=str)
     except msgspec.DecodeError:
         raise LawViolated(f"column {column} does not hold a text") from None
+
+
+def box_text(table: Table, lo: Sequence[int], hi: Sequence[int]) -> bytes:
+    """The members of a JSON object that publish a box, each with a comma in front."""
+    return b"".join(map(box_piece, table.attributes, lo, hi))
+
+
+def box_piece(attribute: Attribute, lo: int, hi: int) -> bytes:
+    """The members that publish one attribute, each with a comma in front."""
+    texts = json_texts(box_columns(attribute, lo, hi))
+    return b"".join(b",%b:%b" % (msgspec.json.encode(name), text) for name, text in texts.items())
 
 
 def _kept_reader(column: KeptColumn) -> Callable[[bytes], bytes]:

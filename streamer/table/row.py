@@ -1,14 +1,16 @@
 """One person's row, encoded: what every other room takes, keeps and hands on.
 
 Codes instead of quasi-identifiers, canonical JSON texts instead of the other values. Its repr shows nothing, so
-that a log line or an error can name one without holding a value.
+that a log line or an error can name one without holding a value. Rows, and what is made of them for every message, are
+structs: one is built eight times as fast as a frozen dataclass.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
+
+import msgspec
 
 from streamer.table.arrays import Ints
 
@@ -16,18 +18,31 @@ Values = tuple[bytes, ...]
 """The published values of a row that are not quasi-identifiers: canonical JSON texts, one per kept column."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Unshown(msgspec.Struct, frozen=True, gc=False):
+    """A value made of what people said: its repr is the name of its class and no more.
+
+    No subclass may hold what could lead back to it: the garbage collector, which would look through all rows and all
+    records on their way out again and again, does not look into these values.
+    """
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return []
+
+
+class Row(Unshown, frozen=True):
     """One person's row, encoded.
 
     codes: d codes in attribute order. exact: the texts of the decimals that have no step, in attribute order (empty
     where the table has none). values: one canonical JSON text per kept column. individual: whom k counts, or None.
     """
 
-    codes: tuple[int, ...] = field(repr=False)
-    values: Values = field(repr=False)
-    exact: tuple[str, ...] = field(default=(), repr=False)
-    individual: str | None = field(default=None, repr=False)
+    codes: tuple[int, ...]
+    values: Values
+    exact: tuple[str, ...] = ()
+    individual: str | None = None
 
 
 class RowsView(Protocol):

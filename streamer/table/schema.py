@@ -30,8 +30,11 @@ from streamer.table.space import FINENESS, Axis, Space
 
 FORMAT_VERSION = 1
 
-ENGINE_VERSION = 2
+ENGINE_VERSION = 3
 """Raised whenever the same events would give another table, or other dead letters: a state is not mixed of two."""
+
+REPAIR = Decimal("0.02")
+"""The price of local repair where table.yaml names none: the NCP that a row must save which is published again."""
 
 
 @dataclass(frozen=True)
@@ -151,6 +154,9 @@ class Diversity:
         return any(demand is not None for demand in (self.l, self.alpha, self.beta, self.r))
 
 
+ROWS, GROUPS, LOSSY_JOIN = "rows", "groups", "lossy-join"
+"""The forms of what is published: rows by slot, whole QI groups, and Tong's two tables (Tong et al. 2010, 3.2)."""
+
 ROW_BYTES_MAX = 1_000_000
 """What fits, with headers and framing, into a batch of 1,048,588 bytes: Kafka's own limit where nobody set another."""
 
@@ -168,6 +174,18 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class Rebuilding:
+    """When a shard is anonymized anew as a whole behind the stream, and by which algorithm.
+
+    every: seconds between two rebuilds; drift: the loss over that of a fresh table at which one is due. None: never.
+    """
+
+    algorithm: str = "ordered"
+    every: int | None = None
+    drift: Decimal | None = Decimal("1.2")
+
+
+@dataclass(frozen=True)
 class Table:
     """A table about people: its source key, whom k counts, its columns by role, and how it is kept anonymous."""
 
@@ -179,10 +197,13 @@ class Table:
     individual: str | None = None
     recut: bool = True
     shrink: bool = True
+    repair: float = 0.0  # the NCP that a row must save which local repair publishes again; 0: there is none
     durability_stated: bool = False
     partitioner_stated: bool = False  # all messages of a row share a shard, though not the one that murmur2 gives
     limits: Limits = Limits()
     diversity: Diversity = Diversity()
+    rebuilding: Rebuilding = Rebuilding()
+    form: str = ROWS
 
     @cached_property
     def space(self) -> Space:
@@ -215,8 +236,10 @@ class Table:
                 parts.append(f"{a.name} {a.hierarchy.fingerprint()} {a.unit} {a.null_code}")
         for c in self.kept:
             parts.append(f"{c.name} {c.sensitive} {c.type} {c.hierarchy.fingerprint() if c.hierarchy else None}")
-        parts.append(f"k {self.k} recut {self.recut} shrink {self.shrink} form rows")
+        parts.append(f"k {self.k} recut {self.recut} shrink {self.shrink} form {self.form}")
         parts.append(f"limits {limits.event_bytes_max} {limits.statement_rows_max} {limits.row_bytes_max}")
+        if self.repair:
+            parts.append(f"repair {self.repair}")
         if self.diversity:
             parts.append(f"{self.diversity}")
         if self.partitioner_stated:  # decides which messages are refused

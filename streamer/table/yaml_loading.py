@@ -22,14 +22,20 @@ import yaml
 from streamer.errors import ConfigError, EventRefused
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.published import QI_GROUP, interval_columns
+from streamer.table.published_group import COUNT, SIZE, VALUES
+from streamer.table.published_size import values_bytes_max
 from streamer.table.scalars import decimal_text, read_decimal, to_code
 from streamer.table.schema import (
+    GROUPS,
+    LOSSY_JOIN,
+    REPAIR,
     Attribute,
     CategoricalAttribute,
     Diversity,
     KeptColumn,
     Limits,
     NumericAttribute,
+    Rebuilding,
     Table,
 )
 from streamer.table.space import FINENESS
@@ -45,6 +51,12 @@ from streamer.table.yaml_shape import (
 FILE_NAME = "table.yaml"
 CODES_MAX = 1 << 62
 """Codes of one column: one more cell still fits an int64."""
+
+VALUES_BYTES_MIN = 16
+"""What a row's kept values must be allowed at least: a table that takes fewer bytes takes next to no row."""
+
+_OF_THE_FORM = {GROUPS: (SIZE, VALUES, COUNT), LOSSY_JOIN: (COUNT,)}
+"""Columns that a form publishes beside those of table.yaml."""
 
 UNIT_SHARE = Decimal("0.2")
 """What counts as 1 in QGSSD where table.yaml does not say: this share of the domain, or of the leaves."""
@@ -75,15 +87,6 @@ def files_of(path: str | Path) -> list[Path]:
 def _file(path: str | Path) -> Path:
     """table.yaml itself, where a directory that holds one may be named."""
     return Path(path) / FILE_NAME if Path(path).is_dir() else Path(path)
-
-
-def require_live(table: Table) -> None:
-    """Raises ConfigError where table.yaml demands more than the incremental engine keeps: it knows k alone."""
-    if table.diversity:
-        raise ConfigError(
-            "privacy: l, alpha, beta and r hold for `streamer anonymize` only; the table that is kept change by change"
-            " knows k alone: remove them, or publish this table by `anonymize`"
-        )
 
 
 def hidden_columns(table: Table, header: Iterable[str]) -> list[str]:
@@ -129,12 +132,12 @@ def _table(settings: TableSettings, folder: Path, faults: list[str]) -> Table | 
             attributes.append(_attribute(place, name, column, folder, faults))
         else:
             kept.append(_kept(place, name, column, folder, faults))
-    faults += _name_faults(settings) + _privacy_faults(settings, kept)
+    faults += _name_faults(settings) + _privacy_faults(settings, kept) + _repair_faults(settings)
     if not attributes:
         faults.append("columns: at least one must be a quasi-identifier")
     if faults:
         return None
-    return Table(
+    table = Table(
         name=settings.table,
         source_key=settings.key,
         attributes=tuple(attribute for attribute in attributes if attribute),
@@ -143,11 +146,39 @@ def _table(settings: TableSettings, folder: Path, faults: list[str]) -> Table | 
         individual=settings.individual,
         recut=settings.engine.recut,
         shrink=settings.engine.shrink,
+        repair=_price(settings),
         durability_stated=settings.durability is not None,
         partitioner_stated=settings.input.partitioner is not None,
         limits=Limits(**settings.limits.model_dump()),
         diversity=Diversity(**settings.privacy.model_dump(exclude={"k"})),
+        rebuilding=Rebuilding(**settings.rebuild.model_dump()),
+        form=settings.publish.live.form,
     )
+    if table.form == GROUPS and values_bytes_max(table) < VALUES_BYTES_MIN:
+        faults.append(
+            "limits.row_bytes_max: a message has to hold a QI group of 2k rows (publish.live.form: groups), and with"
+            f" this k leaves less than {VALUES_BYTES_MIN} bytes to the values of each; publish rows, or make k smaller"
+        )
+    return table
+
+
+def _asks_for_more_than_k(settings: TableSettings) -> bool:
+    privacy = settings.privacy
+    return any(asked is not None for asked in (privacy.l, privacy.alpha, privacy.beta, privacy.r))
+
+
+def _price(settings: TableSettings) -> float:
+    """The price of local repair, 0 for none."""
+    if settings.engine.repair is not None:
+        return float(settings.engine.repair)
+    return 0.0 if _asks_for_more_than_k(settings) else float(REPAIR)
+
+
+def _repair_faults(settings: TableSettings) -> list[str]:
+    """Local repair asks of a row's leaving and coming whether k holds, and of nothing else."""
+    if settings.engine.repair and _asks_for_more_than_k(settings):
+        return ["engine.repair: local repair knows k only; remove it, or say `off`, beside l, alpha, beta or r"]
+    return []
 
 
 def _privacy_faults(settings: TableSettings, kept: list[KeptColumn | None]) -> list[str]:
@@ -155,6 +186,11 @@ def _privacy_faults(settings: TableSettings, kept: list[KeptColumn | None]) -> l
     privacy = settings.privacy
     sensitive = [column for column in kept if column is not None and column.sensitive]
     faults = []
+    if settings.publish.live.form == LOSSY_JOIN and privacy.l is None and privacy.beta in (None, 1):
+        faults.append(
+            "publish.live.form: lossy-join publishes exact quasi-identifiers, and only that the sensitive values of a"
+            " QI group differ protects anybody: set privacy.l, or privacy.beta below 1"
+        )
     for name in ("l", "beta", "r"):
         if getattr(privacy, name) is not None and not sensitive:
             faults.append(f"privacy.{name}: speaks of sensitive values, but no column has `role: sensitive`")
@@ -177,7 +213,9 @@ def _name_faults(settings: TableSettings) -> list[str]:
         faults.append("key: names a column twice")
     for what, names in (("the key", settings.key), ("the individual", (settings.individual,))):
         faults += [f"columns.{n}: is {what}, which never leaves; remove it" for n in names if n in settings.columns]
-    publisher = {QI_GROUP: "the number of the QI group"}
+    publisher = {QI_GROUP: "the number of the QI group"} | dict.fromkeys(
+        _OF_THE_FORM.get(settings.publish.live.form, ()), f"publish.live.form: {settings.publish.live.form}"
+    )
     for name, column in settings.columns.items():
         for published in _published(name, column):
             if published in publisher:

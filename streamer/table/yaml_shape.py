@@ -9,17 +9,25 @@ All faults are found in one go. What settings mean together (a grid and its step
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
 from streamer.table.scalars import read_decimal
-from streamer.table.schema import ROW_BYTES_MAX, Limits
+from streamer.table.schema import ROW_BYTES_MAX, Limits, Rebuilding
 
 WHOLE_DIGITS_MAX, FRACTION_DIGITS_MAX = 18, 9
 """Digits of a number of table.yaml before and after the point: sums and multiples of such numbers stay exact."""
+
+REPAIR_MAX = 100
+NEVER = "never"
+UNIT_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+DURATION_LEAST, DURATION_MOST = 60, 3_650 * 86_400
+DRIFT_LEAST, DRIFT_MOST = Decimal("1.01"), Decimal(100)
+"""The loss cannot be told more exactly than by a percent or so."""
 
 
 def _number(text: object) -> Decimal:
@@ -33,11 +41,51 @@ def _number(text: object) -> Decimal:
     return number
 
 
+def _price(text: object) -> Decimal:
+    if text == "off":
+        return Decimal(0)
+    number = read_decimal(text) if isinstance(text, str) else None
+    if number is None or not 0 < number <= REPAIR_MAX or number != round(number, FRACTION_DIGITS_MAX):
+        raise ValueError(
+            f"must be `off`, or what a row must save that is published again: a number above 0, {REPAIR_MAX} at most,"
+            " where 1 is the whole domain of one column"
+        )
+    return number
+
+
+def _duration(text: object) -> int | None:
+    """Seconds of a duration such as 90s, 30m, 24h, 7d; None for `never`."""
+    if text == NEVER:
+        return None
+    found = re.fullmatch(r"([0-9]{1,9})([smhd])", text) if isinstance(text, str) else None
+    if found is None:
+        raise ValueError(f"must be a duration such as 30m, 24h or 7d, or `{NEVER}`")
+    seconds = int(found[1]) * UNIT_SECONDS[found[2]]
+    if not DURATION_LEAST <= seconds <= DURATION_MOST:
+        raise ValueError(f"must be 1m at least and 3650d at most, or `{NEVER}`")
+    return seconds
+
+
+def _drift(text: object) -> Decimal | None:
+    """How much more than a fresh table may be lost, as a factor; None for `never`."""
+    if text == NEVER:
+        return None
+    factor = _number(text)
+    if not DRIFT_LEAST <= factor <= DRIFT_MOST:
+        raise ValueError(f"must be {DRIFT_LEAST} at least and {DRIFT_MOST} at most, or `{NEVER}`")
+    return factor
+
+
 def _listed(names: object) -> object:
     return [names] if isinstance(names, str) else names
 
 
 Number = Annotated[Decimal, BeforeValidator(_number)]
+Price = Annotated[Decimal, BeforeValidator(_price)]
+Algorithm = Literal["mondrian", "emp", "ola", "degree-first", "gdppr", "bottom-up", "top-down", "ordered"]
+REBUILD_ALGORITHMS: tuple[str, ...] = get_args(Algorithm)
+Duration = Annotated[int | None, BeforeValidator(_duration)]
+Drift = Annotated[Decimal | None, BeforeValidator(_drift)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f]+$")]
 TableName = Annotated[str, StringConstraints(max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 
@@ -90,12 +138,18 @@ class PrivacySettings(_Settings):
 
 
 class EngineSettings(_Settings):
+    """How QI groups are kept; repair: the NCP that a row must save which local repair publishes again.
+
+    Without a word, local repair has its usual price where k is all that is asked of a QI group, and else there is none.
+    """
+
     recut: bool = True
     shrink: bool = True
+    repair: Price | None = None
 
 
 class LiveSettings(_Settings):
-    form: Literal["rows"]
+    form: Literal["rows", "groups", "lossy-join"]
 
 
 class PublishSettings(_Settings):
@@ -117,6 +171,14 @@ class LimitsSettings(_Settings):
     row_bytes_max: int = Field(default=Limits.row_bytes_max, ge=1_000, le=ROW_BYTES_MAX)
 
 
+class RebuildSettings(_Settings):
+    """When a shard is anonymized anew behind the stream; the algorithms are those of `streamer anonymize`."""
+
+    algorithm: Algorithm = "ordered"
+    every: Duration = Rebuilding.every
+    drift: Drift = Rebuilding.drift
+
+
 class TableSettings(_Settings):
     """The whole of table.yaml."""
 
@@ -130,11 +192,11 @@ class TableSettings(_Settings):
     input: InputSettings = InputSettings()
     durability: Literal["stated"] | None = None
     limits: LimitsSettings = LimitsSettings()
+    rebuild: RebuildSettings = RebuildSettings()
 
 
 NOT_BUILT = {
     "publish.sealed": "the sealed form",
-    "rebuild": "rebuilding by itself",
 }
 """Settings whose place is known and whose work is not done by this version."""
 
@@ -151,6 +213,7 @@ _MODELS: dict[str, type[_Settings]] = {
     "publish": PublishSettings,
     "input": InputSettings,
     "limits": LimitsSettings,
+    "rebuild": RebuildSettings,
 }
 
 
@@ -191,8 +254,6 @@ def _sentence(fault: Any) -> str:
         return f"{place}: is no setting; there are {', '.join(_MODELS[parent].model_fields)}"
     if kind in ("union_tag_not_found", "union_tag_invalid"):
         return f"{place}.role: must be {_ROLES}"
-    if place == "publish.live.form":
-        return f"{place}: only `rows` is built yet"
     if place == "table":
         return f"{place}: must be letters, digits, dots, dashes and underscores, 200 at most: it names Kafka's topics"
     if kind == "literal_error":

@@ -15,6 +15,7 @@ import pytest
 from benchmarks import kinds, losses
 from servers.broker.servers import Servers
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT
+from streamer.table.schema import REPAIR
 from worlds.checkout import ROOT
 
 SECONDS_MAX = 240
@@ -48,17 +49,65 @@ def test_the_last_line_after_the_tables_is_the_json_object() -> None:
 def test_locate_tells_the_cost_at_every_size_and_its_growth() -> None:
     found = figures("locate")
     assert len(found["sizes"]) == 2
-    assert all(size["locate"] > 0 and size["flat_scan"] > 0 and size["nearest"] > 0 for size in found["sizes"])
-    assert found["growth"]["locate"] > 0
+    assert all(size["inside"] > 0 and size["flat_scan"] > 0 and size["nearest"] > 0 for size in found["sizes"])
+    assert found["growth"]["inside"] > 0
+    assert found["last_step"]["outside"] > 0
+    assert found["equal_boxes"]["inside"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(SECONDS_MAX + 60)
+@pytest.mark.usefixtures("adult")
+def test_scale_tells_every_part_and_what_it_made_smaller(servers: Servers) -> None:
+    found = figures("scale", **servers.environment())
+    parts = found["parts"]
+    assert set(parts) == {
+        "engine",
+        "commit",
+        "threads",
+        "statements",
+        "takeover",
+        "initial",
+        "crowded",
+        "models",
+        "steps",
+    }
+    assert all(figure > 0 for part in parts.values() for figure in part.values())
+    takeover = parts["takeover"]
+    assert takeover["reading_s"] + takeover["building_s"] == pytest.approx(takeover["whole_s"], rel=0.01)
+    assert len(found["skipped"]) > len(parts) - 1  # a quick run is made smaller everywhere, and says so
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(SECONDS_MAX)
+def test_cold_tells_what_compiling_and_loading_cost_and_that_both_ways_come_to_one_table() -> None:
+    found = figures("cold")
+    assert found["tables_equal"]
+    assert found["not_on_disk"] == 0
+    assert found["uncompiled_ms_per_event"] * 1e3 > found["compiled_us_per_event"] > 0
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("adult")
-def test_drift_tells_information_loss_beside_a_fresh_mondrian() -> None:
+def test_drift_tells_loss_beside_fresh_runs_with_and_without_local_repair() -> None:
     (result,) = figures("drift")["results"]
-    assert 0 < result["ncp"] < 1
-    assert result["ncp_ratio"] == pytest.approx(result["ncp"] / result["ncp_fresh_mondrian"], abs=0.01)
-    assert result["similarity_writes_per_event"] <= 3
+    without, repaired = result["courses"]
+    assert (without["repair"], repaired["repair"]) == (0, float(REPAIR))
+    for course in result["courses"]:
+        assert len(course["along"]) == len(result["fresh"]) == 2
+        for point, fresh in zip(course["along"], result["fresh"], strict=True):
+            assert point["over_ordered"] == pytest.approx(point["ncp"] / fresh["ordered"], abs=0.01)
+        assert course["similarity_writes_per_event"] <= 4
+    assert repaired["along"][-1]["ncp"] < without["along"][-1]["ncp"]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("adult")
+def test_regions_tells_what_a_rebuild_gains_and_publishes_again() -> None:
+    one, several = figures("regions")["results"]
+    assert one["regions"] == 1 < several["regions"]
+    assert one["ncp_now"] <= several["ncp_now"] < several["ncp_before"] == one["ncp_before"]
+    assert 0 < several["rows_published_again"] <= several["records"]
 
 
 @pytest.mark.slow
@@ -154,6 +203,17 @@ def test_load_reads_back_every_row_it_wrote(servers: Servers) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(SECONDS_MAX + 60)
 @pytest.mark.usefixtures("adult")
+def test_first_load_tells_both_ways_beside_what_they_are_held_to(servers: Servers) -> None:
+    found = figures("first_load", **servers.environment())
+    assert found["rows"] == 5_000
+    assert found["replay_to_algorithm"] > 1
+    assert found["load_to_passthrough"] > 0
+    assert 0 < found["load_gb"] < found["replay_gb"] + 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(SECONDS_MAX + 60)
+@pytest.mark.usefixtures("adult")
 def test_end_to_end_runs_both_workers_and_accounts_for_every_phase(servers: Servers) -> None:
     found = figures("end_to_end", **servers.environment())
     assert len(found["streamer_events_per_s"]) == len(found["passthrough_events_per_s"]) == 1
@@ -163,4 +223,19 @@ def test_end_to_end_runs_both_workers_and_accounts_for_every_phase(servers: Serv
     whole = phases.pop("all")
     assert phases.pop("records") > 1
     assert list(phases) == ["decode", "apply", "drain", "commit", "publish"]
-    assert 0.8 * whole < sum(phases.values()) <= whole
+    assert 0.5 * whole < sum(phases.values()) <= whole
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(SECONDS_MAX + 60)
+@pytest.mark.usefixtures("adult")
+def test_rebuild_tells_gain_and_cost_and_what_changes_wait(servers: Servers) -> None:
+    found = figures("rebuild", **servers.environment())
+    (size,) = found["sizes"]
+    assert size["ncp_one_run"] <= size["ncp_after"] < size["ncp_before"]
+    assert 0 < size["published_again"] <= 1
+    assert len(size["drift_estimated"]) == 5
+    waits = found["latency"]
+    assert 0 < waits["before"]["p50"] <= waits["before"]["p99"]
+    assert waits["during"]["changes"] > 0
+    assert len(waits["gain"]) == 4

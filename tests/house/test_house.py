@@ -18,12 +18,13 @@ import pytest
 from worlds.checkout import ROOT
 
 # The rooms from the ground up. A module imports its own room, and those that stand before it in the line of its wing.
-GROUND = ("streamer.errors", "streamer.jit", "streamer.table", "streamer.privacy")
+COMPILING = ("streamer.machine_code", "streamer.one_module", "streamer.by_reference", "streamer.jit")
+GROUND = ("streamer.errors", *COMPILING, "streamer.table", "streamer.privacy")
 INCREMENTAL = tuple(
     f"streamer.incremental.{room}"
     for room in (
-        "topics", "mends", "last_record", "kafka_clients", "topic_ids", "release", "events", "groups", "checks",
-        "store", "shard", "message_files", "subscribe", "secret_file", "replay",
+        "topics", "mends", "last_record", "kafka_clients", "topic_ids", "release", "events", "core", "groups",
+        "estimate", "checks", "store", "shard", "message_files", "subscribe", "secret_file", "replay",
     )
 )  # fmt: skip
 RECODING = tuple(
@@ -32,7 +33,8 @@ RECODING = tuple(
 
 # Whatever is not named here holds values and functions of values only.
 SHELLS = (
-    "streamer/jit.py", "streamer/table/files.py", "streamer/table/yaml_loading.py", "streamer/table/draft/",
+    "streamer/machine_code.py", "streamer/jit.py",
+    "streamer/table/files.py", "streamer/table/yaml_loading.py", "streamer/table/draft/",
     "streamer/incremental/store/redis.py", "streamer/incremental/store/redis_server.py",
     "streamer/incremental/store/redis_lookups.py", "streamer/incremental/store/memory.py",
     "streamer/incremental/shard/publisher.py", "streamer/incremental/kafka_clients.py",
@@ -194,6 +196,19 @@ def test_no_arrow_of_the_house_runs_up(line: tuple[str, ...]) -> None:
         if (other := rooms_of(line, module)) is not None and other > room
     ]
     must_be_empty(broken, f"a room stands on those before it ({', '.join(line)}):")
+
+
+def test_the_core_knows_nothing_that_may_not_decide() -> None:
+    """Cells, numbers of values and of individuals, lots: no codes, no source keys, no names, no texts of events."""
+    tables = ("streamer.table.arrays", "streamer.table.space", "streamer.table.hierarchy")
+    allowed = ("streamer.incremental.core", *tables, "streamer.errors", "streamer.jit", "streamer.machine_code")
+    broken = [
+        f"{name_of(path)}:{line} imports {module}"
+        for path in sources("streamer/incremental/core")
+        for line, module in imports(path)
+        if module.startswith("streamer.") and not any(f"{module}.".startswith(f"{one}.") for one in allowed)
+    ]
+    must_be_empty(broken, "what the core cannot see cannot decide what is published:")
 
 
 def test_every_module_stands_in_a_room() -> None:

@@ -120,9 +120,19 @@ def test_the_blocks_that_need_no_server_run_as_they_stand(tmp_path: Path) -> Non
 
 def test_its_table_yaml_is_that_of_the_example(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "examples" / "patients", tmp_path / "mine")
-    (block,) = blocks("yaml")
+    block, *_ = blocks("yaml")
     (tmp_path / "mine" / "table.yaml").write_text(block, "utf-8")
     assert load_table(tmp_path / "mine").fingerprint == load_table(ROOT / "examples" / "patients").fingerprint
+
+
+def test_settings_that_it_calls_defaults_are_the_defaults(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "examples" / "patients", tmp_path / "mine")
+    block, *others = blocks("yaml")
+    defaults = [other for other in others if "these are the defaults" in other]
+    assert defaults
+    (tmp_path / "mine" / "table.yaml").write_text("\n".join([block, *defaults]), "utf-8")
+    said, silent = load_table(tmp_path / "mine"), load_table(ROOT / "examples" / "patients")
+    assert (said.fingerprint, said.rebuilding) == (silent.fingerprint, silent.rebuilding)
 
 
 def test_its_messages_are_valid_for_that_table() -> None:

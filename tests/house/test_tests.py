@@ -18,9 +18,14 @@ TESTS = ROOT / "tests"
 
 # Modules whose tests stand elsewhere than their name leads to: they need servers, or are parts of one whole.
 ELSEWHERE = {
+    "agents/anew/command.py": "servers/test_start_anew.py",
+    "agents/anew/load.py": "servers/test_start_anew.py",
+    "agents/anew/reading.py": "servers/test_start_anew.py",
+    "agents/anew/run.py": "servers/test_start_anew.py",
     "agents/app.py": "servers/test_worker.py",
     "agents/cli.py": "servers/test_worker.py",
     "agents/control.py": "servers/test_skip.py",
+    "agents/drift_look.py": "unit/agents/test_rebuilds.py",
     "agents/demo/command.py": "servers/test_demo.py",
     "agents/embedded.py": "servers/test_embedded.py",
     "agents/outlet.py": "servers/test_outlet.py",
@@ -29,6 +34,7 @@ ELSEWHERE = {
     "streamer/cli/groups.py": "servers/test_status.py",
     "streamer/cli/index.py": "servers/test_index.py",
     "streamer/cli/produce.py": "servers/test_produce.py",
+    "streamer/cli/rebuild.py": "servers/test_rebuild.py",
     "streamer/cli/skip.py": "servers/test_skip.py",
     "streamer/cli/status.py": "servers/test_status.py",
     "streamer/cli/topics.py": "servers/test_topics.py",

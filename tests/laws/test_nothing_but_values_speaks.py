@@ -15,14 +15,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from streamer.errors import EventRefused
 from streamer.incremental.events.changes import Change, DeleteWhere, Insert, Modify, ModifyWhere, Upsert
-from streamer.incremental.groups.cut import best_cut
 from streamer.incremental.groups.engine import Engine
 from streamer.incremental.release.changelog import Changelog
 from streamer.table.row import Row
 from streamer.table.schema import CategoricalAttribute, NumericAttribute, Table
+from worlds.cut_groups import halves, shard_of
 from worlds.small_tables import AGE, BMI, CITY, YEARS, CodeIs, Shifted, changes, last_code, table
 
 SECRET = b"of these tables."
@@ -34,6 +35,8 @@ WIDE = {
     "coarse number and fine number, no shrink": table(AGE, YEARS, k=2, shrink=False),
     "individuals": table(AGE, CITY, k=2, individual="ssn"),
     "individuals in few cells": table(HALVES_OF_A_LIFE, k=2, individual="ssn"),
+    "local repair": table(AGE, CITY, k=2, repair=0.01),
+    "local repair of individuals": table(AGE, BMI, k=2, individual="ssn", repair=0.01),
 }
 
 Somewhere = Callable[[int, int], int]
@@ -50,17 +53,17 @@ class IntoCode:
     def applied_to(self, row: Row) -> Row:
         codes = list(row.codes)
         codes[self.attribute] = self.code
-        return replace(row, codes=tuple(codes))
+        return structs.replace(row, codes=tuple(codes))
 
 
 def moved(change: Change, small: Table, somewhere: Somewhere, names: Mapping[str, str]) -> Change:
     """The same change of other exact values and other names. What a statement compares are whole cells."""
     match change:
         case Insert() | Upsert():
-            return replace(change, row=moved_row(change.row, somewhere, names))
+            return structs.replace(change, row=moved_row(change.row, somewhere, names))
         case Modify():
             codes = {j: somewhere(j, code) for j, code in change.codes.items()}
-            return replace(change, codes=codes, individual=change.individual and names[change.individual])
+            return structs.replace(change, codes=codes, individual=change.individual and names[change.individual])
         case DeleteWhere(condition=CodeIs() as condition):
             return replace(change, condition=whole_cells(condition, small))
         case ModifyWhere(condition=CodeIs() as condition, assignments=Shifted() as shifted):
@@ -72,7 +75,7 @@ def moved(change: Change, small: Table, somewhere: Somewhere, names: Mapping[str
 def moved_row(row: Row, somewhere: Somewhere, names: Mapping[str, str]) -> Row:
     codes = tuple(somewhere(j, code) for j, code in enumerate(row.codes))
     exact = tuple(f"{text}, moved" for text in row.exact)
-    return replace(row, codes=codes, exact=exact, individual=row.individual and names[row.individual])
+    return structs.replace(row, codes=codes, exact=exact, individual=row.individual and names[row.individual])
 
 
 def whole_cells(condition: CodeIs, small: Table) -> CodeIs:
@@ -128,11 +131,11 @@ def test_names_and_exact_values_change_no_byte(small: Table, data: st.DataObject
 @given(st.data(), st.integers(1, 4))
 def test_where_a_group_is_cut_and_which_cells_go_where_no_lot_decides(data: st.DataObject, k: int) -> None:
     """Lots choose among rows of the same cells only."""
-    space = WIDE["two coarse numbers"].space
+    small = table(HALVES_OF_A_LIFE, BMI, k=k)
     cells = np.array(data.draw(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 2)), min_size=2 * k, max_size=20)))
     lots = [np.array(data.draw(st.permutations(range(len(cells))))) for _ in range(2)]
-    cuts = [best_cut(space, cells, drawn, None, k) for drawn in lots]
-    one, other = ([sorted(cells[half].tolist()) for half in cut or ()] for cut in cuts)
+    cuts = [halves(shard_of(small, cells, drawn)) for drawn in lots]
+    one, other = (sorted(sorted(cells[half].tolist()) for half in cut or ()) for cut in cuts)
     assert one == other != []
 
 

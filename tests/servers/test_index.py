@@ -89,7 +89,7 @@ def test_a_live_table_of_four_shards_is_verified_against_its_source(live: LiveTa
     report = live.report("index", "--out", index)
     assert (report["rows"], report["pending"], len(report["shards"])) == (40, 0, SHARDS)
     verified = live.report("verify", changelog, "--source", live.rows, "--index", index)
-    assert (verified["rows"], verified["laws"]) == (40, 13)
+    assert (verified["rows"], verified["laws"]) == (40, 14)
 
 
 def test_the_index_names_every_source_key_once_with_a_qi_group_that_is_published(

@@ -89,14 +89,15 @@ def test_a_transaction_that_is_given_up_shows_nothing(outlet: KafkaOutlet, boots
     assert keys(bootstrap, table_name) == [b"a", b"c"]
 
 
-def test_a_record_larger_than_its_topic_allows_is_no_outage(bootstrap: str) -> None:
+@pytest.mark.parametrize("behind", [[], [live("c")]], ids=["the last one", "one in the middle"])
+def test_a_record_larger_than_its_topic_allows_is_no_outage(bootstrap: str, behind: list[Outgoing]) -> None:
     """Only the broker knows the topic's limit: without a refusal the shard would try for ever."""
     name = fresh_name()
     make_topics(bootstrap, name, config={"live": {"max.message.bytes": "5000"}})
     outlet = KafkaOutlet(bootstrap, name, SHARD)
     outlet.fence()
     with pytest.raises(ShardRefused, match=r"MSG_SIZE_TOO_LARGE.*max\.message\.bytes"):
-        outlet.publish([live("a"), Outgoing("live", b"b", b"x" * 9_000, ())], position(1))
+        outlet.publish([live("a"), Outgoing("live", b"b", b"x" * 9_000, ()), *behind], position(1))
     assert keys(bootstrap, name) == []
 
 
@@ -115,7 +116,7 @@ def test_rows_of_the_largest_size_go_out_together_and_none_is_lost_on_a_new_topi
 
 
 def test_a_topic_that_is_missing_is_no_outage(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agents.kafka_calls.CALL_SECONDS_MAX", 0.5)
+    monkeypatch.setattr("agents.kafka_calls.SETTLING_SECONDS_MAX", 0.5)
     name = fresh_name()
     make_topics(bootstrap, name, but={"positions": 0})
     with pytest.raises(ShardRefused, match="topics check"):
@@ -217,7 +218,9 @@ def test_a_broker_that_is_not_there_is_unreachable(monkeypatch: pytest.MonkeyPat
             call()
 
 
-@pytest.mark.parametrize("code", [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE])
+@pytest.mark.parametrize(
+    "code", [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError._UNKNOWN_PARTITION]
+)
 def test_a_topic_whose_leader_is_not_settled_yet_is_asked_again(
     code: int, outlet: KafkaOutlet, monkeypatch: pytest.MonkeyPatch
 ) -> None:

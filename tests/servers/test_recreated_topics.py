@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewPartitions
 
+from agents.cli import main as agents_main
 from streamer.cli.main import main
 from streamer.errors import StreamerError
 from streamer.incremental import mends
@@ -25,6 +26,7 @@ from streamer.incremental.subscribe import Subscription
 from streamer.incremental.topics import CHANGES, DEAD_LETTERS, LIVE, POSITIONS, REQUIRED_CONFIGS
 from streamer.table.yaml_loading import load_table
 from worlds.kafka_side import make_topics, read
+from worlds.patients import expected, folded
 from worlds.workers import SHARDS, WorkedTable, wait_until
 
 K = 3
@@ -116,7 +118,7 @@ def test_an_output_made_anew_between_two_workers_holds_the_whole_table_and_no_gr
     with a_reader(world) as sizes:
         world.start()
         assert_output_as_expected(world)
-        wait_until(lambda: bool(sizes), 20, world.logs)
+        wait_until(lambda: bool(sizes), 60, world.logs)
     assert min(sizes) >= K
 
 
@@ -135,7 +137,7 @@ def test_an_output_made_anew_under_a_busy_worker_gets_the_whole_table_before_any
                 world.write(100)
             assert_output_as_expected(world)
             seen = len(sizes)
-            wait_until(partial(_has_looked, sizes, seen), 20, world.logs)
+            wait_until(partial(_has_looked, sizes, seen), 60, world.logs)
     assert min(sizes) >= K, world.logs()
     assert worker.process.poll() is None, world.logs()
 
@@ -169,7 +171,7 @@ def test_an_output_made_anew_while_nothing_happens_is_filled_within_seconds(worl
     world.write(600)
     world.wait_until_published()
     make_anew(world, LIVE)
-    wait_until(lambda: all(read(world.bootstrap, world.name, LIVE, shard) for shard in range(SHARDS)), 15, world.logs)
+    wait_until(lambda: all(read(world.bootstrap, world.name, LIVE, shard) for shard in range(SHARDS)), 60, world.logs)
     assert_output_as_expected(world)
 
 
@@ -183,26 +185,38 @@ def test_an_input_made_anew_under_a_busy_worker_is_not_read_as_the_old_one(world
     world.write(4000)
     assert worker.process.wait(20) == 2, world.logs()
     assert "the input topic was made anew" in world.logs()
-    assert mends.read_again(world.name) in world.logs()
+    assert mends.begin_anew(world.name) in world.logs()
     assert metas(world) == before, "not one message of the new topic was applied to the old table"
     assert [len(read(world.bootstrap, world.name, LIVE, shard)) for shard in range(SHARDS)] == published
 
 
 @pytest.mark.slow
-def test_reading_the_input_again_as_the_refusal_says_works(world: WorkedTable) -> None:
+def test_reading_the_input_again_as_the_refusal_says_works_and_readers_go_on(world: WorkedTable) -> None:
     world.start()
     world.write(600)
     world.wait_until_published()
-    make_anew(world, CHANGES)
-    world.changes.messages = [[] for _ in range(SHARDS)]
-    world.changes._alive = [[] for _ in range(SHARDS)]
-    world.write(900)  # the source sends again
-    assert world.workers[0].process.wait(20) == 2, world.logs()
-    delete(world, LIVE, POSITIONS, DEAD_LETTERS)
-    delete_keys(world)
-    topics_create(world)
-    world.start()
-    assert_output_as_expected(world)
+    with a_reader(world) as sizes:
+        wait_until(lambda: bool(sizes), 60, world.logs)
+        make_anew(world, CHANGES)
+        world.changes.messages = [[] for _ in range(SHARDS)]
+        world.changes._alive = [[] for _ in range(SHARDS)]
+        world.write(900)  # the source sends again
+        assert world.workers[0].process.wait(20) == 2, world.logs()
+        assert mends.begin_anew(world.name) in world.logs()
+        servers = ["--kafka", world.bootstrap, "--redis", world.environment["REDIS_URL"]]
+        command = ["start-anew", "--from-source", "topic", "--table", str(world.table), *servers]
+        begun = CliRunner().invoke(agents_main, command)
+        assert begun.exit_code == 0, begun.output
+        world.write(300)
+        world.start()
+        world.wait_until_published()
+    assert min(sizes) >= K
+    for shard, (meta, messages) in enumerate(zip(metas(world), world.changes.messages, strict=True)):
+        assert meta is not None
+        rows, n_letters = expected(world.table, shard, messages, SHARDS, meta.secret)
+        records = read(world.bootstrap, world.name, LIVE, shard)
+        assert len(folded([(record.key(), record.value()) for record in records])) == len(rows)
+        assert (meta.counts.messages, meta.counts.dead_letters) == (len(messages), n_letters)
 
 
 @pytest.mark.slow
@@ -220,7 +234,7 @@ def test_lost_positions_are_refused_and_publishing_again_as_the_refusal_says_wor
     with a_reader(world) as sizes:
         world.start()
         assert_output_as_expected(world)
-        wait_until(lambda: bool(sizes), 20, world.logs)
+        wait_until(lambda: bool(sizes), 60, world.logs)
     assert min(sizes) >= K
 
 
@@ -234,7 +248,7 @@ def test_redis_and_positions_cleared_without_the_output_is_refused(world: Worked
     delete_keys(world)
     assert world.start().process.wait(20) == 2
     assert "the output holds rows, but neither Redis nor the positions know of any" in world.logs()
-    assert mends.read_again(world.name) in world.logs()
+    assert mends.begin_anew(world.name) in world.logs()
 
 
 @pytest.mark.slow
@@ -251,7 +265,7 @@ def test_an_input_that_grows_stops_the_worker_before_anybody_is_misplaced(world:
         world.write(1000)
     assert worker.process.wait(15) == 2, world.logs()
     assert f"{world.name}.changes 6, {world.name}.live 4" in world.logs()
-    assert mends.send_again(world.name) in world.logs()
+    assert mends.after_growth(world.name) in world.logs()
     assert metas(world) == before
     assert [len(read(world.bootstrap, world.name, DEAD_LETTERS, shard)) for shard in range(SHARDS)] == letters
 

@@ -238,7 +238,7 @@ def test_only_what_differs_of_a_similarity_list_is_written(
     assert store.writes["similarity"] - before == entries
     state = store.load()
     assert state is not None
-    assert state.kept.similarity.get(1) == (None if after is None else after)
+    assert dict(state.kept.similarity).get(1) == (None if after is None else after)
 
 
 def test_reading_a_shard_that_changes_meanwhile_is_noticed(open_store: OpenRedis) -> None:
@@ -248,8 +248,10 @@ def test_reading_a_shard_that_changes_meanwhile_is_noticed(open_store: OpenRedis
     state = store.load()
     assert state is not None
     store.commit(fence, 1, commit_number(2, records={"b": record()}))
-    with pytest.raises(Conflict, match="being read"):
-        list(state.kept.records)
+    assert dict(state.kept.qi_groups) == {}
+    for read in (state.kept.records, state.kept.similarity):
+        with pytest.raises(Conflict, match="being read"):
+            list(read)
 
 
 def test_an_outbox_trimmed_while_it_is_read_skips_nothing(open_store: OpenRedis) -> None:

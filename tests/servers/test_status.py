@@ -20,7 +20,6 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
-import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka.admin import AdminClient
@@ -30,7 +29,6 @@ from agents.shard_input import KafkaInput
 from servers.broker.servers import Servers
 from streamer.cli.main import main
 from streamer.errors import ServerUnreachable
-from streamer.incremental.groups.index import GroupIndex
 from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.outlet import Position
@@ -42,6 +40,7 @@ from streamer.incremental.topics import CHANGES, topic_name
 from streamer.table.yaml_loading import load_table
 from worlds.checkout import PATIENTS, ROOT
 from worlds.kafka_side import fresh_name, make_topics, read, write
+from worlds.scanned_boxes import Twin
 from worlds.terminal import on_a_terminal
 
 SHARDS = 2
@@ -433,7 +432,7 @@ def test_who_holds_a_shard_since_when_who_refused_it_and_that_nobody_does(
 def test_groups_are_shown_with_published_boxes_sizes_and_losses(worked: OperatedTable) -> None:
     report = worked.report("groups", "--limit", "1000")
     table = load_table(worked.folder)
-    states = {f"{shard}-{n}": s for shard in range(SHARDS) for n, s in worked.state(shard).kept.qi_groups.items()}
+    states = {f"{shard}-{n}": s for shard in range(SHARDS) for n, s in worked.state(shard).kept.qi_groups}
     assert report["qi_groups"] == len(states)
     assert {described["qi_group"] for described in report["shown"]} == set(states)
     for described in report["shown"]:
@@ -468,29 +467,28 @@ def test_neither_source_keys_nor_sensitive_values_are_shown_unless_raw_is_said(w
 def test_one_shard_and_a_limit(worked: OperatedTable) -> None:
     report = worked.report("groups", "--shard", "1", "--limit", "2")
     assert [described["qi_group"].partition("-")[0] for described in report["shown"]] == ["1", "1"]
-    assert report["qi_groups"] == len(worked.state(1).kept.qi_groups)
+    assert report["qi_groups"] == len(list(worked.state(1).kept.qi_groups))
 
 
 def test_the_nearest_come_from_redis_where_there_is_a_list_and_else_from_the_boxes(worked: OperatedTable) -> None:
-    state = worked.state(0)
-    index = GroupIndex(load_table(worked.folder).space)
-    for number, group in state.kept.qi_groups.items():
-        index.put(number, np.array(group.lo), np.array(group.hi), len(group.members))
+    kept = worked.state(0).kept
+    qi_groups, similarity = dict(kept.qi_groups), dict(kept.similarity)
+    twin = Twin(load_table(worked.folder).space)
+    for number, group in qi_groups.items():
+        twin.groups[number] = (list(group.lo), list(group.hi), len(group.members))
     seen = set()
-    for number in state.kept.qi_groups:
+    for number in qi_groups:
         report = worked.report("groups", "--nearest", f"0-{number}")
         seen.add(report["source"])
-        assert report["source"] == ("Redis" if number in state.kept.similarity else "computed")
-        found = index.nearest(number)
-        assert found is not None
-        nearest, degree = found
-        assert report["nearest"][0] == {"qi_group": f"0-{nearest}", "qgssd": degree}
+        assert report["source"] == ("Redis" if number in similarity else "computed")
+        degree, nearest = max((twin.qgssd(number, other), -other) for other in twin.groups if other != number)
+        assert report["nearest"][0] == {"qi_group": f"0-{-nearest}", "qgssd": degree}
         assert all(neighbour["qgssd"] >= report["floor"] for neighbour in report["nearest"])
     assert seen == {"Redis", "computed"}
 
 
 def test_a_shortened_list_of_neighbours_still_bounds_all_that_it_leaves_out(worked: OperatedTable) -> None:
-    for number, similar in worked.state(0).kept.similarity.items():
+    for number, similar in worked.state(0).kept.similarity:
         report = worked.report("groups", "--nearest", f"0-{number}", "--limit", "1")
         assert report["floor"] == (similar.neighbours[1][1] if len(similar.neighbours) > 1 else similar.floor)
 

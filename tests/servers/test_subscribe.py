@@ -16,8 +16,9 @@ from agents.embedded import embedded_servers
 from servers.broker.servers import Servers
 from streamer.cli.main import main
 from streamer.errors import LawViolated, StreamerError, UsageError
-from streamer.incremental.release.changelog import Changelog, PublishedGroup
+from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.fold import Fold
+from streamer.incremental.release.published_group import PublishedGroup
 from streamer.incremental.release.records import Entry
 from streamer.incremental.subscribe import Subscription
 from streamer.table.published import published_columns

@@ -13,7 +13,8 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from servers.broker.servers import Servers
 from streamer.cli.main import main
 from streamer.incremental import mends
-from streamer.incremental.topics import REQUIRED_CONFIGS
+from streamer.incremental.topics import topics_of
+from streamer.table.schema import ROWS
 from worlds.kafka_side import fresh_name
 
 DAY_MS = str(24 * 60 * 60 * 1000)
@@ -82,7 +83,7 @@ def test_a_topic_with_another_setting_is_refused_once_the_others_are_made(server
     assert refused.exit_code == 2
     told = f"wanted compact (`kafka-configs --bootstrap-server {servers.kafka_bootstrap} --alter --entity-type topics"
     assert f"{name}.live: cleanup.policy is delete, {told} --entity-name {name}.live --add-config" in refused.stderr
-    assert existing(servers, name) == {f"{name}.{kind}" for kind in REQUIRED_CONFIGS}
+    assert existing(servers, name) == {topic.name for topic in topics_of(name, ROWS)}
     assert "no existing one was changed" in refused.stderr
 
 
@@ -120,7 +121,7 @@ def test_what_was_deleted_is_made_with_as_many_partitions_as_the_others_have(ser
 
 
 @pytest.mark.parametrize("command", ["check", "create"])
-def test_a_grown_input_never_makes_the_advice_to_remake_the_others(
+def test_a_grown_input_makes_the_advice_to_begin_the_table_anew_and_never_to_remake_the_others_alone(
     servers: Servers, table: Table, command: str
 ) -> None:
     name = table[0]
@@ -129,8 +130,8 @@ def test_a_grown_input_never_makes_the_advice_to_remake_the_others(
     grown = topics(servers, table, command)
     assert grown.exit_code == 2
     assert f"{name}.changes 6, {name}.live 4" in grown.stderr
-    assert mends.send_again(name) in grown.stderr
-    assert "let the source send all rows again" in grown.stderr
+    assert mends.after_growth(name) in grown.stderr
+    assert mends.begin_from_file(name) in grown.stderr
 
 
 def test_an_output_with_another_number_is_to_be_published_again(servers: Servers, table: Table) -> None:

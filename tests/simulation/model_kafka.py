@@ -5,6 +5,7 @@ It keeps only what consumers that read committed records see: a transaction is t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -14,7 +15,7 @@ from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.live_end import LiveEnd
 from streamer.incremental.shard.outlet import Position
-from streamer.incremental.topics import LIVE, POSITIONS
+from streamer.incremental.topics import OUTPUTS, POSITIONS
 
 
 @dataclass
@@ -25,16 +26,16 @@ class ModelTopic:
     epoch: int = 0
     begins: dict[str, int] = field(default_factory=dict)
     """By kind of topic, the first transaction that it holds, where it was deleted and made again."""
-    live_end: int = 0
-    """The next offset in `live`, in which markers of transactions have offsets too."""
+    ends: Counter[str] = field(default_factory=Counter)
+    """The next offset in every topic of published rows, in which markers of transactions have offsets too."""
     meanwhile: Callable[[], None] = lambda: None
     """Called before `live` takes a record or a marker."""
 
-    def take(self) -> int:
-        """The offset at which `live` takes a record or a marker."""
+    def take(self, kind: str) -> int:
+        """The offset at which a topic of published rows takes a record or a marker."""
         self.meanwhile()
-        self.live_end += 1
-        return self.live_end - 1
+        self.ends[kind] += 1
+        return self.ends[kind] - 1
 
 
 class ModelOutlet:
@@ -43,12 +44,12 @@ class ModelOutlet:
     def __init__(self, topic: ModelTopic) -> None:
         self._topic = topic
         self._epoch = -1
-        self._live_end = LiveEnd(0)
+        self._ends: dict[str, LiveEnd] = {}
 
     def fence(self) -> None:
         self._topic.epoch += 1
         self._epoch = self._topic.epoch
-        self._live_end = LiveEnd(self._topic.live_end)
+        self._ends = {kind: LiveEnd(self._topic.ends[kind]) for kind in OUTPUTS}
 
     def position(self) -> Position | None:
         kept = self._topic.transactions[self._topic.begins.get(POSITIONS, 0) :]
@@ -57,14 +58,15 @@ class ModelOutlet:
     def publish(self, records: Sequence[Outgoing], position: Position) -> None:
         if self._epoch != self._topic.epoch:
             raise Fenced("the producer was fenced")
-        in_live = [record for record in records if record.topic == LIVE]
-        for _ in in_live:
-            self._live_end.took(self._topic.take())
-        if not self._live_end.fell:
+        published = [record.topic for record in records if record.topic in OUTPUTS]
+        for kind in published:
+            self._ends[kind].took(self._topic.take(kind))
+        fell = any(end.fell for end in self._ends.values())
+        if not fell:
             self._topic.transactions.append((list(records), Position.from_json(position.to_json())))
-        if in_live:
-            self._topic.take()
-        if self._live_end.fell:
+        for kind in sorted(set(published)):
+            self._topic.take(kind)
+        if fell:
             raise Conflict("the output was made anew")
 
 

@@ -16,16 +16,21 @@ Topics can be deleted and made again at any numbered step, and `live` also betwe
 (`happens`, `happens_in_live`). A worker asks for the ids of topics when it has read a batch; the answer is of that very
 moment, or, where `answers_late`, of the moment when it is waited for.
 
+A full re-anonymization goes on between the batches, where a world says so (`rebuilds`): at random moments a region gets
+other QI groups, at once or after another batch, in which it may have changed. Whoever takes a shard over closes the
+rebuild that he finds.
+
 The input's end moves while all this goes on, where a world says so (`arrivals`). A message can break the engine: by an
 error in the middle of a change, or by a law that only shows when the batch is put together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from enum import Enum
 from functools import partial
+from random import Random
 from typing import Any
 
 from simulation.model_kafka import ModelInput, ModelOutlet, ModelTopic
@@ -33,12 +38,16 @@ from streamer.errors import Conflict, Fenced, LawViolated, ServerUnreachable, Sh
 from streamer.incremental.events.changes import Change, Insert
 from streamer.incremental.groups.engine import Engine, Outcome
 from streamer.incremental.groups.net_effect import Drained
-from streamer.incremental.shard.input import InputState, Message
+from streamer.incremental.groups.replacing import Region
+from streamer.incremental.shard.input import InputState, Message, ShardInput
 from streamer.incremental.shard.publisher import Publisher
+from streamer.incremental.shard.rebuilding import Rebuilding, next_rebuild, stopped
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
-from streamer.incremental.topics import CHANGES, DEAD_LETTERS, LIVE, POSITIONS
+from streamer.incremental.topics import CHANGES, DEAD_LETTERS, POSITIONS, outputs_of
+from streamer.table.arrays import Ints
 from streamer.table.schema import Table
+from worlds.replacements import drawn_groups
 
 
 class Fault(Enum):
@@ -68,15 +77,54 @@ class Worker(Publisher):
         store = Faulty(world, MemoryStore(world.server, world.table.name, 0))
         super().__init__(world.table, 0, store, Faulty(world, ModelOutlet(world.topic)), secret=world.secret)
         self.input: Any = Faulty(world, ModelInput(world))
-        self.check_input = partial(self.input.check, CHANGES, LIVE)
+        self.check_input = partial(self.input.check, CHANGES, *outputs_of(world.table.form))
         self._world = world
+        self._rebuilding: Rebuilding | None = None
+        self._prepared: tuple[Region, list[Ints]] | None = None
+
+    def take_over(self, shard_input: ShardInput, skips: Iterable[int] = ()) -> int:
+        self._rebuilding = self._prepared = None
+        next_ = super().take_over(shard_input, skips)
+        if self.meta.rebuild is not None and self.replays_to is None:
+            self.end_rebuild(stopped(self.meta.rebuild))
+        return next_
 
     def read_on(self, after: int, batch: int) -> int:
         """One batch from an offset on; returns the offset behind it."""
         messages, through = self.input.read(after, batch)
         self.input.ask()
         self.step(messages, through)
+        if self._world.rebuilds is not None and self.replays_to is None:
+            for _ in range(self._world.rebuilds.randrange(6)):
+                self.rebuild_on(self._world.rebuilds)
         return through
+
+    def rebuild_on(self, chance: Random) -> None:
+        """One move of a rebuild, which may begin by it."""
+        running = self._rebuilding
+        if running is None:
+            if chance.random() < 0.5:
+                rebuild = next_rebuild(self.meta, "a rebuild", "by chance", chance.randrange(100))
+                regions = self.engine.regions(rebuild.turn, chance.choice([4, 8, 1000]))
+                self._rebuilding = Rebuilding(rebuild, regions, self.meta.secret)
+        elif running.task is None:
+            self.input.ask()
+            self.end_rebuild(running.closed())
+            self._rebuilding = None
+        elif self._prepared is None:
+            region = self.engine.region(running.task.numbers)
+            self._prepared = region, drawn_groups(self.table, region, Random(running.task.seed))
+        else:
+            self.input.ask()
+            if self.replace_region(*self._prepared, running.progress) is None:
+                running.changed()
+                self._world.changed_meanwhile += 1
+            elif self.meta.rebuild is not None:
+                running.replaced(self.meta.rebuild)
+                self._world.replaced += 1
+            self._prepared = None
+            if chance.random() < 0.1:
+                running.cancel()
 
 
 class World:
@@ -94,7 +142,7 @@ class World:
         self.plan = dict(plan)
         self.server = MemoryServer()
         self.topic = ModelTopic()
-        self.topic_ids = {kind: f"first {kind}" for kind in (CHANGES, LIVE, POSITIONS, DEAD_LETTERS)}
+        self.topic_ids = {kind: f"first {kind}" for kind in (CHANGES, *outputs_of(table.form), POSITIONS, DEAD_LETTERS)}
         self.secret = SECRET
         self.steps = 0
         self.written: int | None = None
@@ -107,6 +155,11 @@ class World:
         """The same before a numbered record, or marker, of `live`."""
         self.taken_in_live = 0
         self.answers_late = False
+        self.rebuilds: Random | None = None
+        self.replaced = 0
+        """Regions that were replaced and confirmed."""
+        self.changed_meanwhile = 0
+        """Regions that were not, because they had changed."""
         self.topic.meanwhile = self._meanwhile
         self._arrivals = arrivals
         self._idle = 0
@@ -126,7 +179,7 @@ class World:
         for kind in kinds:
             self.topic_ids = {**self.topic_ids, kind: f"{self.topic_ids[kind]}, made anew"}
             self.topic.begins[kind] = len(self.topic.transactions)
-            self.topic.live_end = 0 if kind == LIVE else self.topic.live_end
+            self.topic.ends[kind] = 0
 
     def make_input_anew(self, messages: Sequence[Message]) -> None:
         """The input is deleted and made again, and holds other messages at offsets that may be the same."""
@@ -154,9 +207,12 @@ class World:
 
     def state(self) -> InputState:
         """What the broker says."""
-        kept = self.topic.transactions[self.topic.begins.get(LIVE, 0) :]
-        live_begun = any(record.topic == LIVE for records, _ in kept for record in records)
+        live_begun = any(self._has_begun(kind) for kind in outputs_of(self.table.form))
         return InputState(self.topic_ids, 1, self.earliest, self.end, live_begun)
+
+    def _has_begun(self, kind: str) -> bool:
+        kept = self.topic.transactions[self.topic.begins.get(kind, 0) :]
+        return any(record.topic == kind for records, _ in kept for record in records)
 
     @property
     def input(self) -> Any:

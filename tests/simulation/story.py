@@ -11,6 +11,8 @@ import msgspec
 from simulation.simulator import SECRET, World
 from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.input import Message
+from streamer.incremental.topics import OUTPUTS
+from streamer.table.schema import Table
 from worlds.small_tables import CITY, YEARS, table
 
 PEOPLE = table(YEARS, CITY, k=2)
@@ -42,9 +44,11 @@ def events(n: int, seed: int = 0) -> list[Message]:
     return messages
 
 
-def tables_by_count(messages: list[Message], secret: bytes = SECRET) -> list[dict[bytes, bytes]]:
+def tables_by_count(
+    messages: list[Message], secret: bytes = SECRET, people: Table = PEOPLE
+) -> list[dict[bytes, bytes]]:
     """The published table after 0, 1, 2... messages, from a run without faults and with batches of one."""
-    world = World(PEOPLE, messages, {})
+    world = World(people, messages, {})
     world.secret = secret
     world.run(batch=1)
     folded: dict[bytes, bytes] = {}
@@ -58,7 +62,7 @@ def tables_by_count(messages: list[Message], secret: bytes = SECRET) -> list[dic
 
 def fold(folded: dict[bytes, bytes], records: Sequence[Outgoing]) -> None:
     for record in records:
-        if record.topic == "live":
+        if record.topic in OUTPUTS:
             if record.value is None:
                 del folded[record.key]
             else:

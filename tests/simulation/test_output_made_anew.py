@@ -133,7 +133,7 @@ def test_differences_that_went_out_before_anybody_noticed_leave_no_row_behind() 
             worker = world.worker()
             after = worker.take_over(world.input)
             world.make_anew(LIVE)
-            world.topic.live_end = 1000  # somebody else has written to it: its offsets tell nothing
+            world.topic.ends[LIVE] = 1000  # somebody else has written to it: its offsets tell nothing
             world.plan = {world.steps + step: Fault.DIE_AFTER}
             try:
                 for message in [message for message in MESSAGES if message.offset >= after][:unnoticed]:

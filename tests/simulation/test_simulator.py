@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from simulation.simulator import ANOTHER_SECRET, Fault, FragileEngine, World
 from simulation.story import MESSAGES, PEOPLE, events, fold, steps_of_a_quiet_run, table_before, tables_by_count
@@ -25,7 +25,7 @@ SEEDS = range(40)
 
 
 def assert_nothing_lost_or_doubled(world: World, messages: list[Message]) -> None:
-    tables = tables_by_count(messages)
+    tables = tables_by_count(messages, people=world.table)
     folded: dict[bytes, bytes] = {}
     letters, commits = [], []
     for records, position in world.topic.transactions:

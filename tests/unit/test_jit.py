@@ -1,50 +1,185 @@
-"""Machine code on disk: one folder for every state of the sources, so that no caller runs yesterday's callee."""
+"""Compiled functions: who loads the compiler and when, and how an entry goes from uncompiled to compiled."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import dedent
 
 import numba
 import pytest
 
-from streamer.jit import PACKAGE, compiled, folder_for
+from streamer.jit import compiled
+from streamer.machine_code import PACKAGE, folder
+from worlds.compiling import said
+
+STAND_IN = '''
+"""A stand-in for the core: an entry made of parts."""
+import json, sys
+import numpy as np
+from streamer.jit import compile_for, entry, part, switching
+from streamer.machine_code import mark
+
+@part
+def add_up(figures, total) -> None:
+    for i in range(figures.shape[0]):
+        total[0] += float(figures[i]) / 3  # float: numpy alone would divide in float32
+
+def set_of(figures, total):
+    return f"stand-in-{figures.dtype.name}"
+
+@switching(set_of)
+def step(figures, total):
+    add_up(figures, total)
+
+def figures(dtype="float32"):
+    return np.arange(1, 1001, dtype=dtype)
+
+def run(dtype="float32"):
+    total = np.zeros(1)
+    step(figures(dtype), total)
+    return float(total[0]).hex()
+
+def uncompiled(dtype="float32"):
+    total = np.zeros(1)
+    add_up(figures(dtype), total)
+    return float(total[0]).hex()
+
+def warm(dtype="float32"):
+    had_to = compile_for(step, (figures(dtype), np.zeros(1)))
+    mark(set_of(figures(dtype), None))
+    return had_to
+
+def compiler():
+    return "numba" in sys.modules
+
+def say(*what):
+    print(json.dumps(what))
+'''
 
 
 @pytest.fixture
-def package(tmp_path: Path) -> Path:
-    (tmp_path / "inner").mkdir()
-    (tmp_path / "inner" / "callee.py").write_text("from streamer.jit import compiled\n")
-    (tmp_path / "caller.py").write_text("from streamer.jit import compiled\n")
-    (tmp_path / "other.py").write_text("plain = True\n")
+def stand_in(tmp_path: Path) -> Path:
+    (tmp_path / "stand_in.py").write_text(STAND_IN)
     return tmp_path
 
 
-def folder_now(package: Path) -> str:
-    folder_for.cache_clear()
-    return folder_for(package)
+def test_an_entry_runs_as_it_stands_until_its_machine_code_is_there_then_switches_with_the_same_results(
+    stand_in: Path,
+) -> None:
+    script = """
+        before = run(), compiler()
+        had_to = warm()
+        say(before, had_to, run(), step._there == {"stand-in-float32"}, uncompiled())
+    """
+    (first, loaded), had_to, second, switched, brute = said(stand_in, script)
+    assert (loaded, had_to, switched) == (False, True, True)
+    assert first == second == brute
 
 
-def test_a_changed_callee_gets_its_callers_a_new_folder_and_the_former_one_goes(package: Path) -> None:
-    before = folder_now(package)
-    assert Path(before).is_dir()
-    (package / "inner" / "callee.py").write_text("from streamer.jit import compiled\nchanged = True\n")
-    after = folder_now(package)
-    assert after != before
-    assert Path(after).is_dir()
-    assert not Path(before).exists()
+def test_it_switches_between_two_calls_when_another_process_has_compiled(stand_in: Path) -> None:
+    script = """
+        import subprocess
+        before = run(), len(step._there)
+        subprocess.run([sys.executable, "-c", "from stand_in import *; warm()"], check=True)
+        say(before, (run(), len(step._there)))
+    """
+    before, after = said(stand_in, script)
+    assert (before[1], after[1]) == (0, 1)
+    assert before[0] == after[0]
 
 
-def test_what_compiles_nothing_may_change(package: Path) -> None:
-    before = folder_now(package)
-    (package / "other.py").write_text("plain = False\n")
-    assert folder_now(package) == before
+def test_where_the_machine_code_is_on_disk_it_is_loaded_not_compiled_again(stand_in: Path) -> None:
+    assert said(stand_in, "say(warm())") == [True]
+    script = """
+        result = run()
+        say(sum(step.dispatcher().stats.cache_hits.values()), len(step.dispatcher().stats.cache_misses), warm())
+    """
+    assert said(stand_in, script) == [1, 0, False]
 
 
-def test_a_package_that_cannot_be_written_to_leaves_the_choice_to_numba(package: Path) -> None:
-    (package / "__pycache__").write_text("a file where the folder should be")
-    assert folder_now(package) == ""
+def test_machine_code_for_other_figures_is_a_set_of_its_own(stand_in: Path) -> None:
+    script = """
+        warm("float32")
+        run("float32")
+        run("float64")
+        say(sorted(step._there), len(step.dispatcher().stats.cache_misses))
+    """
+    assert said(stand_in, script) == [["stand-in-float32"], 1]
+
+
+def test_where_a_set_is_marked_and_something_of_it_is_missing_nobody_waits_and_the_mark_goes(stand_in: Path) -> None:
+    """A worker that compiled while it is called would be taken for one that hangs."""
+    script = """
+        from streamer.machine_code import is_there
+        mark("stand-in-float32")
+        first = run(), is_there("stand-in-float32"), len(step.dispatcher().overloads)
+        warm()
+        say(first, uncompiled(), (run(), len(step._there)))
+    """
+    (first, is_marked, compiled_there), brute, (second, switched) = said(stand_in, script)
+    assert (is_marked, compiled_there, switched) == (False, 0, 1)
+    assert first == second == brute
+
+
+@pytest.mark.parametrize("kind", ["nbc", "nbi"])
+@pytest.mark.parametrize("left", [0, 100])
+def test_machine_code_that_is_damaged_on_disk_counts_as_missing_and_is_made_anew(
+    kind: str, left: int, stand_in: Path
+) -> None:
+    """Before: each call raised what numba raised, and a worker took its messages for the cause."""
+    script = """
+        from pathlib import Path
+        from streamer.machine_code import folder
+        warm()
+        files = list(Path(folder()).rglob("*.KIND"))
+        for file in files:
+            file.write_bytes(file.read_bytes()[:LEFT])
+        say(len(files))
+    """
+    assert said(stand_in, script.replace("KIND", kind).replace("LEFT", str(left)))[0] > 0
+    script = """
+        from streamer.machine_code import is_there
+        say(run() == uncompiled(), is_there("stand-in-float32"), len(step._there))
+    """
+    assert said(stand_in, script) == [True, False, 0]
+    assert said(stand_in, "say(warm(), run() == uncompiled(), len(step._there))") == [True, True, 1]
+
+
+def test_told_to_compile_nothing_it_runs_as_it_stands_for_ever_and_never_loads_the_compiler(stand_in: Path) -> None:
+    said(stand_in, "say(warm())")
+    script = """
+        import stand_in
+        say(run() == uncompiled(), compiler(), stand_in.step.__class__.__name__, warm())
+    """
+    assert said(stand_in, script, NUMBA_DISABLE_JIT="1") == [True, False, "function", False]
+
+
+def test_an_entry_that_does_not_switch_is_compiled_when_it_is_first_called_and_not_before(stand_in: Path) -> None:
+    script = """
+        @entry
+        def three_times(total):
+            add_up(total, total)
+        before = compiler()
+        total = np.ones(1)
+        three_times(total)
+        say(before, compiler(), len(three_times.dispatcher().stats.cache_misses))
+    """
+    (stand_in / "stand_in.py").write_text(STAND_IN + dedent(script).replace("say(", "answer = ("))
+    assert said(stand_in, "say(*answer)") == [False, True, 1]
+
+
+def test_shards_in_two_threads_may_switch_at_the_same_moment(stand_in: Path) -> None:
+    script = """
+        from concurrent.futures import ThreadPoolExecutor
+        expected = uncompiled()
+        with ThreadPoolExecutor(4) as threads:
+            results = [call.result() for call in [threads.submit(run) for _ in range(16)]]
+        say(set(results) == {expected}, len(step._there), len(step.dispatcher().stats.cache_misses))
+    """
+    said(stand_in, "say(warm())")
+    assert said(stand_in, script) == [True, 1, 0]
 
 
 def test_other_peoples_compiled_functions_are_kept_where_they_were() -> None:
@@ -56,11 +191,22 @@ def test_other_peoples_compiled_functions_are_kept_where_they_were() -> None:
 
     assert twice(21) == 42
     assert before == numba.config.CACHE_DIR
-    assert Path(folder_for(PACKAGE)).parent.name == "__pycache__"
+    assert Path(folder()).is_dir()
 
 
 @pytest.mark.parametrize(
-    "module", ["streamer.incremental.subscribe", "streamer.cli.replay", "streamer.cli.verify", "agents.publish"]
+    "module",
+    [
+        "streamer.incremental.subscribe",
+        "streamer.incremental.core.geometry",
+        "streamer.incremental.core.figures",
+        "streamer.cli.replay",
+        "streamer.cli.status",
+        "streamer.cli.verify",
+        "streamer.cli.warm",
+        "agents.app",
+        "agents.publish",
+    ],
 )
 def test_who_compiles_nothing_does_not_wait_for_the_compiler(module: str) -> None:
     script = f"import sys, {module}; print('numba' in sys.modules)"
@@ -68,3 +214,20 @@ def test_who_compiles_nothing_does_not_wait_for_the_compiler(module: str) -> Non
         [sys.executable, "-c", script], cwd=PACKAGE.parent, capture_output=True, text=True, timeout=60
     )
     assert (done.returncode, done.stdout.strip()) == (0, "False"), done.stderr
+
+
+def test_one_thread_at_a_time_loads_numba(tmp_path: Path) -> None:
+    """Shards make their first call at the same time: modules that two threads import at once are found half made."""
+    script = """
+        import sys, threading
+        from streamer import jit
+
+        loading = threading.Thread(target=jit.Entry(lambda x: x).load, args=([1.0],))
+        with jit._lock:
+            loading.start()
+            loading.join(1)
+            print(json.dumps(loading.is_alive() and "numba" not in sys.modules))
+        loading.join()
+    """
+    (tmp_path / "stand_in.py").write_text("import json")
+    assert said(tmp_path, script) is True

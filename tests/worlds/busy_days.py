@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
 
 from streamer.errors import EventRefused
 from streamer.incremental.checks.changelog import ChangelogLaws, LiveRecord, in_releases
@@ -13,9 +14,10 @@ from streamer.incremental.events.changes import Change, Delete, Insert, Modify
 from streamer.incremental.groups.engine import Engine
 from streamer.incremental.groups.kept import PENDING
 from streamer.incremental.release.changelog import Changelog
-from streamer.incremental.release.fold import Part
+from streamer.incremental.release.fold import Part, parse_part
+from streamer.incremental.release.records import Outgoing, outgoing
 from streamer.table.row import Row
-from streamer.table.schema import Table
+from streamer.table.schema import Diversity, Table
 from worlds.small_tables import TABLES
 
 
@@ -45,13 +47,16 @@ def history_of(table: Table, batches: Iterable[Iterable[Change]]) -> History:
         entries = [entry for group in drained.published for entry in log.diff(*group)[0]]
         if entries:
             release += 1
-            parts = [Part(i, len(entries)) for i in range(1, len(entries) + 1)]
             history.records += [
-                LiveRecord(0, release, through, entry.key, entry.value, part)
-                for entry, part in zip(entries, parts, strict=True)
+                LiveRecord(0, release, through, sent.key, sent.value, part_of(sent), sent.topic)
+                for sent in outgoing(entries, release, through)
             ]
             history.sources.append(source)
     return history
+
+
+def part_of(sent: Outgoing) -> Part:
+    return parse_part(dict(sent.headers)["part"])
 
 
 def index_of(source: dict) -> IndexTable:
@@ -66,7 +71,7 @@ def check(table: Table, records: Iterable[LiveRecord]) -> ChangelogLaws:
     return laws
 
 
-SMALL = TABLES["individuals"]
+SMALL = replace(TABLES["individuals"], diversity=Diversity(l=2, alpha=Decimal("0.5")))
 
 
 def _busy_days() -> History:

@@ -9,6 +9,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from streamer.incremental.topics import topic_name, topics_of
+from streamer.table.schema import ROWS
 
 SECONDS_MAX = 20.0
 
@@ -24,15 +25,16 @@ def make_topics(
     shards: int = 4,
     but: dict[str, int] | None = None,
     config: dict[str, dict[str, str]] | None = None,
+    form: str = ROWS,
 ) -> None:
-    """Creates the topics of a table.
+    """Creates the topics of a table that publishes in a form.
 
     but: kinds that get another number of partitions (0: none at all). config: other settings, by kind.
     """
-    counts = {topic.kind: (but or {}).get(topic.kind, shards) for topic in topics_of(table_name)}
+    counts = {topic.kind: (but or {}).get(topic.kind, shards) for topic in topics_of(table_name, form)}
     news = [
         NewTopic(topic.name, counts[topic.kind], 1, config={**topic.config, **(config or {}).get(topic.kind, {})})
-        for topic in topics_of(table_name)
+        for topic in topics_of(table_name, form)
         if counts[topic.kind]
     ]
     admin = AdminClient({"bootstrap.servers": bootstrap})

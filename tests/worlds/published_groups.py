@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from decimal import Decimal
 
 from hypothesis import strategies as st
 
-from streamer.incremental.release.changelog import Changelog, PublishedGroup
+from streamer.incremental.release.changelog import Changelog
+from streamer.incremental.release.published_group import PublishedGroup
 from streamer.incremental.release.records import Entry
-from streamer.table.schema import CategoricalAttribute, KeptColumn, NumericAttribute, Table
+from streamer.table.schema import GROUPS, LOSSY_JOIN, ROWS, CategoricalAttribute, KeptColumn, NumericAttribute, Table
 from worlds.small_tables import AGE, BMI, CITIES, CITY, PROBLEM, VALUES, YEARS
 
 SONG_AGE = NumericAttribute("age", (Decimal(1), Decimal(120)), Decimal(5), Decimal(1), Decimal(1))
@@ -38,9 +40,16 @@ def applied(rows: dict[bytes, bytes], records: Iterable[Entry]) -> dict[bytes, b
     return rows
 
 
-def table_of(group: PublishedGroup | None) -> dict[bytes, bytes]:
-    """All rows of a QI group, written one by one."""
-    return applied({}, Changelog(ALL_KINDS, 3).diff(17, None, group)[0])
+FORMS = (ROWS, GROUPS, LOSSY_JOIN)
+
+
+def of_form(form: str) -> Table:
+    return replace(ALL_KINDS, form=form)
+
+
+def table_of(group: PublishedGroup | None, form: str = ROWS) -> dict[bytes, bytes]:
+    """All that is published of a QI group."""
+    return applied({}, Changelog(of_form(form), 3).diff(17, None, group)[0])
 
 
 @st.composite

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from streamer.incremental.groups.index import GroupIndex
 from streamer.table.arrays import Ints
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.space import FINENESS, Axis, Space
@@ -136,11 +135,6 @@ def boxes(draw: st.DrawFn, space: Space) -> Box:
         los.append(lo)
         his.append(hi)
     return los, his
-
-
-def put(index: GroupIndex, twin: Twin, number: int, lo: Cells, hi: Cells, members: int) -> None:
-    index.put(number, np.array(lo, dtype=np.int64), np.array(hi, dtype=np.int64), members)
-    twin.groups[number] = (lo, hi, members)
 
 
 def random_box(random: np.random.Generator, space: Space) -> tuple[Ints, Ints]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from streamer.errors import EventRefused
 from streamer.incremental.events.changes import (
@@ -43,9 +44,14 @@ PROBLEM = KeptColumn("problem", sensitive=True)
 
 
 def table(
-    *attributes: Attribute, k: int = 2, individual: str | None = None, recut: bool = True, shrink: bool = True
+    *attributes: Attribute,
+    k: int = 2,
+    individual: str | None = None,
+    recut: bool = True,
+    shrink: bool = True,
+    repair: float = 0.0,
 ) -> Table:
-    return Table("people", ("id",), attributes, (PROBLEM,), k, individual, recut=recut, shrink=shrink)
+    return Table("people", ("id",), attributes, (PROBLEM,), k, individual, recut=recut, shrink=shrink, repair=repair)
 
 
 TABLES = {
@@ -55,6 +61,9 @@ TABLES = {
     "individuals": table(AGE, CITY, k=2, individual="ssn"),
     "no recut": table(YEARS, CITY, k=2, recut=False),
     "no shrink": table(AGE, YEARS, k=2, shrink=False),
+    "repair": table(YEARS, CITY, k=2, repair=0.05),
+    "repair at a low price": table(BMI, YEARS, CITY, k=3, repair=0.001),
+    "repair, individuals, no recut": table(YEARS, CITY, k=2, individual="ssn", recut=False, repair=0.02),
 }
 
 
@@ -76,12 +85,21 @@ def codes_of(small: Table) -> st.SearchStrategy[tuple[int, ...]]:
 VALUES = st.sampled_from([(b'"flu"',), (b'"cough"',), (b"null",)])
 
 
+def values_of(small: Table) -> st.SearchStrategy[tuple[bytes, ...]]:
+    """Published values; of a column with a hierarchy all its leaves and null, few of them often."""
+    tree = small.kept[0].hierarchy
+    if tree is None:
+        return VALUES
+    leaves = [(b'"%b"' % leaf.encode(),) for leaf in tree.leaves]
+    return st.sampled_from([(b"null",), *leaves, leaves[0], leaves[0]])
+
+
 @st.composite
 def rows(draw: st.DrawFn, small: Table) -> Row:
     codes = draw(codes_of(small))
     exact = tuple(f"code {codes[j]}" for j in small.stepless)
     individual = None if small.individual is None else draw(st.sampled_from(["ann", "bob", "cy", "dee", "eve", "fay"]))
-    return Row(codes, draw(VALUES), exact, individual)
+    return Row(codes, draw(values_of(small)), exact, individual)
 
 
 @dataclass(frozen=True)
@@ -157,4 +175,5 @@ def changes(draw: st.DrawFn, small: Table) -> Change:
     target = draw(st.integers(0, len(small.attributes) - 1))
     step = small.attributes[target].axis.codes_per_cell
     by = draw(st.sampled_from([-2 * step, -1, 0, 1, 3, 2 * step]))
-    return ModifyWhere(condition, Shifted(target, by, last_code(small, target), draw(st.one_of(st.none(), VALUES))))
+    everybodys = draw(st.one_of(st.none(), values_of(small)))
+    return ModifyWhere(condition, Shifted(target, by, last_code(small, target), everybodys))

@@ -132,14 +132,14 @@ class StoreContract:
         shard.commit(shard.take_over(), 0, commit_number(1, similarity={1: SimilarityList(((2, degree),), degree)}))
         state = shard.load()
         assert state is not None
-        assert state.kept.similarity[1] == SimilarityList(((2, degree),), degree)
+        assert dict(state.kept.similarity) == {1: SimilarityList(((2, degree),), degree)}
 
     def test_similar_groups_come_back_nearest_first_and_equal_ones_by_number(self, shard: Store) -> None:
         listed = SimilarityList(((9, 2.0), (30, 0.5), (4, 0.5)), 0.25)
         shard.commit(shard.take_over(), 0, commit_number(1, similarity={1: listed, 2: SimilarityList((), 0.5)}))
         state = shard.load()
         assert state is not None
-        assert state.kept.similarity == {
+        assert dict(state.kept.similarity) == {
             1: SimilarityList(((9, 2.0), (4, 0.5), (30, 0.5)), 0.25),
             2: SimilarityList((), 0.5),
         }
@@ -186,6 +186,28 @@ class StoreContract:
             ),
         )
         assert everything(shard) == (commit_number(2).meta, {"b": record(2)}, {2: grown}, {2: fewer}, (), [])
+
+    def test_a_commit_that_replaces_leaves_nothing_of_before_but_statement_ids(self, open_store: OpenStore) -> None:
+        shard = open_store("people", 0)
+        fence = shard.take_over()
+        former = commit_number(
+            1,
+            records={"a": record(1), "b": record(2)},
+            qi_groups={1: A_GROUP, 2: A_GROUP},
+            similarity={1: SimilarityList(((2, 0.5),), 0.25), 2: SimilarityList(((1, 0.5),), 0.25)},
+            statement_ids=["s-1"],
+            outbox=live("a", "b"),
+        )
+        shard.commit(fence, 0, former)
+        new = {"records": {"c": record(7)}, "qi_groups": {7: A_GROUP}, "outbox": live("c"), "replaces": True}
+        listed = {7: SimilarityList(((8, 2.0),), 1.0)}
+        shard.commit(fence, 1, commit_number(9, **new, similarity=listed, statement_ids=["s-2"]))
+        shard.commit(fence, 1, commit_number(9, **new, similarity=listed, statement_ids=["s-2"]))
+        meta = commit_number(9).meta
+        outbox = [(9, entry) for entry in live("c")]
+        wanted = (meta, {"c": record(7)}, {7: A_GROUP}, listed, ("s-1", "s-2"), outbox)
+        assert everything(open_store("people", 0)) == wanted
+        assert shard.statement_ids() == ("s-1", "s-2")
 
     def test_the_last_statement_ids_are_kept_oldest_first(self, shard: Store) -> None:
         fence = shard.take_over()

@@ -6,9 +6,13 @@ and the decisions where the paper is silent). It shares the table's description 
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
+from fractions import Fraction
 from hashlib import blake2b
 from typing import Any
+
+import msgspec
 
 from streamer.errors import EventRefused
 from streamer.incremental.events.changes import (
@@ -24,6 +28,7 @@ from streamer.incremental.events.changes import (
 )
 from streamer.table.row import Row
 from streamer.table.schema import CategoricalAttribute, NumericAttribute, Table
+from worlds.twin_repair import SPENT_PER_K, adopt, improve
 
 Box = tuple[tuple[int, int], ...]
 
@@ -33,6 +38,17 @@ class TwinGroup:
     members: list[str]
     box: Box
     slots: list[tuple[bytes, ...]] = field(default_factory=list)
+
+
+def shuffled(lot: int, number: int, next_number: int) -> int:
+    """A lot for the cut of the QI group `number`, as a signed number of 64 bits."""
+    word, lot = 2**64 - 1, lot % 2**64
+    for salt in (number, next_number):
+        lot = (lot + salt * 0x9E3779B97F4A7C15) & word
+        lot = (lot ^ lot >> 30) * 0xBF58476D1CE4E5B9 & word
+        lot = (lot ^ lot >> 27) * 0x94D049BB133111EB & word
+        lot = lot ^ lot >> 31
+    return lot - 2**64 if lot >= 2**63 else lot
 
 
 class Twin:
@@ -45,6 +61,7 @@ class Twin:
         self.group_of: dict[str, int] = {}
         self.groups: dict[int, TwinGroup] = {}
         self.next_number = 1
+        self.paid: set[int] = set()
 
     # -- definitions ----------------------------------------------------------------------------------------------
 
@@ -91,14 +108,8 @@ class Twin:
         return int.from_bytes(blake2b(key.encode(), key=self.secret, digest_size=8).digest(), "little", signed=True)
 
     def lot_in_cut(self, key: str, number: int) -> int:
-        """Lots are shuffled for every cut; as a signed number of 64 bits."""
-        word, lot = 2**64 - 1, self.lot(key) % 2**64
-        for salt in (number, self.next_number):
-            lot = (lot + salt * 0x9E3779B97F4A7C15) & word
-            lot = (lot ^ lot >> 30) * 0xBF58476D1CE4E5B9 & word
-            lot = (lot ^ lot >> 27) * 0x94D049BB133111EB & word
-            lot = lot ^ lot >> 31
-        return lot - 2**64 if lot >= 2**63 else lot
+        """Lots are shuffled for every cut."""
+        return shuffled(self.lot(key), number, self.next_number)
 
     def cells(self, key: str) -> tuple[int, ...]:
         return tuple(self.cell(j, code) for j, code in enumerate(self.rows[key].codes))
@@ -153,8 +164,37 @@ class Twin:
             (n for n in self.groups if n != number), key=lambda n: (-self.qgssd(box, self.groups[n].box), *self.tie(n))
         )
 
+    # -- the privacy model, by its definitions --------------------------------------------------------------------
+
     def count(self, keys: list[str]) -> int:
         return len(keys) if self.table.individual is None else len({self.rows[key].individual for key in keys})
+
+    def holds(self, keys: list[str]) -> bool:
+        """Whether these rows may be a QI group: k, (alpha, beta), l distinct values, (r, k)."""
+        asked = self.table.diversity
+        if self.count(keys) < self.table.k:
+            return False
+        owners = keys if self.table.individual is None else [self.rows[key].individual for key in keys]
+        if self.largest_share(owners) > Fraction(asked.alpha or 1):
+            return False
+        return all(self.values_hold([self.rows[key].values[i] for key in keys], i) for i in self.table.sensitive)
+
+    def values_hold(self, values: list[bytes], i: int) -> bool:
+        asked = self.table.diversity
+        distinct = {value for value in values if value != b"null" or asked.null_counts}
+        if len(distinct) < (asked.l or 0) or self.largest_share(values) > Fraction(asked.beta or 1):
+            return False
+        return asked.r is None or self.largest_share([self.ancestor(value, i) for value in values]) <= Fraction(asked.r)
+
+    def largest_share(self, things: list[Any]) -> Fraction:
+        return Fraction(max(Counter(things).values()), len(things))
+
+    def ancestor(self, value: bytes, i: int) -> Any:
+        """The label above a value at the level that table.yaml names; a null is its own."""
+        tree, label = self.table.kept[i].hierarchy, msgspec.json.decode(value)
+        if label is None or tree is None:
+            return None
+        return int(tree.levels[self.table.diversity.level][tree.code_of[label]])
 
     # -- changes --------------------------------------------------------------------------------------------------
 
@@ -219,17 +259,26 @@ class Twin:
         self.repair({self.join(key)}, set())
 
     def join(self, key: str) -> int:
-        row = self.rows[key]
-        number = self.locate(row.codes)
+        number = self.locate(self.rows[key].codes)
+        self.join_group(key, number)
+        return number
+
+    def join_group(self, key: str, number: int) -> None:
         group = self.groups[number]
         group.members.append(key)
-        group.slots.append(row.values)
+        group.slots.append(self.rows[key].values)
         self.group_of[key] = number
-        group.box = tuple(
-            self.cover(j, min(lo, self.cell(j, row.codes[j])), max(hi, self.cell(j, row.codes[j])))
-            for j, (lo, hi) in enumerate(group.box)
-        )
-        return number
+        self.set_box(number, self.grown(group.box, self.cells(key)))
+
+    def grown(self, box: Box, cells: tuple[int, ...]) -> Box:
+        ends = zip(box, cells, strict=True)
+        return tuple(self.cover(j, min(lo, cell), max(hi, cell)) for j, ((lo, hi), cell) in enumerate(ends))
+
+    def set_box(self, number: int, box: Box) -> None:
+        """A group whose box changes is published as a whole: `paid` until the event ends."""
+        if self.groups[number].box != box:
+            self.groups[number].box = box
+            self.paid.add(number)
 
     def leave(self, key: str) -> int:
         number = self.group_of[key]
@@ -277,12 +326,19 @@ class Twin:
     def shrink(self, numbers: set[int]) -> None:
         for number in numbers:
             if self.groups[number].members:
-                self.groups[number].box = self.box(self.groups[number].members)
+                box = self.box(self.groups[number].members)
+                if self.is_worth_it(number, box):
+                    self.set_box(number, box)
+
+    def is_worth_it(self, number: int, box: Box) -> bool:
+        saved = self.ncp(self.groups[number].box) - self.ncp(box)
+        return not self.table.repair or number in self.paid or saved > self.table.repair
 
     # -- repairs --------------------------------------------------------------------------------------------------
 
     def form(self, number: int, members: list[str]) -> None:
         self.groups[number] = TwinGroup(members, self.box(members), sorted(self.rows[key].values for key in members))
+        self.paid.add(number)
         for key in members:
             self.group_of[key] = number
 
@@ -291,29 +347,49 @@ class Twin:
         return self.next_number - 1
 
     def repair(self, gained: set[int], lost: set[int]) -> None:
-        k, to_cut, freed = self.table.k, set(gained), []
+        k, to_cut, freed, touched = self.table.k, set(gained), [], gained | lost
         for number in lost:
             if not self.groups[number].members:
                 del self.groups[number]
-        while broken := sorted(n for n, group in self.groups.items() if self.count(group.members) < k):
+        while broken := sorted(n for n, group in self.groups.items() if not self.holds(group.members)):
             number = broken[0]
             if len(self.groups) == 1:
                 for key in self.groups.pop(number).members:
                     self.group_of[key] = 0
                 break
+            if self.table.repair and (donor := adopt(self, number)):
+                touched |= {number, donor}
+                continue
             partner = self.nearest(number)
             small, large = sorted((number, partner), key=lambda n: (len(self.groups[n].members), -n))
             members = self.groups[large].members + self.groups.pop(small).members
             freed.append(small)
             self.form(large, members)
             to_cut -= {small, large}
+            touched.add(large)
             if self.table.recut:
                 to_cut.add(large)
         waiting = [key for key, number in self.group_of.items() if number == 0]
-        if not self.groups and self.count(waiting) >= k:
+        if not self.groups and waiting and self.holds(waiting):
             number = self.new_number()
             self.form(number, waiting)
             to_cut.add(number)
+            touched.add(number)
+        self.cut_all(to_cut, freed, touched)
+        spent = 0
+        while self.table.repair and spent < SPENT_PER_K * k and (touched := touched & self.groups.keys()):
+            move = improve(self, min(touched))
+            if move is None:
+                touched.remove(min(touched))
+                continue
+            spent += move.spent
+            freed += move.freed
+            touched |= move.received
+            self.cut_all(move.received, freed, touched)
+        self.paid = set()
+
+    def cut_all(self, to_cut: set[int], freed: list[int], touched: set[int]) -> None:
+        k = self.table.k
         while to_cut := {n for n in to_cut if n in self.groups and self.count(self.groups[n].members) >= 2 * k}:
             number = min(to_cut)
             to_cut.discard(number)
@@ -322,31 +398,42 @@ class Twin:
                 continue
             kept, given = halves
             fresh = min(freed) if freed else self.new_number()
-            freed = [number for number in freed if number != fresh]
+            if fresh in freed:
+                freed.remove(fresh)
             self.form(number, kept)
             self.form(fresh, given)
             to_cut |= {number, fresh}
+            touched |= {number, fresh}
 
     def cut(self, number: int) -> tuple[list[str], list[str]] | None:
-        """The allowed cut of least total NCP; the earlier attribute, then the lower position. First what stays."""
+        """The halves of the cut of least total NCP among the candidates, first what keeps the number.
+
+        Of equal loss: the nearest to the middle, then the earlier attribute, then the lower position.
+        """
         members = self.groups[number].members
         lots = {key: self.lot_in_cut(key, number) for key in members}
-        best, halves = None, None
+        n, found = len(members), []
         for j in range(len(self.table.attributes)):
             along = sorted(members, key=lambda key: self.place_along(j, key, lots))
-            for position in range(1, len(along)):
-                lower, upper = along[:position], along[position:]
-                if self.count(lower) < self.table.k or self.count(upper) < self.table.k:
-                    continue
-                if self.table.individual is not None and self.tears(lower[-1], upper[0]):
-                    continue
-                loss = len(lower) * self.ncp(self.box(lower)) + len(upper) * self.ncp(self.box(upper))
-                if best is None or loss < best:
-                    best, halves = loss, (lower, upper)
-        if halves is None:
+            for position in range(1, n):
+                if self.may_cut(lower := along[:position], upper := along[position:]):
+                    found.append((j, position, lower, upper))
+        if n >= 4 * self.table.k:
+            found = [cut for cut in found if n / 4 <= cut[1] <= 3 * n / 4] or found
+        if not found:
             return None
-        stays, goes = sorted(halves, key=lambda half: (-len(half), min(lots[key] for key in half)))
+        _, _, lower, upper = min(found, key=lambda cut: (self.loss(*cut[2:]), abs(2 * cut[1] - n), cut[:2]))
+        stays, goes = sorted((lower, upper), key=lambda half: (-len(half), min(lots[key] for key in half)))
         return stays, goes
+
+    def may_cut(self, lower: list[str], upper: list[str]) -> bool:
+        """Both halves hold the model, and nobody's records in the same cells fall apart."""
+        if not (self.holds(lower) and self.holds(upper)):
+            return False
+        return self.table.individual is None or not self.tears(lower[-1], upper[0])
+
+    def loss(self, lower: list[str], upper: list[str]) -> float:
+        return len(lower) * self.ncp(self.box(lower)) + len(upper) * self.ncp(self.box(upper))
 
     def place_along(self, j: int, key: str, lots: dict[str, int]) -> tuple:
         cells, lot = self.cells(key), lots[key]

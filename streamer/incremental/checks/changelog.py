@@ -2,39 +2,50 @@
 
 The rules of this file
 ----------------------
-* Nothing here is shared with the engine that wrote the changelog but the form of a row: the laws are checked from what
-  was published.
-* Work is in proportion to what a release touches: a QI group is looked at when one of its rows was.
+* Nothing here is shared with the engine that wrote the changelog but the form of what is published: the laws are
+  checked from that. Which records say what of a QI group, each form says for itself (`as_published`).
+* Work is in proportion to what a release touches: a QI group is looked at when one of its records was.
 * The first violation is raised as `LawViolated`, in one sentence that names the law, the release, the QI group, the
   slot or the column, and never a value.
-* They need the changelog alone. They count rows: where k counts individuals, a group of k rows may still hold too few
-  of them, and only `streamer.incremental.checks.source` can see that.
+* They need the changelog alone. They count rows and published values: where k counts individuals, a group of k rows may
+  still hold too few of them, or too many rows of one, and only `streamer.incremental.checks.source` can see that.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from streamer.errors import LawViolated
+from streamer.incremental.checks.as_published import FORMS, GroupSeen, Misnamed, Place, QIGroupId, group_name
 from streamer.incremental.release.fold import Part, Release
-from streamer.table.published import PublishedRow, RowReader, parse_key, qi_group_name
-from streamer.table.schema import Table
+from streamer.incremental.topics import LIVE
+from streamer.privacy.models import model_of, shown_by_rows, subject_names
+from streamer.privacy.subjects import SubjectCodes
+from streamer.table.schema import LOSSY_JOIN, ROWS, Table
 
 CHANGELOG_LAWS = {
     "parts": "the records of a release are its parts 1 to n, all with the same `through`",
-    "release order": "a shard's releases are numbered without gaps, and `through` never goes back",
+    "release order": "a shard's releases are numbered without gaps; `through` goes back only where a table begins anew",
     "form": "rows have the published columns; intervals lie on the grid, labels are nodes of their hierarchy",
     "names": "a record lies in the shard of its QI group, and key and row name the same one",
     "tombstones": "only what is published is removed",
     "numbers": "numbers of QI groups grow, and one whose last row went never comes back",
     "slots": "the slots of a QI group are 0 to n - 1",
     "one box": "all rows of a QI group agree in every quasi-identifier",
+    "two tables": "a QI group has cells and values, and no more different cells than rows",
     "size": "a QI group has at least k rows",
+    "model": "a QI group holds the privacy model, as far as rows show it: l, beta, r and the rows that a share needs",
 }
 
-QIGroupId = tuple[int, int]
-"""Shard and number."""
+OF_ONE_FORM = {"slots": ROWS, "one box": ROWS, "two tables": LOSSY_JOIN}
+"""Laws that only one form can break."""
+
+
+def laws_of(table: Table) -> list[str]:
+    """The laws that a changelog of the table's form is held to."""
+    return [law for law in CHANGELOG_LAWS if OF_ONE_FORM.get(law, table.form) == table.form]
 
 
 class LiveRecord(NamedTuple):
@@ -46,6 +57,8 @@ class LiveRecord(NamedTuple):
     key: bytes
     value: bytes | None
     part: Part | None = None
+    topic: str = LIVE
+    outside: bool = False
 
 
 def violation(law: str, where: str, what: str) -> LawViolated:
@@ -67,7 +80,7 @@ def in_releases(records: Iterable[LiveRecord]) -> Iterator[Release]:
             yield current.finish()
             current = None
         if current is None:
-            release = Release(record.shard, record.release, record.through, [])
+            release = Release(record.shard, record.release, record.through, [], record.outside)
             current = unfinished[record.shard] = _Unfinished(release)
         current.add(record)
     for current in unfinished.values():
@@ -75,26 +88,31 @@ def in_releases(records: Iterable[LiveRecord]) -> Iterator[Release]:
 
 
 class _Unfinished:
-    """A release some of whose records have come."""
+    """A release some of whose records have come; parts are counted topic by topic."""
 
-    __slots__ = ("part", "release")
+    __slots__ = ("parts", "release", "seen")
 
     def __init__(self, release: Release) -> None:
         self.release = release
-        self.part: Part | None = None
+        self.parts: dict[str, Part] = {}
+        self.seen: Counter[str] = Counter()
 
     def add(self, record: LiveRecord) -> None:
-        records = self.release.records
-        records.append((record.key, record.value))
-        self.part = record.part
+        self.release.records.append((record.key, record.value))
+        self.seen[record.topic] += 1
         if record.through != self.release.through:
             raise self._broken("its records do not agree on `through`")
-        if record.part is not None and record.part.number != len(records):
-            raise self._broken(f"part {len(records)} is missing or out of order")
+        if record.part is None:
+            self.parts.pop(record.topic, None)
+            return
+        self.parts[record.topic] = record.part
+        if record.part.number != self.seen[record.topic]:
+            raise self._broken(f"part {self.seen[record.topic]} is missing or out of order")
 
     def finish(self) -> Release:
-        if self.part is not None and self.part.number != self.part.total:
-            raise self._broken(f"it ends with part {self.part.number} of {self.part.total}")
+        for part in self.parts.values():
+            if part.number != part.total:
+                raise self._broken(f"it ends with part {part.number} of {part.total}")
         return self.release
 
     def _broken(self, what: str) -> LawViolated:
@@ -115,18 +133,20 @@ class _Shard:
 class ChangelogLaws:
     """Follows a changelog release by release and checks `CHANGELOG_LAWS`.
 
-    qi_groups: what is published now, rows by slot. Feed it from the first record on: it cannot judge half a changelog.
+    qi_groups: what is published now. Feed it from the first record on: it cannot judge half a changelog.
     """
 
     def __init__(self, table: Table) -> None:
         self._table = table
-        self._reader = RowReader(table)
+        self._form = FORMS[table.form](table)
+        model = shown_by_rows(model_of(table))
+        self._model, self._codes, self._names = model, SubjectCodes(table, model), subject_names(table, model)
         self._shards: dict[int, _Shard] = {}
-        self.qi_groups: dict[QIGroupId, dict[int, PublishedRow]] = {}
+        self.qi_groups: dict[QIGroupId, GroupSeen] = {}
 
     @property
     def n_rows(self) -> int:
-        return sum(map(len, self.qi_groups.values()))
+        return sum(len(group.values) for group in self.qi_groups.values())
 
     def check(self, release: Release) -> set[QIGroupId]:
         """Applies one release; returns the QI groups it touched. Raises LawViolated at the first broken law."""
@@ -148,58 +168,50 @@ class ChangelogLaws:
         if release.number not in expected:
             before = "nothing" if shard.release is None else f"release {shard.release}"
             raise violation("release order", where, f"it comes after {before}")
-        if release.through < shard.through:
+        if release.through < shard.through and not release.outside:
             raise violation("release order", where, f"`through` goes back from {shard.through} to {release.through}")
         shard.release, shard.through = release.number, release.through
 
     def _apply(self, shard: int, key: bytes, value: bytes | None, highest: int, where: str) -> QIGroupId:
         """Applies one record; `highest`: the largest number of a QI group before this release."""
         try:
-            row_key = parse_key(key)
+            place = self._form.place(key)
         except LawViolated as error:
             raise violation("form", where, str(error)) from None
-        qi_group, name = (row_key.shard, row_key.qi_group), qi_group_name(row_key.shard, row_key.qi_group)
-        subject = f"{where}, QI group {name}, slot {row_key.slot}"
-        if row_key.shard != shard:
+        subject = f"{where}, QI group {group_name(place.qi_group)}{place.name}"
+        if place.qi_group[0] != shard:
             raise violation("names", subject, "the QI group belongs to another shard")
-        slots = self.qi_groups.get(qi_group)
+        seen = self.qi_groups.get(place.qi_group)
         if value is None:
-            if slots is None or slots.pop(row_key.slot, None) is None:
-                raise violation("tombstones", subject, "a row is removed that is not published")
-            return qi_group
-        if slots is None:
-            if row_key.qi_group <= highest:
+            if seen is None or not seen.remove(place.item):
+                raise violation("tombstones", subject, "what is removed is not published")
+            return place.qi_group
+        if seen is None:
+            if place.qi_group[1] <= highest:
                 raise violation("numbers", subject, f"a new QI group must have a number above {highest}")
-            slots = self.qi_groups[qi_group] = {}
-        slots[row_key.slot] = self._read(value, name, subject)
-        return qi_group
+            seen = self.qi_groups[place.qi_group] = self._form.new()
+        self._put(seen, place, value, subject)
+        return place.qi_group
 
-    def _read(self, value: bytes, name: str, subject: str) -> PublishedRow:
+    def _put(self, seen: GroupSeen, place: Place, value: bytes, subject: str) -> None:
         try:
-            row = self._reader.read(value)
+            seen.put(place.item, value, group_name(place.qi_group))
         except LawViolated as error:
             raise violation("form", subject, str(error)) from None
-        if row.qi_group != name:
-            raise violation("names", subject, "column qi_group names another one than the key")
-        return row
+        except Misnamed:
+            raise violation("names", subject, "column qi_group names another one than the key") from None
 
     def _check_qi_group(self, qi_group: QIGroupId, where: str) -> None:
-        slots = self.qi_groups[qi_group]
-        if not slots:
+        seen = self.qi_groups[qi_group]
+        if seen.is_empty:
             del self.qi_groups[qi_group]
             return
-        subject = f"{where}, QI group {qi_group_name(*qi_group)}"
-        if len(slots) < self._table.k:
-            raise violation("size", subject, f"rows published: {len(slots)}, k = {self._table.k}")
-        if max(slots) != len(slots) - 1:
-            slot = next(slot for slot in range(len(slots)) if slot not in slots)
-            raise violation("slots", subject, f"slot {slot} of {len(slots)} is not there")
-        rows = iter(slots.values())
-        first = next(rows)
-        for row in rows:
-            if row.lo != first.lo or row.hi != first.hi:
-                raise violation("one box", subject, f"its rows differ in column {self._differing(first, row)}")
-
-    def _differing(self, a: PublishedRow, b: PublishedRow) -> str:
-        differs = (a.lo[j] != b.lo[j] or a.hi[j] != b.hi[j] for j in range(len(a.lo)))
-        return next(x.name for x, unequal in zip(self._table.attributes, differs, strict=True) if unequal)
+        subject = f"{where}, QI group {group_name(qi_group)}"
+        values = seen.values
+        if len(values) < self._table.k:
+            raise violation("size", subject, f"rows published: {len(values)}, k = {self._table.k}")
+        for law, what in seen.faults():
+            raise violation(law, subject, what)
+        shortfall = self._model.shortfall(self._codes.of(values), self._names)
+        if shortfall:
+            raise violation("model", subject, shortfall)

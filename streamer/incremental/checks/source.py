@@ -1,8 +1,9 @@
 """The laws that tie a published changelog to the people behind it.
 
 They need the private index table (source key -> QI group; Song et al. 2009, definition 4), and show that the changelog
-tells the truth: every row in its group's box, every value published once, k individuals where k counts them. Work is
-in proportion to the QI groups that are looked at; the first violation is raised, without a value.
+tells the truth: every row in its group's box, every value published once, and as many individuals as the model asks
+for, none with more rows than its share. Work is in proportion to the QI groups that are looked at; the first violation
+is raised, without a value.
 """
 
 from __future__ import annotations
@@ -11,16 +12,18 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from streamer.incremental.checks.changelog import ChangelogLaws, QIGroupId, violation
-from streamer.table.published import PublishedRow, qi_group_name
-from streamer.table.row import Row
+from streamer.incremental.checks.as_published import GroupSeen, QIGroupId, group_name
+from streamer.incremental.checks.changelog import ChangelogLaws, violation
+from streamer.privacy.models import about_individuals, model_of, subject_names
+from streamer.privacy.subjects import SubjectCodes
+from streamer.table.row import Row, Values
 from streamer.table.schema import Table
 
 SOURCE_LAWS = {
     "index": "every source row is in the index table once, and nothing else is",
-    "containment": "every source row lies in the box of its QI group",
+    "containment": "every source row lies in the box of its QI group, or its cells are those that are published",
     "values": "a QI group publishes the values of its rows, each once; pending rows are in none",
-    "individuals": "a QI group holds at least k individuals",
+    "individuals": "a QI group holds at least k individuals, and none has more than its share of the rows",
 }
 
 
@@ -86,6 +89,8 @@ class SourceLaws:
         self._table = table
         self._changelog = changelog
         self.index = index
+        model = about_individuals(model_of(table))
+        self._model, self._codes, self._names = model, SubjectCodes(table, model), subject_names(table, model)
 
     def check_all(self, where: str) -> None:
         """All QI groups, of the index table and of the changelog."""
@@ -95,33 +100,33 @@ class SourceLaws:
         """Some QI groups. Raises LawViolated at the first broken law; `where` says at which release."""
         for qi_group in sorted(qi_groups):
             rows = self.index.members(qi_group)
-            published = list(self._changelog.qi_groups.get(qi_group, {}).values())
-            subject = f"{where}, QI group {qi_group_name(*qi_group)}"
+            seen = self._changelog.qi_groups.get(qi_group)
+            published = seen.values if seen else ()
+            subject = f"{where}, QI group {group_name(qi_group)}"
             if len(rows) != len(published):
                 raise violation("values", subject, f"source rows in it: {len(rows)}, rows published: {len(published)}")
-            if rows:
-                self._check_box(rows, published[0], subject)
+            if seen and rows:
+                self._check_box(rows, seen, subject)
                 self._check_values(rows, published, subject)
                 self._check_individuals(rows, subject)
 
-    def _check_box(self, rows: Sequence[Row], published: PublishedRow, subject: str) -> None:
+    def _check_box(self, rows: Sequence[Row], seen: GroupSeen, subject: str) -> None:
         cells = self._table.space.cells(np.array([row.codes for row in rows], dtype=np.int64))
-        inside = ((np.array(published.lo) <= cells) & (cells <= np.array(published.hi))).all(axis=0)
-        if not inside.all():
-            column = self._table.attributes[int(np.argmin(inside))].name
+        misplaced = seen.misplaced(cells)
+        if misplaced is not None:
+            column = self._table.attributes[misplaced].name
             raise violation("containment", subject, f"a source row lies outside in column {column}")
 
-    def _check_values(self, rows: Sequence[Row], published: Sequence[PublishedRow], subject: str) -> None:
-        if sorted(row.values for row in rows) == sorted(row.values for row in published):
+    def _check_values(self, rows: Sequence[Row], published: Sequence[Values], subject: str) -> None:
+        if sorted(row.values for row in rows) == sorted(published):
             return
         for i, column in enumerate(self._table.kept):
-            if sorted(row.values[i] for row in rows) != sorted(row.values[i] for row in published):
+            if sorted(row.values[i] for row in rows) != sorted(values[i] for values in published):
                 raise violation("values", subject, f"column {column.name} does not hold the values of its source rows")
         raise violation("values", subject, "the kept columns combine values of different source rows")
 
     def _check_individuals(self, rows: Sequence[Row], subject: str) -> None:
-        if self._table.individual is None:
-            return
-        individuals = len({row.individual for row in rows})
-        if individuals < self._table.k:
-            raise violation("individuals", subject, f"individuals: {individuals}, k = {self._table.k}")
+        codes = self._codes.of([row.values for row in rows], [row.individual for row in rows])
+        shortfall = self._model.shortfall(codes, self._names)
+        if shortfall:
+            raise violation("individuals", subject, shortfall)

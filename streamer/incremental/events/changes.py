@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from streamer.table.arrays import Bools
-from streamer.table.row import Row, RowsView
+from streamer.table.row import Row, RowsView, Unshown
 
 
 class RowCondition(Protocol):
@@ -35,57 +35,52 @@ class RowAssignments(Protocol):
         """The row with its new values; raises EventRefused where one of them is not a value of its column."""
 
 
-@dataclass(frozen=True, slots=True)
-class Insert:
+class Insert(Unshown, frozen=True):
     """A new row; refused (`key-exists`) where the source key is there."""
 
-    source_key: str = field(repr=False)
-    row: Row = field(repr=False)
+    source_key: str
+    row: Row
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(Unshown, frozen=True):
     """Removes a row; refused (`key-unknown`) where the source key is not there."""
 
-    source_key: str = field(repr=False)
+    source_key: str
 
 
-@dataclass(frozen=True, slots=True)
-class Modify:
+class Modify(Unshown, frozen=True):
     """New values for some columns of one row; refused (`key-unknown`) where the source key is not there.
 
     codes: attribute number -> code. exact: attribute number -> text. values: kept column number -> JSON text.
     individual: only to be compared with the stored one (`individual-changed` where it differs).
     """
 
-    source_key: str = field(repr=False)
-    codes: Mapping[int, int] = field(default_factory=dict, repr=False)
-    exact: Mapping[int, str] = field(default_factory=dict, repr=False)
-    values: Mapping[int, bytes] = field(default_factory=dict, repr=False)
-    individual: str | None = field(default=None, repr=False)
+    source_key: str
+    codes: Mapping[int, int] = {}
+    exact: Mapping[int, str] = {}
+    values: Mapping[int, bytes] = {}
+    individual: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Upsert:
+class Upsert(Unshown, frozen=True):
     """The row shall be like this afterwards; `former_key`: the source key it had before, where that changed.
 
     was_there: the message speaks of a change, so that the row should be there already.
     """
 
-    source_key: str = field(repr=False)
-    row: Row = field(repr=False)
-    former_key: str | None = field(default=None, repr=False)
+    source_key: str
+    row: Row
+    former_key: str | None = None
     was_there: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Remove:
+class Remove(Unshown, frozen=True):
     """The row shall not be there afterwards; ignored where it is not there now.
 
     was_there: the message is a deletion, and not the tombstone that may follow one.
     """
 
-    source_key: str = field(repr=False)
+    source_key: str
     was_there: bool = False
 
 
@@ -119,4 +114,6 @@ class Nothing:
     """A message that says nothing about the rows (a tombstone after a deletion, a heartbeat): ignored and counted."""
 
 
-Change = Insert | Delete | Modify | Upsert | Remove | DeleteWhere | ModifyWhere | Truncate | Nothing
+Statement = DeleteWhere | ModifyWhere | Truncate
+
+Change = Insert | Delete | Modify | Upsert | Remove | Statement | Nothing

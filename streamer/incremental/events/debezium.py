@@ -11,7 +11,6 @@ flattened row (`ExtractNewRecordState`) is one that has `__deleted` or `__op`. A
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from streamer.errors import EventRefused
 from streamer.incremental.events.changes import Change, Nothing, Remove, Truncate, Upsert
@@ -63,7 +62,7 @@ class Capture:
         """A message with before, after and an op out of ENVELOPE_OPS."""
         match message["op"]:
             case "d":
-                return replace(self._removed(message.get("before"), message_key), was_there=True)
+                return self._removed(message.get("before"), message_key)
             case "t":
                 return Truncate(whole_table_only=True)
             case "m":
@@ -85,7 +84,7 @@ class Capture:
         if op == "m":
             return Nothing()
         if deleted or op == "d":
-            return replace(self._removed(message, message_key), was_there=True)
+            return self._removed(message, message_key)
         return self._upsert(message, None, was_there=message.get("__op") == "u")
 
     def _upsert(self, fields: Members, former_key: str | None, was_there: bool) -> Upsert:
@@ -111,7 +110,8 @@ class Capture:
 
     def _removed(self, row: object, message_key: bytes | None) -> Remove:
         source_key = self._key_of_row(row)
-        return Remove(source_key_in(message_key, self._encoder) if source_key is None else source_key)
+        source_key = source_key_in(message_key, self._encoder) if source_key is None else source_key
+        return Remove(source_key, was_there=True)
 
     def _key_of_row(self, row: object) -> str | None:
         """The source key of a row that may be partial or absent; None where a column of the key is missing."""

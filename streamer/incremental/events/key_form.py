@@ -58,6 +58,8 @@ class KeyForm:
 
     def written(self, source_key: str) -> bytes | None:
         """The message key of a row; None where the source key cannot be written so (a text where numbers stand)."""
+        if self is BARE:  # what nearly every producer writes, asked for every message
+            return source_key.encode() if _is_bare(source_key) else _to_json(source_key)
         texts = [source_key] if len(self.parts) == 1 else _parts(source_key)
         written = self.around[0]
         for (number, kind), after in zip(self.parts, self.around[1:], strict=True):

@@ -85,7 +85,11 @@ def parse_condition(text: str, table: Table) -> Condition:
 
     A quoted name, a constant, an offset: `"marital-status" = 'Divorced' and age >= 30 and age < years + 12.5`.
     """
-    comparisons = read_condition(text)
+    return condition_of(read_condition(text), table)
+
+
+def condition_of(comparisons: Sequence[Comparison], table: Table) -> Condition:
+    """The condition that some comparisons say about a table's rows; raises EventRefused("bad-statement")."""
     names = {name for each in comparisons for name in (each.left, each.right) if name is not None}
     return Condition(frozenset(names), tuple(_test_of(comparison, table) for comparison in comparisons))
 

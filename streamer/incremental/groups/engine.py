@@ -3,29 +3,47 @@
 The rules of this file
 ----------------------
 * One door: `apply(change)`. A change that cannot be applied raises `EventRefused` and leaves everything as it was. All
-  else that can go wrong is a bug and raises `LawViolated`.
+  else that can go wrong is a bug and raises `LawViolated`. Beside it a rebuild replaces QI groups, region by region, by
+  others of the same rows (`streamer.incremental.groups.replacing`).
+* What a change does to the rows is decided here at once, from the index table alone; what it does to QI groups is
+  queued as operations, which the compiled core runs many at a time (`run`, `streamer.incremental.core.step`). Whoever
+  asks about QI groups sees them as of the last change.
 * Every change is applied and repaired by itself, so the state after n changes depends on their sequence alone, never on
   how they were cut into batches. `drain()` only nets: it returns the difference between now and the drain before.
 * INSERT: the row joins the QI group of highest T-QGSSD. DELETE: all rows of the statement leave first, boxes are
-  recomputed from the members (`shrink: false` keeps them), then groups below k merge. MODIFY: a row whose new values
+  recomputed from the members (`shrink: false` keeps them), then broken groups merge. MODIFY: a row whose new values
   lie in its own group's box stays; else it leaves and joins the best group by the boxes and member counts as they then
   stand (its old group is eligible; boxes only grow meanwhile, no group dissolves); at the end boxes are recomputed,
   empty groups dissolve, merges follow, then splits. The rows of a statement leave and move in the order of their lots.
-* A change of sensitive values alone rewrites published values in place and relocates nothing. One within the row's own
-  cells publishes nothing at all.
+* With a price on published rows (`engine: {repair: ...}`) rows change QI groups beside that, within the change, where
+  it saves enough: `streamer.incremental.core.local_repair` says when.
+* A change of sensitive values alone rewrites published values in place and relocates nothing, unless it breaks the
+  model (`streamer.incremental.core.model`). One within the row's own cells publishes nothing at all.
 * `secret` keys the lots (`streamer.incremental.groups.lots`). It comes in as a value, and never leaves.
-* The moves themselves are in `streamer.incremental.groups.upkeep`.
+* What is published says nothing but values: every order that decides something is one of these.
+  - By cells, boxes, published values and counts: which QI group a row joins, which ones merge, where a group is cut,
+    slots when a group is formed, which slot a removed or changed value frees; of local repair, which row a group takes,
+    which one it gives away and to whom, which group dissolves, and in which order its rows leave.
+  - By numbers of QI groups, which are public: ties of the similarities, which broken group is repaired and which large
+    one is cut first, which freed number is used again, which touched group local repair looks at first, in which order
+    records are published.
+  - By lot: which of the rows in the same cells fall on which side of a cut, which of two equal halves keeps the number,
+    in which order the rows of a statement leave and move, which of them local repair moves first. The order of members,
+    of pending rows and of rows as a store hands them out decides nothing.
+  - By the sequence of messages: which number is given next, which slot an insertion takes.
+  - By the operator: the order of the groups that an initial table names.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from streamer.errors import ConfigError, EventRefused
+from streamer.incremental.core.record_types import DISSOLVE, INSERT, REWRITE, TAKE
 from streamer.incremental.events.changes import (
     Change,
     Delete,
@@ -35,17 +53,24 @@ from streamer.incremental.events.changes import (
     ModifyWhere,
     Nothing,
     Remove,
+    Statement,
     Truncate,
     Upsert,
 )
-from streamer.incremental.groups.kept import PENDING, STATEMENT_IDS_MAX, KeptTable
+from streamer.incremental.groups.cells_seen import CellsSeen
+from streamer.incremental.groups.held import Held
+from streamer.incremental.groups.kept import STATEMENT_IDS_MAX, KeptTable
+from streamer.incremental.groups.loading import check_groups, load_groups, load_stored
 from streamer.incremental.groups.net_effect import Drained, net_effect
-from streamer.incremental.groups.qi_group import QIGroup
-from streamer.incremental.groups.upkeep import Upkeep
+from streamer.incremental.groups.queue import Queue
+from streamer.incremental.groups.regions import cut_regions
+from streamer.incremental.groups.replacing import Region, Replaced, boxes_of, region_of, replacement
+from streamer.incremental.groups.rows import Rows
+from streamer.privacy.models import model_of
 from streamer.table.arrays import Ints
-from streamer.table.published import frame_bytes
+from streamer.table.published_size import values_bytes_max
 from streamer.table.row import Row
-from streamer.table.schema import Table
+from streamer.table.schema import LOSSY_JOIN, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +85,10 @@ class Outcome:
     unknown_key: bool = False
 
 
+QUEUED_RECORDS_PER_K = 4
+"""Records that an operation publishes, as multiples of the rows of the smallest group, where it merges nothing and
+groups are cut as soon as their rows suffice for two: a group is cut in two."""
+
 APPLIED, IGNORED = Outcome(applied=True), Outcome(applied=False)
 
 
@@ -70,33 +99,25 @@ class Engine:
         self.table = table
         self.shard = shard
         self.shards = shards
-        self._upkeep = Upkeep(table, secret)
-        self._rows = self._upkeep.rows
+        self._held = Held(table)
+        self._rows = Rows(table, self._held)
+        self._queue = Queue(self._rows, self._held, secret)
         self._statement_ids: deque[str] = deque()
         self._known_statements: set[str] = set()
-        self._values_bytes_max = table.limits.row_bytes_max - frame_bytes(table)
+        self._new_statements: list[str] = []
+        self._values_bytes_max = values_bytes_max(table)
+        self._rows_published_max = 0
+        self._rows_min = model_of(table).rows_min
+        self._cells_seen = CellsSeen(table.space.d) if table.form == LOSSY_JOIN else None
 
     @classmethod
     def load(cls, table: Table, shard: int, shards: int, kept: KeptTable, secret: bytes = b"") -> Engine:
         """The engine as it was when `kept` was committed; secret: the one that it had then."""
         engine = cls(table, shard, shards, secret)
-        upkeep = engine._upkeep
-        upkeep.qi_group_next = kept.qi_group_next
-        source_keys: list[str] = []
-        rows: list[Row] = []
-        numbers: list[int] = []
-        for source_key, record in kept.records:
-            source_keys.append(source_key)
-            rows.append(record.row)
-            numbers.append(record.qi_group)
-        codes = np.array([row.codes for row in rows], dtype=np.int64).reshape(len(rows), table.space.d)
-        upkeep.rows.add_many(source_keys, rows, codes, numbers)
-        for number, state in kept.qi_groups.items():
-            members = [upkeep.rows.place_of[source_key] for source_key in state.members]
-            lo, hi = np.array(state.lo, dtype=np.int64), np.array(state.hi, dtype=np.int64)
-            upkeep.restore(number, lo, hi, members, list(state.slots))
-        upkeep.lists.restore(kept.similarity)
+        load_stored(engine._rows, engine._held, engine._queue, kept)
         engine._remember(kept.statement_ids)
+        if engine._cells_seen is not None:
+            engine._cells_seen.begin(*engine._rows.published_cells())
         return engine
 
     def load_initial(
@@ -107,15 +128,11 @@ class Engine:
         Raises ConfigError where a group does not hold the model or a row is too large: nothing has changed then.
         """
         self._check_initial_sizes(rows)
-        groups = [members.tolist() for members in qi_groups]
-        for i, members in enumerate(groups, start=1):
-            size = len(members) if self.table.individual is None else len({rows[m].individual for m in members})
-            if size < self.table.k:
-                raise ConfigError(f"initial load: QI group {i} has {size} of the k = {self.table.k} it needs")
-        self._rows.add_many(source_keys, rows, codes, [PENDING] * len(rows))
-        self._upkeep.journal.source_keys.update(source_keys)
-        for members in groups:
-            self._upkeep.form(self._upkeep.new_number(), members)
+        groups = list(qi_groups)
+        check_groups(self.table, rows, groups)
+        self.run()
+        load_groups(self._rows, self._held, self._queue, source_keys, rows, groups)
+        self._rows_published_max = self._held.say("rows_published_max")
 
     def _check_initial_sizes(self, rows: Sequence[Row]) -> None:
         try:
@@ -130,30 +147,73 @@ class Engine:
 
     @property
     def n_pending(self) -> int:
-        return self._rows.n_pending
+        self.run()
+        return self._held.say("n_pending")
 
     @property
     def n_qi_groups(self) -> int:
-        return len(self._upkeep.groups)
+        self.run()
+        return self._held.say("n_groups")
 
     @property
     def rows_published_max(self) -> int:
         """Upper bound of the records that `drain` will publish."""
-        return self._upkeep.journal.rows_published_max
+        self.run()
+        return self._rows_published_max
+
+    @property
+    def is_nearly_full(self) -> bool:
+        """Whether the next changes may bring that bound to the most that one transaction should publish."""
+        queued = QUEUED_RECORDS_PER_K * self._rows_min * len(self._queue)
+        return self._rows_published_max + queued >= self.table.limits.transaction_rows_max
+
+    def run(self) -> None:
+        """Runs what is queued: compiled code, beside which others may compute."""
+        if self._queue.run():
+            self._rows_published_max = self._held.say("rows_published_max")
 
     def index_table(self) -> Iterable[tuple[str, int]]:
         """(source key, QI group or PENDING) of every row; private (Song et al. 2009, definition 4)."""
-        return ((source_key, self._rows.qi_group[place]) for source_key, place in self._rows.place_of.items())
+        self.run()
+        numbers = self._rows.qi_groups(self._rows.core["group"][self._rows.places()])
+        return zip(self._rows.place_of, numbers.tolist(), strict=True)
 
     def source_rows(self) -> tuple[list[str], Ints]:
         """Source keys and codes (n, d) of all rows, in no particular order: what a full re-anonymization reads."""
-        view = self._rows.view()
-        return list(self._rows.place_of), view.codes
+        self.run()
+        return list(self._rows.place_of), self._rows.view().codes
 
-    @property
-    def similarity_writes(self) -> int:
-        """Entries of similarity lists changed so far."""
-        return self._upkeep.lists.writes
+    # -- regions --------------------------------------------------------------------------------------------------
+
+    def regions(self, turn: int, rows_max: int | None = None) -> list[tuple[int, ...]]:
+        """The QI groups, by number, cut into regions (`groups.regions`); turn: which rebuild it is.
+
+        rows_max: of a region, by default as many as one transaction should publish.
+        """
+        self.run()
+        numbers, lo, hi, sizes = boxes_of(self._held)
+        most = self.table.limits.transaction_rows_max if rows_max is None else rows_max
+        return [tuple(numbers[some].tolist()) for some in cut_regions(lo, hi, sizes, most, turn)]
+
+    def region(self, numbers: Sequence[int]) -> Region:
+        """QI groups with their rows, as they are now; those that are gone are left out."""
+        self.run()
+        return region_of(self.table, self._rows, self._held, numbers)
+
+    def replace(self, region: Region, groups: Sequence[Ints]) -> Replaced | None:
+        """Replaces a region's QI groups by others (arrays of numbers of its rows): one event between others.
+
+        None where the region changed meanwhile. Raises LawViolated where the groups are not all of the region's rows,
+        once each, or one does not hold the model. Nothing has changed in either case.
+        """
+        self.run()
+        planned = replacement(self.table, self._rows, self._held, region, groups)
+        if planned is None:
+            return None
+        operations, replaced = planned
+        self._held.run(operations, np.zeros((len(operations), self.table.space.d), dtype=np.int32))
+        self._rows_published_max = self._held.say("rows_published_max")
+        return replaced
 
     # -- the one door ---------------------------------------------------------------------------------------------
 
@@ -193,17 +253,12 @@ class Engine:
         if source_key in self._rows.place_of:
             raise EventRefused("key-exists", "there is a row with this key already")
         self._check_size(row)
-        upkeep = self._upkeep
-        place = self._rows.add(source_key, row, np.array(row.codes, dtype=np.int64))
-        upkeep.journal.source_keys.add(source_key)
-        if upkeep.groups:
-            upkeep.repair(gained=[upkeep.join(place)])
-        else:
-            upkeep.form_pending()
+        self._queue.add(INSERT, self._rows.add(source_key, row), row)
+        self._queue.end()
 
     def _modify(self, change: Modify) -> None:
         place = self._place(change.source_key)
-        row = self._rows.rows[place]
+        row = self._rows.row(place)
         if change.individual is not None and change.individual != row.individual:
             raise EventRefused("individual-changed", "a modify may not change the individual: delete and insert say it")
         codes = list(row.codes)
@@ -234,7 +289,7 @@ class Engine:
                 found = True
         place = self._rows.place_of.get(change.source_key)
         found = found or place is not None
-        if place is not None and self._rows.rows[place].individual != change.row.individual:
+        if place is not None and self._rows.row(place).individual != change.row.individual:
             self._take_out([place])
             place = None
         if place is None:
@@ -245,9 +300,10 @@ class Engine:
 
     # -- statements -----------------------------------------------------------------------------------------------
 
-    def _statement(self, change: DeleteWhere | ModifyWhere | Truncate) -> Outcome:
+    def _statement(self, change: Statement) -> Outcome:
         if change.statement_id is not None and change.statement_id in self._known_statements:
             return IGNORED
+        self.run()
         outcome = APPLIED
         match change:
             case Truncate():
@@ -258,7 +314,7 @@ class Engine:
                 outcome = self._modify_where(change)
         if change.statement_id is not None:
             self._remember([change.statement_id])
-            self._upkeep.journal.statement_ids.append(change.statement_id)
+            self._new_statements.append(change.statement_id)
         return outcome
 
     def _truncate(self, change: Truncate) -> None:
@@ -267,16 +323,15 @@ class Engine:
                 "truncate-one-shard",
                 f"a truncate reached one of {self.shards} shards only; `streamer produce --truncate` reaches all",
             )
-        for group in list(self._upkeep.groups.values()):
-            self._upkeep.dissolve(group)
-        self._take_out(list(self._rows.place_of.values()))
+        self._queue.add(DISSOLVE)
+        self._take_out(self._rows.places().tolist())
 
     def _modify_where(self, change: ModifyWhere) -> Outcome:
         changed: list[tuple[int, Row]] = []
         left_unchanged = 0
         for place in self._selected(change):
             try:
-                row = change.assignments.applied_to(self._rows.rows[place])
+                row = change.assignments.applied_to(self._rows.row(place))
                 self._check_size(row)
                 changed.append((place, row))
             except EventRefused:
@@ -287,16 +342,16 @@ class Engine:
     def _selected(self, change: DeleteWhere | ModifyWhere) -> list[int]:
         """Places of the rows that satisfy the condition, in the order of their lots."""
         view = self._rows.view()
-        if not view.places:
+        if not len(view.places):
             return []
-        places = np.array(view.places, dtype=np.int64)[change.condition.matches(view)]
+        places = view.places[change.condition.matches(view)]
         if len(places) > self.table.limits.statement_rows_max:
             raise EventRefused(
                 "statement-too-large",
                 f"the statement touches more than {self.table.limits.statement_rows_max} rows of this shard "
                 "(limits.statement_rows_max)",
             )
-        in_order: list[int] = places[self._upkeep.lots(places.tolist()).argsort()].tolist()
+        in_order: list[int] = places[self._rows.core["lot"][places].argsort()].tolist()
         return in_order
 
     def _remember(self, statement_ids: Iterable[str]) -> None:
@@ -308,55 +363,35 @@ class Engine:
 
     # -- rows leave, rows change ----------------------------------------------------------------------------------
 
-    def _take_out(self, places: Iterable[int]) -> None:
+    def _take_out(self, places: Sequence[int]) -> None:
         """Deletes rows, then recomputes boxes and repairs (Song et al. 2009, algorithm DEL)."""
-        upkeep = self._upkeep
-        left: dict[int, QIGroup] = {}
         for place in places:
-            upkeep.journal.source_keys.add(self._rows.source_keys[place])
-            group = upkeep.leave(place)
-            if group is not None:
-                left[group.number] = group
+            self._queue.add(TAKE, place)
             self._rows.remove(place)
-        if self.table.shrink:
-            upkeep.recompute(left.values())
-        upkeep.repair(lost=left.values())
+        self._queue.end()
 
     def _rewrite(self, changed: Sequence[tuple[int, Row]]) -> None:
         """Gives rows new contents and moves those that left their box (Song et al. 2009, algorithm MOD)."""
-        gained: dict[int, QIGroup] = {}
-        unsettled: dict[int, QIGroup] = {}
         for place, row in changed:
-            if row != self._rows.rows[place]:
-                self._rewrite_row(place, row, gained, unsettled)
-        self._upkeep.recompute(unsettled.values())
-        self._upkeep.repair(gained.values(), lost=unsettled.values())
-
-    def _rewrite_row(self, place: int, row: Row, gained: dict[int, QIGroup], unsettled: dict[int, QIGroup]) -> None:
-        upkeep, rows = self._upkeep, self._rows
-        before = rows.rows[place]
-        codes = np.array(row.codes, dtype=np.int64)
-        cells = upkeep.space.cells(codes)
-        moves = bool((cells != rows.cells[place]).any())
-        upkeep.journal.source_keys.add(rows.source_keys[place])
-        group = upkeep.groups.get(rows.qi_group[place])
-        if group is None or not (moves or row.values != before.values):  # pending, or nothing that anybody sees
-            rows.rewrite(place, row, codes)
-        elif not moves or group.contains(cells):
-            upkeep.journal.group(group)
-            rows.rewrite(place, row, codes)
-            group.change_values(before.values, row.values)
-            if moves:
-                unsettled[group.number] = group
-        else:
-            upkeep.leave(place)
-            unsettled[group.number] = group
-            rows.rewrite(place, row, codes)
-            joined = upkeep.join(place)
-            gained[joined.number] = joined
+            if row != self._rows.row(place):
+                self._rows.give(place, row)
+                self._queue.add(REWRITE, place, row)
+        self._queue.end()
 
     # -- net effect -----------------------------------------------------------------------------------------------
 
+    def compute(self) -> None:
+        """The part of `drain` that is compiled code, beside which others may compute. Raises LawViolated."""
+        self._queue.drain()
+
     def drain(self) -> Drained:
         """Net effect since the drain before; checks every touched QI group and raises LawViolated."""
-        return net_effect(self._upkeep)
+        self.compute()
+        drained = net_effect(self._rows, self._held, self._queue.take_touched(), self._new_statements)
+        self._held.taken()
+        if self._cells_seen is not None:
+            seen = self._cells_seen.completed(drained.published, drained.qi_groups, self._rows.cells_of_keys)
+            drained = replace(drained, published=seen)
+        self._rows.take_back()
+        self._new_statements, self._rows_published_max = [], 0
+        return drained

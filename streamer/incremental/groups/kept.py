@@ -5,35 +5,34 @@ An engine hands these out as it changes, a store keeps them, and the next engine
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from streamer.table.row import Row, Values
+import msgspec
+
+from streamer.table.row import Row, Unshown, Values
 
 PENDING = 0
 """Number in place of a QI group for rows that are accepted but not publishable yet; real numbers start at 1."""
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Unshown, frozen=True):
     """One line of the index table (Song et al. 2009, definition 4): a source row and the QI group it is in."""
 
     row: Row
     qi_group: int
 
 
-@dataclass(frozen=True, slots=True)
-class QIGroupState:
+class QIGroupState(Unshown, frozen=True):
     """One QI group: its box in cells, the source keys of its members, and its published values by slot."""
 
     lo: tuple[int, ...]
     hi: tuple[int, ...]
-    members: tuple[str, ...] = field(repr=False)
-    slots: tuple[Values, ...] = field(repr=False)
+    members: tuple[str, ...]
+    slots: tuple[Values, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SimilarityList:
+class SimilarityList(msgspec.Struct, frozen=True, gc=False):
     """The nearest QI groups of one, best first, and a floor: every group not listed has QGSSD <= floor."""
 
     neighbours: tuple[tuple[int, float], ...]
@@ -42,15 +41,16 @@ class SimilarityList:
 
 @dataclass(frozen=True, slots=True)
 class KeptTable:
-    """All that an engine needs to go on; `records` may be read once only.
+    """All that an engine needs to go on; `records`, `qi_groups` and `similarity` may be read once only, in this order.
 
-    qi_group_next: the next unused number of a QI group.
+    So a store may hand out each while it reads it, and nobody ever holds all of it as objects. qi_group_next: the next
+    unused number of a QI group; qi_groups and similarity by number.
     """
 
     qi_group_next: int
     records: Iterable[tuple[str, Record]]
-    qi_groups: Mapping[int, QIGroupState]
-    similarity: Mapping[int, SimilarityList]
+    qi_groups: Iterable[tuple[int, QIGroupState]]
+    similarity: Iterable[tuple[int, SimilarityList]]
     statement_ids: Sequence[str]
 
 

@@ -22,11 +22,9 @@ from hashlib import blake2b
 
 import numpy as np
 
-from streamer.table.arrays import Bits, Ints
+from streamer.table.arrays import Ints
 
 LOT_BYTES = 8
-
-GOLDEN_GAMMA, WORD = 0x9E3779B97F4A7C15, 2**64 - 1
 
 SECRET_BYTES = 32
 """Of a secret that is drawn; blake2b takes up to 64."""
@@ -44,23 +42,6 @@ def lots(secret: bytes, source_keys: Iterable[str]) -> Ints:
     True
     """
     return np.frombuffer(b"".join([_digest(secret, key) for key in source_keys]), dtype="<i8").astype(np.int64)
-
-
-def shuffled(drawn: Ints, number: int, qi_group_next: int) -> Ints:
-    """The lots (n,) for one cut: of the QI group `number`, when `qi_group_next` is the next unused number.
-
-    Distinct lots stay distinct: the finalizer of splitmix64 (Steele, Lea and Flood 2014), a bijection of 64 bits.
-    """
-    mixed = drawn.astype(np.uint64)
-    for salt in (number, qi_group_next):
-        mixed = _mixed(mixed + np.uint64(salt * GOLDEN_GAMMA & WORD))
-    return mixed.astype(np.int64)
-
-
-def _mixed(words: Bits) -> Bits:
-    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return words ^ (words >> np.uint64(31))
 
 
 def seed(secret: bytes) -> int:

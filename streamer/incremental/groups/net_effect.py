@@ -1,22 +1,25 @@
-"""What a batch of changes comes to, and the laws that it obeys before it leaves the house.
+"""What a batch of changes comes to, as values: rows, QI groups, similarity lists and published groups.
 
-A batch is netted: records, QI groups and published rows as they are now, against how they were before it. Every
-touched QI group is checked here, once, by `raise`: k, counted anew from the members; one slot per row; every row
-inside its box.
+The core has netted the batch, checked every touched QI group and exported the rest as numbers; here they become what a
+store keeps and a changelog is written from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import TypeAlias, cast
 
-import numpy as np
-
-from streamer.errors import LawViolated
+from streamer.incremental.core.record_types import NONE
+from streamer.incremental.groups.held import Held
 from streamer.incremental.groups.kept import QIGroupState, Record, SimilarityList
-from streamer.incremental.groups.qi_group import QIGroup
-from streamer.incremental.groups.upkeep import Upkeep
-from streamer.incremental.release.changelog import PublishedGroup
+from streamer.incremental.groups.rows import Rows
+from streamer.incremental.release.published_group import PublishedGroup
+from streamer.table.row import Values
+
+Seen: TypeAlias = tuple[int, PublishedGroup | None, PublishedGroup | None]
+"""Number of a QI group, and the group as readers see it before and after."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,66 +32,84 @@ class Drained:
     records: dict[str, Record | None] = field(repr=False)
     qi_groups: dict[int, QIGroupState | None] = field(repr=False)
     similarity: dict[int, SimilarityList | None]
-    published: list[tuple[int, PublishedGroup | None, PublishedGroup | None]] = field(repr=False)
+    published: list[Seen] = field(repr=False)
     statement_ids: list[str]
     qi_group_next: int
     merges: int
     splits: int
 
 
-def net_effect(upkeep: Upkeep) -> Drained:
-    """Takes the journal of the batch and begins a new one. Raises LawViolated."""
-    journal, groups = upkeep.take_journal(), upkeep.groups
-    _check(upkeep, [groups[number] for number in journal.before if number in groups])
-    qi_groups: dict[int, QIGroupState | None] = {}
-    published: list[tuple[int, PublishedGroup | None, PublishedGroup | None]] = []
-    for number in sorted(journal.before):
-        group, before = groups.get(number), journal.before[number]
-        after = None if group is None else group.published()
-        if group is not None and after is not None:
-            members = tuple(map(upkeep.rows.source_keys.__getitem__, group.members))
-            qi_groups[number] = QIGroupState(after.lo, after.hi, members, after.slots)
-        elif before is not None:
-            qi_groups[number] = None
-        if before != after:
-            published.append((number, before, after))
-    similarity = upkeep.lists.refresh(
-        journal.boxes_changed, journal.boxes_gone, lambda number: _is_tracked(upkeep, number), journal.sizes_changed
-    )
+def net_effect(rows: Rows, held: Held, source_keys: Iterable[str], statement_ids: list[str]) -> Drained:
+    """What the core has exported; source_keys: of the rows that changes named, those that are gone among them."""
+    export = held.arrays.export
+    numbers: list[int] = export.numbers[: held.say("n_numbers")].tolist()
+    scores: list[float] = export.scores[: held.say("n_scores")].tolist()
+    rows_end = 1 + 4 * numbers[0]
+    records = rows.records(numbers[1:rows_end])
+    for source_key in source_keys:
+        if source_key not in rows.place_of:
+            records[source_key] = None
+    qi_groups, published, groups_end = _groups(rows, numbers, rows_end)
     return Drained(
-        records={source_key: upkeep.rows.record(source_key) for source_key in journal.source_keys},
+        records=records,
         qi_groups=qi_groups,
-        similarity=similarity,
+        similarity=_similarity(numbers, groups_end, scores),
         published=published,
-        statement_ids=journal.statement_ids,
-        qi_group_next=upkeep.qi_group_next,
-        merges=journal.merges,
-        splits=journal.splits,
+        statement_ids=statement_ids,
+        qi_group_next=held.say("qi_group_next"),
+        merges=held.say("merges"),
+        splits=held.say("splits"),
     )
 
 
-def _is_tracked(upkeep: Upkeep, number: int) -> bool:
-    """Whether the next loss would merge the group: its nearest neighbours are kept at hand."""
-    return upkeep.groups[number].count <= upkeep.table.k
+def _groups(rows: Rows, numbers: list[int], at: int) -> tuple[dict[int, QIGroupState | None], list[Seen], int]:
+    """The touched QI groups by number, as they are; those in which readers see a difference; where the numbers end."""
+    values_of = cast(Callable[[int], Values], rows.values.things.__getitem__)
+    key_of = rows.source_keys.__getitem__
+    d = rows.d
+    qi_groups: dict[int, QIGroupState | None] = {}
+    published: list[Seen] = []
+    n, at = numbers[at], at + 1
+    for _ in range(n):
+        number, seen, n_before, n_now = numbers[at : at + 4]
+        at += 4
+        before = after = None
+        if seen and n_before:
+            slots, box_end = at + 2 * d, at + d
+            end = slots + n_before
+            before = PublishedGroup(
+                tuple(numbers[at:box_end]), tuple(numbers[box_end:slots]), tuple(map(values_of, numbers[slots:end]))
+            )
+            at = end
+        if n_now:
+            slots, box_end = at + 2 * d, at + d
+            members = slots + n_now
+            end = members + n_now
+            after = PublishedGroup(
+                tuple(numbers[at:box_end]), tuple(numbers[box_end:slots]), tuple(map(values_of, numbers[slots:members]))
+            )
+            qi_groups[number] = QIGroupState(after.lo, after.hi, tuple(map(key_of, numbers[members:end])), after.slots)
+            at = end
+        elif n_before:
+            qi_groups[number] = None
+        if seen:
+            published.append((number, before, after))
+    published.sort(key=itemgetter(0))
+    return qi_groups, published, at
 
 
-def _check(upkeep: Upkeep, groups: Sequence[QIGroup]) -> None:
-    k = upkeep.table.k
-    for group in groups:
-        count = upkeep.recount(group)
-        if count != group.count:
-            raise LawViolated(f"QI group {group.number} counts {group.count} of its {count} rows or individuals")
-        if count < k:
-            raise LawViolated(f"QI group {group.number} holds {count} of the k = {k} it needs")
-        if len(group.slots) != len(group.members):
-            raise LawViolated(f"QI group {group.number} has {len(group.members)} rows and {len(group.slots)} slots")
-    if not groups:
-        return
-    sizes = [len(group.members) for group in groups]
-    lo = np.repeat(np.array([group.lo for group in groups]), sizes, axis=0)
-    hi = np.repeat(np.array([group.hi for group in groups]), sizes, axis=0)
-    cells = upkeep.rows.cells[[place for group in groups for place in group.members]]
-    inside = upkeep.space.contains(lo, hi, cells)
-    if not inside.all():
-        outside = int(np.searchsorted(np.cumsum(sizes), int(np.argmin(inside)), side="right"))
-        raise LawViolated(f"QI group {groups[outside].number} has a row outside its box")
+def _similarity(numbers: list[int], at: int, scores: list[float]) -> dict[int, SimilarityList | None]:
+    """The similarity lists that differ from before the batch; None for those that are gone."""
+    effect: dict[int, SimilarityList | None] = {}
+    n, at, floor = numbers[at], at + 1, 0
+    for _ in range(n):
+        number, length = numbers[at], numbers[at + 1]
+        at += 2
+        if length == NONE:
+            effect[number] = None
+            continue
+        end = floor + 1 + length
+        neighbours = tuple(zip(numbers[at : at + length], scores[floor + 1 : end], strict=True))
+        effect[number] = SimilarityList(neighbours, scores[floor])
+        at, floor = at + length, end
+    return effect

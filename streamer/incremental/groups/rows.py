@@ -1,149 +1,279 @@
-"""The index table of a shard, in columns (Song et al. 2009, definition 4).
+"""The index table of a shard (Song et al. 2009, definition 4): which row stands at which place, and its exact values.
 
 The rules of this file
 ----------------------
-* Every row has a *place*, an index into the columns, from its insertion to its removal; places are used again. Nothing
-  outside this process knows a place, and no result depends on one: whatever needs an order sorts by lot.
-* Codes (exact) and cells (coarsened to the grid) stand side by side as int64 matrices, so that a box is two numpy calls
-  over the members' places and a statement runs over whole columns.
-* `qi_group` is the number of the row's QI group, or PENDING; it changes by `assign` alone, which counts who is pending:
-  rows, and how many each individual has among them.
+* Every row has a *place* from its insertion to its removal; a place is used again once the operations that free it have
+  been run. Nothing outside this process knows a place, and no result depends on one.
+* Here is what the core must not know, because it may not decide: source keys, exact codes, names. The core knows cells,
+  the number of the values, the number of the individual and the lot.
+* Nothing is kept twice: a code is its cell, which the core has, and the *rest*, how far it stands in that cell. Where
+  all cells are single codes there is no rest.
+* A row that was changed is held as it was given until `write`: many are written at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Any
 
 import numpy as np
 
-from streamer.incremental.groups.kept import PENDING, Record
+from streamer.incremental.core import room
+from streamer.incremental.core.record_types import NONE, PENDING, Records
+from streamer.incremental.groups.demands import SubjectNumbers
+from streamer.incremental.groups.held import Held
+from streamer.incremental.groups.kept import PENDING as NO_QI_GROUP
+from streamer.incremental.groups.kept import Record
+from streamer.incremental.groups.source_keys import SourceKeys
+from streamer.incremental.groups.texts import Numbers, ValueTexts
 from streamer.table.arrays import Ints
+from streamer.table.encode import EncodedRows
 from streamer.table.row import Row, Values
-from streamer.table.space import Space
-
-FIRST_CAPACITY = 1024
+from streamer.table.schema import Table
 
 
 class Rows:
-    """All rows of one shard by source key, with their QI groups."""
+    """All rows of one shard by source key."""
 
-    def __init__(self, space: Space) -> None:
-        self._space = space
+    def __init__(self, table: Table, held: Held) -> None:
+        self._space = table.space
+        self._held = held
+        self.d = table.space.d
+        self.place_of = SourceKeys()
+        self._n_places = 0
+        self._coarse: Ints = np.flatnonzero(table.space.codes_per_cell > 1)
+        widest = table.space.codes_per_cell.max(initial=1) - 1
+        self.rest: Ints = np.zeros((0, len(self._coarse)), np.min_scalar_type(widest))
+        self._exact: list[tuple[str, ...]] | None = [] if table.stepless else None
+        self.values = ValueTexts()
+        self._subjects = SubjectNumbers(table)
+        self.individuals: Numbers[str] = Numbers()
+        self._given: dict[int, Row] = {}
         self._free: list[int] = []
-        self.place_of: dict[str, int] = {}
-        self.codes: Ints = np.empty((FIRST_CAPACITY, space.d), dtype=np.int64)
-        self.cells: Ints = np.empty((FIRST_CAPACITY, space.d), dtype=np.int64)
-        self.source_keys: list[str] = []
-        self.rows: list[Row] = []
-        self.qi_group: list[int] = []
-        self.n_pending = 0
-        self._pending_of: dict[str, int] = {}
+        self._freed: list[int] = []
 
     def __len__(self) -> int:
         return len(self.place_of)
 
-    def add(self, source_key: str, row: Row, codes: Ints) -> int:
-        """Adds a row that is in no QI group yet; returns its place."""
+    @property
+    def source_keys(self) -> Any:
+        """Source keys by place, as an array of texts."""
+        return self.place_of.texts
+
+    # -- one row --------------------------------------------------------------------------------------------------
+
+    def add(self, source_key: str, row: Row) -> int:
+        """A place for a new row."""
         if self._free:
             place = self._free.pop()
-            self.source_keys[place], self.rows[place], self.qi_group[place] = source_key, row, PENDING
         else:
-            place = len(self.rows)
-            if place == len(self.codes):
-                self._grow(2 * place)
-            self.source_keys.append(source_key)
-            self.rows.append(row)
-            self.qi_group.append(PENDING)
-        self.codes[place] = codes
-        self.cells[place] = codes // self._space.codes_per_cell
-        self.place_of[source_key] = place
-        self._count_pending(row, 1)
+            place = self._n_places
+            self._n_places += 1
+        self.place_of.add(source_key, place)
+        self._given[place] = row
         return place
 
-    def add_many(self, source_keys: Sequence[str], rows: Sequence[Row], codes: Ints, qi_groups: Sequence[int]) -> None:
-        """Adds n rows to an empty table; place i is row i. codes (n, d)."""
-        n = len(source_keys)
-        self._grow(max(FIRST_CAPACITY, n))
-        self.codes[:n], self.cells[:n] = codes, self._space.cells(codes)
-        self.source_keys, self.rows, self.qi_group = list(source_keys), list(rows), list(qi_groups)
-        for place, number in enumerate(qi_groups):
-            if number == PENDING:
-                self._count_pending(rows[place], 1)
-        self.place_of = {source_key: place for place, source_key in enumerate(source_keys)}
-
-    def assign(self, place: int, qi_group: int) -> None:
-        """Puts the row at `place` into a QI group, or into none: PENDING."""
-        change = (qi_group == PENDING) - (self.qi_group[place] == PENDING)
-        self.qi_group[place] = qi_group
-        if change:
-            self._count_pending(self.rows[place], change)
-
-    def rewrite(self, place: int, row: Row, codes: Ints) -> None:
-        """Gives the row at `place` new contents; its QI group stays."""
-        self.rows[place] = row
-        self.codes[place] = codes
-        self.cells[place] = codes // self._space.codes_per_cell
+    def give(self, place: int, row: Row) -> None:
+        """New contents for a row."""
+        self._given[place] = row
 
     def remove(self, place: int) -> None:
-        if self.qi_group[place] == PENDING:
-            self._count_pending(self.rows[place], -1)
-        del self.place_of[self.source_keys[place]]
-        self.source_keys[place] = ""
-        self._free.append(place)
+        """The row goes; its place is free once this has been run."""
+        self.place_of.remove(place)
+        self._given.pop(place, None)
+        self._freed.append(place)
 
-    def record(self, source_key: str) -> Record | None:
-        """The line of the index table for a source key, as the store keeps it; None where there is no such row."""
-        place = self.place_of.get(source_key)
-        if place is None:
-            return None
-        return Record(self.rows[place], self.qi_group[place])
+    def row(self, place: int) -> Row:
+        """The row at a place."""
+        given = self._given.get(place)
+        if given is not None:
+            return given
+        record = self._held.arrays.rows.row[place]
+        return self._as_row(place, self.codes_of(place).tolist(), int(record["values"]), int(record["who"]))
+
+    def who(self, row: Row) -> int:
+        """The number of a row's individual; NONE where rows belong to none."""
+        return NONE if row.individual is None else self.individuals.give(row.individual)
+
+    def _as_row(self, place: int, codes: list[int], values: int, who: int) -> Row:
+        exact = () if self._exact is None else self._exact[place]
+        name = None if who == NONE else self.individuals.things[who]
+        return Row(tuple(codes), self._values_of(values), exact, name)
+
+    def _values_of(self, number: int) -> Values:
+        values = self.values.things[number]
+        if values is None:
+            raise LookupError(f"values number {number} were taken back")
+        return values
+
+    # -- many rows ------------------------------------------------------------------------------------------------
+
+    def write(self) -> None:
+        """Writes what was given; makes room in the core for all places and numbers, and frees places."""
+        self._reach(self._n_places)
+        if self._given:
+            if len(self._coarse):
+                self._write_rest(list(self._given), np.array([row.codes for row in self._given.values()]))
+            if self._exact is not None:
+                self._exact += [()] * (self._n_places - len(self._exact))
+                for place, row in self._given.items():
+                    self._exact[place] = row.exact
+            self._given = {}
+        self.tell()
+        self._free += self._freed
+        self._freed = []
+
+    def add_many(self, source_keys: Sequence[str], rows: Sequence[Row]) -> Ints:
+        """Adds n rows at places one after the other, in an empty table from 0 on; their cells, (n, d) int64.
+
+        Nobody finds them before `all_added`. Raises ValueError where a row has more or fewer codes than there are
+        attributes, or one that no array holds.
+        """
+        if not self.place_of and self._free + self._freed:
+            self._n_places, self._free, self._freed = 0, [], []
+        first, n = self._n_places, len(source_keys)
+        self._n_places += n
+        self._reach(first + n)
+        self.place_of.write(first, source_keys)
+        codes = array_of([row.codes for row in rows], self.d)
+        self._write_rest(slice(first, first + n), codes)
+        if self._exact is not None:
+            self._exact[first:] = [row.exact for row in rows]
+        return codes // self._space.codes_per_cell
+
+    def all_added(self) -> None:
+        """All rows are there. Raises ValueError where two have one source key."""
+        self.place_of.found_up_to(self._n_places)
+
+    def _reach(self, n: int) -> None:
+        self._held.arrays = room.with_places(self._held.arrays, n)
+        more = len(self._held.arrays.rows.row)
+        if more > len(self.rest):
+            rest = np.zeros((more, len(self._coarse)), self.rest.dtype)
+            rest[: len(self.rest)] = self.rest
+            self.rest = rest
+
+    def _write_rest(self, where: Any, codes: Ints) -> None:
+        self.rest[where] = (codes % self._space.codes_per_cell)[:, self._coarse]
+
+    def tell(self) -> None:
+        """Makes room in the core for all numbers, and tells it what it has to know of new values."""
+        self._held.arrays = self._subjects.told(self._held.arrays, self.values.untold())
+        self._held.arrays = self.values.told(self._held.arrays)
+        self._held.arrays = room.with_individuals(self._held.arrays, len(self.individuals.things))
+
+    def take_back(self) -> None:
+        """Numbers of values and individuals that no row has any more, where there are many; after a drain."""
+        if self.values.has_many_spare(len(self)):
+            used = self.core["values"][self.places()]
+            self.values.keep(used)
+            self._subjects.keep(self._held.arrays, used)
+        if self.individuals.has_many_spare(len(self)):
+            self.individuals.keep(self.core["who"][self.places()])
+        self.tell()
+
+    @property
+    def core(self) -> Records:
+        """What the core has of every place."""
+        return self._held.arrays.rows.row.view(np.ndarray)
+
+    def cells_of(self, codes: Ints) -> Ints:
+        """Codes (n, d) to cells."""
+        return codes // self._space.codes_per_cell
+
+    def codes_of(self, places: Any) -> Ints:
+        """Codes of the rows at one or n places as far as the core was told of them, (d,) or (n, d), of any width."""
+        cells: Ints = self._held.arrays.rows.cells[places]
+        if not len(self._coarse):
+            return cells
+        codes = cells * self._space.codes_per_cell
+        codes[..., self._coarse] += self.rest[places]
+        return codes
+
+    def leave_domain(self, cells: Ints) -> bool:
+        """Whether any of the cells (n, d) is none of its attribute's."""
+        return bool(((cells < 0) | (cells >= self._space.n_cells)).any())
+
+    def are_publishable(self, lo: Ints, hi: Ints) -> bool:
+        """Whether all boxes lo..hi (n, d) of cells could be published: categories stand at nodes of their trees."""
+        widened = self._space.generalize(lo.copy(), hi.copy())
+        return bool((widened[0] == lo).all() and (widened[1] == hi).all())
+
+    def places(self) -> Ints:
+        """Places of all rows, in no order that decides anything; int64."""
+        return self.place_of.places()
+
+    def records(self, changed: Sequence[int]) -> dict[str, Record | None]:
+        """Rows as a store keeps them; changed: place, values, individual, QI group of one after the other."""
+        places = changed[::4]
+        codes = self.codes_of(np.array(places, dtype=np.int64)).tolist()
+        columns = zip(places, codes, changed[1::4], changed[2::4], changed[3::4], strict=True)
+        return {
+            self.source_keys[place]: Record(self._as_row(place, own, values, who), number)
+            for place, own, values, who, number in columns
+        }
+
+    def qi_groups(self, groups: Ints) -> Ints:
+        """Numbers of the QI groups at these places of the core; `kept.PENDING` for PENDING."""
+        numbers: Ints = self._held.arrays.groups.group["number"].view(np.ndarray)[groups]
+        return np.where(groups == PENDING, NO_QI_GROUP, numbers)
+
+    def published_cells(self) -> tuple[Ints, Ints]:
+        """Of every row that is in a QI group the group's number (n,) and its cells (n, d); int64."""
+        places = self.places()
+        numbers = self.qi_groups(self.core["group"][places])
+        there = numbers != NO_QI_GROUP
+        return numbers[there], self._cells_at(places[there])
+
+    def cells_of_keys(self, source_keys: Iterable[str]) -> Ints:
+        """The cells (n, d) of rows that are there; int64."""
+        return self._cells_at(self.place_of.places_of(list(source_keys)))
+
+    def _cells_at(self, places: Ints) -> Ints:
+        cells: Ints = self._held.arrays.rows.cells[places].astype(np.int64)
+        return cells
+
+    def encoded(self, places: Ints) -> EncodedRows:
+        """The rows at these places, as whole-table algorithms take them."""
+        view, who = StoredRows(self, places), self.core["who"][places].tolist()
+        names = [None if number == NONE else self.individuals.things[number] for number in who]
+        keys = [self.source_keys[place] for place in places.tolist()]
+        return EncodedRows(keys, view.codes, view.values, view.exact, names)
 
     def view(self) -> StoredRows:
         """All rows as columns, in no particular order."""
-        return StoredRows(self, list(self.place_of.values()))
-
-    @property
-    def pending_count(self) -> int:
-        """What k counts of the rows that are not publishable yet: individuals where rows belong to one, else rows."""
-        return len(self._pending_of) or self.n_pending
-
-    def _count_pending(self, row: Row, change: int) -> None:
-        self.n_pending += change
-        if row.individual is not None:
-            self._pending_of[row.individual] = self._pending_of.get(row.individual, 0) + change
-            if not self._pending_of[row.individual]:
-                del self._pending_of[row.individual]
-
-    def pending(self) -> list[int]:
-        """Places of the rows that are not publishable yet."""
-        return [place for place in self.place_of.values() if self.qi_group[place] == PENDING]
-
-    def _grow(self, capacity: int) -> None:
-        for name in ("codes", "cells"):
-            old: Ints = getattr(self, name)
-            new = np.empty((capacity, self._space.d), dtype=np.int64)
-            new[: len(old)] = old[:capacity]
-            setattr(self, name, new)
+        return StoredRows(self, self.places())
 
 
 class StoredRows:
     """Some rows as columns, for conditions (`RowsView`); the columns that a condition does not use are never built."""
 
-    def __init__(self, rows: Rows, places: list[int]) -> None:
+    def __init__(self, rows: Rows, places: Ints) -> None:
         self._rows = rows
         self.places = places
 
     @property
     def codes(self) -> Ints:
         """(n, d) int64."""
-        return self._rows.codes[np.array(self.places, dtype=np.int64)]
+        return self._rows.codes_of(self.places).astype(np.int64)
 
     @property
     def exact(self) -> list[tuple[str, ...]]:
-        rows = self._rows.rows
-        return [rows[place].exact for place in self.places]
+        exact = self._rows._exact
+        return [()] * len(self.places) if exact is None else [exact[place] for place in self.places.tolist()]
 
     @property
     def values(self) -> list[Values]:
-        rows = self._rows.rows
-        return [rows[place].values for place in self.places]
+        number = self._rows.core["values"][self.places].tolist()
+        return [self._rows._values_of(one) for one in number]
+
+
+def array_of(runs: Sequence[Sequence[int]], length: int) -> Ints:
+    """Runs of integers, (n, length) int64; raises ValueError where one is longer or shorter, or a number too large."""
+    if set(map(len, runs)) - {length}:
+        raise ValueError("a run has another length")
+    try:
+        return np.fromiter(chain.from_iterable(runs), np.int64, len(runs) * length).reshape(len(runs), length)
+    except OverflowError:
+        raise ValueError("a number is too large") from None

@@ -4,39 +4,47 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from streamer.incremental.topics import JOINED
+from streamer.table.row import Unshown
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One record on its way out: `topic` is the kind ("live", "dead-letters"); value None is a tombstone."""
-
-    topic: str
-    key: bytes = field(repr=False)
-    value: bytes | None = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Outgoing:
-    """One record to publish; `topic` is "live" or "dead-letters", value None a tombstone."""
+class Entry(Unshown, frozen=True):
+    """One record on its way out: `topic` is the kind ("live", "dead-letters" ...); value None is a tombstone."""
 
     topic: str
-    key: bytes = field(repr=False)
-    value: bytes | None = field(repr=False)
+    key: bytes
+    value: bytes | None
+
+
+class Outgoing(Unshown, frozen=True):
+    """One record to publish; `topic` is the kind, value None a tombstone."""
+
+    topic: str
+    key: bytes
+    value: bytes | None
     headers: tuple[tuple[str, bytes], ...]
 
 
-def outgoing(entries: Sequence[Entry], release: int, through: int) -> list[Outgoing]:
+OUTSIDE = ("outside", b"1")
+"""The header of what did not come from the input: a table that began anew, or was published anew."""
+
+
+def outgoing(entries: Sequence[Entry], release: int, through: int, outside: bool = False) -> list[Outgoing]:
     """Outbox entries of one commit, with the headers that tell a reader where its release ends.
 
-    through: the first source offset that the commit has not applied.
+    through: the first source offset that the commit has not applied. outside: whether it did not come from the input.
+    Records of topics that are one table together say how many the release has `beside` them in the other one.
     """
-    totals = Counter(entry.topic for entry in entries)
-    headers = ("release", b"%d" % release), ("through", b"%d" % through)
-    seen: Counter[str] = Counter()
+    totals = Counter([entry.topic for entry in entries])
+    parts = {topic: iter(range(1, total + 1)) for topic, total in totals.items()}
+    of_release, of_through = ("release", b"%d" % release), ("through", b"%d" % through)
+    announced = (OUTSIDE,) if outside else ()
+    beside = {topic: (("beside", b"%d" % totals[other]),) for topic, other in JOINED.items()}
     records = []
     for entry in entries:
-        seen[entry.topic] += 1
-        part = ("part", b"%d/%d" % (seen[entry.topic], totals[entry.topic]))
-        records.append(Outgoing(entry.topic, entry.key, entry.value, (headers[0], part, headers[1])))
+        topic = entry.topic
+        part = b"%d/%d" % (next(parts[topic]), totals[topic])
+        headers = (of_release, ("part", part), of_through, *beside.get(topic, ()), *announced)
+        records.append(Outgoing(topic, entry.key, entry.value, headers))
     return records

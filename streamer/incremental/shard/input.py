@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
+from streamer.table.row import Unshown
 
-@dataclass(frozen=True, slots=True)
-class Message:
+
+class Message(Unshown, frozen=True):
     """One message of the input topic."""
 
     offset: int
-    key: bytes | None = field(repr=False)
-    value: bytes | None = field(repr=False)
+    key: bytes | None
+    value: bytes | None
 
 
 @dataclass(frozen=True, slots=True)

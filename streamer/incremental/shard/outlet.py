@@ -16,14 +16,15 @@ import msgspec
 
 from streamer.incremental.release.records import Outgoing
 from streamer.incremental.store.base import Meta
-from streamer.incremental.topics import LIVE
+from streamer.incremental.topics import output_id
 
 
 class Position(msgspec.Struct, frozen=True):
     """Where the published table of a shard stands; written in the transaction of every commit.
 
     An offset alone does not name a commit: one that did not come from the input leaves `next` unchanged. live_id: the
-    id of the `live` that holds the table; a store that lost everything knows of no other.
+    id of the `live` that holds the table, or the ids of the two topics of a lossy join; a store that lost everything
+    knows of no others.
     """
 
     commit: int
@@ -45,7 +46,7 @@ class Position(msgspec.Struct, frozen=True):
             meta.outside,
             meta.digest,
             meta.skipped,
-            meta.topic_ids.get(LIVE, ""),
+            output_id(meta.topic_ids),
         )
 
     def to_json(self) -> bytes:

@@ -39,23 +39,26 @@ from secrets import token_bytes
 from time import perf_counter
 
 from streamer.errors import Conflict, EventRefused, LawViolated, ShardRefused, StreamerError
-from streamer.incremental.events.changes import Change
+from streamer.incremental.events.changes import Change, Statement
 from streamer.incremental.events.counts import APPLIED, DEAD, IGNORED, UNKNOWN_KEY
 from streamer.incremental.events.decoder import Decoder
 from streamer.incremental.events.key_form import KeyContract
 from streamer.incremental.groups.engine import Engine
 from streamer.incremental.groups.lots import SECRET_BYTES
-from streamer.incremental.release.changelog import DIGEST_MASK, Changelog
+from streamer.incremental.groups.replacing import Region
+from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.records import Entry, outgoing
 from streamer.incremental.shard import letters, republish
 from streamer.incremental.shard.input import InputState, Message, ShardInput
 from streamer.incremental.shard.look import first_meta, look
+from streamer.incremental.shard.next_commit import next_commit
 from streamer.incremental.shard.outlet import Outlet, Position
 from streamer.incremental.shard.passed_over import UNWRITABLE, PassedOver, Unforeseen, unforeseen
 from streamer.incremental.shard.repeated import replayed
 from streamer.incremental.shard.standing import Standing, compare
 from streamer.incremental.shard.steps import StepReport, Tally
 from streamer.incremental.store.base import Commit, Meta, State, Store
+from streamer.incremental.store.rebuild import Progress, remembered
 from streamer.table.arrays import Ints
 from streamer.table.row import Row
 from streamer.table.schema import Table
@@ -64,9 +67,9 @@ from streamer.table.schema import Table
 class Publisher:
     """One shard of one table; synchronous, to be used from one thread at a time.
 
-    turn: held while the shard computes, free while it waits for the store or the outlet. Shards of one process that
-    share a lock compute one after the other, which Python makes them do anyway, without fighting for it. secret: that
-    of a shard that never committed, None: drawn.
+    turn: held while the shard computes in Python, free while it runs what is compiled or waits for the store or the
+    outlet. Shards of one process that share a lock compute one after the other, which Python makes them do anyway,
+    without fighting for it; compiled code runs side by side. secret: that of a shard that never committed, None: drawn.
     """
 
     def __init__(
@@ -80,6 +83,7 @@ class Publisher:
     ) -> None:
         self.table = table
         self.shard = shard
+        self._name = f"shard {shard} of {table.name}"
         self._store = store
         self._outlet = outlet
         self._turn = turn or nullcontext()
@@ -150,17 +154,16 @@ class Publisher:
 
     def _publish_rest(self) -> None:
         """Publishes the commit that the store holds and the outlet does not."""
-        entries = [entry for commit, entry in self._store.outbox() if commit == self._meta.commit]
-        self._publish(entries)
+        self._publish([entry for commit, entry in self._store.outbox() if commit == self._meta.commit])
 
     def _publish_anew(self, position: Position | None, input_state: InputState) -> None:
         """Gives an output that was made anew the whole table: see `republish`."""
         state = self._stored()
-        groups = state.kept.qi_groups if state else {}
+        groups, records = (dict(state.kept.qi_groups), state.kept.records) if state else ({}, ())
         waiting = [entry for commit, entry in self._store.outbox() if commit == self._meta.commit]
         if position != Position.of(self._meta):
             self._publish(republish.beside_rows(waiting))
-        commit = republish.whole_table(self.table, self.shard, self._meta, input_state, groups, waiting)
+        commit = republish.whole_table(self.table, self.shard, self._meta, input_state, groups, waiting, records)
         self._store.commit(self._fence, self._meta.commit, commit)
         self._meta = commit.meta
         self._publish(commit.outbox)
@@ -168,7 +171,7 @@ class Publisher:
 
     def _publish(self, entries: Sequence[Entry]) -> None:
         """Publishes the last commit."""
-        records = outgoing(entries, self._meta.release, self._meta.next)
+        records = outgoing(entries, self._meta.release, self._meta.next, self._meta.outside == self._meta.commit)
         self._outlet.publish(records, Position.of(self._meta))
 
     # -- one step -------------------------------------------------------------------------------------------------
@@ -189,10 +192,6 @@ class Publisher:
         if self._engine is None or not self._usable:
             raise StreamerError(f"{self._name} is not taken over: call take_over first")
         return self._engine
-
-    @property
-    def _name(self) -> str:
-        return f"shard {self.shard} of {self.table.name}"
 
     def step(self, messages: Sequence[Message], through: int = 0) -> StepReport:
         """Steps 1 to 6 for a batch of messages in offset order; any error makes `take_over` necessary.
@@ -228,11 +227,7 @@ class Publisher:
         self._load()
 
     def load_initial(
-        self,
-        source_keys: Sequence[str],
-        rows: Sequence[Row],
-        codes: Ints,
-        qi_groups: Iterable[Ints],
+        self, source_keys: Sequence[str], rows: Sequence[Row], codes: Ints, qi_groups: Iterable[Ints]
     ) -> StepReport:
         """Publishes a whole table, in given QI groups, as release 0 of a shard that has read nothing yet."""
         engine, self._usable = self.engine, False
@@ -240,13 +235,53 @@ class Publisher:
             raise ShardRefused(f"{self._name} holds a table already")
         groups = list(qi_groups)
         engine.load_initial(source_keys, rows, codes, groups)
+        del rows, codes, source_keys  # the engine has them
         self._meta = replace(self._meta, release=-1 if groups else 0, outside=1)
-        report = StepReport()
-        tally = Tally(self._meta.next, self._meta.key_form)
+        return self._commit_from_outside(engine, "the initial table cannot be published")
+
+    def replace_region(
+        self, region: Region, groups: Sequence[Ints], progress: Progress | None = None
+    ) -> StepReport | None:
+        """Replaces a region's QI groups by others in one commit; None where it changed meanwhile: nothing was done.
+
+        progress: of the rebuild before; what it is with this region stands in `meta` then. Any error makes `take_over`
+        necessary; LawViolated: the groups are not all of the region's rows, once each, or do not hold the model.
+        """
+        engine = self._able_to_rebuild()
+        with self._turn:
+            replaced = engine.replace(region, groups)
+        if replaced is None:
+            self._usable = True
+            return None
+        rebuild = self._meta.rebuild if progress is None else progress.after(replaced)
+        self._meta = replace(self._meta, outside=self._meta.commit + 1, rebuild=rebuild)
+        return self._commit_from_outside(engine, "a region cannot be replaced")
+
+    def end_rebuild(self, progress: Progress) -> StepReport:
+        """Commits that a rebuild is over, and how it ended; publishes no row."""
+        return self.remember_rebuilds(None, [progress])
+
+    def remember_rebuilds(self, running: Progress | None, ended: Iterable[Progress] = ()) -> StepReport:
+        """Commits which rebuild is running, and what is remembered of others that ended; publishes no row."""
+        engine = self._able_to_rebuild()
+        self._meta = replace(self._meta, rebuild=running, rebuilds=remembered(self._meta.rebuilds, ended))
+        return self._commit_from_outside(engine, "what is said of rebuilds cannot be kept")
+
+    def _able_to_rebuild(self) -> Engine:
+        engine = self.engine
+        if self._replay_to is not None:
+            raise StreamerError(f"{self._name} reads its input again: nothing is rebuilt before it has caught up")
+        self._usable = False
+        return engine
+
+    def _commit_from_outside(self, engine: Engine, complaint: str) -> StepReport:
+        """Commits and publishes what no message has brought about."""
+        report, tally = StepReport(), Tally(self._meta.next, self._meta.key_form)
         try:
             commit = self._commit(engine, tally, report)
         except Unforeseen as fault:
-            raise LawViolated(f"{self._name}: the initial table cannot be published ({fault.what})") from None
+            raise LawViolated(f"{self._name}: {complaint} ({fault.what})") from None
+        commit = Commit(commit.meta, outbox=commit.outbox)  # the store has the rest, which a large table need not keep
         self._send(commit, tally, report)
         self._usable = True
         return report
@@ -277,16 +312,23 @@ class Publisher:
         return len(messages)
 
     def _is_full(self, engine: Engine) -> bool:
-        return engine.rows_published_max >= self.table.limits.transaction_rows_max
+        if not engine.is_nearly_full:
+            return False
+        with unforeseen():
+            return engine.rows_published_max >= self.table.limits.transaction_rows_max
 
     def _apply(self, engine: Engine, message: Message, tally: Tally, seconds: dict[str, float]) -> None:
         started = decoded = perf_counter()
         try:
-            self._check_passed_over(message, tally)
+            self._passed_over.check(message.offset, tally)
             with unforeseen(message.offset):
                 change = self._decode(message)
                 key_form = self._contract.form_after(tally.key_form, message.key, change, self._meta.shards)
                 decoded = perf_counter()
+            if isinstance(change, Statement):  # it runs what is queued, whose faults are not its own
+                with unforeseen():
+                    engine.run()
+            with unforeseen(message.offset):
                 outcome = engine.apply(change)
         except EventRefused as refusal:
             tally.counts += DEAD
@@ -304,12 +346,6 @@ class Publisher:
         seconds["decode"] += decoded - started
         seconds["apply"] += perf_counter() - decoded
 
-    def _check_passed_over(self, message: Message, tally: Tally) -> None:
-        refusal = self._passed_over.refusal(message.offset)
-        if refusal is not None:
-            tally.skipped.append(message.offset)
-            raise refusal
-
     def _decode(self, message: Message) -> Change:
         try:
             return self._decoder.decode(message.key, message.value)
@@ -326,13 +362,19 @@ class Publisher:
     def _commit(self, engine: Engine, tally: Tally, report: StepReport) -> Commit:
         """Steps 3 and 4, in which a message may still show to be at fault."""
         started = perf_counter()
-        with self._turn, unforeseen():
-            commit = self._net_effect(engine, tally, report)
+        with unforeseen():
+            engine.run()
+        run_at = perf_counter()
+        with unforeseen():
+            engine.compute()
+            with self._turn:
+                commit = self._net_effect(engine, tally, report)
         drained_at = perf_counter()
         self.check_input()
         with unforeseen(faults=UNWRITABLE):
             self._store.commit(self._fence, self._meta.commit, commit)
-        report.seconds["drain"] += drained_at - started
+        report.seconds["apply"] += run_at - started
+        report.seconds["drain"] += drained_at - run_at
         report.seconds["commit"] += perf_counter() - drained_at
         return commit
 
@@ -350,33 +392,9 @@ class Publisher:
 
     def _net_effect(self, engine: Engine, tally: Tally, report: StepReport) -> Commit:
         drained = engine.drain()
-        outbox: list[Entry] = []
-        digest = self._meta.digest
-        for number, before, after in drained.published:
-            records, change = self._changelog.diff(number, before, after)
-            outbox += records
-            digest += change
-        meta = replace(
-            self._meta,
-            commit=self._meta.commit + 1,
-            next=tally.next,
-            release=self._meta.release + bool(drained.published),
-            qi_group_next=drained.qi_group_next,
-            digest=digest & DIGEST_MASK,
-            counts=self._meta.counts + tally.counts,
-            key_form=tally.key_form,
-            skipped=(*self._meta.skipped, *tally.skipped),
-        )
         report.merges += drained.merges
         report.splits += drained.splits
-        outbox += tally.letters
-        if self._replay_to is not None:
-            meta, outbox = replayed(self.table.name, self.shard, meta, self._replay_to), []
-        return Commit(
-            meta,
-            drained.records,
-            drained.qi_groups,
-            drained.similarity,
-            tuple(drained.statement_ids),
-            outbox,
-        )
+        commit = next_commit(self._meta, drained, tally, self._changelog)
+        if self._replay_to is None:
+            return commit
+        return replace(commit, meta=replayed(self.table, self.shard, commit.meta, self._replay_to), outbox=[])

@@ -8,9 +8,10 @@ from streamer.errors import ShardRefused
 from streamer.incremental import mends
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.store.base import Meta
+from streamer.table.schema import Table
 
 
-def replayed(table_name: str, shard: int, meta: Meta, target: Position) -> Meta:
+def replayed(table: Table, shard: int, meta: Meta, target: Position) -> Meta:
     """Where a replay ends it takes over the published commit and release: what it rebuilt must be what is out.
 
     On the way it numbers its commits above the published one, so that none is taken for another.
@@ -20,9 +21,9 @@ def replayed(table_name: str, shard: int, meta: Meta, target: Position) -> Meta:
     rebuilt, published = ((one.digest, one.qi_group_next, one.skipped) for one in (meta, target))
     if rebuilt != published:
         raise ShardRefused(
-            f"shard {shard} of {table_name}: reading the input again does not give the published table of commit "
-            f"{target.commit}: the input has changed, or Redis had lost everything, and with it the secret by which "
-            f"the shard's chances were drawn; restore Redis from any former copy and start the workers, or, "
-            f"{mends.publish_again(table_name)}"
+            f"shard {shard} of {table.name}: reading the input again does not give the published table of commit "
+            f"{target.commit}: the input has changed, or another version of streamer published it, or Redis had lost "
+            f"everything, and with it the secret by which the shard's chances were drawn; restore Redis from any "
+            f"former copy and start the workers, or, {mends.begin_anew(table.name)}"
         )
     return replace(meta, commit=target.commit, release=target.release, outside=target.outside)

@@ -21,18 +21,20 @@ from dataclasses import replace
 
 from streamer.errors import ShardRefused
 from streamer.incremental import mends
-from streamer.incremental.groups.kept import QIGroupState
-from streamer.incremental.release.changelog import DIGEST_MASK, Changelog, PublishedGroup
+from streamer.incremental.groups.kept import QIGroupState, Record
+from streamer.incremental.release.changelog import Changelog
+from streamer.incremental.release.published_group import DIGEST_MASK, PublishedGroup
 from streamer.incremental.release.records import Entry
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.store.base import Commit, Meta
-from streamer.incremental.topics import LIVE
+from streamer.incremental.topics import OUTPUTS
+from streamer.table.published_join import Cells, cells_by_group, distinct_cells
 from streamer.table.schema import Table
 
 
 def beside_rows(waiting: Iterable[Entry]) -> list[Entry]:
     """What of a commit is no published row. waiting: what the outbox holds of it."""
-    return [entry for entry in waiting if entry.topic != LIVE]
+    return [entry for entry in waiting if entry.topic not in OUTPUTS]
 
 
 def whole_table(
@@ -42,16 +44,19 @@ def whole_table(
     input_state: InputState,
     qi_groups: Mapping[int, QIGroupState],
     waiting: Sequence[Entry],
+    records: Iterable[tuple[str, Record]] = (),
 ) -> Commit:
     """The commit after `meta` that publishes all rows of a shard. waiting: what the outbox holds of `meta`'s commit.
 
-    Raises ShardRefused where the QI groups are not those that `meta` was written with.
+    records: the source rows, for a form that publishes their cells. Raises ShardRefused where the QI groups are not
+    those that `meta` was written with.
     """
-    rows, digest = _rows(Changelog(table, shard), qi_groups)
+    cells = cells_by_group(table, ((record.qi_group, record.row.codes) for _, record in records))
+    rows, digest = _rows(Changelog(table, shard), qi_groups, cells)
     if digest != meta.digest:
         raise ShardRefused(
             f"shard {shard} of {table.name}: the QI groups in the store are not those of commit {meta.commit}; "
-            f"{mends.read_again(table.name)}"
+            f"{mends.begin_anew(table.name)}"
         )
     number = meta.commit + 1
     outbox = [*rows, *(_removed(rows, waiting) if input_state.live_begun else ())]
@@ -60,18 +65,24 @@ def whole_table(
     return Commit(replace(meta, commit=number, release=release, outside=number, topic_ids=ids), outbox=outbox)
 
 
-def _rows(changelog: Changelog, qi_groups: Mapping[int, QIGroupState]) -> tuple[list[Entry], int]:
+def _rows(
+    changelog: Changelog, qi_groups: Mapping[int, QIGroupState], cells: Mapping[int, list[Cells]]
+) -> tuple[list[Entry], int]:
     """All rows as upserts, by QI group and slot, and their digest."""
     rows: list[Entry] = []
     digest = 0
     for number, state in sorted(qi_groups.items()):
-        records, change = changelog.diff(number, None, PublishedGroup(state.lo, state.hi, state.slots))
+        records, change = changelog.diff(number, None, _published(state, cells.get(number, ())))
         rows += records
         digest += change
     return rows, digest & DIGEST_MASK
 
 
+def _published(state: QIGroupState, cells: Sequence[Cells]) -> PublishedGroup:
+    return PublishedGroup(state.lo, state.hi, state.slots, distinct_cells(cells))
+
+
 def _removed(rows: Iterable[Entry], waiting: Iterable[Entry]) -> list[Entry]:
     """The tombstones among what waits, but for rows that are there again."""
     there = {row.key for row in rows}
-    return [e for e in waiting if e.topic == LIVE and e.value is None and e.key not in there]
+    return [e for e in waiting if e.topic in OUTPUTS and e.value is None and e.key not in there]

@@ -1,27 +1,29 @@
 """What operators ask of shards through the control topic, as values.
 
-A record of `<table>.control` lies in the partition of its shard and says
-`{"command":"skip","shard":0,"offset":1234}`. What cannot be read is nobody's request.
+A record of `<table>.control` lies in the partition of its shard and says one of
+`{"command":"skip","shard":0,"offset":1234}`,
+`{"command":"rebuild","shard":0,"id":"5f0c…","at":1764000000,"algorithm":"ordered"}` and
+`{"command":"cancel-rebuild","shard":0,"id":"77aa…","at":1764000000}`. What cannot be read is nobody's request.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Annotated
 
 import msgspec
 
+Id = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+"""Of a request: by it the operator finds the answer, and a worker knows what it has done already."""
 
-class Skip(
-    msgspec.Struct, frozen=True, tag="skip", tag_field="command", forbid_unknown_fields=True, omit_defaults=True
+Seconds = Annotated[int, msgspec.Meta(ge=0, lt=1 << 40)]
+"""Since 1970."""
+
+
+class _Request(
+    msgspec.Struct, frozen=True, tag_field="command", tag="", forbid_unknown_fields=True, omit_defaults=True
 ):
-    """One message of the input is to be passed over as a dead letter, whatever it says.
-
-    topic_id: of the input that holds it, "" where the broker gives no ids: in one made anew, the offset is another's.
-    """
-
     shard: int
-    offset: int
-    topic_id: str = ""
 
     def to_json(self) -> bytes:
         """The record's value.
@@ -32,18 +34,48 @@ class Skip(
         return msgspec.json.encode(self)
 
 
+class Skip(_Request, frozen=True, tag="skip"):
+    """One message of the input is to be passed over as a dead letter, whatever it says.
+
+    topic_id: of the input that holds it, "" where the broker gives no ids: in one made anew, the offset is another's.
+    """
+
+    offset: int
+    topic_id: str = ""
+
+
+class Rebuild(_Request, frozen=True, tag="rebuild"):
+    """The shard is to be anonymized anew as a whole. at: when it was asked; algorithm: "" the one of table.yaml."""
+
+    id: Id
+    at: Seconds
+    algorithm: Annotated[str, msgspec.Meta(max_length=64)] = ""
+
+
+class CancelRebuild(_Request, frozen=True, tag="cancel-rebuild"):
+    """The rebuild that is under way is to stop where it is."""
+
+    id: Id
+    at: Seconds
+
+
+Request = Skip | Rebuild | CancelRebuild
+
+
 def skips_of(values: Iterable[bytes], shard: int, topic_id: str = "") -> frozenset[int]:
     """The offsets that the records of a shard's control partition name. topic_id: the input's.
 
     >>> sorted(skips_of([Skip(0, 7).to_json(), Skip(1, 8).to_json(), b"nonsense", Skip(0, 9).to_json()], 0))
     [7, 9]
     """
-    requests = [request for request in map(_read, values) if request is not None and request.shard == shard]
-    return frozenset(request.offset for request in requests if request.topic_id == topic_id)
+    requests = [request for request in map(read_request, values) if isinstance(request, Skip)]
+    return frozenset(one.offset for one in requests if one.shard == shard and one.topic_id == topic_id)
 
 
-def _read(value: bytes) -> Skip | None:
+def read_request(value: bytes) -> Request | None:
+    """What a record of the control topic says; None where it cannot be read."""
     try:
-        return msgspec.json.decode(value, type=Skip)
+        request: Request = msgspec.json.decode(value, type=Request)
     except msgspec.DecodeError:
         return None
+    return request

@@ -11,6 +11,9 @@ The rules of this file
   differences mean nothing there: it is given the whole table first, from a store that is not behind. New positions tell
   nothing: they are accepted where they say the same as the store, or where the whole table goes out anyway. New dead
   letters are a new beginning and no more.
+* A table that began anew, from its source, is one commit that did not come from the input. Until it is published, what
+  the output says of the input is of no account: it may go on at a lower offset, or of another topic.
+* The two topics of a lossy join are one table: where one of them alone was made anew, the shard is refused.
 * Every refusal names what mends it (`incremental.mends`).
 """
 
@@ -22,8 +25,8 @@ from streamer.errors import ShardRefused
 from streamer.incremental import mends
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.outlet import Position
-from streamer.incremental.store.base import Meta
-from streamer.incremental.topics import CHANGES, LIVE, POSITIONS
+from streamer.incremental.store.base import UNFINISHED, Meta
+from streamer.incremental.topics import CHANGES, POSITIONS, output_id, outputs_of
 from streamer.table.schema import Table
 
 
@@ -41,26 +44,35 @@ def compare(table: Table, shard: int, meta: Meta, position: Position | None, inp
     name = f"shard {shard} of {table.name}"
     new = new_topics(meta, input_state)
     _check_identity(name, table, meta, input_state, new)
-    _check_bounds(name, table, meta, position, input_state)
-    emptied = meta.commit > 0 and LIVE in new
+    begun_anew = position is not None and meta.outside == meta.commit == position.commit + 1
+    reached = meta.next if position is None or begun_anew else max(meta.next, position.next)
+    _check_bounds(name, table, meta, reached, input_state)
+    outputs = set(outputs_of(table.form))
+    emptied = meta.commit > 0 and not new.isdisjoint(outputs)
+    if emptied and not outputs <= new:
+        raise ShardRefused(
+            f"{name}: of the topics that hold what is published, only {', '.join(sorted(new & outputs))} was made "
+            f"anew: they are one table; {mends.publish_again(table.name, table.form)}"
+        )
     if position is None and meta.commit == 0 and input_state.live_begun:
         raise ShardRefused(
             f"{name}: the output holds rows, but neither Redis nor the positions know of any; "
-            f"{mends.read_again(table.name)}"
+            f"{mends.begin_anew(table.name)}"
         )
     if position is None and meta.commit > 0 and (emptied or POSITIONS in new):
         return _without_positions(name, table, emptied)
-    if position is not None and position.next > meta.next:
+    _check_repeatable(name, table, meta, position)
+    if position is not None and reached > meta.next:
         return _behind(name, table, meta, position, emptied or _is_of_another_live(position, input_state))
     published = position.commit if position else 0
     if meta.commit not in (published, published + 1):
         raise ShardRefused(
             f"{name}: the store is at commit {meta.commit}, the output at {published}: positions were lost, or "
-            f"one of them was restored from an earlier copy; {mends.publish_again(table.name)}"
+            f"one of them was restored from an earlier copy; {mends.publish_again(table.name, table.form)}"
         )
     if meta.commit == published and position is not None and position != Position.of(meta):
         raise ShardRefused(
-            f"{name}: commit {published} is not the same in the store and in the output; {mends.read_again(table.name)}"
+            f"{name}: commit {published} is not the same in the store and in the output; {mends.begin_anew(table.name)}"
         )
     if emptied:
         return Standing.EMPTIED
@@ -74,38 +86,49 @@ def new_topics(meta: Meta, input_state: InputState) -> frozenset[str]:
 
 def _is_of_another_live(position: Position, input_state: InputState) -> bool:
     """Whether the table of a position is in a `live` that is gone; an emptied store cannot tell."""
-    return input_state.topic_ids.get(LIVE, position.live_id) != position.live_id
+    known = output_id(input_state.topic_ids)
+    return bool(known) and known != position.live_id
 
 
 def _check_identity(name: str, table: Table, meta: Meta, input_state: InputState, new: frozenset[str]) -> None:
+    if meta.fingerprint == UNFINISHED:
+        raise ShardRefused(f"{name}: its table began anew and is not whole; {mends.begin_anew(table.name)}")
     if meta.fingerprint != table.fingerprint:
         raise ShardRefused(
             f"{name}: table.yaml has changed since this state was written; restore it, or, "
-            f"{mends.read_again(table.name)}"
+            f"{mends.begin_anew(table.name)}"
         )
     if meta.shards != input_state.shards:
         raise ShardRefused(
             f"{name}: the input topic had {meta.shards} partitions and has {input_state.shards} now, so source keys "
-            f"would come to other shards than their rows; {mends.send_again(table.name)}"
+            f"would come to other shards than their rows; {mends.begin_from_file(table.name)}"
         )
     if CHANGES in new:
         raise ShardRefused(
             f"{name}: the input topic was made anew since, and its offsets mean other rows now; "
-            f"{mends.read_again(table.name)}"
+            f"{mends.begin_anew(table.name)}"
         )
 
 
-def _check_bounds(name: str, table: Table, meta: Meta, position: Position | None, input_state: InputState) -> None:
+def _check_bounds(name: str, table: Table, meta: Meta, reached: int, input_state: InputState) -> None:
     if meta.next < input_state.earliest:
         raise ShardRefused(
             f"{name}: the input is needed from offset {meta.next} on, but begins at {input_state.earliest}: it has "
-            f"expired; {mends.send_again(table.name)}"
+            f"expired; {mends.begin_from_file(table.name)}"
         )
-    reached = max(meta.next, position.next if position else 0)
     if reached > input_state.end:
         raise ShardRefused(
             f"{name}: offset {reached} was reached, but the input ends at {input_state.end}: the topic has lost "
-            f"messages; {mends.send_again(table.name)}"
+            f"messages; {mends.begin_from_file(table.name)}"
+        )
+
+
+def _check_repeatable(name: str, table: Table, meta: Meta, position: Position | None) -> None:
+    """No reading of the input gives back what did not come from it, and no output is to be filled without it."""
+    if position is not None and position.outside > meta.commit:
+        raise ShardRefused(
+            f"{name}: the store is at commit {meta.commit}, and commit {position.outside} did not come from the input, "
+            f"so reading on cannot repeat it; {mends.begin_anew(table.name)}"
         )
 
 
@@ -115,7 +138,7 @@ def _without_positions(name: str, table: Table, emptied: bool) -> Standing:
         return Standing.EMPTIED  # nothing is: whatever the store holds is a whole table
     raise ShardRefused(
         f"{name}: the topic of positions was made anew, and nothing says any more what of the store is published; "
-        f"{mends.publish_again(table.name)}"
+        f"{mends.publish_again(table.name, table.form)}"
     )
 
 
@@ -124,11 +147,6 @@ def _behind(name: str, table: Table, meta: Meta, position: Position, emptied: bo
     if emptied:
         raise ShardRefused(
             f"{name}: the store has lost commits, and the output was made anew and may hold some of them; "
-            f"{mends.publish_again(table.name)}"
-        )
-    if position.outside > meta.commit:
-        raise ShardRefused(
-            f"{name}: the store is at commit {meta.commit}, and commit {position.outside} did not come from the input, "
-            f"so reading on cannot repeat it; {mends.publish_again(table.name)}"
+            f"{mends.publish_again(table.name, table.form)}"
         )
     return Standing.BEHIND

@@ -20,6 +20,10 @@ from typing import Protocol
 from streamer.incremental.events.counts import NO_MESSAGES, Counts
 from streamer.incremental.groups.kept import KeptTable, QIGroupState, Record, SimilarityList
 from streamer.incremental.release.records import Entry
+from streamer.incremental.store.rebuild import Progress
+
+UNFINISHED = "unfinished"
+"""In place of a fingerprint while a table that begins anew is not whole: no table.yaml has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +32,12 @@ class Meta:
 
     commit: number of commits. next: the first source offset not applied. release: commits that changed the published
     table. qi_group_next: the next unused number of a QI group. outside: the last commit that did not come from the
-    input. digest: sum mod 2^64 of a hash per published row. counts: of all messages read. topic_ids: the
+    input. digest: sum mod 2^64 of a hash per published QI group. counts: of all messages read. topic_ids: the
     broker's ids of the table's topics by kind, as far as they are known. key_form: how the producers of the input write
     message keys; "" until the first row change told. skipped: source offsets that were passed over without being
     decided by their content, ascending: whoever repeats the input has to pass over them too. secret: what the shard's
     lots are drawn by (`streamer.incremental.groups.lots`), the same from its first commit on; nothing else says it.
+    rebuild: the one that was running; rebuilds: the last ones that ended, the newest last.
     """
 
     commit: int = 0
@@ -48,11 +53,16 @@ class Meta:
     key_form: str = ""
     skipped: tuple[int, ...] = ()
     secret: bytes = field(default=b"", repr=False)
+    rebuild: Progress | None = None
+    rebuilds: tuple[Progress, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """The net effect of one batch on what a shard keeps; None stands for a removal."""
+    """The net effect of one batch on what a shard keeps; None stands for a removal.
+
+    replaces: nothing of what was kept before stays but the statement ids: no row, QI group, list or outbox entry.
+    """
 
     meta: Meta
     records: Mapping[str, Record | None] = field(default_factory=dict)
@@ -60,6 +70,7 @@ class Commit:
     similarity: Mapping[int, SimilarityList | None] = field(default_factory=dict)
     statement_ids: Sequence[str] = ()
     outbox: Sequence[Entry] = ()
+    replaces: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +106,9 @@ class Store(Protocol):
         Raises Fenced when `fence` is not the newest, Conflict when the store is neither at `commit_before` nor already
         at this very commit.
         """
+
+    def statement_ids(self) -> Sequence[str]:
+        """The ids of the last statements that were applied, oldest first."""
 
     def outbox(self) -> Iterator[tuple[int, Entry]]:
         """Entries not trimmed yet with their commit numbers, oldest first."""

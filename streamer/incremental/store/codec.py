@@ -13,7 +13,8 @@ The rules of this file
 
 from __future__ import annotations
 
-from dataclasses import astuple
+from collections.abc import Iterable
+from dataclasses import astuple, fields
 from math import isnan
 from typing import Literal, NoReturn
 
@@ -25,11 +26,12 @@ from streamer.incremental.events.counts import Counts
 from streamer.incremental.groups.kept import QIGroupState, Record, SimilarityList
 from streamer.incremental.release.records import Entry
 from streamer.incremental.store.base import Meta
+from streamer.incremental.store.rebuild import Progress
 from streamer.table.row import Row, Values
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 
-_Version = Literal[3]  # FORMAT_VERSION, as the decoders want it
+_Version = Literal[4]  # FORMAT_VERSION, as the decoders want it
 _Cells = tuple[int, ...]
 _Texts = tuple[str, ...]
 _Counts = tuple[int, int, int, int]
@@ -39,9 +41,33 @@ UNREADABLE = (msgspec.MsgspecError, ValueError)  # ValueError: text that is not 
 _encode = msgspec.msgpack.Encoder().encode
 _record = msgspec.msgpack.Decoder(tuple[_Version, _Cells, Values, _Texts, str | None, int]).decode
 _qi_group = msgspec.msgpack.Decoder(tuple[_Version, _Cells, _Cells, _Texts, tuple[Values, ...]]).decode
-_meta = msgspec.msgpack.Decoder(
-    tuple[_Version, int, int, int, int, int, int, _Counts, int, str, dict[str, str], str, _Cells, bytes],
-).decode
+
+
+class _Meta(msgspec.Struct, array_like=True):
+    """The fields of `Meta` behind the version; those with a default may be missing."""
+
+    version: _Version
+    commit: int
+    next: int
+    release: int
+    qi_group_next: int
+    outside: int
+    digest: int
+    counts: _Counts
+    shards: int
+    fingerprint: str
+    topic_ids: dict[str, str]
+    key_form: str
+    skipped: _Cells
+    secret: bytes
+    rebuild: Progress | None = None
+    rebuilds: tuple[Progress, ...] = ()
+
+
+_LATER = {field.name: field.default for field in fields(Meta)[13:]}
+"""Fields that came after the format, with what they are where nothing is said; the last of these are not written."""
+
+_meta = msgspec.msgpack.Decoder(_Meta).decode
 _entry = msgspec.msgpack.Decoder(tuple[_Version, str, bytes, bytes | None]).decode
 
 
@@ -76,19 +102,40 @@ def decode_qi_group(data: bytes) -> QIGroupState:
     return QIGroupState(lo, hi, members, slots)
 
 
+def decode_number(data: bytes) -> int:
+    """The number of a QI group, as text. Raises ShardRefused where `data` is none."""
+    if not data.isdigit():
+        raise ShardRefused(f"store: the number of a QI group is damaged; {mends.begin_anew()}")
+    return int(data)
+
+
+def decode_similarity(floor: bytes, neighbours: Iterable[tuple[bytes, float]]) -> SimilarityList:
+    """A similarity list from its floor, as text, and a sorted set. Raises ShardRefused where these are none."""
+    try:
+        named = tuple((decode_number(number), float(degree)) for number, degree in neighbours)
+        return in_order(SimilarityList(named, float(floor)))
+    except ValueError:
+        raise ShardRefused(f"store: a similarity list is damaged; {mends.begin_anew()}") from None
+
+
 def encode_meta(meta: Meta) -> bytes:
     """Where a shard stands: the fields of `Meta` in the order of their declaration."""
-    return _encode((FORMAT_VERSION, *astuple(meta)))
+    said = list(astuple(meta))
+    for default in reversed(_LATER.values()):
+        if said[-1] != default:
+            break
+        said.pop()
+    return _encode((FORMAT_VERSION, *said))
 
 
 def decode_meta(data: bytes) -> Meta:
     """Raises ShardRefused where `data` is not the meta of this format."""
     try:
-        said = _meta(data)
+        said = msgspec.structs.asdict(_meta(data))
     except UNREADABLE:
         _refuse("meta", data)
-    _, commit, next_, release, qi_group_next, outside, digest, counts = said[:8]
-    return Meta(commit, next_, release, qi_group_next, outside, digest, Counts(*counts), *said[8:])
+    del said["version"]
+    return Meta(**said | {"counts": Counts(*said["counts"])})
 
 
 def encode_entry(commit: int, entry: Entry) -> bytes:
@@ -104,7 +151,7 @@ def commit_of(data: bytes) -> int:
     """
     number, colon, _ = data.partition(b":")
     if not (colon and number.isdigit()):
-        raise ShardRefused(f"store: an outbox entry without its commit number; {mends.read_again()}")
+        raise ShardRefused(f"store: an outbox entry without its commit number; {mends.begin_without_redis()}")
     return int(number)
 
 
@@ -132,14 +179,15 @@ def in_order(similar: SimilarityList) -> SimilarityList:
 
 def _refuse(kind: str, data: bytes) -> NoReturn:
     """Raises ShardRefused for bytes that are not a `kind` of this format."""
+    mend = mends.begin_without_redis() if kind in ("meta", "outbox entry") else mends.begin_anew()
     try:
         first, *_ = msgspec.msgpack.decode(data, type=list[msgspec.Raw])
         version = msgspec.msgpack.decode(first, type=int)
     except UNREADABLE:
-        raise ShardRefused(f"store: a {kind} is damaged; {mends.read_again()}") from None
+        raise ShardRefused(f"store: a {kind} is damaged; {mend}") from None
     if version == FORMAT_VERSION:
-        raise ShardRefused(f"store: a {kind} is damaged (format {version}); {mends.read_again()}") from None
+        raise ShardRefused(f"store: a {kind} is damaged (format {version}); {mend}") from None
     raise ShardRefused(
         f"store: a {kind} is in format {version}, this streamer reads format {FORMAT_VERSION}; run the version that "
-        f"wrote it, or, {mends.read_again()}"
+        f"wrote it, or, {mend}"
     ) from None

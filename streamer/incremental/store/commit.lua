@@ -2,15 +2,20 @@
 --
 -- KEYS  1 meta  2 records  3 groups  4 similarity  5 outbox  6 statements  7.. one sorted set per changed similarity list
 -- ARGV  1 fence  2 number of the commit before  3 number of this commit  4 encoded meta  5 statement ids to remember
---       6..13 how many values each of the eight sections has, then how many each sorted set gets, then the values
+--       6 1: nothing of what was kept stays but statement ids; KEYS then name the sorted sets of all former lists too
+--       7..14 how many slices each of the eight sections has  15 how many values each sorted set gets, as numbers
+--       16.. the slices: first the lengths of a slice's values, as numbers, then the values, one behind the other
+--       Numbers are packed, four bytes each, the highest first. The slices of the sorted sets come last, as one stream.
 -- Returns the number of write commands and, after it, of similarity entries written: neighbours added, moved or removed,
 -- one for a list that is gone; or a single 0 for a commit that is stored already, -1 fenced, -2 conflict.
 --
 -- Redis undoes nothing when a script fails in the middle, so all that can fail comes before the first change: the
 -- comparisons, the reads (a key of a wrong type), and one write that changes nothing (a server that is full, read-only or
--- cannot save refuses it). `meta` is written last. Values go in slices, because unpack fails near 8,000 of them; a slice
--- is even, so that it never parts a field from its value.
+-- cannot save refuses it). `meta` is written last. A slice holds 5,000 values at most, because unpack fails near 8,000 of
+-- them, and an even number, so that none parts a field from its value. One argument per value would cost the client four
+-- times as much to send, and the server no less to read.
 local SLICE = 5000
+local byte, sub = string.byte, string.sub
 local meta = KEYS[1]
 
 local stored = redis.call('HMGET', meta, 'fence', 'commit', 'committed_by')
@@ -29,45 +34,73 @@ local SECTIONS = {
   {'HSET', KEYS[4]}, {'HDEL', KEYS[4]},
   {'RPUSH', KEYS[5]}, {'RPUSH', KEYS[6]},
 }
-local counts_at = 6
-local values_at = counts_at + #SECTIONS + #KEYS - 6
+local slice_at = 7 + #SECTIONS + 1
 local commands = 2
 
-local function write(command, key)
-  local last = values_at + tonumber(ARGV[counts_at]) - 1
-  for first = values_at, last, SLICE do
-    redis.call(command, key, unpack(ARGV, first, math.min(first + SLICE - 1, last)))
-    commands = commands + 1
-  end
-  counts_at, values_at = counts_at + 1, last + 1
+local function number_at(packed, at)
+  local a, b, c, d = byte(packed, at, at + 3)
+  return ((a * 256 + b) * 256 + c) * 256 + d
 end
 
-for _, section in ipairs(SECTIONS) do write(section[1], section[2]) end
+-- The values of the next slice.
+local function next_slice()
+  local lengths, data, values, at = ARGV[slice_at], ARGV[slice_at + 1], {}, 1
+  for i = 1, #lengths / 4 do
+    local next_at = at + number_at(lengths, 4 * i - 3)
+    values[i] = sub(data, at, next_at - 1)
+    at = next_at
+  end
+  slice_at = slice_at + 2
+  return values
+end
+
+if ARGV[6] == '1' then
+  redis.call('UNLINK', KEYS[2], KEYS[3], KEYS[4], KEYS[5])
+  commands = commands + 1
+end
+
+for i, section in ipairs(SECTIONS) do
+  for _ = 1, tonumber(ARGV[6 + i]) do
+    redis.call(section[1], section[2], unpack(next_slice()))
+    commands = commands + 1
+  end
+end
+
+-- The next `count` values of the sorted sets.
+local stream, streamed = {}, 0
+local function take(count)
+  local taken = {}
+  for i = 1, count do
+    if streamed == #stream then stream, streamed = next_slice(), 0 end
+    streamed = streamed + 1
+    taken[i] = stream[streamed]
+  end
+  return taken
+end
 
 -- A similarity list mostly changes in one place: only what differs is written.
 local similarity_entries = 0
-local function rewrite(list)
-  local last = values_at + tonumber(ARGV[counts_at]) - 1
+local function rewrite(list, values)
   local kept, gone = {}, {}
-  for i = values_at + 1, last, 2 do kept[ARGV[i]] = true end
+  for i = 2, #values, 2 do kept[values[i]] = true end
   for _, neighbour in ipairs(redis.call('ZRANGE', list, 0, -1)) do
     if not kept[neighbour] then gone[#gone + 1] = neighbour end
   end
-  if last < values_at then
+  if #values == 0 then
     similarity_entries = similarity_entries + redis.call('DEL', list)
     commands = commands + 1
   elseif #gone > 0 then
     similarity_entries = similarity_entries + redis.call('ZREM', list, unpack(gone))
     commands = commands + 1
   end
-  for first = values_at, last, SLICE do
-    local slice_end = math.min(first + SLICE - 1, last)
-    similarity_entries = similarity_entries + redis.call('ZADD', list, 'CH', unpack(ARGV, first, slice_end))
+  for first = 1, #values, SLICE do
+    local last = math.min(first + SLICE - 1, #values)
+    similarity_entries = similarity_entries + redis.call('ZADD', list, 'CH', unpack(values, first, last))
     commands = commands + 1
   end
-  counts_at, values_at = counts_at + 1, last + 1
 end
-for i = 7, #KEYS do rewrite(KEYS[i]) end
+local sizes = 7 + #SECTIONS
+for i = 7, #KEYS do rewrite(KEYS[i], take(number_at(ARGV[sizes], 4 * (i - 7) + 1))) end
 
 redis.call('LTRIM', KEYS[6], '-' .. ARGV[5], -1)
 local now = redis.call('TIME')[1] -- for people to read: nothing depends on it

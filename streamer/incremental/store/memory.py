@@ -97,11 +97,15 @@ class MemoryStore:
         kept = KeptTable(
             qi_group_next=meta.qi_group_next,
             records=[(source_key.decode(), codec.decode_record(data)) for source_key, data in shard.records.items()],
-            qi_groups={number: codec.decode_qi_group(data) for number, data in shard.qi_groups.items()},
-            similarity=dict(shard.similarity),
-            statement_ids=tuple(statement_id.decode() for statement_id in shard.statement_ids),
+            qi_groups=[(number, codec.decode_qi_group(data)) for number, data in shard.qi_groups.items()],
+            similarity=list(shard.similarity.items()),
+            statement_ids=self.statement_ids(),
         )
         return State(meta, kept)
+
+    def statement_ids(self) -> tuple[str, ...]:
+        """The ids of the last statements that were applied, oldest first."""
+        return tuple(statement_id.decode() for statement_id in self._shard.statement_ids)
 
     def commit(self, fence: str, commit_before: int, commit: Commit) -> None:
         """Applies `commit` on top of commit number `commit_before`, whole or not at all.
@@ -128,6 +132,9 @@ class MemoryStore:
         statement_ids = [statement_id.encode() for statement_id in commit.statement_ids]
         outbox = [codec.encode_entry(commit.meta.commit, entry) for entry in commit.outbox]
 
+        if commit.replaces:
+            for kept in (shard.records, shard.qi_groups, shard.similarity, shard.outbox):
+                kept.clear()
         _merge(shard.records, records)
         _merge(shard.qi_groups, qi_groups)
         _merge(shard.similarity, similarity)

@@ -14,15 +14,18 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from importlib.resources import files
+from itertools import islice
 from typing import Any
 
 import redis
 
-from streamer.errors import Conflict, Fenced
-from streamer.incremental.groups.kept import KeptTable, Record, SimilarityList
+from streamer.errors import Conflict, Fenced, ShardRefused
+from streamer.incremental import mends
+from streamer.incremental.groups.kept import KeptTable, QIGroupState, Record, SimilarityList
 from streamer.incremental.release.records import Entry
 from streamer.incremental.store import codec, commit_script
 from streamer.incremental.store.base import Commit, Meta, State
@@ -93,6 +96,7 @@ class RedisStore:
         number = commit.meta.commit
         if number == commit_before:
             raise ValueError(f"commit {number} on top of itself: a repeated call could not be told from a new one")
+        commit = self._with_former_lists(commit) if commit.replaces else commit
         with self._answers():
             commands, *similarity = self._commit_script(
                 keys=commit_script.keys(self._keys, self._similarity, commit),
@@ -104,6 +108,12 @@ class RedisStore:
             raise Conflict(f"shard {self.shard}: the store is not at commit {commit_before}; load it again")
         if commands:
             self.writes.update(commit_script.entries(commit), similarity=sum(similarity), calls=1, commands=commands)
+
+    def _with_former_lists(self, commit: Commit) -> Commit:
+        """The same commit, which names the lists that it removes: whoever else could add one is fenced, or we are."""
+        with self._answers():
+            former: dict[int, SimilarityList | None] = dict.fromkeys(map(int, self._client.hkeys(self._similarity)))
+        return replace(commit, similarity=former | dict(commit.similarity))
 
     def trim(self, fence: str, commit: int) -> None:
         """Drops the outbox entries of commits <= `commit`. Raises Fenced."""
@@ -123,7 +133,9 @@ class RedisStore:
     def load(self) -> State | None:
         """Everything the shard holds, or None for a shard that never committed.
 
-        The records are read while they are iterated. Raises Conflict where somebody committed meanwhile.
+        Rows, QI groups and similarity lists are read while they are iterated. The end of the rows, and of the lists,
+        raises Conflict where somebody committed meanwhile: who looks at the QI groups alone may do so at a shard that
+        works. Bytes that no store writes raise ShardRefused.
         """
         meta = self.meta()
         if meta is None:
@@ -131,11 +143,16 @@ class RedisStore:
         kept = KeptTable(
             qi_group_next=meta.qi_group_next,
             records=self._read_records(meta.commit),
-            qi_groups={int(number): codec.decode_qi_group(data) for number, data in self._scan(self._groups)},
-            similarity=self._read_lists(),
-            statement_ids=self._read_statement_ids(),
+            qi_groups=self._read_groups(),
+            similarity=self._read_lists(meta.commit),
+            statement_ids=self.statement_ids(),
         )
         return State(meta, kept)
+
+    def statement_ids(self) -> tuple[str, ...]:
+        """The ids of the last statements that were applied, oldest first."""
+        with self._answers():
+            return tuple(data.decode() for data in self._client.lrange(self._statements, 0, -1))
 
     def outbox(self) -> Iterator[tuple[int, Entry]]:
         """Entries not trimmed yet with their commit numbers, oldest first."""
@@ -150,32 +167,38 @@ class RedisStore:
 
     def _read_records(self, commit: int) -> Iterator[tuple[str, Record]]:
         decode = codec.decode_record
-        for source_key, data in self._scan(self._records):
-            yield source_key.decode(), decode(data)
+        try:
+            for source_key, data in self._scan(self._records):
+                yield source_key.decode(), decode(data)
+        except UnicodeDecodeError:
+            raise ShardRefused(f"store: a source key is damaged; {mends.begin_anew()}") from None
+        self._check_still_at(commit)
+
+    def _read_groups(self) -> Iterator[tuple[int, QIGroupState]]:
+        for number, data in self._scan(self._groups):
+            yield codec.decode_number(number), codec.decode_qi_group(data)
+
+    def _read_lists(self, commit: int) -> Iterator[tuple[int, SimilarityList]]:
+        floors = self._scan(self._similarity)
+        while some := list(islice(floors, LISTS_PER_READ)):
+            yield from self._similarity_lists(some)
+        self._check_still_at(commit)
+
+    def _check_still_at(self, commit: int) -> None:
         meta = self.meta()
         if meta is None or meta.commit != commit:
             raise Conflict(f"shard {self.shard}: somebody committed while it was being read; load it again")
 
-    def _read_lists(self) -> dict[int, SimilarityList]:
-        return self._similarity_lists({int(number): floor for number, floor in self._scan(self._similarity)})
-
-    def _similarity_lists(self, floors: Mapping[int, bytes]) -> dict[int, SimilarityList]:
-        numbers, lists = list(floors), {}
-        for at in range(0, len(numbers), LISTS_PER_READ):
-            some = numbers[at : at + LISTS_PER_READ]
-            with self._answers():
-                pipeline = self._client.pipeline(transaction=False)
-                for number in some:
-                    pipeline.zrange(f"{self._similarity}:{number}", 0, -1, withscores=True)
-                answers = pipeline.execute()
-            for number, answer in zip(some, answers, strict=True):
-                neighbours = tuple((int(neighbour), float(degree)) for neighbour, degree in answer)
-                lists[number] = codec.in_order(SimilarityList(neighbours, float(floors[number])))
-        return lists
-
-    def _read_statement_ids(self) -> tuple[str, ...]:
+    def _similarity_lists(self, floors: Sequence[tuple[bytes, bytes]]) -> Iterator[tuple[int, SimilarityList]]:
+        """The lists of the QI groups of these numbers, with these floors."""
+        numbers = [codec.decode_number(number) for number, _ in floors]
         with self._answers():
-            return tuple(data.decode() for data in self._client.lrange(self._statements, 0, -1))
+            pipeline = self._client.pipeline(transaction=False)
+            for number in numbers:
+                pipeline.zrange(f"{self._similarity}:{number}", 0, -1, withscores=True)
+            answers = pipeline.execute()
+        for number, (_, floor), neighbours in zip(numbers, floors, answers, strict=True):
+            yield number, codec.decode_similarity(floor, neighbours)
 
     def _scan(self, hash_name: str) -> Iterator[tuple[bytes, bytes]]:
         """Fields and values of a hash, a slice at a time. Each comes once as long as nobody writes to the hash."""

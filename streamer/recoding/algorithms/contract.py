@@ -63,6 +63,7 @@ class Algorithm:
     suppresses: bool = False
     refines: bool = False
     quadratic: bool = False  # its time grows with the square of the rows
+    full_domain: bool = False  # recodes all rows alike: what is true of a part of the table is not of the whole
 
 
 def no_objections(table: Table, model: Model, options: Options) -> Sequence[str]:

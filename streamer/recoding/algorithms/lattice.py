@@ -108,6 +108,7 @@ OLA = Algorithm(
     _run_by(ola_search),
     objections,
     suppresses=True,
+    full_domain=True,
 )
 
 DEGREE_FIRST = Algorithm(
@@ -117,4 +118,5 @@ DEGREE_FIRST = Algorithm(
     _run_by(degree_first_search),
     objections,
     suppresses=True,
+    full_domain=True,
 )

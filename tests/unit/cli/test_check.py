@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -88,6 +89,49 @@ def table_of(folder: Path, columns: str, privacy: str = "{k: 3}") -> Path:
     return folder
 
 
+FORM_COLUMNS = "age: {role: quasi-identifier, type: integer, domain: [0, 99]}, problem: {role: sensitive}"
+
+
+def in_form(folder: Path, form: str, privacy: str) -> Path:
+    path = table_of(folder, FORM_COLUMNS, privacy) / "table.yaml"
+    path.write_text(path.read_text().replace("form: rows", f"form: {form}"))
+    return folder
+
+
+def test_a_qi_group_that_is_one_message_is_shown_as_one(tmp_path: Path) -> None:
+    report = checked("--table", in_form(tmp_path, "groups", "{k: 3}"))
+    assert list(report["example"]) == report["published_columns"] == ["qi_group", "age_lo", "age_hi", "size", "values"]
+    assert report["example"]["values"] == [{"problem": "...", "count": 3}]
+    assert report["warnings"] == []
+    assert "a published QI group: {" in check("--table", tmp_path).stdout
+
+
+def test_what_a_lossy_join_reveals_is_said_to_whoever_chooses_it(tmp_path: Path) -> None:
+    report = checked("--table", in_form(tmp_path, "lossy-join", "{k: 3, l: 2}"))
+    assert {name: list(row) for name, row in report["example"].items()} == report["published_columns"]
+    assert report["example"]["qit"] == {"qi_group": "0-1", "age_lo": 0, "age_hi": 0}
+    warnings = " ".join(report["warnings"])
+    assert "publishes the exact quasi-identifiers" in warnings
+    assert "whoever sees the two topics change reads" in warnings
+
+
+@pytest.mark.parametrize("privacy", ["{k: 3}", "{k: 3, alpha: 0.5}", "{k: 3, beta: 1}", "{k: 3, r: 0.5}"])
+def test_a_lossy_join_is_refused_where_nothing_hides_the_sensitive_values(tmp_path: Path, privacy: str) -> None:
+    result = check("--table", in_form(tmp_path, "lossy-join", privacy))
+    assert result.exit_code == 2
+    assert "set privacy.l, or privacy.beta below 1" in result.stderr
+
+
+def test_columns_that_a_form_needs_for_itself_and_groups_too_large_for_a_message_are_refused(tmp_path: Path) -> None:
+    folder = in_form(tmp_path, "groups", "{k: 100000}")
+    path = folder / "table.yaml"
+    path.write_text(path.read_text().replace("problem: {role: sensitive}", "count: {role: sensitive}"))
+    faults = check("--table", folder).stderr
+    assert "columns.count: publishes 'count', as does publish.live.form: groups; rename one" in faults
+    path.write_text(path.read_text().replace("count: {role: sensitive}", "problem: {role: sensitive}"))
+    assert "limits.row_bytes_max: a message has to hold a QI group of 2k rows" in check("--table", folder).stderr
+
+
 def test_the_model_is_said_in_words_and_which_algorithms_can_hold_it(monkeypatch: pytest.MonkeyPatch) -> None:
     unable = replace(ALGORITHMS[DEFAULT], name="unable", objections=lambda *_: ["it does not count problems"])
     monkeypatch.setitem(ALGORITHMS, "unable", unable)
@@ -100,16 +144,14 @@ def test_the_model_is_said_in_words_and_which_algorithms_can_hold_it(monkeypatch
     assert "unable: cannot hold it: it does not count problems" in page
 
 
-def test_diversity_is_warned_of_because_the_live_table_knows_k_alone(tmp_path: Path) -> None:
+def test_diversity_is_said_in_words_and_warned_of_by_nobody(tmp_path: Path) -> None:
     problem = "age: {role: quasi-identifier, type: integer, domain: [0, 99]}, problem: {role: sensitive}"
     report = checked("--table", table_of(tmp_path, problem, "{k: 3, l: 2, beta: 0.5}"))
     assert report["model"] == (
         "at least 3 rows and at least 2 distinct values of problem other than null and at most 50 % of the rows for any"
         " of the values of problem"
     )
-    (warning,) = report["warnings"]
-    assert "knows k alone" in warning
-    assert checked("--table", PATIENTS)["warnings"] == []
+    assert report["warnings"] == checked("--table", PATIENTS)["warnings"] == []
 
 
 def test_with_individuals_readers_by_sql_are_warned_of(tmp_path: Path) -> None:
@@ -197,6 +239,17 @@ def test_individuals_are_what_k_is_compared_with(rows: Callable[..., Path], tmp_
     path = rows(*(f"{i},same,30,12000,21.5,Female,flu" for i in range(9)))
     (warning,) = checked("--table", tmp_path, "--data", path)["data"]["warnings"]
     assert warning.startswith("1 individuals are fewer than k = 3")
+
+
+def test_rows_that_do_not_hold_the_model_even_together_are_warned_of(rows: Callable[..., Path], tmp_path: Path) -> None:
+    text = (PATIENTS / "table.yaml").read_text().replace("hierarchies/", f"{PATIENTS}/hierarchies/")
+    (tmp_path / "table.yaml").write_text(re.sub(r"privacy: \{(.*)\}", r"privacy: {\1, l: 2}", text))
+    path = rows(*(f"{i},x,30,12000,21.5,Female,flu" for i in range(9)))
+    (warning,) = checked("--table", tmp_path, "--data", path)["data"]["warnings"]
+    assert warning == (
+        "all rows together, as one QI group: 1 distinct values of problem other than null are fewer than 2:"
+        " nothing would be published"
+    )
 
 
 def test_data_that_cannot_be_read_or_lacks_a_column_is_said(tmp_path: Path) -> None:

@@ -1,17 +1,26 @@
-"""The QI groups that a shard begins with: those of the default algorithm, none below k, nobody in two."""
+"""QI groups of rows that are there: those a shard begins with, and those a rebuild gives it by any algorithm."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from random import Random
 
 import numpy as np
+import pytest
 
-from streamer.cli.first_groups import first_groups
+from streamer.cli.first_groups import check_rebuilds, first_groups, groups_by
+from streamer.errors import ConfigError, UsageError
+from streamer.incremental.events.changes import Insert
+from streamer.incremental.groups.engine import Engine
+from streamer.recoding.algorithms.catalog import ALGORITHMS
 from streamer.table.encode import EncodedRows, Encoder
 from streamer.table.files import read_rows
+from streamer.table.row import Row
 from streamer.table.yaml_loading import load_table
 from worlds.checkout import PATIENTS, ROOT
+from worlds.folded_table import FoldedTable
+from worlds.small_tables import CITY, YEARS, table
 
 TABLE = load_table(PATIENTS)
 
@@ -34,3 +43,65 @@ def test_a_table_with_fewer_rows_than_k_begins_with_no_group_and_its_rows_wait()
 def test_who_only_names_it_does_not_wait_for_the_compiler() -> None:
     code = "import sys, streamer.cli.first_groups; sys.exit('numba' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=60)
+
+
+# -- rows that are there ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_every_algorithm_puts_every_row_into_a_group_that_holds(algorithm: str) -> None:
+    rows = encoded()
+    groups = groups_by(TABLE, rows, algorithm, 2**64 - 1)
+    assert sorted(np.concatenate(groups).tolist()) == list(range(40))
+    assert min(map(len, groups)) >= TABLE.k
+    again = groups_by(TABLE, rows, algorithm, 2**64 - 1)
+    assert [members.tolist() for members in again] == [members.tolist() for members in groups]
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_shard_that_is_loaded_anew_is_rebuilt_to_the_last_bit(algorithm: str) -> None:
+    """The same state, algorithm and seed give the same QI groups, numbers and slots."""
+    small, chance, folded = table(YEARS, CITY, k=2), Random(1), FoldedTable()
+    engine = Engine(small, secret=b"sixteen bytes of")
+    for i in range(60):
+        engine.apply(Insert(str(i), Row((chance.randrange(10), chance.randrange(6)), (chance.choice([b"1", b"2"]),))))
+    folded.fold(engine.drain())
+    tables = []
+    for _ in range(2):
+        reloaded = Engine.load(small, 0, 1, folded.kept_table(), b"sixteen bytes of")
+        for numbers in reloaded.regions(turn=3, rows_max=1000 if ALGORITHMS[algorithm].full_domain else 25):
+            region = reloaded.region(numbers)
+            replaced = reloaded.replace(region, groups_by(small, region.rows, algorithm, 7))
+            assert replaced is not None
+        tables.append(dict(reloaded.drain().qi_groups))
+    assert tables[0] == tables[1] != {}
+
+
+def test_no_rows_have_no_groups() -> None:
+    rows = Encoder(TABLE).frame(read_rows(PATIENTS / "rows.csv").head(0))
+    assert groups_by(TABLE, rows, "ordered", 7) == []
+
+
+def test_rows_that_cannot_hold_the_model_are_refused() -> None:
+    rows = Encoder(TABLE).frame(read_rows(PATIENTS / "rows.csv").head(TABLE.k - 1))
+    with pytest.raises(ConfigError, match="cannot hold"):
+        groups_by(TABLE, rows, "ordered", 7)
+
+
+def test_what_is_no_algorithm_is_refused_by_name() -> None:
+    for call in (lambda: groups_by(TABLE, encoded(), "best", 7), lambda: check_rebuilds(TABLE, "best", 40, 1)):
+        with pytest.raises(UsageError, match="there is no algorithm 'best'"):
+            call()
+
+
+def test_full_domain_algorithms_need_the_shard_in_one_region_and_the_others_do_not() -> None:
+    for name, algorithm in ALGORITHMS.items():
+        check_rebuilds(TABLE, name, 40, 1)
+        if algorithm.full_domain:
+            with pytest.raises(
+                UsageError, match=f"{name} recodes all rows of a shard alike.* this shard has 50000 rows"
+            ):
+                check_rebuilds(TABLE, name, 50_000, 3)
+        else:
+            check_rebuilds(TABLE, name, 50_000, 3)
+    assert {name for name, algorithm in ALGORITHMS.items() if algorithm.full_domain} == {"ola", "degree-first"}

@@ -169,3 +169,26 @@ def test_a_directory_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     result = replay(SOME_EVENTS, "--out", tmp_path / "file")
     assert result.exit_code == 2
     assert "file: cannot be made: File exists" in result.stderr
+
+
+def test_a_table_that_asks_for_more_than_k_keeps_it_at_every_release_and_verify_says_so(tmp_path: Path) -> None:
+    """The example's patients with l and a largest share beside k; plain k leaves groups that break both."""
+    text = (PATIENTS / "table.yaml").read_text().replace("hierarchies/", f"{PATIENTS}/hierarchies/")
+    (tmp_path / "table.yaml").write_text(text.replace("{k: 3}", "{k: 3, l: 3, beta: 0.6}"))
+    broken = {}
+    for name, schema in (("plain", PATIENTS), ("asking", tmp_path)):
+        command = ["replay", "--table", schema, SOME_EVENTS, "--initial", ROWS, "--out", tmp_path / name]
+        result = CliRunner().invoke(main, [str(argument) for argument in command])
+        assert result.exit_code == 0, result.output
+        problems = read_rows(tmp_path / name / "table.csv").groupby("qi_group")["problem"]
+        shares = problems.agg(lambda column: column.value_counts(normalize=True).max())
+        broken[name] = int(((problems.nunique() < 3) | (shares > 0.6)).sum())
+    assert broken["plain"] > broken["asking"] == 0
+    command = ["verify", "--table", tmp_path, tmp_path / "asking" / "live.jsonl", "--initial", ROWS]
+    result = CliRunner().invoke(main, [str(argument) for argument in [*command, "--events", SOME_EVENTS]])
+    assert result.exit_code == 0, result.output
+    assert "every law holds" in result.output
+    command = ["verify", "--table", tmp_path, tmp_path / "plain" / "live.jsonl"]
+    result = CliRunner().invoke(main, [str(argument) for argument in command])
+    assert result.exit_code == 1
+    assert "law 'model' is broken" in result.output

@@ -23,6 +23,7 @@ from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_lookups import RedisLookups
 from streamer.incremental.topics import worker_group
+from worlds.small_tables import YEARS, table
 from worlds.store_contract import commit_number, live, record
 from worlds.topics_in_memory import TopicsInMemory
 
@@ -73,7 +74,7 @@ class TableInMemory:
         store.commit(store.take_over(), 0, commit_number(1, **changes))
 
     def look(self) -> TableFacts:
-        return look("people", "broker:9092", "redis://nowhere:6379/0")
+        return look(table(YEARS), "broker:9092", "redis://nowhere:6379/0")
 
 
 @pytest.fixture

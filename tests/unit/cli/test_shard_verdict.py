@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from streamer.cli.shard_facts import InKafka, InRedis, ShardFacts, TableFacts, Waiting, Workers
-from streamer.cli.shard_verdict import SILENCE_SECONDS_MAX, Verdict, judge_shard, judge_table
+from streamer.cli.shard_verdict import SILENCE_SECONDS_MAX, STANDSTILL_SECONDS_MAX, Verdict, judge_shard, judge_table
+from streamer.incremental import mends
 from streamer.incremental.events.counts import Counts
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.store.base import Meta
+from streamer.incremental.store.rebuild import ANSWERED, DONE, FAILED, REFUSED, RUNNING, STOPPED, Progress, Rebuild
 from streamer.incremental.store.redis_lookups import Custody, RedisNow, Refusal, Sizes
 from streamer.incremental.topics import CHANGES, topic_name, topics_of
 from streamer.table.yaml_loading import load_table
@@ -207,15 +209,24 @@ def test_a_redis_that_lost_commits_or_everything_is_a_problem() -> None:
     assert nothing.startswith("shard 0: published up to 200, but Redis holds nothing; restore it from any former copy")
 
 
+def test_a_redis_that_lost_what_did_not_come_from_the_input_needs_a_copy_that_has_it_or_the_source() -> None:
+    begun = Position.of(replace(META, commit=9, outside=8))
+    nothing = the_problem(shard(None, before=None, position=begun, sizes=Sizes(0, 0, 0, 0)))
+    assert "a copy not older than commit 8" in nothing
+    assert mends.begin_anew(TABLE.name) in nothing
+
+
 def test_rows_that_are_too_few_to_be_published_are_told() -> None:
-    assert judged(shard(sizes=Sizes(2, 0, 0, 0))).warnings == ["shard 0: all its 2 rows are pending: fewer than k = 3"]
+    assert judged(shard(sizes=Sizes(2, 0, 0, 0))).warnings == [
+        "shard 0: all its 2 rows are pending: a QI group needs at least 3 rows, and together they do not have it"
+    ]
 
 
 # -- the table --------------------------------------------------------------------------------------------------------
 
 
 def seen(**more: Any) -> TableFacts:
-    topics = {topic.name: 2 for topic in topics_of(TABLE.name)}
+    topics = {topic.name: 2 for topic in topics_of(TABLE.name, TABLE.form)}
     shards = [shard(), replace(shard(), number=1)]
     return replace(TableFacts(shards, BY_ALICE, topics, [0, 1], RedisNow(NOW)), **more)
 
@@ -264,3 +275,42 @@ def test_a_live_topic_with_another_id_is_told_though_something_was_written_into_
     assert "patients.live was made anew" in the_problem(shard(meta, before=meta, input_state=anew))
     other_input = replace(anew, topic_ids={**ids, CHANGES: "another"})
     assert "the input topic was made anew" in the_problem(shard(meta, before=EARLIER, input_state=other_input))
+
+
+def rebuilt(state: str, seconds_ago: float = 100, said: str = "out of memory") -> Progress:
+    at = int(NOW - seconds_ago)
+    return Progress(Rebuild("r1", "ordered", 7, 0), 8, done=3, state=state, why="drift", began=at - 9, at=at, said=said)
+
+
+def with_rebuilds(running: Progress | None, *ended: Progress) -> Verdict:
+    meta = replace(META, rebuild=running, rebuilds=ended)
+    return judged(shard(meta, before=meta))
+
+
+def test_a_rebuild_that_goes_on_or_is_done_is_nothing_to_mend() -> None:
+    for verdict in (with_rebuilds(rebuilt(RUNNING)), with_rebuilds(None, rebuilt(FAILED), rebuilt(DONE))):
+        assert (verdict.problems, verdict.warnings) == ([], [])
+
+
+def test_a_rebuild_that_stands_still_is_a_problem_and_names_what_to_do() -> None:
+    (problem,) = with_rebuilds(rebuilt(RUNNING, STANDSTILL_SECONDS_MAX + 1)).problems
+    assert problem.startswith("shard 0: its rebuild stands at 3 of 8 regions since 10 min: look at the log of alice:1")
+
+
+def test_a_rebuild_that_failed_is_a_problem_until_one_is_done() -> None:
+    (problem,) = with_rebuilds(None, rebuilt(FAILED), rebuilt(ANSWERED)).problems
+    assert problem == (
+        "shard 0: its last rebuild, 1 min ago, failed with 3 of 8 regions done, loss +0.0%, 0 rows published again, "
+        "9 s: out of memory"
+    )
+    assert with_rebuilds(rebuilt(RUNNING), rebuilt(FAILED)).problems == []
+
+
+def test_a_rebuild_that_was_stopped_and_a_request_that_was_refused_are_warnings() -> None:
+    verdict = with_rebuilds(None, rebuilt(STOPPED), rebuilt(REFUSED, said="a rebuild is running"))
+    assert verdict.problems == []
+    assert [warning.partition(",")[0] for warning in verdict.warnings] == [
+        "shard 0: its last rebuild",
+        "shard 0: request r1",
+    ]
+    assert with_rebuilds(None, rebuilt(REFUSED, 4_000)).warnings == []

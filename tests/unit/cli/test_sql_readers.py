@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from streamer.cli.sql_readers import sql_warnings
 from worlds.small_tables import YEARS, table
 
@@ -15,3 +19,10 @@ def test_where_k_counts_individuals_a_reader_that_counts_rows_is_warned_of() -> 
 
 def test_where_k_counts_rows_every_reader_can() -> None:
     assert list(sql_warnings(table(YEARS))) == []
+
+
+@pytest.mark.parametrize(("form", "word"), [("rows", "individuals"), ("groups", None), ("lossy-join", "two topics")])
+def test_what_a_reader_in_sql_must_know_depends_on_the_form(form: str, word: str | None) -> None:
+    said = list(sql_warnings(replace(table(YEARS, k=2, individual="ssn"), form=form)))
+    assert len(said) == (word is not None)
+    assert word is None or word in said[0]

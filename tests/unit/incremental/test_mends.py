@@ -7,10 +7,11 @@ from streamer.incremental import mends
 FOUR = {"changes": 4, "live": 4, "positions": 4, "dead-letters": 4, "control": 4}
 
 
-def test_a_grown_input_has_people_in_the_wrong_shards_and_is_sent_again() -> None:
+def test_a_grown_input_has_people_in_the_wrong_shards_and_the_table_begins_anew_from_a_file() -> None:
     said = mends.unlike_counts("t", FOUR | {"changes": 6})
     assert "t.changes 6, t.live 4" in said
-    assert said.endswith(mends.send_again("t"))
+    assert said.endswith(mends.after_growth("t"))
+    assert mends.begin_from_file("t") in said
 
 
 def test_an_output_with_another_number_is_published_again() -> None:
@@ -28,5 +29,18 @@ def test_without_an_input_everything_begins_anew() -> None:
 
 
 def test_the_keys_named_are_those_of_the_table_alone() -> None:
-    for mend in (mends.read_again("t"), mends.send_again("t")):
+    for mend in (mends.begin_without_redis("t"), mends.send_again("t")):
         assert "the keys {t:*}:* in Redis" in mend
+
+
+def test_the_output_of_a_lossy_join_is_two_topics() -> None:
+    said = mends.publish_again("people", "lossy-join")
+    assert "delete the topics people.qit, people.stt and people.positions" in said
+    grown = mends.after_growth("people", "lossy-join")
+    assert "delete the topics people.qit, people.stt, people.positions, people.dead-letters, people.control" in grown
+    assert "delete the topics people.live and people.positions" in mends.publish_again("people")
+
+
+def test_topics_of_a_lossy_join_with_unlike_partitions_are_named_by_their_own_names() -> None:
+    said = mends.unlike_counts("t", {"changes": 4, "qit": 4, "stt": 2, "positions": 4, "dead-letters": 4})
+    assert said.endswith(mends.publish_again("t", "lossy-join"))

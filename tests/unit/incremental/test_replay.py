@@ -38,7 +38,9 @@ def replayed(
 ) -> tuple[list[int], ReplayReport]:
     """Numbers of events per step, and the report."""
     sizes: list[int] = []
-    for step in replay_files(PEOPLE, messages(*years), initial, no_groups, 3, into):
+    for step in replay_files(
+        PEOPLE, messages(*years), None if initial is None else lambda: initial, no_groups, 3, into
+    ):
         if isinstance(step, ReplayReport):
             return sizes, step
         sizes.append(step)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamer.incremental.topics import CHANGES, LIVE, READER_TIME_MS, REQUIRED_CONFIGS, topic_name, topics_of
+from streamer.incremental.topics import CHANGES, LIVE, QIT, READER_TIME_MS, REQUIRED_CONFIGS, STT, topic_name, topics_of
 
 
 def test_every_topic_is_named_after_its_table_and_the_input_comes_first() -> None:
@@ -20,3 +20,10 @@ def test_neither_rows_nor_tombstones_go_before_a_reader_has_had_a_day() -> None:
     config = REQUIRED_CONFIGS[LIVE]
     assert config["cleanup.policy"] == "compact"
     assert config["min.compaction.lag.ms"] == config["delete.retention.ms"] == READER_TIME_MS == "86400000"
+
+
+def test_every_form_has_the_topics_that_hold_it_and_not_those_of_another() -> None:
+    kinds = {form: {topic.kind for topic in topics_of("patients", form)} for form in ("rows", "groups", "lossy-join")}
+    assert kinds["rows"] == kinds["groups"] == set(REQUIRED_CONFIGS) - {QIT, STT}
+    assert kinds["lossy-join"] == set(REQUIRED_CONFIGS) - {LIVE}
+    assert REQUIRED_CONFIGS[QIT] == REQUIRED_CONFIGS[STT] == REQUIRED_CONFIGS[LIVE]

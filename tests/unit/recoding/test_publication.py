@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import ConfigError
-from streamer.incremental.release.changelog import Changelog, PublishedGroup
+from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.fold import Fold
+from streamer.incremental.release.published_group import PublishedGroup
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT
 from streamer.recoding.algorithms.lossy_join import lossy_join
 from streamer.recoding.algorithms.recoding import SUPPRESSED, Recoding, local_recoding

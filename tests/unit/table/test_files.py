@@ -9,10 +9,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from streamer.errors import ConfigError
-from streamer.table.files import atomic_writer, atomic_writers, read_rows, write_index
+from streamer.table.encode import cell_text
+from streamer.table.files import atomic_writer, atomic_writers, read_rows, read_table, write_index
 
 # -- rows -----------------------------------------------------------------------------------------------------------
 
@@ -148,3 +150,27 @@ def test_files_that_belong_together_appear_together(tmp_path: Path) -> None:
         raise RuntimeError
     assert one.read_text() == "new"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]
+
+
+def test_a_parquet_file_says_the_same_as_a_csv_file_whole_numbers_beside_nulls_too(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    large = 2**53 + 1
+    typed = pd.DataFrame({"id": [1, 2], "n": pd.array([large, None], "Int64"), "x": [0.5, 2.0], "t": ["a", None]})
+    typed.to_parquet(tmp_path / "rows.PARQUET")
+    read = read_table(tmp_path / "rows.PARQUET")
+    cells = [[cell_text(value) for value in read[name]] for name in read.columns]
+    assert cells == [["1", "2"], [str(large), ""], ["0.5", "2"], ["a", ""]]
+    (tmp_path / "none.parquet").write_text("id,n\n1,2\n")
+    with pytest.raises(ConfigError, match=r"none\.parquet"):
+        read_table(tmp_path / "none.parquet")
+
+
+def test_parquet_without_what_reads_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    (tmp_path / "rows.parquet").write_bytes(b"PAR1")
+    with pytest.raises(ConfigError, match="install pyarrow"):
+        read_table(tmp_path / "rows.parquet")
+
+
+def test_any_other_file_of_rows_is_csv(saved: Callable[[str | bytes], Path]) -> None:
+    assert read_table(saved("id,n\n1,2\n")).to_dict("list") == {"id": ["1"], "n": ["2"]}

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 
 from streamer.errors import LawViolated
-from streamer.incremental.release.changelog import Changelog, PublishedGroup
+from streamer.incremental.release.changelog import Changelog
+from streamer.incremental.release.published_group import PublishedGroup
 from streamer.table.published import RowKey, RowReader, parse_key, parse_qi_group, published_columns, row_key
 from streamer.table.row import Values
 from streamer.table.schema import KeptColumn, NumericAttribute, Table

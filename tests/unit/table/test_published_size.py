@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.incremental.release.changelog import Changelog, PublishedGroup
+from streamer.incremental.release.changelog import Changelog
+from streamer.incremental.release.published_group import PublishedGroup
 from streamer.table.published import frame_bytes
-from streamer.table.schema import Limits, Table
+from streamer.table.published_size import values_bytes_max
+from streamer.table.schema import GROUPS, LOSSY_JOIN, Limits, Table
 from worlds.small_tables import CITY, TABLES, YEARS, table
 
 VALUES = (b'"flu"',)
@@ -44,3 +46,21 @@ def test_what_decides_dead_letters_belongs_to_the_fingerprint(monkeypatch: pytes
 def test_how_the_work_is_cut_does_not_belong_to_the_fingerprint() -> None:
     small = table(YEARS, CITY)
     assert replace(small, limits=Limits(batch_events_max=7, transaction_rows_max=700)).fingerprint == small.fingerprint
+
+
+@pytest.mark.parametrize("form", [GROUPS, LOSSY_JOIN])
+@pytest.mark.parametrize("name", TABLES)
+@given(data=st.data())
+def test_rows_as_large_as_they_may_be_fit_into_the_messages_of_their_form(
+    form: str, name: str, data: st.DataObject
+) -> None:
+    """A QI group has at most 2k - 1 rows when it is published, where k counts rows and merged ones are cut."""
+    small = replace(TABLES[name], form=form, limits=Limits(row_bytes_max=data.draw(st.integers(1_000, 5_000))))
+    longest = values_bytes_max(small)
+    slots = tuple((b'"%d%b"' % (i, b"x" * (longest - 3)),) for i in range(2 * small.k - 1))
+    cells = tuple(attribute.axis.n_cells - 1 for attribute in small.attributes)
+    low, high = small.space.generalize(np.zeros(len(cells), np.int64), np.array(cells))
+    group = PublishedGroup(tuple(low.tolist()), tuple(high.tolist()), slots, (cells,))
+    records, _ = Changelog(small, 10_000).diff(10**18 - 1, None, group)
+    assert len(slots[0][0]) == longest
+    assert max(len(record.key) + len(record.value or b"") for record in records) <= small.limits.row_bytes_max

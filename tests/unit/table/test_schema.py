@@ -10,7 +10,15 @@ import pytest
 from streamer.errors import ConfigError
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.levels import DoublingLevels
-from streamer.table.schema import CategoricalAttribute, Diversity, KeptColumn, Limits, NumericAttribute, Table
+from streamer.table.schema import (
+    CategoricalAttribute,
+    Diversity,
+    KeptColumn,
+    Limits,
+    NumericAttribute,
+    Rebuilding,
+    Table,
+)
 from streamer.table.space import FINENESS
 from worlds.small_tables import AGE, BMI, CITIES, CITY, PROBLEM, YEARS
 
@@ -69,6 +77,7 @@ DIFFERENT = {
     "diversity": replace(PEOPLE, diversity=Diversity(l=2)),
     "no recut": replace(PEOPLE, recut=False),
     "no shrink": replace(PEOPLE, shrink=False),
+    "local repair": replace(PEOPLE, repair=0.05),
     "another order": replace(PEOPLE, attributes=(CITY, AGE, BMI)),
     "a wider domain": replace(PEOPLE, attributes=(replace(AGE, domain=(D(1), D(24))), CITY, BMI)),
     "another grid": replace(PEOPLE, attributes=(replace(AGE, grid=D(6)), CITY, BMI)),
@@ -94,6 +103,7 @@ def test_the_same_table_has_the_same_fingerprint_whatever_its_name_and_however_f
     again = Table("others", ("id",), (AGE, CITY, BMI), PEOPLE.kept, k=3)
     assert again.fingerprint == PEOPLE.fingerprint
     assert replace(PEOPLE, limits=Limits(batch_events_max=7)).fingerprint == PEOPLE.fingerprint
+    assert replace(PEOPLE, rebuilding=Rebuilding("emp", 60, None)).fingerprint == PEOPLE.fingerprint
 
 
 def test_the_contents_of_a_hierarchy_decide_and_not_who_read_it() -> None:

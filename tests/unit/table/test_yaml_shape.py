@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from streamer.table.schema import Limits
-from streamer.table.yaml_shape import NOT_BUILT, TableSettings, read_settings
+from streamer.recoding.algorithms.catalog import ALGORITHMS
+from streamer.table.schema import Limits, Rebuilding
+from streamer.table.yaml_shape import NOT_BUILT, REBUILD_ALGORITHMS, TableSettings, read_settings
 
 COLUMN = {"role": "quasi-identifier", "type": "integer", "domain": ["0", "9"]}
 PLAIN: dict[str, Any] = {
@@ -50,6 +51,45 @@ def test_what_is_not_said_has_the_defaults_of_the_table() -> None:
     assert (settings.engine.recut, settings.engine.shrink, settings.individual) == (True, True, None)
 
 
+def test_without_a_word_a_shard_is_rebuilt_when_it_has_drifted_and_by_no_clock() -> None:
+    assert Rebuilding(**read().rebuild.model_dump()) == Rebuilding("ordered", None, Decimal("1.2"))
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("30m", 1_800), ("24h", 86_400), ("7d", 604_800)])
+def test_a_duration_is_a_number_and_a_letter(text: str, seconds: int) -> None:
+    assert read(rebuild={"every": text}).rebuild.every == seconds
+
+
+def test_either_trigger_of_a_rebuild_can_be_told_never() -> None:
+    never = read(rebuild={"every": "never", "drift": "never", "algorithm": "mondrian"}).rebuild
+    assert (never.every, never.drift, never.algorithm) == (None, None, "mondrian")
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"every": "24"}, "every: must be a duration such as 30m, 24h or 7d, or `never`"),
+        ({"every": "-1h"}, "every: must be a duration such as 30m, 24h or 7d, or `never`"),
+        ({"every": "٢h"}, "every: must be a duration such as 30m, 24h or 7d, or `never`"),
+        ({"every": "1.5h"}, "every: must be a duration such as 30m, 24h or 7d, or `never`"),
+        ({"every": None}, "every: must be a duration such as 30m, 24h or 7d, or `never`"),
+        ({"every": "59s"}, "every: must be 1m at least and 3650d at most, or `never`"),
+        ({"every": "999999999d"}, "every: must be 1m at least and 3650d at most, or `never`"),
+        ({"drift": "1"}, "drift: must be 1.01 at least and 100 at most, or `never`"),
+        ({"drift": "20 %"}, "drift: must be a number"),
+        ({"when": "24h"}, "when: is no setting; there are algorithm, every, drift"),
+        ({"algorithm": "median"},
+         "algorithm: must be 'mondrian', 'emp', 'ola', 'degree-first', 'gdppr', 'bottom-up', 'top-down' or 'ordered'"),
+    ],
+)  # fmt: skip
+def test_a_rebuild_that_cannot_be_is_refused(settings: dict[str, object], sentence: str) -> None:
+    assert faults(rebuild=settings) == [f"rebuild.{sentence}"]
+
+
+def test_every_algorithm_of_the_catalog_can_be_named() -> None:
+    assert set(REBUILD_ALGORITHMS) == set(ALGORITHMS)
+
+
 @pytest.mark.parametrize("raw", [None, [], "table: people", 7])
 def test_a_file_that_is_no_mapping_is_told_how_it_begins(raw: object) -> None:
     assert read_settings(raw) == (None, ["the file: must be a mapping that starts with `table: <name>`"])
@@ -59,7 +99,7 @@ def test_a_file_that_is_no_mapping_is_told_how_it_begins(raw: object) -> None:
     ("changed", "sentence"),
     [
         ({"tabel": "x"}, "tabel: is no setting; there are table, key, individual, columns, privacy, engine, publish, "
-                         "input, durability, limits"),
+                         "input, durability, limits, rebuild"),
         ({"table": "my table"}, "table: must be letters, digits, dots, dashes and underscores, 200 at most: it names "
                                 "Kafka's topics"),
         ({"privacy": {}}, "privacy.k: is missing"),
@@ -72,7 +112,7 @@ def test_a_file_that_is_no_mapping_is_told_how_it_begins(raw: object) -> None:
          "columns.age.width: is no setting; there are role, type, domain, grid, step, unit, hierarchy, null_as"),
         ({"publish": {}}, "publish.live: is missing; nothing is published by default: write `publish: {live: "
                           "{form: rows}}`"),
-        ({"publish": {"live": {"form": "cells"}}}, "publish.live.form: only `rows` is built yet"),
+        ({"publish": {"live": {"form": "cells"}}}, "publish.live.form: must be 'rows', 'groups' or 'lossy-join'"),
         ({"durability": "hoped"}, "durability: must be 'stated'"),
         ({"columns": {"age": {**COLUMN, "domain": ["0", "1e18"]}}},
          "columns.age.domain.1: must have at most 18 digits before the point, 9 after it"),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections import Counter
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from streamer.errors import LawViolated
+from streamer.incremental.checks.as_published import RowsSeen
 from streamer.incremental.checks.changelog import ChangelogLaws
 from streamer.incremental.checks.source import SOURCE_LAWS, IndexTable, SourceLaws, index_table
 from streamer.incremental.groups.kept import PENDING
@@ -44,9 +46,22 @@ def _one_person() -> dict:
     }
 
 
+def _too_large_a_share() -> dict:
+    """Two individuals still, and all rows but one are the same one's."""
+    sizes = Counter(FINAL[key].qi_group for key in PLACED)
+    number = max(sizes, key=sizes.__getitem__)
+    assert sizes[number] > 2
+    members = [key for key in PLACED if FINAL[key].qi_group == number]
+    return FINAL | {
+        key: replace(FINAL[key], row=replace(FINAL[key].row, individual="one and the same")) for key in members[1:]
+    }
+
+
 def _outside() -> dict:
     key = PLACED[0]
-    (row, *_) = check(SMALL, DAYS.records).qi_groups[0, FINAL[key].qi_group].values()
+    seen = check(SMALL, DAYS.records).qi_groups[0, FINAL[key].qi_group]
+    assert isinstance(seen, RowsSeen)
+    (row, *_) = seen.slots.values()
     age = 22 if row.hi[0] < 4 else 0
     assert not row.lo[0] <= age // 5 <= row.hi[0]
     return changed(key, codes=(age, FINAL[key].row.codes[1]))
@@ -65,6 +80,7 @@ SOURCE_FORGERIES = {
     "a published row that is pending": ("values", lambda: moved(PLACED[0], qi_group=PENDING)),
     "a row in another QI group": ("values", _in_another_qi_group),
     "k rows of one individual": ("individuals", _one_person),
+    "an individual with too large a share": ("individuals", _too_large_a_share),
 }
 
 

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from streamer.errors import EventRefused
 from streamer.incremental.events.changes import (
@@ -61,7 +62,7 @@ def test_an_insert_is_the_encoded_row_under_its_key() -> None:
 
 
 def test_an_insert_carries_the_individual_where_one_is_declared() -> None:
-    assert decode(ann(), of=PATIENTS) == Insert("7", replace(ANN_ROW, individual="s-1"))
+    assert decode(ann(), of=PATIENTS) == Insert("7", structs.replace(ANN_ROW, individual="s-1"))
 
 
 def test_a_number_and_its_text_are_one_key() -> None:

@@ -6,10 +6,11 @@ from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 
-import numpy as np
 import pytest
+from msgspec import structs
 
 from streamer.errors import EventRefused
+from streamer.incremental.core.record_types import INSERT
 from streamer.incremental.events.statement_columns import (
     Column,
     Draft,
@@ -22,6 +23,8 @@ from streamer.incremental.events.statement_columns import (
     type_of,
 )
 from streamer.incremental.events.statement_syntax import Scalar
+from streamer.incremental.groups.held import Held
+from streamer.incremental.groups.queue import Queue
 from streamer.incremental.groups.rows import Rows
 from streamer.table.encode import Encoder
 from streamer.table.row import Row, RowsView
@@ -40,9 +43,12 @@ ROW = Encoder(PEOPLE).row(FIELDS)
 
 
 def view_of(*rows: Row) -> RowsView:
-    stored = Rows(PEOPLE.space)
+    held = Held(PEOPLE)
+    stored = Rows(PEOPLE, held)
+    queue = Queue(stored, held, b"")
     for i, row in enumerate(rows):
-        stored.add(str(i), row, np.array(row.codes))
+        queue.add(INSERT, stored.add(str(i), row), row)
+    queue.run()
     return stored.view()
 
 
@@ -67,7 +73,7 @@ def test_each_distinct_stored_value_is_read_once(monkeypatch: pytest.MonkeyPatch
     column, read = find("problem", PEOPLE), list[bytes]()
     reader = column.read
     monkeypatch.setattr(column, "read", lambda stored: read.append(stored) or reader(stored))  # type: ignore[func-returns-value]
-    other = replace(ROW, values=(b"null", *ROW.values[1:]))
+    other = structs.replace(ROW, values=(b"null", *ROW.values[1:]))
     assert column.of_rows(RowsOnce(view_of(ROW, other, ROW, other))) == ["flu", None, "flu", None]
     assert sorted(read) == [b'"flu"', b"null"]
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from streamer.errors import EventRefused
 from streamer.incremental.events.statement_syntax import STATEMENT_CHARS_MAX
@@ -446,4 +447,4 @@ def test_a_computed_number_is_the_exact_one_or_refused(expression: str, fields: 
         assert refused.reason in ("bad-result", "bad-statement") and (expected is None or endless)
     else:
         assert Fraction(after.values[4].decode()) == expected
-        assert after == replace(before, values=(*before.values[:4], after.values[4], *before.values[5:]))
+        assert after == structs.replace(before, values=(*before.values[:4], after.values[4], *before.values[5:]))

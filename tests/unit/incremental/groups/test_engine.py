@@ -25,6 +25,7 @@ from streamer.incremental.groups.engine import APPLIED, IGNORED, Engine, Outcome
 from streamer.incremental.groups.kept import PENDING, KeptTable, QIGroupState, Record
 from streamer.incremental.release.changelog import Changelog
 from streamer.table.schema import Limits, Table
+from worlds.model_tables import asking
 from worlds.shard_tables import (
     OF_PEOPLE,
     OF_TWO,
@@ -240,12 +241,22 @@ def test_a_first_table_is_published_in_the_groups_that_were_made_for_it() -> Non
     assert boxes_in(engine.drain()) == {1: (0, 1), 2: (8, 9)}
 
 
-@pytest.mark.parametrize(("small", "individual"), [(OF_TWO, None), (OF_PEOPLE, "ann")], ids=["rows", "individuals"])
-def test_a_first_group_below_k_is_refused_and_nothing_is_loaded(small: Table, individual: str | None) -> None:
+@pytest.mark.parametrize(
+    ("small", "individual", "n", "said"),
+    [
+        (OF_TWO, None, 1, "1 rows are fewer than k = 2"),
+        (OF_PEOPLE, "ann", 2, "1 distinct individuals are fewer than 2"),
+        (asking(YEARS, l=2), None, 2, "1 distinct values of problem other than null are fewer than 2"),
+        (asking(YEARS, beta="0.5"), None, 2, r"one of the values of problem has 2 of 2 rows \(1.000\)"),
+    ],
+    ids=["rows", "individuals", "distinct values", "a share"],
+)
+def test_a_first_group_that_does_not_hold_is_refused_and_nothing_is_loaded(
+    small: Table, individual: str | None, n: int, said: str
+) -> None:
     engine = Engine(small)
-    rows = [row_of(0, individual=individual) for _ in range(2)]
-    groups = [np.arange(1 if individual is None else 2)]
-    with pytest.raises(ConfigError, match="QI group 1 has 1 of the k = 2"):
+    rows, groups = [row_of(0, individual=individual) for _ in range(2)], [np.arange(n)]
+    with pytest.raises(ConfigError, match=f"QI group 1 does not hold the privacy model: {said}"):
         engine.load_initial(["a", "b"], rows, np.zeros((2, 1), dtype=np.int64), groups)
     assert engine.n_rows == 0
 
@@ -257,7 +268,7 @@ def test_an_engine_goes_on_from_what_another_kept() -> None:
         1: QIGroupState((0,), (1,), ("a", "b"), (flu, flu)),
         4: QIGroupState((8,), (9,), ("c", "d"), (flu, flu)),
     }
-    engine = Engine.load(OF_TWO, 3, 4, KeptTable(7, records, groups, {}, ["s-1"]))
+    engine = Engine.load(OF_TWO, 3, 4, KeptTable(7, records, list(groups.items()), [], ["s-1"]))
     assert (engine.shard, engine.shards, engine.n_rows, engine.n_qi_groups) == (3, 4, 4, 2)
     assert engine.apply(DeleteWhere(CodeIs(0, 0, 9), "s-1")) == IGNORED
     assert engine.drain().published == []

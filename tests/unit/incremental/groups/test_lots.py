@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.incremental.groups.lots import lot, lots, seed, shuffled
+from streamer.incremental.groups.lots import lot, lots, seed
 
 SECRETS = st.binary(min_size=16, max_size=64)
 GOLDEN = [2806447895562926954, 4432908933075102855, 7707140816743432193]
@@ -43,13 +43,3 @@ def test_a_seed_is_of_the_secret_and_no_row_s_lot() -> None:
     assert seed(b"one") != seed(b"other")
     assert 0 <= seed(b"one") < 2**64
     assert seed(b"one") % 2**64 != lot(b"one", "") % 2**64
-
-
-def test_every_cut_shuffles_the_lots_anew_and_loses_none() -> None:
-    drawn = lots(b"secret", map(str, range(1000)))
-    cuts = [shuffled(drawn, number, fresh) for number, fresh in ((1, 2), (1, 3), (2, 3))]
-    assert all(len(np.unique(cut)) == 1000 for cut in cuts)
-    ranks = [cut.argsort().argsort() for cut in (drawn, *cuts)]
-    correlations = np.asarray(np.corrcoef(ranks))[np.triu_indices(4, 1)]
-    assert abs(correlations).max() < 0.1
-    assert shuffled(drawn, 1, 2).tolist() == cuts[0].tolist()

@@ -1,98 +1,161 @@
-"""The index table in columns: rows by source key, their places used again, and who is pending always counted."""
+"""The index table: rows by source key as the core has them, before and after what is queued for them has been run."""
 
 from __future__ import annotations
 
-import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+from decimal import Decimal
 
+import pytest
+
+from streamer.incremental.core import layout
+from streamer.incremental.events.changes import Delete, DeleteWhere, Insert, Modify, ModifyWhere, Remove, Upsert
+from streamer.incremental.groups import source_keys, texts
+from streamer.incremental.groups.engine import Engine
 from streamer.incremental.groups.kept import PENDING, Record
-from streamer.incremental.groups.rows import FIRST_CAPACITY, Rows
-from worlds.shard_tables import row_of
-from worlds.small_tables import AGE, table
-
-SPACE = table(AGE).space
-
-
-def rows_with(*source_keys: str) -> Rows:
-    rows = Rows(SPACE)
-    for year, source_key in enumerate(source_keys):
-        rows.add(source_key, row_of(year), np.array([year]))
-    return rows
+from streamer.incremental.groups.rows import array_of
+from streamer.table.row import Row
+from streamer.table.schema import NumericAttribute
+from worlds.shard_tables import OF_PEOPLE, OF_TWO, engine_with, row_of
+from worlds.small_tables import AGE, BMI, YEARS, CodeIs, Shifted, table
 
 
-def test_a_row_comes_in_pending_with_its_codes_and_their_cells() -> None:
-    rows = Rows(SPACE)
-    place = rows.add("ann", row_of(11), np.array([11]))
-    assert (rows.codes[place].tolist(), rows.cells[place].tolist()) == ([11], [2])  # AGE: five years are a cell
-    assert (rows.qi_group[place], rows.n_pending, rows.pending()) == (PENDING, 1, [place])
-    assert rows.record("ann") == Record(row_of(11), PENDING)
+def test_a_row_can_be_read_before_anything_was_run() -> None:
+    engine = Engine(OF_TWO)
+    engine.apply(Insert("a", row_of(3)))
+    engine.apply(Modify("a", {0: 4}))
+    assert engine._rows.row(engine._rows.place_of["a"]) == row_of(4)
+    engine.apply(Modify("a", {}, {}, {0: b'"cough"'}))
+    assert engine.drain().records == {"a": Record(row_of(4, "cough"), PENDING)}
+    assert engine._rows.row(engine._rows.place_of["a"]) == row_of(4, "cough")
 
 
-def test_a_place_is_used_again_and_nothing_is_left_of_who_had_it() -> None:
-    rows = rows_with("ann", "bob")
-    place = rows.place_of["ann"]
-    rows.assign(place, 4)
-    rows.remove(place)
-    assert rows.record("ann") is None
-    assert rows.add("cy", row_of(7), np.array([7])) == place
-    assert (rows.source_keys[place], rows.qi_group[place], len(rows)) == ("cy", PENDING, 2)
+def test_a_place_is_used_again_only_when_its_row_is_gone_from_the_core() -> None:
+    engine = engine_with({"a": 1, "b": 2, "c": 3})
+    freed = engine._rows.place_of["b"]
+    engine.apply(Delete("b"))
+    engine.apply(Insert("x", row_of(5)))
+    assert engine._rows.place_of["x"] == 3
+    engine.run()
+    engine.apply(Insert("y", row_of(6)))
+    assert engine._rows.place_of["y"] == freed
+    drained = engine.drain()
+    rows = {key: record and record.row for key, record in drained.records.items()}
+    assert [rows[key] for key in "bxy"] == [None, row_of(5), row_of(6)]
+    members = sorted(key for state in drained.qi_groups.values() if state for key in state.members)
+    assert members == sorted(engine._rows.place_of) == ["a", "c", "x", "y"]
 
 
-def test_a_rewritten_row_stays_in_its_qi_group() -> None:
-    rows = rows_with("ann")
-    rows.assign(0, 3)
-    rows.rewrite(0, row_of(20), np.array([20]))
-    assert rows.record("ann") == Record(row_of(20), 3)
-    assert rows.cells[0].tolist() == [4]
+@pytest.mark.parametrize("run_between", [False, True])
+def test_a_key_that_goes_and_comes_back_in_one_batch_is_told_as_it_is_now(run_between: bool) -> None:
+    engine = engine_with({"a": 1, "b": 2, "c": 3})
+    for change in (Delete("b"), Insert("b", row_of(7)), Remove("b"), Upsert("b", row_of(8, "cough"))):
+        engine.apply(change)
+        if run_between:
+            engine.run()
+    drained = engine.drain()
+    assert drained.records["b"] == Record(row_of(8, "cough"), dict(engine.index_table())["b"])
+    assert set(engine._rows.place_of) == {"a", "b", "c"}
 
 
-def test_the_table_grows_beyond_its_first_capacity_and_loses_nothing() -> None:
-    rows = Rows(SPACE)
-    for i in range(FIRST_CAPACITY + 1):
-        rows.add(f"{i}", row_of(i % 23), np.array([i % 23]))
-    assert rows.codes[: FIRST_CAPACITY + 1, 0].tolist() == [i % 23 for i in range(FIRST_CAPACITY + 1)]
-    rows.remove(rows.place_of["3"])
-    assert rows.add("new", row_of(5), np.array([5])) == 3, "a place that is free is used before the columns grow"
-    assert (len(rows), rows.codes[3].tolist(), rows.cells[3].tolist()) == (FIRST_CAPACITY + 1, [5], [1])
+def test_a_row_that_comes_and_goes_in_one_batch_was_never_there() -> None:
+    engine = engine_with({"a": 1, "b": 2})
+    engine.apply(Insert("x", row_of(1, "cough")))
+    engine.apply(Modify("x", {0: 9}))
+    engine.apply(Delete("x"))
+    drained = engine.drain()
+    assert drained.records == {"x": None}
+    assert drained.published == []
 
 
-def test_rows_that_are_loaded_at_once_are_those_that_came_one_by_one() -> None:
-    rows = rows_with("ann", "bob", "cy")
-    rows.assign(1, 9)
-    loaded = Rows(SPACE)
-    contents = [row_of(year) for year in range(3)]
-    loaded.add_many(["ann", "bob", "cy"], contents, np.array([[0], [1], [2]]), [PENDING, 9, PENDING])
-    assert loaded.n_pending == rows.n_pending == 2
-    assert [loaded.record(key) for key in loaded.place_of] == [rows.record(key) for key in rows.place_of]
+def test_an_upsert_with_another_individual_is_another_row_of_the_same_key() -> None:
+    engine = engine_with({"ann": 1, "bob": 2, "cy": 3}, OF_PEOPLE)
+    engine.apply(Upsert("cy", row_of(3, individual="dee")))
+    engine.apply(Upsert("cy", row_of(3, individual="eve")))
+    assert engine.drain().records["cy"] == Record(row_of(3, individual="eve"), 1)
 
 
-def test_a_statement_sees_the_rows_that_are_there_as_columns() -> None:
-    rows = rows_with("ann", "bob", "cy")
-    rows.remove(rows.place_of["bob"])
-    view = rows.view()
-    assert view.codes.tolist() == [[0], [2]]
-    assert view.values == [row_of(0).values, row_of(2).values]
-    assert view.exact == [(), ()]
+def test_statements_see_what_came_before_them_in_the_batch() -> None:
+    engine = engine_with({"a": 1, "b": 2, "c": 3})
+    engine.apply(Insert("x", row_of(7)))
+    engine.apply(Modify("a", {0: 8}))
+    engine.apply(ModifyWhere(CodeIs(0, 7, 8), Shifted(0, 1, 9)))
+    engine.apply(DeleteWhere(CodeIs(0, 9, 9)))
+    assert sorted(engine._rows.place_of) == ["b", "c", "x"]
+    assert engine.drain().records["x"] == Record(row_of(8), dict(engine.index_table())["x"])
 
 
-@given(data=st.data(), declared=st.booleans())
-def test_the_pending_are_counted_as_counting_anew_would_find(data: st.DataObject, declared: bool) -> None:
-    people = st.sampled_from("abc") if declared else st.none()
-    start = [row_of(0, individual=who) for who in data.draw(st.lists(people, max_size=5))]
-    numbers = [data.draw(st.integers(PENDING, 2)) for _ in start]
-    rows = Rows(SPACE)
-    rows.add_many([f"s{i}" for i in range(len(start))], start, np.zeros((len(start), 1), int), numbers)
-    for i in range(data.draw(st.integers(0, 20))):
-        known = list(rows.place_of.values())
-        match data.draw(st.sampled_from(["add", "remove", "assign"])) if known else "add":
-            case "add":
-                rows.add(f"r{i}", row_of(0, individual=data.draw(people)), np.array([0]))
-            case "remove":
-                rows.remove(data.draw(st.sampled_from(known)))
-            case "assign":
-                rows.assign(data.draw(st.sampled_from(known)), data.draw(st.integers(PENDING, 2)))
-        waiting = rows.pending()
-        individuals = {rows.rows[place].individual for place in waiting}
-        assert rows.n_pending == len(waiting)
-        assert rows.pending_count == (len(individuals) if declared else len(waiting))
+def test_exact_texts_of_decimals_are_kept_beside_their_codes() -> None:
+    engine = Engine(table(BMI, k=2))
+    for i, key in enumerate("abc"):
+        engine.apply(Insert(key, Row((i,), (b'"flu"',), (f"10.{i}",))))
+    engine.apply(Modify("b", {0: 5}, {0: "10.55"}))
+    engine.apply(Delete("a"))
+    engine.apply(Insert("a", Row((9,), (b'"flu"',), ("10.9",))))
+    records = engine.drain().records
+    assert {key: record and record.row.exact for key, record in records.items()} == {
+        "a": ("10.9",), "b": ("10.55",), "c": ("10.2",)
+    }  # fmt: skip
+    assert engine._rows.view().exact == [("10.55",), ("10.2",), ("10.9",)]
+
+
+FINE = NumericAttribute(
+    "fine", (Decimal(0), Decimal(10**6)), Decimal(1), None, Decimal(1), integer=False
+)  # of as many codes as an int32 does not hold
+
+
+@pytest.mark.parametrize(
+    ("attribute", "width"), [(YEARS, 0), (AGE, 1), (FINE, 4)], ids=["one code per cell", "five", "a million"]
+)
+def test_beside_its_cells_a_row_keeps_only_what_they_do_not_say_of_its_codes(
+    attribute: NumericAttribute, width: int
+) -> None:
+    small = table(attribute, k=2)
+    engine = Engine(small)
+    last = int(attribute.width_codes)
+    exact = ("x",) * len(small.stepless)
+    rows = {f"{i}": Row((code,), (b'"flu"',), exact) for i, code in enumerate((last, 0, last // 2 + 1, last - 1))}
+    for key, row in rows.items():
+        engine.apply(Insert(key, row))
+    assert engine._rows.rest[:1].nbytes == 0
+    records = engine.drain().records
+    assert engine._rows.rest[:1].nbytes == width
+    assert {key: record and record.row for key, record in records.items()} == rows
+    assert [engine._rows.row(engine._rows.place_of[key]) for key in rows] == list(rows.values())
+    engine.apply(Modify("2", {0: 3}))
+    engine.run()
+    assert engine._rows.view().codes[:, 0].tolist() == [last, 0, 3, last - 1]
+
+
+def test_the_table_grows_beyond_its_first_capacity_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layout, "FIRST_ROOM", 1)
+    monkeypatch.setattr(source_keys, "FIRST_ROOM", 2)
+    engine = Engine(table(AGE, k=2))
+    for i in range(50):
+        engine.apply(Insert(f"{i}", row_of(i)))
+    engine.run()
+    assert engine._rows.view().codes[:, 0].tolist() == list(range(50))
+    assert engine.n_rows == 50 <= len(engine._rows.core)
+
+
+def test_numbers_are_taken_back_while_other_rows_go_on_with_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(texts, "SPARE", 0)
+    engine = engine_with({"a": 1, "b": 2, "c": 3}, OF_PEOPLE)
+    for i in range(30):
+        engine.apply(Upsert("c", row_of(3, f"illness {i}", f"person {i}")))
+        engine.drain()
+    assert len(engine._rows.values.things) <= 9
+    assert len(engine._rows.individuals.things) <= 10
+    assert [engine._rows.row(engine._rows.place_of[key]) for key in "abc"] == [
+        row_of(1, individual="a"), row_of(2, individual="b"), row_of(3, "illness 29", "person 29")
+    ]  # fmt: skip
+    engine.apply(Delete("c"))
+    (group,) = engine.drain().published
+    assert group[2] is not None
+    assert group[2].slots == ((b'"flu"',), (b'"flu"',))
+
+
+@pytest.mark.parametrize("runs", [[(1, 2), (3,)], [(1, 2), ()], [(1,), (1, 2, 3)], [(1, 2**63)], [(-(2**63) - 1, 0)]])
+def test_runs_of_other_lengths_and_numbers_that_no_array_holds_are_refused(runs: list[tuple[int, ...]]) -> None:
+    assert array_of([(1, -(2**63)), (3, 2**63 - 1)], 2).tolist() == [[1, -(2**63)], [3, 2**63 - 1]]
+    assert array_of([], 2).shape == (0, 2)
+    with pytest.raises(ValueError, match=r"another length|too large"):
+        array_of(runs, 2)

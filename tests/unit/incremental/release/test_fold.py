@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from streamer.errors import LawViolated
 from streamer.incremental.release.fold import Fold, Part, parse_part
+from streamer.incremental.topics import QIT, STT
 from streamer.table.published import RowKey, published_columns, row_key
-from streamer.table.schema import KeptColumn, NumericAttribute, Table
+from streamer.table.schema import LOSSY_JOIN, KeptColumn, NumericAttribute, Table
 from worlds.small_tables import AGE, BMI, CITY, PROBLEM
 
 TABLE = Table("people", ("id",), (AGE, BMI, CITY), (PROBLEM, KeptColumn("visits", sensitive=False)), k=2)
@@ -200,3 +201,42 @@ def test_foreign_rows_are_refused_without_their_values() -> None:
 def test_a_part_is_a_number_of_a_total(text: bytes) -> None:
     with pytest.raises(LawViolated, match="3/14"):
         parse_part(text)
+
+
+JOIN = replace(TABLE, form=LOSSY_JOIN)
+
+
+def told(fold: Fold, topic: str, release: int, part: tuple[int, int], beside: int) -> list[int]:
+    """A record of one of two topics; the numbers of the releases that became visible."""
+    key = b"%b %d %d" % (topic.encode(), release, part[0])
+    complete = fold.apply(0, release, 10 * release, key, b"", Part(*part), topic, beside)
+    return [one.number for one in complete]
+
+
+def test_what_two_topics_have_of_a_release_becomes_visible_together() -> None:
+    fold = Fold(JOIN)
+    assert told(fold, QIT, 1, (1, 1), beside=2) == []
+    assert told(fold, QIT, 2, (1, 1), beside=0) == []  # not before the release that stands before it
+    assert told(fold, STT, 1, (1, 2), beside=1) == []
+    assert not fold.is_whole(0)
+    assert told(fold, STT, 1, (2, 2), beside=1) == [1, 2]
+    assert fold.is_whole(0)
+    assert told(fold, STT, 3, (1, 1), beside=0) == [3]
+    assert len(fold.stored()) == 5
+
+
+def test_where_compaction_has_taken_what_the_topics_wait_for_the_earlier_release_goes_first() -> None:
+    fold = Fold(JOIN)
+    assert told(fold, QIT, 5, (2, 2), beside=3) == []
+    assert told(fold, STT, 9, (1, 1), beside=1) == [5]
+    assert told(fold, QIT, 9, (1, 1), beside=1) == [9]
+    assert told(fold, QIT, 12, (1, 2), beside=1) == []
+    assert [release.number for release in fold.finish(0)] == [12]
+    assert fold.is_whole(0)
+
+
+def test_one_release_of_two_topics_is_returned_with_the_records_of_both() -> None:
+    fold = Fold(JOIN)
+    told(fold, STT, 1, (1, 1), beside=1)
+    (release,) = fold.apply(0, 1, 10, b"cells", b"", Part(1, 1), QIT, 1)
+    assert (release.through, len(release.records)) == (10, 2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamer.incremental.release.records import Entry, Outgoing, outgoing
+from streamer.incremental.release.records import OUTSIDE, Entry, Outgoing, outgoing
 
 
 def live(key: bytes, value: bytes | None = b"{}") -> Entry:
@@ -29,6 +29,12 @@ def test_every_record_of_a_commit_has_its_release_and_the_first_offset_not_appli
         assert (found["release"], found["through"]) == (b"4", b"99")
 
 
+def test_what_did_not_come_from_the_input_is_announced_and_nothing_else_is() -> None:
+    entries = [live(b"a"), LETTER]
+    assert all(OUTSIDE in record.headers for record in outgoing(entries, 4, 99, outside=True))
+    assert not any("outside" in found for found in headers_of(outgoing(entries, 4, 99)))
+
+
 def test_no_entries_are_no_records() -> None:
     assert outgoing([], release=4, through=99) == []
 
@@ -36,3 +42,10 @@ def test_no_entries_are_no_records() -> None:
 def test_the_repr_shows_no_value_of_a_person() -> None:
     entry = Entry("live", b"canary", b"canary")
     assert "canary" not in repr([entry, *outgoing([entry], release=1, through=1)])
+
+
+def test_parts_are_counted_topic_by_topic() -> None:
+    entries = [Entry("qit", b"a", b""), Entry("stt", b"b", b""), Entry("qit", b"c", b"")]
+    numbers = [dict(sent.headers)["part"] for sent in outgoing(entries, 1, 1)]
+    assert numbers == [b"1/2", b"1/1", b"2/2"]
+    assert [dict(sent.headers)["beside"] for sent in outgoing(entries, 1, 1)] == [b"1", b"2", b"1"]

@@ -37,3 +37,11 @@ def test_in_a_topic_that_held_nothing_there_is_nothing_to_miss() -> None:
 
 def test_an_offset_that_kafka_has_not_told_is_not_taken_for_a_good_one() -> None:
     assert after(0, -1001).fell
+
+
+def test_the_last_of_several_records_tells_where_the_first_one_was_taken() -> None:
+    live_end = LiveEnd(5)
+    live_end.took(8, count=4)
+    assert not live_end.fell
+    live_end.took(11, count=4)
+    assert live_end.fell, "two of the four are in a topic that is gone"

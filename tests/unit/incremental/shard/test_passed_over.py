@@ -6,9 +6,10 @@ import traceback
 
 import pytest
 
-from streamer.errors import Conflict, Fenced, LawViolated, ServerUnreachable, ShardRefused
+from streamer.errors import Conflict, EventRefused, Fenced, LawViolated, ServerUnreachable, ShardRefused
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.passed_over import IN_A_ROW_MAX, SKIPPED_MAX, PassedOver, Unforeseen, told, unforeseen
+from streamer.incremental.shard.steps import Tally
 from streamer.incremental.store.base import Meta
 
 NAME = "shard 0 of people"
@@ -30,6 +31,14 @@ def test_skips_of_what_is_not_decided_yet_are_heeded() -> None:
         None,
         "skipped",
     ]
+
+
+def test_who_is_passed_over_is_refused_and_counted() -> None:
+    passed_over, tally = PassedOver(NAME, META, [101]), Tally(100, "")
+    passed_over.check(100, tally)
+    with pytest.raises(EventRefused) as refused:
+        passed_over.check(101, tally)
+    assert (refused.value.reason, tally.skipped) == ("skipped", [101])
 
 
 def test_in_a_replay_only_what_was_passed_over_before_is_passed_over() -> None:

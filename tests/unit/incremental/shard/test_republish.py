@@ -9,7 +9,8 @@ import pytest
 from streamer.errors import ShardRefused
 from streamer.incremental import mends
 from streamer.incremental.groups.kept import QIGroupState
-from streamer.incremental.release.changelog import Changelog, PublishedGroup
+from streamer.incremental.release.changelog import Changelog
+from streamer.incremental.release.published_group import PublishedGroup
 from streamer.incremental.release.records import Entry
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.republish import beside_rows, whole_table
@@ -80,4 +81,4 @@ def test_rows_that_the_last_commit_removed_are_removed_from_a_topic_that_is_not_
 def test_qi_groups_that_are_not_those_of_the_last_commit_are_not_published() -> None:
     with pytest.raises(ShardRefused) as refused:
         commit(groups={7: GROUPS[7]})
-    assert mends.read_again("people") in str(refused.value)
+    assert mends.begin_anew("people") in str(refused.value)

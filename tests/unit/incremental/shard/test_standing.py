@@ -11,7 +11,7 @@ from streamer.incremental import mends
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.standing import Standing, compare
-from streamer.incremental.store.base import Meta
+from streamer.incremental.store.base import UNFINISHED, Meta
 from streamer.incremental.topics import CHANGES, DEAD_LETTERS, LIVE, POSITIONS
 from worlds.small_tables import YEARS, table
 
@@ -91,13 +91,39 @@ def test_a_broker_that_gives_no_ids_is_not_held_to_any() -> None:
 def test_an_input_that_was_made_anew_is_refused_and_the_mend_is_to_read_it() -> None:
     said = refusal(AT_FIVE, made_anew(CHANGES))
     assert "made anew" in said
-    assert mends.read_again("people") in said
+    assert mends.begin_anew("people") in said
 
 
-def test_a_grown_input_is_refused_and_the_source_has_to_send_again() -> None:
+def test_a_grown_input_is_refused_and_the_table_begins_anew_from_a_file() -> None:
     said = refusal(AT_FIVE, replace(INPUT, shards=6))
     assert "had 2 partitions and has 6" in said
-    assert mends.send_again("people") in said
+    assert mends.begin_from_file("people") in said
+
+
+def test_a_table_that_began_anew_and_is_not_whole_is_nobodys() -> None:
+    said = refusal(AT_FIVE, meta=replace(FIVE, fingerprint=UNFINISHED))
+    assert "not whole" in said
+    assert mends.begin_anew("people") in said
+
+
+@pytest.mark.parametrize("next_", [0, 30])
+def test_a_table_that_began_anew_waits_to_be_published_whatever_offset_it_goes_on_from(next_: int) -> None:
+    begun = replace(FIVE, commit=6, outside=6, next=next_)
+    assert standing(AT_FIVE, meta=begun) is Standing.AHEAD
+    assert standing(AT_FIVE, replace(INPUT, end=40), meta=begun) is Standing.AHEAD, "the input is another one"
+    assert standing(AT_FIVE, meta=replace(begun, outside=4)) is Standing.BEHIND
+
+
+@pytest.mark.parametrize("found", [INPUT, made_anew(LIVE)])
+@pytest.mark.parametrize("next_", [50, 70])
+def test_a_store_that_lost_what_did_not_come_from_the_input_is_never_published_from(
+    found: InputState, next_: int
+) -> None:
+    """Wherever the input stands: a table may begin before anything is written to it."""
+    said = refusal(Position(7, next_, 6, 19, 7, 9, live_id=IDS[LIVE]), found)
+    assert "commit 7 did not come from the input" in said
+    assert mends.begin_anew("people") in said
+    assert mends.publish_again("people") not in said
 
 
 def test_rows_in_the_output_that_nobody_knows_of_are_not_mixed_with_a_first_table() -> None:
@@ -105,7 +131,7 @@ def test_rows_in_the_output_that_nobody_knows_of_are_not_mixed_with_a_first_tabl
     assert standing(None, replace(INPUT, live_begun=False), meta=fresh) is Standing.LEVEL
     said = refusal(None, meta=fresh)
     assert "the output holds rows" in said
-    assert mends.read_again("people") in said
+    assert mends.begin_anew("people") in said
 
 
 @pytest.mark.parametrize(
@@ -122,4 +148,4 @@ def test_rows_in_the_output_that_nobody_knows_of_are_not_mixed_with_a_first_tabl
 def test_every_refusal_names_a_mend(position: Position | None, found: InputState, meta: Meta, says: str) -> None:
     said = refusal(position, found, meta)
     assert says in said
-    assert any(mend("people") in said for mend in (mends.publish_again, mends.read_again, mends.send_again))
+    assert any(mend("people") in said for mend in (mends.publish_again, mends.begin_anew, mends.begin_from_file))

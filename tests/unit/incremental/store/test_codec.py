@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable
+from math import nan
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from streamer.incremental.groups.kept import QIGroupState, Record, SimilarityLis
 from streamer.incremental.release.records import Entry
 from streamer.incremental.store import codec
 from streamer.incremental.store.base import Meta
+from streamer.incremental.store.rebuild import Progress, Rebuild
 from streamer.table.row import Row
 
 INTS = st.integers(-(2**63), 2**63 - 1)
@@ -36,27 +38,27 @@ KINDS: dict[str, tuple[Callable[[Any], bytes], Callable[[bytes], Any]]] = {
     "outbox entry": (lambda entry: codec.encode_entry(7, entry), lambda data: codec.decode_entry(data)[1]),
 }
 
-# What version 3 writes, byte by byte: a change of these lines is a change of the format and raises FORMAT_VERSION.
+# What version 4 writes, byte by byte: a change of these lines is a change of the format and raises FORMAT_VERSION.
 GOLDEN = {
     "row of the index table": (
         Record(Row((3, 1000), (b'"flu"', b"null"), ("1.50",), "123-45"), 17),
-        b'\x96\x03\x92\x03\xcd\x03\xe8\x92\xc4\x05"flu"\xc4\x04null\x91\xa41.50\xa6123-45\x11',
+        b'\x96\x04\x92\x03\xcd\x03\xe8\x92\xc4\x05"flu"\xc4\x04null\x91\xa41.50\xa6123-45\x11',
     ),
     "QI group": (
         QIGroupState((1, 0), (3, 4), ("a", "b"), ((b'"flu"',), (b"1",))),
-        b'\x95\x03\x92\x01\x00\x92\x03\x04\x92\xa1a\xa1b\x92\x91\xc4\x05"flu"\x91\xc4\x011',
+        b'\x95\x04\x92\x01\x00\x92\x03\x04\x92\xa1a\xa1b\x92\x91\xc4\x05"flu"\x91\xc4\x011',
     ),
     "meta": (
         Meta(5, 50, 4, 18, 2, 2**64 - 1, Counts(7, 8, 9, 2), 4, "print", {"live": "id"}, "bare", (6, 40), b"key"),
-        b"\x9e\x03\x052\x04\x12\x02\xcf\xff\xff\xff\xff\xff\xff\xff\xff\x94\x07\x08\t\x02"
+        b"\x9e\x04\x052\x04\x12\x02\xcf\xff\xff\xff\xff\xff\xff\xff\xff\x94\x07\x08\t\x02"
         b"\x04\xa5print\x81\xa4live\xa2id\xa4bare\x92\x06(\xc4\x03key",
     ),
-    "outbox entry": (Entry("live", b"{}", None), b"7:\x94\x03\xa4live\xc4\x02{}\xc0"),
+    "outbox entry": (Entry("live", b"{}", None), b"7:\x94\x04\xa4live\xc4\x02{}\xc0"),
 }
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_bytes_of_version_3_do_not_change(kind: str) -> None:
+def test_the_bytes_of_version_4_do_not_change(kind: str) -> None:
     (encode, decode), (value, data) = KINDS[kind], GOLDEN[kind]
     assert encode(value) == data
     assert decode(data) == value
@@ -77,6 +79,17 @@ def test_meta_comes_back(meta: Meta) -> None:
     assert codec.decode_meta(codec.encode_meta(meta)) == meta
 
 
+REBUILDS = st.builds(
+    Progress, st.builds(Rebuild, TEXT, TEXT, COUNT, COUNT), COUNT, COUNT, COUNT, COUNT, st.floats(0, 9), st.floats(0, 9)
+)
+
+
+@given(st.none() | REBUILDS, st.lists(REBUILDS, max_size=3).map(tuple))
+def test_what_a_shard_knows_of_its_rebuilds_comes_back(rebuild: Progress | None, ended: tuple[Progress, ...]) -> None:
+    meta = Meta(5, 50, secret=b"key", rebuild=rebuild, rebuilds=ended)
+    assert codec.decode_meta(codec.encode_meta(meta)) == meta
+
+
 @given(COUNT, st.builds(Entry, TEXT, st.binary(), st.none() | st.binary()))
 def test_entries_come_back_with_their_commit(commit: int, entry: Entry) -> None:
     data = codec.encode_entry(commit, entry)
@@ -87,14 +100,14 @@ def test_entries_come_back_with_their_commit(commit: int, entry: Entry) -> None:
 def with_version(kind: str, version: int) -> bytes:
     """The golden bytes of a kind, written by another version."""
     data = GOLDEN[kind][1]
-    at = data.index(b"\x03")
+    at = data.index(b"\x04")
     return data[:at] + bytes([version]) + data[at + 1 :]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_another_version_is_refused_by_name(kind: str) -> None:
-    with pytest.raises(ShardRefused, match=f"a {kind} is in format 2, this streamer reads format 3"):
-        KINDS[kind][1](with_version(kind, 2))
+    with pytest.raises(ShardRefused, match=f"a {kind} is in format 3, this streamer reads format 4"):
+        KINDS[kind][1](with_version(kind, 3))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -136,3 +149,23 @@ def _us_per_call(call: Callable[[], object], times: int = 2_000) -> float:
     for _ in range(times):
         call()
     return (time.perf_counter() - start) / times * 1e6
+
+
+def test_a_similarity_list_comes_from_its_floor_and_a_sorted_set() -> None:
+    read = codec.decode_similarity(b"0.1", [(b"4", 0.25), (b"30", 1 / 3), (b"9", 0.25)])
+    assert read == SimilarityList(((30, 1 / 3), (4, 0.25), (9, 0.25)), 0.1)
+
+
+@pytest.mark.parametrize(
+    ("floor", "neighbours"),
+    [(b"nan", []), (b"low", []), (b"", []), (b"0", [(b"x", 1.0)]), (b"0", [(b"-1", 1.0)]), (b"0", [(b"1", nan)])],
+)
+def test_what_is_no_similarity_list_is_refused(floor: bytes, neighbours: list[tuple[bytes, float]]) -> None:
+    with pytest.raises(ShardRefused, match="damaged; to begin <table> anew from its source"):
+        codec.decode_similarity(floor, neighbours)
+
+
+@pytest.mark.parametrize("data", [b"", b"x", b"-1", b"1.5", "²".encode()])
+def test_what_is_no_number_of_a_qi_group_is_refused(data: bytes) -> None:
+    with pytest.raises(ShardRefused, match="damaged; to begin <table> anew from its source"):
+        codec.decode_number(data)

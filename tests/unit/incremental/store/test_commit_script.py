@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import accumulate, pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,43 +27,70 @@ FULL = Commit(
     outbox=[LETTER],
 )
 
-HEAD, SECTIONS = 5, 8
+HEAD, SECTIONS = 6, 8
 
 
-def sections_of(arguments: list[object], n_lists: int) -> list[list[object]]:
-    """The arguments cut by their own counts; nothing may be left over."""
-    counts = [int(str(count)) for count in arguments[HEAD : HEAD + SECTIONS + n_lists]]
-    values = arguments[HEAD + SECTIONS + n_lists :]
-    cut, start = [], 0
-    for count in counts:
-        cut.append(values[start : start + count])
-        start += count
-    assert start == len(values)
+def numbers(packed: object) -> list[int]:
+    assert isinstance(packed, bytes)
+    return [int.from_bytes(packed[i : i + 4], "big") for i in range(0, len(packed), 4)]
+
+
+def slices_of(arguments: list[str | int | bytes]) -> list[list[bytes]]:
+    """The values of every slice, cut by their lengths; nothing may be left over."""
+    cut = []
+    for lengths, values in zip(arguments[::2], arguments[1::2], strict=True):
+        assert isinstance(values, bytes)
+        ends = list(accumulate(numbers(lengths), initial=0))
+        assert ends[-1] == len(values)
+        cut.append([values[start:end] for start, end in pairwise(ends)])
     return cut
+
+
+def sections_of(arguments: list[str | int | bytes]) -> list[list[bytes]]:
+    """The values of the eight sections and of each sorted set."""
+    counts, slices = arguments[HEAD : HEAD + SECTIONS], slices_of(arguments[HEAD + SECTIONS + 1 :])
+    sections = []
+    for count in counts:
+        assert isinstance(count, int)
+        sections.append([value for some in slices[:count] for value in some])
+        del slices[:count]
+    stream = [value for some in slices for value in some]
+    ends = list(accumulate(numbers(arguments[HEAD + SECTIONS]), initial=0))
+    assert ends[-1] == len(stream)
+    return sections + [stream[start:end] for start, end in pairwise(ends)]
 
 
 def test_the_comparisons_stand_first() -> None:
     head = commit_script.arguments("3-token", 7, FULL)[:HEAD]
-    assert head == ["3-token", 7, 8, codec.encode_meta(FULL.meta), STATEMENT_IDS_MAX]
+    assert head == ["3-token", 7, 8, codec.encode_meta(FULL.meta), STATEMENT_IDS_MAX, 0]
+    assert commit_script.arguments("3-token", 7, replace(FULL, replaces=True))[HEAD - 1] == 1
 
 
 def test_every_section_holds_the_arguments_of_its_command() -> None:
-    assert sections_of(commit_script.arguments("3-token", 7, FULL), 2) == [
-        ["ann", codec.encode_record(ANN)],
-        ["bob"],
-        [1, codec.encode_qi_group(GROUP)],
-        [2],
-        [1, repr(0.1)],
-        [2],
+    assert sections_of(commit_script.arguments("3-token", 7, FULL)) == [
+        [b"ann", codec.encode_record(ANN)],
+        [b"bob"],
+        [b"1", codec.encode_qi_group(GROUP)],
+        [b"2"],
+        [b"1", b"0.1"],
+        [b"2"],
         [codec.encode_entry(8, LETTER)],
-        ["s-1", "s-2"],
-        [repr(0.5), 9, repr(1 / 3), 4],  # nearest first
+        [b"s-1", b"s-2"],
+        [b"0.5", b"9", repr(1 / 3).encode(), b"4"],  # nearest first
         [],  # a list that is gone
     ]
 
 
 def test_an_empty_commit_is_a_head_and_eight_empty_sections() -> None:
-    assert commit_script.arguments("3-token", 7, Commit(Meta(8)))[HEAD:] == [0] * SECTIONS
+    assert commit_script.arguments("3-token", 7, Commit(Meta(8)))[HEAD:] == [*[0] * SECTIONS, b""]
+
+
+def test_a_slice_is_no_longer_than_the_script_can_take_and_parts_no_field_from_its_value() -> None:
+    records = {f"person {i}": ANN for i in range(6_001)}
+    arguments = commit_script.arguments("3-token", 7, Commit(Meta(8), records=records))
+    slices = slices_of(arguments[HEAD + SECTIONS + 1 :])
+    assert [len(some) for some in slices] == [5_000, 5_000, 2_002]
+    assert all(some[0].startswith(b"person") for some in slices)
 
 
 def test_every_changed_list_has_a_key_of_its_own_behind_the_shards() -> None:
@@ -91,10 +121,10 @@ def test_the_counts_cut_the_values_wherever_they_stand(
     records: dict[str, Record | None], similarity: dict[int, SimilarityList | None], outbox: list[Entry]
 ) -> None:
     commit = Commit(Meta(8), records=records, similarity=similarity, outbox=outbox)
-    cut = sections_of(commit_script.arguments("f", 7, commit), len(similarity))
+    cut = sections_of(commit_script.arguments("f", 7, commit))
     assert len(cut[0]) == 2 * sum(record is not None for record in records.values())
-    assert set(cut[1]) == {key for key, record in records.items() if record is None}
+    assert set(cut[1]) == {key.encode() for key, record in records.items() if record is None}
     for listed, found in zip(similarity.values(), cut[SECTIONS:], strict=True):
         neighbours = () if listed is None else listed.neighbours
-        read = zip(map(str, found[::2]), found[1::2], strict=True)
-        assert {(number, float(degree)) for degree, number in read} == set(neighbours)
+        read = zip(found[::2], found[1::2], strict=True)
+        assert {(int(number), float(degree)) for degree, number in read} == set(neighbours)

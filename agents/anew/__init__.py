@@ -1,0 +1,1 @@
+"""A table begun from its source: `streamer start-anew` and `streamer load`."""

@@ -1,0 +1,77 @@
+"""`streamer start-anew`: a table begun from its source, whatever Redis and the output hold of it.
+
+Where Redis is empty or behind, where table.yaml has changed, where the input was made anew or has other partitions:
+what a worker refuses, this command mends. Who reads the output goes on, and ends with exactly the new table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+
+import click
+import msgspec
+
+from agents.anew.run import EARLIEST, END, begin, found_shards
+from agents.anew.sources import TOPIC
+from agents.worker_settings import WorkerSettings
+from streamer.cli.options import json_option, kafka_option, redis_option, table_option
+from streamer.errors import UsageError
+from streamer.incremental.shard.anew import Begun
+from streamer.table.yaml_loading import load_table
+
+offset_option = click.option(
+    "--from-offset",
+    metavar="end|earliest|N",
+    default=END,
+    show_default=True,
+    help="Where the input goes on. The end is the one that it has when the command begins: what was written before must"
+    " be in the file, so nobody may write between the file and the command. Where the input repeats what the file says"
+    " (Debezium's changes do no harm twice), earliest is always right. N: one shard only.",
+)
+
+
+@click.command(name="start-anew")
+@table_option
+@kafka_option
+@redis_option
+@click.option(
+    "--from-source",
+    "source",
+    metavar=f"ROWS.csv|ROWS.parquet|{TOPIC}",
+    required=True,
+    help=f"All rows of the source table; or {TOPIC}: what the input says from its beginning to its end.",
+)
+@offset_option
+@json_option
+def command(table: str, kafka: str, redis: str, source: str, from_offset: str, as_json: bool) -> None:
+    """Begins the table anew from its source, in place of all that Redis and the output hold of it.
+
+    Stop the workers first: one that runs is shut out, and one that comes back in the middle ends this command. Every
+    row is put into QI groups by the whole-table algorithm. In the output the old rows are removed in the same releases
+    that bring the new ones; these have the header `outside`. Called again after any error, it begins again.
+    """
+    settings = WorkerSettings(load_table(table), kafka, redis)
+    check_offset(from_offset)
+    show(begin(found_shards(settings), source, from_offset, lambda text: click.echo(text, err=True)), as_json)
+
+
+def check_offset(text: str) -> None:
+    """Raises UsageError for what --from-offset does not know."""
+    if text not in (END, EARLIEST) and not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise UsageError("--from-offset: end, earliest or the number of an offset")
+
+
+def show(shards: Iterable[Begun], as_json: bool) -> None:
+    """What was done, as it is done."""
+    done = []
+    for begun in shards:
+        done.append(asdict(begun))
+        if not as_json:
+            click.echo(
+                f"shard {begun.shard}: {begun.rows:,} rows in {begun.qi_groups:,} QI groups, {begun.pending:,} pending;"
+                f" {begun.removed:,} records of before removed; releases: {begun.releases}; the input goes on at"
+                f" {begun.next}"
+            )
+    if as_json:
+        click.echo(msgspec.json.encode({"shards": done}))

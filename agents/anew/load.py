@@ -1,0 +1,36 @@
+"""`streamer load`: the first rows of an empty table, all at once."""
+
+from __future__ import annotations
+
+import click
+
+from agents.anew.command import check_offset, offset_option, show
+from agents.anew.run import begin, found_shards, require_empty
+from agents.anew.sources import TOPIC
+from agents.worker_settings import WorkerSettings
+from streamer.cli.options import json_option, kafka_option, redis_option, table_option
+from streamer.errors import UsageError
+from streamer.table.yaml_loading import load_table
+
+
+@click.command(name="load")
+@click.argument("rows", metavar="ROWS.csv|ROWS.parquet")
+@table_option
+@kafka_option
+@redis_option
+@offset_option
+@json_option
+def command(rows: str, table: str, kafka: str, redis: str, from_offset: str, as_json: bool) -> None:
+    """Begins an empty table with all rows of a file, put into QI groups by the whole-table algorithm.
+
+    To be called before the first worker is started: the rows go straight into Redis and the output, not through the
+    input. What is written to the input meanwhile waits there, and follows. A table that has begun is refused;
+    `start-anew` replaces one.
+    """
+    if rows == TOPIC:
+        raise UsageError(f"load reads a file; `streamer start-anew --from-source {TOPIC}` reads the input")
+    settings = WorkerSettings(load_table(table), kafka, redis)
+    check_offset(from_offset)
+    shards = found_shards(settings)
+    require_empty(shards)
+    show(begin(shards, rows, from_offset, lambda text: click.echo(text, err=True)), as_json)

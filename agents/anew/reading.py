@@ -1,0 +1,82 @@
+"""Long readings of one partition from its beginning: the published table of a shard, and its whole input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from time import monotonic
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Message as Record
+
+from agents.kafka_calls import CALL_SECONDS_MAX, KafkaCalls
+from streamer.errors import LawViolated, ServerUnreachable
+from streamer.incremental.shard.anew import PublishedRecord
+from streamer.incremental.shard.input import InputState, Message
+from streamer.incremental.topics import CHANGES, LIVE, topic_name
+
+RECORDS_AT_ONCE = 5_000
+
+
+class KafkaReading:
+    """What one shard's topics hold, committed; to be used from one thread.
+
+    outputs: the kinds of topics that hold what is published.
+    """
+
+    def __init__(self, bootstrap: str, table_name: str, shard: int, outputs: Sequence[str] = (LIVE,)) -> None:
+        self._kafka = KafkaCalls(bootstrap, table_name, shard)
+        self._outputs = tuple(outputs)
+
+    def records(self) -> Iterator[PublishedRecord]:
+        """What is published. Raises ServerUnreachable, and LawViolated for a record that no publisher of ours wrote."""
+        for kind in self._outputs:
+            for records in self._batches(kind, 0):
+                for record in records:
+                    yield self._published(kind, record)
+
+    def messages(self, input_state: InputState) -> Iterator[list[Message]]:
+        """The messages of the input from its beginning to the end that it had, some at a time."""
+        if input_state.earliest == input_state.end:
+            return
+        for records in self._batches(CHANGES, input_state.earliest):
+            below = [record for record in records if _offset(record) < input_state.end]
+            yield [Message(_offset(record), record.key(), record.value()) for record in below]
+            if len(below) < len(records):
+                return
+
+    def _published(self, kind: str, record: Record) -> PublishedRecord:
+        headers = dict(record.headers() or ())
+        release = headers.get("release")
+        if not isinstance(release, bytes) or not release.isdigit():
+            where = f"{self._kafka.name}: {topic_name(self._kafka.table_name, kind)}, offset {record.offset()}"
+            raise LawViolated(f"{where}: a record without the header release, which streamer did not write")
+        return PublishedRecord(int(release), record.key() or b"", record.value() is not None, kind)
+
+    def _batches(self, kind: str, start: int) -> Iterator[list[Record]]:
+        """The records of a topic's partition from an offset on, up to the end that it has when it is reached."""
+        topic = topic_name(self._kafka.table_name, kind)
+        with self._kafka.failures(f"reading {topic}"), self._kafka.consumer() as consumer:
+            first, end = self._kafka.watermarks(consumer, TopicPartition(topic, self._kafka.shard))
+            if first < end:
+                consumer.assign([TopicPartition(topic, self._kafka.shard, max(first, start))])
+                yield from self._until_end(consumer, topic)
+
+    def _until_end(self, consumer: Consumer, topic: str) -> Iterator[list[Record]]:
+        heard = monotonic()
+        while monotonic() - heard < CALL_SECONDS_MAX:
+            came = consumer.consume(RECORDS_AT_ONCE, timeout=0.2)
+            heard = monotonic() if came else heard
+            records = [record for record in came if record.error() is None]
+            if records:
+                yield records
+            for error in (record.error() for record in came):
+                if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                    return
+                if error is not None:
+                    raise KafkaException(error)
+            heard = monotonic() if came else heard  # what the caller did meanwhile is no silence
+        raise ServerUnreachable(f"{self._kafka.name}: Kafka has sent nothing of {topic} for {CALL_SECONDS_MAX:.0f} s")
+
+
+def _offset(record: Record) -> int:
+    return int(record.offset() or 0)

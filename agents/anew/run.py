@@ -1,0 +1,204 @@
+"""A table begun from its source, all shards: what `start-anew` and `load` have in common.
+
+The rules of this file
+----------------------
+* Nothing is touched before all rows of all shards are read, checked and put into QI groups: whatever is wrong with the
+  source is said while the workers still serve the table.
+* Where the input goes on is decided first, before the source is read: what comes later is applied on top of it.
+* Then shard after shard, as `streamer.incremental.shard.anew` says. What ends in the middle is to be called again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from secrets import token_bytes
+from time import monotonic, sleep
+
+from agents.anew.reading import KafkaReading
+from agents.anew.sources import EMPTY_IT, TOPIC, Routed, routed_file
+from agents.control import KafkaControl
+from agents.outlet import KafkaOutlet
+from agents.shard_input import KafkaInput
+from agents.topic_questions import kafka_topics
+from agents.worker_settings import WorkerSettings
+from streamer.cli.background import warm_in_background
+from streamer.cli.first_groups import first_groups
+from streamer.errors import Conflict, UsageError
+from streamer.incremental.core.figures import set_of_figures
+from streamer.incremental.core.layout import figures_dtype
+from streamer.incremental.groups.lots import SECRET_BYTES, seed
+from streamer.incremental.shard.anew import Begun, start_anew
+from streamer.incremental.shard.first_commits import FirstTable, Prepared, prepare
+from streamer.incremental.shard.input import InputState
+from streamer.incremental.shard.read_again import RowsRead, read_again
+from streamer.incremental.store.base import Meta
+from streamer.incremental.store.redis import RedisStore
+from streamer.incremental.store.redis_server import connect, require_durable
+from streamer.incremental.topics import CHANGES, outputs_of
+from streamer.machine_code import is_being_made, is_there
+from streamer.table.encode import EncodedRows
+from streamer.table.schema import Table
+
+END, EARLIEST = "end", "earliest"
+
+UNCOMPILED_ROWS_MAX = 5_000
+"""More rows are put into the core faster when the core is compiled first."""
+COMPILER_BEGINS_SECONDS, LOOK_AGAIN_SECONDS = 30.0, 0.2
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Shards:
+    """The shards of a table as a command finds them."""
+
+    settings: WorkerSettings
+    inputs: Sequence[KafkaInput]
+    states: Sequence[InputState]
+    stores: Sequence[RedisStore]
+
+    def __len__(self) -> int:
+        return len(self.states)
+
+    def outlet(self, shard: int) -> KafkaOutlet:
+        return KafkaOutlet(self.settings.kafka, self.settings.table.name, shard, outputs_of(self.settings.table.form))
+
+    def reading(self, shard: int) -> KafkaReading:
+        return KafkaReading(self.settings.kafka, self.settings.table.name, shard, outputs_of(self.settings.table.form))
+
+
+def found_shards(settings: WorkerSettings) -> Shards:
+    """Looks at the servers. Raises ShardRefused, NotDurable, ServerUnreachable."""
+    kafka, table = settings.kafka, settings.table
+    client, topics = connect(settings.redis), kafka_topics(kafka, table.name)
+    require_durable(client, table.durability_stated or settings.embedded)
+    outputs = outputs_of(table.form)
+    inputs = [KafkaInput(kafka, table.name, 0, topics, outputs)]
+    states = [inputs[0].state()]
+    for shard in range(1, states[0].shards):
+        inputs.append(KafkaInput(kafka, table.name, shard, topics, outputs))
+        states.append(inputs[-1].state())
+    stores = [RedisStore(client, table.name, shard) for shard in range(len(states))]
+    return Shards(settings, inputs, states, stores)
+
+
+def require_empty(shards: Shards) -> None:
+    """Raises UsageError where any shard has begun already."""
+    for shard, store in enumerate(shards.stores):
+        meta, position = store.meta(), shards.outlet(shard).position()
+        if (meta is not None and meta.commit) or position is not None or shards.states[shard].live_begun:
+            raise UsageError(
+                f"shard {shard} of {shards.settings.table.name} has begun already, and `load` fills empty tables only; "
+                "`streamer start-anew --from-source` replaces what is there"
+            )
+
+
+def begin(shards: Shards, source: str, from_offset: str, tell: Tell) -> Iterator[Begun]:
+    """Gives every shard its table from the source; yields what was done, shard by shard."""
+    prepared = _prepared(shards, source, from_offset, tell)
+    for shard, one in enumerate(prepared):
+        state = shards.inputs[shard].state()
+        if (state.topic_ids, state.shards) != (shards.states[shard].topic_ids, shards.states[shard].shards):
+            raise Conflict("the topics were made anew or have grown since the command began: call it again")
+        outlet, reading = shards.outlet(shard), shards.reading(shard)
+        yield start_anew(shards.settings.table, shard, shards.stores[shard], outlet, reading, state, one)
+
+
+def _prepared(shards: Shards, source: str, from_offset: str, tell: Tell) -> list[Prepared]:
+    table = shards.settings.table
+    if source == TOPIC:
+        if from_offset != END:
+            raise UsageError("--from-offset: where the input is read again, it goes on where that reading ended")
+        first = [_of_topic(shards, shard, tell) for shard in range(len(shards))]
+        if not any(one.counts.messages for one in first):
+            raise UsageError(f"the input holds no message, so nobody would be published any more; {EMPTY_IT}")
+    else:
+        next_ = _next(shards, from_offset)
+        known = [meta.key_form for store in shards.stores if (meta := store.meta()) is not None]
+        routed = routed_file(table, source, shards.settings.kafka, len(shards), known)
+        _tell_routed(routed, tell)
+        first = [
+            _in_groups(table, rows, next_[shard], key_form=routed.key_form) for shard, rows in enumerate(routed.rows)
+        ]
+    _have_compiled(table, sum(len(one.rows.source_keys) for one in first), tell)
+    return [prepare(table, shard, len(shards), one) for shard, one in enumerate(first)]
+
+
+def _tell_routed(routed: Routed, tell: Tell) -> None:
+    tell(f"{sum(len(rows.source_keys) for rows in routed.rows):,} rows read")
+    if not routed.seen:
+        tell(
+            f"no message of the input tells how its keys are written: taken for {routed.key_form}, and messages with "
+            "keys of another form will be refused"
+        )
+
+
+def _next(shards: Shards, from_offset: str) -> list[int]:
+    """Where the input goes on, shard by shard. Raises UsageError for an offset that the input does not have."""
+    if from_offset in (END, EARLIEST):
+        return [state.end if from_offset == END else state.earliest for state in shards.states]
+    if len(shards) > 1:
+        raise UsageError(
+            f"--from-offset {from_offset}: the input has {len(shards)} shards, and an offset means something else in "
+            "each: say end or earliest"
+        )
+    offset, state = int(from_offset), shards.states[0]
+    if not state.earliest <= offset <= state.end:
+        raise UsageError(f"--from-offset {offset}: the input begins at {state.earliest} and ends at {state.end}")
+    return [offset]
+
+
+def _of_topic(shards: Shards, shard: int, tell: Tell) -> FirstTable:
+    """The rows that a shard's input says from its beginning to its end."""
+    settings, state = shards.settings, shards.states[shard]
+    skips = KafkaControl(settings.kafka, settings.table.name, shard).skips(state.topic_ids.get(CHANGES, ""))
+    passed_over = _passed_over(shards.stores[shard].meta(), state)
+    messages = shards.reading(shard).messages(state)
+    read = read_again(settings.table, shard, len(shards), messages, state.end, {*skips, *passed_over})
+    _tell_read(shard, state, read, tell)
+    return _in_groups(
+        settings.table,
+        read.rows,
+        read.next,
+        key_form=read.key_form,
+        counts=read.counts,
+        letters=read.letters,
+        statement_ids=read.statement_ids,
+        skipped=read.skipped,
+    )
+
+
+def _passed_over(meta: Meta | None, state: InputState) -> Sequence[int]:
+    """What was passed over in this very input."""
+    same = meta is not None and meta.topic_ids.get(CHANGES) == state.topic_ids.get(CHANGES)
+    return meta.skipped if meta is not None and same else ()
+
+
+def _tell_read(shard: int, state: InputState, read: RowsRead, tell: Tell) -> None:
+    counts = read.counts
+    tell(
+        f"shard {shard}: {counts.messages:,} messages read again, {len(read.rows.source_keys):,} rows, "
+        f"{counts.dead_letters:,} dead letters"
+    )
+    if state.earliest:
+        tell(f"shard {shard}: the input begins at offset {state.earliest}: rows of which it says no more are gone")
+    for fault in read.faults:
+        tell(f"shard {shard}: {fault}")
+
+
+def _in_groups(table: Table, rows: EncodedRows, next_: int, **more: object) -> FirstTable:
+    """Rows in the QI groups that the default algorithm makes, by a secret of their own."""
+    secret = token_bytes(SECRET_BYTES)
+    return FirstTable(rows, first_groups(table, rows, seed(secret)), secret, next_, **more)  # type: ignore[arg-type]
+
+
+def _have_compiled(table: Table, n_rows: int, tell: Tell) -> None:
+    """Waits until the core is compiled where that is quicker than to go on without."""
+    began = monotonic()
+    if warm_in_background(table) is None or n_rows <= UNCOMPILED_ROWS_MAX:
+        return
+    tell("compiling first: once for a machine and a version of streamer")
+    name = set_of_figures(figures_dtype(table.space).name)
+    while not is_there(name) and (is_being_made(name) or monotonic() - began < COMPILER_BEGINS_SECONDS):
+        sleep(LOOK_AGAIN_SECONDS)

@@ -1,0 +1,218 @@
+"""The process in which a worker has regions of its shards anonymized anew, apart from the batches that go on meanwhile.
+
+The rules of this file
+----------------------
+* A process, not a thread: an algorithm holds Python's lock between its compiled loops, and so would the compiler on a
+  machine that has no machine code yet. It is the kindest of processes (nice 10): batches go first.
+* One per worker, one region after the other, whichever shards they are of. It starts with the first region, and ends
+  when nobody has asked for IDLE_SECONDS, or its worker is gone: then its input ends.
+* What goes over its two pipes is pickled: both ends are this very program. Source keys and exact texts stay behind,
+  since no algorithm sees them.
+* Of an error that is not ours only class and place come back: its text may quote values.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import select
+import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import BinaryIO
+
+import numpy as np
+
+from streamer.cli.first_groups import groups_by
+from streamer.errors import StreamerError
+from streamer.incremental.shard.passed_over import told
+from streamer.machine_code import PACKAGE
+from streamer.table.arrays import Ints
+from streamer.table.encode import EncodedRows
+from streamer.table.schema import Table
+
+NICENESS, IDLE_SECONDS = 10, 60.0
+STARTS_MAX = 2
+"""A process that ended by itself, for want of work or of memory, is started once more."""
+
+
+Answer = tuple[Ints, Ints, float] | str
+
+
+class NotAnonymized(StreamerError):
+    """A region could not be anonymized; the message says why, and holds no value."""
+
+
+@dataclass(frozen=True)
+class Regrouped:
+    """The new QI groups of a region, as arrays of row numbers, and the seconds that the algorithm took."""
+
+    groups: list[Ints] = field(repr=False)
+    seconds: float
+
+
+class Anonymizer:
+    """The other process, from its worker's side; to be asked from any thread."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="anonymizer")
+        self._lock = threading.RLock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._at_work: object = None
+        """The job that is under way."""
+        self._closed = False
+
+    def submit(self, rows: EncodedRows, algorithm: str, seed: int) -> Job:
+        """New QI groups for all rows. The job's result raises NotAnonymized."""
+        job = Job(self, EncodedRows([], rows.codes, rows.values, [], rows.individuals), algorithm, seed)
+        job.result = self._thread.submit(self._run, job)
+        return job
+
+    @property
+    def busy(self) -> bool:
+        """Whether a job is under way."""
+        return self._at_work is not None
+
+    def abandon(self, job: Job) -> None:
+        """Nobody waits for this job any more: where it is under way, its process is killed."""
+        job.result.cancel()
+        with self._lock:
+            if self._at_work is job and self._process is not None:
+                job.abandoned = True
+                self._process.kill()
+
+    def close(self) -> None:
+        """Ends the process, and whatever it is at."""
+        with self._lock:
+            self._closed = True
+            if self._process is not None:
+                self._process.kill()
+        self._thread.submit(self._let_go)
+        self._thread.shutdown(wait=False)
+
+    def _run(self, job: Job) -> Regrouped:
+        for _ in range(STARTS_MAX):
+            try:
+                answer = self._asked(self._begin(job), job)
+            except (OSError, EOFError, pickle.UnpicklingError):
+                with self._lock:
+                    self._let_go()
+                if job.abandoned:
+                    raise CancelledError from None
+            else:
+                return _regrouped(answer)
+            finally:
+                with self._lock:
+                    self._at_work = None
+        raise NotAnonymized("the process that anonymizes ended in the middle of its work: has it run out of memory?")
+
+    def _begin(self, job: Job) -> subprocess.Popen[bytes]:
+        """The process, which is started where there is none; it is at work on `job` from here on."""
+        with self._lock:
+            if self._closed:
+                raise CancelledError
+            if self._process is None or self._process.poll() is not None:
+                self._let_go()
+                self._process = subprocess.Popen(
+                    [sys.executable, "-m", "agents.anonymizer"],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    cwd=PACKAGE.parent,
+                )
+                fresh = True
+            else:
+                fresh = False
+            self._at_work = job
+            process = self._process
+        if fresh:
+            with suppress(OSError, EOFError):  # one that does not even begin shows when it is asked
+                _put(_pipe(process.stdin), self._table)
+                pickle.load(_pipe(process.stdout))
+        return process
+
+    def _asked(self, process: subprocess.Popen[bytes], job: Job) -> Answer:
+        _put(_pipe(process.stdin), (job.rows, job.algorithm, job.seed))
+        answer: Answer = pickle.load(_pipe(process.stdout))
+        return answer
+
+    def _let_go(self) -> None:
+        """Lets go of a process that has ended, or does not speak any more."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.kill()
+        for pipe in (process.stdin, process.stdout):
+            with suppress(OSError):
+                _pipe(pipe).close()
+        process.wait()
+
+
+class Job:
+    """One region that is to be anonymized; result: its new QI groups, as soon as they are there."""
+
+    def __init__(self, of: Anonymizer, rows: EncodedRows, algorithm: str, seed: int) -> None:
+        self.rows, self.algorithm, self.seed = rows, algorithm, seed
+        self.abandoned = False
+        self.result: Future[Regrouped]
+        self._of = of
+
+    def abandon(self) -> None:
+        """Nobody waits for it any more."""
+        self._of.abandon(self)
+
+
+def _regrouped(answer: Answer) -> Regrouped:
+    if isinstance(answer, str):
+        raise NotAnonymized(answer)
+    members, sizes, seconds = answer
+    return Regrouped(np.split(members, np.cumsum(sizes)[:-1]) if len(sizes) else [], seconds)
+
+
+def _pipe(pipe: object) -> BinaryIO:
+    return pipe  # type: ignore[return-value]  # both were asked for
+
+
+def _put(pipe: BinaryIO, what: object) -> None:
+    pickle.dump(what, pipe, pickle.HIGHEST_PROTOCOL)
+    pipe.flush()
+
+
+# -- the other side ---------------------------------------------------------------------------------------------------
+
+
+def serve() -> None:
+    """The process itself: a table, then regions until there are none; answers on what was its standard output."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the worker ends this by its pipe
+    os.nice(NICENESS)
+    with os.fdopen(os.dup(1), "wb") as answers, os.fdopen(0, "rb") as questions:
+        os.dup2(2, 1)  # nothing that a library prints gets between the answers
+        with suppress(EOFError, BrokenPipeError):
+            table = pickle.load(questions)
+            _put(answers, None)  # nothing is asked before: what is read ahead of a question would not wake `select`
+            while select.select([questions], [], [], IDLE_SECONDS)[0]:
+                rows, algorithm, seed = pickle.load(questions)
+                _put(answers, answered(table, rows, algorithm, seed))
+
+
+def answered(table: Table, rows: EncodedRows, algorithm: str, seed: int) -> Answer:
+    """Members of all QI groups, one group after the other, the groups' sizes, and seconds; or what went wrong."""
+    began = perf_counter()
+    try:
+        groups = groups_by(table, rows, algorithm, seed)
+    except StreamerError as error:
+        return str(error)
+    except Exception as error:
+        return f"an error that nobody foresaw: {told(error)}"
+    members = np.concatenate([np.zeros(0, dtype=np.int64), *groups])
+    return members, np.array([len(group) for group in groups], dtype=np.int64), perf_counter() - began
+
+
+if __name__ == "__main__":
+    serve()

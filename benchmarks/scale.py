@@ -1,0 +1,540 @@
+"""What an event costs while the table grows: the engine alone, at ten thousand to a million people.
+
+People like Adult's, k = 5: the first 30,162 are Adult, every other one has each attribute from one of two of them. QI
+groups are those of a Median Mondrian at first, because the default algorithm takes minutes at a million rows. Then 40 %
+inserts, 30 % deletes, 30 % modifies of one attribute. Each part below prints its figures, absolute and as ratios: in
+CPU time, which other work on the machine disturbs least, but for `threads` and `takeover`.
+
+engine      µs per event to apply and drain, in batches of 500 and of one, and its growth with the table
+commit      µs for one event to be applied, drained, written as records and encoded, at 1,000 and at 40,000 QI groups
+threads     events per second of two shards in two threads over those of one
+statements  seconds for `modify where` of 100,000 rows into one cell, of sensitive values alone, and `delete where`
+takeover    seconds for a shard to come back from a real Redis: reading, and building the table with its index; bytes
+            that a row costs the worker then, and what a dictionary of as many source keys would cost alone
+initial     seconds to load an initial table and drain it, beside those of the algorithm that makes its QI groups
+crowded     µs per event where 24 cells hold 50,000 QI groups with equal boxes
+models      µs per event where the table asks for more than k, and over plain k in the same run: people of the census
+            with their occupation as the sensitive value, rows or individuals with 1.25 rows each
+steps       µs per event of decoding, of the records' bytes and of encoding the commit, each by itself
+
+    python benchmarks/scale.py [--only PART ...] [--rows-max N] [--repair PRICE] [--quick] [--json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import gc
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from itertools import islice
+from pathlib import Path
+from statistics import median
+from threading import Thread
+from time import perf_counter, process_time
+from typing import Any, TypeVar
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parent))
+
+from rich.console import Console
+from rich.table import Table as RichTable
+
+import adult
+import ready
+from servers.broker import ways
+from streamer.incremental.events.changes import Change, DeleteWhere, Insert, ModifyWhere
+from streamer.incremental.events.decoder import Decoder
+from streamer.incremental.events.statements import parse_assignments, parse_condition
+from streamer.incremental.groups.engine import Engine
+from streamer.incremental.groups.net_effect import Drained
+from streamer.incremental.release.changelog import Changelog
+from streamer.incremental.release.records import Entry
+from streamer.incremental.store import commit_script
+from streamer.incremental.store.base import Commit, Meta
+from streamer.incremental.store.redis import RedisStore
+from streamer.incremental.store.redis_server import connect
+from streamer.privacy.models import k_anonymity, model_of
+from streamer.recoding.algorithms import catalog
+from streamer.recoding.algorithms.initial import initial_groups
+from streamer.recoding.algorithms.mondrian import MONDRIAN
+from streamer.table.arrays import Ints
+from streamer.table.hierarchy import Hierarchy
+from streamer.table.microdata import Microdata
+from streamer.table.row import Row
+from streamer.table.schema import CategoricalAttribute, Diversity, KeptColumn, Table
+from worlds import adult_people
+
+K = 5
+SECRET = b"benchmarks"
+SIZES = (10_000, 15_000, 300_000, 1_000_000)
+QI_GROUPS = (1_000, 40_000)
+ROWS_PER_QI_GROUP = 7  # about, of a Median Mondrian with k = 5
+STATEMENT_ROWS, TAKEOVER_ROWS, INITIAL_ROWS = 100_000, 1_000_000, 300_000
+CROWDED_QI_GROUPS = 50_000
+SHARE = Decimal("0.4")
+MODELS_ASKED = {
+    "rows": {
+        "k_of_rows": Diversity(),
+        "distinct_l": Diversity(l=3),
+        "r_k": Diversity(r=Decimal("0.7"), level=1),
+        "beta": Diversity(beta=SHARE),
+    },
+    "individuals": {
+        "k_of_individuals": Diversity(),
+        "k_l": Diversity(l=3),
+        "alpha_beta": Diversity(alpha=SHARE, beta=SHARE),
+        "all_at_once": Diversity(l=3, alpha=SHARE, beta=SHARE, r=Decimal("0.7"), level=1),
+    },
+}
+SHARD_NAME, ROWS_PER_COMMIT = "benchmark-scale", 20_000
+EVENTS, SECONDS, WARM_UP = 20_000, 5.0, 10_000
+QUICK_ROWS = 2_000
+
+Figures = dict[str, float]
+Name = TypeVar("Name")
+Result = TypeVar("Result")
+
+
+@dataclass
+class Options:
+    """rows_max: what would be larger is made as large as this. skipped: what that changed, as sentences.
+
+    repair: the price of local repair in the part `engine`.
+    """
+
+    rows_max: int
+    repair: float = 0.0
+    skipped: list[str] = field(default_factory=list)
+
+    def bounded(self, rows: int, what: str) -> int:
+        """So many rows, or as many as there may be."""
+        if rows > self.rows_max:
+            self.skipped.append(f"{what}: {self.rows_max:,} rows instead of {rows:,}")
+        return min(rows, self.rows_max)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART")
+    options.add_argument("--rows-max", type=int, default=1_000_000)
+    options.add_argument("--repair", type=float, default=0.0, help="price of local repair, for the part `engine`")
+    options.add_argument("--quick", action="store_true", help=f"at most {QUICK_ROWS:,} rows")
+    options.add_argument("--json", action="store_true", help="print the JSON object alone")
+    options.add_argument("--take-over", metavar="URL", help=argparse.SUPPRESS)
+    chosen = options.parse_args()
+    ready.compiled()
+    if chosen.take_over:
+        print(json.dumps(take_over(chosen.take_over)))
+        return
+    bounds = Options(min(chosen.rows_max, QUICK_ROWS) if chosen.quick else chosen.rows_max, chosen.repair)
+    parts: dict[str, Figures] = {}
+    for name in chosen.only:
+        gc.collect()
+        parts[name] = {figure: float(f"{value:.4g}") for figure, value in PARTS[name](bounds).items()}
+        if not chosen.json:
+            show(name, parts[name])
+    print(json.dumps({"benchmark": "scale", "parts": parts, "skipped": bounds.skipped}))
+
+
+def show(name: str, figures: Figures) -> None:
+    table = RichTable("figure", "value", title=name)
+    for figure, value in figures.items():
+        table.add_row(figure.replace("_", " "), f"{value:,.4g}")
+    Console().print(table)
+
+
+def timed(work: Callable[[], Result], clock: Callable[[], float] = process_time) -> tuple[float, Result]:
+    begun = clock()
+    done = work()
+    return clock() - begun, done
+
+
+# -- a shard with people ----------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Shard:
+    """An engine that holds people in QI groups, drained, and a stream of changes to them."""
+
+    engine: Engine
+    pool: list[Row]
+    source_keys: list[str]
+
+    def changes(self, n: int) -> list[Change]:
+        """The first n."""
+        return list(adult.mixed_changes(self.pool, self.source_keys, n, seed=1))
+
+
+def people(n: int) -> Microdata:
+    """n people like Adult's."""
+    return adult.many(adult.microdata(K), n)
+
+
+def rows_of(those: Microdata) -> list[Row]:
+    texts = those.texts[0]
+    values = [(texts[number],) for number in those.values[:, 0].tolist()]
+    owners = [None] * len(those) if those.individuals is None else [f"person {who}" for who in those.individuals]
+    rows = zip(map(tuple, those.codes.tolist()), values, owners, strict=True)
+    return [Row(codes, value, individual=owner) for codes, value, owner in rows]
+
+
+def keys_of(n: int) -> list[str]:
+    return [f"old-{i}" for i in range(n)]
+
+
+def quick_groups(those: Microdata) -> list[Ints]:
+    """The QI groups of a Median Mondrian, as arrays of row numbers."""
+    qi_group = catalog.run(MONDRIAN, those, model_of(those.table)).qi_group
+    order = np.argsort(qi_group, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(qi_group[order])) + 1)
+
+
+def shard_of(those: Microdata, groups: Sequence[Ints] | None = None, repair: float = 0.0) -> Shard:
+    rows, keys = rows_of(those), keys_of(len(those))
+    engine = Engine(replace(those.table, repair=repair), secret=SECRET)
+    engine.load_initial(keys, rows, those.codes, quick_groups(those) if groups is None else groups)
+    engine.drain()
+    gc.collect()
+    gc.freeze()  # the people that the benchmark keeps are no worker's: it should not pay for looking at them
+    return Shard(engine, rows[:30_162], keys)
+
+
+def us_per_event(engine: Engine, changes: Iterator[Change], batch: int) -> float:
+    """Microseconds to apply and drain, over EVENTS events or as many as SECONDS allow."""
+    events, seconds = 0, 0.0
+    while events < EVENTS and seconds < SECONDS and (some := list(islice(changes, batch))):
+        begun = process_time()
+        for change in some:
+            engine.apply(change)
+        engine.drain()
+        seconds += process_time() - begun
+        events += len(some)
+    return seconds / max(1, events) * 1e6
+
+
+# -- the parts --------------------------------------------------------------------------------------------------------
+
+
+def engine_part(options: Options) -> Figures:
+    figures: Figures = {}
+    sizes = [size for size in SIZES if size <= options.rows_max] or [options.rows_max // 2, options.rows_max]
+    options.skipped += [f"engine: {size:,} rows" for size in SIZES if size > options.rows_max]
+    for size in sizes:
+        shard = shard_of(people(size), repair=options.repair)
+        figures[f"qi_groups_of_{size}_rows"] = shard.engine.n_qi_groups
+        changes = iter(shard.changes(WARM_UP + 2 * EVENTS))
+        for change in islice(changes, WARM_UP):
+            shard.engine.apply(change)
+        shard.engine.drain()
+        figures[f"us_{size}_rows_batches_of_500"] = us_per_event(shard.engine, changes, 500)
+        figures[f"us_{size}_rows_batches_of_1"] = us_per_event(shard.engine, changes, 1)
+    for batch in (500, 1):
+        first, last = (figures[f"us_{size}_rows_batches_of_{batch}"] for size in (sizes[0], sizes[-1]))
+        figures[f"ratio_{sizes[-1]}_to_{sizes[0]}_rows_batches_of_{batch}"] = last / first
+    return figures
+
+
+def commit_part(options: Options) -> Figures:
+    figures: Figures = {}
+    smallest, largest = (options.bounded(n * ROWS_PER_QI_GROUP, "commit") for n in QI_GROUPS)
+    for rows in (min(smallest, largest // 2), largest):
+        shard = shard_of(people(rows))
+        committed, seconds, events = Committed(shard.engine.table), 0.0, 0
+        for i, change in enumerate(shard.changes(WARM_UP + EVENTS)):
+            begun = process_time()
+            shard.engine.apply(change)
+            committed.add(shard.engine.drain())
+            if i >= WARM_UP // 10:
+                events, seconds = events + 1, seconds + process_time() - begun
+            if seconds > SECONDS:
+                break
+        figures[f"us_{shard.engine.n_qi_groups}_qi_groups"] = seconds / events * 1e6
+    few, many = figures.values()
+    return {**figures, "ratio": many / few}
+
+
+class Committed:
+    """What is made of a net effect on its way to Redis: the records' bytes, then the arguments of the one call."""
+
+    def __init__(self, table: Table) -> None:
+        self._changelog = Changelog(table, 0)
+        self._number = 0
+        self.records = 0
+        self.arguments = 0
+        self.diff_s = 0.0
+        self.encode_s = 0.0
+
+    def add(self, drained: Drained) -> None:
+        begun = process_time()
+        outbox: list[Entry] = []
+        for number, before, after in drained.published:
+            outbox += self._changelog.diff(number, before, after)[0]
+        written = process_time()
+        meta = Meta(commit=self._number + 1, qi_group_next=drained.qi_group_next)
+        commit = Commit(meta, drained.records, drained.qi_groups, drained.similarity, drained.statement_ids, outbox)
+        self.arguments += len(commit_script.arguments("1-fence", self._number, commit))
+        self.diff_s, self.encode_s = self.diff_s + written - begun, self.encode_s + process_time() - written
+        self._number, self.records = self._number + 1, self.records + len(outbox)
+
+
+def threads_part(options: Options) -> Figures:
+    those = people(options.bounded(100_000, "threads"))
+    groups = quick_groups(those)
+    shards = [shard_of(those, groups) for _ in range(3)]
+    changes = shards[0].changes(2 * EVENTS)
+
+    def run(shard: Shard) -> None:
+        for begin in range(0, len(changes), 500):
+            for change in changes[begin : begin + 500]:
+                shard.engine.apply(change)
+            shard.engine.drain()
+
+    one_s, _ = timed(lambda: run(shards[0]), perf_counter)
+    two = [Thread(target=run, args=[shard]) for shard in shards[1:]]
+
+    def both() -> None:
+        for thread in two:
+            thread.start()
+        for thread in two:
+            thread.join()
+
+    two_s, _ = timed(both, perf_counter)
+    return {"one_s": one_s, "two_s": two_s, "ratio": 2 * one_s / two_s, "cores": os.cpu_count() or 1}
+
+
+def statements_part(options: Options) -> Figures:
+    rows = options.bounded(STATEMENT_ROWS, "statements")
+    shard = shard_of(people(rows))
+    engine, table = shard.engine, shard.engine.table
+    everybody = parse_condition("age >= 17", table)
+    gather = parse_assignments(place_of(shard.pool[0], table), table)
+    revalue = parse_assignments({adult.SENSITIVE: "'>50K'"}, table)
+    figures: Figures = {"rows": rows}
+    for name, change in (
+        ("modify_sensitive", ModifyWhere(everybody, revalue)),
+        ("modify_into_one_cell", ModifyWhere(everybody, gather)),
+        ("delete_all", DeleteWhere(everybody)),
+    ):
+        figures[f"{name}_s"], _ = timed(lambda change=change: (engine.apply(change), engine.drain()))  # type: ignore[misc]
+    return figures
+
+
+def place_of(row: Row, table: Table) -> dict[str, str]:
+    """Assignments that make everybody like `row`."""
+    said = {}
+    for attribute, code in zip(table.attributes, row.codes, strict=True):
+        if isinstance(attribute, CategoricalAttribute):
+            said[attribute.name] = f"'{attribute.hierarchy.label(code, code)}'"
+        else:
+            said[attribute.name] = str(attribute.domain[0] + code)
+    return said
+
+
+def takeover_part(options: Options) -> Figures:
+    rows = options.bounded(TAKEOVER_ROWS, "takeover")
+    with tempfile.TemporaryDirectory() as directory:
+        servers = ways.find(Path(directory))
+        servers.start_redis()
+        try:
+            write_shard(servers.redis_url, people(rows))
+            gc.collect()
+            command = [sys.executable, __file__, "--take-over", servers.redis_url]
+            told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        finally:
+            servers.stop()
+    figures: Figures = json.loads(told)
+    return figures
+
+
+def write_shard(url: str, those: Microdata) -> None:
+    """An initial table, its similarity lists too, in commits of some QI groups each."""
+    rows, keys = rows_of(those), keys_of(len(those))
+    engine = Engine(those.table, secret=SECRET)
+    engine.load_initial(keys, rows, those.codes, quick_groups(those))
+    drained = engine.drain()
+    with connect(url) as client:
+        client.delete(*client.scan_iter(match=f"{{{SHARD_NAME}:0}}*", count=10_000), "nothing")
+        store = RedisStore(client, SHARD_NAME, 0)
+        fence = store.take_over()
+        records, qi_groups = iter(drained.records.items()), iter(drained.qi_groups.items())
+        similarity = iter(drained.similarity.items())
+        for number in range(1, 1 + -(-len(those) // ROWS_PER_COMMIT)):
+            meta = Meta(commit=number, qi_group_next=drained.qi_group_next)
+            commit = Commit(meta, first_of(records), first_of(qi_groups), first_of(similarity))
+            store.commit(fence, number - 1, commit)
+
+
+def first_of(items: Iterator[tuple[Name, Result]]) -> dict[Name, Result]:
+    return dict(islice(items, ROWS_PER_COMMIT))
+
+
+def take_over(url: str) -> Figures:
+    """What a worker does that comes to a shard; runs in a process of its own, whose memory is the figure."""
+    table = adult.table(K)
+    with connect(url) as client:
+        store = RedisStore(client, SHARD_NAME, 0)
+        keys_bytes = bytes_of_source_keys(client.hlen(f"{{{SHARD_NAME}:0}}:records"))
+        before = resident_bytes()
+        begun = perf_counter()
+        state = store.load()
+        assert state is not None
+        parts = ("records", "qi_groups", "similarity")
+        watched = {part: Watched(getattr(state.kept, part)) for part in parts}
+        read_s = perf_counter() - begun
+        engine = Engine.load(table, 0, 1, replace(state.kept, **watched), SECRET)
+        whole_s = perf_counter() - begun
+        read_s += sum(part.seconds for part in watched.values())
+        n, n_groups = engine.n_rows, engine.n_qi_groups
+        del state, watched
+        loaded = resident_bytes()
+        client.delete(*client.scan_iter(match=f"{{{SHARD_NAME}:0}}*", count=10_000))
+    return {
+        "rows": n,
+        "qi_groups": n_groups,
+        "whole_s": whole_s,
+        "reading_s": read_s,
+        "building_s": whole_s - read_s,
+        "bytes_per_row": (loaded - before) / n,
+        "bytes_per_row_of_a_dict_of_source_keys": keys_bytes / n,
+    }
+
+
+def bytes_of_source_keys(n: int) -> int:
+    """What a dictionary of n source keys as text, with their places, costs by itself."""
+    before = resident_bytes()
+    place_of = dict(zip(keys_of(n), range(n), strict=True))
+    after = resident_bytes()
+    del place_of
+    return after - before
+
+
+class Watched:
+    """What comes from the store one by one, and the seconds it took."""
+
+    def __init__(self, source: Iterable[Any]) -> None:
+        self._source = iter(source)
+        self.seconds = 0.0
+
+    def __iter__(self) -> Iterator[Any]:
+        while True:
+            begun = perf_counter()
+            one = next(self._source, None)
+            self.seconds += perf_counter() - begun
+            if one is None:
+                return
+            yield one
+
+
+def resident_bytes() -> int:
+    """Memory of this process, after what is free was given back."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def initial_part(options: Options) -> Figures:
+    those = people(options.bounded(INITIAL_ROWS, "initial"))
+    initial_groups(people(500), k_anonymity(K), seed=0)  # compiles
+    algorithm_s, groups = timed(lambda: initial_groups(those, k_anonymity(K), seed=0))
+    rows, keys, engine = rows_of(those), keys_of(len(those)), Engine(those.table, secret=SECRET)
+    load_s, _ = timed(lambda: engine.load_initial(keys, rows, those.codes, groups))
+    drain_s, _ = timed(engine.drain)
+    figures = {"rows": len(those), "qi_groups": len(groups), "ordered_s": algorithm_s, "load_initial_s": load_s}
+    return {**figures, "first_drain_s": drain_s, "load_and_drain_s": load_s + drain_s}
+
+
+def crowded_part(options: Options) -> Figures:
+    rows = options.bounded(CROWDED_QI_GROUPS * K, "crowded")
+    fans = (2, 3, 4)
+    trees = [Hierarchy.from_rows([str(leaf), "*"] for leaf in range(fan)) for fan in fans]
+    columns = tuple(CategoricalAttribute(f"of {t.n_leaves}", t, Decimal(t.n_leaves) / 5) for t in trees)
+    table = Table("crowded", ("id",), columns, (KeptColumn("problem", sensitive=True),), K)
+    cells = np.sort(np.random.default_rng(0).integers(0, np.prod(fans), rows // K)).repeat(K)
+    codes = np.stack(np.unravel_index(cells, fans), axis=1).astype(np.int64)
+    those = Microdata(table, codes, None, np.zeros((len(codes), 1), dtype=np.int64), ((b'"flu"',),))
+    shard = shard_of(those, np.split(np.arange(len(codes)), range(K, len(codes), K)))
+    changes = iter(shard.changes(WARM_UP + 2 * EVENTS))
+    us_per_event(shard.engine, islice(changes, WARM_UP), WARM_UP)
+    return {
+        "qi_groups": shard.engine.n_qi_groups,
+        "us_batches_of_500": us_per_event(shard.engine, changes, 500),
+        "us_batches_of_1": us_per_event(shard.engine, changes, 1),
+    }
+
+
+def steps_part(options: Options) -> Figures:
+    table, everybody = adult.table(K), adult_people.read_people(adult.folder())
+    first = dict(islice(everybody.items(), options.bounded(15_000, "steps")))
+    decoder, decode_s = Decoder(table), 0.0
+    engine, committed = Engine(table, secret=SECRET), Committed(table)
+    inserts = [decoder.decode(*message) for message in adult_people.inserts(first.values())]
+    rows = [change.row for change in inserts if isinstance(change, Insert)]
+    codes = adult.codes_of(rows)
+    those = Microdata(table, codes, None, np.zeros((len(rows), 1), dtype=np.int64), ((b"null",),))
+    engine.load_initial(list(first), rows, codes, quick_groups(those))
+    engine.drain()
+    messages, events = adult_people.Changes(first, seed=1).more(EVENTS), 0
+    while some := list(islice(messages, 500)):
+        seconds, changes = timed(lambda some=some: [decoder.decode(*message) for message in some])  # type: ignore[misc]
+        decode_s, events = decode_s + seconds, events + len(some)
+        for change in changes:
+            engine.apply(change)
+        committed.add(engine.drain())
+    return {
+        "decode_us": decode_s / events * 1e6,
+        "record_bytes_us": committed.diff_s / events * 1e6,
+        "commit_arguments_us": committed.encode_s / events * 1e6,
+        "records_per_event": committed.records / events,
+        "arguments_per_event": committed.arguments / events,
+    }
+
+
+def models_part(options: Options) -> Figures:
+    """Turn by turn, so that what else the machine does meets all of them alike."""
+    rows, figures = options.bounded(15_000, "models"), Figures()
+    for counted, asked in MODELS_ASKED.items():
+        shards = {name: asking_shard(rows, diversity, counted) for name, diversity in asked.items()}
+        turns = {name: iter(shard.changes(WARM_UP + EVENTS)) for name, shard in shards.items()}
+        us: dict[str, list[float]] = {name: [] for name in shards}
+        for events in (WARM_UP, *[EVENTS // 10] * 10):
+            for name, shard in shards.items():
+                us[name].append(us_per_event(shard.engine, islice(turns[name], events), 500))
+        for name, shard in shards.items():
+            figures[f"us_{name}"] = median(us[name][1:])
+            figures[f"rows_per_qi_group_{name}"] = shard.engine.n_rows / shard.engine.n_qi_groups
+        plain = figures[f"us_k_of_{counted}"]
+        figures |= {f"ratio_{name}": figures[f"us_{name}"] / plain for name in asked if name != f"k_of_{counted}"}
+    return figures
+
+
+def asking_shard(n: int, diversity: Diversity, counted: str) -> Shard:
+    """n people of the census whose table asks for more than k; individuals by chance, where they are counted."""
+    those = adult.many(adult.microdata_45222(K), n)
+    owner = np.random.default_rng(0).integers(0, n * 4 // 5, n) if counted == "individuals" else None
+    table = replace(those.table, diversity=diversity, individual=None if owner is None else "name")
+    return shard_of(replace(those, table=table, individuals=owner))
+
+
+PARTS: dict[str, Callable[[Options], Figures]] = {
+    "engine": engine_part,
+    "commit": commit_part,
+    "threads": threads_part,
+    "statements": statements_part,
+    "takeover": takeover_part,
+    "initial": initial_part,
+    "crowded": crowded_part,
+    "models": models_part,
+    "steps": steps_part,
+}
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,217 @@
+"""`streamer rebuild`: has the shards of a table anonymized anew as a whole, behind the running stream.
+
+The rules of this file
+----------------------
+* A request is a record in the control topic; the worker that holds the shard acts on it within seconds. It acts on it
+  once, and not at all where it waited for longer than an hour.
+* What cannot be right is refused here, before anything is written: a shard that does not exist, an algorithm that
+  objects to the table. What only the worker can know (a rebuild is running already), it refuses, with the reason.
+* How far it is and how it ended stands in the shard's meta in Redis, and is read there; `status` shows it, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from secrets import token_hex
+from time import monotonic, sleep, time
+from typing import Any
+
+import click
+import msgspec
+
+from streamer.cli.dry_rebuild import Trial, tried
+from streamer.cli.options import json_option, kafka_option, redis_option, table_option
+from streamer.cli.progress import Stages, stages
+from streamer.errors import EXIT_LAW, UsageError
+from streamer.incremental.kafka_clients import ANSWER_MS_MAX, open_consumer, open_producer, shards_in
+from streamer.incremental.shard.rebuild_reports import described, how_it_ended, told
+from streamer.incremental.shard.requests import CancelRebuild, Rebuild
+from streamer.incremental.store.base import Meta
+from streamer.incremental.store.rebuild import ANSWERED, DONE, Progress
+from streamer.incremental.store.redis_lookups import RedisLookups
+from streamer.incremental.store.redis_server import connect
+from streamer.incremental.topics import CHANGES, CONTROL, topic_name
+from streamer.table.schema import Table
+from streamer.table.yaml_loading import load_table
+from streamer.table.yaml_shape import REBUILD_ALGORITHMS
+
+LOOK_SECONDS = 0.5
+TAKEN_UP_SECONDS_MAX = 60.0
+"""How long --wait waits for a worker to take a request up."""
+
+NOBODY = "no worker has taken it up; is one running? It will within the hour, if one is started"
+
+
+@click.command(name="rebuild")
+@table_option
+@kafka_option
+@redis_option
+@click.option("--shard", type=click.IntRange(min=0), help="Only this shard [default: all].")
+@click.option(
+    "--algorithm", type=click.Choice(REBUILD_ALGORITHMS), help="Another one than `rebuild.algorithm` of table.yaml."
+)
+@click.option("--wait", is_flag=True, help="Wait until it is over, and say what it gained.")
+@click.option("--dry-run", is_flag=True, help="Change nothing; say what a rebuild of the stored table would gain.")
+@click.option("--cancel", is_flag=True, help="Stop the rebuild that is running; regions that are done stay so.")
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    table: str,
+    kafka: str,
+    redis: str,
+    shard: int | None,
+    algorithm: str | None,
+    wait: bool,
+    dry_run: bool,
+    cancel: bool,
+    as_json: bool,
+) -> None:
+    """Has the table anonymized anew as a whole, behind the running stream.
+
+    The worker that holds a shard replaces its QI groups region by region, between the changes that go on meanwhile,
+    each region in one release. QI groups that come out as they were are not published again; a region that would not
+    get better is left as it is. A rebuild that is stopped, or fails, has replaced whole regions only.
+
+    Workers do this by themselves when the table has drifted (`rebuild` in table.yaml). Ends with 1 where --wait sees it
+    refused, failed or stopped.
+    """
+    if sum((wait, dry_run)) > 1 or (cancel and (dry_run or algorithm)):
+        raise UsageError("--dry-run goes with neither --wait nor --cancel, and --cancel with no --algorithm")
+    schema = load_table(table)
+    _check_algorithm(schema, algorithm or schema.rebuilding.algorithm)
+    with open_consumer(kafka) as consumer:
+        n_shards = len(shards_in(consumer, topic_name(schema.name, CHANGES)))
+    if shard is not None and shard >= n_shards:
+        raise UsageError(f"--shard {shard}: {topic_name(schema.name, CHANGES)} has the shards 0 to {n_shards - 1}")
+    numbers = list(range(n_shards)) if shard is None else [shard]
+    client = connect(redis)
+    stores = {number: RedisLookups(client, schema.name, number) for number in numbers}
+    if dry_run:
+        _print_trials(_trials(schema, stores, algorithm or schema.rebuilding.algorithm, as_json), as_json)
+        return
+    id_ = token_hex(8)
+    before = {number: store.meta() for number, store in stores.items()}  # says now if Redis cannot be reached
+    _send(kafka, schema.name, numbers, id_, algorithm or "", cancel)
+    if not wait:
+        _print_sent(schema.name, numbers, id_, cancel, any(before.values()), as_json)
+        return
+    with stages(as_json) as progress:
+        ended = _ended(stores, id_, progress)
+    if not _print_ended(schema.name, ended, id_, as_json):
+        ctx.exit(EXIT_LAW)
+
+
+def _check_algorithm(table: Table, algorithm: str) -> None:
+    """Raises UsageError where the algorithm objects to the table."""
+    from streamer.privacy.models import model_of
+    from streamer.recoding.algorithms.catalog import algorithm_named, objections
+
+    if said := objections(algorithm_named(algorithm), table, model_of(table)):
+        raise UsageError(f"{algorithm} cannot do this: {said[0]}")
+
+
+def _send(kafka: str, table_name: str, numbers: Sequence[int], id_: str, algorithm: str, cancel: bool) -> None:
+    now = int(time())
+    with open_producer(kafka) as producer:
+        for number in numbers:
+            request = CancelRebuild(number, id_, now) if cancel else Rebuild(number, id_, now, algorithm)
+            sent = producer.send(topic_name(table_name, CONTROL), request.to_json(), b"rebuild", partition=number)
+            sent.get(ANSWER_MS_MAX / 1000)
+
+
+# -- waiting ----------------------------------------------------------------------------------------------------------
+
+
+def _ended(stores: Mapping[int, RedisLookups], id_: str, progress: Stages) -> dict[int, Progress | None]:
+    """How the request ended in every shard; None: no worker has taken it up in time."""
+    ended: dict[int, Progress | None] = {}
+    until = monotonic() + TAKEN_UP_SECONDS_MAX
+    with progress.stage("rebuild") as tick:
+        while len(ended) < len(stores):
+            metas = {number: store.meta() or Meta() for number, store in stores.items()}
+            tick(sum(_share(meta, id_) for meta in metas.values()) / len(stores))
+            for number, meta in metas.items():
+                answer = how_it_ended(meta, id_)
+                if answer is not None or (monotonic() > until and _share(meta, id_) == 0 and not _runs(meta, id_)):
+                    ended.setdefault(number, answer)
+            if len(ended) < len(stores):
+                sleep(LOOK_SECONDS)
+    return ended
+
+
+def _runs(meta: Meta, id_: str) -> bool:
+    return meta.rebuild is not None and meta.rebuild.rebuild.id == id_
+
+
+def _share(meta: Meta, id_: str) -> float:
+    """How much of a shard's rebuild is done."""
+    if how_it_ended(meta, id_) is not None:
+        return 1.0
+    running = meta.rebuild
+    return running.done / max(1, running.total) if running is not None and running.rebuild.id == id_ else 0.0
+
+
+# -- trying it out ----------------------------------------------------------------------------------------------------
+
+
+def _trials(table: Table, stores: Mapping[int, RedisLookups], algorithm: str, as_json: bool) -> list[Trial]:
+    with stages(as_json) as progress:
+        trials = []
+        for number, store in stores.items():
+            with progress.stage(f"shard {number}") as tick:
+                trials.append(tried(table, number, store.snapshot(), algorithm, tick))
+    return trials
+
+
+# -- for people and programs ------------------------------------------------------------------------------------------
+
+
+def _print_sent(
+    table_name: str, numbers: Sequence[int], id_: str, cancel: bool, has_begun: bool, as_json: bool
+) -> None:
+    if as_json:
+        click.echo(msgspec.json.encode({"ok": True, "table": table_name, "id": id_, "shards": numbers}))
+        return
+    what = "the end of its rebuild" if cancel else "a rebuild"
+    of = f"shard {numbers[0]}" if len(numbers) == 1 else f"all {len(numbers)} shards"
+    click.echo(f"{what} is asked of {of} of {table_name} (request {id_}); `streamer status` shows how far it is")
+    if not has_begun:
+        click.echo("no shard has a row yet: the request waits for the first, for an hour")
+
+
+def _print_ended(table_name: str, ended: Mapping[int, Progress | None], id_: str, as_json: bool) -> bool:
+    """Whether all went well."""
+    ok = all(one is not None and one.state in (DONE, ANSWERED) for one in ended.values())
+    if as_json:
+        shards = [{"shard": number, **_described(one)} for number, one in sorted(ended.items())]
+        click.echo(msgspec.json.encode({"ok": ok, "table": table_name, "id": id_, "shards": shards}))
+        return ok
+    for number, one in sorted(ended.items()):
+        click.echo(f"shard {number}: {NOBODY if one is None else told(one)}")
+    return ok
+
+
+def _described(one: Progress | None) -> dict[str, Any]:
+    return {"state": "waiting", "said": NOBODY} if one is None else described(one)
+
+
+def _print_trials(trials: Sequence[Trial], as_json: bool) -> None:
+    if as_json:
+        click.echo(msgspec.json.encode({"ok": True, "dry_run": True, "shards": [trial.as_dict() for trial in trials]}))
+        return
+    for line in _trial_lines(trials):
+        click.echo(line)
+
+
+def _trial_lines(trials: Sequence[Trial]) -> Iterator[str]:
+    for trial in trials:
+        if not trial.rows:
+            yield f"shard {trial.shard}: has no row"
+            continue
+        change = trial.ncp_now / trial.ncp_before - 1 if trial.ncp_before else 0.0
+        yield (
+            f"shard {trial.shard}: loss per row {trial.ncp_before / trial.rows:.4f}, after a rebuild "
+            f"{trial.ncp_now / trial.rows:.4f} ({change:+.1%}); {trial.rows_published_again:,} of {trial.rows:,} rows "
+            f"would be published again, in {trial.regions} releases at most; about {trial.seconds:.0f} s"
+        )

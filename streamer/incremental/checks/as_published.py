@@ -1,0 +1,323 @@
+"""What readers know of one QI group, gathered record by record, in every form of publication.
+
+The rules of this file
+----------------------
+* A form knows the place of a record by its key: in which QI group, and which of its items. An item is written or
+  removed; what follows from all of them the laws ask for: how many rows, which values, where the rows may lie.
+* `faults` are the laws of one form alone, by name and sentence; a sentence never holds a value.
+* The topics of a lossy join are told apart by the keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from streamer.errors import LawViolated
+from streamer.incremental.topics import LIVE, QIT, STT
+from streamer.table.arrays import Ints
+from streamer.table.published import (
+    QI_GROUP,
+    PublishedRow,
+    RowReader,
+    TextsReader,
+    parse_key,
+    qi_group_name,
+    read_text,
+)
+from streamer.table.published_group import GroupReader, PublishedMessage, parse_group_key
+from streamer.table.published_join import Cells, JoinReader, qit_row, stt_key
+from streamer.table.row import Values
+from streamer.table.schema import GROUPS, LOSSY_JOIN, ROWS, Table
+
+QIGroupId = tuple[int, int]
+"""Shard and number."""
+
+
+class Place(NamedTuple):
+    """Where a record belongs: its QI group, which item of it, and how a sentence names the item."""
+
+    qi_group: QIGroupId
+    item: Hashable
+    name: str = ""
+
+
+Fault = tuple[str, str]
+"""A law and what is wrong."""
+
+
+class GroupSeen(Protocol):
+    """One QI group as far as its records say."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing of it is published any more."""
+
+    @property
+    def values(self) -> Sequence[Values]:
+        """The kept values of its rows, one for each row."""
+
+    def put(self, item: Hashable, value: bytes, name: str) -> None:
+        """Writes an item of the QI group called `name`. Raises LawViolated for what is not of the published form."""
+
+    def remove(self, item: Hashable) -> bool:
+        """Removes an item; False where it is not there."""
+
+    def faults(self) -> Iterator[Fault]:
+        """What breaks a law of the form."""
+
+    def misplaced(self, cells: Ints) -> int | None:
+        """The number of an attribute in which rows with cells (n, d), all of the group, cannot lie; None: they can."""
+
+
+class Form(Protocol):
+    """How a form of publication is read."""
+
+    def __init__(self, table: Table) -> None: ...
+
+    def place(self, key: bytes) -> Place:
+        """Where a record belongs. Raises LawViolated for a key of another form."""
+
+    def rewritten(self, key: bytes) -> bytes:
+        """The bytes under which a record stands, from a key as any tool may write it. Raises LawViolated."""
+
+    def topic(self, key: bytes) -> str:
+        """The kind of topic that holds a record."""
+
+    def new(self) -> GroupSeen:
+        """A QI group of which nothing is known yet."""
+
+
+class Misnamed(Exception):
+    """A record's value names another QI group than its key."""
+
+
+# -- rows -------------------------------------------------------------------------------------------------------------
+
+
+class RowsForm:
+    """Rows by slot."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.reader = RowReader(table)
+        self._key = TextsReader([QI_GROUP, "slot"])
+
+    def place(self, key: bytes) -> Place:
+        parsed = parse_key(key)
+        return Place((parsed.shard, parsed.qi_group), parsed.slot, f", slot {parsed.slot}")
+
+    def rewritten(self, key: bytes) -> bytes:
+        name, slot = self._key.read(key)
+        return b'{"qi_group":%b,"slot":%b}' % (_rewritten_name(name), slot)
+
+    def topic(self, key: bytes) -> str:
+        return LIVE
+
+    def new(self) -> RowsSeen:
+        return RowsSeen(self)
+
+
+class RowsSeen:
+    """The rows of a QI group by slot."""
+
+    def __init__(self, form: RowsForm) -> None:
+        self._form = form
+        self.slots: dict[Hashable, PublishedRow] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.slots
+
+    @property
+    def values(self) -> Sequence[Values]:
+        return [row.values for row in self.slots.values()]
+
+    def put(self, item: Hashable, value: bytes, name: str) -> None:
+        row = self._form.reader.read(value)
+        if row.qi_group != name:
+            raise Misnamed
+        self.slots[item] = row
+
+    def remove(self, item: Hashable) -> bool:
+        return self.slots.pop(item, None) is not None
+
+    def faults(self) -> Iterator[Fault]:
+        missing = next((slot for slot in range(len(self.slots)) if slot not in self.slots), None)
+        if missing is not None:
+            yield "slots", f"slot {missing} of {len(self.slots)} is not there"
+        first = next(iter(self.slots.values()))
+        for row in self.slots.values():
+            if row.lo != first.lo or row.hi != first.hi:
+                yield "one box", f"its rows differ in column {self._differing(first, row)}"
+
+    def _differing(self, a: PublishedRow, b: PublishedRow) -> str:
+        differs = (a.lo[j] != b.lo[j] or a.hi[j] != b.hi[j] for j in range(len(a.lo)))
+        return next(x.name for x, unequal in zip(self._form.table.attributes, differs, strict=True) if unequal)
+
+    def misplaced(self, cells: Ints) -> int | None:
+        first = next(iter(self.slots.values()))
+        return _outside_box(first.lo, first.hi, cells)
+
+
+# -- whole QI groups --------------------------------------------------------------------------------------------------
+
+
+class GroupsForm:
+    """One message per QI group."""
+
+    def __init__(self, table: Table) -> None:
+        self.reader = GroupReader(table)
+        self._key = TextsReader([QI_GROUP])
+
+    def place(self, key: bytes) -> Place:
+        return Place(parse_group_key(key), None)
+
+    def rewritten(self, key: bytes) -> bytes:
+        (name,) = self._key.read(key)
+        return b'{"qi_group":%b}' % _rewritten_name(name)
+
+    def topic(self, key: bytes) -> str:
+        return LIVE
+
+    def new(self) -> MessageSeen:
+        return MessageSeen(self)
+
+
+class MessageSeen:
+    """The last message of a QI group."""
+
+    def __init__(self, form: GroupsForm) -> None:
+        self._form = form
+        self._message: PublishedMessage | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        return self._message is None
+
+    @property
+    def values(self) -> Sequence[Values]:
+        return _repeated(self._message.counts) if self._message else []
+
+    def put(self, item: Hashable, value: bytes, name: str) -> None:
+        message = self._form.reader.read(value)
+        if message.qi_group != name:
+            raise Misnamed
+        self._message = message
+
+    def remove(self, item: Hashable) -> bool:
+        found, self._message = self._message is not None, None
+        return found
+
+    def faults(self) -> Iterator[Fault]:
+        return iter(())
+
+    def misplaced(self, cells: Ints) -> int | None:
+        return _outside_box(self._message.lo, self._message.hi, cells) if self._message else 0
+
+
+def _repeated(counts: Mapping[Values, int]) -> list[Values]:
+    return [values for values, rows in counts.items() for _ in range(rows)]
+
+
+def _rewritten_name(text: bytes) -> bytes:
+    return msgspec.json.encode(read_text(text, QI_GROUP))
+
+
+def _outside_box(lo: Iterable[int], hi: Iterable[int], cells: Ints) -> int | None:
+    outside = ((cells < list(lo)) | (cells > list(hi))).any(axis=0)
+    return int(outside.argmax()) if outside.any() else None
+
+
+# -- the two tables of a lossy join -----------------------------------------------------------------------------------
+
+
+class JoinForm:
+    """Cells in one table, values in the other."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.reader = JoinReader(table)
+
+    def place(self, key: bytes) -> Place:
+        if self.rewritten(key) != key:
+            raise LawViolated("the key of a record is not written as it is published")
+        if self.reader.is_qit_key(key):
+            return Place(self.reader.read_qit(key)[0], (QIT, self.reader.read_qit(key)[1]), ", a row of cells")
+        qi_group, values = self.reader.read_stt_key(key)
+        return Place(qi_group, (STT, values), ", a row of values")
+
+    def rewritten(self, key: bytes) -> bytes:
+        if self.reader.is_qit_key(key):
+            qi_group, cells = self.reader.read_qit(key)
+            return qit_row(self.table, group_name(qi_group), cells)
+        qi_group, values = self.reader.read_stt_key(key)
+        return stt_key(self.table, group_name(qi_group), values)
+
+    def topic(self, key: bytes) -> str:
+        return QIT if self.reader.is_qit_key(key) else STT
+
+    def new(self) -> JoinSeen:
+        return JoinSeen(self)
+
+
+class JoinSeen:
+    """The rows of a QI group in either table."""
+
+    def __init__(self, form: JoinForm) -> None:
+        self._form = form
+        self.cells: set[Cells] = set()
+        self.counts: dict[Values, int] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.cells or self.counts)
+
+    @property
+    def values(self) -> Sequence[Values]:
+        return _repeated(self.counts)
+
+    def put(self, item: Any, value: bytes, name: str) -> None:
+        table, what = item
+        said: Cells | Values
+        if table == QIT:
+            qi_group, said = self._form.reader.read_qit(value)
+            self.cells.add(what)
+        else:
+            qi_group, said, self.counts[what] = self._form.reader.read_stt(value)
+        if group_name(qi_group) != name:
+            raise Misnamed
+        if said != what:
+            raise LawViolated("a row does not say what its key says")
+
+    def remove(self, item: Any) -> bool:
+        table, what = item
+        if table == STT:
+            return self.counts.pop(what, None) is not None
+        found = what in self.cells
+        self.cells.discard(what)
+        return found
+
+    def faults(self) -> Iterator[Fault]:
+        if not self.cells:
+            yield "two tables", "it has values, and no cells"
+        if len(self.cells) > len(self.values):
+            yield "two tables", f"it has {len(self.cells)} different cells, and {len(self.values)} rows"
+
+    def misplaced(self, cells: Ints) -> int | None:
+        rows = set(map(tuple, cells.tolist()))
+        if rows == self.cells:
+            return None
+        d = cells.shape[1]
+        return next((j for j in range(d) if {row[j] for row in rows} != {row[j] for row in self.cells}), 0)
+
+
+FORMS: Mapping[str, type[Form]] = MappingProxyType({ROWS: RowsForm, GROUPS: GroupsForm, LOSSY_JOIN: JoinForm})
+
+
+def group_name(qi_group: QIGroupId) -> str:
+    """The published name of a QI group."""
+    return qi_group_name(*qi_group)

@@ -1,0 +1,308 @@
+"""Where a QI group is cut in two: the allowed cut of least information loss.
+
+The rules of this file
+----------------------
+* Along an attribute the rows stand in the order of its cell, then of the other attributes' cells in table.yaml order,
+  then of their lots, shuffled for this cut (`streamer.incremental.groups.lots`): nothing finer than a cell decides, and
+  no source key and no name. The cut is *relaxed*: equal cells may fall on both sides.
+* A cut is allowed where both halves hold the model, at least k: rows, or individuals where the table declares them. All
+  records of one individual in the same cells, a *bundle*, stand side by side, ordered by the least of their lots, and
+  no cut falls between them. Where k is all that is asked for, 2k individuals can so always be cut: along any attribute,
+  behind the bundle that completes the first k.
+* Candidates are all positions along all attributes; in a group of 4k rows and more those of the middle half, where one
+  of these is allowed: else a heap would be peeled k rows at a time, which is quadratic.
+* The least total NCP wins (each half's NCP times its rows); equal: the cut nearest the middle, then the earlier
+  attribute, then the lower position. Song et al. 2009 say "split into two of k" and leave the rest open; these rules
+  are this project's.
+* The larger half keeps the number; of equal halves the one with the smallest shuffled lot.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from streamer.incremental.core.geometry import ncp_term
+from streamer.incremental.core.layout import Demands, Geometry, Groups, Rows, Shard, Work
+from streamer.incremental.core.model import mark_fitting, may_be_cut
+from streamer.incremental.core.record_types import HI, LO, Records
+from streamer.incremental.core.sorting import sort_by_cells, sort_by_lots
+from streamer.jit import part
+
+BEST, BASE, ALONG, SPARE, COUNTS = 0, 1, 2, 3, 4
+"""Rows of `work.ints`: the halves of the best cut; places in the order along the first attribute; along another one."""
+
+WHOLE, HALF = 0, 1
+"""In `work.hull`: of the whole group, and of the half that is being looked at."""
+
+GOLDEN_GAMMA, WORD, SIGN = 0x9E3779B97F4A7C15, 2**64 - 1, 1 << 63
+MIX_1, MIX_2 = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+
+
+@part
+def cut(s: Shard, g: int) -> tuple[int, bool]:
+    """How many members of group g the lower half has, 0 where no cut is allowed, and whether it keeps the number.
+
+    work.ints[BEST, :n] are the places of the members then, the lower half's first. Needs n columns of `work.ints`,
+    `work.lots` and `work.losses`; overwrites them, and `work.who_seen`.
+    """
+    work = s.work
+    n, k = int(s.groups.group[g].members), int(s.state[0].k)
+    if not may_be_cut(s, g):
+        return 0, False
+    _take_members(s.state[0].qi_group_next, s.rows, s.groups, s.work, g, n)
+    smallest_lot = work.ints[BASE, 0]
+    _sort_members(s.state[0], s.rows, work, n)
+    position, lowest = 0, (n + 3) // 4 if n >= 4 * k else 1
+    while position == 0 and lowest > 0:
+        position = _best_cut(s.state[0], s.space, s.rows, s.demands, work, n, lowest, n - lowest)
+        lowest = 1 if lowest > 1 else 0
+    if 2 * position != n:
+        return position, 2 * position > n
+    for at in range(position):
+        if work.ints[BEST, at] == smallest_lot:
+            return position, True
+    return position, False
+
+
+@part
+def shuffled(lot: int, number: int, qi_group_next: int) -> int:
+    """A lot for one cut: of the QI group `number`, when `qi_group_next` is the next unused number.
+
+    Distinct lots stay distinct. As unsigned words they are in the order that their bits have as signed numbers.
+    """
+    word = int(np.uint64(np.int64(lot)))
+    word = _mixed((word + int(np.uint64(number)) * GOLDEN_GAMMA) & WORD)
+    word = _mixed((word + int(np.uint64(qi_group_next)) * GOLDEN_GAMMA) & WORD)
+    return word ^ SIGN
+
+
+@part
+def _mixed(word: int) -> int:
+    """The finalizer of splitmix64 (Steele, Lea and Flood 2014)."""
+    word = ((word ^ (word >> 30)) * MIX_1) & WORD
+    word = ((word ^ (word >> 27)) * MIX_2) & WORD
+    return word ^ (word >> 31)
+
+
+@part
+def _take_members(qi_group_next: int, rows: Rows, groups: Groups, work: Work, g: int, n: int) -> None:
+    """The members of group g by their shuffled lots, into BASE."""
+    base, number, block = work.ints[BASE], groups.group[g].number, groups.group[g].block
+    for at in range(n):
+        place = groups.pool[0, block + at]
+        base[at] = place
+        work.lots[0, at] = shuffled(rows.row[place].lot, number, qi_group_next)
+    sort_by_lots(base, work.lots, work.ints[SPARE], work.ints[COUNTS], n)
+
+
+@part
+def _sort_members(state: Records, rows: Rows, work: Work, n: int) -> None:
+    """The members by cells in table order, bundles, lots, into BASE: the order along the first attribute."""
+    cells, base, hull = rows.cells, work.ints[BASE], work.hull[WHOLE]
+    _start(hull, cells[base[0]])
+    for at in range(1, n):
+        _widen(hull, cells[base[at]])
+    for j in range(cells.shape[1] - 1, -1, -1):
+        if hull[LO, j] < hull[HI, j]:
+            column, low, high = cells[:, j], int(hull[LO, j]), int(hull[HI, j])
+            sort_by_cells(column, low, high, base, work.ints[SPARE], work.ints[COUNTS], n)
+    if state.individuals:
+        state.stamp += 1
+        begin = 0
+        while begin < n:
+            end = begin + 1
+            while end < n and _same_cells(cells, base[begin], base[end]):
+                end += 1
+            if end - begin > 1:
+                _gather_bundles(rows, work, state.stamp, begin, end)
+            begin = end
+        state.stamp += n
+
+
+@part
+def _gather_bundles(rows: Rows, work: Work, stamp: int, begin: int, end: int) -> None:
+    """Puts each individual's records side by side, where its first stands; begin..end of BASE are in the same cells.
+
+    who_seen: `stamp` and where in BASE an individual stands first; whoever is not in this run has less.
+    """
+    base, spare, counts, who_seen = work.ints[BASE], work.ints[SPARE], work.ints[COUNTS], work.who_seen
+    for at in range(begin, end):
+        who = rows.row[base[at]].who
+        counts[at] = 0
+        if who_seen[who] < stamp + begin:
+            who_seen[who] = stamp + at
+        counts[who_seen[who] - stamp] += 1
+    to = begin
+    for at in range(begin, end):
+        size = counts[at]
+        counts[at] = to
+        to += size
+    for at in range(begin, end):
+        first = who_seen[rows.row[base[at]].who] - stamp
+        spare[counts[first]] = base[at]
+        counts[first] += 1
+    for at in range(begin, end):
+        base[at] = spare[at]
+
+
+@part
+def _best_cut(
+    state: Records, space: Geometry, rows: Rows, demands: Demands, work: Work, n: int, lowest: int, highest: int
+) -> int:
+    """The best position in lowest..highest along all attributes, 0: none is allowed; BEST has the halves.
+
+    An attribute that does not vary, or before which none does, orders the rows as the first one: it can only be equal.
+    """
+    cells, hull = rows.cells, work.hull[WHOLE]
+    along, least, lean, position, varied = work.ints[ALONG], np.inf, 0, 0, False
+    for j in range(cells.shape[1]):
+        varies = hull[LO, j] < hull[HI, j]
+        if j == 0 or (varies and varied):
+            for at in range(n):
+                along[at] = work.ints[BASE, at]
+            if j > 0:
+                column, low, high = cells[:, j], int(hull[LO, j]), int(hull[HI, j])
+                sort_by_cells(column, low, high, along, work.ints[SPARE], work.ints[COUNTS], n)
+            first, last = _allowed(state, rows, work, n)
+            first, last = max(first, lowest), min(last, highest)
+            if demands.demand.shape[0] > 0 and first <= last:
+                first, last = mark_fitting(state, demands, rows, work, along, n, first, last)
+            better, least, lean = _best_along(state, space, rows, demands, work, n, first, last, least, lean)
+            if better:
+                position = better
+                for at in range(n):
+                    work.ints[BEST, at] = along[at]
+        varied = varied or varies
+    return position
+
+
+@part
+def _allowed(state: Records, rows: Rows, work: Work, n: int) -> tuple[int, int]:
+    """The lowest and the highest position along ALONG that leave k on both sides."""
+    k = int(state.k)
+    if not state.individuals:
+        return k, n - k
+    state.stamp += 2
+    first = _rows_of(rows, work, state.stamp - 1, k, 0, 1, n)
+    return first, n - _rows_of(rows, work, state.stamp, k, n - 1, -1, n)
+
+
+@part
+def _rows_of(rows: Rows, work: Work, stamp: int, k: int, begin: int, step: int, n: int) -> int:
+    """How many rows along ALONG, from `begin` on, hold k individuals; n where all of them do not."""
+    along, who_seen, count = work.ints[ALONG], work.who_seen, 0
+    for i in range(n):
+        who = rows.row[along[begin + step * i]].who
+        if who_seen[who] != stamp:
+            who_seen[who] = stamp
+            count += 1
+            if count == k:
+                return i + 1
+    return n
+
+
+@part
+def _best_along(
+    state: Records,
+    space: Geometry,
+    rows: Rows,
+    demands: Demands,
+    work: Work,
+    n: int,
+    first: int,
+    last: int,
+    least: float,
+    lean: int,
+) -> tuple[int, float, int]:
+    """The best position in first..last along ALONG, 0 where none is better than `least` and `lean`; and its own two.
+
+    `lean` is how far from the middle a cut is.
+    """
+    if first > last:
+        return 0, least, lean
+    cells, along, hull = rows.cells, work.ints[ALONG], work.hull[HALF]
+    first = _lose_above(space, rows, work, n, first, last, least)
+    position, loss, wider = 0, 0.0, True
+    demanding, individuals = demands.demand.shape[0] > 0, state.individuals != 0
+    _start(hull, cells[along[0]])
+    for at in range(1, last + 1):
+        wider = _widen(hull, cells[along[at - 1]]) or wider
+        if at < first:
+            continue
+        if wider:
+            loss, wider = _ncp(space, hull), False
+        if at * loss > least:
+            break
+        if demanding and demands.fits[at] == 0:
+            continue
+        if individuals and _torn(rows, along[at - 1], along[at]):
+            continue
+        total = at * loss + (n - at) * work.losses[at]
+        if total < least or (total == least and abs(2 * at - n) < lean):
+            position, least, lean = at, total, abs(2 * at - n)
+    return position, least, lean
+
+
+@part
+def _lose_above(space: Geometry, rows: Rows, work: Work, n: int, first: int, last: int, least: float) -> int:
+    """NCP of the upper half for positions in first..last, into work.losses; the lowest position that may be the best.
+
+    A half that grows loses more: below an upper half that alone loses more than `least` nothing has to be looked at.
+    """
+    cells, along, hull = rows.cells, work.ints[ALONG], work.hull[HALF]
+    loss, wider = 0.0, True
+    _start(hull, cells[along[n - 1]])
+    for at in range(n - 1, first - 1, -1):
+        wider = _widen(hull, cells[along[at]]) or wider
+        if at <= last:
+            if wider:
+                loss, wider = _ncp(space, hull), False
+            work.losses[at] = loss
+            if (n - at) * loss > least:
+                return at + 1
+    return first
+
+
+@part
+def _ncp(space: Geometry, hull: Any) -> float:
+    """NCP of the smallest box around a hull (2, d) of cells."""
+    loss = 0.0
+    for j in range(hull.shape[1]):
+        loss += ncp_term(space, j, hull[LO, j], hull[HI, j])
+    return loss
+
+
+@part
+def _start(hull: Any, cells: Any) -> None:
+    """A hull (2, d) around one row's cells (d,)."""
+    for j in range(cells.shape[0]):
+        hull[LO, j] = hull[HI, j] = cells[j]
+
+
+@part
+def _widen(hull: Any, cells: Any) -> bool:
+    """Widens a hull (2, d) to hold cells (d,); whether it had to."""
+    wider = False
+    for j in range(cells.shape[0]):
+        cell = cells[j]
+        if cell < hull[LO, j]:
+            hull[LO, j], wider = cell, True
+        if cell > hull[HI, j]:
+            hull[HI, j], wider = cell, True
+    return wider
+
+
+@part
+def _torn(rows: Rows, one: int, other: int) -> bool:
+    """Whether two rows are of one bundle."""
+    return bool(rows.row[one].who == rows.row[other].who) and _same_cells(rows.cells, one, other)
+
+
+@part
+def _same_cells(cells: Any, one: int, other: int) -> bool:
+    for j in range(cells.shape[1]):
+        if cells[one, j] != cells[other, j]:
+            return False
+    return True

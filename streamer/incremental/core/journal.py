@@ -1,0 +1,89 @@
+"""What a batch of changes has touched so far: the memory behind its net effect.
+
+A QI group is remembered as readers see it before its first change of the batch; what it became is read at the end. So
+a batch that changes a group ten times publishes it once, and one that undoes its own change publishes nothing. Nothing
+here decides anything: the journal is told.
+"""
+
+from __future__ import annotations
+
+from streamer.incremental.core.layout import Shard
+from streamer.incremental.core.record_types import CHANGED, ENTRIES, GONE, HI, LO, NONE, SLOTS_BEFORE, TOUCHED
+from streamer.jit import part
+
+
+@part
+def remember(s: Shard, g: int, rows: int) -> None:
+    """A group is about to change; `rows` more of its rows may have to be published for it."""
+    group, state, journal = s.groups.group[g], s.state[0], s.journal
+    if group.entry == NONE:
+        entry = journal.entry[state.n_journal]
+        group.entry = state.n_journal
+        state.n_journal += 1
+        entry.number, entry.group, entry.members, entry.slots = group.number, g, group.members, state.n_slots_before
+        for i in range(group.members):
+            journal.slots_before[state.n_slots_before + i] = s.groups.pool[1, group.block + i]
+        state.n_slots_before += group.members
+        if group.members > 0:
+            for j in range(s.groups.box.shape[2]):
+                journal.box[group.entry, LO, j] = s.groups.box[g, LO, j]
+                journal.box[group.entry, HI, j] = s.groups.box[g, HI, j]
+        state.rows_published_max += group.members
+    state.rows_published_max += rows
+
+
+@part
+def take_up(s: Shard, g: int, entry: int) -> None:
+    """A new group has the number of one that is gone, and with it what was published under that number."""
+    s.groups.group[g].entry = entry
+    s.journal.entry[entry].group = g
+
+
+@part
+def touch(s: Shard, place: int) -> None:
+    """The QI group of a row has changed."""
+    row, state = s.rows.row[place], s.state[0]
+    if row.touched == 0:
+        row.touched = 1
+        s.journal.touched[state.n_touched] = place
+        state.n_touched += 1
+
+
+@part
+def change(s: Shard, g: int, moved: int) -> None:
+    """A group's size has changed, or (moved) its box."""
+    group, state = s.groups.group[g], s.state[0]
+    if moved:
+        group.moved = 1
+    if group.changed == 0:
+        group.changed = 1
+        s.journal.changed[state.n_changed] = g
+        state.n_changed += 1
+
+
+@part
+def lose(s: Shard, g: int) -> None:
+    """A group is gone."""
+    group, state = s.groups.group[g], s.state[0]
+    s.journal.entry[group.entry].group = NONE
+    s.journal.gone[state.n_gone] = g
+    state.n_gone += 1
+
+
+@part
+def journal_is_short(s: Shard, rows: int, groups: int) -> bool:
+    """Whether the journal has no room for so many more rows and QI groups; the state says of what."""
+    state, journal = s.state[0], s.journal
+    if state.n_journal + groups > journal.entry.shape[0]:
+        state.short, state.short_by = ENTRIES, state.n_journal + groups
+    elif state.n_slots_before + rows > journal.slots_before.shape[0]:
+        state.short, state.short_by = SLOTS_BEFORE, state.n_slots_before + rows
+    elif state.n_touched + rows > journal.touched.shape[0]:
+        state.short, state.short_by = TOUCHED, state.n_touched + rows
+    elif state.n_changed + groups > journal.changed.shape[0]:
+        state.short, state.short_by = CHANGED, state.n_changed + groups
+    elif state.n_gone + groups > journal.gone.shape[0]:
+        state.short, state.short_by = GONE, state.n_gone + groups
+    else:
+        return False
+    return True

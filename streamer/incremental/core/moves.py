@@ -1,0 +1,253 @@
+"""The moves that change QI groups: a row joins one or leaves it; a group is formed anew, gets its box, goes.
+
+The rules of this file
+----------------------
+* A *slot* is the number under which a published row of the group stands in the changelog, 0..n-1. Slots carry no row's
+  identity: when a group is formed or cut again, they are given by the sorted values; an insertion takes the next slot;
+  a removal of the values v frees the highest slot that holds v, and the last slot's record moves into it; a change of
+  v to w rewrites the highest slot that holds v. So an insertion into an unchanged box publishes one record, a deletion
+  at most two.
+* `rows.group` changes by `assign` alone, which counts what k and the privacy model count, in groups and among the
+  pending rows.
+* A box changes by `set_box` alone, which tells the tree and the journal.
+* Nothing here looks for room: whoever calls has asked `is_short`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamer.incremental.core.blocks import fresh_block, give_block, make_room
+from streamer.incremental.core.geometry import box_contains, cover, ncp_term, take_shape
+from streamer.incremental.core.journal import change, journal_is_short, lose, remember, touch
+from streamer.incremental.core.layout import Shard
+from streamer.incremental.core.model import individual_in, individual_out, values_in, values_out
+from streamer.incremental.core.nodes import resized
+from streamer.incremental.core.record_types import FREE, GROUPS, HI, LO, MEMBERS, NODES, NONE, PENDING, POOL, TALLIES
+from streamer.incremental.core.slots import highest_slot, sort_values
+from streamer.incremental.core.tree import nodes_needed, put, take_out
+from streamer.jit import part
+
+
+@part
+def assign(s: Shard, place: int, to: int) -> None:
+    """Puts a row into a QI group, PENDING or FREE."""
+    row, state, group = s.rows.row[place], s.state[0], s.groups.group
+    was, who = row.group, row.who
+    row.group = to
+    by_who = state.individuals != 0 and who != NONE
+    if was != FREE:
+        fewer = individual_out(s, was, who) if by_who else 1
+        values_out(s, was, row.values)
+        if was == PENDING:
+            state.n_pending -= 1
+            state.pending_count -= fewer
+        else:
+            group[was].count -= fewer
+    if to != FREE:
+        more = individual_in(s, to, who) if by_who else 1
+        values_in(s, to, row.values)
+        if to == PENDING:
+            state.n_pending += 1
+            state.pending_count += more
+        else:
+            group[to].count += more
+
+
+@part
+def join(s: Shard, place: int, g: int) -> None:
+    """Puts a pending row into a group; outside its box, the box grows to hold it (Song et al. 2009, algorithm INS)."""
+    group, row, cells = s.groups.group[g], s.rows.row[place], s.rows.cells[place]
+    remember(s, g, 1)
+    make_room(s, g, group.members + 1)
+    s.groups.pool[0, group.block + group.members] = place
+    s.groups.pool[1, group.block + group.members] = row.values
+    row.at = group.members
+    group.members += 1
+    assign(s, place, g)
+    if box_contains(s.groups, g, cells):
+        resized(s, g)
+        change(s, g, 0)
+    else:
+        box = s.groups.box
+        for j in range(cells.shape[0]):
+            box[g, LO, j], box[g, HI, j] = min(box[g, LO, j], cells[j]), max(box[g, HI, j], cells[j])
+        set_box(s, g)
+
+
+@part
+def leave(s: Shard, place: int) -> None:
+    """Takes a row out of its group; the box stays as it is for now, and the row is pending."""
+    row = s.rows.row[place]
+    g = row.group
+    group, pool = s.groups.group[g], s.groups.pool
+    remember(s, g, 1)
+    last = group.members - 1
+    slot = highest_slot(s, g, row.values)
+    pool[1, group.block + slot] = pool[1, group.block + last]
+    mover = pool[0, group.block + last]
+    pool[0, group.block + row.at] = mover
+    s.rows.row[mover].at = row.at
+    group.members = last
+    assign(s, place, PENDING)
+    resized(s, g)
+    change(s, g, 0)
+
+
+@part
+def set_box(s: Shard, g: int) -> None:
+    """A group's box has changed: categories grow to the node that covers them, and tree and journal are told."""
+    box, space = s.groups.box, s.space
+    for j in range(space.axes.shape[0]):
+        if space.axes[j].first_leaf >= 0:
+            box[g, LO, j], box[g, HI, j] = cover(space, j, box[g, LO, j], box[g, HI, j])
+    take_shape(space, s.groups, g)
+    s.groups.group[g].paid = s.state[0].event
+    put(s, g)
+    change(s, g, 1)
+
+
+@part
+def box_of_members(s: Shard, g: int, box: Any) -> None:
+    """Writes the smallest publishable box of a group's members into box (2, d)."""
+    group, cells = s.groups.group[g], s.rows.cells
+    for j in range(cells.shape[1]):
+        lo = hi = cells[s.groups.pool[0, group.block], j]
+        for i in range(1, group.members):
+            cell = cells[s.groups.pool[0, group.block + i], j]
+            lo, hi = min(lo, cell), max(hi, cell)
+        if s.space.axes[j].first_leaf >= 0:
+            lo, hi = cover(s.space, j, lo, hi)
+        box[LO, j], box[HI, j] = lo, hi
+
+
+@part
+def shrink(s: Shard, g: int, at_any_price: bool) -> None:
+    """The box again from the members; with a price on published rows, unless at any, where that saves more than it."""
+    box, now, loss, same = s.groups.box, s.work.hull[0], 0.0, True
+    group, state = s.groups.group[g], s.state[0]
+    box_of_members(s, g, now)
+    for j in range(now.shape[1]):
+        loss += ncp_term(s.space, j, now[LO, j], now[HI, j])
+        same = same and box[g, LO, j] == now[LO, j] and box[g, HI, j] == now[HI, j]
+    if same:
+        return
+    if not at_any_price and state.price > 0.0 and group.paid != state.event and group.ncp - loss <= state.price:
+        return
+    for j in range(now.shape[1]):
+        box[g, LO, j], box[g, HI, j] = now[LO, j], now[HI, j]
+    set_box(s, g)
+
+
+@part
+def new_group(s: Shard, number: int) -> int:
+    """A place for a QI group without members."""
+    state = s.state[0]
+    g = state.group_free
+    if g >= 0:
+        state.group_free = s.groups.group[g].next_free
+    else:
+        g = state.groups_used
+        state.groups_used += 1
+    group = s.groups.group[g]
+    group.number, group.members, group.count, group.alive = number, 0, 0, 1
+    group.block = group.room = group.node = group.list = group.listed = group.entry = NONE
+    group.moved = group.changed = 0
+    group.to_settle = group.broken = group.to_cut = group.raw = group.to_look = 0
+    group.paid = 0
+    state.n_groups += 1
+    return g
+
+
+@part
+def gather(s: Shard, g: int, first: int, n: int) -> None:
+    """Makes the n rows named in `Work.ints` from `first` on a group's members; box and slots wait for `finish`."""
+    remember(s, g, n)
+    fresh_block(s, g, n)
+    group, pool = s.groups.group[g], s.groups.pool
+    group.members, group.raw = n, 1
+    for i in range(n):
+        place = s.work.ints[0, first + i]
+        pool[0, group.block + i] = place
+        row = s.rows.row[place]
+        row.at = i
+        if row.group != g:
+            assign(s, place, g)
+            touch(s, place)
+
+
+@part
+def absorb(s: Shard, stays: int, goes: int) -> None:
+    """The members of a group become members of another one; box and slots wait for `finish`.
+
+    Only these move: a group that has to absorb many, one after the other, costs no more than they do.
+    """
+    group, pool = s.groups.group, s.groups.pool
+    n = group[stays].members + group[goes].members
+    remember(s, stays, n)
+    make_room(s, stays, n)
+    block, first = group[stays].block, group[stays].members
+    for i in range(group[goes].members):
+        place = pool[0, group[goes].block + i]
+        pool[0, block + first + i] = place
+        s.rows.row[place].at = first + i
+        assign(s, place, stays)
+        touch(s, place)
+    group[stays].members, group[stays].raw = n, 1
+    forget(s, goes)
+
+
+@part
+def finish(s: Shard, g: int) -> None:
+    """A gathered group gets its slots, by sorted values, and the smallest box around its members."""
+    group, pool = s.groups.group[g], s.groups.pool
+    for i in range(group.members):
+        pool[1, group.block + i] = s.rows.row[pool[0, group.block + i]].values
+    sort_values(s, group.block, group.members)
+    group.raw = 0
+    box_of_members(s, g, s.groups.box[g])
+    set_box(s, g)
+
+
+@part
+def forget(s: Shard, g: int) -> None:
+    """Removes a group whose members are gone or elsewhere."""
+    group = s.groups.group[g]
+    remember(s, g, 1)
+    lose(s, g)
+    take_out(s, g)
+    give_block(s.groups, group.block, group.room)
+    group.alive, group.members, group.count = 0, 0, 0
+    group.to_settle = group.broken = group.to_cut = group.to_look = 0
+    s.state[0].n_groups -= 1
+
+
+@part
+def dissolve(s: Shard, g: int) -> None:
+    """Removes a group; its rows, if any, are pending."""
+    group = s.groups.group[g]
+    remember(s, g, 1)
+    for i in range(group.members):
+        place = s.groups.pool[0, group.block + i]
+        assign(s, place, PENDING)
+        touch(s, place)
+    forget(s, g)
+
+
+@part
+def is_short(s: Shard, rows: int, groups: int) -> bool:
+    """Whether there is no room for a move of so many rows and groups; the state says what has to grow."""
+    state = s.state[0]
+    if state.groups_used + groups > s.groups.group.shape[0]:
+        state.short, state.short_by = GROUPS, state.groups_used + groups
+    elif state.pool_used + 4 * rows + 64 > s.groups.pool.shape[1]:
+        state.short, state.short_by = POOL, state.pool_used + 4 * rows + 64
+    elif state.nodes_used + 2 * nodes_needed(s) > s.tree.node.shape[0]:
+        state.short, state.short_by = NODES, state.nodes_used + 2 * nodes_needed(s)
+    elif rows > s.work.ints.shape[1]:
+        state.short, state.short_by = MEMBERS, rows
+    elif state.tallied and 2 * (state.tally_used + state.tallied * (rows + 1)) > s.work.tally.shape[0]:
+        state.short, state.short_by = TALLIES, 2 * (state.tally_used + state.tallied * (rows + 1))
+    else:
+        return journal_is_short(s, rows + 1, groups + 1)
+    return True

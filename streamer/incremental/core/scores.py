@@ -1,0 +1,187 @@
+"""The two similarities of Song et al. 2009, and what they could reach at most below the children of a node of the tree.
+
+The rules of this file
+----------------------
+* Terms are computed in float64, one division each, and summed in the order of the table: there is no tolerance
+  anywhere. A pair of groups, or a tuple and a group, has one score, whoever asks.
+* Half the width of a number's box is at least half a code, the distance of two QI groups at least half a unit. A tuple
+  inside a box scores 1 along every attribute, up to a clipped edge.
+* A bound is never below the score of any group below the child, to the last bit: every term rises exactly with what it
+  bounds, and all are summed in one order. T-QGSSD of a number comes by another formula, half / (gap + half) over the
+  hull: where no sum of coordinates rounds that is exact too, else it gets a margin far above its rounding.
+* All children of a node are scored at once. Loops over lanes hold nothing that could not be done to several lanes by
+  one instruction: no call, no table, no branch; and their number is not known when they are compiled, else they would
+  be unrolled before anyone sees that. Lanes without a child hold numbers of no meaning.
+* Of a category a box is a node of the hierarchy, or a leaf. The smallest node over what is asked about and another is
+  one of the nodes above it (`path`): the smallest that reaches into the other; or it is the other itself.
+* The bound of a category: the smallest node over what is asked about and something in [L, H] is one of those above it
+  too: the smallest that reaches into [L, H].
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from streamer.incremental.core.geometry import cover, leaves_of_cover, middle
+from streamer.incremental.core.layout import Geometry, Groups, Shard, Work
+from streamer.incremental.core.record_types import (
+    CENTER,
+    CENTER_HI,
+    CENTER_LO,
+    FAN,
+    FIRST_LEAF,
+    HALF,
+    HI,
+    HULL_HI,
+    HULL_LO,
+    LAST_LEAF,
+    LEAVES,
+    LO,
+    NONE,
+)
+from streamer.jit import inner, part
+
+HALF_UNIT = 0.5
+MARGIN = 1.0 + 1e-12
+"""Far above the rounding of a sum of SSDs."""
+
+
+@part
+def ask_about_group(s: Shard, g: int) -> None:
+    """What is scored from now on is scored against a group."""
+    s.state[0].asked = g
+    for j in range(s.space.axes.shape[0]):
+        if s.space.axes[j].first_leaf < 0:
+            s.work.middles[j] = np.float64(s.groups.shape[g, CENTER, j])
+        else:
+            s.work.middles[j] = float(s.groups.box[g, LO, j])
+            set_path(s, j, s.groups.box[g, LO, j], s.groups.box[g, HI, j])
+
+
+@part
+def set_path(s: Shard, j: int, lo: int, hi: int) -> None:
+    """The node lo..hi of a category, and those above it up to the root."""
+    path, n, last = s.work.path[j], 0, s.space.axes[j].n_leaves - 1
+    while True:
+        path[n, FIRST_LEAF], path[n, LAST_LEAF], path[n, LEAVES] = float(lo), float(hi), float(hi - lo + 1)
+        n += 1
+        if lo <= 0 and hi >= last:
+            break
+        if lo > 0:
+            first, final = cover(s.space, j, lo - 1, hi)
+        if hi < last:
+            other_first, other_final = cover(s.space, j, lo, hi + 1)
+            if lo <= 0 or other_final - other_first < final - first:
+                first, final = other_first, other_final
+        lo, hi = first, final
+    s.work.n_path[j] = n
+
+
+@part
+def ask_about_tuple(s: Shard, cells: Any) -> None:
+    """What is scored from now on is scored against a tuple of cells (d,)."""
+    s.state[0].asked = NONE
+    for j in range(s.space.axes.shape[0]):
+        s.work.middles[j] = middle(s.space, j, cells[j])
+        if s.space.axes[j].first_leaf >= 0:
+            set_path(s, j, cells[j], cells[j])
+
+
+@inner
+def cover_with_children(work: Work, j: int, lo: Any, hi: Any) -> None:
+    """Into `over`: the leaves of the smallest node above what is asked about that reaches into lo..hi, both (FAN,)."""
+    over, path, level = work.over, work.path, int(work.n_path[j]) - 2
+    larger = path[j, level + 1, LEAVES]
+    if level < 0:
+        for i in range(min(over.shape[0], FAN)):
+            over[i] = larger
+        return
+    first, last, leaves = path[j, level, FIRST_LEAF], path[j, level, LAST_LEAF], path[j, level, LEAVES]
+    for i in range(min(over.shape[0], FAN)):
+        over[i] = leaves if (lo[i] <= last) & (first <= hi[i]) else larger
+    while level > 0:
+        level -= 1
+        first, last, leaves = path[j, level, FIRST_LEAF], path[j, level, LAST_LEAF], path[j, level, LEAVES]
+        for i in range(min(over.shape[0], FAN)):
+            over[i] = leaves if (lo[i] <= last) & (first <= hi[i]) else over[i]
+
+
+@inner
+def t_qgssd_of_children(s: Shard, node: int) -> None:
+    """Into `bounds`: T-QGSSD (definition 6) of the tuple that is asked about to the children of a node.
+
+    Of a leaf to its QI groups; else at least that to every group below.
+    """
+    work, total, over, leaf = s.work, s.work.bounds, s.work.over, s.tree.node[node].leaf != 0
+    for i in range(min(total.shape[0], FAN)):
+        total[i] = 0.0
+    for j in range(s.space.axes.shape[0]):
+        lane, value = s.tree.lane[node, j], work.middles[j]
+        lo, hi, half, center = lane[HULL_LO], lane[HULL_HI], lane[HALF], lane[CENTER_LO]
+        if s.space.axes[j].first_leaf >= 0:
+            cover_with_children(work, j, lo, hi)
+            for i in range(min(total.shape[0], FAN)):
+                total[i] += np.float64(half[i]) / max(np.float64(over[i]), np.float64(half[i]))
+        elif leaf:
+            for i in range(min(total.shape[0], FAN)):
+                width = np.float64(half[i])
+                total[i] += width / max(abs(value - np.float64(center[i])), width)
+        else:
+            for i in range(min(total.shape[0], FAN)):
+                width = np.float64(half[i])
+                gap = max(max(np.float64(lo[i]) - value, value - np.float64(hi[i])), 0.0)
+                total[i] += width / (gap + width)
+    if not leaf and s.state[0].exact == 0:
+        for i in range(min(total.shape[0], FAN)):
+            total[i] *= MARGIN
+
+
+@inner
+def qgssd_of_children(s: Shard, node: int) -> None:
+    """Into `bounds`: QGSSD (definition 7) of the group that is asked about to the children of a node.
+
+    Of a leaf to its QI groups; else at least that to every group below.
+    """
+    work, total, over = s.work, s.work.bounds, s.work.over
+    of_groups = 1.0 if s.tree.node[node].leaf != 0 else 0.0
+    for i in range(min(total.shape[0], FAN)):
+        total[i] = 0.0
+    for j in range(s.space.axes.shape[0]):
+        lane, center, unit = s.tree.lane[node, j], work.middles[j], s.space.axes[j].unit
+        if s.space.axes[j].first_leaf < 0:
+            center_lo, center_hi = lane[CENTER_LO], lane[CENTER_HI]
+            for i in range(min(total.shape[0], FAN)):
+                distance = max(np.float64(center_lo[i]) - center, center - np.float64(center_hi[i]))
+                total[i] += closeness(distance, unit)
+        else:
+            half, own = lane[HALF], np.float64(work.path[j, 0, LEAVES])
+            cover_with_children(work, j, lane[HULL_LO], lane[HULL_HI])
+            for i in range(min(total.shape[0], FAN)):
+                most = np.float64(half[i])
+                leaves = max(np.float64(over[i]), most * of_groups)
+                total[i] += closeness(leaves - (own + min(most, leaves)) / 2, unit)
+
+
+@inner
+def closeness(distance: float, unit: float) -> float:
+    """Term of QGSSD (definition 7) of a distance in codes."""
+    return 1.0 / max(distance / unit, HALF_UNIT)
+
+
+@part
+def qgssd_from(space: Geometry, groups: Groups, g: int, h: int) -> float:
+    """QGSSD (definition 7) of two groups."""
+    distance: float
+    total = 0.0
+    for j in range(space.axes.shape[0]):
+        if space.axes[j].first_leaf < 0:
+            distance = abs(np.float64(groups.shape[g, CENTER, j]) - np.float64(groups.shape[h, CENTER, j]))
+        else:
+            lo, hi = int(groups.box[g, LO, j]), int(groups.box[g, HI, j])
+            other_lo, other_hi = int(groups.box[h, LO, j]), int(groups.box[h, HI, j])
+            leaves = leaves_of_cover(space, j, min(lo, other_lo), max(hi, other_hi))
+            distance = leaves - (hi - lo + other_hi - other_lo + 2) / 2
+        total += closeness(distance, space.axes[j].unit)
+    return total

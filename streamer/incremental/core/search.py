@@ -1,0 +1,270 @@
+"""Which QI group a tuple belongs to, which are nearest to a QI group, and which similarity lists it enters.
+
+The rules of this file
+----------------------
+* `locate`: of the groups whose box contains the cells the one that wins ties; if there is none, the one of highest
+  T-QGSSD. `nearest`: the other group of highest QGSSD. Scores are compared without tolerance, equal ones by `precedes`.
+  `top`: several, equal ones by number. Every answer depends on the set of groups alone, never on the tree.
+* Searches go depth first, the most promising child first, over one stack. A node is visited if its bound exceeds the
+  score of the last of the best so far, or equals it and the node holds a group that wins the tie: so no answer is ever
+  lost, and thousands of equal boxes cost no more than one.
+* Groups of which the caller suspects that they are near may be left in `found` before: the better they are, the less is
+  visited. What is found never depends on them.
+* A search that goes on between calls (`begin_entered`) keeps the bottom of the stack; others begin above it.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from streamer.incremental.core.geometry import box_contains
+from streamer.incremental.core.layout import Groups, Shard
+from streamer.incremental.core.nodes import precedes
+from streamer.incremental.core.record_types import (
+    FAN,
+    FLOOR,
+    HULL_HI,
+    HULL_LO,
+    NCP,
+    NONE,
+)
+from streamer.incremental.core.scores import (
+    ask_about_group,
+    ask_about_tuple,
+    qgssd_from,
+    qgssd_of_children,
+    t_qgssd_of_children,
+)
+from streamer.jit import inner, part
+
+
+@part
+def qgssd(s: Shard, g: int, h: int) -> float:
+    """QGSSD of two groups."""
+    return qgssd_from(s.space, s.groups, g, h)
+
+
+@part
+def locate(s: Shard, cells: Any) -> int:
+    """The group that a tuple of cells (d,) int32 belongs to; NONE if there is no group."""
+    if s.state[0].root == NONE:
+        return NONE
+    ask_about_tuple(s, cells)
+    g = first_around(s, cells)
+    if g != NONE:
+        return g
+    s.state[0].n_found = 0
+    closest(s, 1, False)
+    s.state[0].n_found = 0
+    return int(s.work.found[0].group)
+
+
+@part
+def nearest(s: Shard, g: int) -> int:
+    """The other group of highest QGSSD, in `found` with it; NONE if there is no other.
+
+    Others in `found`, state.n_found of them, are where the search begins; their scores are computed here.
+    """
+    ask_about_group(s, g)
+    score_found(s, g)
+    closest(s, 1, False)
+    return int(s.work.found[0].group) if s.state[0].n_found else NONE
+
+
+@part
+def top(s: Shard, g: int, count: int) -> None:
+    """The `count` <= FAN others of highest QGSSD into `found`, best first and equal ones by number.
+
+    state.n_found of them, fewer where there are fewer. Begins with what is in `found`, as `nearest`.
+    """
+    ask_about_group(s, g)
+    score_found(s, g)
+    closest(s, count, True)
+
+
+# -- containment --------------------------------------------------------------------------------------------------
+
+
+@inner
+def children_away(s: Shard, node: int) -> None:
+    """Into `bounds`: above zero where no box at or below a child of a node contains the tuple that is asked about."""
+    away = s.work.bounds
+    for i in range(min(away.shape[0], FAN)):
+        away[i] = 0.0
+    for j in range(s.space.axes.shape[0]):
+        value, lo, hi = s.work.middles[j], s.tree.lane[node, j, HULL_LO], s.tree.lane[node, j, HULL_HI]
+        for i in range(min(away.shape[0], FAN)):
+            away[i] = max(away[i], max(np.float64(lo[i]) - value, value - np.float64(hi[i])))
+
+
+@part
+def first_around(s: Shard, cells: Any) -> int:
+    """Of the groups whose box contains the cells the one that wins ties; NONE if there is none."""
+    tree, groups, stack, away, best, least = s.tree, s.groups, s.work.candidates, s.work.bounds, NONE, inf
+    bottom = int(s.state[0].n_candidates)
+    depth = bottom + 1
+    stack[bottom].node, stack[bottom].bound = s.state[0].root, inf
+    while depth > bottom:
+        depth -= 1
+        node = stack[depth].node
+        ncp = -stack[depth].bound
+        if ncp > least or (ncp == least and not precedes(groups, tree.node[node].first, best)):
+            continue
+        leaf, begin = tree.node[node].leaf, depth
+        children_away(s, node)
+        for i in range(tree.node[node].n):
+            ncp = tree.rank[node, NCP, i]
+            if away[i] > 0.0 or ncp > least:
+                continue
+            one = int(tree.child[node, i])
+            if not leaf:
+                depth = stacked(s, begin, depth, one, -ncp)
+            elif (ncp < least or precedes(groups, one, best)) and box_contains(groups, one, cells):
+                best, least = one, ncp
+    return best
+
+
+@inner
+def stacked(s: Shard, begin: int, depth: int, node: int, bound: float) -> int:
+    """Puts a candidate among those from `begin` on, the highest bound last, of equal ones who wins ties; the depth."""
+    stack, first, at = s.work.candidates, s.tree.node[node].first, depth
+    while at > begin and (
+        stack[at - 1].bound > bound
+        or (stack[at - 1].bound == bound and precedes(s.groups, s.tree.node[stack[at - 1].node].first, first))
+    ):
+        stack[at].bound, stack[at].node = stack[at - 1].bound, stack[at - 1].node
+        at -= 1
+    stack[at].bound, stack[at].node = bound, node
+    return depth + 1
+
+
+# -- highest scores -----------------------------------------------------------------------------------------------
+
+
+@inner
+def wins(groups: Groups, g: int, h: int, by_number: bool) -> bool:
+    """Whether g stands before h where their scores are equal."""
+    if by_number:
+        return groups.group[g].number < groups.group[h].number
+    return precedes(groups, g, h)
+
+
+@part
+def score_found(s: Shard, g: int) -> None:
+    """The QGSSD of what the caller left in `found`."""
+    found = s.work.found
+    for i in range(s.state[0].n_found):
+        found[i].score = qgssd_from(s.space, s.groups, g, int(found[i].group))
+
+
+@part
+def closest(s: Shard, count: int, by_number: bool) -> None:
+    """The `count` groups of highest score, to what is asked about, into `found`, best first; begins with `found`."""
+    tree, state, stack, found, bounds = s.tree, s.state[0], s.work.candidates, s.work.found, s.work.bounds
+    seeds, n, enough, g = int(state.n_found), 0, -inf, state.asked
+    for i in range(seeds):
+        n = rank(s.groups, found, n, count, found[i].group, found[i].score, by_number)
+    bottom = int(state.n_candidates)
+    depth = bottom
+    if state.root != NONE:
+        stack[bottom].node, stack[bottom].bound = state.root, inf
+        depth += 1
+    while depth > bottom:
+        depth -= 1
+        node = int(stack[depth].node)
+        leaf, begin = tree.node[node].leaf, depth
+        if n == count and not hopeful(s, found[count - 1], node, stack[depth].bound, by_number):
+            continue
+        if g == NONE:
+            t_qgssd_of_children(s, node)
+        else:
+            qgssd_of_children(s, node)
+        for i in range(tree.node[node].n):
+            enough = found[n - 1].score if n == count else -inf
+            if bounds[i] < enough:
+                continue
+            one = int(tree.child[node, i])
+            if leaf:
+                if one != g:
+                    n = rank(s.groups, found, n, count, one, bounds[i], by_number)
+            elif n < count or hopeful(s, found[count - 1], one, bounds[i], by_number):
+                depth = stacked(s, begin, depth, one, bounds[i])
+    state.n_found = n
+
+
+@inner
+def hopeful(s: Shard, last: Any, node: int, bound: float, by_number: bool) -> bool:
+    """Whether a node may hold a group that stands before the last of those found."""
+    if bound != last.score:
+        return bound > last.score
+    if by_number:
+        return wins(s.groups, s.tree.node[node].lowest, last.group, by_number)
+    return wins(s.groups, s.tree.node[node].first, last.group, by_number)
+
+
+@inner
+def rank(groups: Groups, found: Any, n: int, count: int, h: int, score: float, by_number: bool) -> int:
+    """Puts a group among the n best so far, unless it is one of them or `count` are better; how many there are now."""
+    for i in range(n):
+        if found[i].group == h:
+            return n
+    at = n
+    while at > 0 and (
+        found[at - 1].score < score
+        or (found[at - 1].score == score and wins(groups, h, found[at - 1].group, by_number))
+    ):
+        at -= 1
+    if at == count:
+        return n
+    for i in range(min(n, count - 1), at, -1):
+        found[i].score, found[i].group = found[i - 1].score, found[i - 1].group
+    found[at].score, found[at].group = score, h
+    return min(n + 1, count)
+
+
+# -- similarity lists ---------------------------------------------------------------------------------------------
+
+
+@part
+def begin_entered(s: Shard, g: int) -> None:
+    """Begins to look for the groups into whose similarity lists a group's box belongs: QGSSD above the list's floor.
+
+    `next_entered` gives them. Until it has given NONE the tree's groups and boxes stay as they are; sizes, lists and
+    their floors may change, and other searches may be made.
+    """
+    ask_about_group(s, g)
+    s.state[0].n_candidates = 0
+    if s.state[0].root != NONE:
+        s.work.candidates[0].node, s.work.candidates[0].bound = s.state[0].root, inf
+        s.state[0].n_candidates = 1
+
+
+@part
+def next_entered(s: Shard, g: int) -> int:
+    """The next such group, its QGSSD in state.entered_score; NONE if there is none any more.
+
+    On the stack a group of a visited leaf stands as -2 - group, with its score.
+    """
+    tree, state, stack, bounds = s.tree, s.state[0], s.work.candidates, s.work.bounds
+    if state.asked != g:
+        ask_about_group(s, g)
+    depth = int(state.n_candidates)
+    while depth > 0:
+        depth -= 1
+        node = int(stack[depth].node)
+        if node < NONE:
+            state.n_candidates, state.entered_score = depth, stack[depth].bound
+            return NONE - 1 - node
+        leaf = tree.node[node].leaf
+        qgssd_of_children(s, node)
+        for i in range(tree.node[node].n):
+            if bounds[i] > tree.rank[node, FLOOR, i]:
+                one = int(tree.child[node, i])
+                if one != g or not leaf:
+                    stack[depth].node, stack[depth].bound = NONE - 1 - one if leaf else one, bounds[i]
+                    depth += 1
+    state.n_candidates = 0
+    return NONE

@@ -1,0 +1,350 @@
+"""The doors of the core: operations go in, a net effect comes out.
+
+The rules of this file
+----------------------
+* `advance` applies operations one after the other. `ends` marks the last one of a change: then the repairs are made. So
+  the state after n changes depends on their sequence alone, never on how they were cut into calls.
+* Operations: INSERT adds a row, which joins the QI group of highest T-QGSSD; TAKE removes one; REWRITE gives one new
+  cells and values: in its group's box it stays, else it leaves and joins the best group by the boxes and sizes as they
+  then stand (its old group is eligible; boxes only grow meanwhile, no group dissolves). DISSOLVE makes all rows
+  pending. LOAD adds a pending row, GATHER names a member, FORM makes those named a QI group.
+* A region is replaced by GATHER, then FORM, or REFORM where the members named are those of a QI group that is there
+  already, and keeps its number; then by RETIRE of the groups whose rows have all gone elsewhere. REFORM and RETIRE name
+  the group by its place. In between a row may still stand in the block of a group that it has left: nobody looks,
+  because every such group is formed or retired before the change ends. The slots of a group that is formed stand in
+  the order of their values, or as its GATHERs name values, one slot each, where `values` of the REFORM is not 0.
+* A call that finds no room stops before the operation, or within it where `half_done` or `event_open` say so, with the
+  name of what is short in `state.short`; called again, it goes on as if nothing had been. A law that shows to be broken
+  stops it for good: `state.fault`.
+* A drain brings the similarity lists to the present, checks every touched QI group (the model, counted anew from the
+  members; every row inside its box) and exports the net effect. Whatever is done next begins a new batch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamer.incremental.core.export import exported
+from streamer.incremental.core.figures import set_of
+from streamer.incremental.core.geometry import box_contains, take_shape
+from streamer.incremental.core.journal import remember, touch
+from streamer.incremental.core.layout import Shard
+from streamer.incremental.core.lists import clear_marks, lists_needed, refresh, restore
+from streamer.incremental.core.model import is_counted_right, reached_by, values_in, values_out
+from streamer.incremental.core.moves import assign, dissolve, finish, forget, gather, is_short, join, leave, new_group
+from streamer.incremental.core.record_types import (
+    BELOW_K,
+    BREAKS_MODEL,
+    FORM,
+    FREE,
+    GATHER,
+    INSERT,
+    LISTS,
+    LOAD,
+    MEMBERS,
+    MISCOUNTED,
+    NONE,
+    OUTSIDE_ITS_BOX,
+    PENDING,
+    REFORM,
+    RETIRE,
+    REWRITE,
+    TAKE,
+    Records,
+)
+from streamer.incremental.core.repair import repaired
+from streamer.incremental.core.search import locate
+from streamer.incremental.core.slots import highest_slot
+from streamer.incremental.core.tree import put
+from streamer.incremental.core.waiting import MOVING, RECOUNTED, SHRINKING, cut_later, settle_later
+from streamer.jit import part, switching
+
+MEMBER, SLOT = 0, 4
+"""Rows of `work.ints`: of a group that is to be formed its members, and what its slots hold; sorting uses another."""
+
+
+@switching(set_of)
+def advance(s: Shard, operations: Records, cells: Any, first: int, drains: bool) -> int:
+    """Applies operations (n,) OPERATION with cells (n, d) int32 from `first` on, then, if wanted, drains.
+
+    Returns the first operation not done. Finished, unless the state says `short` or `fault`.
+    """
+    state = s.state[0]
+    state.short = 0
+    if state.drained != 0:
+        forget_batch(s)
+    i = first
+    while True:
+        if state.event_open != 0:
+            if not repaired(s):
+                return i
+            state.event_open = 0
+        if i == operations.shape[0]:
+            break
+        if not done(s, operations[i], cells[i]):
+            return i
+        state.event_open = operations[i].ends
+        i += 1
+    if drains and refreshed(s) and exported(s):
+        state.drained = 1
+    return i
+
+
+@part
+def done(s: Shard, operation: Records, cells: Any) -> bool:
+    """One operation; False where room ran out."""
+    kind, place, state = operation.kind, operation.place, s.state[0]
+    if kind == TAKE:
+        return taken(s, place)
+    if kind in (INSERT, REWRITE):
+        if state.half_done == 0 and not (
+            begun(s, operation, cells) if kind == INSERT else rewritten(s, operation, cells)
+        ):
+            return False
+        return state.half_done == 0 or joined(s, place)
+    if kind == LOAD:
+        if is_short(s, 1, 0):
+            return False
+        add(s, operation, cells)
+        return True
+    if kind == GATHER:
+        if state.n_gathered >= s.work.ints.shape[1]:
+            state.short, state.short_by = MEMBERS, state.n_gathered + 1
+            return False
+        s.work.ints[MEMBER, state.n_gathered], s.work.ints[SLOT, state.n_gathered] = place, operation.values
+        state.n_gathered += 1
+        return True
+    if kind in (FORM, REFORM):
+        return formed(s, place if kind == REFORM else NONE, kind == REFORM and operation.values != 0)
+    if kind == RETIRE:
+        return retired(s, place)
+    return all_dissolved(s)
+
+
+@part
+def add(s: Shard, operation: Records, cells: Any) -> None:
+    """A row that is in no QI group yet."""
+    place, state = operation.place, s.state[0]
+    row = s.rows.row[place]
+    row.lot, row.who, row.group = operation.lot, operation.who, FREE
+    state.n_places = max(state.n_places, place + 1)
+    write(s, operation, cells)
+    assign(s, place, PENDING)
+
+
+@part
+def write(s: Shard, operation: Records, cells: Any) -> None:
+    """A row's contents."""
+    place = operation.place
+    row = s.rows.row[place]
+    touch(s, place)
+    if row.group != FREE and row.values != operation.values:
+        values_out(s, row.group, row.values)
+        values_in(s, row.group, operation.values)
+    row.values = operation.values
+    for j in range(cells.shape[0]):
+        s.rows.cells[place, j] = cells[j]
+
+
+@part
+def begun(s: Shard, operation: Records, cells: Any) -> bool:
+    """The first half of INSERT."""
+    if is_short(s, 1, 1):
+        return False
+    add(s, operation, cells)
+    s.state[0].half_done = 1 if s.state[0].n_groups > 0 else 0
+    return True
+
+
+@part
+def joined(s: Shard, place: int) -> bool:
+    """A pending row joins the best group: the second half of INSERT, and of a REWRITE that moves."""
+    g = locate(s, s.rows.cells[place])
+    if is_short(s, s.groups.group[g].members + 1, 1):
+        return False
+    join(s, place, g)
+    cut_later(s, g)
+    if s.demands.demand.shape[0] > 0:
+        settle_later(s, g, RECOUNTED)
+    s.state[0].half_done = 0
+    return True
+
+
+@part
+def taken(s: Shard, place: int) -> bool:
+    """TAKE: a row leaves the table."""
+    g = s.rows.row[place].group
+    if g != PENDING:
+        if is_short(s, s.groups.group[g].members, 1):
+            return False
+        leave(s, place)
+        settle_later(s, g, SHRINKING)
+    assign(s, place, FREE)
+    return True
+
+
+@part
+def rewritten(s: Shard, operation: Records, cells: Any) -> bool:
+    """REWRITE: `half_done` where the row has left its group and has to join one."""
+    place = operation.place
+    row, own = s.rows.row[place], s.rows.cells[place]
+    g, values, moves = row.group, row.values, False
+    for j in range(cells.shape[0]):
+        moves = moves or cells[j] != own[j]
+    if is_short(s, 1 if g == PENDING else s.groups.group[g].members, 1):
+        return False
+    if g == PENDING or not (moves or values != operation.values):
+        write(s, operation, cells)
+        return True
+    group = s.groups.group[g]
+    if not moves or box_contains(s.groups, g, cells):
+        remember(s, g, 1)
+        if values != operation.values:
+            s.groups.pool[1, group.block + highest_slot(s, g, values)] = operation.values
+            if s.demands.demand.shape[0] > 0:
+                settle_later(s, g, RECOUNTED)
+        write(s, operation, cells)
+        if moves:
+            settle_later(s, g, MOVING)
+        return True
+    leave(s, place)
+    settle_later(s, g, MOVING)
+    write(s, operation, cells)
+    s.state[0].half_done = 1
+    return True
+
+
+@part
+def formed(s: Shard, g: int, slots_named: bool) -> bool:
+    """FORM, REFORM: the rows that were named become a QI group: g, or, where that is NONE, one with a new number."""
+    state, rows = s.state[0], int(s.state[0].n_gathered)
+    if g != NONE:
+        rows = max(rows, int(s.groups.group[g].members))
+    if is_short(s, rows, 1):
+        return False
+    if g == NONE:
+        g = new_group(s, state.qi_group_next)
+        state.qi_group_next += 1
+    gather(s, g, 0, state.n_gathered)
+    finish(s, g)
+    if slots_named:
+        for i in range(state.n_gathered):
+            s.groups.pool[1, s.groups.group[g].block + i] = s.work.ints[SLOT, i]
+    state.n_gathered = 0
+    state.event += 1  # what was there at first is not published anew
+    return True
+
+
+@part
+def retired(s: Shard, g: int) -> bool:
+    """RETIRE: a QI group goes; its rows are all in others."""
+    if is_short(s, s.groups.group[g].members, 1):
+        return False
+    forget(s, g)
+    return True
+
+
+@part
+def all_dissolved(s: Shard) -> bool:
+    """DISSOLVE: every row is pending."""
+    for g in range(s.state[0].groups_used):
+        group = s.groups.group[g]
+        if group.alive != 0:
+            if is_short(s, group.members, 1):
+                return False
+            dissolve(s, g)
+    return True
+
+
+@part
+def refreshed(s: Shard) -> bool:
+    """Similarity lists are up to date, and what was touched holds; False where room ran out or a law is broken."""
+    state = s.state[0]
+    if state.refreshed != 0:
+        return True
+    needed = lists_needed(s)
+    if needed > s.lists.one.shape[0] or needed > s.lists.before.shape[0]:
+        state.short, state.short_by = LISTS, needed
+        return False
+    if not holds(s):
+        return False
+    refresh(s)
+    state.refreshed = 1
+    return True
+
+
+@part
+def holds(s: Shard) -> bool:
+    """Whether every touched group holds what it must."""
+    state = s.state[0]
+    for e in range(state.n_journal):
+        g = s.journal.entry[e].group
+        if g != NONE:
+            group = s.groups.group[g]
+            state.fault_at = group.number
+            count = counted_anew(s, g)
+            if count != group.count or not is_counted_right(s, g):
+                state.fault = MISCOUNTED
+            elif count < state.k:
+                state.fault = BELOW_K
+            elif not reached_by(s.demands, s.demands.reached[g + 1], int(group.members)):
+                state.fault = BREAKS_MODEL
+            for i in range(group.members):
+                if not box_contains(s.groups, g, s.rows.cells[s.groups.pool[0, group.block + i]]):
+                    state.fault = OUTSIDE_ITS_BOX
+            if state.fault != 0:
+                return False
+    return True
+
+
+@part
+def counted_anew(s: Shard, g: int) -> int:
+    """What k counts of a group, from its members."""
+    state, group = s.state[0], s.groups.group[g]
+    if state.individuals == 0:
+        return group.members
+    state.stamp += 1
+    count = 0
+    for i in range(group.members):
+        who = s.rows.row[s.groups.pool[0, group.block + i]].who
+        if s.work.who_seen[who] != state.stamp:
+            s.work.who_seen[who] = state.stamp
+            count += 1
+    return count
+
+
+@part
+def forget_batch(s: Shard) -> None:
+    """Forgets what a drained batch has touched; the places of groups that are gone are free."""
+    state, journal, group = s.state[0], s.journal, s.groups.group
+    for i in range(state.n_touched):
+        s.rows.row[journal.touched[i]].touched = 0
+    for e in range(state.n_journal):
+        if journal.entry[e].group != NONE:
+            group[journal.entry[e].group].entry = NONE
+    clear_marks(s)
+    for i in range(state.n_gone):
+        g = journal.gone[i]
+        group[g].next_free = state.group_free
+        state.group_free = g
+    state.n_touched = state.n_journal = state.n_slots_before = state.n_changed = state.n_gone = 0
+    state.n_lists_before = state.rows_published_max = state.merges = state.splits = 0
+    state.refreshed = state.drained = 0
+
+
+@switching(set_of)
+def restored(s: Shard, first: int, owners: Any, floors: Any, ends: Any, others: Any, scores: Any) -> int:
+    """Brings groups that were written into the arrays into the tree, then their similarity lists.
+
+    first: the first group not done yet; the lists as `lists.restore` wants them. Returns the first group not done,
+    where room ran out; else their number.
+    """
+    state = s.state[0]
+    state.short = 0
+    for g in range(first, state.groups_used):
+        if is_short(s, 0, 0):
+            return g
+        take_shape(s.space, s.groups, g)
+        put(s, g)
+    restore(s, owners, floors, ends, others, scores)
+    return state.groups_used

@@ -1,0 +1,198 @@
+"""A COUNT query answered from what is published: an estimate, and the bounds between which the truth lies.
+
+The rules of this file
+----------------------
+* A query is a condition as statements have it: comparisons of a column with a value, joined by `and`. Two columns of
+  one row cannot be compared: what is published does not say which values go together.
+* A vector of cells, or a box, matches in part where it holds values that match and others: by their share, as if the
+  rows lay evenly in it. It is certain where all of its values match, possible where one does. What has no step has no
+  smallest value: there shares are of lengths, and what matches a single point has the share 0.
+* All forms of publication are answered alike: where rows or QI groups are published, a QI group is one box.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil, floor
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+import pandas as pd
+
+from streamer.errors import EventRefused, LawViolated, UsageError
+from streamer.incremental.events.statement_syntax import Comparison, Number, read_condition
+from streamer.incremental.events.statements import condition_of
+from streamer.table.arrays import Bools, Floats, Ints
+from streamer.table.join_estimate import bounds, estimated
+from streamer.table.published import QI_GROUP, all_box_columns, attribute_columns
+from streamer.table.published_group import COUNT
+from streamer.table.row import Values
+from streamer.table.schema import Attribute, CategoricalAttribute, NumericAttribute, Table
+
+
+class Answer(NamedTuple):
+    """How many rows match: about; at least and at most; and how many are published."""
+
+    estimate: float
+    at_least: int
+    at_most: int
+    rows: int
+
+
+class Query:
+    """A query over what a table publishes. Raises UsageError for a text that is none."""
+
+    def __init__(self, table: Table, text: str) -> None:
+        self._table = table
+        try:
+            comparisons = read_condition(text)
+            condition_of(comparisons, table)
+            kept = {column.name for column in table.kept}
+            values = [comparison for comparison in comparisons if comparison.left in kept]
+            self._values = condition_of(values, table) if values else None
+        except EventRefused as refused:
+            raise UsageError(f"--query: {refused.detail}") from None
+        if any(comparison.right is not None for comparison in comparisons):
+            raise UsageError("--query: compares two columns: what is published does not say which values go together")
+        self._wanted = {
+            attribute.name: [comparison for comparison in comparisons if comparison.left == attribute.name]
+            for attribute in table.attributes
+        }
+
+    def answer(self, frames: Mapping[str, pd.DataFrame]) -> Answer:
+        """The answer of a folded table (`streamer.incremental.release.frames`)."""
+        vectors = next(iter(frames.values()))
+        rows = list(frames.values())[-1]
+        vectors = vectors[[QI_GROUP, *all_box_columns(self._table)]].drop_duplicates()
+        names = pd.Index(vectors[QI_GROUP].unique())
+        own, of = names.get_indexer(vectors[QI_GROUP]), names.get_indexer(rows[QI_GROUP])
+        share, certain, possible = self._matches(vectors)
+        has_counts = str(rows.dtypes.get(COUNT)) == "int64"
+        counts = rows[COUNT].to_numpy() if has_counts else np.ones(len(rows), np.int64)
+        hit, n = self._hits(rows), len(names)
+        of_group = [_summed(own, x.astype(np.int64), n) for x in (np.ones(len(own)), certain, possible)]
+        n_vectors, n_certain, n_possible = (x.astype(np.int64) for x in of_group)
+        n_rows, st_hit = (_summed(of, x, n).astype(np.int64) for x in (counts, counts * hit))
+        about = estimated(st_hit, _summed(own, share, n), n_vectors) if n else 0.0
+        return Answer(about, *bounds(st_hit, n_rows, n_certain, n_possible, n_vectors), int(counts.sum()))
+
+    def _hits(self, rows: pd.DataFrame) -> Bools:
+        """Which rows have the kept values that are asked for."""
+        if self._values is None or not len(rows):
+            return np.ones(len(rows), dtype=bool)
+        encode = msgspec.json.Encoder(decimal_format="number").encode
+        kept = [[encode(value) for value in rows[column.name]] for column in self._table.kept]
+        return self._values.matches(_ValuesOnly(list(zip(*kept, strict=True)), self._table.space.d))
+
+    def _matches(self, vectors: pd.DataFrame) -> tuple[Floats, Bools, Bools]:
+        """Of every vector, the share of its values that match, whether all do, and whether any does."""
+        share, certain, possible = np.ones(len(vectors)), np.ones(len(vectors), bool), np.ones(len(vectors), bool)
+        for attribute in self._table.attributes:
+            asked = self._wanted[attribute.name]
+            if not asked:
+                continue
+            match = lru_cache(None)(_matcher(attribute, asked))
+            found = [match(*ends) for ends in vectors[list(attribute_columns(attribute))].itertuples(index=False)]
+            share *= np.array([one.share for one in found], dtype=np.float64)
+            certain &= np.array([one.all for one in found], dtype=bool)
+            possible &= np.array([one.any for one in found], dtype=bool)
+        return share, certain, possible
+
+
+def _summed(groups: Ints, weights: Floats | Ints, n: int) -> Floats:
+    return np.bincount(groups, weights=weights, minlength=n).astype(np.float64, copy=False)
+
+
+@dataclass(frozen=True)
+class _ValuesOnly:
+    """Rows of which nothing but the kept values is known (`RowsView`)."""
+
+    values: Sequence[Values] = field(repr=False)
+    d: int
+
+    @property
+    def codes(self) -> Ints:
+        return np.zeros((len(self.values), self.d), dtype=np.int64)
+
+    @property
+    def exact(self) -> Sequence[tuple[str, ...]]:
+        return [()] * len(self.values)
+
+
+class _Match(NamedTuple):
+    share: float
+    all: bool
+    any: bool
+
+
+def _matcher(attribute: Attribute, asked: Sequence[Comparison]) -> Callable[..., _Match]:
+    """What of one attribute's published value matches; takes the published columns."""
+    if isinstance(attribute, CategoricalAttribute):
+        return lambda label: _of_leaves(attribute, asked, str(label))
+    if attribute.step is None:
+        return lambda lo, hi: _of_lengths(attribute, asked, _exact(lo), _exact(hi))
+    return lambda lo, hi: _of_steps(attribute, asked, _exact(lo), _exact(hi))
+
+
+def _exact(number: object) -> Fraction:
+    return Fraction(Decimal(str(number)))
+
+
+def _number(comparison: Comparison) -> Number:
+    if isinstance(comparison.constant, bool) or not isinstance(comparison.constant, int | Fraction):
+        raise UsageError(f"--query: column {comparison.left!r} holds numbers")
+    return comparison.constant
+
+
+def _foreign(attribute: Attribute) -> LawViolated:
+    return LawViolated(f"column {attribute.name} holds what table.yaml does not know")
+
+
+def _of_leaves(attribute: CategoricalAttribute, asked: Sequence[Comparison], label: str) -> _Match:
+    if label not in attribute.hierarchy.interval_of:
+        raise _foreign(attribute)
+    first, last = attribute.hierarchy.interval_of[label]
+    wanted = {attribute.hierarchy.code_of[str(comparison.constant)] for comparison in asked}
+    n = len(wanted) == 1 and all(first <= leaf <= last for leaf in wanted)
+    return _Match(n / (last - first + 1), n and first == last, bool(n))
+
+
+def _of_steps(attribute: NumericAttribute, asked: Sequence[Comparison], lo: Fraction, hi: Fraction) -> _Match:
+    """The numbers lo, lo + step, ..., hi."""
+    step = Fraction(attribute.step or 1)
+    if lo > hi:
+        raise _foreign(attribute)
+    n = int((hi - lo) / step) + 1
+    first, last = 0, n - 1
+    for comparison in asked:
+        place = (_number(comparison) - lo) / step
+        if comparison.test in ("=", ">=", ">"):
+            first = max(first, floor(place) + 1 if comparison.test == ">" else ceil(place))
+        if comparison.test in ("=", "<=", "<"):
+            last = min(last, ceil(place) - 1 if comparison.test == "<" else floor(place))
+    found = max(0, last - first + 1)
+    return _Match(found / n, found == n, found > 0)
+
+
+def _of_lengths(attribute: NumericAttribute, asked: Sequence[Comparison], lo: Fraction, hi: Fraction) -> _Match:
+    """All numbers from lo to hi; hi itself is one of them at the end of the domain only, else it may be."""
+    if lo > hi:
+        raise _foreign(attribute)
+    first, last, is_all = lo, hi, True
+    for comparison in asked:
+        bound, test = Fraction(_number(comparison)), comparison.test
+        if test in ("=", ">=", ">"):
+            first = max(first, bound)
+            is_all = is_all and (lo > bound or (lo == bound and test != ">"))
+        if test in ("=", "<=", "<"):
+            last = min(last, bound)
+            is_all = is_all and (hi < bound or (hi == bound and (test == "<=" or hi != attribute.domain[1])))
+        is_all = is_all and (test != "=" or lo == hi)
+    length = max(Fraction(0), last - first)
+    share = float(length / (hi - lo)) if hi > lo else float(is_all)
+    return _Match(share, is_all, first <= last)

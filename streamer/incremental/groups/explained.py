@@ -1,0 +1,106 @@
+"""Why a row is in its QI group, and what becomes of the group next: from what a store keeps, without an engine.
+
+The rules of this file
+----------------------
+* A row joins the QI group that contains it, else the most similar one (T-QGSSD); of equal ones the smallest box (NCP),
+  then fewer members, then the lower number. What is said here is said of the boxes as they are now: they have moved
+  since the row came, so its own group need not be the first any more.
+* Which QI group another one would be merged with is said of the boxes as they are, too. A loss may shrink its box
+  first, and then another one may be nearer.
+* How a group came to be is not kept: its number alone tells that it is younger than those of lower numbers, or has
+  taken over the number of one that a merge for the same message had freed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from streamer.incremental.groups.kept import QIGroupState
+from streamer.incremental.groups.similarity_terms import qgssd_terms, t_qgssd_terms
+from streamer.privacy.margins import Margin, margins
+from streamer.privacy.models import model_of
+from streamer.table.arrays import Floats, Ints
+from streamer.table.encode import EncodedRows
+from streamer.table.microdata import microdata_of
+from streamer.table.row import Row
+from streamer.table.schema import Table
+from streamer.table.space import in_order
+
+
+@dataclass(frozen=True, slots=True)
+class Similar:
+    """One QI group in the eyes of a row or of another group: terms by attribute, and their sum.
+
+    place: where it stands among all QI groups, from 1, by the rule that decides. contains: the row lies in its box.
+    """
+
+    number: int
+    place: int
+    terms: tuple[float, ...]
+    total: float
+    contains: bool = False
+
+
+def similar_to_row(
+    table: Table, row: Row, own: int, qi_groups: Mapping[int, QIGroupState], count: int
+) -> list[Similar]:
+    """A row's own QI group, then the `count` others that it would join first. own: 0 for a row that is pending."""
+    space = table.space
+    if not qi_groups:
+        return []
+    numbers, lo, hi = _boxes(qi_groups)
+    cells = space.cells(np.array(row.codes, dtype=np.int64))
+    terms = t_qgssd_terms(space, cells, lo, hi)
+    contains, ncp = space.contains(lo, hi, cells), space.ncp(lo, hi)
+    sizes = np.array([len(state.members) for state in qi_groups.values()])
+    total = in_order(terms)
+    score = np.where(contains, np.inf, total)  # containment decides, never a sum
+    order = np.lexsort((numbers, sizes, ncp, -score))
+    places = _places(order)
+    wanted = [i for i in order.tolist() if numbers[i] == own] + [i for i in order.tolist() if numbers[i] != own][:count]
+    return [
+        Similar(int(numbers[i]), places[i], tuple(terms[i].tolist()), float(total[i]), bool(contains[i]))
+        for i in wanted
+    ]
+
+
+def nearest_to(table: Table, own: int, qi_groups: Mapping[int, QIGroupState], count: int) -> list[Similar]:
+    """The `count` other QI groups of highest QGSSD, in the order in which a merge takes them."""
+    others = {number: state for number, state in qi_groups.items() if number != own}
+    if not others:
+        return []
+    space, state = table.space, qi_groups[own]
+    numbers, lo, hi = _boxes(others)
+    terms = qgssd_terms(space, np.array(state.lo), np.array(state.hi), lo, hi)
+    total: Floats = in_order(terms)
+    sizes = np.array([len(other.members) for other in others.values()])
+    order = np.lexsort((numbers, sizes, space.ncp(lo, hi), -total))
+    return [
+        Similar(int(numbers[i]), place, tuple(terms[i].tolist()), float(total[i]))
+        for place, i in enumerate(order[:count].tolist(), start=1)
+    ]
+
+
+def slack(table: Table, rows: Sequence[Row]) -> list[Margin]:
+    """What the rows of a QI group have to spare of every constraint of the table's model."""
+    model = model_of(table)
+    named = {str(i): row for i, row in enumerate(rows)}
+    members = microdata_of(table, EncodedRows.of_rows(named, table.space.d))
+    return list(margins(table, model, members.subjects(model.subjects)))
+
+
+def _boxes(qi_groups: Mapping[int, QIGroupState]) -> tuple[Ints, Ints, Ints]:
+    """Numbers (g,) and boxes (g, d), (g, d) of QI groups."""
+    numbers = np.fromiter(qi_groups, np.int64, len(qi_groups))
+    box = np.array([(state.lo, state.hi) for state in qi_groups.values()], dtype=np.int64)
+    return numbers, box[:, 0], box[:, 1]
+
+
+def _places(order: Ints) -> list[int]:
+    places = np.empty(len(order), dtype=np.int64)
+    places[order] = np.arange(1, len(order) + 1)
+    found: list[int] = places.tolist()
+    return found

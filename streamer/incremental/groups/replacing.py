@@ -1,0 +1,285 @@
+"""A region of a shard's table, and what replaces its QI groups by others of the same rows.
+
+The rules of this file
+----------------------
+* A region is some QI groups with all their rows. Its `stamp` is a digest of who is in which of them, with which cells
+  and published values, as which individual: a region whose stamp is the same has not changed.
+* Rows are handed out in the order of their lots, which no one outside knows and every restart gives again: an algorithm
+  with the same seed gives the same QI groups, and neither names nor arrivals have a part in it.
+* The new groups are all the region's rows, once each, and every one of them holds the table's model; else nothing is
+  changed.
+* A new group is given the number of an old one as long as there are any, so that readers see rows rewritten rather than
+  removed and added. First come pairs of one box and equal published values, then pairs of one box, then all others;
+  among each those that share most rows (equal: the lower number, then the earlier group), then the rest in their order.
+  What is over gets new numbers, or is retired.
+* Where the box stays, a slot whose values are still there keeps them, the lowest slots first; the others are filled in
+  the order of the values' texts. So a group with the same box and equal values publishes nothing, whoever is in it.
+  Where the box is another, slots stand in the order of the values' texts.
+* A group with the very rows of an old one is not touched, unless it can have a smaller box (`shrink: false`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Hashable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+import msgspec
+import numpy as np
+
+from streamer.errors import LawViolated
+from streamer.incremental.core.record_types import FORM, GATHER, HI, LO, NONE, OPERATION, REFORM, RETIRE, Records
+from streamer.incremental.groups.held import Held
+from streamer.incremental.groups.rows import Rows
+from streamer.privacy.models import model_of
+from streamer.table.arrays import Floats, Ints
+from streamer.table.encode import EncodedRows
+from streamer.table.microdata import microdata_of
+from streamer.table.schema import Table
+
+STAMP_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Some QI groups as they are now: their numbers, ascending; all their rows; NCP times rows, summed; a digest."""
+
+    numbers: tuple[int, ...]
+    rows: EncodedRows = field(repr=False)
+    ncp: float
+    stamp: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """What a replacement did; kept: groups of which readers see nothing new; rows_published_again: upserts.
+
+    Both are counted as the form `rows` publishes them; other forms publish other records of the same change.
+    """
+
+    groups_before: int
+    groups_now: int
+    kept: int
+    rows_published_again: int
+    ncp_before: float
+    ncp_now: float
+
+
+@dataclass(frozen=True)
+class Groups:
+    """g QI groups of a region: of each row (n,) its group, sizes (g,), boxes (g, d), NCP (g,); values by group.
+
+    values: of each row the number of its published values, group by group and sorted within; ends: where they end.
+    """
+
+    of_row: Ints
+    sizes: Ints
+    lo: Ints
+    hi: Ints
+    ncp: Floats
+    values: Ints
+    ends: Ints
+
+    def box(self, i: int) -> tuple[bytes, bytes]:
+        return self.lo[i].tobytes(), self.hi[i].tobytes()
+
+    def values_of(self, i: int) -> Ints:
+        return self.values[self.ends[i] - self.sizes[i] : self.ends[i]]
+
+    @property
+    def loss(self) -> float:
+        """NCP times rows, summed."""
+        return float((self.sizes * self.ncp).sum())
+
+
+class _Now:
+    """A region in the core's arrays: of its groups the places (g,), of its rows the places (n,) and groups (n,)."""
+
+    def __init__(self, rows: Rows, held: Held, numbers: Sequence[int]) -> None:
+        s = held.arrays
+        group = s.groups.group.view(np.ndarray)[: held.say("groups_used")]
+        alive = np.flatnonzero(group["alive"])
+        wanted = alive[np.isin(group["number"][alive], np.array(numbers, dtype=np.int64))]
+        self.places: Ints = wanted[np.argsort(group["number"][wanted])]
+        self.numbers: Ints = group["number"][self.places]
+        sizes = group["members"][self.places].astype(np.int64)
+        of_row = np.repeat(np.arange(len(sizes)), sizes)
+        within = np.arange(len(of_row)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        members = s.groups.pool[0, group["block"][self.places][of_row] + within].astype(np.int64)
+        order = np.argsort(rows.core["lot"][members], kind="stable")
+        self.rows, self.of_row = members[order], of_row[order]
+        self.cells, self.values = s.rows.cells[self.rows], rows.core["values"][self.rows].astype(np.int64)
+        self.lo, self.hi = (s.groups.box[self.places, side].astype(np.int64) for side in (LO, HI))
+        self.pool, self.blocks, self.sizes = s.groups.pool[1], group["block"][self.places], sizes
+
+    def slots(self, i: int) -> list[int]:
+        """Numbers of the values by slot of one of the groups."""
+        found: list[int] = self.pool[self.blocks[i] : self.blocks[i] + self.sizes[i]].tolist()
+        return found
+
+
+def boxes_of(held: Held) -> tuple[Ints, Ints, Ints, Ints]:
+    """All QI groups by number: numbers (g,), boxes (g, d) and (g, d) in cells, rows (g,); int64."""
+    s = held.arrays
+    group = s.groups.group.view(np.ndarray)[: held.say("groups_used")]
+    alive = np.flatnonzero(group["alive"])
+    places = alive[np.argsort(group["number"][alive])]
+    lo, hi = (s.groups.box[places, side].astype(np.int64) for side in (LO, HI))
+    return group["number"][places], lo, hi, group["members"][places].astype(np.int64)
+
+
+def region_of(table: Table, rows: Rows, held: Held, numbers: Sequence[int]) -> Region:
+    """The QI groups of these numbers, without those that are gone."""
+    return _region(table, rows, _Now(rows, held, numbers))
+
+
+def _region(table: Table, rows: Rows, now: _Now) -> Region:
+    encoded = rows.encoded(now.rows)
+    loss = float((now.sizes * table.space.ncp(now.lo, now.hi)).sum())
+    stamp = blake2b(now.numbers[now.of_row].tobytes(), digest_size=STAMP_BYTES)
+    stamp.update(now.cells.tobytes())
+    stamp.update(msgspec.msgpack.encode((encoded.source_keys, encoded.values, encoded.individuals)))
+    return Region(tuple(now.numbers.tolist()), encoded, loss, stamp.digest())
+
+
+def replacement(
+    table: Table, rows: Rows, held: Held, region: Region, groups: Sequence[Ints]
+) -> tuple[Records, Replaced] | None:
+    """The operations that replace a region's QI groups by others, and what they do; None where it has changed.
+
+    groups: arrays of row numbers into `region.rows`. Raises LawViolated where they are not all of these rows, once
+    each, or one does not hold the model.
+    """
+    now = _Now(rows, held, region.numbers)
+    if _region(table, rows, now).stamp != region.stamp:
+        return None
+    label = _labels(groups, len(now.rows))
+    microdata, model = microdata_of(table, region.rows), model_of(table)
+    holds = model.holds_by_group(label, len(groups), microdata.subjects(model.subjects))
+    if not holds.all():
+        raise LawViolated(f"rebuild: {int((~holds).sum())} of {len(groups)} QI groups do not hold the privacy model")
+    old = _grouped(table, now, now.of_row, len(now.places), (now.lo, now.hi))
+    new = _grouped(table, now, label, len(groups), None)
+    return _Plan(rows, now, old, new).operations()
+
+
+def _labels(groups: Sequence[Ints], n: int) -> Ints:
+    """The group of each of n rows."""
+    named = np.concatenate([np.zeros(0, np.int64), *groups]).astype(np.int64)
+    if len(named) != n or not np.array_equal(np.sort(named), np.arange(n)):
+        raise LawViolated("rebuild: the QI groups are not all of the region's rows, once each")
+    label = np.empty(n, dtype=np.int64)
+    label[named] = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
+    return label
+
+
+def _grouped(table: Table, now: _Now, of_row: Ints, n_groups: int, boxes: tuple[Ints, Ints] | None) -> Groups:
+    """Rows in groups, none of them empty; boxes: the groups' own, or the smallest there are."""
+    order = np.lexsort((now.values, of_row))
+    sizes = np.bincount(of_row, minlength=n_groups)
+    ends = np.cumsum(sizes)
+    if boxes is None:
+        cells, begins = now.cells[order].astype(np.int64), ends - sizes
+        empty = np.zeros((0, table.space.d), dtype=np.int64)
+        lo = np.minimum.reduceat(cells, begins, axis=0) if n_groups else empty
+        hi = np.maximum.reduceat(cells, begins, axis=0) if n_groups else empty.copy()
+        boxes = table.space.generalize(lo, hi)
+    return Groups(of_row, sizes, *boxes, table.space.ncp(*boxes), now.values[order], ends)
+
+
+class _Plan:
+    """Which new group takes whose number, and what of it readers see."""
+
+    def __init__(self, rows: Rows, now: _Now, old: Groups, new: Groups) -> None:
+        self._rows, self._now, self._old, self._new = rows, now, old, new
+        self._successor = successors(old, new)
+        self._done: list[tuple[int, int, int, int, int, int]] = []
+        self._kept = self._again = 0
+
+    def operations(self) -> tuple[Records, Replaced]:
+        old, new, predecessor = self._old, self._new, {j: i for i, j in self._successor.items()}
+        order = np.argsort(new.of_row, kind="stable")
+        members = np.split(order, new.ends[:-1]) if len(new.sizes) else []
+        for j, rows in enumerate(members):
+            self._place(j, predecessor.get(j), rows)
+        for i, place in enumerate(self._now.places.tolist()):
+            if i not in self._successor:
+                self._add(RETIRE, place)
+        if self._done:
+            self._done[-1] = (*self._done[-1][:5], 1)
+        replaced = Replaced(len(old.sizes), len(new.sizes), self._kept, self._again, old.loss, new.loss)
+        return np.array(self._done, dtype=OPERATION).view(np.recarray), replaced
+
+    def _add(self, kind: int, place: int = NONE, values: int = 0) -> None:
+        self._done.append((0, kind, place, values, NONE, 0))
+
+    def _place(self, j: int, i: int | None, members: Ints) -> None:
+        """One of the new groups, which takes the number of the old group i, if there is one."""
+        if i is None or self._old.box(i) != self._new.box(j):
+            self._again += len(members)
+            slots = [0] * len(members)
+        else:
+            before = self._now.slots(i)
+            slots = self._slots(before, self._new.values_of(j).tolist())
+            again = sum(a != b for a, b in zip(before, slots, strict=False)) + max(0, len(slots) - len(before))
+            self._again += again
+            self._kept += again == 0 and len(slots) == len(before)
+            if len(members) == len(before) and (self._old.of_row[members] == i).all():
+                return
+        for place, values in zip(self._now.rows[members].tolist(), slots, strict=True):
+            self._add(GATHER, place, values)
+        if i is None:
+            self._add(FORM)
+        else:
+            self._add(REFORM, int(self._now.places[i]), int(self._old.box(i) == self._new.box(j)))
+
+    def _slots(self, before: Sequence[int], values: Sequence[int]) -> list[int]:
+        """Values by slot: those that are still there where they were, the others by their texts."""
+        left = Counter(values)
+        slots: list[int | None] = [None] * len(values)
+        for slot, number in enumerate(before[: len(values)]):
+            if left[number]:
+                left[number] -= 1
+                slots[slot] = number
+        text = self._rows.values.things.__getitem__
+        others = iter(sorted(left.elements(), key=lambda number: text(number) or ()))
+        return [next(others) if number is None else number for number in slots]
+
+
+def successors(old: Groups, new: Groups) -> dict[int, int]:
+    """Old groups -> the new groups that take their numbers, as many as there can be."""
+    pairs, shared = np.unique(old.of_row * max(1, len(new.sizes)) + new.of_row, return_counts=True)
+    best = np.lexsort((pairs, -shared))  # by old group, then new, where as many rows are shared
+    sharing = list(zip(*(part.tolist() for part in divmod(pairs[best], max(1, len(new.sizes)))), strict=True))
+    names: list[Callable[[Groups, int], Hashable]] = [
+        lambda groups, i: (groups.box(i), groups.values_of(i).tobytes()),
+        lambda groups, i: groups.box(i),
+        lambda groups, i: None,
+    ]
+    successor: dict[int, int] = {}
+    taken: set[int] = set()
+    for name in names:
+        of_old = {i: name(old, i) for i in range(len(old.sizes)) if i not in successor}
+        of_new = {j: name(new, j) for j in range(len(new.sizes)) if j not in taken}
+        alike = ((i, j) for i, j in sharing if i in of_old and j in of_new and of_old[i] == of_new[j])
+        for i, j in alike:
+            if i not in successor and j not in taken:
+                successor[i] = j
+                taken.add(j)
+        for i, j in _in_order(of_old, of_new, successor, taken):
+            successor[i] = j
+            taken.add(j)
+    return successor
+
+
+def _in_order(
+    of_old: Mapping[int, Hashable], of_new: Mapping[int, Hashable], successor: Mapping[int, int], taken: Set[int]
+) -> list[tuple[int, int]]:
+    """Old and new groups of one name that have no partner yet, one by one in their order."""
+    waiting: defaultdict[Hashable, deque[int]] = defaultdict(deque)
+    for j, name in of_new.items():
+        if j not in taken:
+            waiting[name].append(j)
+    free = ((i, waiting[name]) for i, name in of_old.items() if i not in successor and name in waiting)
+    return [(i, others.popleft()) for i, others in free if others]

@@ -1,0 +1,109 @@
+"""A folded table as DataFrames, in the types of `streamer.table.typed_frame`: one, or the two of a lossy join.
+
+Rows stand by shard, number of the QI group and slot. A QI group that is published whole has a row for every combination
+of its kept values, with the number of its rows that have it in `count`; so has the sensitive table of a lossy join.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
+
+import pandas as pd
+
+from streamer.errors import LawViolated
+from streamer.table.published import all_box_columns, parse_key, parse_qi_group, published_columns
+from streamer.table.published_group import COUNT, VALUES, parse_group_key
+from streamer.table.published_join import JoinReader, qit_columns, stt_columns
+from streamer.table.schema import GROUPS, LOSSY_JOIN, Table
+from streamer.table.typed_frame import decode_json, typed_frame
+
+PUBLISHED, QIT, STT = "live", "qit", "stt"
+"""What the frames are called."""
+
+FRAMES_OF = {LOSSY_JOIN: (QIT, STT)}
+
+Stored = Iterable[tuple[bytes, bytes]]
+"""Key and value of every record of a folded table."""
+
+
+def frame_names(table: Table) -> tuple[str, ...]:
+    """The frames of a table's form, in order."""
+    return FRAMES_OF.get(table.form, (PUBLISHED,))
+
+
+def frames(table: Table, stored: Stored) -> dict[str, pd.DataFrame]:
+    """The folded table by `frame_names`. Raises LawViolated for what is not of the published form."""
+    if table.form == LOSSY_JOIN:
+        return _of_lossy_join(table, stored)
+    of_form = _of_groups if table.form == GROUPS else _of_rows
+    return {PUBLISHED: of_form(table, stored)}
+
+
+def _of_rows(table: Table, stored: Stored) -> pd.DataFrame:
+    rows = sorted(((parse_key(key), value) for key, value in stored), key=itemgetter(0))
+    return _frame(table, published_columns(table), (_decoded(value) for _, value in rows))
+
+
+def _of_groups(table: Table, stored: Stored) -> pd.DataFrame:
+    messages = sorted(((parse_group_key(key), value) for key, value in stored), key=itemgetter(0))
+    box = ("qi_group", *all_box_columns(table))
+    rows = (
+        {name: group[name] for name in box if name in group} | entry
+        for group in (_decoded(value) for _, value in messages)
+        for entry in _entries(group)
+    )
+    return _counted(_frame(table, (*published_columns(table), COUNT), rows))
+
+
+def _of_lossy_join(table: Table, stored: Stored) -> dict[str, pd.DataFrame]:
+    reader = JoinReader(table)
+    two: tuple[list[bytes], list[bytes]] = ([], [])
+    for key, value in sorted(stored):
+        two[not reader.is_qit_key(key)].append(value)
+    qit, stt = (sorted(map(_decoded, rows), key=_place) for rows in two)
+    return {QIT: _frame(table, qit_columns(table), qit), STT: _counted(_frame(table, stt_columns(table), stt))}
+
+
+def _place(row: Mapping[str, object]) -> tuple[int, int]:
+    return parse_qi_group(str(row.get("qi_group")))
+
+
+def _decoded(text: bytes) -> dict[str, object]:
+    try:
+        decoded = decode_json(text)
+    except ValueError:  # msgspec's own errors are ValueErrors
+        raise _foreign() from None
+    if not isinstance(decoded, dict):
+        raise _foreign()
+    return decoded
+
+
+def _frame(table: Table, names: Sequence[str], rows: Iterable[Mapping[str, object]]) -> pd.DataFrame:
+    columns: dict[str, list[object]] = {name: [] for name in names}
+    try:
+        for row in rows:
+            for name, column in columns.items():
+                column.append(row[name])
+        return typed_frame(table, columns)
+    except (KeyError, TypeError, ValueError, ArithmeticError):
+        raise _foreign() from None
+
+
+def _entries(group: Mapping[str, object]) -> list[dict[str, object]]:
+    entries = group.get(VALUES)
+    if not isinstance(entries, list):
+        raise _foreign()
+    return entries
+
+
+def _counted(frame: pd.DataFrame) -> pd.DataFrame:
+    """With numbers of rows as whole numbers."""
+    try:
+        return frame.astype({COUNT: "int64"})
+    except (TypeError, ValueError):
+        raise _foreign() from None
+
+
+def _foreign() -> LawViolated:
+    return LawViolated("a row does not have the published columns in their types")

@@ -1,0 +1,66 @@
+"""What a shard answers to the requests of operators, as values: act, refuse with a reason, or nothing.
+
+The rules of this file
+----------------------
+* The control topic is kept for ever, and read again by every worker that takes the shard over: so a request is acted on
+  once. What was answered is remembered in `Meta.rebuilds` by the request's id, a refusal and a cancellation too.
+* A request waits for a worker for WAITING_SECONDS_MAX. Older ones that nobody remembers answering are history: they are
+  passed over, so that neither a trimmed memory nor a lost store makes a worker repeat what was done long ago.
+* One rebuild of a shard at a time. Who asks for another one meanwhile is refused, not kept waiting.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from streamer.incremental.shard.requests import CancelRebuild, Rebuild, Skip, read_request
+from streamer.incremental.store.base import Meta
+from streamer.table.yaml_shape import REBUILD_ALGORITHMS
+
+WAITING_SECONDS_MAX = 3_600
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A request that is not done, and why; id: of the request, or the place of a record that cannot be read."""
+
+    id: str
+    why: str
+
+
+Answer = Rebuild | CancelRebuild | Refused | None
+
+
+def answer(value: bytes, offset: int, written_at: float, shard: int, meta: Meta, now: float) -> Answer:
+    """What is to be done about a record of the shard's control partition; None: nothing, or nothing any more.
+
+    written_at, now: seconds since 1970.
+    """
+    request = read_request(value)
+    if isinstance(request, Skip):
+        return None  # read at the next take-over
+    if request is None:
+        told = Refused(f"offset {offset}", f"the record at offset {offset} of the control topic cannot be read")
+        return None if _is_over(told.id, written_at, meta, now) else told
+    if _is_over(request.id, min(written_at, request.at), meta, now):
+        return None
+    why = _objection(request, shard, meta)
+    return Refused(request.id, why) if why else request
+
+
+def _is_over(id_: str, at: float, meta: Meta, now: float) -> bool:
+    known = (*meta.rebuilds, *([meta.rebuild] if meta.rebuild else ()))
+    return now - at > WAITING_SECONDS_MAX or any(one.rebuild.id == id_ for one in known)
+
+
+def _objection(request: Rebuild | CancelRebuild, shard: int, meta: Meta) -> str:
+    if request.shard != shard:
+        return f"it names shard {request.shard}, and lies in the partition of shard {shard}"
+    running = meta.rebuild
+    if isinstance(request, CancelRebuild):
+        return "" if running else "no rebuild is running that could be stopped"
+    if running:
+        return f"a rebuild is running, with {running.done} of {running.total} regions done: wait for it, or --cancel it"
+    if request.algorithm and request.algorithm not in REBUILD_ALGORITHMS:
+        return f"there is no algorithm {request.algorithm!r}; there are {', '.join(REBUILD_ALGORITHMS)}"
+    return ""

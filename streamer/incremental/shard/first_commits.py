@@ -1,0 +1,225 @@
+"""A first table of a shard as commits: each of whole QI groups, and of one release at most.
+
+What was published before is removed in the same commits. The rows of a store and the records of the output are made
+from one another's numbers: the QI groups of a prepared table are numbered from 1, and moved up to where numbers go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, TypeVar
+
+from streamer.errors import ConfigError, LawViolated
+from streamer.incremental.events.counts import NO_MESSAGES, Counts
+from streamer.incremental.groups.engine import Engine
+from streamer.incremental.groups.kept import PENDING, QIGroupState, Record, SimilarityList
+from streamer.incremental.groups.net_effect import Seen
+from streamer.incremental.release.changelog import Changelog
+from streamer.incremental.release.published_group import DIGEST_MASK, PublishedGroup
+from streamer.incremental.release.records import Entry
+from streamer.incremental.shard.input import InputState
+from streamer.incremental.store.base import UNFINISHED, Commit, Meta
+from streamer.incremental.topics import OUTPUTS, outputs_of
+from streamer.table.arrays import Ints
+from streamer.table.encode import EncodedRows
+from streamer.table.published_join import Cells, cells_by_group, distinct_cells
+from streamer.table.schema import GROUPS, Table
+
+LARGE_NUMBER = 10**15
+"""Of a QI group: none will have a longer name."""
+
+Name = TypeVar("Name")
+Value = TypeVar("Value")
+Portion = TypeVar("Portion", bound=Sized)
+
+
+@dataclass(frozen=True, slots=True)
+class FirstTable:
+    """The rows of one shard in QI groups (arrays of row numbers; rows in none are pending), and where input goes on.
+
+    next: the first source offset that is not in the rows. key_form: how the input writes message keys, "" unknown.
+    counts, letters, statement_ids, skipped: of the messages that the rows were read from, where they were.
+    """
+
+    rows: EncodedRows
+    qi_groups: Sequence[Ints]
+    secret: bytes = field(repr=False)
+    next: int
+    key_form: str = ""
+    counts: Counts = NO_MESSAGES
+    letters: Sequence[Entry] = ()
+    statement_ids: Sequence[str] = ()
+    skipped: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A first table as a store keeps it, its QI groups numbered from 1."""
+
+    first: FirstTable
+    records: Mapping[str, Record] = field(repr=False)
+    qi_groups: Mapping[int, QIGroupState] = field(repr=False)
+    similarity: Mapping[int, SimilarityList] = field(repr=False)
+    qi_group_next: int
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was there of a shard: the highest numbers that are known, and what removes every published record.
+
+    release: the last one, -1 where nothing was published in these topics. tombstones: by QI group.
+    """
+
+    commit: int = 0
+    release: int = -1
+    qi_group_next: int = 1
+    tombstones: Mapping[int, Sequence[Entry]] = field(default_factory=dict, repr=False)
+    statement_ids: Sequence[str] = ()
+
+    @property
+    def n_records(self) -> int:
+        return sum(map(len, self.tombstones.values()))
+
+
+def prepare(table: Table, shard: int, shards: int, first: FirstTable) -> Prepared:
+    """The first table, held to the model.
+
+    Raises ConfigError where a row or the message of a QI group is too large, or a QI group breaks the model.
+    """
+    engine = Engine(table, shard, shards, first.secret)
+    engine.load_initial(first.rows.source_keys, first.rows.rows(), first.rows.codes, first.qi_groups)
+    drained = engine.drain()
+    _check_messages(table, shard, drained.published)
+    return Prepared(
+        first,
+        _present(drained.records),
+        _present(drained.qi_groups),
+        _present(drained.similarity),
+        drained.qi_group_next,
+    )
+
+
+def _check_messages(table: Table, shard: int, published: Iterable[Seen]) -> None:
+    """Raises ConfigError where a QI group does not fit into the one message of its form."""
+    changelog = Changelog(table, shard)
+    try:
+        for _, _, after in published if table.form == GROUPS else ():
+            changelog.diff(LARGE_NUMBER, None, after)
+    except LawViolated as error:
+        raise ConfigError(f"initial load: {error}") from None
+
+
+def _present(changed: Mapping[Name, Value | None]) -> dict[Name, Value]:
+    """What is there of a net effect: into an empty table nothing is removed."""
+    return {name: value for name, value in changed.items() if value is not None}
+
+
+def commits(
+    table: Table, shard: int, input_state: InputState, prepared: Prepared, found: Found, records_max: int
+) -> Iterator[Commit]:
+    """The commits, each of one release at most, that turn whatever was there into the prepared table."""
+    first, shift = prepared.first, found.qi_group_next - 1
+    meta = Meta(
+        commit=found.commit,
+        next=first.next,
+        release=found.release,
+        qi_group_next=prepared.qi_group_next + shift,
+        shards=input_state.shards,
+        fingerprint=UNFINISHED,
+        topic_ids=dict(input_state.topic_ids),
+        key_form=first.key_form,
+        skipped=first.skipped,
+        secret=first.secret,
+        counts=first.counts,
+    )
+    changelog = Changelog(table, shard)
+    cells = cells_by_group(table, ((record.qi_group, record.row.codes) for record in prepared.records.values()))
+    members = sum(len(state.slots) for state in prepared.qi_groups.values())
+    records_of_new = members * len(outputs_of(table.form))  # at most: forms of fewer records have larger ones
+    n = -(-(records_of_new + found.n_records + len(first.letters)) // records_max) or 1
+    letters = _cut([[letter] for letter in first.letters], n)
+    removed = _cut(list(found.tombstones.values()), n)
+    new = _cut([_Group(number, state) for number, state in sorted(prepared.qi_groups.items())], n)
+    for i in range(n):
+        outbox, digest = _rows(changelog, new[i], cells, shift)
+        outbox += [tombstone for tombstones in removed[i] for tombstone in tombstones]
+        meta = replace(
+            meta,
+            commit=meta.commit + 1,
+            outside=meta.commit + 1,
+            release=meta.release + has_rows(outbox),
+            digest=(meta.digest + digest) & DIGEST_MASK,
+        )
+        outbox += [letter for (letter,) in letters[i]]
+        commit = Commit(meta, _records(prepared, new[i], shift), _states(new[i], shift), outbox=outbox, replaces=i == 0)
+        yield commit if i < n - 1 else _last(commit, table, prepared, found, shift)
+
+
+def _last(commit: Commit, table: Table, prepared: Prepared, found: Found, shift: int) -> Commit:
+    """The last commit also has what belongs to the table as a whole; from it on the table is one."""
+    pending = {key: record for key, record in prepared.records.items() if record.qi_group == PENDING}
+    known = set(found.statement_ids)
+    return replace(
+        commit,
+        meta=replace(commit.meta, fingerprint=table.fingerprint, release=max(commit.meta.release, 0)),
+        records={**commit.records, **pending},
+        similarity={number + shift: _shifted(similar, shift) for number, similar in prepared.similarity.items()},
+        statement_ids=[said for said in prepared.first.statement_ids if said not in known],
+    )
+
+
+class _Group(NamedTuple):
+    """A new QI group with its number in the prepared table."""
+
+    number: int
+    state: QIGroupState
+
+    def __len__(self) -> int:
+        return len(self.state.slots)
+
+
+def _rows(
+    changelog: Changelog, groups: Iterable[_Group], cells: Mapping[int, Sequence[Cells]], shift: int
+) -> tuple[list[Entry], int]:
+    """New QI groups as upserts, and their digest. cells: of their rows, where the form publishes them."""
+    rows: list[Entry] = []
+    digest = 0
+    for number, state in groups:
+        published = PublishedGroup(state.lo, state.hi, state.slots, distinct_cells(cells.get(number, ())))
+        records, change = changelog.diff(number + shift, None, published)
+        rows += records
+        digest += change
+    return rows, digest
+
+
+def _records(prepared: Prepared, groups: Iterable[_Group], shift: int) -> dict[str, Record]:
+    """The index table's lines of some QI groups."""
+    return {key: Record(prepared.records[key].row, number + shift) for number, state in groups for key in state.members}
+
+
+def _states(groups: Iterable[_Group], shift: int) -> dict[int, QIGroupState]:
+    return {number + shift: state for number, state in groups}
+
+
+def _shifted(similar: SimilarityList, shift: int) -> SimilarityList:
+    return SimilarityList(tuple((number + shift, degree) for number, degree in similar.neighbours), similar.floor)
+
+
+def _cut(portions: Sequence[Portion], n: int) -> list[list[Portion]]:
+    """Portions in n runs of about equal sizes together, in their order; no portion is torn.
+
+    >>> _cut(["aa", "b", "cc", "d"], 2)
+    [['aa', 'b'], ['cc', 'd']]
+    """
+    runs: list[list[Portion]] = [[] for _ in range(n)]
+    total, before = sum(map(len, portions)), 0
+    for portion in portions:
+        runs[n * before // total].append(portion)
+        before += len(portion)
+    return runs
+
+
+def has_rows(entries: Iterable[Entry]) -> bool:
+    """Whether any of the entries is a published record or its removal."""
+    return any(entry.topic in OUTPUTS for entry in entries)

@@ -1,0 +1,36 @@
+"""The commit after the last one: what a batch came to, with the records that tell readers of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from streamer.incremental.groups.net_effect import Drained
+from streamer.incremental.release.changelog import Changelog
+from streamer.incremental.release.published_group import DIGEST_MASK
+from streamer.incremental.release.records import Entry
+from streamer.incremental.shard.steps import Tally
+from streamer.incremental.store.base import Commit, Meta
+
+
+def next_commit(meta: Meta, drained: Drained, tally: Tally, changelog: Changelog) -> Commit:
+    """The commit that follows `meta`; its outbox has the records by QI group, then the dead letters."""
+    outbox: list[Entry] = []
+    digest = meta.digest
+    for number, before, after in drained.published:
+        records, change = changelog.diff(number, before, after)
+        outbox += records
+        digest += change
+    following = replace(
+        meta,
+        commit=meta.commit + 1,
+        next=tally.next,
+        release=meta.release + bool(outbox),
+        qi_group_next=drained.qi_group_next,
+        digest=digest & DIGEST_MASK,
+        counts=meta.counts + tally.counts,
+        key_form=tally.key_form,
+        skipped=(*meta.skipped, *tally.skipped),
+    )
+    outbox += tally.letters
+    statement_ids = tuple(drained.statement_ids)
+    return Commit(following, drained.records, drained.qi_groups, drained.similarity, statement_ids, outbox)

@@ -1,0 +1,137 @@
+"""An entry and its parts as one module of LLVM: put together first, then optimised and turned into machine code once.
+
+numba by itself makes every function ready to be called: it links all that the function reaches into it, optimises that
+and generates code, for each function anew. Of parts all this is thrown away, and it was more than half of the time of
+compiling. So a part stays as it was written down, and the module of an entry gets every part that it reaches, once.
+There parts are internal: nobody else calls them. So LLVM drops arguments that are not used, takes a part that is called
+from one place into its caller, and the whole is faster for it, too.
+
+A part is compiled for integers of one width: where one caller has a field of 32 bits and another a count of 64, numba
+would compile it, and all that it calls, for each.
+
+Loaded when something is compiled: it needs numba, and names of numba's that are not documented.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from numba.core import types
+from numba.core.codegen import CodeLibrary, JITCodeLibrary
+from numba.core.compiler import Compiler
+from numba.core.typing.templates import infer, infer_global, make_overload_template
+
+NO_ADDRESS = 0
+
+
+class _Unoptimised(JITCodeLibrary):  # type: ignore[misc]
+    """Functions are not optimised one by one before they are put together."""
+
+    _linking_libraries: list[CodeLibrary]
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
+
+class PartLibrary(_Unoptimised):
+    """A part, as it was written down; never made ready, so it has no address."""
+
+    environment: tuple[str, Any] | None = None
+    """The name of the variable that is to point to what numba keeps for the part, and that."""
+
+    def finalize(self) -> None:
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        return NO_ADDRESS
+
+    @property
+    def codegen(self) -> PartLibrary:
+        """For numba's `library.codegen.set_env`: there is no variable yet."""
+        return self
+
+    def set_env(self, name: str, environment: Any) -> None:
+        self.environment = name, environment
+
+    def written_down(self) -> Any:
+        """The module of LLVM."""
+        return self._final_module
+
+
+class EntryLibrary(_Unoptimised):
+    """An entry with all that it reaches."""
+
+    def finalize(self) -> None:
+        module = self._final_module
+        own = [function for function in module.functions if function.linkage.name == "external"]
+        own = [function for function in own if not function.is_declaration]
+        for function in own:
+            function.add_function_attribute("noinline")  # see `streamer.by_reference`
+        names = {function.name for function in own}
+        reached = list(_reached(self._linking_libraries, {}))
+        for library in reached:
+            is_part = isinstance(library, PartLibrary)
+            module.link_in(library.written_down() if is_part else library._get_module_for_linking(), preserve=True)
+        for function in module.functions:
+            if not function.is_declaration and function.name not in names:
+                function.linkage = "internal"
+        self._linking_libraries = []
+        super().finalize()
+        self._set_environments(library for library in reached if isinstance(library, PartLibrary))
+
+    def _set_environments(self, parts: Iterable[PartLibrary]) -> None:
+        for part in parts:
+            if part.environment and self._codegen._engine.is_symbol_defined(part.environment[0]):
+                self._codegen.set_env(*part.environment)
+
+
+def _reached(libraries: Iterable[CodeLibrary], found: dict[CodeLibrary, None]) -> Iterable[CodeLibrary]:
+    """The libraries, and those that parts among them reach, each once."""
+    for library in libraries:
+        if library not in found:
+            found[library] = None
+            if isinstance(library, PartLibrary):
+                _reached(library._linking_libraries, found)
+    return found
+
+
+class _Compiler(Compiler):  # type: ignore[misc]
+    library: type[JITCodeLibrary]
+
+    def _compile_bytecode(self) -> Any:
+        state = self.state
+        state.library = self.library(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.enable_object_caching()
+        return super()._compile_bytecode()
+
+
+class PartCompiler(_Compiler):
+    """numba's `pipeline_class` of a part."""
+
+    library = PartLibrary
+
+
+class EntryCompiler(_Compiler):
+    """numba's `pipeline_class` of an entry."""
+
+    library = EntryLibrary
+
+
+def make_part(function: Callable[..., object], options: Mapping[str, object]) -> None:
+    """Lets compiled functions call this one; options: those of `numba.jit`."""
+    template = make_overload_template(
+        function, lambda *_: function, {**options, "pipeline_class": PartCompiler}, strict=False, inline="never"
+    )
+
+    class Part(template):  # type: ignore[misc, valid-type]
+        def generic(self, arguments: tuple[Any, ...], names: Mapping[str, Any]) -> Any:
+            return super().generic(tuple(map(_widened, arguments)), names)
+
+    infer(Part)
+    infer_global(function, types.Function(Part))
+
+
+def _widened(argument: Any) -> Any:
+    """The type for which a part is compiled that is called with this one."""
+    return types.int64 if argument in (types.int8, types.int16, types.int32) else argument

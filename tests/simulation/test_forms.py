@@ -1,0 +1,196 @@
+"""Every form of publication through crashes at every numbered step: nothing lost, doubled, or against a law."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from simulation.simulator import Fault, World
+from simulation.story import MESSAGES, PEOPLE, events, fold, table_before, tables_by_count
+from streamer.errors import ShardRefused
+from streamer.incremental.checks.changelog import ChangelogLaws, LiveRecord, in_releases
+from streamer.incremental.checks.source import SourceLaws, index_table
+from streamer.incremental.groups.kept import PENDING
+from streamer.incremental.release.fold import Fold, parse_part
+from streamer.incremental.release.records import Outgoing
+from streamer.incremental.shard.input import Message
+from streamer.incremental.store.memory import MemoryStore
+from streamer.incremental.topics import OUTPUTS, POSITIONS, QIT, STT, outputs_of
+from streamer.table.schema import GROUPS, LOSSY_JOIN, Table
+
+TABLES = {form: replace(PEOPLE, form=form) for form in (GROUPS, LOSSY_JOIN)}
+FORMS = pytest.mark.parametrize("form", TABLES)
+
+
+def records_of(sent: Sequence[Outgoing]) -> list[LiveRecord]:
+    """The published rows of a transaction, as a reader has them."""
+    found = []
+    for record in sent:
+        if record.topic in OUTPUTS:
+            headers = dict(record.headers)
+            release, through = int(headers["release"]), int(headers["through"])
+            part = parse_part(headers["part"])
+            found.append(LiveRecord(0, release, through, record.key, record.value, part, record.topic))
+    return found
+
+
+@cache
+def tables_of(form: str, messages: tuple[Message, ...]) -> list[dict[bytes, bytes]]:
+    return tables_by_count(list(messages), people=TABLES[form])
+
+
+def first_with_rows(world: World, first: int) -> int:
+    """The first transaction from one on that publishes rows: letters may go before."""
+    while not records_of(world.topic.transactions[first][0]):
+        first += 1
+    return first
+
+
+def assert_true_and_lawful(world: World, messages: list[Message], first: int = 0) -> None:
+    """At every transaction the table of exactly the messages before it; by the laws, from `first` on."""
+    tables = tables_of(world.table.form, tuple(messages))
+    folded: dict[bytes, bytes] = {}
+    for sent, position in world.topic.transactions[first:]:
+        fold(folded, sent)
+        assert folded == table_before(tables, messages, position.next)
+    assert position.next == messages[-1].offset + 2
+    laws = ChangelogLaws(world.table)
+    kept = [record for sent, _ in world.topic.transactions[first:] for record in records_of(sent)]
+    for release in in_releases(kept):
+        laws.check(release)
+    assert_the_source_agrees(world, laws)
+
+
+def assert_the_source_agrees(world: World, laws: ChangelogLaws) -> None:
+    state = MemoryStore(world.server, world.table.name, 0).load()
+    assert state is not None
+    records = dict(state.kept.records)
+    rows = {key: record.row for key, record in records.items()}
+    lines = [(key, None if one.qi_group == PENDING else (0, one.qi_group)) for key, one in records.items()]
+    SourceLaws(world.table, laws, index_table(rows, lines)).check_all("the end")
+
+
+@FORMS
+@pytest.mark.parametrize("fault", [Fault.DIE_AFTER, Fault.ZOMBIE], ids=lambda fault: fault.value)
+def test_one_fault_at_every_numbered_step(form: str, fault: Fault) -> None:
+    quiet = World(TABLES[form], MESSAGES, {})
+    quiet.run(batch=5)
+    for step in range(quiet.steps):
+        world = World(TABLES[form], MESSAGES, {step: fault})
+        world.run(batch=5)
+        assert_true_and_lawful(world, MESSAGES)
+
+
+@FORMS
+@pytest.mark.parametrize("seed", range(10))
+def test_many_faults_at_random_steps(form: str, seed: int) -> None:
+    rng = random.Random(seed)
+    messages = events(60, seed)
+    plan = {step: rng.choice(list(Fault)) for step in range(200) if rng.random() < 0.15}
+    world = World(TABLES[form], messages, plan, arrivals=rng.choice([0, 0.2, 1, 5]))
+    world.run(batch=rng.choice([1, 3, 7, 20]))
+    assert_true_and_lawful(world, messages)
+
+
+@FORMS
+@pytest.mark.parametrize("seed", range(10))
+def test_a_store_that_loses_commits_is_repeated_and_publishes_nothing_twice(form: str, seed: int) -> None:
+    rng = random.Random(seed)
+    messages = events(60, seed)
+    world = World(TABLES[form], messages, {})
+    for written in (1, len(messages) // 2):
+        world.written = written
+        world.run(batch=rng.choice([1, 4, 9]))
+        world.snapshot()
+    world.written = None
+    world.run(batch=rng.choice([1, 4, 9]))
+    published = len(world.topic.transactions)
+    world.lose_commits(world.snapshots[-1])
+    world.run(batch=rng.choice([1, 3, 50]))
+    assert len(world.topic.transactions) == published
+    assert_true_and_lawful(world, messages)
+
+
+@FORMS
+@pytest.mark.parametrize("seed", range(10))
+def test_regions_are_replaced_in_every_form_with_faults_at_random_steps(form: str, seed: int) -> None:
+    rng = random.Random(seed)
+    messages = events(60, seed)
+    plan = {step: rng.choice(list(Fault)) for step in range(300) if rng.random() < 0.05}
+    world = World(TABLES[form], messages, plan)
+    world.rebuilds = random.Random(seed)
+    world.run(batch=rng.choice([3, 7]), tries_max=200)
+    assert world.replaced
+    laws = ChangelogLaws(world.table)
+    for release in in_releases(record for sent, _ in world.topic.transactions for record in records_of(sent)):
+        laws.check(release)
+    assert_the_source_agrees(world, laws)
+
+
+@FORMS
+@pytest.mark.parametrize("fault", [Fault.DIE_BEFORE, Fault.DIE_AFTER], ids=lambda fault: fault.value)
+def test_an_output_made_anew_gets_the_whole_table_as_one_release(form: str, fault: Fault) -> None:
+    for step in range(20):
+        world = World(TABLES[form], MESSAGES, {})
+        world.written = len(MESSAGES) // 2
+        world.run(batch=5)
+        world.written = None
+        world.make_anew(*outputs_of(form))
+        world.plan = {world.steps + step: fault}
+        world.run(batch=5)
+        begins = first_with_rows(world, world.topic.begins[outputs_of(form)[0]])
+        assert_true_and_lawful(world, MESSAGES, begins)
+        assert world.topic.transactions[begins][1].release == 1
+
+
+@pytest.mark.parametrize("kind", [QIT, STT])
+def test_one_of_two_topics_made_anew_is_refused_with_the_mend(kind: str) -> None:
+    world = World(TABLES[LOSSY_JOIN], MESSAGES, {})
+    world.run(batch=5)
+    world.make_anew(kind)
+    with pytest.raises(ShardRefused, match=rf"only {kind} was made anew.*people.qit, people.stt and people.positions"):
+        world.worker().take_over(world.state())
+    world.make_anew(QIT, STT, POSITIONS)  # what the refusal says
+    world.run(batch=5)
+    assert_true_and_lawful(world, MESSAGES, first_with_rows(world, world.topic.begins[QIT]))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_whoever_reads_two_topics_in_any_order_sees_the_tables_of_whole_commits_only(seed: int) -> None:
+    """Two topics come as they please; each keeps its own order."""
+    rng = random.Random(seed)
+    table, messages = TABLES[LOSSY_JOIN], events(60, seed)
+    world = World(table, messages, {})
+    world.run(batch=rng.choice([1, 4]))
+    commits: list[dict[bytes, bytes]] = [{}]
+    queues: dict[str, list[Outgoing]] = {QIT: [], STT: []}
+    for sent, _ in world.topic.transactions:
+        fold(known := dict(commits[-1]), sent)
+        commits.append(known)
+        for record in sent:
+            if record.topic in queues:
+                queues[record.topic].append(record)
+    reader = Fold(table)
+    while any(queues.values()):
+        kind = rng.choice([kind for kind, left in queues.items() if left])
+        tell(reader, queues[kind].pop(0))
+        assert dict(reader.stored()) in commits
+    assert reader.is_whole(0)
+    assert dict(reader.stored()) == commits[-1]
+
+
+def tell(reader: Fold, record: Outgoing) -> None:
+    headers = dict(record.headers)
+    numbers = int(headers["release"]), int(headers["through"])
+    part, beside = parse_part(headers["part"]), int(headers["beside"])
+    reader.apply(0, *numbers, record.key, record.value, part, record.topic, beside)
+
+
+def test_the_tables_are_of_their_forms() -> None:
+    """Else all of the above would be said of rows."""
+    assert {form: one.fingerprint for form, one in TABLES.items()} != dict.fromkeys(TABLES, PEOPLE.fingerprint)
+    assert isinstance(TABLES[GROUPS], Table)

@@ -1,0 +1,48 @@
+"""A shard whose table asks for more than k, through crashes and lost answers: every release keeps the whole model."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+
+from simulation.simulator import Fault, World
+from simulation.story import PEOPLE, events, fold
+from streamer.incremental.checks.changelog import ChangelogLaws
+from streamer.incremental.release.fold import Release
+from streamer.incremental.topics import OUTPUTS
+from streamer.table.schema import ROWS, Diversity, Table
+from worlds.published_groups import FORMS
+
+ASKING = replace(PEOPLE, diversity=Diversity(l=2, beta=Decimal("0.6")))
+MESSAGES = events(120, seed=3)
+
+
+def table_and_releases(small: Table, plan: dict[int, Fault]) -> tuple[dict[bytes, bytes], int]:
+    """The published table at the end, every release of which was lawful, and how many there were."""
+    world = World(small, MESSAGES, plan)
+    world.run(batch=7)
+    laws, folded, releases = ChangelogLaws(small), dict[bytes, bytes](), 0
+    for records, position in world.topic.transactions:
+        fold(folded, records)
+        rows = [(record.key, record.value) for record in records if record.topic in OUTPUTS]
+        if rows:
+            laws.check(Release(0, position.release, position.next, rows))
+            releases += 1
+    assert laws.n_rows == len(folded) or small.form != ROWS
+    assert world.meta().counts.messages == len(MESSAGES)
+    return folded, releases
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("seed", range(6))
+def test_faults_leave_the_table_of_a_quiet_run_and_the_model_at_every_release(seed: int, form: str) -> None:
+    asking = replace(ASKING, form=form)
+    chance = random.Random(seed)
+    plan = {step: chance.choice(list(Fault)) for step in chance.sample(range(90), 8)}
+    quiet, releases = table_and_releases(asking, {})
+    assert releases > 10
+    assert quiet != table_and_releases(replace(PEOPLE, form=form), {})[0]
+    assert table_and_releases(asking, plan)[0] == quiet

@@ -1,0 +1,102 @@
+"""The process that anonymizes regions: what it answers, and that it neither hangs nor outlives its worker."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from concurrent.futures import CancelledError
+from itertools import chain
+
+import numpy as np
+import pytest
+
+from agents.anonymizer import Anonymizer, Job, NotAnonymized, answered
+from streamer.table.encode import EncodedRows
+from streamer.table.schema import Table
+from worlds.small_tables import TABLES
+
+TABLE = TABLES["one number"]
+CANARY = b'"Canary-77"'
+
+
+def rows(n: int) -> EncodedRows:
+    codes = np.arange(n, dtype=np.int64).reshape(-1, 1) % 10
+    return EncodedRows([f"key {i}" for i in range(n)], codes, [(CANARY,)] * n, [()] * n, [None] * n)
+
+
+@pytest.fixture
+def anonymizer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Anonymizer]:
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")  # of the other process: tiny tables need no compiler
+    one = Anonymizer(TABLE)
+    yield one
+    one.close()
+
+
+def process_of(anonymizer: Anonymizer) -> subprocess.Popen[bytes]:
+    process = anonymizer._process
+    assert process is not None
+    return process
+
+
+def grouped(job: Job) -> list[list[int]]:
+    return sorted(sorted(group.tolist()) for group in job.result.result(60).groups)
+
+
+def test_every_row_is_in_a_group_and_another_region_takes_the_same_process(anonymizer: Anonymizer) -> None:
+    first = grouped(anonymizer.submit(rows(20), "mondrian", 1))
+    pid = process_of(anonymizer).pid
+    assert sorted(chain.from_iterable(first)) == list(range(20))
+    assert min(map(len, first)) >= 2
+    assert grouped(anonymizer.submit(rows(20), "mondrian", 1)) == first
+    assert grouped(anonymizer.submit(rows(0), "mondrian", 1)) == []
+    assert process_of(anonymizer).pid == pid
+
+
+def test_what_cannot_be_anonymized_is_told_and_the_next_region_is(anonymizer: Anonymizer) -> None:
+    with pytest.raises(NotAnonymized, match="the privacy model cannot hold"):
+        anonymizer.submit(rows(1), "mondrian", 1).result.result(60)
+    assert grouped(anonymizer.submit(rows(2), "mondrian", 1)) == [[0, 1]]
+
+
+def test_an_error_that_nobody_foresaw_is_told_without_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(table: Table, given: EncodedRows, algorithm: str, seed: int) -> None:
+        raise KeyError(given.values[0])
+
+    monkeypatch.setattr("agents.anonymizer.groups_by", fails)
+    said = answered(TABLE, rows(2), "mondrian", 1)
+    assert isinstance(said, str)
+    assert said.startswith("an error that nobody foresaw: KeyError in test_anonymizer.py")
+    assert "Canary" not in said
+
+
+def test_a_process_that_ended_is_started_again(anonymizer: Anonymizer) -> None:
+    assert grouped(anonymizer.submit(rows(2), "mondrian", 1)) == [[0, 1]]
+    process_of(anonymizer).kill()
+    assert grouped(anonymizer.submit(rows(2), "mondrian", 1)) == [[0, 1]]
+
+
+def test_what_nobody_waits_for_any_more_is_killed_and_what_follows_is_done(anonymizer: Anonymizer) -> None:
+    assert grouped(anonymizer.submit(rows(2), "mondrian", 1)) == [[0, 1]]
+    process = process_of(anonymizer)
+    process.send_signal(signal.SIGSTOP)
+    stuck, waiting, wanted = (anonymizer.submit(rows(2), "mondrian", seed) for seed in (1, 2, 3))
+    while anonymizer._at_work is not stuck:
+        time.sleep(0.01)
+    waiting.abandon()
+    stuck.abandon()
+    with pytest.raises(CancelledError):
+        stuck.result.result(60)
+    assert waiting.result.cancelled()
+    assert grouped(wanted) == [[0, 1]]
+    assert process_of(anonymizer).pid != process.pid
+
+
+def test_the_process_ends_with_its_worker(anonymizer: Anonymizer) -> None:
+    """However the worker ended: the pipe between them is closed by the kernel."""
+    assert grouped(anonymizer.submit(rows(2), "mondrian", 1)) == [[0, 1]]
+    process = process_of(anonymizer)
+    assert process.stdin is not None
+    process.stdin.close()
+    assert process.wait(30) == 0

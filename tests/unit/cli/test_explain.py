@@ -1,0 +1,133 @@
+"""`streamer explain` over a Redis in memory; what it says is tested with `groups.explained`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import fakeredis
+import pytest
+from click.testing import CliRunner, Result
+
+from streamer.cli import explain as module
+from streamer.cli.main import main
+from streamer.incremental.events.changes import Insert
+from streamer.incremental.groups.engine import Engine
+from streamer.incremental.store.base import Commit, Meta
+from streamer.incremental.store.redis import RedisStore
+from streamer.table.row import Row
+from streamer.table.yaml_loading import load_table
+
+TABLE_YAML = """
+table: people
+key: id
+columns:
+  age:     {role: quasi-identifier, type: integer, domain: [0, 99]}
+  problem: {role: sensitive}
+privacy: {k: 2}
+publish: {live: {form: rows}}
+"""
+ROWS = {"ann": (20, "flu"), "bob": (21, "canary"), "cy": (60, "flu"), "dee": (63, "flu"), "eve": (66, "ulcer")}
+
+
+class Explained:
+    """A table of five people in one shard."""
+
+    def __init__(self, folder: Path, redis: fakeredis.FakeRedis, people: dict[str, tuple[int, str]]) -> None:
+        self.path = folder / "table.yaml"
+        self.path.write_text(TABLE_YAML)
+        engine = Engine(load_table(self.path))
+        for key, (age, problem) in people.items():
+            engine.apply(Insert(key, Row((age,), (json.dumps(problem).encode(),))))
+        drained = engine.drain()
+        meta = Meta(commit=1, next=len(people), release=1, qi_group_next=drained.qi_group_next)
+        store = RedisStore(redis, "people", 0)
+        store.commit(store.take_over(), 0, Commit(meta, drained.records, drained.qi_groups, drained.similarity))
+
+    def run(self, *arguments: str) -> Result:
+        return CliRunner().invoke(main, ["explain", "--table", str(self.path), *arguments])
+
+    def report(self, *arguments: str) -> dict[str, Any]:
+        result = self.run(*arguments, "--json")
+        assert result.exit_code == 0, result.output
+        report: dict[str, Any] = json.loads(result.stdout)
+        return report
+
+
+@pytest.fixture
+def redis(monkeypatch: pytest.MonkeyPatch) -> fakeredis.FakeRedis:
+    server = fakeredis.FakeRedis()
+    monkeypatch.setattr(module, "connect", lambda _: server)
+    return server
+
+
+@pytest.fixture
+def people(tmp_path: Path, redis: fakeredis.FakeRedis) -> Explained:
+    return Explained(tmp_path, redis, ROWS)
+
+
+def test_a_row_is_explained_by_its_own_group_and_the_nearest_others(people: Explained) -> None:
+    report = people.report("dee")
+    own, other = report["similarity"]
+    assert own["qi_group"] == report["qi_group"]["name"]
+    assert (own["contains"], own["terms"], other["contains"]) == (True, {"age": 1.0}, False)
+    assert other["terms"] == {"age": pytest.approx(0.5 / (63 - 20.5))}
+    assert report["qi_group"]["slack"] == [{"what": "rows", "has": 3, "needs": 2, "spare": 1}]
+    assert report["next_loss"]["may_break_the_model"] is False
+    assert report["next_loss"]["nearest"][0]["qi_group"] == other["qi_group"]
+
+
+def test_a_group_that_can_spare_nobody_is_merged_by_the_next_loss(people: Explained) -> None:
+    name = people.report("ann")["qi_group"]["name"]
+    report = people.report("--group", name)
+    assert "similarity" not in report
+    assert report["next_loss"]["may_break_the_model"] is True
+    assert report["next_loss"]["similarity_list"] == [people.report("dee")["qi_group"]["name"]]
+    page = people.run("--group", name).stdout
+    assert "rows to spare: 0" in page
+    assert "the next loss may merge it with" in page
+
+
+def test_keys_and_values_are_shown_with_raw_alone(people: Explained) -> None:
+    for arguments in (["bob"], ["bob", "--json"], ["--group", people.report("bob")["qi_group"]["name"]]):
+        quiet, raw = people.run(*arguments).stdout, people.run(*arguments, "--raw").stdout
+        assert "canary" not in quiet
+        assert "ann" not in quiet.replace("cannot", "")
+        assert "ann" in raw
+    assert "canary" in people.run("bob", "--raw").stdout
+
+
+def test_a_pending_row_is_in_no_group(tmp_path: Path, redis: fakeredis.FakeRedis) -> None:
+    lonely = Explained(tmp_path, redis, {"ann": (20, "flu")})
+    assert lonely.report("ann") == {
+        "table": "people",
+        "shard": 0,
+        "commit": 1,
+        "row": {"pending": True},
+        "similarity": [],
+    }
+    assert "the row is pending" in lonely.run("ann").stdout
+
+
+def test_a_single_group_has_nothing_to_merge_with(tmp_path: Path, redis: fakeredis.FakeRedis) -> None:
+    two = Explained(tmp_path, redis, {"ann": (20, "flu"), "bob": (21, "flu")})
+    assert two.report("ann")["next_loss"]["nearest"] == []
+    assert "would leave its rows pending" in two.run("ann").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "name a row by its KEY, or a QI group by --group"),
+        (["ann", "--group", "0-1"], "one of the two"),
+        (["nobody"], "no shard of people holds a row with this key"),
+        (["--group", "17"], "like 0-17"),
+        (["--group", "0-999"], r"shard 0 has no QI group 0-999"),
+        (["--group", "5-1"], "Redis holds no shard 5"),
+    ],
+)
+def test_what_cannot_be_explained_is_a_usage_error(people: Explained, arguments: list[str], says: str) -> None:
+    result = people.run(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert says in result.stderr

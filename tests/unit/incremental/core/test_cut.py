@@ -1,0 +1,267 @@
+"""Where a QI group is cut: by hand, against the plain twin, and compiled against uncompiled."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamer.incremental.core.cut import cut, shuffled
+from streamer.incremental.core.layout import Shard
+from streamer.incremental.groups.lots import lots as lots_of
+from streamer.jit import entry
+from streamer.table.arrays import Ints
+from streamer.table.row import Row
+from streamer.table.schema import NumericAttribute, Table
+from worlds.cut_groups import NEXT, NUMBER, expected, halves, shard_like, shard_of, twin_of
+from worlds.small_tables import AGE, BMI, CITY, YEARS, rows, table
+from worlds.twin import shuffled as shuffled_by_the_twin
+
+TABLES = {
+    "one number": table(YEARS, k=1),
+    "two numbers": table(YEARS, YEARS, k=2),
+    "number and category": table(AGE, CITY, k=3),
+    "decimal, number, category": table(BMI, YEARS, CITY, k=2),
+    "individuals": table(AGE, CITY, k=2, individual="ssn"),
+    "individuals, each alone": table(YEARS, CITY, k=1, individual="ssn"),
+}
+
+
+@entry
+def compiled_cut(s: Shard, g: int) -> tuple[int, bool]:
+    return cut(s, g)
+
+
+def by_lots(cells: list[list[int]]) -> tuple[Ints, Ints]:
+    """Cells, and lots for which a row's shuffled lot grows with its place."""
+    lots = np.arange(len(cells))
+    return np.array(cells), lots[np.argsort([shuffled(lot, NUMBER, NEXT) for lot in lots.tolist()])]
+
+
+# -- by hand ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_group_is_cut_where_its_halves_lose_least() -> None:
+    cells = np.array([[0], [1], [2], [8], [9]])
+    assert halves(shard_of(table(YEARS, k=2), cells, np.arange(5))) == ([0, 1, 2], [3, 4])
+
+
+def test_the_cheapest_cut_wins_over_all_attributes_and_of_equal_ones_the_earlier_attribute() -> None:
+    two = table(YEARS, YEARS, k=2)
+    equal = halves(shard_of(two, np.array([[0, 0], [0, 9], [9, 0], [9, 9]]), np.arange(4)))
+    assert equal is not None
+    assert sorted(equal) == [[0, 1], [2, 3]]
+    second = halves(shard_of(two, np.array([[0, 0], [5, 0], [4, 9], [9, 9]]), np.arange(4)))
+    assert second is not None
+    assert sorted(second) == [[0, 1], [2, 3]]  # along the first: 0, 2 | 1, 3
+
+
+def test_fewer_than_2k_are_not_cut() -> None:
+    assert halves(shard_of(table(YEARS, k=2), np.array([[0], [1], [9]]), np.arange(3))) is None
+
+
+def test_of_equal_halves_the_one_that_holds_the_smallest_shuffled_lot_keeps_the_number() -> None:
+    lots = np.array([5, -7, 2**62, -(2**63)])
+    first = int(np.argmin([shuffled_by_the_twin(lot, NUMBER, NEXT) for lot in lots.tolist()]))
+    found = halves(shard_of(table(YEARS, k=2), np.array([[0], [1], [8], [9]]), lots))
+    assert found is not None
+    assert first in found[0]
+    assert sorted(found) == [[0, 1], [2, 3]]
+
+
+def test_of_equal_losses_the_cut_nearest_the_middle_wins_then_the_lower_position() -> None:
+    six = halves(shard_of(table(YEARS, k=1), np.full((6, 1), 4), np.arange(6)))
+    seven = halves(shard_of(table(YEARS, k=1), np.full((7, 1), 4), np.arange(7)))
+    assert six is not None
+    assert seven is not None
+    assert [len(half) for half in six] == [3, 3]
+    assert [len(half) for half in seven] == [4, 3]
+    assert cut(shard_of(table(YEARS, k=1), np.full((7, 1), 4), np.arange(7)), 0)[0] == 3
+
+
+def test_a_half_that_alone_loses_as_much_as_the_least_so_far_may_still_be_nearer_the_middle() -> None:
+    """5 x 4/9 along the first attribute, 4 x 5/9 along the second."""
+    cells = np.array([[1, 0]] * 3 + [[0, 3]] * 2 + [[5, 3]] * 2)
+    assert halves(shard_of(table(YEARS, YEARS, k=2), cells, np.arange(7))) == ([3, 4, 5, 6], [0, 1, 2])
+
+
+def test_individuals_are_counted_anew_along_each_attribute() -> None:
+    """Who is among the last along the first attribute counts among the first along the second."""
+    cells = np.array([[0, 0], [9, 0], [5, 9], [5, 9], [5, 9]])
+    small = table(YEARS, YEARS, k=2, individual="ssn")
+    assert halves(shard_of(small, cells, np.arange(5), np.arange(5))) == ([2, 3, 4], [0, 1])
+
+
+@pytest.mark.parametrize(("n", "lower"), [(11, 3), (12, 3), (13, 4), (14, 4), (15, 4), (16, 4)])
+def test_from_4k_rows_on_only_the_middle_half_of_the_positions_is_looked_at(n: int, lower: int) -> None:
+    """The cheapest cut of all would take off the first k = 3 rows."""
+    cells = np.full((n, 1), 9)
+    cells[:3] = 0
+    found = halves(shard_of(table(YEARS, k=3), cells, np.arange(n)))
+    assert found is not None
+    assert len(found[1]) == lower
+    assert set(found[1]) >= {0, 1, 2}
+
+
+@pytest.mark.parametrize(("n", "upper"), [(7, 2), (8, 2), (9, 2)])
+def test_the_middle_half_ends_at_three_quarters(n: int, upper: int) -> None:
+    cells = np.full((n, 1), 0)
+    cells[-2:] = 9
+    found = halves(shard_of(table(YEARS, k=2), cells, np.arange(n)))
+    assert found is not None
+    assert len(found[1]) == (upper if n < 9 else 3)
+
+
+def test_where_one_individual_fills_the_middle_half_all_positions_are_looked_at() -> None:
+    cells, who = np.full((20, 1), 4), np.array([0, 1, *[2] * 17, 3])
+    found = halves(shard_of(table(YEARS, k=2, individual="ssn"), cells, np.arange(20), who))
+    assert found is not None
+    assert {len(set(who[half])) for half in found} == {2}
+
+
+def test_a_bundle_of_one_individual_in_the_same_cells_is_not_torn() -> None:
+    who = np.array([0, 1, 0, 2, 1, 3])
+    cells, lots = by_lots([[1]] * 6)
+    found = halves(shard_of(table(YEARS, k=2, individual="ssn"), cells, lots, who))
+    assert found == ([0, 1, 2, 4], [3, 5])
+
+
+def test_an_individual_with_rows_in_several_cells_may_stand_on_both_sides() -> None:
+    cells, who = np.array([[0], [9], [0], [9], [9], [0]]), np.array([0, 0, 1, 1, 2, 3])
+    found = halves(shard_of(table(YEARS, k=2, individual="ssn"), cells, np.arange(6), who))
+    assert found is not None
+    assert sorted(found) == [[0, 2, 5], [1, 3, 4]]
+
+
+@given(lot=st.integers(-(2**63), 2**63 - 1), number=st.integers(1, 2**40), fresh=st.integers(1, 2**40))
+def test_lots_are_shuffled_as_by_the_twin_and_ordered_as_signed_numbers(lot: int, number: int, fresh: int) -> None:
+    assert shuffled(lot, number, fresh) == shuffled_by_the_twin(lot, number, fresh) + 2**63
+
+
+def test_every_cut_shuffles_the_lots_anew_and_loses_none() -> None:
+    drawn = lots_of(b"secret", map(str, range(1000))).tolist()
+    cuts = [[shuffled(lot, number, fresh) for lot in drawn] for number, fresh in ((1, 2), (1, 3), (2, 3))]
+    assert all(len(set(one)) == 1000 for one in cuts)
+    ranks = [np.argsort(np.argsort(one)) for one in (drawn, *cuts)]
+    correlations = np.asarray(np.corrcoef(ranks))[np.triu_indices(4, 1)]
+    assert abs(correlations).max() < 0.1
+
+
+# -- against the twin -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", TABLES)
+@given(data=st.data())
+def test_a_cut_is_that_of_the_plain_twin(name: str, data: st.DataObject) -> None:
+    small = TABLES[name]
+    twin = twin_of(small, data.draw(st.lists(rows(small), min_size=1, max_size=5 * small.k + 4)))
+    assert halves(shard_like(twin)) == expected(twin)
+
+
+@pytest.mark.parametrize("name", TABLES)
+@given(data=st.data())
+def test_among_few_kinds_of_rows_a_cut_is_that_of_the_plain_twin(name: str, data: st.DataObject) -> None:
+    """Ties, identical rows, bundles."""
+    small = TABLES[name]
+    kinds = data.draw(st.lists(rows(small), min_size=1, max_size=4))
+    twin = twin_of(small, data.draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=20)))
+    assert halves(shard_like(twin)) == expected(twin)
+
+
+@given(data=st.data(), k=st.integers(1, 4))
+def test_2k_individuals_can_always_be_cut_however_their_rows_lie(data: st.DataObject, k: int) -> None:
+    """So a group that an insertion leaves whole has fewer: nothing is searched in vain at the next one."""
+    small, person = table(YEARS, YEARS, k=k, individual="ssn"), st.integers(0, 2 * k + 1)
+    lying = data.draw(st.lists(st.tuples(person, st.integers(0, 2), st.integers(0, 2)), max_size=30))
+    lying += [(one, 0, 0) for one in range(2 * k)]
+    who, cells = np.array([one for one, *_ in lying]), np.array([one[1:] for one in lying])
+    found = halves(shard_of(small, cells, lots_of(b"secret", map(str, range(len(lying)))), who))
+    assert found is not None
+    assert all(len(set(who[half].tolist())) >= k for half in found)
+
+
+# -- larger groups ----------------------------------------------------------------------------------------------------
+
+
+def crowd(small: Table, n: int, seed: int, cells_at_most: int = 1 << 30) -> tuple[Ints, Ints, Ints]:
+    """Cells, lots and individuals (one in three has several rows) of n rows."""
+    chance = np.random.default_rng(seed)
+    cells = np.stack([chance.integers(0, min(int(m), cells_at_most), n) for m in small.space.n_cells], axis=1)
+    return cells, chance.integers(-(2**63), 2**63 - 1, n), chance.integers(0, max(1, n // 2), n)
+
+
+LARGER = [(n, seed) for seed, n in enumerate([31, 32, 33, 34, 64, 65, 200, 700])]
+
+
+def people_like(small: Table, cells: Ints, who: Ints) -> list[Row]:
+    """Rows in these cells."""
+    codes = (cells * small.space.codes_per_cell).tolist()
+    named = [None if small.individual is None else str(one) for one in who]
+    return [Row(tuple(one), (b'"flu"',), (), name) for one, name in zip(codes, named, strict=True)]
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize(("n", "seed"), LARGER[:-2])
+def test_a_larger_group_is_cut_as_by_the_plain_twin(name: str, n: int, seed: int) -> None:
+    small = TABLES[name]
+    cells, _, who = crowd(small, n, seed, cells_at_most=2 if seed % 2 else 1 << 30)
+    twin = twin_of(small, people_like(small, cells, who))
+    found = halves(shard_like(twin))
+    assert found is not None
+    assert found == expected(twin)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_compiled_and_uncompiled_cuts_are_the_same(name: str) -> None:
+    small = TABLES[name]
+    for n, seed in [(2 * small.k, 20), (19, 21), *LARGER]:
+        cells, lots, who = crowd(small, n, seed, cells_at_most=3)
+        individuals = None if small.individual is None else who
+        one, other = (shard_of(small, cells, lots, individuals) for _ in range(2))
+        assert cut(one, 0) == compiled_cut(other, 0)
+        assert one.work.ints[0].tolist() == other.work.ints[0].tolist()
+
+
+@pytest.mark.parametrize("name", ["individuals", "individuals, each alone"])
+def test_a_cut_leaves_nothing_behind_that_the_next_one_would_see(name: str) -> None:
+    small = TABLES[name]
+    cells, lots, who = crowd(small, 60, 7, cells_at_most=2)
+    shard = shard_of(small, cells, lots, who)
+    assert [halves(shard) for _ in range(3)] == [halves(shard_of(small, cells, lots, who))] * 3
+
+
+def test_cells_of_a_wide_domain_are_sorted_too() -> None:
+    """More cells than rows: several rounds of counting."""
+    income = NumericAttribute("income", (Decimal(0), Decimal(10**6)), Decimal(1), Decimal(1), Decimal(1000))
+    wide = table(YEARS, income, k=2)
+    chance = np.random.default_rng(5)
+    cells = np.stack([chance.choice([0, 3, 9], 100), chance.integers(0, 10**6, 100)], axis=1)
+    twin = twin_of(wide, people_like(wide, cells, np.arange(100)))
+    found = halves(shard_like(twin))
+    assert found is not None
+    assert found == expected(twin)
+
+
+@pytest.mark.parametrize("individuals", [False, True])
+def test_a_heap_of_identical_rows_is_halved_again_and_again(individuals: bool) -> None:
+    """So it takes a logarithm of levels, and nothing is peeled off."""
+    n, k = 20_000, 5
+    small = table(YEARS, CITY, k=k, individual="ssn" if individuals else None)
+    lots = np.random.default_rng(6).integers(-(2**63), 2**63 - 1, n)
+    shard = shard_of(small, np.full((n, 2), 3), lots, np.arange(n) if individuals else None)
+    heap, cuts, group = [(0, n)], 0, shard.groups.group[0]
+    while heap:
+        begin, end = heap.pop()
+        group["block"], group["members"], group["count"] = begin, end - begin, end - begin
+        position, _ = compiled_cut(shard, 0)
+        assert (position == 0) == (end - begin < 2 * k)
+        if position:
+            assert position == (end - begin) // 2
+            shard.groups.pool[0, begin:end] = shard.work.ints[0, : end - begin]
+            heap += [(begin, begin + position), (begin + position, end)]
+            cuts += 1
+    assert cuts == 2**11 - 1 + 1_568  # 2^11 groups of 9 and of 10, and those of 10 once more
+    assert sorted(shard.groups.pool[0].tolist()) == list(range(n))

@@ -1,0 +1,48 @@
+"""The arrays that a shard begins with."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import numpy as np
+import pytest
+
+from streamer.incremental.core.layout import empty_shard, figures_dtype, is_exact
+from streamer.incremental.core.record_types import NONE
+from streamer.table.schema import Attribute, NumericAttribute
+from worlds.small_tables import AGE, BMI, CITY, YEARS, table
+
+
+def up_to(last: int) -> NumericAttribute:
+    return NumericAttribute("income", (Decimal(0), Decimal(last)), Decimal(1), Decimal(1), Decimal(1000))
+
+
+@pytest.mark.parametrize(
+    ("attributes", "figures"),
+    [
+        ((AGE, CITY, YEARS), np.float32),
+        ((up_to(2**23 - 2),), np.float32),
+        ((up_to(2**23),), np.float64),
+        ((YEARS, up_to(2**40)), np.float64),
+    ],
+    ids=["small", "just", "no more", "one of two"],
+)
+def test_figures_have_four_bytes_where_these_hold_every_middle_of_two_codes(
+    attributes: tuple[Attribute, ...], figures: type[np.floating]
+) -> None:
+    assert figures_dtype(table(*attributes).space) == figures
+
+
+def test_sums_of_coordinates_round_where_a_domain_ends_between_two_codes() -> None:
+    assert is_exact(table(AGE, CITY, BMI).space)
+    thirds = NumericAttribute("third", (Decimal(0), Decimal("1.1")), Decimal("0.3"), None, Decimal(1), integer=False)
+    assert not is_exact(table(thirds).space)
+
+
+def test_an_empty_shard_has_no_rows_no_groups_and_no_tree() -> None:
+    s = empty_shard(table(YEARS).space, 3, recut=True, shrink=False, individuals=True)
+    state = s.state[0]
+    assert (state.k, state.recut, state.shrink, state.individuals) == (3, 1, 0, 1)
+    assert (state.qi_group_next, state.n_groups, state.n_places, state.n_pending) == (1, 0, 0, 0)
+    assert {state.root, state.group_free, state.node_free, state.list_free} == {NONE}
+    assert set(s.groups.block_free.tolist()) == {NONE}

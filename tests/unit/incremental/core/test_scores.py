@@ -1,0 +1,152 @@
+"""Scores are those of the paper's definitions, and no bound of a node is below the score of a group in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from streamer.incremental.core import scores
+from streamer.incremental.core.layout import Shard
+from streamer.incremental.core.record_types import NONE
+from streamer.table.hierarchy import Hierarchy
+from streamer.table.space import FINENESS, Axis, Space
+from worlds.scanned_boxes import SPACES, Box, random_box, random_cells
+from worlds.shard_boxes import ShardBoxes
+
+EVERY_SPACE = pytest.mark.parametrize("name", SPACES)
+
+
+def grown(name: str, n_groups: int = 80) -> tuple[ShardBoxes, np.random.Generator]:
+    world, random = ShardBoxes(SPACES[name]), np.random.default_rng(8)
+    for number in range(1, n_groups + 1):
+        world.put(number, *some_box(world, random), 2)
+    return world, random
+
+
+def bounds_above(world: ShardBoxes, g: int, score: Callable[[Shard, int], None]) -> list[float]:
+    """What is said of g in its leaf, and of the nodes it is in by those above them."""
+    bounds, child, node = [], g, int(world.s.groups.group[g].node)
+    while node != NONE:
+        score(world.s, node)
+        children = world.s.tree.child[node, : world.s.tree.node[node].n].tolist()
+        bounds.append(float(world.s.work.bounds[children.index(child)]))
+        child, node = node, int(world.s.tree.node[node].parent)
+    return bounds
+
+
+@EVERY_SPACE
+def test_t_qgssd_is_the_paper_s_and_no_bound_is_below_it(name: str) -> None:
+    world, random = grown(name)
+    for _ in range(8):
+        cells = random_cells(random, world.space)
+        scores.ask_about_tuple(world.s, cells)
+        for number, g in world.places.items():
+            score, *bounds = bounds_above(world, g, scores.t_qgssd_of_children)
+            assert score == world.twin.t_qgssd(cells.tolist(), number)
+            assert all(bound >= score for bound in bounds)
+
+
+@EVERY_SPACE
+def test_qgssd_is_the_paper_s_and_no_bound_is_below_it(name: str) -> None:
+    world, random = grown(name)
+    s = world.s
+    for one in random.choice(sorted(world.places), 8).tolist():
+        scores.ask_about_group(s, world.places[one])
+        for other, h in world.places.items():
+            if one != other:
+                score, *bounds = bounds_above(world, h, scores.qgssd_of_children)
+                assert score == world.twin.qgssd(one, other)
+                assert scores.qgssd_from(s.space, s.groups, world.places[one], h) == score
+                assert all(bound >= score for bound in bounds)
+
+
+def some_box(world: ShardBoxes, random: np.random.Generator) -> Box:
+    lo, hi = random_box(random, world.space)
+    return lo.tolist(), hi.tolist()
+
+
+# -- by hand: the golden numbers, and where the paper is silent -------------------------------------------------------
+
+AGE = Axis(codes_per_cell=5, n_cells=24, closed=True, width_codes=119.0, unit_codes=1.0, hierarchy=None)
+ZIP = Axis(codes_per_cell=5, n_cells=20, closed=True, width_codes=98.0, unit_codes=1.0, hierarchy=None)
+ILLNESSES = Hierarchy.from_rows(
+    [("flu", "lung", "*"), ("cough", "lung", "*"), ("ulcer", "belly", "*"), ("colic", "belly", "*"), ("gout", "*")]
+)
+ILLNESS = Space([Axis(1, 5, True, 5.0, 1.0, ILLNESSES)])
+
+
+def world_of(space: Space, *boxes: Box) -> ShardBoxes:
+    """QI groups with these boxes, numbered from 1."""
+    world = ShardBoxes(space)
+    for number, (lo, hi) in enumerate(boxes, start=1):
+        world.put(number, lo, hi, 2)
+    return world
+
+
+def t_qgssd(world: ShardBoxes, cells: list[int], at: list[float] | None = None) -> list[float]:
+    """Of the tuple in these cells to every QI group; at: where it stands, if not in the middle of its cells."""
+    scores.ask_about_tuple(world.s, np.array(cells, dtype=np.int32))
+    if at is not None:
+        world.s.work.middles[:] = at
+    return [bounds_above(world, g, scores.t_qgssd_of_children)[0] for g in world.places.values()]
+
+
+def qgssd(world: ShardBoxes, one: int, other: int) -> float:
+    return float(scores.qgssd_from(world.s.space, world.s.groups, world.places[one], world.places[other]))
+
+
+def golden() -> ShardBoxes:
+    """The QI groups of table 1(b): years and thousands, in cells of five."""
+    return world_of(Space([AGE, ZIP]), ([4, 2], [4, 3]), ([8, 4], [9, 5]), ([10, 10], [10, 11]))
+
+
+@pytest.mark.parametrize(
+    ("age", "thousands", "expected"),
+    [
+        (21, 12, (2.0, 0.517007, None)),
+        (24, 17, (2.0, None, None)),
+        (55, 62, (0.159274, 0.596972, 1.692308)),
+    ],
+)
+def test_t_qgssd_has_the_golden_numbers(age: int, thousands: int, expected: tuple[float | None, ...]) -> None:
+    """Of tuples that stand where they are, not in the middle of their cells."""
+    cells, at = [(age - 1) // 5, (thousands - 1) // 5], [age - 1.0, thousands - 1.0]
+    for score, degree in zip(t_qgssd(golden(), cells, at), expected, strict=True):
+        assert degree is None or round(score, 6) == degree
+
+
+@pytest.mark.parametrize(("one", "other", "degree"), [(1, 2, 0.144444), (1, 3, 0.058333), (2, 3, 0.166667)])
+def test_qgssd_has_the_golden_numbers(one: int, other: int, degree: float) -> None:
+    assert round(qgssd(golden(), one, other), 6) == round(qgssd(golden(), other, one), 6) == degree
+
+
+def test_a_box_of_one_value_has_half_a_step_as_half_width() -> None:
+    world = world_of(Space([Axis(1, 10, True, 9.0, 1.0, None)]), ([4], [4]))
+    assert [t_qgssd(world, [code])[0] for code in (4, 5, 6)] == [1.0, 0.5, 0.25]
+
+
+def test_equal_centers_count_as_half_a_unit_apart() -> None:
+    space = Space([Axis(1, 10, True, 9.0, 4.0, None)])
+    world = world_of(space, ([4], [4]), ([4], [4]), ([3], [5]), ([6], [6]), ([8], [8]))
+    assert [qgssd(world, 1, other) for other in (2, 3, 4, 5)] == [2.0, 2.0, 2.0, 1.0]
+
+
+def test_ssd_of_a_category_is_the_share_of_the_leaves_of_the_node_that_covers_both() -> None:
+    world = world_of(ILLNESS, ([0], [0]), ([1], [1]), ([0], [1]), ([2], [3]), ([0], [4]))
+    assert t_qgssd(world, [0]) == [1.0, 1 / 2, 1.0, 2 / 5, 1.0]
+
+
+def test_distance_of_categories_is_the_leaves_of_the_common_node_less_the_mean_of_both() -> None:
+    world = world_of(ILLNESS, ([0], [1]), ([0], [0]), ([0], [1]), ([2], [3]), ([4], [4]), ([0], [4]))
+    expected = [1 / 0.5, 1 / 0.5, 1 / (5 - 2), 1 / (5 - 1.5), 1 / (5 - 3.5)]
+    assert [qgssd(world, 1, other) for other in range(2, 7)] == expected
+
+
+@pytest.mark.parametrize("cells", [7 / 3, 1.0, 99_999.7 / 0.3])
+def test_a_decimal_inside_the_box_scores_exactly_one_up_to_the_clipped_edge(cells: float) -> None:
+    n_cells = int(np.ceil(cells))
+    for lo in {0, n_cells // 2, n_cells - 1}:
+        world = world_of(Space([Axis(FINENESS, n_cells, False, cells * FINENESS, 1.0, None)]), ([lo], [n_cells - 1]))
+        assert [t_qgssd(world, [cell])[0] for cell in (lo, n_cells - 1)] == [1.0, 1.0]

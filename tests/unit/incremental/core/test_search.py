@@ -1,0 +1,159 @@
+"""The compiled core's tree answers as a scan of all QI groups does, to the last bit, through every kind of change."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamer.incremental.core.record_types import FAN
+from streamer.incremental.core.search import qgssd
+from streamer.table.hierarchy import Hierarchy
+from streamer.table.space import Space
+from worlds.scanned_boxes import SPACES, Box, number_axis, random_box, random_cells, tree_axis
+from worlds.shard_boxes import BEGIN_ENTERED, NEXT_ENTERED, ShardBoxes
+
+EVERY_SPACE = pytest.mark.parametrize("name", SPACES)
+
+
+@EVERY_SPACE
+def test_an_empty_table_has_no_answer_and_a_lone_group_is_every_answer(name: str) -> None:
+    world = ShardBoxes(SPACES[name])
+    cells = [0] * world.space.d
+    assert world.locate(cells) is None
+    world.put(7, cells, cells, 3)
+    assert world.locate([int(n) - 1 for n in world.space.n_cells]) == 7
+    assert world.nearest(7) is None
+    assert world.top(7, 3) == []
+    assert world.entered(7) == {}
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32), name=st.sampled_from(sorted(SPACES)), n_groups=st.integers(2, 40))
+def test_answers_are_those_of_a_scan_through_any_changes(seed: int, name: str, n_groups: int) -> None:
+    world, random = ShardBoxes(SPACES[name]), np.random.default_rng(seed)
+    for number in range(1, n_groups + 1):
+        change(world, number, random)
+    world.check_tree()
+    question(world, random)
+
+
+@EVERY_SPACE
+def test_the_compiled_search_agrees_with_the_scan_over_a_long_history(name: str) -> None:
+    world, random = ShardBoxes(SPACES[name], compiled=True), np.random.default_rng(5)
+    for number in range(1, 601):
+        change(world, number, random)
+        if number > 400:
+            world.take_out(int(random.choice(sorted(world.places))))
+        if number % 40 == 0:
+            world.check_tree()
+            question(world, random)
+
+
+def change(world: ShardBoxes, number: int, random: np.random.Generator) -> None:
+    """A group comes, and some other one changes or goes."""
+    world.put(number, *some_box(world, random), int(random.integers(1, 4)))
+    other, chance = int(random.choice(sorted(world.places))), random.random()
+    if chance < 0.3:
+        world.set_floor(other, float(random.random() * 2 * world.space.d))
+    elif chance < 0.4:
+        world.set_floor(other, None)
+    elif chance < 0.6:
+        world.put(other, *some_box(world, random), int(random.integers(1, 4)))
+    elif chance < 0.7:
+        world.resize(other, int(random.integers(1, 4)))
+    elif chance < 0.85 and len(world.places) > 2:
+        world.take_out(other)
+
+
+def some_box(world: ShardBoxes, random: np.random.Generator) -> Box:
+    lo, hi = random_box(random, world.space)
+    return lo.tolist(), hi.tolist()
+
+
+def question(world: ShardBoxes, random: np.random.Generator) -> None:
+    """All questions about one QI group and one tuple, against the scan."""
+    number, *seeds = [int(one) for one in random.permutation(sorted(world.places))[: int(random.integers(1, FAN + 1))]]
+    cells, count = random_cells(random, world.space).tolist(), int(random.integers(1, FAN + 1))
+    assert world.locate(cells) == world.twin.locate(cells)
+    assert world.nearest(number, seeds) == world.twin.nearest(number)
+    assert world.top(number, count, seeds) == world.ranked(number)[:count]
+    assert world.entered(number) == world.entered_by_scan(number)
+
+
+def test_of_many_equal_boxes_the_one_that_wins_ties_is_found() -> None:
+    world = ShardBoxes(SPACES["one number"])
+    for number in range(1, 200):
+        cell = number % 3
+        world.put(number, [cell], [cell], 5 - number % 2)
+    assert world.locate([1]) == 1
+    assert world.locate([0]) == 3
+    assert world.nearest(1) == (7, 2.0)
+    assert world.top(7, 2) == [(1, 2.0), (4, 2.0)]
+    world.resize(4, 1)
+    assert world.locate([1]) == 4
+
+
+def test_other_searches_may_be_made_while_the_entered_lists_are_asked_for() -> None:
+    world = ShardBoxes(SPACES["numbers"])
+    random = np.random.default_rng(2)
+    for number in range(1, 80):
+        world.put(number, *some_box(world, random), 2)
+        world.set_floor(number, 0.5)
+    found = world.entered_by_scan(1)
+    world.ask(BEGIN_ENTERED, 1)
+    given_ = set()
+    while (other := world.number(world.ask(NEXT_ENTERED, 1))) is not None:
+        given_.add(other)
+        assert world.top(other, 3) == world.ranked(other)[:3]
+        world.set_floor(other, 3.0)
+    assert given_ == set(found)
+
+
+def test_qgssd_is_that_of_the_paper() -> None:
+    world = ShardBoxes(SPACES["mixed"])
+    random = np.random.default_rng(1)
+    for number in range(1, 9):
+        world.put(number, *some_box(world, random), 2)
+    for one in range(1, 9):
+        for other in set(range(1, 9)) - {one}:
+            score = qgssd(world.s, world.places[one], world.places[other])
+            assert score == world.twin.qgssd(one, other)
+
+
+def test_ties_go_to_the_smaller_box_then_to_fewer_members_then_to_the_lower_number() -> None:
+    world = ShardBoxes(SPACES["numbers"])
+    world.put(9, [0, 0], [4, 3], 1)
+    world.put(7, [2, 1], [2, 1], 3)
+    assert world.locate([2, 1]) == 7, "the smaller box, though it has more members"
+    world.put(8, [2, 1], [2, 1], 2)
+    assert world.locate([2, 1]) == 8, "fewer members, though the number is higher"
+    world.resize(8, 3)
+    assert world.locate([2, 1]) == 7, "the lower number"
+
+
+def test_wide_domains_and_large_hierarchies_are_searched_exactly() -> None:
+    leaves = Hierarchy.from_rows([(f"{i}", f"t{i // 4}", f"u{i // 20}", f"v{i // 300}", "*") for i in range(1500)])
+    space = Space([tree_axis(leaves, 200.0), number_axis(1, 10_000), number_axis(1, 4)])
+    world, random = ShardBoxes(space), np.random.default_rng(4)
+    for number in range(1, 301):
+        world.put(number, *some_box(world, random), int(random.integers(1, 4)))
+    for _ in range(30):
+        cells = random_cells(random, space).tolist()
+        assert world.locate(cells) == world.twin.locate(cells)
+    for number in range(1, 301, 10):
+        assert world.nearest(number) == world.twin.nearest(number)
+
+
+@given(seed=st.integers(0, 2**32), name=st.sampled_from(sorted(SPACES)))
+def test_answers_do_not_depend_on_the_order_in_which_groups_came(seed: int, name: str) -> None:
+    one, other, random = ShardBoxes(SPACES[name]), ShardBoxes(SPACES[name]), np.random.default_rng(seed)
+    some = {number: some_box(one, random) for number in range(1, 41)}
+    for number, box in some.items():
+        one.put(number, *box, 1)
+    for number in random.permutation(list(some)).tolist():
+        other.put(number, *some[number], 1)
+    cells = random_cells(random, one.space).tolist()
+    assert one.locate(cells) == other.locate(cells)
+    assert [one.nearest(number) for number in some] == [other.nearest(number) for number in some]

@@ -1,0 +1,148 @@
+"""Operations one after the other: cut into calls anywhere, and stopped for want of room anywhere, they do the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from streamer.incremental.core import layout
+from streamer.incremental.core.record_types import DISSOLVE, FORM, GATHER, INSERT, NONE, REFORM, RETIRE, REWRITE, TAKE
+from streamer.incremental.core.step import advance
+from streamer.table.schema import Table
+from worlds.core_tables import CoreTable, Operation
+from worlds.shard_tables import OF_PEOPLE, OF_TWO
+
+Described = dict[int, tuple[tuple[int, int], list[int], list[str]]]
+
+
+def history(seed: int, n: int, people: bool) -> list[list[Operation]]:
+    """Changes: rows come, go and change, alone or several in one change."""
+    chance, there, changes = np.random.default_rng(seed), list[int](), list[list[Operation]]()
+    places = 0
+    for _ in range(n):
+        cell, value, who = (int(one) for one in chance.integers((10, 3, 4)))
+        what = chance.random()
+        if what < 0.55 or len(there) < 3:
+            changes.append([(INSERT, places, cell, "abc"[value], who if people else NONE)])
+            there.append(places)
+            places += 1
+        elif what < 0.75:
+            gone = chance.choice(there, int(chance.integers(1, 3)), replace=False).tolist()
+            changes.append([(TAKE, place, 0, "a", NONE) for place in gone])
+            there = [place for place in there if place not in gone]
+        else:
+            some = chance.choice(there, int(chance.integers(1, 3)), replace=False).tolist()
+            changes.append([(REWRITE, place, (cell + i) % 10, "abc"[value], NONE) for i, place in enumerate(some)])
+    return changes
+
+
+def described(world: CoreTable) -> Described:
+    return {
+        number: (world.box(number), sorted(world.members(number)), world.slots(number)) for number in world.numbers()
+    }
+
+
+def after(small: Table, changes: list[list[Operation]], drained_every: int) -> list[Described]:
+    """The table after each drain."""
+    world, seen = CoreTable(small), list[Described]()
+    world.n_places = sum(map(len, changes))
+    for i, change in enumerate(changes, start=1):
+        world.run(*change)
+        if i % drained_every == 0:
+            world.held.drain()
+            world.held.taken()
+            seen.append(described(world))
+    return seen
+
+
+@pytest.mark.parametrize("small", [OF_TWO, OF_PEOPLE], ids=["rows", "individuals"])
+def test_where_batches_end_makes_no_difference(small: Table) -> None:
+    changes = history(1, 140, small.individual is not None)
+    one, seven = after(small, changes, 1), after(small, changes, 7)
+    assert one[6::7] == seven
+
+
+@pytest.mark.parametrize("small", [OF_TWO, OF_PEOPLE], ids=["rows", "individuals"])
+@pytest.mark.parametrize("first_room", [1, 3, 8])
+def test_stopping_for_want_of_room_makes_no_difference(
+    small: Table, first_room: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes = history(2, 200, small.individual is not None)
+    expected = after(small, changes, 5)
+    monkeypatch.setattr(layout, "FIRST_ROOM", first_room)
+    assert after(small, changes, 5) == expected
+
+
+def regrouped(world: CoreTable, chance: np.random.Generator) -> list[Operation]:
+    """All rows in other groups of two or more; a group that is left over goes, one that is missing is new."""
+    there = world.numbers()
+    rows = [place for number in there for place in world.members(number)]
+    chance.shuffle(rows)
+    pairs = [rows[i : i + 2] for i in range(0, len(rows) - 1, 2)]
+    pairs[-1] += rows[2 * len(pairs) :]
+    some = int(chance.integers(0, 2)) if len(pairs) > 1 else 0
+    pairs = [pairs[0] + pairs[1], *pairs[2:]] if some else pairs
+    operations: list[Operation] = []
+    for i, members in enumerate(pairs):
+        operations += [(GATHER, place, 0, "a", NONE) for place in members]
+        is_new = i >= len(there)
+        operations.append((FORM if is_new else REFORM, NONE if is_new else world.group(there[i]), 0, "a", NONE))
+    return operations + [(RETIRE, world.group(number), 0, "a", NONE) for number in there[len(pairs) :]]
+
+
+@pytest.mark.parametrize("first_room", [1, 3, 8, 1024])
+def test_groups_are_replaced_by_others_of_the_same_rows_wherever_room_runs_out(
+    first_room: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Boxes are those of the members, slots stand by values, counts are right: the drain checks."""
+    monkeypatch.setattr(layout, "FIRST_ROOM", first_room)
+    world, chance = CoreTable(OF_TWO), np.random.default_rng(3)
+    values = ["abc"[i % 3] for i in range(40)] + ["b"] * 12
+    for i in range(40):
+        world.insert(i * 7 % 10, values[i])
+    for turn in range(12):
+        world.run(*regrouped(world, chance))
+        world.held.drain()
+        world.held.taken()
+        assert sorted(place for number in world.numbers() for place in world.members(number)) == list(range(40 + turn))
+        for number in world.numbers():
+            assert world.box(number) == (world.cells(number)[0], world.cells(number)[-1])
+            assert world.slots(number) == sorted(values[place] for place in world.members(number))
+        world.insert(turn % 10, "b")
+    assert world.held.say("n_pending") == 0
+
+
+def test_a_whole_run_of_changes_is_one_call() -> None:
+    world = CoreTable()
+    operations, cells = world.gathered(*[(INSERT, place, place, "flu", NONE) for place in range(4)])
+    operations.ends = 1
+    assert advance(world.s, operations, cells, 0, False) == 4
+    assert sorted(world.cells_by_number().values()) == [[0, 1], [2, 3]]
+
+
+def test_all_rows_of_a_change_leave_before_anything_is_repaired() -> None:
+    world = CoreTable()
+    for years in ((0, 1), (4, 5), (8, 9)):
+        world.form(*years)
+    world.held.drain()
+    world.held.taken()
+    world.take(0, 1, 2, 3)
+    assert (world.cells_by_number(), world.held.say("merges")) == ({3: [8, 9]}, 0)
+
+
+def test_a_dissolved_table_waits_and_its_rows_can_go() -> None:
+    world = CoreTable()
+    places = world.form(0, 1) + world.form(8, 9)
+    world.run((DISSOLVE, NONE, 0, "flu", NONE), *[(TAKE, place, 0, "flu", NONE) for place in places])
+    assert (world.numbers(), world.held.say("n_pending")) == ([], 0)
+
+
+def test_a_row_that_stays_in_its_box_stays_in_its_group_and_the_box_shrinks() -> None:
+    world = CoreTable()
+    world.form(0, 1, 5)
+    world.form(8, 9)
+    world.rewrite(2, 2)
+    assert world.cells_by_number() == {1: [0, 1, 2], 2: [8, 9]}
+    assert world.box(1) == (0, 2)
+    world.rewrite(2, 7)
+    assert world.cells_by_number() == {1: [0, 1], 2: [7, 8, 9]}

@@ -1,0 +1,128 @@
+"""The commits that a first table is made of: numbers go on, QI groups stay whole, what was there is removed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamer.errors import ConfigError
+from streamer.incremental.events.counts import Counts
+from streamer.incremental.groups.engine import Engine
+from streamer.incremental.release.records import Entry
+from streamer.incremental.shard.first_commits import FirstTable, Found, Prepared, commits, prepare
+from streamer.incremental.shard.input import InputState
+from streamer.incremental.store.base import UNFINISHED, Commit
+from streamer.incremental.store.memory import MemoryServer, MemoryStore
+from streamer.table.encode import EncodedRows
+from streamer.table.row import Row
+from streamer.table.schema import GROUPS, Limits
+from worlds.small_tables import YEARS, table
+
+PEOPLE = table(YEARS, k=2)
+INPUT = InputState({"live": "l", "changes": "c"}, shards=2, earliest=0, end=100, live_begun=True)
+LETTER = Entry("dead-letters", b"k", b"letter")
+
+
+def key(number: int, slot: int = 0) -> bytes:
+    return b'{"qi_group":"1-%d","slot":%d}' % (number, slot)
+
+
+def gone(number: int, slot: int = 0) -> Entry:
+    return Entry("live", key(number, slot), None)
+
+
+def first(n: int, k: int = 2, **more: object) -> FirstTable:
+    rows = {f"r{i}": Row((i % 10,), (b'"flu"',)) for i in range(n)}
+    groups = np.array_split(np.argsort([row.codes[0] for row in rows.values()], kind="stable"), max(1, n // k))
+    return FirstTable(EncodedRows.of_rows(rows, 1), groups if n else [], b"secret", 100, **more)  # type: ignore[arg-type]
+
+
+def made(prepared: Prepared, found: Found, records_max: int = 1000) -> list[Commit]:
+    return list(commits(PEOPLE, 1, INPUT, prepared, found, records_max))
+
+
+def test_a_table_that_fits_is_one_commit_that_replaces_everything() -> None:
+    old = Found(7, 5, 30, {3: [gone(3), gone(3, 1)]}, statement_ids=("s-1",))
+    (commit,) = made(prepare(PEOPLE, 1, 2, first(9, statement_ids=("s-1", "s-2"), counts=Counts(applied=3))), old)
+    meta = commit.meta
+    assert commit.replaces
+    assert (meta.commit, meta.outside, meta.release, meta.next, meta.shards) == (8, 8, 6, 100, 2)
+    assert (meta.fingerprint, meta.secret, meta.counts) == (PEOPLE.fingerprint, b"secret", Counts(applied=3))
+    assert meta.topic_ids == INPUT.topic_ids
+    assert list(commit.statement_ids) == ["s-2"]
+    assert sorted(commit.qi_groups) == [30, 31, 32, 33]
+    assert meta.qi_group_next == 34
+    assert [entry.key for entry in commit.outbox if entry.value is None] == [key(3), key(3, 1)]
+    assert len(commit.outbox) == 11
+
+
+def test_the_first_release_ever_is_release_0_and_a_table_of_nobody_is_none() -> None:
+    (commit,) = made(prepare(PEOPLE, 1, 2, first(9)), Found())
+    assert (commit.meta.commit, commit.meta.release) == (1, 0)
+    (empty,) = made(prepare(PEOPLE, 1, 2, first(0)), Found())
+    assert (empty.meta.commit, empty.meta.release, list(empty.outbox)) == (1, 0, [])
+
+
+@given(
+    n=st.integers(0, 40),
+    old=st.dictionaries(st.integers(1, 20), st.integers(2, 5), max_size=12),
+    records_max=st.integers(4, 30),
+    n_letters=st.integers(0, 9),
+)
+def test_several_releases_hold_whole_qi_groups_and_end_with_the_table(
+    n: int, old: dict[int, int], records_max: int, n_letters: int
+) -> None:
+    rows = {number: [gone(number, slot) for slot in range(size)] for number, size in old.items()}
+    found = Found(7, 5, 30, rows)
+    prepared = prepare(PEOPLE, 1, 2, first(n if n > 1 else 0, letters=[LETTER] * n_letters))
+    done = made(prepared, found, records_max)
+    published = {one.key: b"old" for tombstones in rows.values() for one in tombstones}
+    release, store = 5, MemoryStore(MemoryServer(), "people", 1)
+    fence = store.take_over()
+    for i, commit in enumerate(done):
+        live = [entry for entry in commit.outbox if entry.topic == "live"]
+        for entry in live:
+            if entry.value is None:
+                del published[entry.key]
+            else:
+                published[entry.key] = entry.value
+        groups = [name.split(b'"slot"')[0] for name in published]
+        assert all(groups.count(name) >= PEOPLE.k for name in groups), "no QI group is broken for a reader"
+        release += bool(live)
+        assert commit.meta.release == release
+        assert (commit.meta.fingerprint == UNFINISHED) == (i < len(done) - 1)
+        assert len(commit.outbox) <= records_max + 3 * 5 + 2
+        store.commit(fence, 0 if i == 0 else commit.meta.commit - 1, commit)
+    assert sum(entry == LETTER for commit in done for entry in commit.outbox) == n_letters
+    state = store.load()
+    assert state is not None
+    engine = Engine.load(PEOPLE, 1, 2, state.kept, b"secret")
+    assert engine.n_rows == len(published) == len(prepared.records)
+    assert b"old" not in published.values()
+
+
+def test_a_group_below_k_is_refused_before_anything_is_touched() -> None:
+    small = replace(first(4), qi_groups=[np.array([0]), np.array([1, 2, 3])])
+    with pytest.raises(ConfigError, match="QI group 1 does not hold the privacy model: 1 rows are fewer than k = 2"):
+        prepare(PEOPLE, 1, 2, small)
+
+
+def test_a_group_that_does_not_fit_into_one_message_is_refused_before_anything_is_touched() -> None:
+    rows = {f"r{i}": Row((i % 10,), (b'"%d"' % i,)) for i in range(60)}
+    whole = FirstTable(EncodedRows.of_rows(rows, 1), [np.arange(60)], b"secret", 100)
+    small = replace(PEOPLE, limits=Limits(row_bytes_max=1000))
+    assert prepare(small, 1, 2, whole).qi_groups
+    with pytest.raises(ConfigError, match=r"initial load: QI group .* of 60 rows does not fit into one message"):
+        prepare(replace(small, form=GROUPS), 1, 2, whole)
+
+
+def test_a_table_with_fewer_rows_than_k_waits_and_publishes_nothing() -> None:
+    waits = replace(first(4), qi_groups=[])
+    (commit,) = made(prepare(PEOPLE, 1, 2, waits), Found())
+    assert not commit.outbox
+    assert {record.qi_group for record in commit.records.values() if record} == {0}
+    assert len(commit.records) == 4

@@ -1,0 +1,143 @@
+"""COUNT queries over what is published: the truth lies within the bounds, in every form."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamer.errors import EventRefused, LawViolated, UsageError
+from streamer.incremental.estimate import Answer, Query
+from streamer.incremental.events.statements import parse_condition
+from streamer.incremental.groups.engine import Engine
+from streamer.incremental.groups.kept import PENDING
+from streamer.incremental.release.changelog import Changelog
+from streamer.incremental.release.fold import Fold
+from streamer.incremental.release.published_group import PublishedGroup
+from streamer.table.row import Row
+from streamer.table.schema import LOSSY_JOIN, Table
+from worlds.folded_table import FoldedTable
+from worlds.published_groups import FORMS, SONG
+from worlds.small_tables import AGE, BMI, CITY, YEARS, changes, table
+
+SMALL = table(AGE, YEARS, CITY, k=2)
+FLU, ULCER = (b'"flu"',), (b'"ulcer"',)
+
+
+def folded(small: Table, groups: dict[int, PublishedGroup]) -> Fold:
+    fold, log = Fold(small), Changelog(small, 0)
+    for number, group in groups.items():
+        for entry in log.diff(number, None, group)[0]:
+            fold.apply(0, 1, 1, entry.key, entry.value)
+    fold.finish()
+    return fold
+
+
+def asked(small: Table, text: str, groups: dict[int, PublishedGroup]) -> Answer:
+    return Query(small, text).answer(folded(small, groups).to_frames())
+
+
+QG1 = PublishedGroup((4, 2), (4, 3), (FLU, ULCER, FLU), ((4, 2), (4, 3)))
+QG2 = PublishedGroup((9, 9), (10, 9), (FLU, FLU), ((9, 9), (10, 9)))
+
+
+def test_the_papers_estimate_by_hand() -> None:
+    """Cells of QG1: age 21-25 twice, so one age of five; both zips. Its flu rows: two. QG2 has no such age."""
+    join = replace(SONG, form=LOSSY_JOIN)
+    about, low, high, rows = asked(join, "age = 23 and problem = 'flu'", {1: QG1, 2: QG2})
+    assert (about, low, high, rows) == (pytest.approx(2 * 2 / 5 / 2), 0, 2, 5)
+    # one of the two zips, all of its values: one or two of the three rows lie there
+    assert asked(join, "zip <= 15000 and problem = 'ulcer'", {1: QG1}) == (0.5, 0, 1, 3)
+    assert asked(join, "zip <= 15000 and problem = 'flu'", {1: QG1}) == (1.0, 0, 2, 3)
+    assert asked(join, "zip <= 15000", {1: QG1}) == (1.5, 1, 2, 3)
+    # certain: all of its cells match
+    assert asked(join, "age > 20 and problem = 'flu'", {1: QG1}) == (2.0, 2, 2, 3)
+
+
+def test_a_box_is_a_vector_that_matches_in_part() -> None:
+    about, low, high, rows = asked(SONG, "zip <= 15000 and problem = 'flu'", {1: QG1})
+    assert (about, low, high, rows) == (2 * 0.5, 0, 2, 3)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_nothing_published_is_no_row(form: str) -> None:
+    assert asked(replace(SONG, form=form), "age = 23", {}) == (0.0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["age = ", "age = zip", "age < zip + 3", "age = 'old'", "name = 3", "id = 3", "problem < 3 and problem = 'flu"],
+)
+def test_what_is_no_query_is_a_usage_error(text: str) -> None:
+    with pytest.raises(UsageError, match="--query: "):
+        Query(SONG, text)
+
+
+def test_what_was_never_published_is_refused_and_not_computed_with() -> None:
+    frames = folded(replace(SMALL, form=LOSSY_JOIN), {}).to_frames()
+    vectors = {"qi_group": "0-1", "age_lo": 5, "age_hi": 1, "years_lo": 0, "years_hi": 0, "city": "canary"}
+    foreign = {"qit": pd.DataFrame([vectors]), "stt": frames["stt"]}
+    for text in ("age = 3", "city = 'a1'"):
+        with pytest.raises(LawViolated, match=r"holds what table\.yaml does not know"):
+            Query(SMALL, text).answer(foreign)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@given(data=st.data())
+def test_the_truth_lies_within_the_bounds(form: str, data: st.DataObject) -> None:
+    small = replace(SMALL, form=form)
+    engine, kept = Engine(small), FoldedTable()
+    for change in data.draw(st.lists(changes(small), min_size=5, max_size=30)):
+        try:
+            engine.apply(change)
+        except EventRefused:
+            continue
+    kept.fold(engine.drain())
+    tests = st.sampled_from(["=", "<", "<=", ">", ">="])
+    parts = [
+        f"age {data.draw(tests)} {data.draw(st.integers(0, 24))}",
+        f"years {data.draw(tests)} {data.draw(st.integers(-1, 10))}",
+        f"city = '{data.draw(st.sampled_from(['a1', 'b1', 'd1']))}'",
+        f"problem = '{data.draw(st.sampled_from(['flu', 'cough']))}'",
+    ]
+    text = " and ".join(data.draw(st.lists(st.sampled_from(parts), min_size=1, max_size=4, unique=True)))
+    answer = asked(small, text, kept.published)
+    published = [record.row for record in kept.records.values() if record.qi_group != PENDING]
+    truth = sum(is_match(row, text, small) for row in published)
+    assert answer.rows == len(published)
+    assert answer.at_least <= truth <= answer.at_most
+    assert answer.at_least - 1e-9 <= answer.estimate <= answer.at_most + 1e-9
+
+
+class OneRow:
+    """One row as columns."""
+
+    def __init__(self, row: Row) -> None:
+        self.codes = np.array([row.codes])
+        self.exact, self.values = [row.exact], [row.values]
+
+
+def is_match(row: Row, text: str, small: Table) -> bool:
+    return bool(parse_condition(text, small).matches(OneRow(row))[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("bmi < 11", (Fraction(1), 2, 2)),
+        ("bmi <= 10.25", (Fraction(1, 4), 0, 2)),
+        ("bmi = 10.5", (Fraction(0), 0, 2)),
+        ("bmi >= 10", (Fraction(1), 2, 2)),
+        ("bmi > 10", (Fraction(1), 0, 2)),
+        ("bmi > 11.5", (Fraction(0), 0, 0)),
+    ],
+)
+def test_where_there_is_no_step_shares_are_of_lengths(text: str, found: tuple[Fraction, int, int]) -> None:
+    bmi = replace(table(BMI, k=2), form=LOSSY_JOIN)
+    about, low, high, _ = asked(bmi, text, {1: PublishedGroup((0,), (0,), (FLU, FLU), ((0,),))})
+    assert (about, low, high) == (2 * float(found[0]), found[1], found[2])

@@ -1,0 +1,43 @@
+"""Compiling the default algorithm ahead: tables that say no more than k find all of it compiled."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from worlds.checkout import ROOT
+
+COMPILING_SECONDS_MAX = 400
+"""Where the machine has not compiled it yet: half a minute of an idle core."""
+
+SCRIPT = """
+import gc
+from numba.core.dispatcher import Dispatcher
+from streamer.recoding.algorithms.warming import compile_default
+
+def signatures():
+    ours = (one for one in gc.get_objects() if isinstance(one, Dispatcher) and one.__module__.startswith("streamer."))
+    return {(one.__module__, one.__qualname__, str(signature)) for one in ours for signature in one.signatures}
+
+compile_default()
+before = signatures()
+
+from streamer.cli.first_groups import first_groups
+from streamer.table.encode import Encoder
+from streamer.table.files import read_rows
+from streamer.table.yaml_loading import load_table
+table = load_table("examples/patients")
+first_groups(table, Encoder(table).frame(read_rows("examples/patients/rows.csv")), 7)
+print(len(before) > 3, sorted(signatures() - before))  # from the disk only what Python calls has one
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(COMPILING_SECONDS_MAX)
+def test_a_table_of_numbers_and_categories_needs_nothing_more() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], cwd=ROOT, capture_output=True, text=True, timeout=COMPILING_SECONDS_MAX
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "True []"), done.stderr

@@ -1,0 +1,204 @@
+"""Boxes with similarity lists in the arrays of the core, changed as a shard changes them; beside their twin.
+
+The groups have boxes, sizes and numbers, but no rows. Every function of the core is called compiled or as it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from streamer.incremental.core import lists, nodes, tree
+from streamer.incremental.core.geometry import take_shape
+from streamer.incremental.core.layout import Shard, empty_shard
+from streamer.incremental.core.record_types import HI, LINKS, LO, NONE
+from streamer.incremental.groups.kept import SimilarityList
+from streamer.jit import entry
+from streamer.table.space import Space
+from worlds.scanned_boxes import Cells, Twin
+from worlds.scanned_lists import ScannedLists
+
+PUT, RESIZED, TAKE_OUT, REFRESH, CLEAR, PARTNER, DIFFERS, NEEDED = range(8)
+
+
+def run_as_it_stands(s: Shard, what: int, g: int) -> int:
+    """One function of the core."""
+    if what == PUT:
+        take_shape(s.space, s.groups, g)
+        tree.put(s, g)
+    elif what == RESIZED:
+        nodes.resized(s, g)
+    elif what == TAKE_OUT:
+        tree.take_out(s, g)
+    elif what == REFRESH:
+        lists.refresh(s)
+    elif what == CLEAR:
+        lists.clear_marks(s)
+    elif what == PARTNER:
+        return lists.partner(s, g)
+    elif what == DIFFERS:
+        return int(lists.differs(s, g))
+    elif what == NEEDED:
+        return lists.lists_needed(s)
+    return NONE
+
+
+RUNS: dict[str, Callable[[Shard, int, int], int]] = {
+    "compiled": entry(run_as_it_stands),
+    "as it stands": run_as_it_stands,
+}
+
+
+@dataclass
+class ListedBoxes:
+    """The groups of a shard by number, with lists for those of k members and fewer."""
+
+    space: Space
+    run: Callable[[Shard, int, int], int]
+    k: int = 2
+    place_of: dict[int, int] = field(default_factory=dict)
+    entry_of: dict[int, int] = field(default_factory=dict)
+    free: list[int] = field(default_factory=list)
+    next_number: int = 1
+
+    def __post_init__(self) -> None:
+        self.s = empty_shard(self.space, self.k, recut=True, shrink=True, individuals=False)
+        self.twin = Twin(self.space)
+        self.scanned = ScannedLists(self.twin, self.k)
+        self.start_anew()
+
+    def start_anew(self) -> None:
+        self.moved: set[int] = set()
+        self.gone: set[int] = set()
+        self.resized: set[int] = set()
+
+    # -- what happens between two refreshes -----------------------------------------------------------------------
+
+    def insert(self, lo: Cells, hi: Cells, members: int, number: int = 0) -> None:
+        """A new group; `number` if it is given again."""
+        if not number:
+            number, self.next_number = self.next_number, self.next_number + 1
+        state = self.s.state[0]
+        if not self.free:
+            self.free.append(int(state.groups_used))
+            state.groups_used += 1
+        g = self.place_of[number] = self.free.pop()
+        group = self.s.groups.group[g]
+        group.number, group.alive, group.list, group.listed, group.node = number, 1, NONE, NONE, NONE
+        state.n_groups += 1
+        self.gone.discard(number)
+        self.change(number, lo, hi, members)
+
+    def change(self, number: int, lo: Cells, hi: Cells, members: int) -> None:
+        g = self.place_of[number]
+        self.s.groups.box[g, LO], self.s.groups.box[g, HI] = lo, hi
+        group = self.s.groups.group[g]
+        group.members = group.count = members
+        self.twin.groups[number] = (lo, hi, members)
+        self.run(self.s, PUT, g)
+        self.note(number).moved = 1
+        self.moved.add(number)
+
+    def resize(self, number: int, members: int) -> None:
+        group = self.note(number)
+        group.members = group.count = members
+        self.run(self.s, RESIZED, self.place_of[number])
+        self.twin.groups[number] = (*self.twin.groups[number][:2], members)
+        self.resized.add(number)
+
+    def remove(self, number: int) -> None:
+        self.note(number).alive = 0
+        g, state = self.place_of.pop(number), self.s.state[0]
+        self.run(self.s, TAKE_OUT, g)
+        self.s.journal.gone[state.n_gone] = g
+        state.n_gone += 1
+        state.n_groups -= 1
+        self.s.journal.entry[self.entry_of[number]].group = NONE
+        del self.twin.groups[number]
+        self.moved.discard(number)
+        self.resized.discard(number)
+        self.gone.add(number)
+
+    def note(self, number: int) -> np.record:
+        """Notes in the journal that a group changes; returns the group."""
+        state, g = self.s.state[0], self.place_of[number]
+        group: np.record = self.s.groups.group[g]
+        if not group.changed:
+            group.changed = 1
+            self.s.journal.changed[state.n_changed] = g
+            state.n_changed += 1
+        if number not in self.entry_of:
+            self.entry_of[number] = int(state.n_journal)
+            state.n_journal += 1
+        group.entry = self.entry_of[number]
+        self.s.journal.entry[group.entry].group = g
+        return group
+
+    # -- the drain ------------------------------------------------------------------------------------------------
+
+    def drain(self) -> dict[int, SimilarityList | None]:
+        """What a refresh changes, by number; a new batch begins."""
+        state, needed = self.s.state[0], self.run(self.s, NEEDED, 0)
+        assert needed <= len(self.s.lists.one)
+        self.run(self.s, REFRESH, 0)
+        assert max(state.lists_used, state.n_lists_before) <= needed
+        effect = {}
+        for i in range(state.n_lists_before):
+            if self.run(self.s, DIFFERS, i):
+                before = self.s.lists.before[i]
+                number = int(self.s.groups.group[before.owner].number)
+                assert number not in effect
+                effect[number] = self.list_of(int(before.owner))
+        self.run(self.s, CLEAR, 0)
+        self.free += self.s.journal.gone[: state.n_gone].tolist()
+        state.n_changed = state.n_gone = state.n_journal = state.n_lists_before = 0
+        self.entry_of = {}
+        self.start_anew()
+        return effect
+
+    def list_of(self, g: int) -> SimilarityList | None:
+        """The list of a group by its place."""
+        s, group = self.s, self.s.groups.group
+        if not group[g].alive or group[g].list == NONE:
+            return None
+        one, first = s.lists.one[group[g].list], group[g].list * LINKS
+        links = s.lists.link[first : first + one.n]
+        return SimilarityList(
+            tuple((int(group[link.other].number), float(link.score)) for link in links), float(one.floor)
+        )
+
+    def stored(self) -> dict[int, SimilarityList]:
+        """All lists by number."""
+        pairs = ((number, self.list_of(g)) for number, g in self.place_of.items())
+        return {number: kept for number, kept in pairs if kept is not None}
+
+    def partner(self, number: int) -> int | None:
+        g = self.run(self.s, PARTNER, self.place_of[number])
+        return None if g == NONE else int(self.s.groups.group[g].number)
+
+    def restart(self) -> None:
+        """The same groups and stored lists in a new shard, as another worker takes them over."""
+        stored, groups = self.stored(), sorted(self.twin.groups.items())
+        number_next = self.next_number
+        self.place_of, self.free = {}, []
+        self.__post_init__()
+        for number, (lo, hi, members) in groups:
+            self.insert(lo, hi, members, number)
+        self.next_number = number_next
+        self.scanned.lists = dict(stored)
+        state = self.s.state[0]
+        self.run(self.s, CLEAR, 0)
+        state.n_changed = state.n_gone = state.n_journal = 0
+        self.entry_of = {}
+        self.start_anew()
+        entries = [entry for kept in stored.values() for entry in kept.neighbours]
+        lists.restore(
+            self.s,
+            np.array([self.place_of[number] for number in stored], dtype=np.int64),
+            np.array([kept.floor for kept in stored.values()]),
+            np.cumsum([len(kept.neighbours) for kept in stored.values()], dtype=np.int64),
+            np.array([self.place_of[other] for other, _ in entries], dtype=np.int64),
+            np.array([score for _, score in entries]),
+        )

@@ -1,0 +1,243 @@
+"""QI groups in the compiled core's arrays, without rows; plain scans of them, and a check of its whole tree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from streamer.incremental.core import search, tree
+from streamer.incremental.core.geometry import take_shape
+from streamer.incremental.core.layout import FIRST_ROOM, Shard, Tree, empty_shard
+from streamer.incremental.core.nodes import floor_changed, resized
+from streamer.incremental.core.record_types import (
+    CENTER,
+    CENTER_HI,
+    CENTER_LO,
+    FLOOR,
+    HALF,
+    HALF_WIDTH,
+    HI,
+    HULL_HI,
+    HULL_LO,
+    LO,
+    NCP,
+    NONE,
+)
+from streamer.jit import entry
+from streamer.table.arrays import Floats, Ints
+from streamer.table.space import Space
+from worlds.scanned_boxes import Twin
+
+LOCATE, NEAREST, TOP, PUT, TAKE_OUT, RESIZED, FLOOR_CHANGED, BEGIN_ENTERED, NEXT_ENTERED = range(9)
+
+
+def ask(s: Shard, question: int, g: int, count: int, cells: Ints) -> int:
+    """Everything that the tree does, so that tests compile it once."""
+    if question == LOCATE:
+        return search.locate(s, cells)
+    if question == NEAREST:
+        return search.nearest(s, g)
+    if question == TOP:
+        search.top(s, g, count)
+    elif question == PUT:
+        take_shape(s.space, s.groups, g)
+        tree.put(s, g)
+    elif question == TAKE_OUT:
+        tree.take_out(s, g)
+    elif question == RESIZED:
+        resized(s, g)
+    elif question == FLOOR_CHANGED:
+        floor_changed(s, g)
+    elif question == BEGIN_ENTERED:
+        search.begin_entered(s, g)
+    elif question == NEXT_ENTERED:
+        return search.next_entered(s, g)
+    return NONE
+
+
+ask_compiled = entry(ask)
+
+
+def roomy(array: Any, n: int) -> Any:
+    """An array of zeros like another, for n things."""
+    return np.zeros((n, *array.shape[1:]), array.dtype).view(type(array))
+
+
+def roomy_shard(space: Space, n_groups: int) -> Shard:
+    """A shard with room for n groups and as many lists, and for their tree."""
+    s = empty_shard(space, k=2, recut=True, shrink=True, individuals=False)
+    n = max(n_groups, FIRST_ROOM)
+    group, box, shape, one, *parts = (roomy(a, n) for a in (*s.groups[:3], s.lists.one, *s.tree))
+    return s._replace(
+        groups=s.groups._replace(group=group, box=box, shape=shape),
+        lists=s.lists._replace(one=one),
+        tree=Tree(*parts),
+    )
+
+
+class ShardBoxes:
+    """A shard's tree, and the twin that scans the same groups; a group's place is its number's in `places`."""
+
+    def __init__(self, space: Space, n_groups: int = FIRST_ROOM, compiled: bool = False) -> None:
+        self.space, self.s = space, roomy_shard(space, n_groups)
+        self.twin = Twin(space)
+        self.floors: dict[int, float] = {}
+        self.places: dict[int, int] = {}
+        self._free = list(range(n_groups - 1, -1, -1))
+        self._ask = ask_compiled if compiled else ask
+
+    def number(self, g: int) -> int | None:
+        return None if g == NONE else int(self.s.groups.group[g].number)
+
+    def ask(self, question: int, number: int = NONE, count: int = 0, cells: Any = ()) -> int:
+        g = self.places.get(number, NONE)
+        return int(self._ask(self.s, question, g, count, np.array(cells, dtype=np.int32)))
+
+    # -- boxes come, change and go --------------------------------------------------------------------------------
+
+    def put(self, number: int, lo: list[int], hi: list[int], size: int) -> None:
+        if number not in self.places:
+            g = self.places[number] = self._free.pop()
+            group = self.s.groups.group[g]
+            group.node, group.list, group.number, group.alive = NONE, NONE, number, 1
+        g = self.places[number]
+        self.s.groups.box[g, LO], self.s.groups.box[g, HI] = lo, hi
+        self.s.groups.group[g].members = size
+        self.ask(PUT, number)
+        self.twin.groups[number] = (lo, hi, size)
+
+    def take_out(self, number: int) -> None:
+        self.ask(TAKE_OUT, number)
+        self._free.append(self.places.pop(number))
+        del self.twin.groups[number]
+        self.floors.pop(number, None)
+
+    def resize(self, number: int, size: int) -> None:
+        self.s.groups.group[self.places[number]].members = size
+        self.ask(RESIZED, number)
+        self.twin.groups[number] = (*self.twin.groups[number][:2], size)
+
+    def set_floor(self, number: int, floor: float | None) -> None:
+        """The group has a similarity list of this floor, or none."""
+        g = self.places[number]
+        self.s.groups.group[g].list = NONE if floor is None else g
+        if floor is None:
+            self.floors.pop(number, None)
+        else:
+            self.s.lists.one[g].floor = self.floors[number] = floor
+        self.ask(FLOOR_CHANGED, number)
+
+    # -- questions ------------------------------------------------------------------------------------------------
+
+    def _leave_in_found(self, numbers: Sequence[int]) -> None:
+        for i, number in enumerate(numbers):
+            self.s.work.found[i].group = self.places[number]
+        self.s.state[0].n_found = len(numbers)
+
+    def found(self) -> list[tuple[int, float]]:
+        records = self.s.work.found[: self.s.state[0].n_found]
+        return [(int(self.s.groups.group[one.group].number), float(one.score)) for one in records]
+
+    def locate(self, cells: list[int]) -> int | None:
+        return self.number(self.ask(LOCATE, cells=cells))
+
+    def nearest(self, number: int, seeds: Sequence[int] = ()) -> tuple[int, float] | None:
+        self._leave_in_found(seeds)
+        found = self.number(self.ask(NEAREST, number))
+        return None if found is None else (found, self.found()[0][1])
+
+    def top(self, number: int, count: int, seeds: Sequence[int] = ()) -> list[tuple[int, float]]:
+        self._leave_in_found(seeds)
+        self.ask(TOP, number, count)
+        return self.found()
+
+    def entered(self, number: int) -> dict[int, float]:
+        found: dict[int, float] = {}
+        self.ask(BEGIN_ENTERED, number)
+        while (other := self.number(self.ask(NEXT_ENTERED, number))) is not None:
+            found[other] = float(self.s.state[0].entered_score)
+        return found
+
+    # -- the same by scanning -------------------------------------------------------------------------------------
+
+    def ranked(self, number: int) -> list[tuple[int, float]]:
+        """All others, best first and equal ones by number."""
+        scores = [(other, self.twin.qgssd(number, other)) for other in self.twin.groups if other != number]
+        return sorted(scores, key=lambda one: (-one[1], one[0]))
+
+    def entered_by_scan(self, number: int) -> dict[int, float]:
+        scores = dict(self.ranked(number))
+        return {
+            other: scores[other] for other, floor in self.floors.items() if other != number and scores[other] > floor
+        }
+
+    # -- the tree -------------------------------------------------------------------------------------------------
+
+    def check_tree(self) -> None:
+        """Every node knows exactly what its groups are, and all name each other."""
+        root, free = int(self.s.state[0].root), self._free_nodes()
+        groups = self._check_node(root, NONE, free) if root != NONE else []
+        assert sorted(groups) == sorted(self.places.values())
+        assert len(free) + self._visited == self.s.state[0].nodes_used
+
+    def _free_nodes(self) -> set[int]:
+        self._visited = 0
+        free, node = set(), int(self.s.state[0].node_free)
+        while node != NONE:
+            assert node not in free
+            free.add(node)
+            node = int(self.s.tree.node[node].parent)
+        return free
+
+    def _check_node(self, node: int, parent: int, free: set[int]) -> list[int]:
+        self._visited += 1
+        record = self.s.tree.node[node]
+        children = [int(child) for child in self.s.tree.child[node, : record.n]]
+        assert node not in free and record.parent == parent and children
+        if record.leaf:
+            assert all(self.s.groups.group[g].node == node for g in children)
+            groups = children
+        else:
+            groups = [g for child in children for g in self._check_node(child, node, free)]
+            assert len({int(self.s.tree.node[child].leaf) for child in children}) == 1
+        self._check_figures(node, groups)
+        self._check_lanes(node, children)
+        return groups
+
+    def _check_lanes(self, node: int, children: list[int]) -> None:
+        lanes, ranks = self.s.tree.lane[node], self.s.tree.rank[node]
+        for i, child in enumerate(children):
+            if self.s.tree.node[node].leaf:
+                hull, ncp = self._hull([child]), self.s.groups.group[child].ncp
+                floor = self.floors.get(int(self.s.groups.group[child].number), np.inf)
+            else:
+                hull, record = self.s.tree.hull[child], self.s.tree.node[child]
+                ncp, floor = record.ncp, record.floor
+            assert lanes[:, :, i].T.tolist() == hull.tolist()
+            assert (ranks[NCP, i], ranks[FLOOR, i]) == (ncp, floor)
+
+    def _hull(self, groups: list[int]) -> Floats:
+        known = self.s.groups
+        center = known.shape[groups, CENTER].astype(np.float64)
+        half = known.shape[groups, HALF_WIDTH].astype(np.float64)
+        lo, hi = center - half, center + half
+        if not self.s.state[0].exact:
+            lo, hi = np.nextafter(lo, -np.inf), np.nextafter(hi, np.inf)
+        category = self.space.is_category
+        hull = np.empty((5, self.space.d))
+        hull[HULL_LO] = np.where(category, known.box[groups, LO], lo).min(axis=0)
+        hull[HULL_HI] = np.where(category, known.box[groups, HI], hi).max(axis=0)
+        hull[HALF] = half.max(axis=0)
+        hull[CENTER_LO], hull[CENTER_HI] = center.min(axis=0), center.max(axis=0)
+        return hull
+
+    def _check_figures(self, node: int, groups: list[int]) -> None:
+        record, known = self.s.tree.node[node], self.s.groups
+        assert self.s.tree.hull[node].tolist() == self._hull(groups).tolist()
+        numbers = [int(number) for number in known.group[groups].number]
+        assert known.group[record.first].number == min(numbers, key=self.twin.worth)
+        assert record.ncp == known.group[record.first].ncp
+        assert known.group[record.lowest].number == min(numbers)
+        assert record.floor == min(self.floors.get(number, np.inf) for number in numbers)

@@ -1,0 +1,153 @@
+"""Local repair of the brute-force twin: every row of every group is tried against every other group.
+
+The rules are those of `streamer.incremental.core.local_repair`, written a second time in plain Python.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from worlds.twin import Box, Twin
+
+NEAREST, ROWS_AT_MOST, SPENT_PER_K = 8, 64, 16
+
+INFINITY = float("inf")
+
+
+@dataclass
+class Move:
+    spent: int
+    received: set[int]
+    freed: list[int]
+
+
+def again(twin: Twin, number: int, rows: int) -> int:
+    """Rows that are published again: none more where all of them are."""
+    return 0 if number in twin.paid else rows
+
+
+def expense(twin: Twin, key: str, number: int) -> float:
+    """What it costs that a row joins a group."""
+    group = twin.groups[number]
+    n, box = len(group.members), twin.grown(group.box, twin.cells(key))
+    if box == group.box:
+        return twin.ncp(box) + twin.table.repair * again(twin, number, 1)
+    return (n + 1) * twin.ncp(box) - n * twin.ncp(group.box) + twin.table.repair * again(twin, number, n + 1)
+
+
+def ncp_without(twin: Twin, key: str, number: int) -> float:
+    return twin.ncp(twin.box([other for other in twin.groups[number].members if other != key]))
+
+
+def can_lose(twin: Twin, key: str, number: int) -> bool:
+    members = twin.groups[number].members
+    if twin.table.individual is not None:
+        who = twin.rows[key].individual
+        if sum(twin.rows[other].individual == who for other in members) > 1:
+            return False
+    return twin.count(members) > twin.table.k
+
+
+def cheapest(twin: Twin, key: str, number: int) -> tuple[float, int]:
+    """The least expense in another group, and that group."""
+    others = [other for other in twin.groups if other != number]
+    best = min(others, key=lambda other: (expense(twin, key, other), *twin.tie(other)))
+    return expense(twin, key, best), best
+
+
+def order(twin: Twin, key: str, number: int) -> tuple[Any, ...]:
+    return twin.cells(key), twin.lot_in_cut(key, number)
+
+
+def move(twin: Twin, key: str, to: int) -> None:
+    twin.leave(key)
+    twin.join_group(key, to)
+
+
+def adopt(twin: Twin, number: int) -> int | None:
+    """A group one short of k takes a row from one of the nearest; the group that gave it."""
+    if twin.count(twin.groups[number].members) != twin.table.k - 1:
+        return None
+    box, price, found = twin.groups[number].box, twin.table.repair, []
+    others = sorted((n for n in twin.groups if n != number), key=lambda n: (-twin.qgssd(box, twin.groups[n].box), n))
+    for place, other in enumerate(others[:NEAREST]):
+        group = twin.groups[other]
+        n = len(group.members)
+        for key in group.members:
+            whole = twin.count([*twin.groups[number].members, key]) == twin.table.k
+            if whole and can_lose(twin, key, other):
+                stays = price * again(twin, other, 2) - twin.ncp(group.box)
+                shrinks = price * again(twin, other, n) + (
+                    (n - 1) * ncp_without(twin, key, other) - n * twin.ncp(group.box)
+                )
+                cost = min(stays, shrinks) + expense(twin, key, number)
+                found.append((cost, place, order(twin, key, other), key, other, shrinks < stays))
+    if not found:
+        return None
+    *_, key, other, shrinks = min(found)
+    move(twin, key, number)
+    if shrinks:
+        twin.set_box(other, twin.box(twin.groups[other].members))
+    return other
+
+
+def improve(twin: Twin, number: int) -> Move | None:
+    """What local repair does to one of the groups that an event has touched."""
+    if len(twin.groups) == 1:
+        return None
+    return evict(twin, number) or dissolve(twin, number)
+
+
+def evict(twin: Twin, number: int) -> Move | None:
+    group, price, found = twin.groups[number], twin.table.repair, []
+    n, ncp = len(group.members), twin.ncp(group.box)
+    rows = again(twin, number, n)
+    for key in group.members:
+        if can_lose(twin, key, number) and ncp_without(twin, key, number) < ncp:
+            cost, to = cheapest(twin, key, number)
+            gain = n * ncp - (n - 1) * ncp_without(twin, key, number) - price * rows - cost
+            if gain > 0:
+                found.append((-gain, order(twin, key, number), key, to))
+    if not found:
+        return None
+    *_, key, to = min(found)
+    spent = 1 + rows + again(twin, to, len(twin.groups[to].members))
+    move(twin, key, to)
+    twin.set_box(number, twin.box(group.members))
+    return Move(spent, {to}, [])
+
+
+def dissolve(twin: Twin, number: int) -> Move | None:
+    group, price = twin.groups[number], twin.table.repair
+    keys = sorted(group.members, key=lambda key: order(twin, key, number))
+    if len(keys) > ROWS_AT_MOST:
+        return None
+    spent = again(twin, number, len(keys))
+    gain = len(keys) * twin.ncp(group.box) - price * spent
+    boxes: dict[int, Box] = {}
+    came: dict[int, int] = {}
+    ways = []
+    for key in keys:
+        if gain <= 0:
+            return None
+        cost, to = cheapest(twin, key, number)
+        if cost > gain:
+            return None
+        was, n = boxes.get(to, twin.groups[to].box), len(twin.groups[to].members) + came.get(to, 0)
+        now = twin.grown(was, twin.cells(key))
+        if to in came:
+            rows = 1 if now == was or was != twin.groups[to].box else n + 1
+            loss = twin.ncp(was) if now == was else (n + 1) * twin.ncp(now) - n * twin.ncp(was)
+            cost = loss + price * again(twin, to, rows)
+        gain -= cost
+        boxes[to], came[to] = now, came.get(to, 0) + 1
+        ways.append((key, to))
+        spent += again(twin, to, len(twin.groups[to].members))
+    if gain <= 0:
+        return None
+    for key, to in ways:
+        move(twin, key, to)
+    del twin.groups[number]
+    return Move(1 + spent, set(came), [number])
