@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import update_wrapper
 from typing import Any, Protocol, TypeVar, cast
+from warnings import warn
 
 from streamer.machine_code import folder, is_there, never_compiled, unmark
 
@@ -133,12 +134,12 @@ class Entry:
         are given up, and compiled anew as if they had never been.
         """
         with _lock:  # modules of numba's that two threads import at once are found half made
-            return self._loaded(_types(arguments))
+            dispatcher = self.dispatcher()  # before the types: it tells numba which are handed over by reference
+            return self._loaded(dispatcher, _types(arguments))
 
-    def _loaded(self, types: tuple[object, ...]) -> bool:
+    @staticmethod
+    def _loaded(dispatcher: Dispatcher, types: tuple[object, ...]) -> bool:
         from numba.core.event import Listener, install_listener
-
-        dispatcher = self.dispatcher()
 
         class NotOnDisk(Exception):
             pass
@@ -182,6 +183,12 @@ class Switching(Entry):
             return self.function(*arguments)
         if not self.load(arguments):
             unmark(name)  # whoever starts next makes it anew
+            warn(
+                f"the machine code of {self.function.__name__} is on disk and cannot be loaded: it runs uncompiled, some"
+                " hundred times slower, until `streamer warm` has made it anew",
+                RuntimeWarning,
+                stacklevel=2,
+            )
             return self.function(*arguments)
         self._there.add(name)
         return super().__call__(*arguments)

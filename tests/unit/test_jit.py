@@ -17,24 +17,29 @@ from worlds.compiling import said
 STAND_IN = '''
 """A stand-in for the core: an entry made of parts."""
 import json, sys
+from typing import Any, NamedTuple
 import numpy as np
-from streamer.jit import compile_for, entry, part, switching
+from streamer.jit import by_reference, compile_for, entry, part, switching
 from streamer.machine_code import mark
 
-@part
-def add_up(figures, total) -> None:
-    for i in range(figures.shape[0]):
-        total[0] += float(figures[i]) / 3  # float: numpy alone would divide in float32
+@by_reference
+class Column(NamedTuple):
+    figures: Any
 
-def set_of(figures, total):
-    return f"stand-in-{figures.dtype.name}"
+@part
+def add_up(column, total) -> None:
+    for i in range(column.figures.shape[0]):
+        total[0] += float(column.figures[i]) / 3  # float: numpy alone would divide in float32
+
+def set_of(column, total):
+    return f"stand-in-{column.figures.dtype.name}"
 
 @switching(set_of)
-def step(figures, total):
-    add_up(figures, total)
+def step(column, total):
+    add_up(column, total)
 
 def figures(dtype="float32"):
-    return np.arange(1, 1001, dtype=dtype)
+    return Column(np.arange(1, 1001, dtype=dtype))
 
 def run(dtype="float32"):
     total = np.zeros(1)
@@ -113,13 +118,16 @@ def test_where_a_set_is_marked_and_something_of_it_is_missing_nobody_waits_and_t
     """A worker that compiled while it is called would be taken for one that hangs."""
     script = """
         from streamer.machine_code import is_there
+        import warnings
         mark("stand-in-float32")
-        first = run(), is_there("stand-in-float32"), len(step.dispatcher().overloads)
+        with warnings.catch_warnings(record=True) as warned:
+            first = run(), is_there("stand-in-float32"), len(step.dispatcher().overloads)
         warm()
-        say(first, uncompiled(), (run(), len(step._there)))
+        say(first, uncompiled(), (run(), len(step._there)), [str(one.message) for one in warned])
     """
-    (first, is_marked, compiled_there), brute, (second, switched) = said(stand_in, script)
+    (first, is_marked, compiled_there), brute, (second, switched), (warned,) = said(stand_in, script)
     assert (is_marked, compiled_there, switched) == (False, 0, 1)
+    assert "the machine code of step is on disk and cannot be loaded" in warned
     assert first == second == brute
 
 
