@@ -184,8 +184,8 @@ class Switching(Entry):
         if not self.load(arguments):
             unmark(name)  # whoever starts next makes it anew
             warn(
-                f"the machine code of {self.function.__name__} is on disk and cannot be loaded: it runs uncompiled, some"
-                " hundred times slower, until `streamer warm` has made it anew",
+                f"the machine code of {self.function.__name__} is on disk and cannot be loaded: it runs uncompiled,"
+                " some hundred times slower, until `streamer warm` has made it anew",
                 RuntimeWarning,
                 stacklevel=2,
             )

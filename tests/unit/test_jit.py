@@ -168,7 +168,7 @@ def test_an_entry_that_does_not_switch_is_compiled_when_it_is_first_called_and_n
     script = """
         @entry
         def three_times(total):
-            add_up(total, total)
+            add_up(Column(total), total)
         before = compiler()
         total = np.ones(1)
         three_times(total)
