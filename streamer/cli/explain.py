@@ -21,6 +21,7 @@ from streamer.cli.tables import console, figure, print_table
 from streamer.errors import LawViolated, UsageError
 from streamer.incremental.groups.explained import Similar, nearest_to, similar_to_row, slack
 from streamer.incremental.groups.kept import PENDING, QIGroupState, Record, SimilarityList
+from streamer.incremental.shard.standing import check_written_for
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis_lookups import RedisLookups, shards_of
 from streamer.incremental.store.redis_server import connect
@@ -124,7 +125,8 @@ def _read(store: RedisLookups, key: str | None, number: int | None) -> Read | No
 
 
 def explain(table: Table, shard: int, read: Read, raw: bool) -> dict[str, Any]:
-    """Everything as plain values."""
+    """Everything as plain values. Raises ShardRefused where the shard was not written for this table.yaml."""
+    check_written_for(table, shard, read.meta)
     report: dict[str, Any] = {"shard": shard, "commit": read.meta.commit}
     if read.record is not None:
         found = similar_to_row(table, read.record.row, read.number, read.qi_groups, NEAREST)

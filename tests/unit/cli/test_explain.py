@@ -11,7 +11,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from streamer.cli import explain as module
+from streamer.cli import groups
 from streamer.cli.main import main
+from streamer.incremental import mends
 from streamer.incremental.events.changes import Insert
 from streamer.incremental.groups.engine import Engine
 from streamer.incremental.store.base import Commit, Meta
@@ -37,11 +39,12 @@ class Explained:
     def __init__(self, folder: Path, redis: fakeredis.FakeRedis, people: dict[str, tuple[int, str]]) -> None:
         self.path = folder / "table.yaml"
         self.path.write_text(TABLE_YAML)
-        engine = Engine(load_table(self.path))
+        table = load_table(self.path)
+        engine = Engine(table)
         for key, (age, problem) in people.items():
             engine.apply(Insert(key, Row((age,), (json.dumps(problem).encode(),))))
         drained = engine.drain()
-        meta = Meta(commit=1, next=len(people), release=1, qi_group_next=drained.qi_group_next)
+        meta = Meta(1, len(people), 1, drained.qi_group_next, fingerprint=table.fingerprint)
         store = RedisStore(redis, "people", 0)
         store.commit(store.take_over(), 0, Commit(meta, drained.records, drained.qi_groups, drained.similarity))
 
@@ -131,3 +134,21 @@ def test_what_cannot_be_explained_is_a_usage_error(people: Explained, arguments:
     result = people.run(*arguments)
     assert (result.exit_code, result.stdout) == (2, "")
     assert says in result.stderr
+
+
+@pytest.mark.parametrize("command", [["explain", "ann"], ["explain", "--group", "0-1"], ["groups"]])
+@pytest.mark.parametrize(("was", "is_now"), [("domain: [0, 99]", "domain: [0, 99], grid: 10"), ("k: 2", "k: 3")])
+def test_what_was_written_for_another_table_yaml_is_not_read_by_this_one(
+    people: Explained,
+    redis: fakeredis.FakeRedis,
+    monkeypatch: pytest.MonkeyPatch,
+    command: list[str],
+    was: str,
+    is_now: str,
+) -> None:
+    monkeypatch.setattr(groups, "connect", lambda _: redis)
+    people.path.write_text(TABLE_YAML.replace(was, is_now))
+    refused = CliRunner().invoke(main, [*command, "--table", str(people.path)])
+    assert refused.exit_code == 2
+    assert "table.yaml has changed since this state was written" in refused.stderr
+    assert mends.begin_anew("people") in refused.stderr
