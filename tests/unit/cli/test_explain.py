@@ -19,6 +19,7 @@ from streamer.incremental.groups.engine import Engine
 from streamer.incremental.store.base import Commit, Meta
 from streamer.incremental.store.redis import RedisStore
 from streamer.table.row import Row
+from streamer.table.schema import REPAIR
 from streamer.table.yaml_loading import load_table
 
 TABLE_YAML = """
@@ -36,9 +37,11 @@ ROWS = {"ann": (20, "flu"), "bob": (21, "canary"), "cy": (60, "flu"), "dee": (63
 class Explained:
     """A table of five people in one shard."""
 
-    def __init__(self, folder: Path, redis: fakeredis.FakeRedis, people: dict[str, tuple[int, str]]) -> None:
+    def __init__(
+        self, folder: Path, redis: fakeredis.FakeRedis, people: dict[str, tuple[int, str]], text: str = TABLE_YAML
+    ) -> None:
         self.path = folder / "table.yaml"
-        self.path.write_text(TABLE_YAML)
+        self.path.write_text(text)
         table = load_table(self.path)
         engine = Engine(table)
         for key, (age, problem) in people.items():
@@ -117,6 +120,17 @@ def test_a_single_group_has_nothing_to_merge_with(tmp_path: Path, redis: fakered
     two = Explained(tmp_path, redis, {"ann": (20, "flu"), "bob": (21, "flu")})
     assert two.report("ann")["next_loss"]["nearest"] == []
     assert "would leave its rows pending" in two.run("ann").stdout
+
+
+def test_local_repair_is_told_where_it_comes_before_a_merge(people: Explained) -> None:
+    assert people.report("ann")["next_loss"]["local_repair"] == float(REPAIR)
+    assert f"local repair (engine: repair {float(REPAIR):g}) comes first" in people.run("ann").stdout
+
+
+def test_without_local_repair_nothing_is_told_of_it(tmp_path: Path, redis: fakeredis.FakeRedis) -> None:
+    plain = Explained(tmp_path, redis, ROWS, TABLE_YAML + "engine: {repair: off}\n")
+    assert plain.report("ann")["next_loss"]["local_repair"] is None
+    assert "local repair" not in plain.run("ann").stdout
 
 
 @pytest.mark.parametrize(
