@@ -59,6 +59,10 @@ class NotDurable(StreamerError):
     """Redis could lose what it confirmed: published rows could then be lost or doubled."""
 
 
+class GroupTooLarge(LawViolated):
+    """A QI group does not fit into the one message of its form. Its text is for dead letters, too."""
+
+
 class Fenced(StreamerError):
     """Another worker has taken this shard over: this one must drop it and may write nothing any more."""
 

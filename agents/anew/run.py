@@ -33,7 +33,7 @@ from streamer.incremental.shard.first_commits import FirstTable, Prepared, prepa
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.read_again import RowsRead, read_again
 from streamer.incremental.store.base import Meta
-from streamer.incremental.store.redis import RedisStore
+from streamer.incremental.store.redis_lookups import RedisLookups, forget_shard, shards_of
 from streamer.incremental.store.redis_server import connect, require_durable
 from streamer.incremental.topics import CHANGES, outputs_of
 from streamer.machine_code import is_being_made, is_there
@@ -56,13 +56,18 @@ class Shards:
     settings: WorkerSettings
     inputs: Sequence[KafkaInput]
     states: Sequence[InputState]
-    stores: Sequence[RedisStore]
+    stores: Sequence[RedisLookups]
 
     def __len__(self) -> int:
         return len(self.states)
 
     def outlet(self, shard: int) -> KafkaOutlet:
         return KafkaOutlet(self.settings.kafka, self.settings.table.name, shard, outputs_of(self.settings.table.form))
+
+    def former(self) -> list[int]:
+        """Numbers of the shards that Redis holds, and the input has not any more: it was made anew with fewer."""
+        held = shards_of(connect(self.settings.redis), self.settings.table.name)
+        return [number for number in held if number >= len(self)]
 
     def reading(self, shard: int) -> KafkaReading:
         return KafkaReading(self.settings.kafka, self.settings.table.name, shard, outputs_of(self.settings.table.form))
@@ -79,30 +84,42 @@ def found_shards(settings: WorkerSettings) -> Shards:
     for shard in range(1, states[0].shards):
         inputs.append(KafkaInput(kafka, table.name, shard, topics, outputs))
         states.append(inputs[-1].state())
-    stores = [RedisStore(client, table.name, shard) for shard in range(len(states))]
+    stores = [RedisLookups(client, table.name, shard) for shard in range(len(states))]
     return Shards(settings, inputs, states, stores)
 
 
 def require_empty(shards: Shards) -> None:
     """Raises UsageError where any shard has begun already."""
-    for shard, store in enumerate(shards.stores):
-        meta, position = store.meta(), shards.outlet(shard).position()
-        if (meta is not None and meta.commit) or position is not None or shards.states[shard].live_begun:
-            raise UsageError(
-                f"shard {shard} of {shards.settings.table.name} has begun already, and `load` fills empty tables only; "
-                "`streamer start-anew --from-source` replaces what is there"
-            )
+    begun = [shard for shard in range(len(shards)) if _has_begun(shards, shard)]
+    if begun := [*begun, *shards.former()]:
+        raise UsageError(
+            f"shard {begun[0]} of {shards.settings.table.name} has begun already, and `load` fills empty tables only; "
+            "`streamer start-anew --from-source` replaces what is there"
+        )
+
+
+def _has_begun(shards: Shards, shard: int) -> bool:
+    meta, position = shards.stores[shard].meta(), shards.outlet(shard).position()
+    return (meta is not None and bool(meta.commit)) or position is not None or shards.states[shard].live_begun
 
 
 def begin(shards: Shards, source: str, from_offset: str, tell: Tell) -> Iterator[Begun]:
-    """Gives every shard its table from the source; yields what was done, shard by shard."""
+    """Gives every shard its table from the source; yields what was done, shard by shard.
+
+    In the end Redis forgets the shards that the input has not any more.
+    """
     prepared = _prepared(shards, source, from_offset, tell)
     for shard, one in enumerate(prepared):
         state = shards.inputs[shard].state()
         if (state.topic_ids, state.shards) != (shards.states[shard].topic_ids, shards.states[shard].shards):
             raise Conflict("the topics were made anew or have grown since the command began: call it again")
         outlet, reading = shards.outlet(shard), shards.reading(shard)
-        yield start_anew(shards.settings.table, shard, shards.stores[shard], outlet, reading, state, one)
+        begun = start_anew(shards.settings.table, shard, shards.stores[shard], outlet, reading, state, one)
+        shards.stores[shard].tell_begun_anew()
+        yield begun
+    for shard in shards.former():
+        forget_shard(connect(shards.settings.redis), shards.settings.table.name, shard)
+        tell(f"shard {shard}: removed from Redis, as the input has {len(shards)} partitions")
 
 
 def _prepared(shards: Shards, source: str, from_offset: str, tell: Tell) -> list[Prepared]:

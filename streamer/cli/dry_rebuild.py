@@ -14,6 +14,7 @@ from streamer.incremental.groups.engine import Engine
 from streamer.incremental.groups.lots import seed
 from streamer.incremental.shard.rebuild_regions import gains, region_rows
 from streamer.incremental.shard.rebuilding import Rebuilding, next_rebuild
+from streamer.incremental.shard.standing import check_written_for
 from streamer.incremental.store.base import State
 from streamer.incremental.store.rebuild import Progress
 from streamer.recoding.algorithms.contract import Tick
@@ -37,11 +38,15 @@ class Trial:
 
 
 def tried(table: Table, shard: int, state: State | None, algorithm: str, tick: Tick) -> Trial:
-    """Rebuilds a copy of a shard. Raises UsageError, ConfigError where the algorithm cannot do it."""
+    """Rebuilds a copy of a shard.
+
+    Raises UsageError, ConfigError where the algorithm cannot do it; ShardRefused where a worker would refuse the shard.
+    """
     began = perf_counter()
     if state is None:
         return Trial(shard, 0, 0, 0, 0.0, 0.0, 0.0)
     meta = state.meta
+    check_written_for(table, shard, meta)
     engine = Engine.load(table, shard, meta.shards, state.kept, meta.secret)
     rebuild = next_rebuild(meta, "", algorithm, seed(meta.secret))
     regions = engine.regions(rebuild.turn, region_rows(table, algorithm, engine.n_rows))

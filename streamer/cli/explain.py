@@ -21,6 +21,7 @@ from streamer.cli.tables import console, figure, print_table
 from streamer.errors import LawViolated, UsageError
 from streamer.incremental.groups.explained import Similar, nearest_to, similar_to_row, slack
 from streamer.incremental.groups.kept import PENDING, QIGroupState, Record, SimilarityList
+from streamer.incremental.shard.standing import check_written_for
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis_lookups import RedisLookups, shards_of
 from streamer.incremental.store.redis_server import connect
@@ -124,7 +125,8 @@ def _read(store: RedisLookups, key: str | None, number: int | None) -> Read | No
 
 
 def explain(table: Table, shard: int, read: Read, raw: bool) -> dict[str, Any]:
-    """Everything as plain values."""
+    """Everything as plain values. Raises ShardRefused where the shard was not written for this table.yaml."""
+    check_written_for(table, shard, read.meta)
     report: dict[str, Any] = {"shard": shard, "commit": read.meta.commit}
     if read.record is not None:
         found = similar_to_row(table, read.record.row, read.number, read.qi_groups, NEAREST)
@@ -182,6 +184,7 @@ def _next_loss(table: Table, shard: int, read: Read) -> dict[str, Any]:
     listed = None if read.similar is None else [qi_group_name(shard, other) for other, _ in read.similar.neighbours]
     return {
         "may_break_the_model": spare < 1,
+        "local_repair": table.repair or None,
         "similarity_list": listed,
         "nearest": [_similar(table, shard, one, "qgssd") for one in found],
     }
@@ -215,6 +218,11 @@ def _print(table: Table, report: dict[str, Any]) -> None:
     when = "the next loss may merge it" if loss["may_break_the_model"] else "a loss that breaks its model merges it"
     where = "no similarity list in Redis" if loss["similarity_list"] is None else "it has a similarity list in Redis"
     out.print(f"{when} with {loss['nearest'][0]['qi_group']}, the nearest now by QGSSD ({where})")
+    if loss["local_repair"]:
+        out.print(
+            f"local repair (engine: repair {loss['local_repair']:g}) comes first: a group that falls one short of k is "
+            "given a row that a near group can spare, and any event may move rows of the groups that it touches"
+        )
     _print_similar(loss["nearest"], names, "qgssd", "QGSSD")
 
 

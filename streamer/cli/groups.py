@@ -20,6 +20,7 @@ from streamer.cli.tables import print_table
 from streamer.errors import LawViolated, UsageError
 from streamer.incremental.groups.kept import QIGroupState
 from streamer.incremental.groups.nearest import nearest_qi_groups
+from streamer.incremental.shard.standing import check_written_for
 from streamer.incremental.store.redis_lookups import RedisLookups, shards_of
 from streamer.incremental.store.redis_server import connect
 from streamer.table.published import box_columns, interval_columns, json_texts, parse_qi_group, qi_group_name
@@ -49,7 +50,7 @@ def command(
     shown: list[dict[str, Any]] = []
     total = 0
     for number in numbers:
-        qi_groups = _qi_groups(RedisLookups(client, schema.name, number))
+        qi_groups = _qi_groups(schema, RedisLookups(client, schema.name, number))
         total += len(qi_groups)
         wanted = sorted(qi_groups)[: limit - len(shown)]
         shown += [_described(schema, number, qi_group, qi_groups[qi_group], raw) for qi_group in wanted]
@@ -60,9 +61,13 @@ def command(
     click.echo(f"{len(shown):,} of {total:,} QI groups")
 
 
-def _qi_groups(store: RedisLookups) -> dict[int, QIGroupState]:
+def _qi_groups(table: Table, store: RedisLookups) -> dict[int, QIGroupState]:
+    """Raises ShardRefused where the shard was not written for this table.yaml."""
     state = store.load()  # reads the rows only when they are asked for, and nobody does
-    return {} if state is None else dict(state.kept.qi_groups)
+    if state is None:
+        return {}
+    check_written_for(table, store.shard, state.meta)
+    return dict(state.kept.qi_groups)
 
 
 def _parsed(name: str) -> tuple[int, int]:
@@ -78,7 +83,7 @@ def _nearest(table: Table, store: RedisLookups, qi_group: int, limit: int, as_js
         raise UsageError(f"{table.name} has no QI group {name} (any more)")
     similar, source = store.read_similarity(qi_group), "Redis"
     if similar is None:
-        similar, source = nearest_qi_groups(table.space, _qi_groups(store), qi_group, limit), "computed"
+        similar, source = nearest_qi_groups(table.space, _qi_groups(table, store), qi_group, limit), "computed"
     listed, further = similar.neighbours[:limit], similar.neighbours[limit:]
     floor = further[0][1] if further else similar.floor
     neighbours = [{"qi_group": qi_group_name(store.shard, neighbour), "qgssd": degree} for neighbour, degree in listed]

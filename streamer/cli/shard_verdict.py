@@ -71,7 +71,7 @@ def judge_table(table: Table, facts: TableFacts) -> Verdict:
     for number in sorted(set(facts.shards_in_redis) - {shard.number for shard in facts.shards}):
         verdict.problems.append(
             f"Redis holds a shard {number}, but the input has {len(facts.shards)} partitions: its people are not kept "
-            "current; was the topic made anew with fewer?"
+            f"current; {mends.begin_from_file(table.name)}"
         )
     if facts.redis_now.full:
         verdict.problems.append("Redis is full, so that no worker can commit: raise its maxmemory")

@@ -154,6 +154,8 @@ class Encoder:
         named = (*self.table.source_key, self.table.individual, *self._kinds)
         columns = [name for name in dict.fromkeys(named) if name is not None]
         if missing := [name for name in columns if name not in frame.columns]:
+            if len(missing) == len(columns):  # what stands in place of the names may be somebody's row
+                raise ConfigError("the data has none of the columns that table.yaml names: is its first line a header?")
             has = ", ".join(repr(str(name)) for name in frame.columns)
             raise ConfigError(f"the data has no column {missing[0]!r}, which table.yaml names; it has {has}")
         return columns

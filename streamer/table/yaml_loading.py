@@ -10,7 +10,7 @@ between two steps is taken down to the lower one.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from decimal import Decimal
 from io import StringIO
@@ -42,6 +42,7 @@ from streamer.table.space import FINENESS
 from streamer.table.yaml_shape import (
     ColumnSettings,
     KeepSettings,
+    PrivacySettings,
     QuasiIdentifierSettings,
     SensitiveSettings,
     TableSettings,
@@ -200,10 +201,23 @@ def _privacy_faults(settings: TableSettings, kept: list[KeptColumn | None]) -> l
         elif privacy.level >= column.hierarchy.n_levels:
             top = column.hierarchy.n_levels - 1
             faults.append(f"privacy.level: the hierarchy of {column.name} ends at level {top}")
+    for column in sensitive:
+        faults += _unreachable(privacy, column)
     for name, asked in (("level", "r"), ("null_counts", "l")):
         if name in privacy.model_fields_set and getattr(privacy, asked) is None:
             faults.append(f"privacy.{name}: belongs to privacy.{asked}, which is missing")
     return faults
+
+
+def _unreachable(privacy: PrivacySettings, column: KeptColumn) -> Iterator[str]:
+    """What no QI group reaches, because the column has too few values: all rows would wait for ever."""
+    if column.hierarchy is None:
+        return
+    n_values, nulls = column.hierarchy.n_leaves, 1
+    if privacy.l is not None and privacy.l > n_values + nulls * privacy.null_counts:
+        yield f"privacy.l: {column.name} has {n_values} values, so no QI group has {privacy.l} distinct ones"
+    if privacy.beta is not None and privacy.beta * (n_values + nulls) < 1:
+        yield f"privacy.beta: {column.name} has {n_values} values, so in every QI group one of them has a larger share"
 
 
 def _name_faults(settings: TableSettings) -> list[str]:

@@ -29,10 +29,13 @@ from streamer.incremental.events.murmur2 import shard_of
 from streamer.incremental.release.fold import parse_part
 from streamer.incremental.release.records import OUTSIDE
 from streamer.incremental.store.redis import RedisStore
+from streamer.incremental.store.redis_lookups import shards_of as shards_of_redis
 from streamer.incremental.store.redis_server import connect
+from streamer.incremental.topics import topics_of
+from streamer.table.schema import ROWS
 from streamer.table.yaml_loading import load_table
 from worlds.checkout import ROOT
-from worlds.kafka_side import read, write
+from worlds.kafka_side import make_topics, read, write
 from worlds.workers import SHARDS, WorkedTable, wait_until
 
 COLUMNS = ("id", "age", "zip", "bmi", "sex", "problem")
@@ -278,6 +281,29 @@ def test_a_grown_input_is_begun_from_a_file_as_the_refusal_says(world: WorkedTab
     world.start()
     wait_until_read(world)
     assert_holds(world, (set(people) | set(rows(5, 900))) - {"7"})
+
+
+@pytest.mark.slow
+def test_an_input_made_anew_with_fewer_partitions_leaves_no_shard_behind(world: WorkedTable, tmp_path: Path) -> None:
+    people = rows(200)
+    file = as_csv(tmp_path / "rows.csv", people)
+    assert run(world, "load", file).exit_code == 0
+    admin = AdminClient({"bootstrap.servers": world.bootstrap})
+    topics = [topic.name for topic in topics_of(world.name, ROWS)]
+    for answer in admin.delete_topics(topics).values():
+        answer.result(20)
+    wait_until(lambda: not set(topics) & set(admin.list_topics(timeout=20).topics), 20, lambda: "not deleted")
+    make_topics(world.bootstrap, world.name, 2)
+    assert mends.begin_from_file(world.name) in refused(world)
+    not_empty = run(world, "load", file)
+    assert not_empty.exit_code == 2
+    assert "streamer start-anew --from-source" in not_empty.stderr
+    start_anew(world, file)
+    assert_holds(world, set(people))
+    assert shards_of_redis(connect(world.environment["REDIS_URL"]), world.name) == [0, 1]
+    assert not list(connect(world.environment["REDIS_URL"]).scan_iter(match=f"{{{world.name}:[23]}}:*"))
+    told = run(world, "status")
+    assert told.exit_code == 0, told.output
 
 
 @pytest.mark.slow

@@ -275,8 +275,8 @@ class Engine:
         if sum(map(len, row.values)) > self._values_bytes_max:
             raise EventRefused(
                 "row-too-large",
-                f"the published row would have more than {self.table.limits.row_bytes_max} bytes "
-                "(limits.row_bytes_max)",
+                f"its published values would have more than {self._values_bytes_max} bytes, the most that "
+                "limits.row_bytes_max leaves to those of a row (under `form: groups` 2k rows share one message)",
             )
 
     def _upsert(self, change: Upsert) -> Outcome:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from streamer.errors import LawViolated
+from streamer.errors import GroupTooLarge
 from streamer.incremental.release.published_group import PublishedGroup
 from streamer.incremental.release.records import Entry
 from streamer.incremental.topics import LIVE
@@ -36,9 +36,9 @@ class GroupsWriter:
             return []
         message = self._message(qi_group, after)
         if len(key) + len(message) > self._bytes_max:
-            raise LawViolated(
-                f"QI group {qi_group_name(self._shard, qi_group)} of {len(after.slots)} rows does not fit into one "
-                f"message of {self._bytes_max} bytes (limits.row_bytes_max)"
+            raise GroupTooLarge(
+                f"a QI group of {len(after.slots)} rows does not fit into one message of {self._bytes_max} bytes "
+                "(limits.row_bytes_max); `form: rows` knows no such bound"
             )
         return [Entry(LIVE, key, message)]
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
 
-from streamer.errors import ConfigError, LawViolated
+from streamer.errors import ConfigError, GroupTooLarge
 from streamer.incremental.events.counts import NO_MESSAGES, Counts
 from streamer.incremental.groups.engine import Engine
 from streamer.incremental.groups.kept import PENDING, QIGroupState, Record, SimilarityList
@@ -106,7 +106,7 @@ def _check_messages(table: Table, shard: int, published: Iterable[Seen]) -> None
     try:
         for _, _, after in published if table.form == GROUPS else ():
             changelog.diff(LARGE_NUMBER, None, after)
-    except LawViolated as error:
+    except GroupTooLarge as error:
         raise ConfigError(f"initial load: {error}") from None
 
 

@@ -21,7 +21,7 @@ from pathlib import PurePath
 from types import TracebackType
 from typing import Final
 
-from streamer.errors import EventRefused, LawViolated, ShardRefused, StreamerError
+from streamer.errors import EventRefused, GroupTooLarge, LawViolated, ShardRefused, StreamerError
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.steps import Tally
 from streamer.incremental.store.base import Meta
@@ -69,11 +69,13 @@ class unforeseen(AbstractContextManager[None]):
 
 
 def told(error: BaseException) -> str:
-    """Class of an error and its place in the code; never its text, which may quote values.
+    """Class of an error and its place in the code; never its text, which may quote values, but for one that is known.
 
     >>> told(KeyError("a value"))
     'KeyError'
     """
+    if isinstance(error, GroupTooLarge):
+        return str(error)
     frames = traceback.extract_tb(error.__traceback__)
     place = f" in {PurePath(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
     return f"{type(error).__name__}{place}"
@@ -99,7 +101,7 @@ class PassedOver:
     def refusal(self, offset: int) -> EventRefused | None:
         """Why the message at `offset` is passed over, or None where it is not."""
         if offset in self._errors:
-            return EventRefused("internal-error", f"applying it failed with {self._errors[offset]}")
+            return EventRefused("internal-error", f"applying it failed: {self._errors[offset]}")
         if offset in self._skips or offset in self._repeated:
             return EventRefused("skipped", "an operator had it passed over (`streamer skip`)")
         return None

@@ -43,7 +43,8 @@ def compare(table: Table, shard: int, meta: Meta, position: Position | None, inp
     """Where the store stands against the output; raises ShardRefused where the three do not fit together."""
     name = f"shard {shard} of {table.name}"
     new = new_topics(meta, input_state)
-    _check_identity(name, table, meta, input_state, new)
+    check_written_for(table, shard, meta)
+    _check_input(name, table, meta, input_state, new)
     begun_anew = position is not None and meta.outside == meta.commit == position.commit + 1
     reached = meta.next if position is None or begun_anew else max(meta.next, position.next)
     _check_bounds(name, table, meta, reached, input_state)
@@ -90,7 +91,9 @@ def _is_of_another_live(position: Position, input_state: InputState) -> bool:
     return bool(known) and known != position.live_id
 
 
-def _check_identity(name: str, table: Table, meta: Meta, input_state: InputState, new: frozenset[str]) -> None:
+def check_written_for(table: Table, shard: int, meta: Meta) -> None:
+    """Raises ShardRefused where another table.yaml tells what the store means, or it holds a part of a table."""
+    name = f"shard {shard} of {table.name}"
     if meta.fingerprint == UNFINISHED:
         raise ShardRefused(f"{name}: its table began anew and is not whole; {mends.begin_anew(table.name)}")
     if meta.fingerprint != table.fingerprint:
@@ -98,6 +101,9 @@ def _check_identity(name: str, table: Table, meta: Meta, input_state: InputState
             f"{name}: table.yaml has changed since this state was written; restore it, or, "
             f"{mends.begin_anew(table.name)}"
         )
+
+
+def _check_input(name: str, table: Table, meta: Meta, input_state: InputState, new: frozenset[str]) -> None:
     if meta.shards != input_state.shards:
         raise ShardRefused(
             f"{name}: the input topic had {meta.shards} partitions and has {input_state.shards} now, so source keys "

@@ -20,6 +20,9 @@ from streamer.incremental.store.base import Meta, State
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import address_of, answers
 
+REFUSED = ("refused_by", "reason", "refused_at")
+"""What a refusal leaves in the custody."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
@@ -76,7 +79,7 @@ class RedisLookups(RedisStore):
         with self._answers():
             taken_at, _ = self._client.time()
             pipeline = self._client.pipeline(transaction=True)
-            pipeline.hdel(self._custody, "refused_by", "reason", "refused_at")
+            pipeline.hdel(self._custody, *REFUSED)
             pipeline.hset(self._custody, mapping={"owner": owner, "taken_at": taken_at})
             pipeline.hsetnx(self._custody, "first_taken_at", taken_at).hget(self._custody, "first_taken_at")
             return int(pipeline.execute()[-1])
@@ -87,6 +90,11 @@ class RedisLookups(RedisStore):
             refused_at, _ = self._client.time()
             told = {"refused_by": owner, "reason": reason, "refused_at": refused_at}
             self._client.hset(self._custody, mapping=told)
+
+    def tell_begun_anew(self) -> None:
+        """What somebody refused before is over, because the shard has another table now."""
+        with self._answers():
+            self._client.hdel(self._custody, *REFUSED)
 
     def custody(self) -> Custody:
         """Who took the shard over last, when it committed last, and why somebody refused it since."""
@@ -177,3 +185,12 @@ def shards_of(client: redis.Redis, table_name: str) -> list[int]:
     with answers(address_of(client)):
         names = [name.decode() for name in client.scan_iter(match=f"{{{table_name}:*}}:meta", count=10_000)]
     return sorted({int(found[1]) for found in map(own.fullmatch, names) if found})
+
+
+def forget_shard(client: redis.Redis, table_name: str, shard: int) -> None:
+    """Removes all that Redis holds of a shard which the input has not any more, its fence first."""
+    asked: Any = client  # redis-py types every answer as "or an awaitable"
+    with answers(address_of(client)):
+        asked.unlink(f"{{{table_name}:{shard}}}:meta")
+        for name in asked.scan_iter(match=f"{{{table_name}:{shard}}}:*", count=10_000):
+            asked.unlink(name)

@@ -310,8 +310,8 @@ def test_a_command_line_that_cannot_be_followed_says_so_and_leaves_nothing(
     ("privacy", "said"),
     [
         ("{k: 2, alpha: 0.01}", "40 rows are fewer than k = 100"),
-        ("{k: 2, l: 11}", "10 distinct values of problem other than null are fewer than 11"),
-        ("{k: 2, beta: 0.05}", "values of problem"),
+        ("{k: 2, l: 11}", "problem has 10 values, so no QI group has 11 distinct ones"),
+        ("{k: 2, beta: 0.1}", "values of problem"),
     ],
 )
 def test_a_model_that_cannot_hold_is_refused_with_the_reason(tmp_path: Path, privacy: str, said: str) -> None:

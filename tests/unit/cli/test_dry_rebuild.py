@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from streamer.cli.dry_rebuild import tried
-from streamer.errors import UsageError
+from streamer.errors import ShardRefused, UsageError
 from streamer.incremental.store.base import State
 from worlds.rebuilt_shards import RebuiltShard
 
@@ -43,3 +43,9 @@ def test_what_a_worker_would_refuse_is_refused_here() -> None:
     shard, state = asyncio.run(stored())
     with pytest.raises(UsageError, match="150 rows are more than"):
         tried(shard.table, 0, state, "ola", print)
+
+
+def test_a_shard_of_another_table_yaml_is_not_tried() -> None:
+    shard, state = asyncio.run(stored())
+    with pytest.raises(ShardRefused, match=r"table\.yaml has changed"):
+        tried(replace(shard.table, k=4), 0, state, "ordered", print)

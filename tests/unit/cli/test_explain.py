@@ -11,12 +11,15 @@ import pytest
 from click.testing import CliRunner, Result
 
 from streamer.cli import explain as module
+from streamer.cli import groups
 from streamer.cli.main import main
+from streamer.incremental import mends
 from streamer.incremental.events.changes import Insert
 from streamer.incremental.groups.engine import Engine
 from streamer.incremental.store.base import Commit, Meta
 from streamer.incremental.store.redis import RedisStore
 from streamer.table.row import Row
+from streamer.table.schema import REPAIR
 from streamer.table.yaml_loading import load_table
 
 TABLE_YAML = """
@@ -34,14 +37,17 @@ ROWS = {"ann": (20, "flu"), "bob": (21, "canary"), "cy": (60, "flu"), "dee": (63
 class Explained:
     """A table of five people in one shard."""
 
-    def __init__(self, folder: Path, redis: fakeredis.FakeRedis, people: dict[str, tuple[int, str]]) -> None:
+    def __init__(
+        self, folder: Path, redis: fakeredis.FakeRedis, people: dict[str, tuple[int, str]], text: str = TABLE_YAML
+    ) -> None:
         self.path = folder / "table.yaml"
-        self.path.write_text(TABLE_YAML)
-        engine = Engine(load_table(self.path))
+        self.path.write_text(text)
+        table = load_table(self.path)
+        engine = Engine(table)
         for key, (age, problem) in people.items():
             engine.apply(Insert(key, Row((age,), (json.dumps(problem).encode(),))))
         drained = engine.drain()
-        meta = Meta(commit=1, next=len(people), release=1, qi_group_next=drained.qi_group_next)
+        meta = Meta(1, len(people), 1, drained.qi_group_next, fingerprint=table.fingerprint)
         store = RedisStore(redis, "people", 0)
         store.commit(store.take_over(), 0, Commit(meta, drained.records, drained.qi_groups, drained.similarity))
 
@@ -116,6 +122,17 @@ def test_a_single_group_has_nothing_to_merge_with(tmp_path: Path, redis: fakered
     assert "would leave its rows pending" in two.run("ann").stdout
 
 
+def test_local_repair_is_told_where_it_comes_before_a_merge(people: Explained) -> None:
+    assert people.report("ann")["next_loss"]["local_repair"] == float(REPAIR)
+    assert f"local repair (engine: repair {float(REPAIR):g}) comes first" in people.run("ann").stdout
+
+
+def test_without_local_repair_nothing_is_told_of_it(tmp_path: Path, redis: fakeredis.FakeRedis) -> None:
+    plain = Explained(tmp_path, redis, ROWS, TABLE_YAML + "engine: {repair: off}\n")
+    assert plain.report("ann")["next_loss"]["local_repair"] is None
+    assert "local repair" not in plain.run("ann").stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -131,3 +148,21 @@ def test_what_cannot_be_explained_is_a_usage_error(people: Explained, arguments:
     result = people.run(*arguments)
     assert (result.exit_code, result.stdout) == (2, "")
     assert says in result.stderr
+
+
+@pytest.mark.parametrize("command", [["explain", "ann"], ["explain", "--group", "0-1"], ["groups"]])
+@pytest.mark.parametrize(("was", "is_now"), [("domain: [0, 99]", "domain: [0, 99], grid: 10"), ("k: 2", "k: 3")])
+def test_what_was_written_for_another_table_yaml_is_not_read_by_this_one(
+    people: Explained,
+    redis: fakeredis.FakeRedis,
+    monkeypatch: pytest.MonkeyPatch,
+    command: list[str],
+    was: str,
+    is_now: str,
+) -> None:
+    monkeypatch.setattr(groups, "connect", lambda _: redis)
+    people.path.write_text(TABLE_YAML.replace(was, is_now))
+    refused = CliRunner().invoke(main, [*command, "--table", str(people.path)])
+    assert refused.exit_code == 2
+    assert "table.yaml has changed since this state was written" in refused.stderr
+    assert mends.begin_anew("people") in refused.stderr

@@ -52,6 +52,13 @@ def test_a_row_of_nobody_is_refused_where_individuals_count(fields: dict[str, ob
     assert (caught.value.reason, caught.value.column) == ("missing-individual", "ssn")
 
 
+def test_a_file_without_a_header_shows_nobody_in_its_refusal() -> None:
+    row = pd.DataFrame([["8", "Female"]], columns=["7", "canary"])
+    with pytest.raises(ConfigError, match="is its first line a header") as refused:
+        Encoder(WIDE).frame(row)
+    assert "canary" not in str(refused.value)
+
+
 def test_some_columns_are_encoded_by_their_numbers() -> None:
     encoder = Encoder(WIDE)
     assert encoder.some({"bmi": "11", "problem": None, "name": 5}) == ({1: FINENESS}, {1: "11"}, {0: b"null"})

@@ -287,6 +287,16 @@ def test_a_column_that_cannot_be_is_refused(load: Load, settings: str, sentence:
             "privacy.level: the hierarchy of problem ends at level 1",
         ),
         (
+            "{role: sensitive}\nprivacy: {k: 2}",
+            "{role: sensitive, hierarchy: sex.csv}\nprivacy: {k: 2, l: 4, null_counts: true}",
+            "privacy.l: problem has 2 values, so no QI group has 4 distinct ones",
+        ),
+        (
+            "{role: sensitive}\nprivacy: {k: 2}",
+            "{role: sensitive, hierarchy: sex.csv}\nprivacy: {k: 2, beta: 0.3}",
+            "privacy.beta: problem has 2 values, so in every QI group one of them has a larger share",
+        ),
+        (
             "  problem: {role: sensitive}\nprivacy: {k: 2}",
             "privacy: {k: 2, l: 3}",
             "privacy.l: speaks of sensitive values, but no column has `role: sensitive`",
@@ -354,8 +364,8 @@ def test_a_table_that_cannot_be_is_refused(load: Load, before: str, after: str, 
 
 def test_demands_beyond_k_reach_the_table_exactly(load: Load) -> None:
     text = GOLDEN.replace("problem: {role: sensitive}", "problem: {role: sensitive, hierarchy: sex.csv}")
-    table = load(text.replace("k: 2", "k: 2, l: 2, alpha: 0.10, beta: 0.3, r: 0.35, level: 0"))
-    assert table.diversity == Diversity(2, Decimal("0.10"), Decimal("0.3"), Decimal("0.35"), 0)
+    table = load(text.replace("k: 2", "k: 2, l: 2, alpha: 0.10, beta: 0.4, r: 0.35, level: 0"))
+    assert table.diversity == Diversity(2, Decimal("0.10"), Decimal("0.4"), Decimal("0.35"), 0)
 
 
 @pytest.mark.parametrize(
@@ -422,3 +432,9 @@ def test_a_hierarchy_that_no_reader_could_decode_is_refused_with_its_file(load: 
     assert faults(load, with_column(f"{QI}, hierarchy: bad.csv")) == [
         "columns.x.hierarchy: bad.csv: hierarchy row 2: leaf 'a' was given another path before"
     ]
+
+
+@pytest.mark.parametrize("asked", ["l: 2", "l: 3, null_counts: true", "beta: 0.34"])
+def test_what_a_column_has_values_enough_for_may_be_asked(load: Load, asked: str) -> None:
+    text = GOLDEN.replace("problem: {role: sensitive}", "problem: {role: sensitive, hierarchy: sex.csv}")
+    assert load(text.replace("k: 2", f"k: 2, {asked}")).diversity

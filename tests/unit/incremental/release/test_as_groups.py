@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from streamer.errors import LawViolated
+from streamer.errors import GroupTooLarge
 from streamer.incremental.release.as_groups import GroupsWriter
 from streamer.incremental.release.published_group import PublishedGroup
 from streamer.table.schema import Limits
@@ -54,6 +54,6 @@ def test_alike_values_are_counted_however_many() -> None:
 def test_a_message_that_kafka_would_not_take_is_refused_without_a_value() -> None:
     small = replace(SONG, limits=Limits(row_bytes_max=1000))
     many = PublishedGroup(QG1.lo, QG1.hi, tuple((b'"canary %d"' % i,) for i in range(40)))
-    with pytest.raises(LawViolated, match="QI group 0-1 of 40 rows does not fit") as told:
+    with pytest.raises(GroupTooLarge, match="a QI group of 40 rows does not fit") as told:
         GroupsWriter(small, 0).records(1, None, many)
     assert "canary" not in str(told.value)

@@ -6,7 +6,7 @@ import traceback
 
 import pytest
 
-from streamer.errors import Conflict, EventRefused, Fenced, LawViolated, ServerUnreachable, ShardRefused
+from streamer.errors import Conflict, EventRefused, Fenced, GroupTooLarge, LawViolated, ServerUnreachable, ShardRefused
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.passed_over import IN_A_ROW_MAX, SKIPPED_MAX, PassedOver, Unforeseen, told, unforeseen
 from streamer.incremental.shard.steps import Tally
@@ -54,7 +54,7 @@ def test_a_message_that_failed_is_passed_over_and_the_letter_says_where_the_code
     assert refusal is not None
     assert (refusal.reason, refusal.detail) == (
         "internal-error",
-        "applying it failed with KeyError in engine.py, line 7",
+        "applying it failed: KeyError in engine.py, line 7",
     )
     assert told_to_log == "offset 120 is passed over: KeyError in engine.py, line 7"
 
@@ -122,3 +122,9 @@ def test_what_a_message_may_have_caused_is_told_without_its_text(error: Exceptio
         raise error
     assert CANARY not in "".join(traceback.format_exception(caught.value))
     assert CANARY not in told(error)
+
+
+def test_a_group_that_is_too_large_for_its_message_is_told_as_that() -> None:
+    said = "a QI group of 62 rows does not fit into one message"
+    with pytest.raises(Unforeseen, match=said), unforeseen(7):
+        raise GroupTooLarge(said)

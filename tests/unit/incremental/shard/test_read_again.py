@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 
@@ -10,19 +12,23 @@ from simulation.story import MESSAGES, PEOPLE, events
 from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.read_again import RowsRead, read_again
 from streamer.incremental.store.memory import MemoryStore
+from streamer.table.published_size import values_bytes_max
+from streamer.table.schema import Limits, Table
+from worlds.published_groups import FORMS
 
 
-def read(messages: list[Message], skips: tuple[int, ...] = ()) -> RowsRead:
+def read(messages: list[Message], skips: tuple[int, ...] = (), table: Table = PEOPLE) -> RowsRead:
     batches = [messages[i : i + 7] for i in range(0, len(messages), 7)]
-    return read_again(PEOPLE, 0, 1, batches, messages[-1].offset + 2, skips)
+    return read_again(table, 0, 1, batches, messages[-1].offset + 2, skips)
 
 
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("seed", range(6))
-def test_the_rows_and_letters_are_those_of_the_shard(seed: int) -> None:
-    messages = events(80, seed)
-    world = World(PEOPLE, messages, {})
+def test_the_rows_and_letters_are_those_of_the_shard(seed: int, form: str) -> None:
+    messages, people = events(80, seed), replace(PEOPLE, form=form)
+    world = World(people, messages, {})
     world.run(batch=5)
-    found = read(messages)
+    found = read(messages, table=people)
     state = MemoryStore(world.server, "people", 0).load()
     assert state is not None
     rows = {key: record.row for key, record in state.kept.records}
@@ -60,3 +66,21 @@ def test_a_snapshot_and_the_changes_after_it_are_rows_like_any_other() -> None:
     years = dict(zip(found.rows.source_keys, found.rows.codes[:, 0].tolist(), strict=True))
     assert years == {**{str(i): i % 10 for i in range(20)}, "3": 9}
     assert found.counts.dead_letters == 0
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_row_that_was_too_large_for_its_form_is_refused_in_the_same_words(form: str) -> None:
+    small = replace(PEOPLE, form=form, limits=Limits(row_bytes_max=1_000))
+    rows = ["x" * (values_bytes_max(small) - 2 + more) for more in (0, 1)]
+    messages = [
+        Message(
+            i, None, msgspec.json.encode({"op": "insert", "row": {"id": i, "years": 3, "city": "a1", "problem": said}})
+        )
+        for i, said in enumerate(rows)
+    ]
+    world = World(small, messages, {})
+    world.run(batch=5)
+    found = read(messages, table=small)
+    letters = [r.value for records, _ in world.topic.transactions for r in records if r.topic == "dead-letters"]
+    assert found.rows.source_keys == ["0"]
+    assert [letter.value for letter in found.letters] == letters != []
