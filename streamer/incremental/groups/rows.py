@@ -188,7 +188,7 @@ class Rows:
         if not len(self._coarse):
             return cells
         codes = cells * self._space.codes_per_cell
-        codes[..., self._coarse] += self.rest[places]
+        codes[..., self._coarse] += self.rest[places].astype(np.int64)  # of 64 bits it is unsigned
         return codes
 
     def leave_domain(self, cells: Ints) -> bool:
