@@ -17,7 +17,9 @@ from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.publisher import Publisher
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.table.encode import EncodedRows
-from streamer.table.schema import Table
+from streamer.table.published import frame_bytes
+from streamer.table.published_size import values_bytes_max
+from streamer.table.schema import ROWS, Table
 
 NEVER = 1 << 40
 """More rows than any shard has."""
@@ -66,9 +68,8 @@ def read_again(
 
     advance: told how many messages each step took. Raises ShardRefused where messages in a row cannot be applied.
     """
-    limits = replace(table.limits, transaction_rows_max=NEVER)
     letters, server = _Letters(), MemoryServer()
-    reader = Publisher(replace(table, k=NEVER, limits=limits), shard, MemoryStore(server, table.name, shard), letters)
+    reader = Publisher(_never_grouped(table), shard, MemoryStore(server, table.name, shard), letters)
     reader.take_over(InputState({}, shards, earliest=0, end=end), skips)
     faults: list[str] = []
     for batch in batches:
@@ -88,3 +89,10 @@ def read_again(
         meta.skipped,
         faults,
     )
+
+
+def _never_grouped(table: Table) -> Table:
+    """The table with another k and form, by which a row is too large where it is by its own."""
+    row_bytes_max = values_bytes_max(table) + frame_bytes(table)
+    limits = replace(table.limits, transaction_rows_max=NEVER, row_bytes_max=row_bytes_max)
+    return replace(table, k=NEVER, form=ROWS, limits=limits)

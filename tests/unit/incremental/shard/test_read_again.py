@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 
@@ -10,6 +12,8 @@ from simulation.story import MESSAGES, PEOPLE, events
 from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.read_again import RowsRead, read_again
 from streamer.incremental.store.memory import MemoryStore
+from streamer.table.published_size import values_bytes_max
+from streamer.table.schema import GROUPS, LOSSY_JOIN, ROWS, Limits
 
 
 def read(messages: list[Message], skips: tuple[int, ...] = ()) -> RowsRead:
@@ -30,6 +34,22 @@ def test_the_rows_and_letters_are_those_of_the_shard(seed: int) -> None:
     letters = [r.key for records, _ in world.topic.transactions for r in records if r.topic == "dead-letters"]
     assert [letter.key for letter in found.letters] == letters
     assert (found.counts, found.next) == (state.meta.counts, state.meta.next)
+
+
+@pytest.mark.parametrize("form", [ROWS, GROUPS, LOSSY_JOIN])
+def test_a_row_is_too_large_where_it_is_for_the_shard_whatever_its_form(form: str) -> None:
+    """Of a QI group that is one message every row has its part, by the k of the table: not by one that is never met."""
+
+    def insert(offset: int, length: int) -> Message:
+        row = {"id": offset, "years": 3, "city": "a1", "problem": "x" * (length - len('""'))}
+        return Message(offset, None, msgspec.json.encode({"op": "insert", "row": row}))
+
+    people = replace(PEOPLE, form=form, limits=Limits(row_bytes_max=2_000))
+    most = values_bytes_max(people)
+    found = read_again(people, 0, 1, [[insert(0, 5), insert(1, most), insert(2, most + 1)]], 3)
+    assert found.rows.source_keys == ["0", "1"]
+    [letter] = found.letters
+    assert b'"row-too-large"' in (letter.value or b"")
 
 
 def test_statement_ids_are_told_and_known_again() -> None:
