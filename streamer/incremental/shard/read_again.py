@@ -92,7 +92,10 @@ def read_again(
 
 
 def _never_grouped(table: Table) -> Table:
-    """The table with another k and form, by which a row is too large where it is by its own."""
+    """The table with another k and form, by which a row is too large where it is by its own.
+
+    A transaction takes what so large a k lets the engine fear of a batch: else every message would be run by itself.
+    """
     row_bytes_max = values_bytes_max(table) + frame_bytes(table)
-    limits = replace(table.limits, transaction_rows_max=NEVER, row_bytes_max=row_bytes_max)
+    limits = replace(table.limits, transaction_rows_max=NEVER * NEVER, row_bytes_max=row_bytes_max)
     return replace(table, k=NEVER, form=ROWS, limits=limits)
