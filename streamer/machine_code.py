@@ -22,7 +22,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import blake2b
 from importlib.metadata import version
@@ -58,7 +58,8 @@ def mark(name: str) -> None:
 
 def unmark(name: str) -> None:
     """Says that something of the set of that name is missing."""
-    Path(folder(), name).unlink(missing_ok=True)
+    with suppress(OSError):  # it cannot be written to any more: then it is said of each call, and nothing stops for it
+        Path(folder(), name).unlink(missing_ok=True)
 
 
 def is_being_made(name: str) -> bool:

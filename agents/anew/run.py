@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from secrets import token_bytes
-from time import monotonic, sleep
 
 from agents.anew.reading import KafkaReading
 from agents.anew.sources import EMPTY_IT, TOPIC, Routed, routed_file
@@ -22,11 +21,9 @@ from agents.outlet import KafkaOutlet
 from agents.shard_input import KafkaInput
 from agents.topic_questions import kafka_topics
 from agents.worker_settings import WorkerSettings
-from streamer.cli.background import warm_in_background
+from streamer.cli.background import is_coming, wait_while_coming, warm_in_background
 from streamer.cli.first_groups import first_groups
 from streamer.errors import Conflict, UsageError
-from streamer.incremental.core.figures import set_of_figures
-from streamer.incremental.core.layout import figures_dtype
 from streamer.incremental.groups.lots import SECRET_BYTES, seed
 from streamer.incremental.shard.anew import Begun, start_anew
 from streamer.incremental.shard.first_commits import FirstTable, Prepared, prepare
@@ -36,7 +33,6 @@ from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis_lookups import RedisLookups, forget_shard, shards_of
 from streamer.incremental.store.redis_server import connect, require_durable
 from streamer.incremental.topics import CHANGES, outputs_of
-from streamer.machine_code import is_being_made, is_there
 from streamer.table.encode import EncodedRows
 from streamer.table.schema import Table
 
@@ -44,7 +40,6 @@ END, EARLIEST = "end", "earliest"
 
 UNCOMPILED_ROWS_MAX = 5_000
 """More rows are put into the core faster when the core is compiled first."""
-COMPILER_BEGINS_SECONDS, LOOK_AGAIN_SECONDS = 30.0, 0.2
 
 Tell = Callable[[str], None]
 
@@ -212,10 +207,7 @@ def _in_groups(table: Table, rows: EncodedRows, next_: int, **more: object) -> F
 
 def _have_compiled(table: Table, n_rows: int, tell: Tell) -> None:
     """Waits until the core is compiled where that is quicker than to go on without."""
-    began = monotonic()
-    if warm_in_background(table) is None or n_rows <= UNCOMPILED_ROWS_MAX:
-        return
-    tell("compiling first: once for a machine and a version of streamer")
-    name = set_of_figures(figures_dtype(table.space).name)
-    while not is_there(name) and (is_being_made(name) or monotonic() - began < COMPILER_BEGINS_SECONDS):
-        sleep(LOOK_AGAIN_SECONDS)
+    compiler = warm_in_background(table)
+    if n_rows > UNCOMPILED_ROWS_MAX and is_coming(table, compiler):
+        tell("compiling first: once for a machine and a version of streamer")
+        wait_while_coming(table, compiler)

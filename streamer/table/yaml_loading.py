@@ -53,6 +53,9 @@ FILE_NAME = "table.yaml"
 CODES_MAX = 1 << 62
 """Codes of one column: one more cell still fits an int64."""
 
+CELLS_MAX = (1 << 31) - 1
+"""Cells of one column: a shard's table has them as int32, and counts one beyond the last."""
+
 VALUES_BYTES_MIN = 16
 """What a row's kept values must be allowed at least: a table that takes fewer bytes takes next to no row."""
 
@@ -284,6 +287,11 @@ def _numeric(
     )
     if attribute.n_cells * attribute.codes_per_cell > CODES_MAX:
         faults.append(f"{place}: too many distinct values for one column; make the domain smaller or the grid wider")
+        return None
+    if attribute.n_cells > CELLS_MAX:
+        faults.append(
+            f"{place}: more than {CELLS_MAX:,} cells in one column; make the domain smaller or the grid wider"
+        )
         return None
     try:
         _ = attribute.levels

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from streamer import machine_code
-from streamer.machine_code import folder, folder_for, is_being_made, is_there, mark, only_maker
+from streamer.machine_code import folder, folder_for, is_being_made, is_there, mark, only_maker, unmark
 from worlds.checkout import ROOT
 
 
@@ -124,6 +124,18 @@ def test_a_set_is_there_once_it_is_marked_until_the_sources_change(package: Path
     (package / "jit.py").write_text("changed = True\n")
     folder.cache_clear()
     assert not is_there("a set")
+
+
+def test_a_mark_that_cannot_be_taken_back_stops_nobody(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder that could be written to when the process began, and cannot now."""
+    mark("a set")
+
+    def refuse(path: Path, missing_ok: bool) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    unmark("a set")
+    assert is_there("a set")
 
 
 def test_one_makes_a_set_and_another_waits(package: Path) -> None:

@@ -236,14 +236,17 @@ def dissolve(s: Shard, g: int) -> None:
 
 @part
 def is_short(s: Shard, rows: int, groups: int) -> bool:
-    """Whether there is no room for a move of so many rows and groups; the state says what has to grow."""
+    """Whether there is no room for a move of so many rows and groups; the state says what has to grow.
+
+    It may put groups + 1 boxes elsewhere in the tree.
+    """
     state = s.state[0]
     if state.groups_used + groups > s.groups.group.shape[0]:
         state.short, state.short_by = GROUPS, state.groups_used + groups
     elif state.pool_used + 4 * rows + 64 > s.groups.pool.shape[1]:
         state.short, state.short_by = POOL, state.pool_used + 4 * rows + 64
-    elif state.nodes_used + 2 * nodes_needed(s) > s.tree.node.shape[0]:
-        state.short, state.short_by = NODES, state.nodes_used + 2 * nodes_needed(s)
+    elif state.nodes_used + (groups + 1) * nodes_needed(s) > s.tree.node.shape[0]:
+        state.short, state.short_by = NODES, state.nodes_used + (groups + 1) * nodes_needed(s)
     elif rows > s.work.ints.shape[1]:
         state.short, state.short_by = MEMBERS, rows
     elif state.tallied and 2 * (state.tally_used + state.tallied * (rows + 1)) > s.work.tally.shape[0]:

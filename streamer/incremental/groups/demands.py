@@ -6,9 +6,10 @@ values that need it, and taken back with the last.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from fractions import Fraction
 
+import msgspec
 import numpy as np
 
 from streamer.incremental.core import room
@@ -59,7 +60,10 @@ class SubjectNumbers:
         self._numbers: Numbers[tuple[int, Hashable]] = Numbers()
 
     def told(self, shard: Shard, fresh: Iterable[tuple[int, Values]]) -> Shard:
-        """The shard, that knows what is counted of these values by their numbers."""
+        """The shard, that knows what is counted of these values by their numbers.
+
+        Raises ValueError where a value is none that its column can have: only a store can say such.
+        """
         fresh = list(fresh)
         if not self._subjects or not fresh:
             return shard
@@ -72,7 +76,7 @@ class SubjectNumbers:
         """-2 - number of what each demand counts; NONE where that is nothing, or an individual."""
         codes = []
         for c, (subject, reader) in enumerate(zip(self._subjects, self._readers, strict=True)):
-            counted = None if reader is None else reader(values)
+            counted = None if reader is None else _read(reader, values)
             counts = reader is not None and (counted is not None or subject.null_counts)
             codes.append(-2 - self._numbers.give((c, counted)) if counts else NONE)
         return codes
@@ -83,6 +87,13 @@ class SubjectNumbers:
             return
         codes = shard.demands.code[used]
         self._numbers.keep(-2 - codes[codes != NONE].astype(np.int64))
+
+
+def _read(reader: Callable[[Values], Hashable | None], values: Values) -> Hashable | None:
+    try:
+        return reader(values)
+    except (LookupError, TypeError, ValueError, msgspec.MsgspecError):
+        raise ValueError("a value is none that its column can have") from None
 
 
 def count_demands(s: Shard) -> Entries:

@@ -136,7 +136,12 @@ def _rows_into(rows: Rows, held: Held, secret: bytes, stored: Iterable[tuple[str
             numbers.append(array_of([(record.qi_group,) for _, record in some], 1)[:, 0])
         except ValueError:
             raise refusal("a row has too many or too few codes, or a number that is too large") from None
-        values, who = _numbers(rows, given)
+        if not rows.are_whole(given):
+            raise refusal("a row has too many or too few values, or exact texts of decimals")
+        try:
+            values, who = _numbers(rows, given)
+        except ValueError:
+            raise refusal("a row has a value that its column cannot have") from None
         if rows.leave_domain(cells):
             raise refusal("a row leaves the domain of a column")
         if held.say("individuals") and (who == NONE).any():

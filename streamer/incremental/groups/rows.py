@@ -46,6 +46,7 @@ class Rows:
         widest = table.space.codes_per_cell.max(initial=1) - 1
         self.rest: Ints = np.zeros((0, len(self._coarse)), np.min_scalar_type(widest))
         self._exact: list[tuple[str, ...]] | None = [] if table.stepless else None
+        self._n_texts = len(table.kept), len(table.stepless)
         self.values = ValueTexts()
         self._subjects = SubjectNumbers(table)
         self.individuals: Numbers[str] = Numbers()
@@ -188,12 +189,16 @@ class Rows:
         if not len(self._coarse):
             return cells
         codes = cells * self._space.codes_per_cell
-        codes[..., self._coarse] += self.rest[places]
+        codes[..., self._coarse] += self.rest[places].astype(np.int64)  # of 64 bits it is unsigned
         return codes
 
     def leave_domain(self, cells: Ints) -> bool:
         """Whether any of the cells (n, d) is none of its attribute's."""
         return bool(((cells < 0) | (cells >= self._space.n_cells)).any())
+
+    def are_whole(self, rows: Sequence[Row]) -> bool:
+        """Whether all rows have a value for every kept column, and an exact text for every decimal without a step."""
+        return {(len(row.values), len(row.exact)) for row in rows} <= {self._n_texts}
 
     def are_publishable(self, lo: Ints, hi: Ints) -> bool:
         """Whether all boxes lo..hi (n, d) of cells could be published: categories stand at nodes of their trees."""

@@ -48,7 +48,7 @@ from streamer.incremental.groups.lots import SECRET_BYTES
 from streamer.incremental.groups.replacing import Region
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.records import Entry, outgoing
-from streamer.incremental.shard import letters, republish
+from streamer.incremental.shard import digested, letters, republish
 from streamer.incremental.shard.input import InputState, Message, ShardInput
 from streamer.incremental.shard.look import first_meta, look
 from streamer.incremental.shard.next_commit import next_commit
@@ -132,13 +132,13 @@ class Publisher:
         return self._meta.next
 
     def _load(self) -> None:
-        """Loads the table as of the last commit."""
+        """Loads the table as of the last commit. Raises ShardRefused where it is not the one that was published."""
         self._engine = None  # first: two tables need not fit into memory
-        state, shards, secret = self._stored(), self._meta.shards, self._meta.secret
+        state = self._stored()
         if state is None:
-            self._engine = Engine(self.table, self.shard, shards, secret)
+            self._engine = Engine(self.table, self.shard, self._meta.shards, self._meta.secret)
         else:
-            self._engine = Engine.load(self.table, self.shard, shards, state.kept, secret)
+            self._engine = digested.loaded(self.table, self.shard, state)
         self._usable = True
 
     def _stored(self) -> State | None:

@@ -24,6 +24,9 @@ from streamer.table.schema import ROWS, Table
 NEVER = 1 << 40
 """More rows than any shard has."""
 
+ENDLESS = NEVER * NEVER
+"""More records than a batch may publish where k is NEVER: else every message would be run by itself."""
+
 
 @dataclass(frozen=True, slots=True)
 class RowsRead:
@@ -95,4 +98,4 @@ def _never_in_groups(table: Table) -> Table:
     """The table with a k that no shard reaches. What a row may bring stays: some forms reckon it with k."""
     rows = replace(table, form=ROWS)
     longest_row = frame_bytes(rows) + values_bytes_max(table)
-    return replace(rows, k=NEVER, limits=replace(table.limits, transaction_rows_max=NEVER, row_bytes_max=longest_row))
+    return replace(rows, k=NEVER, limits=replace(table.limits, transaction_rows_max=ENDLESS, row_bytes_max=longest_row))

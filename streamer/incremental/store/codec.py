@@ -38,6 +38,9 @@ _Counts = tuple[int, int, int, int]
 
 UNREADABLE = (msgspec.MsgspecError, ValueError)  # ValueError: text that is not UTF-8, an array that is too short
 
+DIGITS_MAX = 20
+"""Of a number that is stored as text: Python refuses thousands of digits with an error of its own."""
+
 _encode = msgspec.msgpack.Encoder().encode
 _record = msgspec.msgpack.Decoder(tuple[_Version, _Cells, Values, _Texts, str | None, int]).decode
 _qi_group = msgspec.msgpack.Decoder(tuple[_Version, _Cells, _Cells, _Texts, tuple[Values, ...]]).decode
@@ -103,8 +106,8 @@ def decode_qi_group(data: bytes) -> QIGroupState:
 
 
 def decode_number(data: bytes) -> int:
-    """The number of a QI group, as text. Raises ShardRefused where `data` is none."""
-    if not data.isdigit():
+    """The number of a QI group, as text. Raises ShardRefused where `data` is none, or not as we write it."""
+    if not (data.isdigit() and len(data) <= DIGITS_MAX and b"%d" % int(data) == data):
         raise ShardRefused(f"store: the number of a QI group is damaged; {mends.begin_anew()}")
     return int(data)
 
@@ -150,7 +153,7 @@ def commit_of(data: bytes) -> int:
     17
     """
     number, colon, _ = data.partition(b":")
-    if not (colon and number.isdigit()):
+    if not (colon and number.isdigit() and len(number) <= DIGITS_MAX):
         raise ShardRefused(f"store: an outbox entry without its commit number; {mends.begin_without_redis()}")
     return int(number)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from streamer.cli import warm
-from streamer.cli.background import NICENESS, is_coming, warm_in_background
+from streamer.cli.background import NICENESS, is_coming, wait_while_coming, warm_in_background
 from streamer.cli.main import main
 from streamer.machine_code import folder, is_there, mark, only_maker
 from worlds.small_tables import AGE, CITY, table
@@ -117,8 +118,34 @@ def test_nothing_is_started_where_nothing_can_be_kept(
     (tmp_path / "file").touch()
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file"))
     folder.cache_clear()
-    assert warm_in_background(PEOPLE) is None
+    with pytest.warns(RuntimeWarning, match=r"uncompiled.*kept nowhere; name a folder of your own by NUMBA_CACHE_DIR"):
+        assert warm_in_background(PEOPLE) is None
     assert started.commands == []
+
+
+def test_a_compiler_that_ends_without_machine_code_is_told_of(
+    started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that was killed for want of memory, or found the disk full: else nobody would know why a worker is slow."""
+    monkeypatch.setattr(started, "wait", lambda: -9)
+    with pytest.warns(RuntimeWarning, match=r"uncompiled.*ended with code -9; `streamer warm`"):
+        warm_in_background(PEOPLE)
+        for thread in threading.enumerate():
+            if thread.name == "warming":
+                thread.join()
+
+
+def test_who_waits_for_the_machine_code_goes_on_when_it_is_there_or_nobody_makes_it_any_more(started: Started) -> None:
+    looks: list[float] = []
+
+    def look_again(seconds: float) -> None:
+        looks.append(seconds)
+        mark(CORE)
+
+    wait_while_coming(PEOPLE, None, look_again)
+    assert looks == []
+    wait_while_coming(PEOPLE, os.getpid(), look_again)
+    assert len(looks) == 1
 
 
 def test_the_words_that_are_started_make_the_set_that_was_missing(

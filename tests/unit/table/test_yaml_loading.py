@@ -220,6 +220,14 @@ QI = "role: quasi-identifier"
             "columns.x: too many distinct values for one column; make the domain smaller or the grid wider",
         ),
         (
+            f"{QI}, type: integer, domain: [0, 2147483647]",
+            "columns.x: more than 2,147,483,647 cells in one column; make the domain smaller or the grid wider",
+        ),
+        (
+            f"{QI}, type: decimal, domain: [0, 9999999999], grid: 1",
+            "columns.x: more than 2,147,483,647 cells in one column; make the domain smaller or the grid wider",
+        ),
+        (
             f"{QI}, type: decimal, domain: [0, 9], grid: 1, null_as: 0.5",
             "columns.x.null_as: must be the lower edge of a cell, since the column has no step",
         ),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from streamer.incremental.core.moves import box_of_members, dissolve, is_short, join, leave
-from streamer.incremental.core.record_types import NONE, PENDING
+from streamer.incremental.core.record_types import NODES, NONE, PENDING
+from streamer.incremental.core.tree import nodes_needed
 from worlds.core_tables import CoreTable
 from worlds.shard_tables import OF_PEOPLE
 
@@ -101,3 +102,15 @@ def test_a_move_without_room_says_what_is_short_and_by_how_much(rows: int, group
     assert is_short(world.s, rows, groups)
     assert world.held.say("short") != NONE
     assert world.held.say("short_by") >= 10**6
+
+
+@pytest.mark.parametrize("groups", [1, 2, 65])
+def test_there_is_room_in_the_tree_for_every_box_that_a_move_changes(groups: int) -> None:
+    """A group that dissolves changes the boxes of as many others as it has rows: each may be put elsewhere."""
+    world = table_of((0, 1), (7, 8))
+    state, most = world.s.state, len(world.s.tree.node)
+    state.nodes_used = most - (groups + 1) * nodes_needed(world.s)
+    assert not is_short(world.s, groups, groups)
+    state.nodes_used += 1
+    assert is_short(world.s, groups, groups)
+    assert (int(state.short[0]), int(state.short_by[0])) == (NODES, most + 1)

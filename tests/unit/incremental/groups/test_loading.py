@@ -23,7 +23,7 @@ from streamer.table.schema import Table
 from worlds.folded_table import FoldedTable
 from worlds.model_tables import MODEL_TABLES, asking
 from worlds.shard_tables import OF_PEOPLE, OF_TWO, groups_of, row_of, sets_of
-from worlds.small_tables import CITY, TABLES, YEARS, CodeIs, changes, table
+from worlds.small_tables import BMI, CITY, TABLES, YEARS, CodeIs, changes, table
 
 SECRET = b"sixteen bytes of"
 FLU, COUGH = (b'"flu"',), (b'"cough"',)
@@ -161,6 +161,18 @@ DAMAGED: dict[str, tuple[Callable[[], Engine], str]] = {
     "a row of nobody where individuals count": (
         lambda: loaded({"a": Record(row_of(1), PENDING)}, {}, {}, small=OF_PEOPLE), "a row says no individual"
     ),
+    "a row with a value too many": (
+        lambda: loaded({**RECORDS, "e": Record(Row((5,), FLU + COUGH), PENDING)}), "too many or too few values"
+    ),
+    "a row without values": (
+        lambda: loaded({**RECORDS, "e": Record(Row((5,), ()), PENDING)}), "too many or too few values"
+    ),
+    "a row with an exact text of no column": (
+        lambda: loaded({**RECORDS, "e": Record(Row((5,), FLU, ("5",)), PENDING)}), "too many or too few values"
+    ),
+    "a decimal without its exact text": (
+        lambda: loaded({"e": Record(Row((5,), FLU), PENDING)}, {}, {}, small=table(BMI)), "too many or too few values"
+    ),
     "a group that no row names": (
         lambda: loaded(qi_groups={**QI_GROUPS, 5: QI_GROUPS[4]}), "not the rows that name it"
     ),
@@ -236,6 +248,14 @@ def test_what_does_not_belong_together_is_refused_and_what_mends_it_is_said(
 def test_a_stored_group_that_breaks_the_model_is_refused(small: Table) -> None:
     with pytest.raises(ShardRefused, match="the store is damaged: a stored QI group breaks the privacy model"):
         loaded(small=small)
+
+
+@pytest.mark.parametrize("value", [b'"a cold"', b"12", b'{"a":1}', b"[", b"", b"\xff"])
+def test_a_stored_value_that_no_model_can_count_is_refused_and_not_told(value: bytes) -> None:
+    with pytest.raises(ShardRefused, match=r"the store is damaged: .* a value that its column cannot have") as refusal:
+        loaded({"a": Record(Row((1,), (value,)), PENDING)}, {}, {}, small=asking(YEARS, r="0.5", level=1))
+    assert refusal.value.__cause__ is None
+    assert refusal.value.__suppress_context__
 
 
 def test_the_sound_table_that_these_were_made_of_is_loaded() -> None:

@@ -125,6 +125,17 @@ def test_beside_its_cells_a_row_keeps_only_what_they_do_not_say_of_its_codes(
     assert engine._rows.view().codes[:, 0].tolist() == [last, 0, 3, last - 1]
 
 
+@pytest.mark.parametrize("place_in_cell", [0, 1, 10**17 - 1])
+def test_a_cell_may_hold_more_codes_than_32_bits_count(place_in_cell: int) -> None:
+    wide = NumericAttribute("wide", (Decimal(-(10**17)), Decimal(10**18)), Decimal(10**17), Decimal(1), Decimal(10**17))
+    engine = Engine(table(wide))
+    row = Row((3 * 10**17 + place_in_cell,), (b'"flu"',))
+    engine.apply(Insert("a", row))
+    assert engine.drain().records == {"a": Record(row, PENDING)}
+    engine.apply(ModifyWhere(CodeIs(0, row.codes[0], row.codes[0]), Shifted(0, 1, 11 * 10**17)))
+    assert engine.drain().records == {"a": Record(Row((row.codes[0] + 1,), (b'"flu"',)), PENDING)}
+
+
 def test_the_table_grows_beyond_its_first_capacity_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layout, "FIRST_ROOM", 1)
     monkeypatch.setattr(source_keys, "FIRST_ROOM", 2)

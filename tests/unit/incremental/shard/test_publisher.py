@@ -21,6 +21,7 @@ from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.publisher import Publisher
+from streamer.incremental.store import codec
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.incremental.store.rebuild import DONE, Progress, Rebuild
 from streamer.table.arrays import Ints
@@ -300,6 +301,22 @@ def test_a_store_that_is_at_another_commit_than_expected_is_not_loaded(
     publisher._meta = replace(publisher.meta, commit=7)
     with pytest.raises(Conflict):
         publisher._load()
+
+
+@pytest.mark.parametrize("lost", ["everything", "a QI group with its rows"])
+def test_a_store_that_lost_what_was_published_is_refused_though_the_rest_fits_together(
+    served: Shard, lost: str
+) -> None:
+    """Else the rows of whoever was lost would stay published for ever, and nothing could take them back."""
+    kept = served.server.shards["people", 0]
+    numbers = set(kept.qi_groups) if lost == "everything" else {min(kept.qi_groups)}
+    assert numbers
+    for number in numbers:
+        for source_key in codec.decode_qi_group(kept.qi_groups.pop(number)).members:
+            del kept.records[source_key.encode()]
+    kept.similarity.clear()
+    with pytest.raises(ShardRefused, match="the QI groups in the store are not those of commit 1"):
+        served.publisher().take_over(served)
 
 
 # -- rows that Kafka would not take -----------------------------------------------------------------------------------

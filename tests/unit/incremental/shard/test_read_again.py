@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 import pytest
 
 from simulation.simulator import World
 from simulation.story import MESSAGES, PEOPLE, events
+from streamer.incremental.core.record_types import Records
+from streamer.incremental.groups.held import Held
 from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.read_again import RowsRead, read_again
 from streamer.incremental.store.memory import MemoryStore
@@ -36,6 +39,20 @@ def test_the_rows_and_letters_are_those_of_the_shard(seed: int, form: str) -> No
     letters = [r.key for records, _ in world.topic.transactions for r in records if r.topic == "dead-letters"]
     assert [letter.key for letter in found.letters] == letters
     assert (found.counts, found.next) == (state.meta.counts, state.meta.next)
+
+
+def test_a_batch_runs_at_once_though_no_group_is_ever_large_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs, run = [], Held.run
+
+    def counted(held: Held, operations: Records, cells: Any) -> None:
+        runs.append(len(operations))
+        run(held, operations, cells)
+
+    monkeypatch.setattr(Held, "run", counted)
+    rows = [{"id": i, "years": i % 10, "city": "a1", "problem": "flu"} for i in range(20)]
+    batch = [Message(i, None, msgspec.json.encode({"op": "insert", "row": row})) for i, row in enumerate(rows)]
+    read_again(PEOPLE, 0, 1, [batch], 20)
+    assert runs == [20]
 
 
 def test_statement_ids_are_told_and_known_again() -> None:

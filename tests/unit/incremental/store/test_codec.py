@@ -123,7 +123,7 @@ def test_damaged_bytes_are_refused_without_showing_them(kind: str, data: st.Data
     assert value == KINDS[kind][1](whole)
 
 
-@pytest.mark.parametrize("data", [b"", b"no colon", b":x", b"-1:x", b"seven:x"])
+@pytest.mark.parametrize("data", [b"", b"no colon", b":x", b"-1:x", b"seven:x", b"9" * 5_000 + b":x"])
 def test_an_entry_without_its_commit_number_is_refused(data: bytes) -> None:
     with pytest.raises(ShardRefused, match="without its commit number"):
         codec.commit_of(data)
@@ -165,7 +165,7 @@ def test_what_is_no_similarity_list_is_refused(floor: bytes, neighbours: list[tu
         codec.decode_similarity(floor, neighbours)
 
 
-@pytest.mark.parametrize("data", [b"", b"x", b"-1", b"1.5", "²".encode()])
+@pytest.mark.parametrize("data", [b"", b"x", b"-1", b"1.5", "²".encode(), b"07", b"9" * 5_000])
 def test_what_is_no_number_of_a_qi_group_is_refused(data: bytes) -> None:
     with pytest.raises(ShardRefused, match="damaged; to begin <table> anew from its source"):
         codec.decode_number(data)
