@@ -6,7 +6,7 @@ store keeps and a changelog is written from.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import TypeAlias, cast
@@ -29,7 +29,7 @@ class Drained:
     published: (number, before, after) per QI group whose published rows differ, by number.
     """
 
-    records: dict[str, Record | None] = field(repr=False)
+    records: Mapping[str, Record | None] = field(repr=False)
     qi_groups: dict[int, QIGroupState | None] = field(repr=False)
     similarity: dict[int, SimilarityList | None]
     published: list[Seen] = field(repr=False)
@@ -42,14 +42,12 @@ class Drained:
 def net_effect(rows: Rows, held: Held, source_keys: Iterable[str], statement_ids: list[str]) -> Drained:
     """What the core has exported; source_keys: of the rows that changes named, those that are gone among them."""
     export = held.arrays.export
-    numbers: list[int] = export.numbers[: held.say("n_numbers")].tolist()
+    rows_end = 1 + 4 * int(export.numbers[0])
+    gone = [source_key for source_key in source_keys if source_key not in rows.place_of]
+    records = rows.records(export.numbers[1:rows_end], gone)
+    numbers: list[int] = export.numbers[rows_end : held.say("n_numbers")].tolist()
     scores: list[float] = export.scores[: held.say("n_scores")].tolist()
-    rows_end = 1 + 4 * numbers[0]
-    records = rows.records(numbers[1:rows_end])
-    for source_key in source_keys:
-        if source_key not in rows.place_of:
-            records[source_key] = None
-    qi_groups, published, groups_end = _groups(rows, numbers, rows_end)
+    qi_groups, published, groups_end = _groups(rows, numbers, 0)
     return Drained(
         records=records,
         qi_groups=qi_groups,

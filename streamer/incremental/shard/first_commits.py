@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, cast
 
 from streamer.errors import ConfigError, LawViolated
 from streamer.incremental.events.counts import NO_MESSAGES, Counts
@@ -63,6 +63,10 @@ class Prepared:
     similarity: Mapping[int, SimilarityList] = field(repr=False)
     qi_group_next: int
 
+    @property
+    def n_pending(self) -> int:
+        return len(self.records) - sum(len(state.members) for state in self.qi_groups.values())
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -93,7 +97,7 @@ def prepare(table: Table, shard: int, shards: int, first: FirstTable) -> Prepare
     _check_messages(table, shard, drained.published)
     return Prepared(
         first,
-        _present(drained.records),
+        cast(Mapping[str, Record], drained.records),  # into an empty table nothing is removed
         _present(drained.qi_groups),
         _present(drained.similarity),
         drained.qi_group_next,
@@ -111,7 +115,7 @@ def _check_messages(table: Table, shard: int, published: Iterable[Seen]) -> None
 
 
 def _present(changed: Mapping[Name, Value | None]) -> dict[Name, Value]:
-    """What is there of a net effect: into an empty table nothing is removed."""
+    """What is there of a net effect."""
     return {name: value for name, value in changed.items() if value is not None}
 
 
@@ -158,7 +162,7 @@ def commits(
 
 def _last(commit: Commit, table: Table, prepared: Prepared, found: Found, shift: int) -> Commit:
     """The last commit also has what belongs to the table as a whole; from it on the table is one."""
-    pending = {key: record for key, record in prepared.records.items() if record.qi_group == PENDING}
+    pending = dict(_pending(prepared))
     known = set(found.statement_ids)
     return replace(
         commit,
@@ -167,6 +171,12 @@ def _last(commit: Commit, table: Table, prepared: Prepared, found: Found, shift:
         similarity={number + shift: _shifted(similar, shift) for number, similar in prepared.similarity.items()},
         statement_ids=[said for said in prepared.first.statement_ids if said not in known],
     )
+
+
+def _pending(prepared: Prepared) -> Iterator[tuple[str, Record]]:
+    """The index table's lines of the rows that are in no QI group; seldom any, so that they are looked for last."""
+    if prepared.n_pending:
+        yield from ((key, record) for key, record in prepared.records.items() if record.qi_group == PENDING)
 
 
 class _Group(NamedTuple):

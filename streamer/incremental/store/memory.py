@@ -27,6 +27,7 @@ from streamer.incremental.store.base import Commit, Meta, State
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 Encoded = TypeVar("Encoded")
+Field = TypeVar("Field")
 
 
 @dataclass
@@ -126,9 +127,9 @@ class MemoryStore:
 
     def _write(self, shard: ShardBytes, fence: str, commit: Commit) -> None:
         meta = codec.encode_meta(commit.meta)
-        records = {name.encode(): data for name, data in _each(codec.encode_record, commit.records).items()}
-        qi_groups = _each(codec.encode_qi_group, commit.qi_groups)
-        similarity = _each(codec.in_order, commit.similarity)
+        records = _each(codec.encode_record, commit.records, str.encode)
+        qi_groups = _each(codec.encode_qi_group, commit.qi_groups, int)
+        similarity = _each(codec.in_order, commit.similarity, int)
         statement_ids = [statement_id.encode() for statement_id in commit.statement_ids]
         outbox = [codec.encode_entry(commit.meta.commit, entry) for entry in commit.outbox]
 
@@ -154,9 +155,11 @@ class MemoryStore:
             outbox.popleft()
 
 
-def _each(encode: Callable[[Value], Encoded], changes: Mapping[Key, Value | None]) -> dict[Key, Encoded | None]:
-    """Every value encoded; None, a removal, stays None."""
-    return {name: None if value is None else encode(value) for name, value in changes.items()}
+def _each(
+    encode: Callable[[Value], Encoded], changes: Mapping[Key, Value | None], field: Callable[[Key], Field]
+) -> dict[Field, Encoded | None]:
+    """Every value encoded, under what `field` makes of its name; None, a removal, stays None."""
+    return {field(name): None if value is None else encode(value) for name, value in changes.items()}
 
 
 def _merge(kept: dict[Key, Encoded], changes: Mapping[Key, Encoded | None]) -> None:
