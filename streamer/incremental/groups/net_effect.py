@@ -6,14 +6,15 @@ store keeps and a changelog is written from.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import TypeAlias, cast
 
 from streamer.incremental.core.record_types import NONE
 from streamer.incremental.groups.held import Held
-from streamer.incremental.groups.kept import QIGroupState, Record, SimilarityList
+from streamer.incremental.groups.kept import QIGroupState, SimilarityList
+from streamer.incremental.groups.record_columns import RecordColumns
 from streamer.incremental.groups.rows import Rows
 from streamer.incremental.release.published_group import PublishedGroup
 from streamer.table.row import Values
@@ -29,7 +30,7 @@ class Drained:
     published: (number, before, after) per QI group whose published rows differ, by number.
     """
 
-    records: Mapping[str, Record | None] = field(repr=False)
+    records: RecordColumns = field(repr=False)
     qi_groups: dict[int, QIGroupState | None] = field(repr=False)
     similarity: dict[int, SimilarityList | None]
     published: list[Seen] = field(repr=False)

@@ -1,4 +1,4 @@
-"""Many rows as a store keeps them, by column: as a mapping of objects they would take four times the memory.
+"""Rows as a store keeps them, by column: as objects, those of a whole table would take four times the memory.
 
 Whoever loads a table with all its rows at once, or changes a hundred thousand of them in one statement, would otherwise
 hold an object for every row between the engine and the bytes of the store. A record is made when it is asked for.
@@ -44,28 +44,39 @@ class RecordColumns(Mapping[str, Record | None]):
 
     def __getitem__(self, source_key: str) -> Record | None:
         place = self._places[source_key]
-        if place >= len(self.codes):
-            return None
-        row = Row(tuple(self.codes[place].tolist()), self.values_of[place], self.exact[place], self.individuals[place])
-        return Record(row, int(self.qi_groups[place]))
+        return next(self._records(slice(place, place + 1)), None)
 
     def items(self) -> ItemsView[str, Record | None]:
         """All of them, in one pass."""
         return _Items(self)
 
-    @cached_property
-    def _places(self) -> dict[str, int]:
-        return {source_key: place for place, source_key in enumerate(self)}
-
     def pairs(self) -> Iterator[tuple[str, Record | None]]:
         """Source keys with their records, some objects at a time."""
         for first in range(0, len(self.codes), RECORDS_AT_ONCE):
             some = slice(first, first + RECORDS_AT_ONCE)
-            codes = map(tuple, self.codes[some].tolist())
-            rows = map(Row, codes, self.values_of[some], self.exact[some], self.individuals[some])
-            records = map(Record, rows, self.qi_groups[some].tolist())
-            yield from zip(self.source_keys[some].tolist(), records, strict=True)
+            yield from zip(self.source_keys[some].tolist(), self._records(some), strict=True)
         yield from ((source_key, None) for source_key in self.gone)
+
+    def in_groups(self, source_keys: Sequence[str], qi_groups: Ints) -> RecordColumns:
+        """Some of the rows that are there, in QI groups of these numbers, (n,)."""
+        places = [self._places[source_key] for source_key in source_keys]
+        return RecordColumns(
+            self.source_keys[places],
+            self.codes[places],
+            [self.values_of[place] for place in places],
+            [self.exact[place] for place in places],
+            [self.individuals[place] for place in places],
+            qi_groups,
+        )
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {source_key: place for place, source_key in enumerate(self)}
+
+    def _records(self, some: slice) -> Iterator[Record]:
+        codes = map(tuple, self.codes[some].tolist())
+        rows = map(Row, codes, self.values_of[some], self.exact[some], self.individuals[some])
+        return map(Record, rows, self.qi_groups[some].tolist())
 
 
 class _Items(ItemsView[str, Record | None]):

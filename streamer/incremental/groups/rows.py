@@ -13,7 +13,7 @@ The rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
 
@@ -24,8 +24,7 @@ from streamer.incremental.core.record_types import NONE, PENDING, Records
 from streamer.incremental.groups.demands import SubjectNumbers
 from streamer.incremental.groups.held import Held
 from streamer.incremental.groups.kept import PENDING as NO_QI_GROUP
-from streamer.incremental.groups.kept import Record
-from streamer.incremental.groups.record_columns import RECORDS_AT_ONCE, RecordColumns
+from streamer.incremental.groups.record_columns import RecordColumns
 from streamer.incremental.groups.source_keys import SourceKeys
 from streamer.incremental.groups.texts import Numbers, ValueTexts
 from streamer.table.arrays import Ints
@@ -205,17 +204,12 @@ class Rows:
         """Places of all rows, in no order that decides anything; int64."""
         return self.place_of.places()
 
-    def records(self, changed: Ints, gone: Sequence[str]) -> Mapping[str, Record | None]:
+    def records(self, changed: Ints, gone: Sequence[str]) -> RecordColumns:
         """Rows as a store keeps them; changed: place, values, individual, QI group of one after the other.
 
         gone: the source keys of rows that are not there any more.
         """
-        columns = self._columns(changed.reshape(-1, 4).copy(), gone)
-        return columns if len(columns.codes) > RECORDS_AT_ONCE else dict(columns.items())
-
-    def _columns(self, changed: Ints, gone: Sequence[str]) -> RecordColumns:
-        """changed: (n, 4)."""
-        places, values, who, numbers = changed.T
+        places, values, who, numbers = changed.reshape(-1, 4).T.copy()
         at, names = places.tolist(), self.individuals.things
         return RecordColumns(
             self.source_keys[places],
