@@ -22,6 +22,9 @@ from streamer.table.schema import Table
 NEVER = 1 << 40
 """More rows than any shard has."""
 
+ENDLESS = NEVER * NEVER
+"""More records than so many operations may publish where k is NEVER: else the core would be run for each by itself."""
+
 
 @dataclass(frozen=True, slots=True)
 class RowsRead:
@@ -66,7 +69,7 @@ def read_again(
 
     advance: told how many messages each step took. Raises ShardRefused where messages in a row cannot be applied.
     """
-    limits = replace(table.limits, transaction_rows_max=NEVER)
+    limits = replace(table.limits, transaction_rows_max=ENDLESS)
     letters, server = _Letters(), MemoryServer()
     reader = Publisher(replace(table, k=NEVER, limits=limits), shard, MemoryStore(server, table.name, shard), letters)
     reader.take_over(InputState({}, shards, earliest=0, end=end), skips)

@@ -7,6 +7,7 @@ import pytest
 
 from simulation.simulator import World
 from simulation.story import MESSAGES, PEOPLE, events
+from streamer.incremental.groups.held import Held
 from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.read_again import RowsRead, read_again
 from streamer.incremental.store.memory import MemoryStore
@@ -60,3 +61,18 @@ def test_a_snapshot_and_the_changes_after_it_are_rows_like_any_other() -> None:
     years = dict(zip(found.rows.source_keys, found.rows.codes[:, 0].tolist(), strict=True))
     assert years == {**{str(i): i % 10 for i in range(20)}, "3": 9}
     assert found.counts.dead_letters == 0
+
+
+def test_the_core_runs_once_for_a_batch_and_not_for_every_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No QI group can come about, so that no number of operations is too many for one transaction."""
+    calls: list[int] = []
+    run = Held.run
+    monkeypatch.setattr(Held, "run", lambda held, *operations: (calls.append(1), run(held, *operations))[1])
+    inserts = [
+        Message(
+            i, None, msgspec.json.encode({"op": "insert", "row": {"id": i, "years": 3, "city": "a1", "problem": None}})
+        )
+        for i in range(70)
+    ]
+    assert len(read(inserts).rows.source_keys) == 70
+    assert len(calls) <= 10
