@@ -107,7 +107,8 @@ def _rows_of(path: str | Path, text: TextIOWrapper) -> pd.DataFrame:
         columns = _columns(_checked_rows(path, reader, len(header)), len(header))
     except csv.Error:
         raise ConfigError(f"{path}, line {reader.line_num}: not valid CSV (a quotation mark out of place?)") from None
-    return pd.DataFrame(dict(zip(header, columns, strict=True)), columns=header, dtype=str)
+    # As objects: pandas' own texts would be copies, in memory that its allocator does not give back.
+    return pd.DataFrame(dict(zip(header, columns, strict=True)), columns=header, dtype=object)
 
 
 def _delimiter(header: str) -> str:
