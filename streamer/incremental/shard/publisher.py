@@ -227,16 +227,13 @@ class Publisher:
         self._load()
 
     def load_initial(self, initial: Callable[[bytes], tuple[EncodedRows, Sequence[Ints]]]) -> StepReport:
-        """Publishes a whole table, in given QI groups, as release 0 of a shard that has read nothing yet.
-
-        initial: rows and groups by the shard's secret; held by nobody else, they go when the engine has them.
-        """
+        """Publishes the rows and QI groups that `initial` makes by the secret, as release 0; nobody else holds them."""
         engine, self._usable = self.engine, False
         if self._meta.commit:
             raise ShardRefused(f"{self._name} holds a table already")
-        encoded, groups = initial(self._meta.secret)
-        engine.load_initial(encoded.source_keys, encoded.rows(), encoded.codes, groups)
-        del encoded
+        rows, groups = initial(self._meta.secret)
+        engine.load_initial(rows.source_keys, rows.rows(), rows.codes, groups)
+        del rows
         self._meta = replace(self._meta, release=-1 if groups else 0, outside=1)
         return self._commit_from_outside(engine, "the initial table cannot be published")
 
