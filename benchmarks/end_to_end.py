@@ -186,8 +186,7 @@ def phases(world: World, events: int) -> dict[str, float]:
     outlet = KafkaOutlet(world.bootstrap, name, 0)
     publisher = Publisher(table, 0, store, outlet)
     publisher.take_over(KafkaInput(world.bootstrap, name, 0).state())
-    rows, qi_groups = encode_initial(table, read_rows(source), first_groups, publisher.meta.secret)
-    publisher.load_initial(rows.source_keys, rows.rows(), rows.codes, qi_groups)
+    publisher.load_initial(lambda secret: encode_initial(table, read_rows(source), first_groups, secret))
     changes = enumerate(adult_people.Changes(world.people, seed=3).more(events))
     messages = [Message(offset, message_key, value) for offset, (message_key, value) in changes]
     return split_of(publisher, messages, table.limits.batch_events_max)

@@ -7,6 +7,10 @@ replay      Seconds and the largest memory of a process `streamer replay --initi
             and encoding it included.
 load        Seconds of a process `streamer load` into four shards on a real Kafka and Redis, from its start to its end.
 passthrough The Faust worker of `end_to_end.py`, which decodes messages and writes one record for each, in the same run.
+phases      What a process of its own spends on each step of a load, one after the other in one shard: wall and CPU
+            seconds, and the most memory that it held up to then. Its algorithm is the one above.
+
+Seconds of a busy machine say little; `cpu` is what the processes themselves used, of all threads together.
 
     python benchmarks/first_load.py [--rows 1000000] [--events 60000] [--quick] [--json]
 """
@@ -17,13 +21,16 @@ import argparse
 import json
 import os
 import random
+import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
+from typing import Any, NamedTuple, TypeVar
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
@@ -35,11 +42,19 @@ import ready
 from end_to_end import passthrough_rate, placed
 from servers.broker import ways
 from streamer.cli.first_groups import first_groups
+from streamer.incremental.groups.lots import SECRET_BYTES
+from streamer.incremental.release.records import outgoing
+from streamer.incremental.shard.anew import RECORDS_MAX
+from streamer.incremental.shard.first_commits import FirstTable, Found, commits, prepare
+from streamer.incremental.shard.input import InputState
+from streamer.incremental.store import commit_script
 from streamer.table.encode import Encoder
 from streamer.table.files import read_rows
 from streamer.table.yaml_loading import load_table
 from workers import ROOT, SHARDS, World
 from worlds import adult_people
+
+T = TypeVar("T")
 
 SEED = 1
 CHANGED = 0.2
@@ -52,7 +67,11 @@ def main() -> None:
     options.add_argument("--events", type=int, default=60_000, help="messages that are passed through")
     options.add_argument("--quick", action="store_true", help="5,000 rows and messages")
     options.add_argument("--json", action="store_true", help="print the JSON object alone")
+    options.add_argument("--phases-of", nargs=2, metavar=("TABLE", "ROWS"), help=argparse.SUPPRESS)
     chosen = options.parse_args()
+    if chosen.phases_of:
+        print(json.dumps(phases(*map(Path, chosen.phases_of))))
+        return
     rows, events = (5_000, 5_000) if chosen.quick else (chosen.rows, chosen.events)
     ready.compiled()
     people = adult_people.read_people(adult.folder())
@@ -69,32 +88,34 @@ def main() -> None:
     print(json.dumps({"benchmark": "first_load", **figures}))
 
 
-def measure(world: World, rows: int, events: int) -> dict[str, float]:
-    """All figures; the processes come first, so that their memory is not this one's."""
+def measure(world: World, rows: int, events: int) -> dict[str, Any]:
+    """All figures; everything large is done by processes of their own, so that their memory is not this one's."""
     _, table = world.new_table(SHARDS)
     file = world.directory / "rows.csv"
     adult_people.write_people(file, drawn(list(world.people.values()), rows))
     (world.directory / "no-events.jsonl").write_text("")
     replay = ["replay", "--table", str(table), str(world.directory / "no-events.jsonl"), "--initial", str(file)]
-    replay_s, replay_bytes = run_command([*replay, "--json"])
-    load_s, load_bytes = run_command(
-        ["load", str(file), "--table", str(table), "--kafka", world.bootstrap, "--redis", world.redis_url, "--json"]
-    )
+    servers = ["--kafka", world.bootstrap, "--redis", world.redis_url]
+    replayed = run("-m", "agents.cli", *replay, "--json")
+    loaded = run("-m", "agents.cli", "load", str(file), "--table", str(table), *servers, "--json")
     per_s = passthrough_rate(world, list(islice(placed(adult_people.inserts(world.people.values())), events)))
-    alone_s = algorithm(table, file)
+    by_phase = json.loads(run(__file__, "--phases-of", str(table), str(file)).said.splitlines()[-1])
+    alone_s = by_phase["algorithm"]["s"]
     figures = {
         "rows": rows,
         "algorithm_s": alone_s,
-        "replay_s": replay_s,
-        "replay_to_algorithm": replay_s / alone_s,
-        "replay_gb": replay_bytes / 1e9,
-        "load_s": load_s,
-        "load_gb": load_bytes / 1e9,
-        "load_rows_per_s": rows / load_s,
+        "replay_s": replayed.s,
+        "replay_cpu_s": replayed.cpu_s,
+        "replay_to_algorithm": replayed.s / alone_s,
+        "replay_gb": replayed.gb,
+        "load_s": loaded.s,
+        "load_cpu_s": loaded.cpu_s,
+        "load_gb": loaded.gb,
+        "load_rows_per_s": rows / loaded.s,
         "passthrough_per_s": per_s,
-        "load_to_passthrough": rows / load_s / per_s,
+        "load_to_passthrough": rows / loaded.s / per_s,
     }
-    return {what: round(figure, 2) for what, figure in figures.items()}
+    return {**{what: round(figure, 2) for what, figure in figures.items()}, "phases": by_phase}
 
 
 def drawn(people: list[adult_people.Person], rows: int) -> Iterator[adult_people.Person]:
@@ -111,37 +132,75 @@ def drawn(people: list[adult_people.Person], rows: int) -> Iterator[adult_people
         yield person
 
 
-def algorithm(table: Path, file: Path) -> float:
-    """Seconds of the algorithm; what it needs compiled is compiled by a small run before."""
-    schema = load_table(table)
-    encoded = Encoder(schema).frame(read_rows(file))
-    first_groups(schema, Encoder(schema).frame(read_rows(file).head(200)), SEED)
-    began = perf_counter()
-    first_groups(schema, encoded, SEED)
-    return perf_counter() - began
+def phases(table: Path, file: Path) -> dict[str, dict[str, float]]:
+    """What each step of a load costs in one shard; all that is compiled was compiled by a small run before."""
+    schema, secret = load_table(table), bytes(SECRET_BYTES)
+    few = file.with_name("few.csv")
+    with file.open() as lines:
+        few.write_text("".join(islice(lines, 201)))
+    small = Encoder(schema).frame(read_rows(few))
+    prepare(schema, 0, 1, FirstTable(small, first_groups(schema, small, SEED), secret, 0))
+    costs: dict[str, dict[str, float]] = {}
+    frame = timed(costs, "read", lambda: read_rows(file))
+    encoded = timed(costs, "encode", partial(Encoder(schema).frame, frame))
+    del frame
+    groups = timed(costs, "algorithm", lambda: first_groups(schema, encoded, SEED))
+    first = FirstTable(encoded, groups, secret, 0)
+    prepared = timed(costs, "prepare", lambda: prepare(schema, 0, 1, first))
+    state = InputState({}, 1, 0, 0)
+    made = timed(costs, "commits", lambda: list(commits(schema, 0, state, prepared, Found(), RECORDS_MAX)))
+    timed(costs, "redis arguments", lambda: [len(commit_script.arguments("", 0, commit)) for commit in made])
+    timed(costs, "kafka records", lambda: [len(outgoing(commit.outbox, 0, 0, True)) for commit in made])
+    return costs
 
 
-def run_command(arguments: list[str]) -> tuple[float, int]:
-    """Seconds of a process of our own, and the most memory it held, in bytes."""
+def timed(costs: dict[str, dict[str, float]], phase: str, step: Callable[[], T]) -> T:
+    """What a step answers; its costs are noted down."""
+    began, cpu = perf_counter(), process_time()
+    answer = step()
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+    spent = {"s": perf_counter() - began, "cpu_s": process_time() - cpu, "gb": most}
+    costs[phase] = {what: round(figure, 3) for what, figure in spent.items()}
+    return answer
+
+
+class Process(NamedTuple):
+    """What a process of our own took: seconds, seconds of the processor, the most memory it held; and what it said."""
+
+    s: float
+    cpu_s: float
+    gb: float
+    said: str
+
+
+def run(*arguments: str) -> Process:
+    """Runs Python with these arguments to its end."""
     began = perf_counter()
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with tempfile.TemporaryFile("w+") as said:
         process = subprocess.Popen(
-            [sys.executable, "-m", "agents.cli", *arguments], cwd=ROOT, env=environment, stdout=said, stderr=said
+            [sys.executable, *arguments], cwd=ROOT, env=environment, stdout=said, stderr=subprocess.STDOUT
         )
         _, status, usage = os.wait4(process.pid, 0)
+        seconds = perf_counter() - began
         process.returncode = os.waitstatus_to_exitcode(status)
         said.seek(0)
-        if process.returncode:
-            raise SystemExit(f"streamer {arguments[0]}: {said.read()[-2000:]}")
-    return perf_counter() - began, usage.ru_maxrss * 1024
+        text = said.read()
+    if process.returncode:
+        raise SystemExit(f"{' '.join(arguments[:3])}: {text[-2000:]}")
+    return Process(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / 1e9, text)
 
 
-def show(figures: dict[str, float]) -> None:
+def show(figures: dict[str, Any]) -> None:
     table = RichTable("figure", "value", title="a first load")
     for name, value in figures.items():
-        table.add_row(name, f"{value:,}")
+        if name != "phases":
+            table.add_row(name, f"{value:,}")
     Console().print(table)
+    by_phase = RichTable("phase", "s", "cpu s", "GB at most", title="one shard, one step after the other")
+    for phase, costs in figures["phases"].items():
+        by_phase.add_row(phase, *(f"{cost:,.2f}" for cost in costs.values()))
+    Console().print(by_phase)
 
 
 if __name__ == "__main__":

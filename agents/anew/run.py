@@ -5,13 +5,20 @@ The rules of this file
 * Nothing is touched before all rows of all shards are read, checked and put into QI groups: whatever is wrong with the
   source is said while the workers still serve the table.
 * Where the input goes on is decided first, before the source is read: what comes later is applied on top of it.
-* Then shard after shard, as `streamer.incremental.shard.anew` says. What ends in the middle is to be called again.
+* Then shard by shard, as `streamer.incremental.shard.anew` says. What ends in the middle is to be called again.
+* Shards have nothing to do with each other, so as many are at work as there are cores: the algorithm and the core run
+  beside one another, and one shard's rows become bytes while servers answer another's. What a shard comes to does not
+  depend on that. Where one fails, those that were begun are ended first.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import repeat
 from secrets import token_bytes
 
 from agents.anew.reading import KafkaReading
@@ -103,21 +110,32 @@ def begin(shards: Shards, source: str, from_offset: str, tell: Tell) -> Iterator
 
     In the end Redis forgets the shards that the input has not any more.
     """
-    prepared = _prepared(shards, source, from_offset, tell)
-    for shard, one in enumerate(prepared):
-        state = shards.inputs[shard].state()
-        if (state.topic_ids, state.shards) != (shards.states[shard].topic_ids, shards.states[shard].shards):
-            raise Conflict("the topics were made anew or have grown since the command began: call it again")
-        outlet, reading = shards.outlet(shard), shards.reading(shard)
-        begun = start_anew(shards.settings.table, shard, shards.stores[shard], outlet, reading, state, one)
-        shards.stores[shard].tell_begun_anew()
-        yield begun
+    table, n = shards.settings.table, len(shards)
+    with ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="shard") as threads:
+        first = list(threads.map(partial(_in_groups, table), _read(shards, source, from_offset, tell)))
+        _have_compiled(table, sum(len(one.rows.source_keys) for one in first), tell)
+        prepared = list(threads.map(partial(prepare, table), range(n), repeat(n), first))
+        begun = threads.map(partial(_begun, shards), range(n), prepared)
+        del first, prepared  # each goes with its shard
+        yield from begun
     for shard in shards.former():
-        forget_shard(connect(shards.settings.redis), shards.settings.table.name, shard)
-        tell(f"shard {shard}: removed from Redis, as the input has {len(shards)} partitions")
+        forget_shard(connect(shards.settings.redis), table.name, shard)
+        tell(f"shard {shard}: removed from Redis, as the input has {n} partitions")
 
 
-def _prepared(shards: Shards, source: str, from_offset: str, tell: Tell) -> list[Prepared]:
+def _begun(shards: Shards, shard: int, prepared: Prepared) -> Begun:
+    """One shard, in a thread of its own."""
+    state = shards.inputs[shard].state()
+    if (state.topic_ids, state.shards) != (shards.states[shard].topic_ids, shards.states[shard].shards):
+        raise Conflict("the topics were made anew or have grown since the command began: call it again")
+    outlet, reading = shards.outlet(shard), shards.reading(shard)
+    begun = start_anew(shards.settings.table, shard, shards.stores[shard], outlet, reading, state, prepared)
+    shards.stores[shard].tell_begun_anew()
+    return begun
+
+
+def _read(shards: Shards, source: str, from_offset: str, tell: Tell) -> list[FirstTable]:
+    """What every shard begins with, in no QI groups yet."""
     table = shards.settings.table
     if source == TOPIC:
         if from_offset != END:
@@ -125,16 +143,12 @@ def _prepared(shards: Shards, source: str, from_offset: str, tell: Tell) -> list
         first = [_of_topic(shards, shard, tell) for shard in range(len(shards))]
         if not any(one.counts.messages for one in first):
             raise UsageError(f"the input holds no message, so nobody would be published any more; {EMPTY_IT}")
-    else:
-        next_ = _next(shards, from_offset)
-        known = [meta.key_form for store in shards.stores if (meta := store.meta()) is not None]
-        routed = routed_file(table, source, shards.settings.kafka, len(shards), known)
-        _tell_routed(routed, tell)
-        first = [
-            _in_groups(table, rows, next_[shard], key_form=routed.key_form) for shard, rows in enumerate(routed.rows)
-        ]
-    _have_compiled(table, sum(len(one.rows.source_keys) for one in first), tell)
-    return [prepare(table, shard, len(shards), one) for shard, one in enumerate(first)]
+        return first
+    next_ = _next(shards, from_offset)
+    known = [meta.key_form for store in shards.stores if (meta := store.meta()) is not None]
+    routed = routed_file(table, source, shards.settings.kafka, len(shards), known)
+    _tell_routed(routed, tell)
+    return [_first_table(rows, next_[shard], key_form=routed.key_form) for shard, rows in enumerate(routed.rows)]
 
 
 def _tell_routed(routed: Routed, tell: Tell) -> None:
@@ -169,8 +183,7 @@ def _of_topic(shards: Shards, shard: int, tell: Tell) -> FirstTable:
     messages = shards.reading(shard).messages(state)
     read = read_again(settings.table, shard, len(shards), messages, state.end, {*skips, *passed_over})
     _tell_read(shard, state, read, tell)
-    return _in_groups(
-        settings.table,
+    return _first_table(
         read.rows,
         read.next,
         key_form=read.key_form,
@@ -199,10 +212,14 @@ def _tell_read(shard: int, state: InputState, read: RowsRead, tell: Tell) -> Non
         tell(f"shard {shard}: {fault}")
 
 
-def _in_groups(table: Table, rows: EncodedRows, next_: int, **more: object) -> FirstTable:
-    """Rows in the QI groups that the default algorithm makes, by a secret of their own."""
-    secret = token_bytes(SECRET_BYTES)
-    return FirstTable(rows, first_groups(table, rows, seed(secret)), secret, next_, **more)  # type: ignore[arg-type]
+def _first_table(rows: EncodedRows, next_: int, **more: object) -> FirstTable:
+    """Rows in no QI groups yet, with a secret of their own."""
+    return FirstTable(rows, (), token_bytes(SECRET_BYTES), next_, **more)  # type: ignore[arg-type]
+
+
+def _in_groups(table: Table, first: FirstTable) -> FirstTable:
+    """The same in the QI groups that the default algorithm makes."""
+    return replace(first, qi_groups=first_groups(table, first.rows, seed(first.secret)))
 
 
 def _have_compiled(table: Table, n_rows: int, tell: Tell) -> None:

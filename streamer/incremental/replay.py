@@ -127,9 +127,11 @@ def encode_initial(
     Raises ConfigError for rows that cannot be encoded.
     """
     encoded = Encoder(table).frame(frame)
-    if QI_GROUP not in frame.columns:
+    given = frame[QI_GROUP].tolist() if QI_GROUP in frame.columns else None
+    del frame  # of a large table, each form is let go when the next one is there
+    if given is None:
         return encoded, first_groups(table, encoded, seed(secret))
-    names = np.array(frame[QI_GROUP].tolist(), dtype=str)
+    names = np.array(given, dtype=str)
     _, first, number = np.unique(names, return_index=True, return_inverse=True)
     return encoded, [np.flatnonzero(number == g) for g in np.argsort(first, kind="stable")]
 
@@ -151,11 +153,9 @@ class Replay:
         self._total = StepReport()
         self._first_releases = 0
 
-    def load_initial(self, frame: pd.DataFrame, first_groups: FirstGroups) -> None:
+    def load_initial(self, initial: Callable[[], pd.DataFrame], first_groups: FirstGroups) -> None:
         """Publishes an initial table as release 0."""
-        encoded, groups = encode_initial(self.table, frame, first_groups, self.publisher.meta.secret)
-        del frame  # of a large table, each form is let go when the next one is there
-        report = self.publisher.load_initial(encoded.source_keys, encoded.rows(), encoded.codes, groups)
+        report = self.publisher.load_initial(lambda secret: encode_initial(self.table, initial(), first_groups, secret))
         self._total.published += report.published
         self._first_releases = int(report.published > 0)  # release 0; without it, counting begins with 1
 
@@ -235,7 +235,7 @@ def _steps(
     """The whole replay; yields the size of every step."""
     started = perf_counter()
     if initial is not None:
-        replay.load_initial(initial(), first_groups)
+        replay.load_initial(initial, first_groups)
     yield from replay.run(messages)
     return replay.report(perf_counter() - started)
 

@@ -42,6 +42,9 @@ from streamer.table.schema import Attribute, KeptColumn, NumericAttribute, Table
 Fields = Mapping[str, object]
 T = TypeVar("T")
 
+TUPLES_REMEMBERED = 10_000
+"""Different rows of kept values that are looked out for, so that those of a million people are not a million."""
+
 _BOOLEANS = {"true": True, "false": False}
 
 
@@ -267,5 +270,11 @@ def _from_text(kind: str, text: Any) -> object:
 
 
 def _transposed(columns: Sequence[Sequence[T]], n: int) -> list[tuple[T, ...]]:
-    """Columns -> one tuple per row; n empty tuples where there is no column."""
-    return list(zip(*columns, strict=True)) if columns else [()] * n
+    """Columns -> one tuple per row, equal ones mostly the same; n empty tuples where there is no column."""
+    if not columns:
+        return [()] * n
+    known: dict[tuple[T, ...], tuple[T, ...]] = {}
+    rows: list[tuple[T, ...]] = []
+    for row in zip(*columns, strict=True):
+        rows.append(known.setdefault(row, row) if len(known) < TUPLES_REMEMBERED else known.get(row, row))
+    return rows

@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from io import TextIOWrapper
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -31,8 +31,11 @@ PARQUET = ".parquet"
 _DELIMITERS = ",;\t"
 OWNER_ONLY = 0o600
 
-TEXTS_REMEMBERED = 100_000
-"""Distinct cells of a file that are looked out for: what most columns hold, and never all source keys."""
+TEXTS_REMEMBERED = 10_000
+"""Distinct cells of a column that are looked out for: what most columns hold, and never all source keys."""
+
+ROWS_AT_ONCE = 5_000
+"""Rows of a file that are lists of texts at the same time."""
 
 
 def is_named(path: str | Path, *suffixes: str) -> bool:
@@ -101,10 +104,11 @@ def _rows_of(path: str | Path, text: TextIOWrapper) -> pd.DataFrame:
     try:
         header = next(reader, [])
         _check_header(path, header)
-        rows = list(_checked_rows(path, reader, len(header)))
+        columns = _columns(_checked_rows(path, reader, len(header)), len(header))
     except csv.Error:
         raise ConfigError(f"{path}, line {reader.line_num}: not valid CSV (a quotation mark out of place?)") from None
-    return pd.DataFrame(rows, columns=header, dtype=str)
+    # As objects: pandas' own texts would be copies, in memory that its allocator does not give back.
+    return pd.DataFrame(dict(zip(header, columns, strict=True)), columns=header, dtype=object)
 
 
 def _delimiter(header: str) -> str:
@@ -121,17 +125,29 @@ def _check_header(path: str | Path, header: list[str]) -> None:
 
 
 def _checked_rows(path: str | Path, reader: Any, width: int) -> Iterator[list[str]]:
-    """The rows of a file; cells that say the same are one text in memory, as far as it pays to remember them."""
-    known: dict[str, str] = {}
+    """The rows of a file."""
     for row in reader:
         if not row:
             continue  # a blank line
         if len(row) != width:
             raise ConfigError(f"{path}, line {reader.line_num}: has {len(row)} cells; the header has {width}")
-        if len(known) < TEXTS_REMEMBERED:
-            yield [known.setdefault(cell, cell) for cell in row]
-        else:
-            yield [known.get(cell, cell) for cell in row]
+        yield row
+
+
+def _columns(rows: Iterator[list[str]], width: int) -> list[list[str]]:
+    """Rows as columns; in one of few texts, cells that say the same are one text in memory."""
+    columns: list[list[str]] = [[] for _ in range(width)]
+    known: list[dict[str, str] | None] = [{} for _ in range(width)]
+    while some := list(islice(rows, ROWS_AT_ONCE)):
+        for j, cells in enumerate(zip(*some, strict=True)):
+            texts = known[j]
+            if texts is None:
+                columns[j].extend(cells)
+                continue
+            columns[j].extend(map(texts.setdefault, cells, cells))
+            if len(texts) > TEXTS_REMEMBERED:
+                known[j] = None
+    return columns
 
 
 @contextmanager

@@ -10,7 +10,6 @@ from drills.oracle import Found, Oracle, reference
 from streamer.incremental.release.records import Entry
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.outlet import Position
-from streamer.incremental.store.codec import encode_entry
 from streamer.incremental.store.memory import MemoryStore
 from streamer.incremental.topics import CHANGES, DEAD_LETTERS, LIVE, POSITIONS
 from streamer.table.schema import Table
@@ -102,7 +101,7 @@ def keep_something_unpublished(remains: Remains) -> None:
     meta = remains.memory.meta()
     assert meta is not None
     entry = Entry(LIVE, b"key", b"value")
-    remains.memory._shard.outbox.append(encode_entry(meta.commit, entry))
+    remains.memory._shard.outbox.append((meta.commit, entry))
 
 
 DAMAGES: dict[str, Callable[[Remains], None]] = {

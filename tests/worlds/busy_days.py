@@ -43,7 +43,7 @@ def history_of(table: Table, batches: Iterable[Iterable[Change]]) -> History:
             except EventRefused:
                 continue
         drained = engine.drain()
-        source = {key: record for key, record in (source | drained.records).items() if record is not None}
+        source = {key: record for key, record in {**source, **drained.records}.items() if record is not None}
         entries = [entry for group in drained.published for entry in log.diff(*group)[0]]
         if entries:
             release += 1

@@ -69,7 +69,7 @@ from streamer.incremental.groups.rows import Rows
 from streamer.privacy.models import model_of
 from streamer.table.arrays import Ints
 from streamer.table.published_size import values_bytes_max
-from streamer.table.row import Row
+from streamer.table.row import Row, Values
 from streamer.table.schema import LOSSY_JOIN, Table
 
 
@@ -136,8 +136,8 @@ class Engine:
 
     def _check_initial_sizes(self, rows: Sequence[Row]) -> None:
         try:
-            for row in rows:
-                self._check_size(row)
+            for values in {row.values for row in rows}:
+                self._check_size(values)
         except EventRefused as refusal:
             raise ConfigError(f"initial load: {refusal}") from None
 
@@ -252,7 +252,7 @@ class Engine:
     def _insert(self, source_key: str, row: Row) -> None:
         if source_key in self._rows.place_of:
             raise EventRefused("key-exists", "there is a row with this key already")
-        self._check_size(row)
+        self._check_size(row.values)
         self._queue.add(INSERT, self._rows.add(source_key, row), row)
         self._queue.end()
 
@@ -267,12 +267,12 @@ class Engine:
         exact = tuple(change.exact.get(j, text) for j, text in zip(self.table.stepless, row.exact, strict=True))
         values = tuple(change.values.get(i, value) for i, value in enumerate(row.values))
         changed = Row(tuple(codes), values, exact, row.individual)
-        self._check_size(changed)
+        self._check_size(changed.values)
         self._rewrite([(place, changed)])
 
-    def _check_size(self, row: Row) -> None:
+    def _check_size(self, values: Values) -> None:
         """A row that Kafka would not take is refused before anything changes: later, its shard could not go on."""
-        if sum(map(len, row.values)) > self._values_bytes_max:
+        if sum(map(len, values)) > self._values_bytes_max:
             raise EventRefused(
                 "row-too-large",
                 f"its published values would have more than {self._values_bytes_max} bytes, the most that "
@@ -280,7 +280,7 @@ class Engine:
             )
 
     def _upsert(self, change: Upsert) -> Outcome:
-        self._check_size(change.row)
+        self._check_size(change.row.values)
         found = not change.was_there
         if change.former_key is not None and change.former_key != change.source_key:
             former = self._rows.place_of.get(change.former_key)
@@ -332,7 +332,7 @@ class Engine:
         for place in self._selected(change):
             try:
                 row = change.assignments.applied_to(self._rows.row(place))
-                self._check_size(row)
+                self._check_size(row.values)
                 changed.append((place, row))
             except EventRefused:
                 left_unchanged += 1

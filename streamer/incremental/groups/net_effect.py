@@ -13,7 +13,8 @@ from typing import TypeAlias, cast
 
 from streamer.incremental.core.record_types import NONE
 from streamer.incremental.groups.held import Held
-from streamer.incremental.groups.kept import QIGroupState, Record, SimilarityList
+from streamer.incremental.groups.kept import QIGroupState, SimilarityList
+from streamer.incremental.groups.record_columns import RecordColumns
 from streamer.incremental.groups.rows import Rows
 from streamer.incremental.release.published_group import PublishedGroup
 from streamer.table.row import Values
@@ -29,7 +30,7 @@ class Drained:
     published: (number, before, after) per QI group whose published rows differ, by number.
     """
 
-    records: dict[str, Record | None] = field(repr=False)
+    records: RecordColumns = field(repr=False)
     qi_groups: dict[int, QIGroupState | None] = field(repr=False)
     similarity: dict[int, SimilarityList | None]
     published: list[Seen] = field(repr=False)
@@ -42,14 +43,12 @@ class Drained:
 def net_effect(rows: Rows, held: Held, source_keys: Iterable[str], statement_ids: list[str]) -> Drained:
     """What the core has exported; source_keys: of the rows that changes named, those that are gone among them."""
     export = held.arrays.export
-    numbers: list[int] = export.numbers[: held.say("n_numbers")].tolist()
+    rows_end = 1 + 4 * int(export.numbers[0])
+    gone = [source_key for source_key in source_keys if source_key not in rows.place_of]
+    records = rows.records(export.numbers[1:rows_end], gone)
+    numbers: list[int] = export.numbers[rows_end : held.say("n_numbers")].tolist()
     scores: list[float] = export.scores[: held.say("n_scores")].tolist()
-    rows_end = 1 + 4 * numbers[0]
-    records = rows.records(numbers[1:rows_end])
-    for source_key in source_keys:
-        if source_key not in rows.place_of:
-            records[source_key] = None
-    qi_groups, published, groups_end = _groups(rows, numbers, rows_end)
+    qi_groups, published, groups_end = _groups(rows, numbers, 0)
     return Drained(
         records=records,
         qi_groups=qi_groups,

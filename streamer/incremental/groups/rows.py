@@ -24,7 +24,7 @@ from streamer.incremental.core.record_types import NONE, PENDING, Records
 from streamer.incremental.groups.demands import SubjectNumbers
 from streamer.incremental.groups.held import Held
 from streamer.incremental.groups.kept import PENDING as NO_QI_GROUP
-from streamer.incremental.groups.kept import Record
+from streamer.incremental.groups.record_columns import RecordColumns
 from streamer.incremental.groups.source_keys import SourceKeys
 from streamer.incremental.groups.texts import Numbers, ValueTexts
 from streamer.table.arrays import Ints
@@ -209,15 +209,22 @@ class Rows:
         """Places of all rows, in no order that decides anything; int64."""
         return self.place_of.places()
 
-    def records(self, changed: Sequence[int]) -> dict[str, Record | None]:
-        """Rows as a store keeps them; changed: place, values, individual, QI group of one after the other."""
-        places = changed[::4]
-        codes = self.codes_of(np.array(places, dtype=np.int64)).tolist()
-        columns = zip(places, codes, changed[1::4], changed[2::4], changed[3::4], strict=True)
-        return {
-            self.source_keys[place]: Record(self._as_row(place, own, values, who), number)
-            for place, own, values, who, number in columns
-        }
+    def records(self, changed: Ints, gone: Sequence[str]) -> RecordColumns:
+        """Rows as a store keeps them; changed: place, values, individual, QI group of one after the other.
+
+        gone: the source keys of rows that are not there any more.
+        """
+        places, values, who, numbers = changed.reshape(-1, 4).T.copy()
+        at, names = places.tolist(), self.individuals.things
+        return RecordColumns(
+            self.source_keys[places],
+            self.codes_of(places),
+            [self._values_of(number) for number in values.tolist()],
+            [()] * len(at) if self._exact is None else [self._exact[place] for place in at],
+            [None if number == NONE else names[number] for number in who.tolist()],
+            numbers,
+            gone,
+        )
 
     def qi_groups(self, groups: Ints) -> Ints:
         """Numbers of the QI groups at these places of the core; `kept.PENDING` for PENDING."""

@@ -37,7 +37,6 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from streamer.incremental.groups.kept import PENDING
 from streamer.incremental.release.records import Entry, outgoing
 from streamer.incremental.shard.first_commits import Found, Prepared, commits, has_rows
 from streamer.incremental.shard.input import InputState
@@ -114,9 +113,8 @@ def start_anew(
         outlet.publish(outgoing(commit.outbox, said.release, said.next, outside=True), Position.of(said))
         store.trim(fence, said.commit)
         before, releases = said.commit, releases + has_rows(commit.outbox)
-    pending = sum(record.qi_group == PENDING for record in prepared.records.values())
-    n_groups = len(prepared.qi_groups)
-    return Begun(shard, len(prepared.records), pending, n_groups, found.n_records, releases, prepared.first.next)
+    n_rows, n_groups = len(prepared.records), len(prepared.qi_groups)
+    return Begun(shard, n_rows, prepared.n_pending, n_groups, found.n_records, releases, prepared.first.next)
 
 
 def find(

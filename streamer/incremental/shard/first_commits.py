@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import NamedTuple, TypeVar
+
+import numpy as np
 
 from streamer.errors import ConfigError, GroupTooLarge
 from streamer.incremental.events.counts import NO_MESSAGES, Counts
 from streamer.incremental.groups.engine import Engine
 from streamer.incremental.groups.kept import PENDING, QIGroupState, Record, SimilarityList
 from streamer.incremental.groups.net_effect import Seen
+from streamer.incremental.groups.record_columns import RecordColumns
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.published_group import DIGEST_MASK, PublishedGroup
 from streamer.incremental.release.records import Entry
@@ -58,10 +62,14 @@ class Prepared:
     """A first table as a store keeps it, its QI groups numbered from 1."""
 
     first: FirstTable
-    records: Mapping[str, Record] = field(repr=False)
+    records: RecordColumns = field(repr=False)
     qi_groups: Mapping[int, QIGroupState] = field(repr=False)
     similarity: Mapping[int, SimilarityList] = field(repr=False)
     qi_group_next: int
+
+    @property
+    def n_pending(self) -> int:
+        return len(self.records) - sum(len(state.members) for state in self.qi_groups.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +101,7 @@ def prepare(table: Table, shard: int, shards: int, first: FirstTable) -> Prepare
     _check_messages(table, shard, drained.published)
     return Prepared(
         first,
-        _present(drained.records),
+        drained.records,  # into an empty table nothing is removed
         _present(drained.qi_groups),
         _present(drained.similarity),
         drained.qi_group_next,
@@ -111,7 +119,7 @@ def _check_messages(table: Table, shard: int, published: Iterable[Seen]) -> None
 
 
 def _present(changed: Mapping[Name, Value | None]) -> dict[Name, Value]:
-    """What is there of a net effect: into an empty table nothing is removed."""
+    """What is there of a net effect."""
     return {name: value for name, value in changed.items() if value is not None}
 
 
@@ -134,7 +142,9 @@ def commits(
         counts=first.counts,
     )
     changelog = Changelog(table, shard)
-    cells = cells_by_group(table, ((record.qi_group, record.row.codes) for record in prepared.records.values()))
+    cells = cells_by_group(
+        table, ((record.qi_group, record.row.codes) for _, record in prepared.records.items() if record)
+    )
     members = sum(len(state.slots) for state in prepared.qi_groups.values())
     records_of_new = members * len(outputs_of(table.form))  # at most: forms of fewer records have larger ones
     n = -(-(records_of_new + found.n_records + len(first.letters)) // records_max) or 1
@@ -158,15 +168,19 @@ def commits(
 
 def _last(commit: Commit, table: Table, prepared: Prepared, found: Found, shift: int) -> Commit:
     """The last commit also has what belongs to the table as a whole; from it on the table is one."""
-    pending = {key: record for key, record in prepared.records.items() if record.qi_group == PENDING}
     known = set(found.statement_ids)
     return replace(
         commit,
         meta=replace(commit.meta, fingerprint=table.fingerprint, release=max(commit.meta.release, 0)),
-        records={**commit.records, **pending},
+        records={**commit.records, **_pending(prepared)} if prepared.n_pending else commit.records,
         similarity={number + shift: _shifted(similar, shift) for number, similar in prepared.similarity.items()},
         statement_ids=[said for said in prepared.first.statement_ids if said not in known],
     )
+
+
+def _pending(prepared: Prepared) -> dict[str, Record]:
+    """The index table's lines of the rows that are in no QI group."""
+    return {key: record for key, record in prepared.records.items() if record and record.qi_group == PENDING}
 
 
 class _Group(NamedTuple):
@@ -193,9 +207,11 @@ def _rows(
     return rows, digest
 
 
-def _records(prepared: Prepared, groups: Iterable[_Group], shift: int) -> dict[str, Record]:
+def _records(prepared: Prepared, groups: Sequence[_Group], shift: int) -> RecordColumns:
     """The index table's lines of some QI groups."""
-    return {key: Record(prepared.records[key].row, number + shift) for number, state in groups for key in state.members}
+    numbers = np.array([number + shift for number, _ in groups], dtype=np.int64)
+    members = list(chain.from_iterable([state.members for _, state in groups]))
+    return prepared.records.in_groups(members, np.repeat(numbers, [len(state.members) for _, state in groups]))
 
 
 def _states(groups: Iterable[_Group], shift: int) -> dict[int, QIGroupState]:

@@ -60,7 +60,7 @@ from streamer.incremental.shard.steps import StepReport, Tally
 from streamer.incremental.store.base import Commit, Meta, State, Store
 from streamer.incremental.store.rebuild import Progress, remembered
 from streamer.table.arrays import Ints
-from streamer.table.row import Row
+from streamer.table.encode import EncodedRows
 from streamer.table.schema import Table
 
 
@@ -226,16 +226,14 @@ class Publisher:
         self._store.check_fence(self._fence)
         self._load()
 
-    def load_initial(
-        self, source_keys: Sequence[str], rows: Sequence[Row], codes: Ints, qi_groups: Iterable[Ints]
-    ) -> StepReport:
-        """Publishes a whole table, in given QI groups, as release 0 of a shard that has read nothing yet."""
+    def load_initial(self, initial: Callable[[bytes], tuple[EncodedRows, Sequence[Ints]]]) -> StepReport:
+        """Publishes the rows and QI groups that `initial` makes by the secret, as release 0; nobody else holds them."""
         engine, self._usable = self.engine, False
         if self._meta.commit:
             raise ShardRefused(f"{self._name} holds a table already")
-        groups = list(qi_groups)
-        engine.load_initial(source_keys, rows, codes, groups)
-        del rows, codes, source_keys  # the engine has them
+        rows, groups = initial(self._meta.secret)
+        engine.load_initial(rows.source_keys, rows.rows(), rows.codes, groups)
+        del rows
         self._meta = replace(self._meta, release=-1 if groups else 0, outside=1)
         return self._commit_from_outside(engine, "the initial table cannot be published")
 

@@ -87,10 +87,13 @@ def _put_and_gone(
 ) -> tuple[Texts, Texts]:
     """Field and value of what is there afterwards, one after the other; the fields of what is not."""
     put: Texts = []
+    gone: Texts = []
     for name, value in changes.items():
-        if value is not None:
+        if value is None:
+            gone.append(field(name))
+        else:
             put += (field(name), encode(value))
-    return put, [field(name) for name, value in changes.items() if value is None]
+    return put, gone
 
 
 def _sorted_sets(commit: Commit) -> list[Texts]:

@@ -5,7 +5,8 @@ The rules of this file
 * The server and its clients are two things, as with Redis: a `MemoryServer` outlives every `MemoryStore` that speaks to
   it, so a test can let a worker crash and hand its shard to the next one.
 * It holds bytes, written and read by the same codec as in Redis: nobody shares an object with the store by accident,
-  and what cannot be stored fails here too.
+  and what cannot be stored fails here too. Entries of the outbox are bytes already, and stay as they are: of a whole
+  table they are the most.
 * A commit is encoded as a whole before the first of it is written: so it is there whole or not at all.
 """
 
@@ -27,6 +28,7 @@ from streamer.incremental.store.base import Commit, Meta, State
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 Encoded = TypeVar("Encoded")
+Field = TypeVar("Field")
 
 
 @dataclass
@@ -41,7 +43,7 @@ class ShardBytes:
     qi_groups: dict[int, bytes] = field(default_factory=dict, repr=False)
     similarity: dict[int, SimilarityList] = field(default_factory=dict, repr=False)
     statement_ids: deque[bytes] = field(default_factory=lambda: deque(maxlen=STATEMENT_IDS_MAX), repr=False)
-    outbox: deque[bytes] = field(default_factory=deque, repr=False)
+    outbox: deque[tuple[int, Entry]] = field(default_factory=deque, repr=False)
 
 
 class MemoryServer:
@@ -126,11 +128,10 @@ class MemoryStore:
 
     def _write(self, shard: ShardBytes, fence: str, commit: Commit) -> None:
         meta = codec.encode_meta(commit.meta)
-        records = {name.encode(): data for name, data in _each(codec.encode_record, commit.records).items()}
-        qi_groups = _each(codec.encode_qi_group, commit.qi_groups)
-        similarity = _each(codec.in_order, commit.similarity)
+        records = _each(codec.encode_record, commit.records, str.encode)
+        qi_groups = _each(codec.encode_qi_group, commit.qi_groups, int)
+        similarity = _each(codec.in_order, commit.similarity, int)
         statement_ids = [statement_id.encode() for statement_id in commit.statement_ids]
-        outbox = [codec.encode_entry(commit.meta.commit, entry) for entry in commit.outbox]
 
         if commit.replaces:
             for kept in (shard.records, shard.qi_groups, shard.similarity, shard.outbox):
@@ -139,24 +140,26 @@ class MemoryStore:
         _merge(shard.qi_groups, qi_groups)
         _merge(shard.similarity, similarity)
         shard.statement_ids.extend(statement_ids)
-        shard.outbox.extend(outbox)
+        shard.outbox.extend((commit.meta.commit, entry) for entry in commit.outbox)
         shard.meta, shard.commit, shard.committed_by = meta, commit.meta.commit, fence
 
     def outbox(self) -> Iterator[tuple[int, Entry]]:
         """Entries not trimmed yet with their commit numbers, oldest first."""
-        return map(codec.decode_entry, tuple(self._shard.outbox))
+        return iter(tuple(self._shard.outbox))
 
     def trim(self, fence: str, commit: int) -> None:
         """Drops the outbox entries of commits <= `commit`. Raises Fenced."""
         self.check_fence(fence)
         outbox = self._shard.outbox
-        while outbox and codec.commit_of(outbox[0]) <= commit:
+        while outbox and outbox[0][0] <= commit:
             outbox.popleft()
 
 
-def _each(encode: Callable[[Value], Encoded], changes: Mapping[Key, Value | None]) -> dict[Key, Encoded | None]:
-    """Every value encoded; None, a removal, stays None."""
-    return {name: None if value is None else encode(value) for name, value in changes.items()}
+def _each(
+    encode: Callable[[Value], Encoded], changes: Mapping[Key, Value | None], field: Callable[[Key], Field]
+) -> dict[Field, Encoded | None]:
+    """Every value encoded, under what `field` makes of its name; None, a removal, stays None."""
+    return {field(name): None if value is None else encode(value) for name, value in changes.items()}
 
 
 def _merge(kept: dict[Key, Encoded], changes: Mapping[Key, Encoded | None]) -> None:

@@ -25,6 +25,7 @@ from streamer.incremental.store import codec
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.incremental.store.rebuild import DONE, Progress, Rebuild
 from streamer.table.arrays import Ints
+from streamer.table.encode import EncodedRows
 from streamer.table.schema import KeptColumn, Limits, Table
 from worlds.small_tables import CITY, PROBLEM, YEARS, table
 
@@ -388,7 +389,7 @@ def test_the_secret_goes_into_the_store_and_nowhere_else() -> None:
     assert report.splits
     engine = publisher.engine
     with pytest.raises(ShardRefused) as refused:
-        publisher.load_initial([], [], np.empty((0, 2), dtype=np.int64), [])
+        publisher.load_initial(lambda secret: (EncodedRows.of_rows({}, 2), []))
     said = [repr(publisher.meta), str(publisher.meta), repr(report), repr(refused.value), repr(shard.last)]
     said += [repr(MemoryStore(shard.server, "people", 0).load()), repr(shard.server.shards), repr(engine)]
     said += [repr(record) for record in shard.sent]
