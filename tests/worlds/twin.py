@@ -62,6 +62,7 @@ class Twin:
         self.groups: dict[int, TwinGroup] = {}
         self.next_number = 1
         self.paid: set[int] = set()
+        self.repaired: Counter[str] = Counter()
 
     # -- definitions ----------------------------------------------------------------------------------------------
 

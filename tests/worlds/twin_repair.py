@@ -104,7 +104,11 @@ def improve(twin: Twin, number: int) -> Move | None:
     """What local repair does to one of the groups that an event has touched."""
     if len(twin.groups) == 1:
         return None
-    return evict(twin, number) or dissolve(twin, number) or cut_with_neighbour(twin, number)
+    for way in (evict, dissolve, cut_with_neighbour):
+        if move := way(twin, number):
+            twin.repaired[way.__name__] += 1
+            return move
+    return None
 
 
 def evict(twin: Twin, number: int) -> Move | None:
