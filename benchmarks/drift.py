@@ -4,9 +4,9 @@ Adult, 15,000 rows at first, then 75,000 changes (40 % inserts, 30 % deletes, 30
 any rebuild, each change a batch of its own. Along the way, at every point: the information loss (NCP) of the
 incremental table over that of fresh runs on the same rows, of `ordered`, the default algorithm, and of Median Mondrian;
 and the records that were published per change since the point before. Once without local repair, and once for every
-price (`engine: {repair: ...}`) that is asked for.
+price (`engine: {repair: ...}`) that is asked for. `--plot` draws both along the changes, as SVG.
 
-    python benchmarks/drift.py [--events 75000] [--points 5] [--repair 0.02 ...] [--quick] [--json]
+    python benchmarks/drift.py [--events 75000] [--points 5] [--repair PRICE ...] [--plot FILE] [--quick] [--json]
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ def main() -> None:
     options.add_argument("--repair", type=float, nargs="*", default=[float(REPAIR)], metavar="PRICE")
     options.add_argument("--k", type=int, nargs="+", default=[5, 10])
     options.add_argument("--grid", type=int, nargs="+", default=[1, 5])
+    options.add_argument("--plot", type=Path, metavar="FILE", help="draw loss and records along the changes, as SVG")
     options.add_argument("--quick", action="store_true", help="a tenth of the events, one setting, two points")
     options.add_argument("--json", action="store_true", help="print the JSON object alone")
     chosen = options.parse_args()
@@ -68,6 +69,8 @@ def main() -> None:
         results.append(result)
         if not chosen.json:
             show(result)
+    if chosen.plot:
+        chosen.plot.write_bytes(drawn(results))
     print(json.dumps({"benchmark": "drift", "events": events, "results": results}))
 
 
@@ -181,14 +184,46 @@ def people(table: Table, codes: Ints) -> Microdata:
     return Microdata(table, codes, None, nothing, ((b"null",),) * len(table.kept))
 
 
+FIGURES = {"over_ordered": "NCP over that of a fresh run", "records_per_event": "records published per change"}
+"""What is drawn of every setting, side by side."""
+
+
+def drawn(results: list[Result]) -> bytes:
+    """The courses of every setting, as SVG."""
+    sys.path.append(str(Path(__file__).parents[1]))
+    from benchmarks.papers.figures import Curve, Panel
+    from benchmarks.papers.plots import svg_of
+
+    return svg_of(
+        [
+            Panel(
+                titled(result),
+                "changes",
+                tuple(at["events"] for at in result["fresh"]),
+                y_label,
+                tuple(Curve(named(one), tuple(point[figure] for point in one["along"])) for one in result["courses"]),
+            )
+            for result in results
+            for figure, y_label in FIGURES.items()
+        ]
+    )
+
+
+def titled(result: Result) -> str:
+    return f"k = {result['k']}, age in steps of {result['grid']}"
+
+
+def named(course: Result) -> str:
+    return f"repair {course['repair']:g}" if course["repair"] else "no repair"
+
+
 def show(result: Result) -> None:
     courses = result["courses"]
-    grid = RichTable(title=f"Adult, k = {result['k']}, age in steps of {result['grid']}")
+    grid = RichTable(title=f"Adult, {titled(result)}")
     grid.add_column("changes", justify="right")
     for one in courses:
-        called = f"repair {one['repair']:g}" if one["repair"] else "no repair"
         for figure in ("NCP over ordered", "over mondrian", "records per change"):
-            grid.add_column(f"{called}: {figure}", justify="right")
+            grid.add_column(f"{named(one)}: {figure}", justify="right")
     for i, at in enumerate(result["fresh"]):
         cells = [f"{at['events']:,}"]
         for one in courses:

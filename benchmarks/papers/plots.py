@@ -7,6 +7,7 @@ curves of the same names, so there is one legend.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from io import BytesIO
 from math import ceil
 from textwrap import fill
@@ -47,15 +48,20 @@ LEGEND_COLUMNS, LETTERS_ALONG = 3, 36
 
 def svg(figure: Figure) -> bytes:
     """The plot of a figure."""
-    abreast = min(PANELS_ABREAST, len(figure.panels))
-    deep = ceil(len(figure.panels) / abreast)
+    return svg_of(figure.panels)
+
+
+def svg_of(panels: Sequence[Panel]) -> bytes:
+    """Panels side by side, with one legend."""
+    abreast = min(PANELS_ABREAST, len(panels))
+    deep = ceil(len(panels) / abreast)
     with mpl.rc_context(STYLE):
         drawn, axes = plt.subplots(
             deep, abreast, figsize=(WIDTH * abreast, HEIGHT * deep), layout="constrained", squeeze=False
         )
-        for ax, panel in zip(axes.flat, figure.panels, strict=False):
+        for ax, panel in zip(axes.flat, panels, strict=False):
             _draw(ax, panel)
-        for ax in axes.flat[len(figure.panels) :]:
+        for ax in axes.flat[len(panels) :]:
             ax.remove()
         drawn.legend(*axes.flat[0].get_legend_handles_labels(), loc="outside lower center", ncols=LEGEND_COLUMNS)
         out = BytesIO()

@@ -33,7 +33,10 @@ FORMAT_VERSION = 1
 ENGINE_VERSION = 3
 """Raised whenever the same events would give another table, or other dead letters: a state is not mixed of two."""
 
-REPAIR = Decimal("0.02")
+REPAIR_VERSION = 2
+"""The same, where that is so with local repair alone: what has none carries on."""
+
+REPAIR = Decimal("0.06")
 """The price of local repair where table.yaml names none: the NCP that a row must save which is published again."""
 
 
@@ -239,7 +242,7 @@ class Table:
         parts.append(f"k {self.k} recut {self.recut} shrink {self.shrink} form {self.form}")
         parts.append(f"limits {limits.event_bytes_max} {limits.statement_rows_max} {limits.row_bytes_max}")
         if self.repair:
-            parts.append(f"repair {self.repair}")
+            parts.append(f"repair {REPAIR_VERSION} {self.repair}")
         if self.diversity:
             parts.append(f"{self.diversity}")
         if self.partitioner_stated:  # decides which messages are refused

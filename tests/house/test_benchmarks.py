@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -89,8 +90,10 @@ def test_cold_tells_what_compiling_and_loading_cost_and_that_both_ways_come_to_o
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("adult")
-def test_drift_tells_loss_beside_fresh_runs_with_and_without_local_repair() -> None:
-    (result,) = figures("drift")["results"]
+def test_drift_tells_loss_beside_fresh_runs_with_and_without_local_repair(tmp_path: Path) -> None:
+    plot = tmp_path / "drift.svg"
+    (result,) = json.loads(run("drift", "--json", "--plot", str(plot))[-1])["results"]
+    assert all(drawn in plot.read_text() for drawn in ("k = 5", "no repair", f"repair {REPAIR}"))
     without, repaired = result["courses"]
     assert (without["repair"], repaired["repair"]) == (0, float(REPAIR))
     for course in result["courses"]:
@@ -99,6 +102,7 @@ def test_drift_tells_loss_beside_fresh_runs_with_and_without_local_repair() -> N
             assert point["over_ordered"] == pytest.approx(point["ncp"] / fresh["ordered"], abs=0.01)
         assert course["similarity_writes_per_event"] <= 4
     assert repaired["along"][-1]["ncp"] < without["along"][-1]["ncp"]
+    assert repaired["records_per_event"] <= 4
 
 
 @pytest.mark.slow

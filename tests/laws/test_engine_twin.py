@@ -12,7 +12,7 @@ from worlds.beside_twin import SECRETS, assert_same, refusal
 from worlds.checked_arrays import check_arrays
 from worlds.folded_table import FoldedTable
 from worlds.model_tables import MODEL_TABLES
-from worlds.small_tables import TABLES, changes
+from worlds.small_tables import TABLES, changes, coming_and_going
 from worlds.twin import Twin
 
 ALL_TABLES = {**TABLES, **MODEL_TABLES}
@@ -65,6 +65,21 @@ def test_a_long_life_of_one_table_stays_with_its_twin(data: st.DataObject) -> No
         assert refusal(engine.apply, change) == refusal(twin.apply, change)
     folded.fold(engine.drain())
     assert_same(engine, folded, twin)
+
+
+REPAIRED = {name: small for name, small in TABLES.items() if small.repair}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("small", REPAIRED.values(), ids=REPAIRED.keys())
+def test_local_repair_among_many_groups_stays_with_its_twin(small: Table) -> None:
+    secret = b"sixteen letters."
+    engine, folded, twin = Engine(small, secret=secret), FoldedTable(), Twin(small, secret)
+    for change in coming_and_going(small, seed=1, first=60, then=140):
+        assert refusal(engine.apply, change) == refusal(twin.apply, change)
+        folded.fold(engine.drain())
+        assert_same(engine, folded, twin)
+    assert set(twin.repaired) == {"evict", "dissolve", "cut_with_neighbour"}
 
 
 @pytest.mark.parametrize("small", MODEL_TABLES.values(), ids=MODEL_TABLES.keys())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from random import Random
 
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -177,3 +179,21 @@ def changes(draw: st.DrawFn, small: Table) -> Change:
     by = draw(st.sampled_from([-2 * step, -1, 0, 1, 3, 2 * step]))
     everybodys = draw(st.one_of(st.none(), values_of(small)))
     return ModifyWhere(condition, Shifted(target, by, last_code(small, target), everybodys))
+
+
+def coming_and_going(small: Table, seed: int, first: int, then: int) -> Iterator[Change]:
+    """Seeded: so many insertions; then as often a row comes, goes, or changes in one attribute."""
+    random, alive = Random(seed), list[str]()
+    for i in range(first + then):
+        kind = random.choice(["insert", "delete", "modify"]) if i >= first else "insert"
+        codes = tuple(random.randrange(last_code(small, j) + 1) for j in range(len(small.attributes)))
+        if kind == "insert":
+            exact = tuple(f"code {codes[j]}" for j in small.stepless)
+            who = None if small.individual is None else f"person {random.randrange(first)}"
+            alive.append(str(i))
+            yield Insert(str(i), Row(codes, (random.choice([b'"flu"', b'"cough"']),), exact, who))
+        elif kind == "delete":
+            yield Delete(alive.pop(random.randrange(len(alive))))
+        else:
+            j = random.randrange(len(codes))
+            yield Modify(random.choice(alive), {j: codes[j]}, {j: f"code {codes[j]}"} if j in small.stepless else {})

@@ -62,6 +62,7 @@ class Twin:
         self.groups: dict[int, TwinGroup] = {}
         self.next_number = 1
         self.paid: set[int] = set()
+        self.repaired: Counter[str] = Counter()
 
     # -- definitions ----------------------------------------------------------------------------------------------
 
@@ -410,7 +411,10 @@ class Twin:
 
         Of equal loss: the nearest to the middle, then the earlier attribute, then the lower position.
         """
-        members = self.groups[number].members
+        return self.cut_of(self.groups[number].members, number)
+
+    def cut_of(self, members: list[str], number: int) -> tuple[list[str], list[str]] | None:
+        """The same of any rows, their lots shuffled as for a group."""
         lots = {key: self.lot_in_cut(key, number) for key in members}
         n, found = len(members), []
         for j in range(len(self.table.attributes)):

@@ -1,6 +1,7 @@
 """Local repair of the brute-force twin: every row of every group is tried against every other group.
 
-The rules are those of `streamer.incremental.core.local_repair`, written a second time in plain Python.
+The rules are those of `streamer.incremental.core.local_repair` and `core.neighbours`, written a second time in plain
+Python.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from worlds.twin import Box, Twin
 
 NEAREST, ROWS_AT_MOST, SPENT_PER_K = 8, 64, 16
+NEIGHBOURS, ROWS_TOGETHER = 4, 256
 
 INFINITY = float("inf")
 
@@ -66,13 +68,18 @@ def move(twin: Twin, key: str, to: int) -> None:
     twin.join_group(key, to)
 
 
+def nearest(twin: Twin, number: int) -> list[int]:
+    """All other groups, those of highest QGSSD first; equal ones by number."""
+    box = twin.groups[number].box
+    return sorted((n for n in twin.groups if n != number), key=lambda n: (-twin.qgssd(box, twin.groups[n].box), n))
+
+
 def adopt(twin: Twin, number: int) -> int | None:
     """A group one short of k takes a row from one of the nearest; the group that gave it."""
     if twin.count(twin.groups[number].members) != twin.table.k - 1:
         return None
-    box, price, found = twin.groups[number].box, twin.table.repair, []
-    others = sorted((n for n in twin.groups if n != number), key=lambda n: (-twin.qgssd(box, twin.groups[n].box), n))
-    for place, other in enumerate(others[:NEAREST]):
+    price, found = twin.table.repair, []
+    for place, other in enumerate(nearest(twin, number)[:NEAREST]):
         group = twin.groups[other]
         n = len(group.members)
         for key in group.members:
@@ -97,7 +104,11 @@ def improve(twin: Twin, number: int) -> Move | None:
     """What local repair does to one of the groups that an event has touched."""
     if len(twin.groups) == 1:
         return None
-    return evict(twin, number) or dissolve(twin, number)
+    for way in (evict, dissolve, cut_with_neighbour):
+        if move := way(twin, number):
+            twin.repaired[way.__name__] += 1
+            return move
+    return None
 
 
 def evict(twin: Twin, number: int) -> Move | None:
@@ -151,3 +162,24 @@ def dissolve(twin: Twin, number: int) -> Move | None:
         move(twin, key, to)
     del twin.groups[number]
     return Move(1 + spent, set(came), [number])
+
+
+def cut_with_neighbour(twin: Twin, number: int) -> Move | None:
+    found = []
+    for place, other in enumerate(nearest(twin, number)[:NEIGHBOURS]):
+        one, two = twin.groups[number], twin.groups[other]
+        together = [*one.members, *two.members]
+        halves = twin.cut_of(together, number) if len(together) <= ROWS_TOGETHER else None
+        if halves is not None:
+            rows = again(twin, number, len(one.members)) + again(twin, other, len(two.members))
+            loss = len(one.members) * twin.ncp(one.box) + len(two.members) * twin.ncp(two.box)
+            gain = loss - twin.table.repair * rows - twin.loss(*halves)
+            if gain > 0:
+                found.append((-gain, place, other, halves, rows))
+    if not found:
+        return None
+    _, _, other, (larger, smaller), rows = min(found)
+    first, second = sorted((number, other), key=lambda n: (-len(twin.groups[n].members), n))
+    twin.form(first, larger)
+    twin.form(second, smaller)
+    return Move(1 + rows, {number, other}, [])

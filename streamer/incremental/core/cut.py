@@ -15,16 +15,18 @@ The rules of this file
   attribute, then the lower position. Song et al. 2009 say "split into two of k" and leave the rest open; these rules
   are this project's.
 * The larger half keeps the number; of equal halves the one with the smallest shuffled lot.
+* Two groups are cut together as one would be (`core.neighbours`).
 """
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import numpy as np
 
 from streamer.incremental.core.geometry import ncp_term
-from streamer.incremental.core.layout import Demands, Geometry, Groups, Rows, Shard, Work
+from streamer.incremental.core.layout import Demands, Geometry, Rows, Shard, Work
 from streamer.incremental.core.model import mark_fitting, may_be_cut
 from streamer.incremental.core.record_types import HI, LO, Records
 from streamer.incremental.core.sorting import sort_by_cells, sort_by_lots
@@ -47,23 +49,43 @@ def cut(s: Shard, g: int) -> tuple[int, bool]:
     work.ints[BEST, :n] are the places of the members then, the lower half's first. Needs n columns of `work.ints`,
     `work.lots` and `work.losses`; overwrites them, and `work.who_seen`.
     """
-    work = s.work
-    n, k = int(s.groups.group[g].members), int(s.state[0].k)
     if not may_be_cut(s, g):
         return 0, False
-    _take_members(s.state[0].qi_group_next, s.rows, s.groups, s.work, g, n)
+    n = int(s.groups.group[g].members)
+    _take_members(s, g, g, 0)
+    position, lower_stays, _ = _cut_taken(s, n, inf)
+    return position, lower_stays
+
+
+@part
+def cut_together(s: Shard, g: int, h: int, most: float) -> tuple[int, bool, float]:
+    """The same of the rows of groups g and h as if they were one, their lots shuffled for g; and what the halves lose.
+
+    0 where no allowed cut loses less than `most`; of 4k rows and more the best cut may lose more.
+    """
+    n, n_others = int(s.groups.group[g].members), int(s.groups.group[h].members)
+    _take_members(s, g, g, 0)
+    _take_members(s, h, g, n)
+    return _cut_taken(s, n + n_others, most if n + n_others < 4 * s.state[0].k else inf)
+
+
+@part
+def _cut_taken(s: Shard, n: int, most: float) -> tuple[int, bool, float]:
+    """The best cut of the n rows in BASE, 0 where none loses less than `most`, as `cut`; and what the halves lose."""
+    work, k = s.work, int(s.state[0].k)
+    sort_by_lots(work.ints[BASE], work.lots, work.ints[SPARE], work.ints[COUNTS], n)
     smallest_lot = work.ints[BASE, 0]
     _sort_members(s.state[0], s.rows, work, n)
-    position, lowest = 0, (n + 3) // 4 if n >= 4 * k else 1
+    position, loss, lowest = 0, most, (n + 3) // 4 if n >= 4 * k else 1
     while position == 0 and lowest > 0:
-        position = _best_cut(s.state[0], s.space, s.rows, s.demands, work, n, lowest, n - lowest)
+        position, loss = _best_cut(s.state[0], s.space, s.rows, s.demands, work, n, lowest, n - lowest, most)
         lowest = 1 if lowest > 1 else 0
     if 2 * position != n:
-        return position, 2 * position > n
+        return position, 2 * position > n, loss
     for at in range(position):
         if work.ints[BEST, at] == smallest_lot:
-            return position, True
-    return position, False
+            return position, True, loss
+    return position, False, loss
 
 
 @part
@@ -87,14 +109,13 @@ def _mixed(word: int) -> int:
 
 
 @part
-def _take_members(qi_group_next: int, rows: Rows, groups: Groups, work: Work, g: int, n: int) -> None:
-    """The members of group g by their shuffled lots, into BASE."""
-    base, number, block = work.ints[BASE], groups.group[g].number, groups.group[g].block
-    for at in range(n):
-        place = groups.pool[0, block + at]
-        base[at] = place
-        work.lots[0, at] = shuffled(rows.row[place].lot, number, qi_group_next)
-    sort_by_lots(base, work.lots, work.ints[SPARE], work.ints[COUNTS], n)
+def _take_members(s: Shard, g: int, cut_as: int, at: int) -> None:
+    """The members of group g into BASE, from `at` on, with their lots, shuffled for a cut of the group `cut_as`."""
+    group, number = s.groups.group[g], s.groups.group[cut_as].number
+    for i in range(group.members):
+        place = s.groups.pool[0, group.block + i]
+        s.work.ints[BASE, at + i] = place
+        s.work.lots[0, at + i] = shuffled(s.rows.row[place].lot, number, s.state[0].qi_group_next)
 
 
 @part
@@ -149,14 +170,24 @@ def _gather_bundles(rows: Rows, work: Work, stamp: int, begin: int, end: int) ->
 
 @part
 def _best_cut(
-    state: Records, space: Geometry, rows: Rows, demands: Demands, work: Work, n: int, lowest: int, highest: int
-) -> int:
-    """The best position in lowest..highest along all attributes, 0: none is allowed; BEST has the halves.
+    state: Records,
+    space: Geometry,
+    rows: Rows,
+    demands: Demands,
+    work: Work,
+    n: int,
+    lowest: int,
+    highest: int,
+    most: float,
+) -> tuple[int, float]:
+    """The best position in lowest..highest along all attributes, and its loss; BEST has the halves.
+
+    0: none is allowed that loses less than `most`.
 
     An attribute that does not vary, or before which none does, orders the rows as the first one: it can only be equal.
     """
     cells, hull = rows.cells, work.hull[WHOLE]
-    along, least, lean, position, varied = work.ints[ALONG], np.inf, 0, 0, False
+    along, least, lean, position, varied = work.ints[ALONG], most, 0, 0, False
     for j in range(cells.shape[1]):
         varies = hull[LO, j] < hull[HI, j]
         if j == 0 or (varies and varied):
@@ -175,7 +206,7 @@ def _best_cut(
                 for at in range(n):
                     work.ints[BEST, at] = along[at]
         varied = varied or varies
-    return position
+    return position, least
 
 
 @part

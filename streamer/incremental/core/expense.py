@@ -33,6 +33,9 @@ OUTER, SECOND = 0, 1
 BELOW = 1.0 - 1e-9
 """Takes a bound below what it bounds, whatever was rounded."""
 
+ROUNDING = 1e-9
+"""What is found by a search with a limit is compared again: the limit may not cut off what is equal."""
+
 RECORDS_OF_A_REMOVAL = 2
 """Inside an unchanged box a removed row takes its slot's record along, and the last one moves."""
 

@@ -12,8 +12,9 @@ The rules of this file
   most by joining the group where it costs least; equal: lower cells, then the smaller shuffled lot. Where no row gains,
   a group *dissolves* if that gains: its rows, by cells and shuffled lots, join the groups where each costs least as the
   boxes are before the first one leaves. What they cost together is counted exactly, and a row that costs more than is
-  left to gain ends it. A group of more than ROWS_AT_MOST rows does not dissolve. Groups that have received rows are
-  touched as well, and cut if they have 2k.
+  left to gain ends it. A group of more than ROWS_AT_MOST rows does not dissolve. Where that does not gain either, it is
+  cut afresh together with a neighbour (`core.neighbours`). Groups that have received rows are touched as well, and cut
+  if they have 2k.
 * Nobody leaves a group that needs him, nor one where he has other records: `expense.can_lose`.
 * Every move lowers the loss. What the moves of one event publish again is bounded: once it has come to SPENT_PER_K
   times k rows, the groups that still wait are left as they are.
@@ -27,6 +28,7 @@ from math import inf
 from streamer.incremental.core.cut import shuffled
 from streamer.incremental.core.expense import (
     RECORDS_OF_A_REMOVAL,
+    ROUNDING,
     can_lose,
     cheapest,
     completes,
@@ -40,7 +42,8 @@ from streamer.incremental.core.heap import pop, push
 from streamer.incremental.core.journal import touch
 from streamer.incremental.core.layout import Shard
 from streamer.incremental.core.moves import forget, is_short, join, leave, shrink
-from streamer.incremental.core.record_types import FREED, NONE, TO_LOOK
+from streamer.incremental.core.neighbours import cut_with_neighbour
+from streamer.incremental.core.record_types import DONE, FREED, MOVED, NONE, STOPPED, TO_LOOK
 from streamer.incremental.core.search import top
 from streamer.incremental.core.waiting import cut_later, look_later
 from streamer.jit import part
@@ -53,14 +56,8 @@ ROWS_AT_MOST = 64
 
 SPENT_PER_K = 16
 
-STOPPED, DONE, MOVED = 0, 1, 2
-"""Room ran out; there is nothing to do; something was done, and there may be more."""
-
 ROWS, TARGETS = 0, 1
 """Rows of `work.ints`: the rows of a group to be dissolved, and where they go."""
-
-ROUNDING = 1e-9
-"""What is found by a search with a limit is compared again: the limit may not cut off what is equal."""
 
 
 @part
@@ -149,6 +146,8 @@ def improved(s: Shard) -> int:
             outcome = evicted(s, g)
             if outcome == DONE:
                 outcome = dissolved(s, g)
+            if outcome == DONE:
+                outcome = cut_with_neighbour(s, g)
             if outcome != DONE:
                 return outcome
         group.to_look = 0

@@ -140,6 +140,15 @@ def shrink(s: Shard, g: int, at_any_price: bool) -> None:
 
 
 @part
+def larger_first(s: Shard, g: int, h: int) -> tuple[int, int]:
+    """Two groups, the one with more rows first; equal: the lower number."""
+    one, other = s.groups.group[g], s.groups.group[h]
+    if other.members > one.members or (other.members == one.members and other.number < one.number):
+        return h, g
+    return g, h
+
+
+@part
 def new_group(s: Shard, number: int) -> int:
     """A place for a QI group without members."""
     state = s.state[0]

@@ -32,6 +32,9 @@ TO_SETTLE, BROKEN, TO_CUT, FREED, TO_LOOK = 0, 1, 2, 3, 4
 """The heaps: groups that lost rows or moved, groups below k, groups to be cut, numbers to be used again, groups that
 local repair looks at."""
 
+STOPPED, DONE, MOVED = 0, 1, 2
+"""What a step of local repair says: room ran out; there is nothing to do; something was done, and there may be more."""
+
 LO, HI = 0, 1
 
 HULL_LO, HULL_HI, HALF, CENTER_LO, CENTER_HI = 0, 1, 2, 3, 4

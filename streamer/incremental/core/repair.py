@@ -23,7 +23,7 @@ from streamer.incremental.core.heap import pop, push
 from streamer.incremental.core.journal import take_up
 from streamer.incremental.core.layout import Shard
 from streamer.incremental.core.lists import partner
-from streamer.incremental.core.local_repair import MOVED, STOPPED, adopted, improved
+from streamer.incremental.core.local_repair import adopted, improved
 from streamer.incremental.core.model import holds, pending_hold
 from streamer.incremental.core.moves import (
     absorb,
@@ -32,6 +32,7 @@ from streamer.incremental.core.moves import (
     forget,
     gather,
     is_short,
+    larger_first,
     new_group,
     set_box,
     shrink,
@@ -41,8 +42,10 @@ from streamer.incremental.core.record_types import (
     FREED,
     HI,
     LO,
+    MOVED,
     NOTHING_TO_MERGE_WITH,
     PENDING,
+    STOPPED,
     TO_CUT,
     TO_SETTLE,
 )
@@ -125,11 +128,7 @@ def merged(s: Shard) -> bool:
 def merge(s: Shard, g: int, other: int) -> None:
     """Two groups become one, around the boxes of both where these are tight, else around their members."""
     state, group = s.state[0], s.groups.group
-    stays, goes = g, other
-    if group[other].members > group[g].members or (
-        group[other].members == group[g].members and group[other].number < group[g].number
-    ):
-        stays, goes = other, g
+    stays, goes = larger_first(s, g, other)
     group[stays].broken = group[stays].to_cut = 0
     tight = state.shrink != 0 and state.price == 0.0
     hull = s.work.hull[0]

@@ -99,6 +99,14 @@ def test_whether_nulls_count_belongs_to_the_fingerprint() -> None:
     assert one.fingerprint != other.fingerprint
 
 
+def test_another_local_repair_is_another_state_only_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    prices = (0.0, 0.05)
+    before = [replace(PEOPLE, repair=price).fingerprint for price in prices]
+    monkeypatch.setattr("streamer.table.schema.REPAIR_VERSION", 999)
+    after = [replace(PEOPLE, repair=price).fingerprint for price in prices]
+    assert (after[0] == before[0], after[1] == before[1]) == (True, False)
+
+
 def test_the_same_table_has_the_same_fingerprint_whatever_its_name_and_however_fast_it_steps() -> None:
     again = Table("others", ("id",), (AGE, CITY, BMI), PEOPLE.kept, k=3)
     assert again.fingerprint == PEOPLE.fingerprint

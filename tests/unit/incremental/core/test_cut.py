@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from math import inf
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.incremental.core.cut import cut, shuffled
+from streamer.incremental.core.cut import cut, cut_together, shuffled
 from streamer.incremental.core.layout import Shard
 from streamer.incremental.groups.lots import lots as lots_of
 from streamer.jit import entry
@@ -223,6 +224,25 @@ def test_compiled_and_uncompiled_cuts_are_the_same(name: str) -> None:
         one, other = (shard_of(small, cells, lots, individuals) for _ in range(2))
         assert cut(one, 0) == compiled_cut(other, 0)
         assert one.work.ints[0].tolist() == other.work.ints[0].tolist()
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize(("n", "seed"), [(7, 22), (11, 23), (12, 24), (33, 25)])
+def test_two_groups_are_cut_together_as_one_of_all_their_rows(name: str, n: int, seed: int) -> None:
+    small = TABLES[name]
+    cells, lots, who = crowd(small, n, seed, cells_at_most=3)
+    individuals = None if small.individual is None else who
+    one, two = (shard_of(small, cells, lots, individuals) for _ in range(2))
+    first, second = two.groups.group[0], two.groups.group[1]
+    first["members"], second["members"], second["block"], second["number"] = n // 3, n - n // 3, n // 3, NUMBER + 1
+    one.groups.group[0]["count"] = 2 * small.k  # fewer would not be tried
+    *found, loss = cut_together(two, 0, 1, inf)
+    assert tuple(found) == cut(one, 0)
+    assert found[0] > 0
+    assert two.work.ints[0].tolist() == one.work.ints[0].tolist()
+    assert tuple(found) == cut_together(two, 0, 1, float(np.nextafter(loss, inf)))[:2]
+    if n < 4 * small.k:
+        assert cut_together(two, 0, 1, loss)[0] == 0
 
 
 @pytest.mark.parametrize("name", ["individuals", "individuals, each alone"])
