@@ -35,6 +35,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from enum import Enum
 from secrets import token_bytes
 from time import perf_counter
 
@@ -43,12 +44,15 @@ from streamer.incremental.events.changes import Change, Statement
 from streamer.incremental.events.counts import APPLIED, DEAD, IGNORED, UNKNOWN_KEY
 from streamer.incremental.events.decoder import Decoder
 from streamer.incremental.events.key_form import KeyContract
+from streamer.incremental.events.snapshot_marks import Mark, mark_of
 from streamer.incremental.groups.engine import Engine
 from streamer.incremental.groups.lots import SECRET_BYTES
 from streamer.incremental.groups.replacing import Region
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.records import Entry, outgoing
-from streamer.incremental.shard import letters, republish
+from streamer.incremental.shard import holding_back, letters, republish
+from streamer.incremental.shard.anew import RECORDS_MAX
+from streamer.incremental.shard.first_release import release_commits, rows_in
 from streamer.incremental.shard.input import InputState, Message, ShardInput
 from streamer.incremental.shard.look import first_meta, look
 from streamer.incremental.shard.next_commit import next_commit
@@ -59,9 +63,19 @@ from streamer.incremental.shard.standing import Standing, compare
 from streamer.incremental.shard.steps import StepReport, Tally
 from streamer.incremental.store.base import Commit, Meta, State, Store
 from streamer.incremental.store.rebuild import Progress, remembered
+from streamer.incremental.store.snapshot import Snapshot
 from streamer.table.arrays import Ints
+from streamer.table.encode import EncodedRows
 from streamer.table.row import Row
 from streamer.table.schema import Table
+
+
+class Holding(Enum):
+    """What a shard holds back: only gathers rows and publishes none; the snapshot it begins with; or nothing."""
+
+    ALL = "all"
+    SNAPSHOT = "snapshot"
+    NOTHING = "nothing"
 
 
 class Publisher:
@@ -70,6 +84,7 @@ class Publisher:
     turn: held while the shard computes in Python, free while it runs what is compiled or waits for the store or the
     outlet. Shards of one process that share a lock compute one after the other, which Python makes them do anyway,
     without fighting for it; compiled code runs side by side. secret: that of a shard that never committed, None: drawn.
+    holding: SNAPSHOT where the caller releases what is held back, as soon as it is over.
     """
 
     def __init__(
@@ -80,6 +95,7 @@ class Publisher:
         outlet: Outlet,
         turn: AbstractContextManager[object] | None = None,
         secret: bytes | None = None,
+        holding: Holding = Holding.NOTHING,
     ) -> None:
         self.table = table
         self.shard = shard
@@ -88,6 +104,7 @@ class Publisher:
         self._outlet = outlet
         self._turn = turn or nullcontext()
         self._secret = secret or token_bytes(SECRET_BYTES)
+        self._holding = holding
         self._decoder = Decoder(table)
         self._contract = KeyContract(table, shard)
         self._changelog = Changelog(table, shard)
@@ -132,13 +149,16 @@ class Publisher:
         return self._meta.next
 
     def _load(self) -> None:
-        """Loads the table as of the last commit."""
+        """Loads the table as of the last commit; none where nothing may come before a release that is due."""
         self._engine = None  # first: two tables need not fit into memory
+        if self.awaits_release:
+            return
         state, shards, secret = self._stored(), self._meta.shards, self._meta.secret
+        gathers = self._holding is Holding.ALL or self.holds_back
         if state is None:
-            self._engine = Engine(self.table, self.shard, shards, secret)
+            self._engine = Engine(self.table, self.shard, shards, secret, gathers)
         else:
-            self._engine = Engine.load(self.table, self.shard, shards, state.kept, secret)
+            self._engine = Engine.load(self.table, self.shard, shards, state.kept, secret, gathers)
         self._usable = True
 
     def _stored(self) -> State | None:
@@ -197,10 +217,13 @@ class Publisher:
         """Steps 1 to 6 for a batch of messages in offset order; any error makes `take_over` necessary.
 
         through: an offset below which the input holds no other messages than those read up to now: it ends with
-        markers of transactions.
+        markers of transactions. Ends early, with messages left, where a snapshot that is held back is over.
         """
         report, first = StepReport(), 0
         while first < len(messages) or self._meta.next < through:
+            self._turn_before(messages, first)
+            if self.awaits_release:
+                break
             engine = self.engine
             self._usable = False  # an error below leaves the shard to be taken over
             tally, fault = Tally(self._meta.next, self._meta.key_form), None
@@ -216,6 +239,7 @@ class Publisher:
             else:
                 del engine
                 self._begin_again(fault, tally, report)
+        report.left = messages[first:]
         return report
 
     def _begin_again(self, fault: Unforeseen, tally: Tally, report: StepReport) -> None:
@@ -305,7 +329,11 @@ class Publisher:
                 if stop is not None and message.offset >= stop:  # the offsets in between hold no messages
                     tally.next = stop
                     return i
+                mark = self._mark(message)
+                if self._turned(mark, message.offset) is not None:
+                    return i
                 self._apply(engine, message, tally, report.seconds)
+                tally.marks[mark] += 1
                 if tally.next == stop or self._is_full(engine) or self._passed_over.commit_is_due(message.offset):
                     return i + 1
         tally.next = max(tally.next, through if stop is None else min(through, stop))
@@ -356,6 +384,77 @@ class Publisher:
 
     def _coordinates(self, message: Message) -> letters.Coordinates:
         return letters.Coordinates(f"{self.table.name}.changes", self.shard, message.offset)
+
+    # -- a snapshot that is held back -----------------------------------------------------------------------------
+
+    @property
+    def holds_back(self) -> bool:
+        """Whether the shard holds back the rows of a snapshot."""
+        return self._holding is Holding.SNAPSHOT and holding_back.holds_back(self._meta)
+
+    @property
+    def awaits_release(self) -> bool:
+        """Whether `release` has to be called before anything else is done."""
+        return self.holds_back and self._meta.snapshot is not None and self._meta.snapshot.is_over
+
+    def _mark(self, message: Message) -> Mark:
+        """What a message says of a snapshot, where that matters."""
+        if self._holding is Holding.SNAPSHOT and holding_back.looks_for_marks(self._meta):
+            return mark_of(message.value)
+        return Mark.NOTHING
+
+    def _turned(self, mark: Mark, offset: int) -> Snapshot | None:
+        """The snapshot that begins or ends before a message, as far as the last commit tells."""
+        snapshot = None if mark is Mark.NOTHING else holding_back.turned(self._meta, mark, offset)
+        if snapshot is not None and snapshot.ended and self._replay_to is not None:
+            return None  # no message that is published already has ended it
+        return snapshot
+
+    def _turn_before(self, messages: Sequence[Message], first: int) -> None:
+        """Where a snapshot begins or ends with the next message, takes note of it: everything before is committed."""
+        rest = (message for message in messages[first:] if message.offset >= self._meta.next)
+        following = next(rest, None)
+        if following is None or self._is_published(following.offset):
+            return
+        snapshot = self._turned(self._mark(following), following.offset)
+        if snapshot is not None:
+            self._meta = replace(self._meta, snapshot=snapshot)
+            self._load()
+
+    def _is_published(self, offset: int) -> bool:
+        """Whether a message lies behind where a replay ends, and the table must not turn before that is reached."""
+        return self._replay_to is not None and offset >= self._replay_to.next
+
+    def held_rows(self) -> EncodedRows:
+        """The rows that are held back, read from the store; the table in memory is let go of, to make room for them."""
+        self._engine, self._usable = None, False
+        return rows_in(self.table, self._stored())
+
+    def release(
+        self, rows: EncodedRows, qi_groups: Sequence[Ints], ended: str, records_max: int = RECORDS_MAX
+    ) -> StepReport:
+        """Publishes what is held back in given QI groups; goes on where one that was begun was interrupted.
+
+        rows: those of `held_rows`. ended: why the snapshot is over. Any error makes `take_over` necessary.
+        """
+        self._engine, self._usable, report = None, False, StepReport()
+        state = self._stored()
+        stored = {} if state is None else dict(state.kept.qi_groups)
+        commits = release_commits(self.table, self.shard, self._meta, rows, qi_groups, ended, stored, records_max)
+        while True:
+            with self._turn:
+                commit = next(commits, None)
+            if commit is None:
+                break
+            self.check_input()
+            self._store.commit(self._fence, self._meta.commit, commit)
+            self._meta = commit.meta
+            self._publish(commit.outbox)
+            self._store.trim(self._fence, commit.meta.commit)
+            report.commits += 1
+            report.published += len(commit.outbox)
+        self._load()
+        return report
 
     # -- commit and publish ---------------------------------------------------------------------------------------
 

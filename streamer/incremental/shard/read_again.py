@@ -1,26 +1,23 @@
 """The rows of one shard as its input says them, read from its beginning, for a table that begins anew.
 
 The very loop of a shard runs over the messages, so that everything is decided as it would be there: strictness,
-statements, the partition contract, what is passed over. Only that no QI group is ever made: k is larger than any table,
-so all rows are pending, and none of the work on groups is done. What it would publish are its letters alone.
+statements, the partition contract, what is passed over. Only that no QI group is ever made: all rows are pending, and
+none of the work on groups is done. What it would publish are its letters alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from streamer.incremental.events.counts import Counts
 from streamer.incremental.release.records import Entry, Outgoing
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position
-from streamer.incremental.shard.publisher import Publisher
+from streamer.incremental.shard.publisher import Holding, Publisher
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.table.encode import EncodedRows
 from streamer.table.schema import Table
-
-NEVER = 1 << 40
-"""More rows than any shard has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +63,8 @@ def read_again(
 
     advance: told how many messages each step took. Raises ShardRefused where messages in a row cannot be applied.
     """
-    limits = replace(table.limits, transaction_rows_max=NEVER)
     letters, server = _Letters(), MemoryServer()
-    reader = Publisher(replace(table, k=NEVER, limits=limits), shard, MemoryStore(server, table.name, shard), letters)
+    reader = Publisher(table, shard, MemoryStore(server, table.name, shard), letters, holding=Holding.ALL)
     reader.take_over(InputState({}, shards, earliest=0, end=end), skips)
     faults: list[str] = []
     for batch in batches:

@@ -166,8 +166,10 @@ class Fragile(Engine):
     made: ClassVar[list[weakref.ref[Engine]]] = []
     most = 0
 
-    def __init__(self, table: Table, shard: int = 0, shards: int = 1, secret: bytes = b"") -> None:
-        super().__init__(table, shard, shards, secret)
+    def __init__(
+        self, table: Table, shard: int = 0, shards: int = 1, secret: bytes = b"", gathers: bool = False
+    ) -> None:
+        super().__init__(table, shard, shards, secret, gathers)
         alive = [engine for engine in Fragile.made if engine() is not None]
         Fragile.made = [*alive, weakref.ref(self)]
         Fragile.most = max(Fragile.most, len(Fragile.made))
