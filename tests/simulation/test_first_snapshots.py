@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 import msgspec
 import pytest
@@ -68,6 +69,11 @@ def quiet_run(batch: int = 5, records_max: int = 1000, table: Table = PEOPLE) ->
 
 def rows_of(messages: Sequence[Message], table: Table = PEOPLE) -> Mapping[str, object]:
     """The rows that the messages come to, whoever holds back what."""
+    return _rows_of(tuple(messages), table)
+
+
+@cache
+def _rows_of(messages: tuple[Message, ...], table: Table) -> Mapping[str, object]:
     read = read_again(table, 0, 1, [messages], messages[-1].offset + 1).rows
     return dict(zip(read.source_keys, read.rows(), strict=True))
 
