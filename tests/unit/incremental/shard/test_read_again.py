@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 
@@ -10,6 +12,7 @@ from simulation.story import MESSAGES, PEOPLE, events
 from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.read_again import RowsRead, read_again
 from streamer.incremental.store.memory import MemoryStore
+from streamer.table.schema import GROUPS
 
 
 def read(messages: list[Message], skips: tuple[int, ...] = ()) -> RowsRead:
@@ -44,6 +47,13 @@ def test_what_an_operator_passed_over_is_passed_over_again() -> None:
     assert found.skipped == (skipped,)
     assert found.counts.messages == len(MESSAGES)
     assert any(b'"skipped"' in (letter.value or b"") for letter in found.letters)
+
+
+def test_the_form_of_what_is_published_decides_nothing_about_the_rows() -> None:
+    """A form that limits a row by k was once held to the k of a table that never forms a QI group."""
+    groups = replace(PEOPLE, form=GROUPS)
+    found = read_again(groups, 0, 1, [MESSAGES], MESSAGES[-1].offset + 2)
+    assert found.rows.source_keys == read(MESSAGES).rows.source_keys != []
 
 
 def test_an_input_without_messages_has_no_rows() -> None:
