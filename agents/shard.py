@@ -34,9 +34,10 @@ from streamer.incremental.groups.replacing import Region
 from streamer.incremental.shard.adapting import adapted
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.passed_over import told
-from streamer.incremental.shard.publisher import Holding, Publisher
+from streamer.incremental.shard.publisher import Publisher
 from streamer.incremental.shard.rebuild_regions import gains
 from streamer.incremental.shard.steps import StepReport
+from streamer.incremental.shard.taking_over import Holding
 from streamer.incremental.store.base import Meta, Store
 from streamer.incremental.store.rebuild import Progress
 from streamer.incremental.topics import CHANGES, POSITIONS, outputs_of

@@ -42,8 +42,9 @@ from streamer.incremental.groups.engine import Engine, Outcome
 from streamer.incremental.groups.net_effect import Drained
 from streamer.incremental.groups.replacing import Region
 from streamer.incremental.shard.input import InputState, Message, ShardInput
-from streamer.incremental.shard.publisher import Holding, Publisher
+from streamer.incremental.shard.publisher import Publisher
 from streamer.incremental.shard.rebuilding import Rebuilding, next_rebuild, stopped
+from streamer.incremental.shard.taking_over import Holding
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.incremental.topics import CHANGES, DEAD_LETTERS, POSITIONS, outputs_of

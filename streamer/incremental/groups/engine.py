@@ -94,23 +94,17 @@ APPLIED, IGNORED = Outcome(applied=True), Outcome(applied=False)
 
 
 class Engine:
-    """The k-anonymous table of one shard, in memory.
-
-    secret: what its lots are drawn by, empty in tests only. gathers: all rows are pending, and no QI group is made.
-    """
+    """The k-anonymous table of one shard, in memory; secret: what its lots are drawn by, empty in tests only."""
 
     def __init__(
         self, table: Table, shard: int = 0, shards: int = 1, secret: bytes = b"", gathers: bool = False
     ) -> None:
-        self.table = table
-        self.shard = shard
-        self.shards = shards
-        in_core = all_pending(table) if gathers else table
+        self.table, self.shard, self.shards = table, shard, shards
+        in_core = all_pending(table) if gathers else table  # one that gathers rows makes no QI group of them
         self._held = Held(in_core)
         self._rows = Rows(in_core, self._held)
         self._queue = Queue(self._rows, self._held, secret)
-        self._statement_ids: deque[str] = deque()
-        self._known_statements: set[str] = set()
+        self._statement_ids, self._known_statements = deque[str](), set[str]()
         self._new_statements: list[str] = []
         self._values_bytes_max = values_bytes_max(table)
         self._rows_published_max = 0

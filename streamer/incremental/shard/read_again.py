@@ -14,7 +14,8 @@ from streamer.incremental.events.counts import Counts
 from streamer.incremental.release.records import Entry, Outgoing
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position
-from streamer.incremental.shard.publisher import Holding, Publisher
+from streamer.incremental.shard.publisher import Publisher
+from streamer.incremental.shard.taking_over import Holding
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.table.encode import EncodedRows
 from streamer.table.schema import Table
