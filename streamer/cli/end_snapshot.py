@@ -1,8 +1,8 @@
 """`streamer end-snapshot`: has shards publish what they hold back of a snapshot, as it is.
 
 For a snapshot whose end nobody sees: its last row was filtered out on the way, or the connector was taken away in the
-middle. A request is a record in the control topic that names the very snapshot, by the offset at which it began; the
-worker that holds the shard acts on it within seconds. What comes of the snapshot later is single changes.
+middle. A request is a record in the control topic that names the very snapshot, by its input and the offset at which it
+began; the worker that holds the shard acts on it within seconds. What comes of the snapshot later is single changes.
 """
 
 from __future__ import annotations
@@ -63,5 +63,5 @@ def _asked(redis: str, table_name: str, numbers: range | list[int]) -> list[EndS
     for number in numbers:
         meta = RedisLookups(client, table_name, number).meta()
         if meta is not None and meta.snapshot is not None and holds_back(meta):
-            found.append(EndSnapshot(number, meta.snapshot.since))
+            found.append(EndSnapshot(number, meta.snapshot.since, meta.topic_ids.get(CHANGES, "")))
     return found

@@ -34,7 +34,7 @@ SILENCE_SECONDS_MAX = 60.0
 """How long a shard with a worker may leave a message waiting without a commit."""
 
 STANDSTILL_SECONDS_MAX = 600.0
-"""How long a region of a rebuild may take."""
+"""How long a region of a rebuild may take, or all rows of a first snapshot."""
 
 
 @dataclass
@@ -249,7 +249,8 @@ def _silence(shard: ShardFacts, workers: Workers, now: float) -> Iterator[str]:
         )
         return
     heard = max(waiting.since, custody.taken_at or 0, custody.committed_at or 0)
-    if now - heard > SILENCE_SECONDS_MAX:
+    releases = shard.redis.meta is not None and holds_back(shard.redis.meta)  # by an algorithm, which may take long
+    if now - heard > (STANDSTILL_SECONDS_MAX if releases else SILENCE_SECONDS_MAX):
         yield (
             f"shard {shard.number}: messages wait, and {shard.worker or 'its worker'} has committed nothing for "
             f"{ago(now - heard)}: look at its log, or start it again"

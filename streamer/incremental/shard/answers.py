@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from streamer.incremental.shard.holding_back import holds_back
 from streamer.incremental.shard.requests import CancelRebuild, EndSnapshot, Rebuild, Skip, read_request
 from streamer.incremental.store.base import Meta
+from streamer.incremental.topics import CHANGES
 from streamer.table.yaml_shape import REBUILD_ALGORITHMS
 
 WAITING_SECONDS_MAX = 3_600
@@ -43,7 +44,7 @@ def answer(value: bytes, offset: int, written_at: float, shard: int, meta: Meta,
     if isinstance(request, Skip):
         return None  # read at the next take-over
     if isinstance(request, EndSnapshot):
-        return request if request.shard == shard and _is_held(meta, request.since) else None
+        return request if request.shard == shard and _is_held(request, meta) else None
     if request is None:
         told = Refused(f"offset {offset}", f"the record at offset {offset} of the control topic cannot be read")
         return None if _is_over(told.id, written_at, meta, now) else told
@@ -53,9 +54,11 @@ def answer(value: bytes, offset: int, written_at: float, shard: int, meta: Meta,
     return Refused(request.id, why) if why else request
 
 
-def _is_held(meta: Meta, since: int) -> bool:
-    """Whether it is the snapshot that began at this offset which is held back."""
-    return holds_back(meta) and meta.snapshot is not None and meta.snapshot.since == since
+def _is_held(request: EndSnapshot, meta: Meta) -> bool:
+    """Whether it is the snapshot that the request names which is held back."""
+    if meta.snapshot is None or not holds_back(meta):
+        return False
+    return (meta.snapshot.since, meta.topic_ids.get(CHANGES, "")) == (request.since, request.topic_id)
 
 
 def _is_over(id_: str, at: float, meta: Meta, now: float) -> bool:

@@ -61,9 +61,13 @@ class CancelRebuild(_Request, frozen=True, tag="cancel-rebuild"):
 
 
 class EndSnapshot(_Request, frozen=True, tag="end-snapshot"):
-    """What is held back of the snapshot that began at the source offset `since` is to be published as it is."""
+    """What is held back of the snapshot that began at the source offset `since` is to be published as it is.
+
+    topic_id: of the input that holds it, "" where the broker gives no ids: in one made anew, the offset is another's.
+    """
 
     since: int
+    topic_id: str = ""
 
 
 Request = Skip | Rebuild | CancelRebuild | EndSnapshot

@@ -58,6 +58,8 @@ def test_the_end_of_a_snapshot_is_asked_for_by_its_first_offset_and_only_while_i
     assert answered(EndSnapshot(SHARD, 7), held) == EndSnapshot(SHARD, 7)
     assert answered(EndSnapshot(SHARD, 6), held) is None
     assert answered(EndSnapshot(SHARD + 1, 7), held) is None
+    assert answered(EndSnapshot(SHARD, 7, "of another input"), held) is None
+    assert answered(EndSnapshot(SHARD, 7, "id"), replace(held, topic_ids={"changes": "id"})) is not None
     released = replace(QUIET, snapshot=Snapshot(since=7, ended="operator", released=1, of=1))
     assert answered(EndSnapshot(SHARD, 7), released) is None
 
