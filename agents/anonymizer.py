@@ -28,7 +28,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from streamer.cli.first_groups import groups_by
+from streamer.cli.first_groups import first_groups, groups_by
 from streamer.errors import StreamerError
 from streamer.incremental.shard.passed_over import told
 from streamer.machine_code import PACKAGE
@@ -40,6 +40,9 @@ NICENESS, IDLE_SECONDS = 10, 60.0
 STARTS_MAX = 2
 """A process that ended by itself, for want of work or of memory, is started once more."""
 
+
+FIRST = ""
+"""In place of an algorithm's name: the rows are a shard's first, and may have no QI group at all."""
 
 Answer = tuple[Ints, Ints, float] | str
 
@@ -205,7 +208,8 @@ def answered(table: Table, rows: EncodedRows, algorithm: str, seed: int) -> Answ
     """Members of all QI groups, one group after the other, the groups' sizes, and seconds; or what went wrong."""
     began = perf_counter()
     try:
-        groups = groups_by(table, rows, algorithm, seed)
+        first = algorithm == FIRST
+        groups = first_groups(table, rows, seed) if first else groups_by(table, rows, algorithm, seed)
     except StreamerError as error:
         return str(error)
     except Exception as error:

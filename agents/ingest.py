@@ -31,6 +31,7 @@ from mode import Service
 
 from agents.anonymizer import Anonymizer
 from agents.control import ControlNews, KafkaControl
+from agents.first_snapshot import FirstSnapshot
 from agents.kafka_calls import refusal
 from agents.outlet import KafkaOutlet
 from agents.publish import Batch
@@ -40,6 +41,7 @@ from agents.shard_input import KafkaInput
 from agents.topic_questions import kafka_topics
 from agents.worker_settings import WorkerSettings
 from streamer.errors import Conflict, Fenced, ServerUnreachable, StreamerError
+from streamer.incremental.shard.holding_back import has_seen_the_end
 from streamer.incremental.shard.input import Message
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_lookups import RedisLookups
@@ -191,12 +193,16 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         """Takes the shard over and reads on until it is lost; begins anew after an error."""
         pause, failure = BACKOFF_FIRST_SECONDS, None
         rebuilds = ShardRebuilds(self._table, shard, self._news, self._anonymizer)
+        snapshot = FirstSnapshot(shard, rebuilds, self._others_have_seen_the_end, self._anonymizer)
         while not shard.lost and failure is None:
             try:
                 await self._take_over(topic_partition, shard, rebuilds)
+                snapshot.taken_over()
                 while not shard.lost:
-                    await self._read_on(topic_partition, shard)
+                    idle = await self._read_on(topic_partition, shard)
                     pause = BACKOFF_FIRST_SECONDS
+                    if not shard.lost:
+                        await snapshot.go_on(idle)  # first: a release that is due comes before anything else
                     if not shard.lost:
                         await rebuilds.go_on()
             except Fenced as error:
@@ -213,9 +219,15 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
                 failure = unexpected(shard.name, error)
             finally:
                 rebuilds.close()
+                snapshot.close()
         if failure is not None:  # out of the handlers: what logs a crash logs the error being handled, text and all
             await asyncio.to_thread(self._tell_refusal, shard.number, failure)
             await self._fail(failure)
+
+    def _others_have_seen_the_end(self, shard: HeldShard) -> bool:
+        """Whether any other shard of the table knows that the snapshot is over. Raises ServerUnreachable."""
+        others = (number for number in range(shard.meta.shards) if number != shard.number)
+        return any(has_seen_the_end(RedisStore(self._redis, self._table.name, number).meta()) for number in others)
 
     # What `status` reads in Redis. Where Redis does not take it, the log alone has it, and nothing else is lost.
 
@@ -240,22 +252,23 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         self._consumer.resume(topic_partition)
         rebuilds.taken_over()
 
-    async def _read_on(self, topic_partition: TopicPartition, shard: HeldShard) -> None:
-        """Reads one batch and waits until the agent has it published.
+    async def _read_on(self, topic_partition: TopicPartition, shard: HeldShard) -> bool:
+        """Reads one batch and waits until the agent has it published; returns whether there was no message.
 
         The reader's own position stands behind transactions' markers and what was aborted: offsets without messages.
         """
-        messages = await self._read_batch(topic_partition)
+        messages = shard.left or await self._read_batch(topic_partition)
         if not messages:
             await shard.look_around()
         if shard.lost:
-            return
+            return False
         through = await self._position(topic_partition)
         if not messages and through <= shard.next:
-            return
+            return True
         done = asyncio.get_running_loop().create_future()
         await self._batches.send(value=Batch(shard, messages, through, done))
         await done
+        return not messages
 
     async def _position(self, topic_partition: TopicPartition) -> int:
         try:

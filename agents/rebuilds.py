@@ -33,10 +33,11 @@ from agents.shard import HeldShard, Unexpected
 from streamer.errors import Conflict, LawViolated, StreamerError, UsageError
 from streamer.incremental.groups.replacing import Region
 from streamer.incremental.shard.answers import Refused, answer
+from streamer.incremental.shard.holding_back import holds_back
 from streamer.incremental.shard.rebuild_regions import region_rows
 from streamer.incremental.shard.rebuild_reports import RESTARTS_MAX, attempts, last_rebuild, reached, told
 from streamer.incremental.shard.rebuilding import Rebuilding, next_rebuild, stopped
-from streamer.incremental.shard.requests import CancelRebuild, Rebuild
+from streamer.incremental.shard.requests import CancelRebuild, EndSnapshot, Rebuild
 from streamer.incremental.shard.schedule import OPERATOR, Known, due
 from streamer.incremental.store.rebuild import (
     ANSWERED,
@@ -65,6 +66,8 @@ class ShardRebuilds:
 
     def __init__(self, table: Table, shard: HeldShard, news: ControlNews, anonymizer: Anonymizer) -> None:
         self.begun_at = time()
+        self.snapshot_to_end: int | None = None
+        """The snapshot whose end an operator wants, by the offset of its first row."""
         self._table = table
         self._shard = shard
         self._news = news
@@ -103,6 +106,8 @@ class ShardRebuilds:
         if self._running is None and self._shard.meta.rebuild is not None:
             await self._close_interrupted(self._shard.meta.rebuild)
         await self._hear()
+        if holds_back(self._shard.meta):
+            return  # nothing is published that could be rebuilt
         if self._running is not None:
             await self._advance(self._running)
         else:
@@ -137,6 +142,8 @@ class ShardRebuilds:
                 await self._begin(request.id, algorithm, OPERATOR)
             case CancelRebuild() as request:
                 await self._cancel(request)
+            case EndSnapshot() as request:
+                self.snapshot_to_end = request.since
             case Refused() as refused:
                 log.warning("%s: request %s is refused: %s", self._shard.name, refused.id, refused.why)
                 await self._remember(meta.rebuild, [self._word(refused.id, REFUSED, refused.why)])

@@ -37,10 +37,12 @@ from streamer.incremental.shard.passed_over import told
 from streamer.incremental.shard.publisher import Publisher
 from streamer.incremental.shard.rebuild_regions import gains
 from streamer.incremental.shard.steps import StepReport
+from streamer.incremental.shard.taking_over import Holding
 from streamer.incremental.store.base import Meta, Store
 from streamer.incremental.store.rebuild import Progress
 from streamer.incremental.topics import CHANGES, POSITIONS, outputs_of
 from streamer.table.arrays import Ints
+from streamer.table.encode import EncodedRows
 from streamer.table.schema import Table
 
 log = logging.getLogger(__name__)
@@ -94,7 +96,9 @@ class HeldShard:
         self._input = shard_input
         self._control = control
         self._turn = Turn(turn)
-        self._publisher = Publisher(table, number, store, outlet, self._turn)
+        self._publisher = Publisher(table, number, store, outlet, self._turn, holding=Holding.SNAPSHOT)
+        self.left: Sequence[Message] = ()
+        """Messages that were read and not begun: they come after the release of what is held back."""
         self._outputs = outputs_of(table.form)
         self._publisher.check_input = partial(shard_input.check, CHANGES, *self._outputs)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"shard-{number}")
@@ -122,17 +126,9 @@ class HeldShard:
     def _take_over(self) -> int:
         began = monotonic()
         skips = self._control.skips(self._input.state().topic_ids.get(CHANGES, ""))
+        self.left = ()
         offset = self._publisher.take_over(self, skips)
-        engine, meta = self._publisher.engine, self._publisher.meta
-        log.info(
-            "%s taken over: next %d, commit %d, %d rows, %d QI groups, %.2f s",
-            self.name,
-            offset,
-            meta.commit,
-            engine.n_rows,
-            engine.n_qi_groups,
-            monotonic() - began,
-        )
+        self._log_taken_over(offset, monotonic() - began)
         if self._publisher.published_anew:
             log.warning("%s: the output was made anew; the whole table was published into it as release 1", self.name)
         if self._publisher.replays_to is not None:
@@ -144,6 +140,13 @@ class HeldShard:
             )
         self._tell_skips(skips, offset)
         return offset
+
+    def _log_taken_over(self, offset: int, seconds: float) -> None:
+        commit, holds = self._publisher.meta.commit, "a release that is under way"
+        if not self._publisher.awaits_release:
+            engine = self._publisher.engine
+            holds = f"{engine.n_rows} rows, {engine.n_qi_groups} QI groups"
+        log.info("%s taken over: next %d, commit %d, %s, %.2f s", self.name, offset, commit, holds, seconds)
 
     def _tell_skips(self, skips: Collection[int], offset: int) -> None:
         late = sorted(skip for skip in skips if skip < offset and skip not in self._publisher.meta.skipped)
@@ -172,7 +175,7 @@ class HeldShard:
     async def step(self, messages: Sequence[Message], through: int = 0) -> StepReport:
         """Applies and publishes a batch; through: the offset below which the input holds no other messages."""
         report = await self._in_thread(partial(self._step, messages, through), STEP_SECONDS_MAX)
-        meta = self._publisher.meta
+        self.left, meta = report.left, self._publisher.meta
         for fault in report.faults:
             log.error("%s: %s", self.name, fault)
         log.debug(
@@ -188,6 +191,20 @@ class HeldShard:
     def _step(self, messages: Sequence[Message], through: int) -> StepReport:
         self._input.ask()  # now that the messages are here; the answer comes while they are applied
         return self._publisher.step(messages, through)
+
+    # -- a first snapshot -----------------------------------------------------------------------------------------
+
+    async def held_rows(self) -> EncodedRows:
+        """The rows that are held back of a snapshot; the next call has to be `release`, or `take_over`."""
+        return await self._in_thread(self._publisher.held_rows, TAKE_OVER_SECONDS_MAX)
+
+    async def release(self, rows: EncodedRows, groups: Sequence[Ints], ended: str) -> StepReport:
+        """Publishes them in given QI groups (arrays of numbers of rows); ended: why the snapshot is over."""
+        return await self._in_thread(partial(self._release, rows, groups, ended), TAKE_OVER_SECONDS_MAX)
+
+    def _release(self, rows: EncodedRows, groups: Sequence[Ints], ended: str) -> StepReport:
+        self._input.ask()
+        return self._publisher.release(rows, groups, ended)
 
     # -- rebuilds -------------------------------------------------------------------------------------------------
 

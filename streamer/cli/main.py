@@ -35,6 +35,7 @@ COMMANDS = {
     "dead-letters": "streamer.cli.dead_letters",
     "rebuild": "streamer.cli.rebuild",
     "skip": "streamer.cli.skip",
+    "end-snapshot": "streamer.cli.end_snapshot",
     "replay": "streamer.cli.replay",
     "verify": "streamer.cli.verify",
     "index": "streamer.cli.index",

@@ -20,6 +20,7 @@ from streamer.cli.sql_readers import sql_warnings
 from streamer.errors import ShardRefused
 from streamer.incremental import mends
 from streamer.incremental.shard.answers import WAITING_SECONDS_MAX
+from streamer.incremental.shard.holding_back import holds_back, waits_for
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.rebuild_reports import last_rebuild, told
 from streamer.incremental.shard.standing import Standing, compare
@@ -33,7 +34,7 @@ SILENCE_SECONDS_MAX = 60.0
 """How long a shard with a worker may leave a message waiting without a commit."""
 
 STANDSTILL_SECONDS_MAX = 600.0
-"""How long a region of a rebuild may take."""
+"""How long a region of a rebuild may take, or all rows of a first snapshot."""
 
 
 @dataclass
@@ -135,12 +136,25 @@ def judge_shard(
     verdict.problems += _counts(shard, dead_letters_max)
     verdict.warnings += _unknown_keys(shard)
     verdict.add(_rebuilds(shard, now))
-    if not shard.redis.sizes.qi_groups and shard.redis.sizes.records:
+    if held := _held_back(shard):
+        verdict.warnings.append(held)
+    elif not shard.redis.sizes.qi_groups and shard.redis.sizes.records:
         verdict.warnings.append(
             f"shard {shard.number}: all its {shard.redis.sizes.records} rows are pending: a QI group needs"
             f" {words(table, model_of(table))}, and together they do not have it"
         )
     return verdict
+
+
+def _held_back(shard: ShardFacts) -> str:
+    """That the shard holds back a snapshot, and until when; "" where it does not."""
+    meta = shard.redis.meta
+    if meta is None or meta.snapshot is None or not holds_back(meta):
+        return ""
+    return (
+        f"shard {shard.number}: holds back {shard.redis.sizes.records:,} rows of a snapshot, to publish them together; "
+        f"{waits_for(meta.snapshot)}; `streamer end-snapshot` publishes them as they are"
+    )
 
 
 def _standing(table: Table, shard: ShardFacts) -> Verdict:
@@ -235,7 +249,8 @@ def _silence(shard: ShardFacts, workers: Workers, now: float) -> Iterator[str]:
         )
         return
     heard = max(waiting.since, custody.taken_at or 0, custody.committed_at or 0)
-    if now - heard > SILENCE_SECONDS_MAX:
+    releases = shard.redis.meta is not None and holds_back(shard.redis.meta)  # by an algorithm, which may take long
+    if now - heard > (STANDSTILL_SECONDS_MAX if releases else SILENCE_SECONDS_MAX):
         yield (
             f"shard {shard.number}: messages wait, and {shard.worker or 'its worker'} has committed nothing for "
             f"{ago(now - heard)}: look at its log, or start it again"

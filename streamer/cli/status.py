@@ -92,6 +92,7 @@ def _described(shard: ShardFacts, verdict: Verdict) -> dict[str, Any]:
         "pending": 0 if sizes.qi_groups else sizes.records,  # rows wait only where there is no QI group to join
         "qi_groups": sizes.qi_groups,
         "outbox": sizes.outbox,
+        "snapshot": meta.snapshot and {**msgspec.structs.asdict(meta.snapshot), "holds_back": meta.snapshot.holds},
         "rebuild": meta.rebuild and rebuild_described(meta.rebuild),
         "rebuilds": [rebuild_described(one) for one in meta.rebuilds],
         "offsets_read": meta.next,

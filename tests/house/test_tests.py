@@ -31,6 +31,7 @@ ELSEWHERE = {
     "agents/outlet.py": "servers/test_outlet.py",
     "agents/shard_input.py": "servers/test_outlet.py",
     "streamer/cli/dead_letters.py": "servers/test_status.py",
+    "streamer/cli/end_snapshot.py": "servers/test_first_snapshot.py",
     "streamer/cli/groups.py": "servers/test_status.py",
     "streamer/cli/index.py": "servers/test_index.py",
     "streamer/cli/produce.py": "servers/test_produce.py",

@@ -33,6 +33,8 @@ from functools import partial
 from random import Random
 from typing import Any
 
+import numpy as np
+
 from simulation.model_kafka import ModelInput, ModelOutlet, ModelTopic
 from streamer.errors import Conflict, Fenced, LawViolated, ServerUnreachable, ShardRefused
 from streamer.incremental.events.changes import Change, Insert
@@ -42,10 +44,12 @@ from streamer.incremental.groups.replacing import Region
 from streamer.incremental.shard.input import InputState, Message, ShardInput
 from streamer.incremental.shard.publisher import Publisher
 from streamer.incremental.shard.rebuilding import Rebuilding, next_rebuild, stopped
+from streamer.incremental.shard.taking_over import Holding
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.incremental.topics import CHANGES, DEAD_LETTERS, POSITIONS, outputs_of
 from streamer.table.arrays import Ints
+from streamer.table.encode import EncodedRows
 from streamer.table.schema import Table
 from worlds.replacements import drawn_groups
 
@@ -75,7 +79,8 @@ class Worker(Publisher):
 
     def __init__(self, world: World) -> None:
         store = Faulty(world, MemoryStore(world.server, world.table.name, 0))
-        super().__init__(world.table, 0, store, Faulty(world, ModelOutlet(world.topic)), secret=world.secret)
+        outlet = Faulty(world, ModelOutlet(world.topic))
+        super().__init__(world.table, 0, store, outlet, secret=world.secret, holding=Holding.SNAPSHOT)
         self.input: Any = Faulty(world, ModelInput(world))
         self.check_input = partial(self.input.check, CHANGES, *outputs_of(world.table.form))
         self._world = world
@@ -93,11 +98,20 @@ class Worker(Publisher):
         """One batch from an offset on; returns the offset behind it."""
         messages, through = self.input.read(after, batch)
         self.input.ask()
-        self.step(messages, through)
+        left = self.step(messages, through).left
+        while self.awaits_release:
+            self.release_held("")
+            left = self.step(left, through).left
         if self._world.rebuilds is not None and self.replays_to is None:
             for _ in range(self._world.rebuilds.randrange(6)):
                 self.rebuild_on(self._world.rebuilds)
         return through
+
+    def release_held(self, why: str) -> None:
+        """Publishes what is held back of a snapshot; why: it is over, where no message said so."""
+        assert self.meta.snapshot is not None
+        rows = self.held_rows()
+        self.release(rows, _alike(rows, self.table.k), self.meta.snapshot.ended or why, self._world.records_max)
 
     def rebuild_on(self, chance: Random) -> None:
         """One move of a rebuild, which may begin by it."""
@@ -125,6 +139,13 @@ class Worker(Publisher):
             self._prepared = None
             if chance.random() < 0.1:
                 running.cancel()
+
+
+def _alike(rows: EncodedRows, k: int) -> list[Ints]:
+    """Rows in QI groups of k, as they follow one another by their codes: in place of an algorithm, which takes long."""
+    n_groups = len(rows.codes) // k
+    order = np.array(sorted(range(len(rows.codes)), key=lambda i: tuple(rows.codes[i])), dtype=np.int64)
+    return np.array_split(order, n_groups) if n_groups else []
 
 
 class World:
@@ -155,6 +176,8 @@ class World:
         """The same before a numbered record, or marker, of `live`."""
         self.taken_in_live = 0
         self.answers_late = False
+        self.records_max = 1000
+        """Of a release of what was held back."""
         self.rebuilds: Random | None = None
         self.replaced = 0
         """Regions that were replaced and confirmed."""

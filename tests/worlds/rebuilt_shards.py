@@ -9,11 +9,11 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, cast
 
-from agents.anonymizer import NotAnonymized, Regrouped
+from agents.anonymizer import FIRST, NotAnonymized, Regrouped
 from agents.control import Asked, News
 from agents.rebuilds import ShardRebuilds
 from agents.shard import HeldShard
-from streamer.cli.first_groups import groups_by
+from streamer.cli.first_groups import first_groups, groups_by
 from streamer.errors import StreamerError
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position
@@ -77,7 +77,10 @@ class Job:
         self.abandoned = True
 
     def done(self) -> None:
-        self.gives(groups_by(self.table, self.rows, self.algorithm, self.seed))
+        if self.algorithm == FIRST:
+            self.gives(first_groups(self.table, self.rows, self.seed))
+        else:
+            self.gives(groups_by(self.table, self.rows, self.algorithm, self.seed))
 
     def gives(self, groups: list[Ints]) -> None:
         self.result.set_result(Regrouped(groups, 0.5))

@@ -57,6 +57,7 @@ from streamer.incremental.events.changes import (
     Truncate,
     Upsert,
 )
+from streamer.incremental.groups.all_pending import all_pending
 from streamer.incremental.groups.cells_seen import CellsSeen
 from streamer.incremental.groups.held import Held
 from streamer.incremental.groups.kept import STATEMENT_IDS_MAX, KeptTable
@@ -95,15 +96,15 @@ APPLIED, IGNORED = Outcome(applied=True), Outcome(applied=False)
 class Engine:
     """The k-anonymous table of one shard, in memory; secret: what its lots are drawn by, empty in tests only."""
 
-    def __init__(self, table: Table, shard: int = 0, shards: int = 1, secret: bytes = b"") -> None:
-        self.table = table
-        self.shard = shard
-        self.shards = shards
-        self._held = Held(table)
-        self._rows = Rows(table, self._held)
+    def __init__(
+        self, table: Table, shard: int = 0, shards: int = 1, secret: bytes = b"", gathers: bool = False
+    ) -> None:
+        self.table, self.shard, self.shards = table, shard, shards
+        in_core = all_pending(table) if gathers else table  # one that gathers rows makes no QI group of them
+        self._held = Held(in_core)
+        self._rows = Rows(in_core, self._held)
         self._queue = Queue(self._rows, self._held, secret)
-        self._statement_ids: deque[str] = deque()
-        self._known_statements: set[str] = set()
+        self._statement_ids, self._known_statements = deque[str](), set[str]()
         self._new_statements: list[str] = []
         self._values_bytes_max = values_bytes_max(table)
         self._rows_published_max = 0
@@ -111,9 +112,11 @@ class Engine:
         self._cells_seen = CellsSeen(table.space.d) if table.form == LOSSY_JOIN else None
 
     @classmethod
-    def load(cls, table: Table, shard: int, shards: int, kept: KeptTable, secret: bytes = b"") -> Engine:
+    def load(
+        cls, table: Table, shard: int, shards: int, kept: KeptTable, secret: bytes = b"", gathers: bool = False
+    ) -> Engine:
         """The engine as it was when `kept` was committed; secret: the one that it had then."""
-        engine = cls(table, shard, shards, secret)
+        engine = cls(table, shard, shards, secret, gathers)
         load_stored(engine._rows, engine._held, engine._queue, kept)
         engine._remember(kept.statement_ids)
         if engine._cells_seen is not None:

@@ -7,14 +7,18 @@ The rules of this file
 * A request waits for a worker for WAITING_SECONDS_MAX. Older ones that nobody remembers answering are history: they are
   passed over, so that neither a trimmed memory nor a lost store makes a worker repeat what was done long ago.
 * One rebuild of a shard at a time. Who asks for another one meanwhile is refused, not kept waiting.
+* A snapshot is named by the offset at which it began, and ends once: so nothing has to be remembered of who asked for
+  its end, and such a request is history as soon as another one, or none, is held back.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from streamer.incremental.shard.requests import CancelRebuild, Rebuild, Skip, read_request
+from streamer.incremental.shard.holding_back import holds_back
+from streamer.incremental.shard.requests import CancelRebuild, EndSnapshot, Rebuild, Skip, read_request
 from streamer.incremental.store.base import Meta
+from streamer.incremental.topics import CHANGES
 from streamer.table.yaml_shape import REBUILD_ALGORITHMS
 
 WAITING_SECONDS_MAX = 3_600
@@ -28,7 +32,7 @@ class Refused:
     why: str
 
 
-Answer = Rebuild | CancelRebuild | Refused | None
+Answer = Rebuild | CancelRebuild | EndSnapshot | Refused | None
 
 
 def answer(value: bytes, offset: int, written_at: float, shard: int, meta: Meta, now: float) -> Answer:
@@ -39,6 +43,8 @@ def answer(value: bytes, offset: int, written_at: float, shard: int, meta: Meta,
     request = read_request(value)
     if isinstance(request, Skip):
         return None  # read at the next take-over
+    if isinstance(request, EndSnapshot):
+        return request if request.shard == shard and _is_held(request, meta) else None
     if request is None:
         told = Refused(f"offset {offset}", f"the record at offset {offset} of the control topic cannot be read")
         return None if _is_over(told.id, written_at, meta, now) else told
@@ -46,6 +52,13 @@ def answer(value: bytes, offset: int, written_at: float, shard: int, meta: Meta,
         return None
     why = _objection(request, shard, meta)
     return Refused(request.id, why) if why else request
+
+
+def _is_held(request: EndSnapshot, meta: Meta) -> bool:
+    """Whether it is the snapshot that the request names which is held back."""
+    if meta.snapshot is None or not holds_back(meta):
+        return False
+    return (meta.snapshot.since, meta.topic_ids.get(CHANGES, "")) == (request.since, request.topic_id)
 
 
 def _is_over(id_: str, at: float, meta: Meta, now: float) -> bool:
@@ -59,6 +72,8 @@ def _objection(request: Rebuild | CancelRebuild, shard: int, meta: Meta) -> str:
     running = meta.rebuild
     if isinstance(request, CancelRebuild):
         return "" if running else "no rebuild is running that could be stopped"
+    if holds_back(meta):
+        return "its first snapshot is held back, and nothing is published yet that could be rebuilt"
     if running:
         return f"a rebuild is running, with {running.done} of {running.total} regions done: wait for it, or --cancel it"
     if request.algorithm and request.algorithm not in REBUILD_ALGORITHMS:

@@ -17,10 +17,13 @@ from streamer.incremental.store.base import Meta, State
 from streamer.table.schema import Table
 
 
-def loaded(table: Table, shard: int, state: State) -> Engine:
-    """The engine that goes on from what was stored. Raises ShardRefused where that is not what was published."""
+def loaded(table: Table, shard: int, state: State, gathers: bool = False) -> Engine:
+    """The engine that goes on from what was stored; gathers: it makes no QI group any more.
+
+    Raises ShardRefused where that is not what was published.
+    """
     qi_groups, meta = Digested(state.kept.qi_groups), state.meta
-    engine = Engine.load(table, shard, meta.shards, replace(state.kept, qi_groups=qi_groups), meta.secret)
+    engine = Engine.load(table, shard, meta.shards, replace(state.kept, qi_groups=qi_groups), meta.secret, gathers)
     qi_groups.check(table.name, shard, meta)
     return engine
 

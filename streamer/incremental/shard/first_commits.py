@@ -148,11 +148,11 @@ def commits(
     members = sum(len(state.slots) for state in prepared.qi_groups.values())
     records_of_new = members * len(outputs_of(table.form))  # at most: forms of fewer records have larger ones
     n = -(-(records_of_new + found.n_records + len(first.letters)) // records_max) or 1
-    letters = _cut([[letter] for letter in first.letters], n)
-    removed = _cut(list(found.tombstones.values()), n)
-    new = _cut([_Group(number, state) for number, state in sorted(prepared.qi_groups.items())], n)
+    letters = cut([[letter] for letter in first.letters], n)
+    removed = cut(list(found.tombstones.values()), n)
+    new = cut([NewGroup(number, state) for number, state in sorted(prepared.qi_groups.items())], n)
     for i in range(n):
-        outbox, digest = _rows(changelog, new[i], cells, shift)
+        outbox, digest = rows_of(changelog, new[i], cells, shift)
         outbox += [tombstone for tombstones in removed[i] for tombstone in tombstones]
         meta = replace(
             meta,
@@ -162,7 +162,8 @@ def commits(
             digest=(meta.digest + digest) & DIGEST_MASK,
         )
         outbox += [letter for (letter,) in letters[i]]
-        commit = Commit(meta, _records(prepared, new[i], shift), _states(new[i], shift), outbox=outbox, replaces=i == 0)
+        lines, states = lines_of(prepared, new[i], shift), states_of(new[i], shift)
+        commit = Commit(meta, lines, states, outbox=outbox, replaces=i == 0)
         yield commit if i < n - 1 else _last(commit, table, prepared, found, shift)
 
 
@@ -183,7 +184,7 @@ def _pending(prepared: Prepared) -> dict[str, Record]:
     return {key: record for key, record in prepared.records.items() if record and record.qi_group == PENDING}
 
 
-class _Group(NamedTuple):
+class NewGroup(NamedTuple):
     """A new QI group with its number in the prepared table."""
 
     number: int
@@ -193,8 +194,8 @@ class _Group(NamedTuple):
         return len(self.state.slots)
 
 
-def _rows(
-    changelog: Changelog, groups: Iterable[_Group], cells: Mapping[int, Sequence[Cells]], shift: int
+def rows_of(
+    changelog: Changelog, groups: Iterable[NewGroup], cells: Mapping[int, Sequence[Cells]], shift: int
 ) -> tuple[list[Entry], int]:
     """New QI groups as upserts, and their digest. cells: of their rows, where the form publishes them."""
     rows: list[Entry] = []
@@ -207,14 +208,14 @@ def _rows(
     return rows, digest
 
 
-def _records(prepared: Prepared, groups: Sequence[_Group], shift: int) -> RecordColumns:
+def lines_of(prepared: Prepared, groups: Sequence[NewGroup], shift: int) -> RecordColumns:
     """The index table's lines of some QI groups."""
     numbers = np.array([number + shift for number, _ in groups], dtype=np.int64)
     members = list(chain.from_iterable([state.members for _, state in groups]))
     return prepared.records.in_groups(members, np.repeat(numbers, [len(state.members) for _, state in groups]))
 
 
-def _states(groups: Iterable[_Group], shift: int) -> dict[int, QIGroupState]:
+def states_of(groups: Iterable[NewGroup], shift: int) -> dict[int, QIGroupState]:
     return {number + shift: state for number, state in groups}
 
 
@@ -222,10 +223,10 @@ def _shifted(similar: SimilarityList, shift: int) -> SimilarityList:
     return SimilarityList(tuple((number + shift, degree) for number, degree in similar.neighbours), similar.floor)
 
 
-def _cut(portions: Sequence[Portion], n: int) -> list[list[Portion]]:
+def cut(portions: Sequence[Portion], n: int) -> list[list[Portion]]:
     """Portions in n runs of about equal sizes together, in their order; no portion is torn.
 
-    >>> _cut(["aa", "b", "cc", "d"], 2)
+    >>> cut(["aa", "b", "cc", "d"], 2)
     [['aa', 'b'], ['cc', 'd']]
     """
     runs: list[list[Portion]] = [[] for _ in range(n)]

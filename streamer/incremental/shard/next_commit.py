@@ -8,6 +8,7 @@ from streamer.incremental.groups.net_effect import Drained
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.published_group import DIGEST_MASK
 from streamer.incremental.release.records import Entry
+from streamer.incremental.shard.holding_back import held_after
 from streamer.incremental.shard.steps import Tally
 from streamer.incremental.store.base import Commit, Meta
 
@@ -30,6 +31,7 @@ def next_commit(meta: Meta, drained: Drained, tally: Tally, changelog: Changelog
         counts=meta.counts + tally.counts,
         key_form=tally.key_form,
         skipped=(*meta.skipped, *tally.skipped),
+        snapshot=held_after(meta.snapshot, tally.marks),
     )
     outbox += tally.letters
     statement_ids = tuple(drained.statement_ids)

@@ -18,14 +18,8 @@ split over two transactions.
 A message that cannot be applied in a way nobody foresaw is passed over (`passed_over`): the table is loaded again, and
 the batch applied again without it.
 
-Taking a shard over, at the start and after any error, is one way: look whether table.yaml, topics, store and output fit
-together, before anybody is shut out; fence the former owner in the store and at the outlet, read the published position
-and the stored one, check the fence again, ask where the input ends, publish what the outbox still holds, then load the
-state. Who takes a shard over again does so only where nobody else did meanwhile.
-
-A shard that never committed gets a secret, by which its lots are drawn (`groups.lots`); its first commit keeps it in
-`meta`, and there alone it stays. Where Redis lost everything, the secret is lost too, and another is drawn: reading the
-input again then gives the published table only where lots decided nothing, and is refused where it does not.
+Before anything else a shard is taken over (`streamer.incremental.shard.taking_over`). A step ends early where a
+snapshot that is held back is over (`streamer.incremental.shard.holding_back`): its release comes first.
 
 What a crash at each of these steps leaves behind, and what the next take-over makes of it: ARCHITECTURE.md.
 """
@@ -33,44 +27,39 @@ What a crash at each of these steps leaves behind, and what the next take-over m
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from secrets import token_bytes
 from time import perf_counter
 
-from streamer.errors import Conflict, EventRefused, LawViolated, ShardRefused, StreamerError
+from streamer.errors import EventRefused, LawViolated, ShardRefused, StreamerError
 from streamer.incremental.events.changes import Change, Statement
 from streamer.incremental.events.counts import APPLIED, DEAD, IGNORED, UNKNOWN_KEY
 from streamer.incremental.events.decoder import Decoder
 from streamer.incremental.events.key_form import KeyContract
+from streamer.incremental.events.snapshot_marks import Mark, mark_of
 from streamer.incremental.groups.engine import Engine
-from streamer.incremental.groups.lots import SECRET_BYTES
 from streamer.incremental.groups.replacing import Region
 from streamer.incremental.release.changelog import Changelog
-from streamer.incremental.release.records import Entry, outgoing
-from streamer.incremental.shard import digested, letters, republish
-from streamer.incremental.shard.input import InputState, Message, ShardInput
-from streamer.incremental.shard.look import first_meta, look
+from streamer.incremental.shard import holding_back, letters
+from streamer.incremental.shard.anew import RECORDS_MAX
+from streamer.incremental.shard.first_release import release_commits, rows_in
+from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.next_commit import next_commit
-from streamer.incremental.shard.outlet import Outlet, Position
-from streamer.incremental.shard.passed_over import UNWRITABLE, PassedOver, Unforeseen, unforeseen
+from streamer.incremental.shard.outlet import Outlet
+from streamer.incremental.shard.passed_over import UNWRITABLE, Unforeseen, unforeseen
 from streamer.incremental.shard.repeated import replayed
-from streamer.incremental.shard.standing import Standing, compare
 from streamer.incremental.shard.steps import StepReport, Tally
-from streamer.incremental.store.base import Commit, Meta, State, Store
+from streamer.incremental.shard.taking_over import Holding, OwnedShard
+from streamer.incremental.store.base import Commit, Store
 from streamer.incremental.store.rebuild import Progress, remembered
+from streamer.incremental.store.snapshot import Snapshot
 from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows
 from streamer.table.schema import Table
 
 
-class Publisher:
-    """One shard of one table; synchronous, to be used from one thread at a time.
-
-    turn: held while the shard computes in Python, free while it runs what is compiled or waits for the store or the
-    outlet. Shards of one process that share a lock compute one after the other, which Python makes them do anyway,
-    without fighting for it; compiled code runs side by side. secret: that of a shard that never committed, None: drawn.
-    """
+class Publisher(OwnedShard):
+    """One shard of one table; synchronous, to be used from one thread at a time."""
 
     def __init__(
         self,
@@ -80,127 +69,28 @@ class Publisher:
         outlet: Outlet,
         turn: AbstractContextManager[object] | None = None,
         secret: bytes | None = None,
+        holding: Holding = Holding.NOTHING,
     ) -> None:
-        self.table = table
-        self.shard = shard
-        self._name = f"shard {shard} of {table.name}"
-        self._store = store
-        self._outlet = outlet
-        self._turn = turn or nullcontext()
-        self._secret = secret or token_bytes(SECRET_BYTES)
+        super().__init__(table, shard, store, outlet, turn, secret, holding)
         self._decoder = Decoder(table)
         self._contract = KeyContract(table, shard)
         self._changelog = Changelog(table, shard)
-        self._fence = ""
-        self._meta = Meta()
-        self._engine: Engine | None = None
-        self._usable = False
-        self._replay_to: Position | None = None
-        self._passed_over = PassedOver("", self._meta)
-        self.published_anew = False
-        """Whether the last take-over gave an output that was made anew the whole table."""
         self.check_input: Callable[[], None] = lambda: None
         """Called before a batch is committed; raises Conflict where it was not read from what was taken over."""
 
-    # -- taking over ----------------------------------------------------------------------------------------------
-
-    def take_over(self, shard_input: ShardInput, skips: Iterable[int] = ()) -> int:
-        """Makes this the only writer of the shard; returns the offset to read from.
-
-        skips: offsets that an operator wants to be passed over. Raises ShardRefused where store, outlet and input do
-        not fit together; Fenced where another worker was faster.
-        """
-        self._engine, self._usable, self.published_anew = None, False, False
-        look(self.table, self.shard, self._store, self._outlet, shard_input)
-        self._fence = self._store.take_over(again=bool(self._fence))
-        self._outlet.fence()
-        position = self._outlet.position()
-        stored = self._store.meta()
-        self._store.check_fence(self._fence)  # nobody wrote between the two readings: they belong together
-        input_state = shard_input.state()
-        self._meta = stored or replace(first_meta(self.table, input_state), secret=self._secret)
-        standing = compare(self.table, self.shard, self._meta, position, input_state)
-        self._replay_to = position if standing is Standing.BEHIND else None
-        if standing is Standing.AHEAD:
-            self._publish_rest()
-        if standing is Standing.EMPTIED:
-            self._publish_anew(position, input_state)
-        self._store.trim(self._fence, self._meta.commit)
-        self._meta = replace(self._meta, topic_ids={**self._meta.topic_ids, **input_state.topic_ids})
-        self._passed_over = PassedOver(self._name, self._meta, skips, self._replay_to)
-        self._load()
-        return self._meta.next
-
-    def _load(self) -> None:
-        """Loads the table as of the last commit. Raises ShardRefused where it is not the one that was published."""
-        self._engine = None  # first: two tables need not fit into memory
-        state = self._stored()
-        if state is None:
-            self._engine = Engine(self.table, self.shard, self._meta.shards, self._meta.secret)
-        else:
-            self._engine = digested.loaded(self.table, self.shard, state)
-        self._usable = True
-
-    def _stored(self) -> State | None:
-        """What the store holds. Raises Conflict where that is not the last commit: somebody wrote meanwhile."""
-        state = self._store.load()
-        if (state.meta.commit if state else 0) != self._meta.commit:
-            raise Conflict(f"{self._name}: the store is not at commit {self._meta.commit}; take the shard over again")
-        return state
-
-    def drop(self) -> None:
-        """Lets go of the table: a shard that was given back must not fill memory until somebody forgets it."""
-        self._engine, self._usable = None, False
-
-    def _publish_rest(self) -> None:
-        """Publishes the commit that the store holds and the outlet does not."""
-        self._publish([entry for commit, entry in self._store.outbox() if commit == self._meta.commit])
-
-    def _publish_anew(self, position: Position | None, input_state: InputState) -> None:
-        """Gives an output that was made anew the whole table: see `republish`."""
-        state = self._stored()
-        groups, records = (dict(state.kept.qi_groups), state.kept.records) if state else ({}, ())
-        waiting = [entry for commit, entry in self._store.outbox() if commit == self._meta.commit]
-        if position != Position.of(self._meta):
-            self._publish(republish.beside_rows(waiting))
-        commit = republish.whole_table(self.table, self.shard, self._meta, input_state, groups, waiting, records)
-        self._store.commit(self._fence, self._meta.commit, commit)
-        self._meta = commit.meta
-        self._publish(commit.outbox)
-        self.published_anew = True
-
-    def _publish(self, entries: Sequence[Entry]) -> None:
-        """Publishes the last commit."""
-        records = outgoing(entries, self._meta.release, self._meta.next, self._meta.outside == self._meta.commit)
-        self._outlet.publish(records, Position.of(self._meta))
-
     # -- one step -------------------------------------------------------------------------------------------------
-
-    @property
-    def meta(self) -> Meta:
-        """Where the shard stands."""
-        return self._meta
-
-    @property
-    def replays_to(self) -> int | None:
-        """The offset up to which the input is read again without publishing, because the store lost commits."""
-        return None if self._replay_to is None else self._replay_to.next
-
-    @property
-    def engine(self) -> Engine:
-        """The shard's table in memory; raises StreamerError before `take_over` and after an error."""
-        if self._engine is None or not self._usable:
-            raise StreamerError(f"{self._name} is not taken over: call take_over first")
-        return self._engine
 
     def step(self, messages: Sequence[Message], through: int = 0) -> StepReport:
         """Steps 1 to 6 for a batch of messages in offset order; any error makes `take_over` necessary.
 
         through: an offset below which the input holds no other messages than those read up to now: it ends with
-        markers of transactions.
+        markers of transactions. Ends early, with messages left, where a snapshot that is held back is over.
         """
         report, first = StepReport(), 0
         while first < len(messages) or self._meta.next < through:
+            self._turn_before(messages, first)
+            if self.awaits_release:
+                break
             engine = self.engine
             self._usable = False  # an error below leaves the shard to be taken over
             tally, fault = Tally(self._meta.next, self._meta.key_form), None
@@ -216,6 +106,7 @@ class Publisher:
             else:
                 del engine
                 self._begin_again(fault, tally, report)
+        report.left = messages[first:]
         return report
 
     def _begin_again(self, fault: Unforeseen, tally: Tally, report: StepReport) -> None:
@@ -303,7 +194,11 @@ class Publisher:
                 if stop is not None and message.offset >= stop:  # the offsets in between hold no messages
                     tally.next = stop
                     return i
+                mark = self._mark(message)
+                if self._turned(mark, message.offset) is not None:
+                    return i
                 self._apply(engine, message, tally, report.seconds)
+                tally.marks[mark] += 1
                 if tally.next == stop or self._is_full(engine) or self._passed_over.commit_is_due(message.offset):
                     return i + 1
         tally.next = max(tally.next, through if stop is None else min(through, stop))
@@ -354,6 +249,67 @@ class Publisher:
 
     def _coordinates(self, message: Message) -> letters.Coordinates:
         return letters.Coordinates(f"{self.table.name}.changes", self.shard, message.offset)
+
+    # -- a snapshot that is held back -----------------------------------------------------------------------------
+
+    def _mark(self, message: Message) -> Mark:
+        """What a message says of a snapshot, where that matters."""
+        if self._holding is Holding.SNAPSHOT and holding_back.looks_for_marks(self._meta):
+            return mark_of(message.value)
+        return Mark.NOTHING
+
+    def _turned(self, mark: Mark, offset: int) -> Snapshot | None:
+        """The snapshot that begins or ends before a message, as far as the last commit tells."""
+        snapshot = None if mark is Mark.NOTHING else holding_back.turned(self._meta, mark, offset)
+        if snapshot is not None and snapshot.ended and self._replay_to is not None:
+            return None  # no message that is published already has ended it
+        return snapshot
+
+    def _turn_before(self, messages: Sequence[Message], first: int) -> None:
+        """Where a snapshot begins or ends with the next message, takes note of it: everything before is committed."""
+        rest = (message for message in messages[first:] if message.offset >= self._meta.next)
+        following = next(rest, None)
+        if following is None or self._is_published(following.offset):
+            return
+        snapshot = self._turned(self._mark(following), following.offset)
+        if snapshot is not None:
+            self._meta = replace(self._meta, snapshot=snapshot)
+            self._load()
+
+    def _is_published(self, offset: int) -> bool:
+        """Whether a message lies behind where a replay ends, and the table must not turn before that is reached."""
+        return self._replay_to is not None and offset >= self._replay_to.next
+
+    def held_rows(self) -> EncodedRows:
+        """The rows that are held back, read from the store; the table in memory is let go of, to make room for them."""
+        self._engine, self._usable = None, False
+        return rows_in(self.table, self._stored())
+
+    def release(
+        self, rows: EncodedRows, qi_groups: Sequence[Ints], ended: str, records_max: int = RECORDS_MAX
+    ) -> StepReport:
+        """Publishes what is held back in given QI groups; goes on where one that was begun was interrupted.
+
+        rows: those of `held_rows`. ended: why the snapshot is over. Any error makes `take_over` necessary.
+        """
+        self._engine, self._usable, report = None, False, StepReport()
+        state = self._stored()
+        stored = {} if state is None else dict(state.kept.qi_groups)
+        commits = release_commits(self.table, self.shard, self._meta, rows, qi_groups, ended, stored, records_max)
+        while True:
+            with self._turn:
+                commit = next(commits, None)
+            if commit is None:
+                break
+            self.check_input()
+            self._store.commit(self._fence, self._meta.commit, commit)
+            self._meta = commit.meta
+            self._publish(commit.outbox)
+            self._store.trim(self._fence, commit.meta.commit)
+            report.commits += 1
+            report.published += len(commit.outbox)
+        self._load()
+        return report
 
     # -- commit and publish ---------------------------------------------------------------------------------------
 

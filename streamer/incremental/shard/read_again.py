@@ -1,31 +1,24 @@
 """The rows of one shard as its input says them, read from its beginning, for a table that begins anew.
 
 The very loop of a shard runs over the messages, so that everything is decided as it would be there: strictness,
-statements, the partition contract, what is passed over. Only that no QI group is ever made: k is larger than any table,
-so all rows are pending, and none of the work on groups is done. What it would publish are its letters alone.
+statements, the partition contract, what is passed over. Only that no QI group is ever made: all rows are pending, and
+none of the work on groups is done. What it would publish are its letters alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from streamer.incremental.events.counts import Counts
 from streamer.incremental.release.records import Entry, Outgoing
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.publisher import Publisher
+from streamer.incremental.shard.taking_over import Holding
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.table.encode import EncodedRows
-from streamer.table.published import frame_bytes
-from streamer.table.published_size import values_bytes_max
-from streamer.table.schema import ROWS, Table
-
-NEVER = 1 << 40
-"""More rows than any shard has."""
-
-ENDLESS = NEVER * NEVER
-"""More records than a batch may publish where k is NEVER: else every message would be run by itself."""
+from streamer.table.schema import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +65,7 @@ def read_again(
     advance: told how many messages each step took. Raises ShardRefused where messages in a row cannot be applied.
     """
     letters, server = _Letters(), MemoryServer()
-    reader = Publisher(_never_in_groups(table), shard, MemoryStore(server, table.name, shard), letters)
+    reader = Publisher(table, shard, MemoryStore(server, table.name, shard), letters, holding=Holding.ALL)
     reader.take_over(InputState({}, shards, earliest=0, end=end), skips)
     faults: list[str] = []
     for batch in batches:
@@ -92,10 +85,3 @@ def read_again(
         meta.skipped,
         faults,
     )
-
-
-def _never_in_groups(table: Table) -> Table:
-    """The table with a k that no shard reaches. What a row may bring stays: some forms reckon it with k."""
-    rows = replace(table, form=ROWS)
-    longest_row = frame_bytes(rows) + values_bytes_max(table)
-    return replace(rows, k=NEVER, limits=replace(table.limits, transaction_rows_max=ENDLESS, row_bytes_max=longest_row))

@@ -2,8 +2,9 @@
 
 A record of `<table>.control` lies in the partition of its shard and says one of
 `{"command":"skip","shard":0,"offset":1234}`,
-`{"command":"rebuild","shard":0,"id":"5f0c…","at":1764000000,"algorithm":"ordered"}` and
-`{"command":"cancel-rebuild","shard":0,"id":"77aa…","at":1764000000}`. What cannot be read is nobody's request.
+`{"command":"rebuild","shard":0,"id":"5f0c…","at":1764000000,"algorithm":"ordered"}`,
+`{"command":"cancel-rebuild","shard":0,"id":"77aa…","at":1764000000}` and
+`{"command":"end-snapshot","shard":0,"since":1234}`. What cannot be read is nobody's request.
 """
 
 from __future__ import annotations
@@ -59,7 +60,17 @@ class CancelRebuild(_Request, frozen=True, tag="cancel-rebuild"):
     at: Seconds
 
 
-Request = Skip | Rebuild | CancelRebuild
+class EndSnapshot(_Request, frozen=True, tag="end-snapshot"):
+    """What is held back of the snapshot that began at the source offset `since` is to be published as it is.
+
+    topic_id: of the input that holds it, "" where the broker gives no ids: in one made anew, the offset is another's.
+    """
+
+    since: int
+    topic_id: str = ""
+
+
+Request = Skip | Rebuild | CancelRebuild | EndSnapshot
 
 
 def skips_of(values: Iterable[bytes], shard: int, topic_id: str = "") -> frozenset[int]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from streamer.incremental.events.counts import NO_MESSAGES, Counts
+from streamer.incremental.events.snapshot_marks import Mark
 from streamer.incremental.release.records import Entry
+from streamer.incremental.shard.input import Message
 
 PHASES = ("decode", "apply", "drain", "commit", "publish")
 
@@ -15,7 +19,7 @@ class Tally:
     """What has been applied since the last commit, and the letters about it.
 
     next: the first offset not applied. key_form: the shard's, as of the last change that was applied. last: the last
-    message's offset. skipped: offsets that were passed over.
+    message's offset. skipped: offsets that were passed over. marks: what they said of a snapshot that is held back.
     """
 
     next: int
@@ -24,13 +28,15 @@ class Tally:
     counts: Counts = NO_MESSAGES
     letters: list[Entry] = field(default_factory=list, repr=False)
     skipped: list[int] = field(default_factory=list)
+    marks: Counter[Mark] = field(default_factory=Counter)
 
 
 @dataclass(slots=True)
 class StepReport:
     """Counts of messages, records and moves over any number of commits, and seconds by phase.
 
-    faults: what went wrong in applying, in words that hold no value.
+    faults: what went wrong in applying, in words that hold no value. left: messages that were not begun, because what
+    is held back of a snapshot has to be released before.
     """
 
     counts: Counts = NO_MESSAGES
@@ -40,6 +46,7 @@ class StepReport:
     splits: int = 0
     faults: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PHASES, 0.0))
+    left: Sequence[Message] = field(default=(), repr=False)
 
     def committed(self, tally: Tally, published: int) -> None:
         """Counts one commit."""

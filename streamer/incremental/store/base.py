@@ -21,6 +21,7 @@ from streamer.incremental.events.counts import NO_MESSAGES, Counts
 from streamer.incremental.groups.kept import KeptTable, QIGroupState, Record, SimilarityList
 from streamer.incremental.release.records import Entry
 from streamer.incremental.store.rebuild import Progress
+from streamer.incremental.store.snapshot import Snapshot
 
 UNFINISHED = "unfinished"
 """In place of a fingerprint while a table that begins anew is not whole: no table.yaml has it."""
@@ -37,7 +38,8 @@ class Meta:
     message keys; "" until the first row change told. skipped: source offsets that were passed over without being
     decided by their content, ascending: whoever repeats the input has to pass over them too. secret: what the shard's
     lots are drawn by (`streamer.incremental.groups.lots`), the same from its first commit on; nothing else says it.
-    rebuild: the one that was running; rebuilds: the last ones that ended, the newest last.
+    rebuild: the one that was running; rebuilds: the last ones that ended, the newest last. snapshot: the one with which
+    the table began, or begins.
     """
 
     commit: int = 0
@@ -55,6 +57,7 @@ class Meta:
     secret: bytes = field(default=b"", repr=False)
     rebuild: Progress | None = None
     rebuilds: tuple[Progress, ...] = ()
+    snapshot: Snapshot | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from streamer.incremental.groups.kept import QIGroupState, Record, SimilarityLis
 from streamer.incremental.release.records import Entry
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.rebuild import Progress
+from streamer.incremental.store.snapshot import Snapshot
 from streamer.table.row import Row, Values
 
 FORMAT_VERSION = 4
@@ -65,6 +66,7 @@ class _Meta(msgspec.Struct, array_like=True):
     secret: bytes
     rebuild: Progress | None = None
     rebuilds: tuple[Progress, ...] = ()
+    snapshot: Snapshot | None = None
 
 
 _LATER = {field.name: field.default for field in fields(Meta)[13:]}

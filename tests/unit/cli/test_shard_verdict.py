@@ -16,6 +16,7 @@ from streamer.incremental.shard.outlet import Position
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.rebuild import ANSWERED, DONE, FAILED, REFUSED, RUNNING, STOPPED, Progress, Rebuild
 from streamer.incremental.store.redis_lookups import Custody, RedisNow, Refusal, Sizes
+from streamer.incremental.store.snapshot import Snapshot
 from streamer.incremental.topics import CHANGES, topic_name, topics_of
 from streamer.table.yaml_loading import load_table
 from worlds.checkout import PATIENTS
@@ -56,12 +57,37 @@ def the_problem(facts: ShardFacts, workers: Workers = BY_ALICE) -> str:
     return problem
 
 
+def held_back(snapshot: Snapshot, **more: Any) -> ShardFacts:
+    meta = replace(META, snapshot=snapshot)
+    return shard(meta, before=meta, sizes=Sizes(1200, 0, 0, 0), **more)
+
+
 def waiting(seconds: float) -> dict[str, Any]:
     return {"waiting": Waiting(META.next, NOW - seconds), "input_state": InputState({}, 2, 0, META.next + 10, True)}
 
 
 def test_a_shard_that_is_held_and_has_read_everything_is_well() -> None:
     assert judged(shard()) == Verdict()
+
+
+# -- a first snapshot -------------------------------------------------------------------------------------------------
+
+
+def test_a_shard_that_holds_rows_back_says_how_many_and_what_it_waits_for_and_who_can_end_it() -> None:
+    verdict = judged(held_back(Snapshot(since=5)))
+    assert verdict.problems == []
+    (said,) = verdict.warnings
+    assert said.startswith("shard 0: holds back 1,200 rows of a snapshot")
+    assert "waits for the snapshot's last row, in any shard" in said
+    assert "`streamer end-snapshot`" in said
+    assert "pending" in judged(held_back(Snapshot(since=5, ended="last", released=1, of=1))).warnings[0]
+
+
+def test_the_algorithm_of_a_first_release_may_take_its_time() -> None:
+    later = {"custody": Custody(ALICE, 1, 1), **waiting(STANDSTILL_SECONDS_MAX - 1)}
+    assert not judged(held_back(Snapshot(since=5), **later)).problems
+    for_ever = {"custody": Custody(ALICE, 1, 1), **waiting(STANDSTILL_SECONDS_MAX + 1)}
+    assert "committed nothing" in judged(held_back(Snapshot(since=5), **for_ever)).problems[0]
 
 
 # -- refusals ---------------------------------------------------------------------------------------------------------

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from streamer.incremental.shard.answers import WAITING_SECONDS_MAX, Refused, answer
-from streamer.incremental.shard.requests import CancelRebuild, Rebuild, Request, Skip
+from streamer.incremental.shard.requests import CancelRebuild, EndSnapshot, Rebuild, Request, Skip
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.rebuild import ANSWERED, CANCELLED, REFUSED, Progress
 from streamer.incremental.store.rebuild import Rebuild as Begun
+from streamer.incremental.store.snapshot import Snapshot
 
 NOW = 1_764_000_000
 SHARD = 2
@@ -46,7 +49,25 @@ def test_a_request_that_can_be_done_is_done() -> None:
     ],
 )  # fmt: skip
 def test_a_request_that_cannot_be_done_is_refused_with_the_reason(request_: Request, meta: Meta, why: str) -> None:
-    assert answered(request_, meta) == Refused(request_.id if not isinstance(request_, Skip) else "", why)
+    assert isinstance(request_, Rebuild | CancelRebuild)
+    assert answered(request_, meta) == Refused(request_.id, why)
+
+
+def test_the_end_of_a_snapshot_is_asked_for_by_its_first_offset_and_only_while_it_is_held_back() -> None:
+    held = replace(QUIET, snapshot=Snapshot(since=7))
+    assert answered(EndSnapshot(SHARD, 7), held) == EndSnapshot(SHARD, 7)
+    assert answered(EndSnapshot(SHARD, 6), held) is None
+    assert answered(EndSnapshot(SHARD + 1, 7), held) is None
+    assert answered(EndSnapshot(SHARD, 7, "of another input"), held) is None
+    assert answered(EndSnapshot(SHARD, 7, "id"), replace(held, topic_ids={"changes": "id"})) is not None
+    released = replace(QUIET, snapshot=Snapshot(since=7, ended="operator", released=1, of=1))
+    assert answered(EndSnapshot(SHARD, 7), released) is None
+
+
+def test_nothing_is_rebuilt_while_a_snapshot_is_held_back() -> None:
+    refused = answered(ASKED, replace(QUIET, snapshot=Snapshot(since=7)))
+    assert isinstance(refused, Refused)
+    assert "held back" in refused.why
 
 
 @pytest.mark.parametrize(

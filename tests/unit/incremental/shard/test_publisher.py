@@ -168,8 +168,10 @@ class Fragile(Engine):
     made: ClassVar[list[weakref.ref[Engine]]] = []
     most = 0
 
-    def __init__(self, table: Table, shard: int = 0, shards: int = 1, secret: bytes = b"") -> None:
-        super().__init__(table, shard, shards, secret)
+    def __init__(
+        self, table: Table, shard: int = 0, shards: int = 1, secret: bytes = b"", gathers: bool = False
+    ) -> None:
+        super().__init__(table, shard, shards, secret, gathers)
         alive = [engine for engine in Fragile.made if engine() is not None]
         Fragile.made = [*alive, weakref.ref(self)]
         Fragile.most = max(Fragile.most, len(Fragile.made))
@@ -183,7 +185,7 @@ class Fragile(Engine):
 
 @pytest.fixture
 def fragile(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr("streamer.incremental.shard.publisher.Engine", Fragile)
+    monkeypatch.setattr("streamer.incremental.shard.taking_over.Engine", Fragile)
     Fragile.made, Fragile.most = [], 0
     yield
 
@@ -237,7 +239,7 @@ def test_a_statement_is_not_taken_for_what_was_at_fault_before_it(
     statement: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A statement runs what is queued: before, it became a dead letter for the fault of another message."""
-    monkeypatch.setattr("streamer.incremental.shard.publisher.Engine", LatelyFragile)
+    monkeypatch.setattr("streamer.incremental.shard.taking_over.Engine", LatelyFragile)
     shard = Shard()
     publisher = shard.publisher()
     publisher.take_over(shard)

@@ -1,0 +1,90 @@
+"""What a captured message says of the connector's snapshot, beside what it says of a row.
+
+Debezium writes into `source.snapshot` of every envelope: `first`, `true`, `first_in_data_collection`,
+`last_in_data_collection` and `last` while it reads whole tables, first of all and before any change (an initial or a
+blocking snapshot); `incremental` for rows that it reads between changes; `false`, null or nothing for a change. A
+flattened row has the same as `__source_snapshot` where the transform adds the fields `op` and `source.snapshot`. The
+last row of a table is `last` where its table is the last one, else `last_in_data_collection`; a table of one row that
+is the first of several says `first` alone. Connectors that read one table in chunks side by side write `last` before
+other rows, so it says that the end is near, no more.
+
+This is read apart from the change, because a message that is refused as a row says it as well. What cannot be read says
+nothing.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+
+class Mark(Enum):
+    """What a message says of a snapshot."""
+
+    NOTHING = "nothing"
+    READ = "a row that a snapshot of whole tables has read"
+    LAST = "the last one of these of its table"
+    INCREMENTAL = "a row that was read between changes"
+    CHANGE = "a change: no snapshot of whole tables is under way"
+
+
+READS = frozenset((Mark.READ, Mark.LAST, Mark.INCREMENTAL))
+"""Marks of rows that were read, not changed."""
+
+_OF_READS = {
+    "true": Mark.READ,
+    "first": Mark.READ,
+    "first_in_data_collection": Mark.READ,
+    "last_in_data_collection": Mark.LAST,
+    "last": Mark.LAST,
+    "incremental": Mark.INCREMENTAL,
+}
+_CHANGES = frozenset("cudt")
+
+
+class _Source(msgspec.Struct):
+    snapshot: str | bool | None = None
+
+
+class _Message(msgspec.Struct):
+    """The members that tell, of an envelope or a flattened row; all others are passed over without being read."""
+
+    op: str | None = None
+    source: _Source | None = None
+    flattened_op: str | None = msgspec.field(default=None, name="__op")
+    flattened_snapshot: str | bool | None = msgspec.field(default=None, name="__source_snapshot")
+    payload: _Message | None = None
+
+
+_decode = msgspec.json.Decoder(_Message).decode
+
+
+def mark_of(value: bytes | None) -> Mark:
+    """What the value of a message says.
+
+    >>> mark_of(b'{"op": "r", "after": {"id": 7}, "source": {"snapshot": "last"}}').name
+    'LAST'
+    >>> mark_of(b'{"op": "insert", "row": {"id": 7}}').name, mark_of(None).name
+    ('NOTHING', 'NOTHING')
+    """
+    if value is None:
+        return Mark.NOTHING
+    try:
+        message = _decode(value)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return Mark.NOTHING
+    message = message.payload or message  # within Kafka Connect's {"schema", "payload"}
+    if message.source is not None:
+        return _mark(message.op, message.source.snapshot)
+    if message.flattened_op is not None:
+        return _mark(message.flattened_op, message.flattened_snapshot)
+    return Mark.NOTHING
+
+
+def _mark(op: str | None, said: str | bool | None) -> Mark:
+    """op: of the connector; said: what it says of a snapshot, in former versions a boolean."""
+    name = str(said).lower() if isinstance(said, bool) else said
+    if name in _OF_READS:
+        return _OF_READS[name]
+    return Mark.CHANGE if op in _CHANGES else Mark.NOTHING

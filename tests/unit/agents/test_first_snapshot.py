@@ -1,0 +1,198 @@
+"""A shard's first snapshot between its batches: held back, ended by what is known, released by the other process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Coroutine
+from typing import Any, cast
+
+import pytest
+
+from agents.anonymizer import FIRST, NotAnonymized
+from agents.first_snapshot import FirstSnapshot
+from streamer.incremental.shard.holding_back import SETTLED_SECONDS
+from streamer.incremental.shard.input import Message
+from streamer.incremental.shard.requests import EndSnapshot, Rebuild
+from streamer.incremental.store.snapshot import CHANGE, ELSEWHERE, LAST, OPERATOR
+from worlds.rebuilt_shards import RebuiltShard
+
+NOW = 1_764_000_000
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.seconds = float(NOW)
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    for name in ("agents.rebuilds.time", "agents.rebuilds.monotonic", "agents.first_snapshot.monotonic"):
+        monkeypatch.setattr(name, clock)
+    return clock
+
+
+class SnapshotShard(RebuiltShard):
+    """A shard that reads a snapshot, and what its worker does between batches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen_elsewhere = False
+        self.snapshot = FirstSnapshot(
+            self.shard, self.rebuilds, lambda _: self.seen_elsewhere, cast(Any, self.algorithms)
+        )
+
+    async def take_over(self) -> None:
+        await super().take_over()
+        self.snapshot.taken_over()
+
+    async def reads(self, count: int, last: str = "true", op: str = "r") -> None:
+        messages = [self._captured(op, last if i == count - 1 else "true") for i in range(count)]
+        await self.shard.step(messages)
+
+    async def pause(self, idle: bool = True) -> None:
+        self.rebuilds._asked_at = 0.0
+        await self.snapshot.go_on(idle)
+        await self.rebuilds.go_on()
+
+    @property
+    def ended(self) -> str | None:
+        snapshot = self.shard.meta.snapshot
+        return None if snapshot is None or snapshot.holds else snapshot.ended
+
+    def _captured(self, op: str, snapshot: str) -> Message:
+        born = self._one()
+        row = json.loads(born.value or b"")["row"]
+        message = {"op": op, "after": row, "source": {"snapshot": "false" if op != "r" else snapshot}}
+        return Message(born.offset, born.key, json.dumps(message).encode())
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(work)
+
+
+async def held(count: int = 60, last: str = "true") -> SnapshotShard:
+    shard = SnapshotShard()
+    await shard.take_over()
+    await shard.reads(count, last)
+    await shard.pause(idle=False)
+    return shard
+
+
+def test_a_snapshot_whose_last_row_has_come_is_released_once_it_is_quiet(clock: Clock) -> None:
+    async def story() -> None:
+        shard = await held(last="last")
+        clock.seconds += SETTLED_SECONDS - 1
+        await shard.pause()
+        assert shard.ended is None
+        await shard.reads(1)  # another chunk was late
+        await shard.pause()
+        clock.seconds += SETTLED_SECONDS - 1
+        await shard.pause()
+        assert shard.ended is None
+        clock.seconds += 1
+        await shard.pause()
+        assert (shard.ended, shard.shard.meta.release) == (LAST, 0)
+        assert [job.algorithm for job in shard.algorithms.jobs] == [FIRST]
+        assert len(shard.rows()) == 61
+        assert not shard.shard._publisher.engine.n_pending
+
+    run(story())
+
+
+def test_a_change_ends_it_and_what_was_read_with_it_follows() -> None:
+    async def story() -> None:
+        shard = await held()
+        await shard.reads(3, op="c")
+        assert len(shard.shard.left) == 3
+        await shard.pause(idle=False)
+        assert (shard.ended, len(shard.rows())) == (CHANGE, 60)
+        await shard.shard.step(shard.shard.left)
+        assert (len(shard.shard.left), len(shard.rows())) == (0, 63)
+
+    run(story())
+
+
+def test_another_shard_that_has_seen_the_end_is_believed_when_it_is_quiet(clock: Clock) -> None:
+    async def story() -> None:
+        shard = await held()
+        shard.seen_elsewhere = True
+        await shard.pause()
+        assert shard.ended is None
+        clock.seconds += SETTLED_SECONDS
+        await shard.pause(idle=False)
+        assert shard.ended is None
+        await shard.pause()
+        assert shard.ended == ELSEWHERE
+
+    run(story())
+
+
+def test_it_waits_for_ever_where_nobody_knows_and_an_operator_ends_it(clock: Clock) -> None:
+    async def story() -> None:
+        shard = await held()
+        clock.seconds += 100_000
+        await shard.pause()
+        assert shard.ended is None
+        shard.asks(EndSnapshot(0, since=99), written_at=clock.seconds)
+        for _ in range(3):
+            await shard.pause()
+        assert shard.ended is None
+        assert shard.shard.meta.snapshot is not None
+        shard.asks(EndSnapshot(0, shard.shard.meta.snapshot.since), written_at=clock.seconds)
+        for _ in range(5):
+            await shard.pause()
+        assert shard.ended == OPERATOR
+
+    run(story())
+
+
+def test_a_take_over_begins_to_count_anew(clock: Clock) -> None:
+    async def story() -> None:
+        shard = await held(last="last")
+        clock.seconds += SETTLED_SECONDS
+        await shard.take_over()
+        await shard.pause()
+        assert shard.ended is None
+        clock.seconds += SETTLED_SECONDS
+        await shard.pause()
+        assert shard.ended == LAST
+
+    run(story())
+
+
+def test_a_rebuild_is_refused_while_rows_are_held_back() -> None:
+    async def story() -> None:
+        shard = await held()
+        shard.asks(Rebuild(0, "a", NOW), written_at=NOW)
+        for _ in range(3):
+            await shard.pause()
+        assert shard.states() == [("a", "refused")]
+        assert shard.ended is None
+
+    run(story())
+
+
+def test_rows_that_cannot_be_anonymized_end_the_worker_with_the_reason_and_are_tried_again(clock: Clock) -> None:
+    async def story() -> None:
+        shard = await held(last="last")
+        shard.algorithms.at_once = False
+        clock.seconds += SETTLED_SECONDS
+        waiting = asyncio.ensure_future(shard.pause())
+        while not shard.algorithms.jobs:
+            await asyncio.sleep(0.01)
+        shard.algorithms.jobs[0].fails("the process ended")
+        with pytest.raises(NotAnonymized):
+            await waiting
+        shard.algorithms.at_once = True
+        await shard.take_over()
+        await shard.pause()
+        clock.seconds += SETTLED_SECONDS
+        await shard.pause()
+        assert shard.ended == LAST
+
+    run(story())

@@ -1,0 +1,81 @@
+"""What messages of Debezium's say of a snapshot, in all the forms in which they come."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from streamer.incremental.events.snapshot_marks import Mark, mark_of
+
+SAID = {
+    "first": Mark.READ,
+    "true": Mark.READ,
+    "first_in_data_collection": Mark.READ,
+    "last_in_data_collection": Mark.LAST,
+    "last": Mark.LAST,
+    "incremental": Mark.INCREMENTAL,
+    "false": Mark.NOTHING,
+}
+
+
+def envelope(op: str, **source: object) -> dict[str, object]:
+    said = {"version": "3.3.1.Final", "connector": "mysql", "ts_ms": 1, "db": "clinic", **source}
+    return {"before": None, "after": {"id": 7, "note": "x"}, "source": said, "op": op, "ts_ms": 2, "transaction": None}
+
+
+def marked(message: object) -> Mark:
+    return mark_of(json.dumps(message).encode())
+
+
+@pytest.mark.parametrize(("snapshot", "mark"), SAID.items())
+def test_a_row_that_was_read_says_where_in_its_snapshot_it_stands(snapshot: str, mark: Mark) -> None:
+    assert marked(envelope("r", snapshot=snapshot)) is mark
+    assert marked({"schema": {"type": "struct"}, "payload": envelope("r", snapshot=snapshot)}) is mark
+    assert marked({"id": 7, "__op": "r", "__source_snapshot": snapshot, "__deleted": "false"}) is mark
+
+
+@pytest.mark.parametrize("op", "cudt")
+@pytest.mark.parametrize("source", [{"snapshot": "false"}, {"snapshot": None}, {}, {"snapshot": False}])
+def test_a_captured_change_says_that_no_snapshot_of_whole_tables_is_under_way(
+    op: str, source: dict[str, object]
+) -> None:
+    assert marked(envelope(op, **source)) is Mark.CHANGE
+
+
+def test_rows_that_a_snapshot_writes_as_insertions_are_rows_that_were_read() -> None:
+    assert marked(envelope("c", snapshot="true")) is Mark.READ
+
+
+def test_former_versions_write_a_boolean() -> None:
+    assert marked(envelope("r", snapshot=True)) is Mark.READ
+
+
+def test_a_row_that_is_refused_says_it_as_well() -> None:
+    message = envelope("r", snapshot="last")
+    message["after"] = ["no row"]
+    assert marked(message) is Mark.LAST
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        b"",
+        b"null",
+        b"[]",
+        b"nonsense",
+        b"\xff",
+        b'{"op": "r"}',
+        b'{"op": "r", "source": "elsewhere"}',
+        b'{"op": 7, "source": {"snapshot": "last"}}',
+        b'{"op": "r", "source": {"snapshot": 7}}',
+        b'{"op": "r", "source": {"snapshot": "sometimes"}}',
+        b'{"op": "insert", "row": {"id": 7}, "snapshot": "last"}',
+        b'{"op": "m", "source": {"snapshot": "false"}}',
+        b'{"id": 7, "__deleted": "false"}',
+        b'{"payload":' * 2_000,
+    ],
+)
+def test_everything_else_says_nothing(value: bytes | None) -> None:
+    assert mark_of(value) is Mark.NOTHING
