@@ -21,7 +21,7 @@ The rules of this file
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Hashable, Mapping, Sequence, Set
+from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
@@ -29,7 +29,18 @@ import msgspec
 import numpy as np
 
 from streamer.errors import LawViolated
-from streamer.incremental.core.record_types import FORM, GATHER, HI, LO, NONE, OPERATION, REFORM, RETIRE, Records
+from streamer.incremental.core.record_types import (
+    FORM,
+    GATHER,
+    HI,
+    LO,
+    NONE,
+    OPERATION,
+    REFORM,
+    RETIRE,
+    Records,
+    records,
+)
 from streamer.incremental.groups.held import Held
 from streamer.incremental.groups.rows import Rows
 from streamer.privacy.models import model_of
@@ -70,7 +81,8 @@ class Replaced:
 class Groups:
     """g QI groups of a region: of each row (n,) its group, sizes (g,), boxes (g, d), NCP (g,); values by group.
 
-    values: of each row the number of its published values, group by group and sorted within; ends: where they end.
+    members: the rows, group by group, by their numbers; values: the numbers of their published values, group by group
+    and sorted within; ends: where a group ends in both.
     """
 
     of_row: Ints
@@ -78,6 +90,7 @@ class Groups:
     lo: Ints
     hi: Ints
     ncp: Floats
+    members: Ints
     values: Ints
     ends: Ints
 
@@ -86,6 +99,9 @@ class Groups:
 
     def values_of(self, i: int) -> Ints:
         return self.values[self.ends[i] - self.sizes[i] : self.ends[i]]
+
+    def members_of(self, i: int) -> Ints:
+        return self.members[self.ends[i] - self.sizes[i] : self.ends[i]]
 
     @property
     def loss(self) -> float:
@@ -185,7 +201,8 @@ def _grouped(table: Table, now: _Now, of_row: Ints, n_groups: int, boxes: tuple[
         lo = np.minimum.reduceat(cells, begins, axis=0) if n_groups else empty
         hi = np.maximum.reduceat(cells, begins, axis=0) if n_groups else empty.copy()
         boxes = table.space.generalize(lo, hi)
-    return Groups(of_row, sizes, *boxes, table.space.ncp(*boxes), now.values[order], ends)
+    members = np.argsort(of_row, kind="stable")
+    return Groups(of_row, sizes, *boxes, table.space.ncp(*boxes), members, now.values[order], ends)
 
 
 class _Plan:
@@ -193,46 +210,39 @@ class _Plan:
 
     def __init__(self, rows: Rows, now: _Now, old: Groups, new: Groups) -> None:
         self._rows, self._now, self._old, self._new = rows, now, old, new
-        self._successor = successors(old, new)
-        self._done: list[tuple[int, int, int, int, int, int]] = []
-        self._kept = self._again = 0
+        self._successor, self._untouched = successors(old, new)
+        self._kept = len(self._untouched)
+        self._again = 0
 
     def operations(self) -> tuple[Records, Replaced]:
-        old, new, predecessor = self._old, self._new, {j: i for i, j in self._successor.items()}
-        order = np.argsort(new.of_row, kind="stable")
-        members = np.split(order, new.ends[:-1]) if len(new.sizes) else []
-        for j, rows in enumerate(members):
-            self._place(j, predecessor.get(j), rows)
-        for i, place in enumerate(self._now.places.tolist()):
-            if i not in self._successor:
-                self._add(RETIRE, place)
-        if self._done:
-            self._done[-1] = (*self._done[-1][:5], 1)
-        replaced = Replaced(len(old.sizes), len(new.sizes), self._kept, self._again, old.loss, new.loss)
-        return np.array(self._done, dtype=OPERATION).view(np.recarray), replaced
+        """GATHER of every row of a group that is another, its FORM or REFORM, then RETIRE of what is over."""
+        old, new = self._old, self._new
+        predecessor = {j: i for i, j in self._successor.items()}
+        made = [j for j in range(len(new.sizes)) if j not in self._untouched]
+        parts = [part for j in made for part in self._made(j, predecessor.get(j))]
+        gone = [i for i in range(len(old.sizes)) if i not in self._successor]
+        parts.append(_operations(len(gone), RETIRE, self._now.places[gone]))
+        operations = records(sum(len(part) for part in parts), OPERATION)
+        operations.kind, operations.place, operations.values = np.concatenate(parts).T
+        operations.who, operations.ends[-1:] = NONE, 1
+        return operations, Replaced(len(old.sizes), len(new.sizes), self._kept, self._again, old.loss, new.loss)
 
-    def _add(self, kind: int, place: int = NONE, values: int = 0) -> None:
-        self._done.append((0, kind, place, values, NONE, 0))
-
-    def _place(self, j: int, i: int | None, members: Ints) -> None:
+    def _made(self, j: int, i: int | None) -> list[Ints]:
         """One of the new groups, which takes the number of the old group i, if there is one."""
-        if i is None or self._old.box(i) != self._new.box(j):
-            self._again += len(members)
-            slots = [0] * len(members)
-        else:
-            before = self._now.slots(i)
-            slots = self._slots(before, self._new.values_of(j).tolist())
-            again = sum(a != b for a, b in zip(before, slots, strict=False)) + max(0, len(slots) - len(before))
-            self._again += again
-            self._kept += again == 0 and len(slots) == len(before)
-            if len(members) == len(before) and (self._old.of_row[members] == i).all():
-                return
-        for place, values in zip(self._now.rows[members].tolist(), slots, strict=True):
-            self._add(GATHER, place, values)
+        members = self._new.members_of(j)
+        rows, n = self._now.rows[members], len(members)
         if i is None:
-            self._add(FORM)
-        else:
-            self._add(REFORM, int(self._now.places[i]), int(self._old.box(i) == self._new.box(j)))
+            self._again += n
+            return [_operations(n, GATHER, rows), _operations(1, FORM, NONE)]
+        if not _same_box(self._old, i, self._new, j):
+            self._again += n
+            return [_operations(n, GATHER, rows), _operations(1, REFORM, self._now.places[i])]
+        before = self._now.slots(i)
+        slots = self._slots(before, self._new.values_of(j).tolist())
+        again = sum(a != b for a, b in zip(before, slots, strict=False)) + max(0, n - len(before))
+        self._again += again
+        self._kept += again == 0 and n == len(before)
+        return [_operations(n, GATHER, rows, slots), _operations(1, REFORM, self._now.places[i], 1)]
 
     def _slots(self, before: Sequence[int], values: Sequence[int]) -> list[int]:
         """Values by slot: those that are still there where they were, the others by their texts."""
@@ -247,21 +257,34 @@ class _Plan:
         return [next(others) if number is None else number for number in slots]
 
 
-def successors(old: Groups, new: Groups) -> dict[int, int]:
-    """Old groups -> the new groups that take their numbers, as many as there can be."""
+def _operations(n: int, kind: int, places: Ints | int, values: Sequence[int] | int = 0) -> Ints:
+    """n operations of one kind: kind, place and values of each, (n, 3)."""
+    operations = np.empty((n, 3), dtype=np.int64)
+    operations[:, 0], operations[:, 1], operations[:, 2] = kind, places, values
+    return operations
+
+
+def _same_box(old: Groups, i: int, new: Groups, j: int) -> bool:
+    return bool((old.lo[i] == new.lo[j]).all() and (old.hi[i] == new.hi[j]).all())
+
+
+def successors(old: Groups, new: Groups) -> tuple[dict[int, int], set[int]]:
+    """Old groups -> the new groups that take their numbers, as many as there can be.
+
+    And the new groups that are old ones to the row, in the same box: they take these groups' numbers.
+    """
     pairs, shared = np.unique(old.of_row * max(1, len(new.sizes)) + new.of_row, return_counts=True)
     best = np.lexsort((pairs, -shared))  # by old group, then new, where as many rows are shared
-    sharing = list(zip(*(part.tolist() for part in divmod(pairs[best], max(1, len(new.sizes)))), strict=True))
-    names: list[Callable[[Groups, int], Hashable]] = [
-        lambda groups, i: (groups.box(i), groups.values_of(i).tobytes()),
-        lambda groups, i: groups.box(i),
-        lambda groups, i: None,
-    ]
-    successor: dict[int, int] = {}
-    taken: set[int] = set()
-    for name in names:
-        of_old = {i: name(old, i) for i in range(len(old.sizes)) if i not in successor}
-        of_new = {j: name(new, j) for j in range(len(new.sizes)) if j not in taken}
+    one, other = divmod(pairs[best], max(1, len(new.sizes)))
+    same = (shared[best] == old.sizes[one]) & (shared[best] == new.sizes[other])
+    same &= (old.lo[one] == new.lo[other]).all(axis=1) & (old.hi[one] == new.hi[other]).all(axis=1)
+    successor: dict[int, int] = dict(zip(one[same].tolist(), other[same].tolist(), strict=True))
+    taken = set(successor.values())
+    untouched = set(taken)
+    sharing = list(zip(one[~same].tolist(), other[~same].tolist(), strict=True))
+    for names in _names(old, new, successor, taken):
+        of_old = {i: name for i, name in names[0].items() if i not in successor}
+        of_new = {j: name for j, name in names[1].items() if j not in taken}
         alike = ((i, j) for i, j in sharing if i in of_old and j in of_new and of_old[i] == of_new[j])
         for i, j in alike:
             if i not in successor and j not in taken:
@@ -270,7 +293,27 @@ def successors(old: Groups, new: Groups) -> dict[int, int]:
         for i, j in _in_order(of_old, of_new, successor, taken):
             successor[i] = j
             taken.add(j)
-    return successor
+    return successor, untouched
+
+
+Names = dict[int, Hashable]
+"""Groups by number, with what two of them have to have alike to be one another's successor."""
+
+
+def _names(old: Groups, new: Groups, successor: Mapping[int, int], taken: Set[int]) -> Iterator[tuple[Names, Names]]:
+    """What is compared, the best first: box and values; the box; nothing. Of old groups, and of new ones."""
+    left = [i for i in range(len(old.sizes)) if i not in successor]
+    free = [j for j in range(len(new.sizes)) if j not in taken]
+    old_box, new_box = {i: old.box(i) for i in left}, {j: new.box(j) for j in free}
+    both = set(old_box.values()) & set(new_box.values())  # most boxes are another group's nowhere
+    old_box = {i: box for i, box in old_box.items() if box in both}
+    new_box = {j: box for j, box in new_box.items() if box in both}
+    yield (
+        {i: (box, old.values_of(i).tobytes()) for i, box in old_box.items()},
+        {j: (box, new.values_of(j).tobytes()) for j, box in new_box.items()},
+    )
+    yield dict(old_box), dict(new_box)
+    yield dict.fromkeys(left), dict.fromkeys(free)
 
 
 def _in_order(
