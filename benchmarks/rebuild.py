@@ -33,7 +33,7 @@ import adult
 import ready
 from end_to_end import WARM_UP_SECONDS, loaded, placed, streamer_worker
 from servers.broker import ways
-from streamer.cli.first_groups import groups_by
+from streamer.cli.first_groups import groups_anew, groups_by
 from streamer.incremental.groups.engine import Engine
 from streamer.incremental.groups.replacing import Region
 from streamer.incremental.shard.drift import SAMPLE_ROWS, drawn, loss, ratio
@@ -146,7 +146,7 @@ def rebuild(engine: Engine, rows_max: int) -> dict[str, float]:
         started = perf_counter()
         region = engine.region(numbers)
         looked = perf_counter()
-        groups = groups_by(table, region.rows, ALGORITHM, seed)
+        groups = groups_anew(table, region.rows, region.standing, ALGORITHM, seed)
         found = perf_counter()
         again += replaced_rows(engine, region, groups)
         ended = perf_counter()

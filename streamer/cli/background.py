@@ -45,9 +45,14 @@ def is_coming(table: Table, process: int | None) -> bool:
 
     process: what `warm_in_background` returned; it says so before that process has begun with the core.
     """
-    if never_compiled() or not folder() or is_there(_set_for(table)):
+    if is_warm(table):
         return False
     return is_being_made(_set_for(table)) or (process is not None and _is_running(process))
+
+
+def is_warm(table: Table) -> bool:
+    """Whether nobody compiles the core that this table needs, now or later."""
+    return never_compiled() or not folder() or is_there(_set_for(table))
 
 
 def _set_for(table: Table) -> str:

@@ -51,15 +51,22 @@ from streamer.table.schema import Table
 
 STAMP_BYTES = 16
 
+NOWHERE = -1
+"""In place of a group, of a row that is in none that could stay as it is."""
+
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Some QI groups as they are now: their numbers, ascending; all their rows; NCP times rows, summed; a digest."""
+    """Some QI groups as they are now: their numbers, ascending; all their rows; NCP times rows, summed; a digest.
+
+    standing: of each row (n,) the place of its group's number in `numbers`, NOWHERE where its box could be smaller.
+    """
 
     numbers: tuple[int, ...]
     rows: EncodedRows = field(repr=False)
     ncp: float
     stamp: bytes = field(repr=False)
+    standing: Ints = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +163,24 @@ def _region(table: Table, rows: Rows, now: _Now) -> Region:
     stamp = blake2b(now.numbers[now.of_row].tobytes(), digest_size=STAMP_BYTES)
     stamp.update(now.cells.tobytes())
     stamp.update(msgspec.msgpack.encode((encoded.source_keys, encoded.values, encoded.individuals)))
-    return Region(tuple(now.numbers.tolist()), encoded, loss, stamp.digest())
+    return Region(tuple(now.numbers.tolist()), encoded, loss, stamp.digest(), _standing(table, now))
+
+
+def _standing(table: Table, now: _Now) -> Ints:
+    """See `Region.standing`."""
+    lo, hi = table.space.generalize(*_hulls(now.cells, now.of_row, now.sizes))
+    smallest = (lo == now.lo).all(axis=1) & (hi == now.hi).all(axis=1)
+    standing: Ints = np.where(smallest[now.of_row], now.of_row, NOWHERE)
+    return standing
+
+
+def _hulls(cells: Ints, of_row: Ints, sizes: Ints) -> tuple[Ints, Ints]:
+    """Lowest and highest cells of g groups (g, d), none of them empty; cells (n, d), of_row (n,), sizes (g,)."""
+    if not len(sizes):
+        empty = np.zeros((0, cells.shape[1]), dtype=np.int64)
+        return empty, empty.copy()
+    there, begins = cells[np.argsort(of_row, kind="stable")].astype(np.int64), np.cumsum(sizes) - sizes
+    return np.minimum.reduceat(there, begins, axis=0), np.maximum.reduceat(there, begins, axis=0)
 
 
 def replacement(
@@ -196,11 +220,7 @@ def _grouped(table: Table, now: _Now, of_row: Ints, n_groups: int, boxes: tuple[
     sizes = np.bincount(of_row, minlength=n_groups)
     ends = np.cumsum(sizes)
     if boxes is None:
-        cells, begins = now.cells[order].astype(np.int64), ends - sizes
-        empty = np.zeros((0, table.space.d), dtype=np.int64)
-        lo = np.minimum.reduceat(cells, begins, axis=0) if n_groups else empty
-        hi = np.maximum.reduceat(cells, begins, axis=0) if n_groups else empty.copy()
-        boxes = table.space.generalize(lo, hi)
+        boxes = table.space.generalize(*_hulls(now.cells, of_row, sizes))
     members = np.argsort(of_row, kind="stable")
     return Groups(of_row, sizes, *boxes, table.space.ncp(*boxes), members, now.values[order], ends)
 
