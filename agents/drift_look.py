@@ -62,10 +62,8 @@ class DriftLook:
             await self._begin()
 
     def _is_due(self) -> bool:
-        if not is_warm(self._table):
-            return False
-        meta = self._shard.meta
-        return look_is_due(self._table.rebuilding, monotonic(), self._last, meta.counts.messages, self._shard.n_rows)
+        messages, rows = self._shard.meta.counts.messages, self._shard.n_rows
+        return look_is_due(self._table.rebuilding, monotonic(), self._last, messages, rows) and is_warm(self._table)
 
     async def _begin(self) -> None:
         self._turn += 1
