@@ -5,8 +5,8 @@ The rules of this file
 * Whoever serves the shard calls `go_on` between two batches; it does one small thing at most, and never waits for Kafka
   or for an algorithm, but for one case: see below. So there is no second writer of the shard, an error of a rebuild is
   one of the shard, and with the shard all of it is lost at once.
-* One region of a worker is in work at a time, and then its shards have as long without one (`agents.pace`); it is read
-  when the process that anonymizes has started and has nothing else to do.
+* One region of a worker is in work at a time, and then all its shards have as long without one (`agents.pace`). It is
+  read when the process that anonymizes has started and has nothing else to do.
 * A region is looked at in the shard's thread, anonymized anew in another process, and replaced in the shard's thread
   by a commit of its own. What changed meanwhile is fitted in (`streamer.incremental.shard.adapting`); only where too
   much has changed for that, the region is done again. A change waits for one region to be replaced, and not for an
@@ -22,10 +22,9 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from time import monotonic, time
-from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -52,8 +51,6 @@ from streamer.table.arrays import Ints
 from streamer.table.schema import Table
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 HEAR_SECONDS = 2.0
 """How often the control topic is looked at."""
@@ -228,7 +225,7 @@ class ShardRebuilds:
         elif self._job.result.done() and self._region is not None:
             job, region, self._job = self._job, self._region, None
             try:
-                await self._timed(self._replace(running, region, job.result.result().groups))
+                await self._replace(running, region, job.result.result().groups)
             except NotAnonymized as error:
                 running.fail()
                 await self._end(running, str(error))
@@ -242,17 +239,9 @@ class ShardRebuilds:
         """Reads a region and has it anonymized, unless another one of this worker is in work."""
         if not self._anonymizer.is_ready() or not self._anonymizer.pace.begins(self):
             return
-        self._region = await self._timed(self._shard.region(task.numbers))
+        self._region = await self._shard.region(task.numbers)
         algorithm = running.progress.rebuild.algorithm
         self._job = self._anonymizer.submit(self._region.rows, algorithm, task.seed, self._region.standing)
-
-    async def _timed(self, step: Awaitable[T]) -> T:
-        """A step for which the shard's changes wait."""
-        began = monotonic()
-        try:
-            return await step
-        finally:
-            self._anonymizer.pace.kept_busy(monotonic() - began)
 
     async def _replace(self, running: Rebuilding, region: Region, groups: Sequence[Ints]) -> None:
         progress = await self._shard.rebuild_region(region, groups, replace(running.progress, at=int(time())))

@@ -62,7 +62,7 @@ def test_everybody_is_in_one_group_that_holds_and_little_more_is_lost(name: str,
     table: Table = TABLES_TRIED[name]
     people = [f"{who}-{i}" for i, who in enumerate("aabbccddeeffgghh")]
     codes = np.array([data.draw(codes_of(table)) for _ in people]).reshape(len(people), table.space.d)
-    values = [(data.draw(st.sampled_from([b'"flu"', b'"cough"'])),) for _ in people]
+    values: list[tuple[bytes, ...]] = [(data.draw(st.sampled_from([b'"flu"', b'"cough"'])),) for _ in people]
     rows = EncodedRows(people, codes, values, [()] * len(people), [name.partition("-")[0] for name in people])
     answer = held(table, rows, data.draw(labels(len(people))))
     now = held(table, rows, data.draw(labels(len(people))))
