@@ -4,8 +4,9 @@ The rules of this file
 ----------------------
 * A process, not a thread: an algorithm holds Python's lock between its compiled loops, and so would the compiler on a
   machine that has no machine code yet. It is the kindest of processes (nice 10): batches go first.
-* One per worker, one region after the other, whichever shards they are of. It starts with the first region, and ends
-  when nobody has asked for IDLE_SECONDS, or its worker is gone: then its input ends.
+* One per worker, one region after the other, whichever shards they are of. It starts when it is first asked whether it
+  is ready, or with the first region, and ends when nobody has asked for IDLE_SECONDS, or its worker is gone: then its
+  input ends.
 * What goes over its two pipes is pickled: both ends are this very program. Source keys and exact texts stay behind,
   since no algorithm sees them.
 * Of an error that is not ours only class and place come back: its text may quote values.
@@ -28,7 +29,8 @@ from typing import BinaryIO
 
 import numpy as np
 
-from streamer.cli.first_groups import first_groups, groups_by
+from agents.pace import Pace
+from streamer.cli.first_groups import first_groups, groups_anew, groups_by
 from streamer.errors import StreamerError
 from streamer.incremental.shard.passed_over import told
 from streamer.machine_code import PACKAGE
@@ -70,10 +72,33 @@ class Anonymizer:
         self._at_work: object = None
         """The job that is under way."""
         self._closed = False
+        self._starting: Future[object] | None = None
+        self._starts = 0
+        self.pace = Pace()
 
-    def submit(self, rows: EncodedRows, algorithm: str, seed: int) -> Job:
-        """New QI groups for all rows. The job's result raises NotAnonymized."""
-        job = Job(self, EncodedRows([], rows.codes, rows.values, [], rows.individuals), algorithm, seed)
+    def is_ready(self) -> bool:
+        """Whether a region would be begun at once. Where there is no process, one is started.
+
+        Also where none has come to be after STARTS_MAX times: whoever has a region done is told so.
+        """
+        if self._starting is not None and not self._starting.done():
+            return False
+        with self._lock:
+            if self._at_work is not None or self._closed:
+                return False
+            if self._starts == STARTS_MAX or (self._process is not None and self._process.poll() is None):
+                self._starts = 0
+                return True
+        self._starts += 1
+        self._starting = self._thread.submit(self._started)
+        return False
+
+    def submit(self, rows: EncodedRows, algorithm: str, seed: int, standing: Ints | None = None) -> Job:
+        """New QI groups for all rows. The job's result raises NotAnonymized.
+
+        standing: of a region that is rebuilt; groups stay as they are where the answer is not worth it.
+        """
+        job = Job(self, EncodedRows([], rows.codes, rows.values, [], rows.individuals), algorithm, seed, standing)
         job.result = self._thread.submit(self._run, job)
         return job
 
@@ -102,20 +127,20 @@ class Anonymizer:
     def _run(self, job: Job) -> Regrouped:
         for _ in range(STARTS_MAX):
             try:
-                answer = self._asked(self._begin(job), job)
+                answer = self._asked(self._started(job), job)
             except (OSError, EOFError, pickle.UnpicklingError):
                 with self._lock:
                     self._let_go()
                 if job.abandoned:
                     raise CancelledError from None
             else:
-                return _regrouped(answer)
+                return regrouped(answer)
             finally:
                 with self._lock:
                     self._at_work = None
         raise NotAnonymized("the process that anonymizes ended in the middle of its work: has it run out of memory?")
 
-    def _begin(self, job: Job) -> subprocess.Popen[bytes]:
+    def _started(self, job: Job | None = None) -> subprocess.Popen[bytes]:
         """The process, which is started where there is none; it is at work on `job` from here on."""
         with self._lock:
             if self._closed:
@@ -141,7 +166,7 @@ class Anonymizer:
         return process
 
     def _asked(self, process: subprocess.Popen[bytes], job: Job) -> Answer:
-        _put(_pipe(process.stdin), (job.rows, job.algorithm, job.seed))
+        _put(_pipe(process.stdin), (job.rows, job.algorithm, job.seed, job.standing))
         answer: Answer = pickle.load(_pipe(process.stdout))
         return answer
 
@@ -160,8 +185,10 @@ class Anonymizer:
 class Job:
     """One region that is to be anonymized; result: its new QI groups, as soon as they are there."""
 
-    def __init__(self, of: Anonymizer, rows: EncodedRows, algorithm: str, seed: int) -> None:
-        self.rows, self.algorithm, self.seed = rows, algorithm, seed
+    def __init__(
+        self, of: Anonymizer, rows: EncodedRows, algorithm: str, seed: int, standing: Ints | None = None
+    ) -> None:
+        self.rows, self.algorithm, self.seed, self.standing = rows, algorithm, seed, standing
         self.abandoned = False
         self.result: Future[Regrouped]
         self._of = of
@@ -171,7 +198,8 @@ class Job:
         self._of.abandon(self)
 
 
-def _regrouped(answer: Answer) -> Regrouped:
+def regrouped(answer: Answer) -> Regrouped:
+    """What the other process has answered. Raises NotAnonymized."""
     if isinstance(answer, str):
         raise NotAnonymized(answer)
     members, sizes, seconds = answer
@@ -200,16 +228,19 @@ def serve() -> None:
             table = pickle.load(questions)
             _put(answers, None)  # nothing is asked before: what is read ahead of a question would not wake `select`
             while select.select([questions], [], [], IDLE_SECONDS)[0]:
-                rows, algorithm, seed = pickle.load(questions)
-                _put(answers, answered(table, rows, algorithm, seed))
+                _put(answers, answered(table, *pickle.load(questions)))
 
 
-def answered(table: Table, rows: EncodedRows, algorithm: str, seed: int) -> Answer:
+def answered(table: Table, rows: EncodedRows, algorithm: str, seed: int, standing: Ints | None = None) -> Answer:
     """Members of all QI groups, one group after the other, the groups' sizes, and seconds; or what went wrong."""
     began = perf_counter()
     try:
-        first = algorithm == FIRST
-        groups = first_groups(table, rows, seed) if first else groups_by(table, rows, algorithm, seed)
+        if algorithm == FIRST:
+            groups = first_groups(table, rows, seed)
+        elif standing is None:
+            groups = groups_by(table, rows, algorithm, seed)
+        else:
+            groups = groups_anew(table, rows, standing, algorithm, seed)
     except StreamerError as error:
         return str(error)
     except Exception as error:

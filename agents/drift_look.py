@@ -2,7 +2,8 @@
 
 `streamer.incremental.shard.schedule` says when, `streamer.incremental.shard.drift` what is compared. Between two
 batches at most one region is looked at; nothing waits, nothing is replaced, and a region that changes meanwhile is as
-good a sample as any.
+good a sample as any. It waits while a rebuild has a region in work, and for machine code: where that is missing, a
+machine has better to do than to compile an algorithm as well.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from time import monotonic
 
 from agents.anonymizer import Anonymizer, Job, NotAnonymized
 from agents.shard import HeldShard
+from streamer.cli.background import is_warm
 from streamer.incremental.groups.replacing import Region
 from streamer.incremental.shard.drift import SAMPLE_ROWS, drawn, loss, ratio
 from streamer.incremental.shard.schedule import Looked, look_is_due
@@ -42,6 +44,7 @@ class DriftLook:
         """Nobody waits for what is under way any more; what is known is of a table that may be another."""
         if self._job is not None:
             self._job.abandon()
+        self._anonymizer.pace.ends(self)
         self._left, self._region, self._job, self.drift = [], None, None, None
 
     def rebuilt(self) -> None:
@@ -59,8 +62,8 @@ class DriftLook:
             await self._begin()
 
     def _is_due(self) -> bool:
-        meta = self._shard.meta
-        return look_is_due(self._table.rebuilding, monotonic(), self._last, meta.counts.messages, self._shard.n_rows)
+        messages, rows = self._shard.meta.counts.messages, self._shard.n_rows
+        return look_is_due(self._table.rebuilding, monotonic(), self._last, messages, rows) and is_warm(self._table)
 
     async def _begin(self) -> None:
         self._turn += 1
@@ -71,6 +74,8 @@ class DriftLook:
             self._end()
 
     async def _sample(self) -> None:
+        if not self._anonymizer.is_ready() or not self._anonymizer.pace.begins(self):
+            return
         self._region = await self._shard.region(self._left.pop())
         self._job = self._anonymizer.submit(self._region.rows, FRESH, self._turn)
 
@@ -78,6 +83,7 @@ class DriftLook:
         if not job.result.done() or self._region is None:
             return
         region, self._region, self._job = self._region, None, None
+        self._anonymizer.pace.ends(self)
         try:
             regrouped = job.result.result()
         except NotAnonymized as error:

@@ -5,6 +5,8 @@ The rules of this file
 * Whoever serves the shard calls `go_on` between two batches; it does one small thing at most, and never waits for Kafka
   or for an algorithm, but for one case: see below. So there is no second writer of the shard, an error of a rebuild is
   one of the shard, and with the shard all of it is lost at once.
+* One region of a worker is in work at a time, and then all its shards have as long without one (`agents.pace`). It is
+  read when the process that anonymizes has started and has nothing else to do.
 * A region is looked at in the shard's thread, anonymized anew in another process, and replaced in the shard's thread
   by a commit of its own. What changed meanwhile is fitted in (`streamer.incremental.shard.adapting`); only where too
   much has changed for that, the region is done again. A change waits for one region to be replaced, and not for an
@@ -36,7 +38,7 @@ from streamer.incremental.shard.answers import Refused, answer
 from streamer.incremental.shard.holding_back import holds_back
 from streamer.incremental.shard.rebuild_regions import region_rows
 from streamer.incremental.shard.rebuild_reports import RESTARTS_MAX, attempts, last_rebuild, reached, told
-from streamer.incremental.shard.rebuilding import Rebuilding, next_rebuild, stopped
+from streamer.incremental.shard.rebuilding import Rebuilding, Task, next_rebuild, stopped
 from streamer.incremental.shard.requests import CancelRebuild, EndSnapshot, Rebuild
 from streamer.incremental.shard.schedule import OPERATOR, Known, due
 from streamer.incremental.store.rebuild import (
@@ -90,6 +92,7 @@ class ShardRebuilds:
     def _forget(self) -> None:
         if self._job is not None:
             self._job.abandon()
+        self._anonymizer.pace.ends(self)
         self._running = self._region = self._job = None
 
     # -- between two batches ------------------------------------------------------------------------------------------
@@ -225,8 +228,7 @@ class ShardRebuilds:
             await self._end(running)
             return
         if self._job is None:
-            self._region = await self._shard.region(task.numbers)
-            self._job = self._anonymizer.submit(self._region.rows, running.progress.rebuild.algorithm, task.seed)
+            await self._begin_region(running, task)
         elif self._job.result.done() and self._region is not None:
             job, region, self._job = self._job, self._region, None
             try:
@@ -237,6 +239,16 @@ class ShardRebuilds:
             except (LawViolated, Unexpected) as error:
                 self._failed = str(error)
                 raise Conflict(f"{self._shard.name}: a rebuild has failed: {error}") from None
+            finally:
+                self._anonymizer.pace.ends(self)
+
+    async def _begin_region(self, running: Rebuilding, task: Task) -> None:
+        """Reads a region and has it anonymized, unless another one of this worker is in work."""
+        if not self._anonymizer.is_ready() or not self._anonymizer.pace.begins(self):
+            return
+        self._region = await self._shard.region(task.numbers)
+        algorithm = running.progress.rebuild.algorithm
+        self._job = self._anonymizer.submit(self._region.rows, algorithm, task.seed, self._region.standing)
 
     async def _replace(self, running: Rebuilding, region: Region, groups: Sequence[Ints]) -> None:
         progress = await self._shard.rebuild_region(region, groups, replace(running.progress, at=int(time())))

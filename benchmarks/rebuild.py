@@ -1,11 +1,13 @@
 """What a rebuild gains and costs: loss, rows published again, time, how well drift is told, and what changes wait.
 
-    python benchmarks/rebuild.py [--sizes 30000 100000] [--region-rows N] [--seconds 20] [--quick] [--json]
+    python benchmarks/rebuild.py [--rows 30000 100000] [--repair 0 0.02] [--region-rows N] [--seconds 20] [--quick]
+                                 [--json]
 
-For every size, a table of Adult's people begins fresh, goes through half as many changes as it has rows, and is then
-rebuilt by regions, as a worker does it; beside that, `ordered` over the whole table at once. The drift is estimated
-from samples, as a worker does, TURNS times. Then, on a real Kafka and Redis, a worker of 4 shards with 30,162 rows
-gets 500 changes a second, and in the middle of it the request to rebuild all shards.
+For every size, without local repair and with it, a table of Adult's people begins fresh, goes through half as many
+changes as it has rows, and is then rebuilt by regions, as a worker does it; beside that, `ordered` over the whole table
+at once. The drift is estimated from samples, as a worker does, TURNS times. Then, on a real Kafka and Redis, a worker
+of 4 shards with 30,162 rows gets 500 changes a second, and in the middle of it the request to rebuild all shards; and
+once more while it works off a backlog of changes as fast as it can.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from secrets import token_hex
@@ -33,9 +36,10 @@ import adult
 import ready
 from end_to_end import WARM_UP_SECONDS, loaded, placed, streamer_worker
 from servers.broker import ways
-from streamer.cli.first_groups import groups_by
+from streamer.cli.first_groups import groups_anew, groups_by
 from streamer.incremental.groups.engine import Engine
 from streamer.incremental.groups.replacing import Region
+from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.shard.drift import SAMPLE_ROWS, drawn, loss, ratio
 from streamer.incremental.shard.rebuild_regions import gains, region_rows
 from streamer.incremental.shard.rebuild_reports import gain
@@ -44,19 +48,21 @@ from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
 from streamer.table.encode import EncodedRows
 from streamer.table.row import Row
-from streamer.table.schema import Table
+from streamer.table.schema import REPAIR, Table
 from workers import EVENTS_PER_SECOND, SHARDS, Committed, World
 from worlds import adult_people
 from worlds.kafka_side import write
 
 ALGORITHM = "ordered"
 TURNS = 5
+BACKLOG = 60_000
 K = 5
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--sizes", type=int, nargs="*", default=[30_000, 100_000], help="rows of a shard")
+    options.add_argument("--rows", type=int, nargs="*", default=[30_000, 100_000], help="rows of a shard")
+    options.add_argument("--repair", type=float, nargs="+", default=[0.0, float(REPAIR)], help="prices of local repair")
     options.add_argument(
         "--seconds", type=float, default=20.0, help="how long changes come before the rebuild; 0: none"
     )
@@ -66,20 +72,20 @@ def main() -> None:
     chosen = options.parse_args()
     ready.compiled()
     if chosen.quick:
-        chosen.sizes, chosen.seconds = [3_000], 3.0
-    sizes = [of_size(n, chosen.region_rows) for n in chosen.sizes]
-    waited = latency(chosen.seconds, 3_000 if chosen.quick else 1 << 40) if chosen.seconds else None
+        chosen.rows, chosen.repair, chosen.seconds = [3_000], [0.0], 3.0
+    sizes = [of_size(n, price, chosen.region_rows) for n in chosen.rows for price in chosen.repair]
+    waited, worked = behind_a_stream(chosen.seconds, chosen.quick) if chosen.seconds else (None, None)
     if not chosen.json:
-        show(sizes, waited)
-    print(json.dumps({"benchmark": "rebuild", "sizes": sizes, "latency": waited}))
+        show(sizes, waited, worked)
+    print(json.dumps({"benchmark": "rebuild", "sizes": sizes, "latency": waited, "speed": worked}))
 
 
 # -- gain, cost, and how well drift is told ---------------------------------------------------------------------------
 
 
-def of_size(n: int, region_rows_max: int | None) -> dict[str, Any]:
-    """One table: drifted, told how far, and rebuilt."""
-    engine = drifted(adult.table(K), n)
+def of_size(n: int, price: float, region_rows_max: int | None) -> dict[str, Any]:
+    """One table: drifted, told how far, and rebuilt; price: of local repair."""
+    engine, records = drifted(replace(adult.table(K), repair=price), n)
     now = sum(engine.region(numbers).ncp for numbers in engine.regions(0, n))
     began = perf_counter()
     rows = everything(engine)
@@ -90,6 +96,7 @@ def of_size(n: int, region_rows_max: int | None) -> dict[str, Any]:
     rebuilt = rebuild(engine, region_rows_max or region_rows(engine.table, ALGORITHM, engine.n_rows))
     return {
         "rows": engine.n_rows,
+        "repair": price,
         "drift": round(truth, 3),
         "drift_estimated": [round(one, 3) for one in told],
         "drift_error_most": round(max(abs(one / truth - 1) for one in told), 3),
@@ -98,6 +105,7 @@ def of_size(n: int, region_rows_max: int | None) -> dict[str, Any]:
         "ncp_one_run": round(fresh / engine.n_rows, 4),
         "regions_cost": round(rebuilt["loss"] / fresh - 1, 4),
         "published_again": round(rebuilt["again"] / engine.n_rows, 3),
+        "of_what_changes_published": round(rebuilt["again"] / records, 3),
         "regions": rebuilt["regions"],
         "seconds": round(rebuilt["seconds"], 2),
         "seconds_algorithm_alone": round(alone, 2),
@@ -106,8 +114,8 @@ def of_size(n: int, region_rows_max: int | None) -> dict[str, Any]:
     }
 
 
-def drifted(table: Table, n: int) -> Engine:
-    """A fresh table of n rows after n / 2 changes."""
+def drifted(table: Table, n: int) -> tuple[Engine, int]:
+    """A fresh table of n rows after n / 2 changes, and the records that these published, each a batch of its own."""
     people = adult.many(adult.microdata(K), n + n // 2)
     texts = people.texts[0]
     pool = [Row(tuple(codes), (texts[v],)) for codes, v in zip(people.codes.tolist(), people.values[:, 0], strict=True)]
@@ -116,10 +124,12 @@ def drifted(table: Table, n: int) -> Engine:
     codes = adult.codes_of(first)
     rows = EncodedRows(keys, codes, [row.values for row in first], [()] * n, [None] * n)
     engine.load_initial(keys, first, codes, groups_by(table, rows, ALGORITHM, 0))
+    engine.drain()
+    changelog, records = Changelog(table, 0), 0
     for change in adult.mixed_changes(pool, keys, n // 2, seed=1):
         engine.apply(change)
-    engine.drain()
-    return engine
+        records += sum(len(changelog.diff(*seen)[0]) for seen in engine.drain().published)
+    return engine, records
 
 
 def everything(engine: Engine) -> EncodedRows:
@@ -146,7 +156,7 @@ def rebuild(engine: Engine, rows_max: int) -> dict[str, float]:
         started = perf_counter()
         region = engine.region(numbers)
         looked = perf_counter()
-        groups = groups_by(table, region.rows, ALGORITHM, seed)
+        groups = groups_anew(table, region.rows, region.standing, ALGORITHM, seed)
         found = perf_counter()
         again += replaced_rows(engine, region, groups)
         ended = perf_counter()
@@ -172,20 +182,53 @@ def replaced_rows(engine: Engine, region: Region, groups: Sequence[np.ndarray[An
 # -- what changes wait ------------------------------------------------------------------------------------------------
 
 
-def latency(seconds: float, people_max: int) -> dict[str, Any]:
-    """Milliseconds to the changelog before and during a rebuild of all shards, in one run."""
-    people = dict(islice(adult_people.read_people(adult.folder()).items(), people_max))
+def behind_a_stream(seconds: float, quick: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What changes wait for a rebuild of all shards, and how fast they go on meanwhile."""
+    people = dict(islice(adult_people.read_people(adult.folder()).items(), 3_000 if quick else None))
     with tempfile.TemporaryDirectory() as directory:
         servers = ways.find(Path(directory) / "servers")
         servers.start()
         try:
             world = World(servers.kafka_bootstrap, servers.redis_url, Path(directory), people)
-            return waited(world, seconds)
+            return waited(world, seconds), worked(world, 6_000 if quick else BACKLOG)
         finally:
             servers.stop()
 
 
+def worked(world: World, backlog: int) -> dict[str, Any]:
+    """Changes per second out of a backlog, before a rebuild of all shards and during it, in one run."""
+    name, table = world.new_table(SHARDS)
+    changes, positions = loaded(world, name, table)
+    base = list(changes.ends)
+    changes.write(placed(adult_people.Changes(world.people, seed=3).more(backlog)))
+    first = [one + (end - one) // 4 for one, end in zip(base, changes.ends, strict=True)]
+    with world.running(name, streamer_worker(table)) as worker, ThreadPoolExecutor(1) as thread:
+        seen = positions.until(first, worker)
+        rebuilding = thread.submit(rebuilt, world, name, monotonic())
+        seen += positions.until(changes.ends, worker)
+        asked, ended, progress = rebuilding.result()
+    before = changes_per_second(seen, base, seen[0].at, asked)
+    during = changes_per_second(seen, base, asked, min(ended, seen[-1].at))
+    return {
+        "rebuild_seconds": round(ended - asked, 1),
+        "before": round(before),
+        "during": round(during),
+        "ratio": round(during / before, 2),
+        "left": sum(one.left for one in progress),
+    }
+
+
+def changes_per_second(seen: Sequence[Committed], base: Sequence[int], since: float, until: float) -> float:
+    """Of all shards, between two moments; base: the offset of the first change of each shard."""
+    done, count = list(base), 0
+    for committed in seen:
+        count += (committed.next - done[committed.shard]) * (since < committed.at <= until)
+        done[committed.shard] = max(done[committed.shard], committed.next)
+    return count / (until - since)
+
+
 def waited(world: World, seconds: float) -> dict[str, Any]:
+    """Milliseconds to the changelog before and during a rebuild of all shards, in one run."""
     name, table = world.new_table(SHARDS)
     changes, positions = loaded(world, name, table)
     warm_up = WARM_UP_SECONDS * EVENTS_PER_SECOND
@@ -255,7 +298,7 @@ def quantiles(waits: Sequence[float]) -> dict[str, float]:
 # -- for people -------------------------------------------------------------------------------------------------------
 
 
-def show(sizes: Sequence[dict[str, Any]], waited: dict[str, Any] | None) -> None:
+def show(sizes: Sequence[dict[str, Any]], waited: dict[str, Any] | None, worked: dict[str, Any] | None) -> None:
     if sizes:
         table = RichTable("", *(f"{one['rows']:,} rows" for one in sizes), title="A rebuild by regions")
         for name in sizes[0]:
@@ -267,6 +310,10 @@ def show(sizes: Sequence[dict[str, Any]], waited: dict[str, Any] | None) -> None
             table.add_row(name, *map(str, waited[name].values()))
         Console().print(table)
         Console().print(f"p99 during a rebuild: {waited['p99_ratio']} x; it took {waited['rebuild_seconds']} s")
+    if worked:
+        table = RichTable(*worked, title="Changes per second out of a backlog")
+        table.add_row(*map(str, worked.values()))
+        Console().print(table)
 
 
 if __name__ == "__main__":

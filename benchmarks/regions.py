@@ -24,7 +24,7 @@ from rich.table import Table as RichTable
 import adult
 import drift
 import ready
-from streamer.cli.first_groups import groups_by
+from streamer.cli.first_groups import groups_anew
 from streamer.incremental.groups.engine import Engine
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.shard.rebuilding import region_seed
@@ -67,7 +67,7 @@ def rebuild(engine: Engine, rows_max: int, turn: int) -> dict[str, float]:
     for numbers in regions:
         region = engine.region(numbers)
         since = perf_counter()
-        groups = groups_by(table, region.rows, "ordered", region_seed(b"", turn, numbers))
+        groups = groups_anew(table, region.rows, region.standing, "ordered", region_seed(b"", turn, numbers))
         algorithm += perf_counter() - since
         replaced = engine.replace(region, groups)
         if replaced is None:

@@ -68,7 +68,7 @@ def is_coming(table: Table, process: int | None) -> bool:
 
     process: what `warm_in_background` returned; it says so before that process has begun with the core.
     """
-    if never_compiled() or not folder() or is_there(_set_for(table)):
+    if is_warm(table):
         return False
     return is_being_made(_set_for(table)) or (process is not None and _is_running(process))
 
@@ -77,6 +77,11 @@ def wait_while_coming(table: Table, process: int | None, look_again: Callable[[f
     """Waits until the core that this table needs is there, or nobody is at it any more."""
     while is_coming(table, process):
         look_again(LOOK_AGAIN_SECONDS)
+
+
+def is_warm(table: Table) -> bool:
+    """Whether nobody compiles the core that this table needs, now or later."""
+    return never_compiled() or not folder() or is_there(_set_for(table))
 
 
 def _set_for(table: Table) -> str:

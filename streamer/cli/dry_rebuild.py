@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from time import perf_counter
 
-from streamer.cli.first_groups import groups_by
+from streamer.cli.first_groups import groups_anew
 from streamer.incremental.groups.engine import Engine
 from streamer.incremental.groups.lots import seed
 from streamer.incremental.shard.rebuild_regions import gains, region_rows
@@ -53,7 +53,7 @@ def tried(table: Table, shard: int, state: State | None, algorithm: str, tick: T
     rebuilding = Rebuilding(rebuild, regions, meta.secret)
     while (task := rebuilding.task) is not None:
         region = engine.region(task.numbers)
-        groups = groups_by(table, region.rows, algorithm, task.seed)
+        groups = groups_anew(table, region.rows, region.standing, algorithm, task.seed)
         replaced = engine.replace(region, groups) if gains(table.space, region, groups, algorithm) else None
         progress = rebuilding.progress
         rebuilding.replaced(progress.after(replaced) if replaced else progress.left_alone(region.ncp))

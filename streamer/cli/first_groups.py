@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamer.errors import UsageError
+from streamer.incremental.shard.rebuild_regions import FULL_DOMAIN
+from streamer.incremental.shard.sparing import spared
 from streamer.privacy.models import model_of
 from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows
@@ -43,18 +44,10 @@ def groups_by(table: Table, rows: EncodedRows, algorithm: str, seed: int) -> lis
     return np.split(np.argsort(recoding.qi_group, kind="stable"), np.cumsum(recoding.sizes)[:-1])
 
 
-def check_rebuilds(table: Table, algorithm: str, n_rows: int, n_regions: int) -> None:
-    """Raises UsageError where the algorithm cannot rebuild a shard of so many rows that is cut into so many regions.
+def groups_anew(table: Table, rows: EncodedRows, standing: Ints, algorithm: str, seed: int) -> list[Ints]:
+    """The same for a region that is rebuilt; standing: of `Region`. Groups stay as they are where they may.
 
-    A full-domain algorithm recodes all rows of a table alike, which regions would not be.
+    Raises what `groups_by` raises.
     """
-    from streamer.recoding.algorithms.catalog import algorithm_named, objections
-
-    chosen = algorithm_named(algorithm)
-    if said := objections(chosen, table, model_of(table)):
-        raise UsageError(f"{algorithm} cannot do this: {said[0]}")
-    if chosen.full_domain and n_regions > 1:
-        raise UsageError(
-            f"{algorithm} recodes all rows of a shard alike, and so needs them in one region; this shard has {n_rows} "
-            f"rows, a region at most limits.transaction_rows_max = {table.limits.transaction_rows_max}"
-        )
+    groups = groups_by(table, rows, algorithm, seed)
+    return groups if algorithm in FULL_DOMAIN else spared(table, rows, standing, groups)

@@ -9,11 +9,11 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, cast
 
-from agents.anonymizer import FIRST, NotAnonymized, Regrouped
+from agents.anonymizer import NotAnonymized, Regrouped, answered, regrouped
 from agents.control import Asked, News
+from agents.pace import Pace
 from agents.rebuilds import ShardRebuilds
 from agents.shard import HeldShard
-from streamer.cli.first_groups import first_groups, groups_by
 from streamer.errors import StreamerError
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position
@@ -68,8 +68,8 @@ class Kafka:
 class Job:
     """A region; the test says when it is done, and how."""
 
-    def __init__(self, table: Table, rows: EncodedRows, algorithm: str, seed: int) -> None:
-        self.table, self.rows, self.algorithm, self.seed = table, rows, algorithm, seed
+    def __init__(self, table: Table, rows: EncodedRows, algorithm: str, seed: int, standing: Ints | None) -> None:
+        self.table, self.rows, self.algorithm, self.seed, self.standing = table, rows, algorithm, seed, standing
         self.result: Future[Regrouped] = Future()
         self.abandoned = False
 
@@ -77,10 +77,8 @@ class Job:
         self.abandoned = True
 
     def done(self) -> None:
-        if self.algorithm == FIRST:
-            self.gives(first_groups(self.table, self.rows, self.seed))
-        else:
-            self.gives(groups_by(self.table, self.rows, self.algorithm, self.seed))
+        groups = answered(self.table, self.rows, self.algorithm, self.seed, self.standing)
+        self.result.set_result(regrouped(groups))
 
     def gives(self, groups: list[Ints]) -> None:
         self.result.set_result(Regrouped(groups, 0.5))
@@ -95,10 +93,15 @@ class Algorithms:
     def __init__(self, table: Table) -> None:
         self.jobs: list[Job] = []
         self.at_once = True
+        self.ready = True
+        self.pace = Pace(lambda: 0.0)
         self._table = table
 
-    def submit(self, rows: EncodedRows, algorithm: str, seed: int) -> Job:
-        self.jobs.append(Job(self._table, rows, algorithm, seed))
+    def is_ready(self) -> bool:
+        return self.ready
+
+    def submit(self, rows: EncodedRows, algorithm: str, seed: int, standing: Ints | None = None) -> Job:
+        self.jobs.append(Job(self._table, rows, algorithm, seed, standing))
         if self.at_once:
             self.jobs[-1].done()
         return self.jobs[-1]

@@ -4,9 +4,8 @@ The rules of this file
 ----------------------
 * QI groups are cut in two by the centers of their boxes along one attribute, again and again, as in a kd-tree (Bentley
   1975), never through a QI group. What a border costs is that rows on its two sides cannot come together: so among all
-  attributes and positions the cut is taken over which the boxes of fewest rows reach. (Adult after 15,000 changes, in
-  regions of 5,000 rows: the loss ends 5 % above that of one region; 14 % where the attribute is cut along which the
-  centers reach furthest.)
+  attributes and positions the cut is taken over which the boxes of fewest rows reach, and not along the attribute along
+  which the centers reach furthest. What regions cost, `benchmarks/regions.py` measures.
 * The lower side has a share of the rows that `turn` says, between a third and two thirds, give or take a sixth: so
   the borders of one rebuild lie inside the regions of the next, which mends what they cost.
 * Equal: the earlier attribute, then the lower position. Groups with one center stand in the order of their numbers.

@@ -8,10 +8,8 @@ The rules of this file
   with the same seed gives the same QI groups, and neither names nor arrivals have a part in it.
 * The new groups are all the region's rows, once each, and every one of them holds the table's model; else nothing is
   changed.
-* A new group is given the number of an old one as long as there are any, so that readers see rows rewritten rather than
-  removed and added. First come pairs of one box and equal published values, then pairs of one box, then all others;
-  among each those that share most rows (equal: the lower number, then the earlier group), then the rest in their order.
-  What is over gets new numbers, or is retired.
+* A new group is given the number of an old one as long as there are any (`groups.successors`). What is over gets new
+  numbers, or is retired.
 * Where the box stays, a slot whose values are still there keeps them, the lowest slots first; the others are filled in
   the order of the values' texts. So a group with the same box and equal values publishes nothing, whoever is in it.
   Where the box is another, slots stand in the order of the values' texts.
@@ -20,8 +18,8 @@ The rules of this file
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Hashable, Mapping, Sequence, Set
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
@@ -29,26 +27,45 @@ import msgspec
 import numpy as np
 
 from streamer.errors import LawViolated
-from streamer.incremental.core.record_types import FORM, GATHER, HI, LO, NONE, OPERATION, REFORM, RETIRE, Records
+from streamer.incremental.core.record_types import (
+    FORM,
+    GATHER,
+    HI,
+    LO,
+    NONE,
+    OPERATION,
+    REFORM,
+    RETIRE,
+    Records,
+    records,
+)
 from streamer.incremental.groups.held import Held
 from streamer.incremental.groups.rows import Rows
+from streamer.incremental.groups.successors import Groups, same_box, successors
 from streamer.privacy.models import model_of
-from streamer.table.arrays import Floats, Ints
+from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows
 from streamer.table.microdata import microdata_of
 from streamer.table.schema import Table
 
 STAMP_BYTES = 16
 
+NOWHERE = -1
+"""In place of a group, of a row that is in none that could stay as it is."""
+
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Some QI groups as they are now: their numbers, ascending; all their rows; NCP times rows, summed; a digest."""
+    """Some QI groups as they are now: their numbers, ascending; all their rows; NCP times rows, summed; a digest.
+
+    standing: of each row (n,) the place of its group's number in `numbers`, NOWHERE where its box could be smaller.
+    """
 
     numbers: tuple[int, ...]
     rows: EncodedRows = field(repr=False)
     ncp: float
     stamp: bytes = field(repr=False)
+    standing: Ints = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,33 +81,6 @@ class Replaced:
     rows_published_again: int
     ncp_before: float
     ncp_now: float
-
-
-@dataclass(frozen=True)
-class Groups:
-    """g QI groups of a region: of each row (n,) its group, sizes (g,), boxes (g, d), NCP (g,); values by group.
-
-    values: of each row the number of its published values, group by group and sorted within; ends: where they end.
-    """
-
-    of_row: Ints
-    sizes: Ints
-    lo: Ints
-    hi: Ints
-    ncp: Floats
-    values: Ints
-    ends: Ints
-
-    def box(self, i: int) -> tuple[bytes, bytes]:
-        return self.lo[i].tobytes(), self.hi[i].tobytes()
-
-    def values_of(self, i: int) -> Ints:
-        return self.values[self.ends[i] - self.sizes[i] : self.ends[i]]
-
-    @property
-    def loss(self) -> float:
-        """NCP times rows, summed."""
-        return float((self.sizes * self.ncp).sum())
 
 
 class _Now:
@@ -140,7 +130,24 @@ def _region(table: Table, rows: Rows, now: _Now) -> Region:
     stamp = blake2b(now.numbers[now.of_row].tobytes(), digest_size=STAMP_BYTES)
     stamp.update(now.cells.tobytes())
     stamp.update(msgspec.msgpack.encode((encoded.source_keys, encoded.values, encoded.individuals)))
-    return Region(tuple(now.numbers.tolist()), encoded, loss, stamp.digest())
+    return Region(tuple(now.numbers.tolist()), encoded, loss, stamp.digest(), _standing(table, now))
+
+
+def _standing(table: Table, now: _Now) -> Ints:
+    """See `Region.standing`."""
+    lo, hi = table.space.generalize(*_hulls(now.cells, now.of_row, now.sizes))
+    smallest = (lo == now.lo).all(axis=1) & (hi == now.hi).all(axis=1)
+    standing: Ints = np.where(smallest[now.of_row], now.of_row, NOWHERE)
+    return standing
+
+
+def _hulls(cells: Ints, of_row: Ints, sizes: Ints) -> tuple[Ints, Ints]:
+    """Lowest and highest cells of g groups (g, d), none of them empty; cells (n, d), of_row (n,), sizes (g,)."""
+    if not len(sizes):
+        empty = np.zeros((0, cells.shape[1]), dtype=np.int64)
+        return empty, empty.copy()
+    there, begins = cells[np.argsort(of_row, kind="stable")].astype(np.int64), np.cumsum(sizes) - sizes
+    return np.minimum.reduceat(there, begins, axis=0), np.maximum.reduceat(there, begins, axis=0)
 
 
 def replacement(
@@ -180,12 +187,9 @@ def _grouped(table: Table, now: _Now, of_row: Ints, n_groups: int, boxes: tuple[
     sizes = np.bincount(of_row, minlength=n_groups)
     ends = np.cumsum(sizes)
     if boxes is None:
-        cells, begins = now.cells[order].astype(np.int64), ends - sizes
-        empty = np.zeros((0, table.space.d), dtype=np.int64)
-        lo = np.minimum.reduceat(cells, begins, axis=0) if n_groups else empty
-        hi = np.maximum.reduceat(cells, begins, axis=0) if n_groups else empty.copy()
-        boxes = table.space.generalize(lo, hi)
-    return Groups(of_row, sizes, *boxes, table.space.ncp(*boxes), now.values[order], ends)
+        boxes = table.space.generalize(*_hulls(now.cells, of_row, sizes))
+    members = np.argsort(of_row, kind="stable")
+    return Groups(of_row, sizes, *boxes, table.space.ncp(*boxes), members, now.values[order], ends)
 
 
 class _Plan:
@@ -193,46 +197,39 @@ class _Plan:
 
     def __init__(self, rows: Rows, now: _Now, old: Groups, new: Groups) -> None:
         self._rows, self._now, self._old, self._new = rows, now, old, new
-        self._successor = successors(old, new)
-        self._done: list[tuple[int, int, int, int, int, int]] = []
-        self._kept = self._again = 0
+        self._successor, self._untouched = successors(old, new)
+        self._kept = len(self._untouched)
+        self._again = 0
 
     def operations(self) -> tuple[Records, Replaced]:
-        old, new, predecessor = self._old, self._new, {j: i for i, j in self._successor.items()}
-        order = np.argsort(new.of_row, kind="stable")
-        members = np.split(order, new.ends[:-1]) if len(new.sizes) else []
-        for j, rows in enumerate(members):
-            self._place(j, predecessor.get(j), rows)
-        for i, place in enumerate(self._now.places.tolist()):
-            if i not in self._successor:
-                self._add(RETIRE, place)
-        if self._done:
-            self._done[-1] = (*self._done[-1][:5], 1)
-        replaced = Replaced(len(old.sizes), len(new.sizes), self._kept, self._again, old.loss, new.loss)
-        return np.array(self._done, dtype=OPERATION).view(np.recarray), replaced
+        """GATHER of every row of a group that is another, its FORM or REFORM, then RETIRE of what is over."""
+        old, new = self._old, self._new
+        predecessor = {j: i for i, j in self._successor.items()}
+        made = [j for j in range(len(new.sizes)) if j not in self._untouched]
+        parts = [part for j in made for part in self._made(j, predecessor.get(j))]
+        gone = [i for i in range(len(old.sizes)) if i not in self._successor]
+        parts.append(_operations(len(gone), RETIRE, self._now.places[gone]))
+        operations = records(sum(len(part) for part in parts), OPERATION)
+        operations.kind, operations.place, operations.values = np.concatenate(parts).T
+        operations.who, operations.ends[-1:] = NONE, 1
+        return operations, Replaced(len(old.sizes), len(new.sizes), self._kept, self._again, old.loss, new.loss)
 
-    def _add(self, kind: int, place: int = NONE, values: int = 0) -> None:
-        self._done.append((0, kind, place, values, NONE, 0))
-
-    def _place(self, j: int, i: int | None, members: Ints) -> None:
+    def _made(self, j: int, i: int | None) -> list[Ints]:
         """One of the new groups, which takes the number of the old group i, if there is one."""
-        if i is None or self._old.box(i) != self._new.box(j):
-            self._again += len(members)
-            slots = [0] * len(members)
-        else:
-            before = self._now.slots(i)
-            slots = self._slots(before, self._new.values_of(j).tolist())
-            again = sum(a != b for a, b in zip(before, slots, strict=False)) + max(0, len(slots) - len(before))
-            self._again += again
-            self._kept += again == 0 and len(slots) == len(before)
-            if len(members) == len(before) and (self._old.of_row[members] == i).all():
-                return
-        for place, values in zip(self._now.rows[members].tolist(), slots, strict=True):
-            self._add(GATHER, place, values)
+        members = self._new.members_of(j)
+        rows, n = self._now.rows[members], len(members)
         if i is None:
-            self._add(FORM)
-        else:
-            self._add(REFORM, int(self._now.places[i]), int(self._old.box(i) == self._new.box(j)))
+            self._again += n
+            return [_operations(n, GATHER, rows), _operations(1, FORM, NONE)]
+        if not same_box(self._old, i, self._new, j):
+            self._again += n
+            return [_operations(n, GATHER, rows), _operations(1, REFORM, self._now.places[i])]
+        before = self._now.slots(i)
+        slots = self._slots(before, self._new.values_of(j).tolist())
+        again = sum(a != b for a, b in zip(before, slots, strict=False)) + max(0, n - len(before))
+        self._again += again
+        self._kept += again == 0 and n == len(before)
+        return [_operations(n, GATHER, rows, slots), _operations(1, REFORM, self._now.places[i], 1)]
 
     def _slots(self, before: Sequence[int], values: Sequence[int]) -> list[int]:
         """Values by slot: those that are still there where they were, the others by their texts."""
@@ -247,39 +244,8 @@ class _Plan:
         return [next(others) if number is None else number for number in slots]
 
 
-def successors(old: Groups, new: Groups) -> dict[int, int]:
-    """Old groups -> the new groups that take their numbers, as many as there can be."""
-    pairs, shared = np.unique(old.of_row * max(1, len(new.sizes)) + new.of_row, return_counts=True)
-    best = np.lexsort((pairs, -shared))  # by old group, then new, where as many rows are shared
-    sharing = list(zip(*(part.tolist() for part in divmod(pairs[best], max(1, len(new.sizes)))), strict=True))
-    names: list[Callable[[Groups, int], Hashable]] = [
-        lambda groups, i: (groups.box(i), groups.values_of(i).tobytes()),
-        lambda groups, i: groups.box(i),
-        lambda groups, i: None,
-    ]
-    successor: dict[int, int] = {}
-    taken: set[int] = set()
-    for name in names:
-        of_old = {i: name(old, i) for i in range(len(old.sizes)) if i not in successor}
-        of_new = {j: name(new, j) for j in range(len(new.sizes)) if j not in taken}
-        alike = ((i, j) for i, j in sharing if i in of_old and j in of_new and of_old[i] == of_new[j])
-        for i, j in alike:
-            if i not in successor and j not in taken:
-                successor[i] = j
-                taken.add(j)
-        for i, j in _in_order(of_old, of_new, successor, taken):
-            successor[i] = j
-            taken.add(j)
-    return successor
-
-
-def _in_order(
-    of_old: Mapping[int, Hashable], of_new: Mapping[int, Hashable], successor: Mapping[int, int], taken: Set[int]
-) -> list[tuple[int, int]]:
-    """Old and new groups of one name that have no partner yet, one by one in their order."""
-    waiting: defaultdict[Hashable, deque[int]] = defaultdict(deque)
-    for j, name in of_new.items():
-        if j not in taken:
-            waiting[name].append(j)
-    free = ((i, waiting[name]) for i, name in of_old.items() if i not in successor and name in waiting)
-    return [(i, others.popleft()) for i, others in free if others]
+def _operations(n: int, kind: int, places: Ints | int, values: Sequence[int] | int = 0) -> Ints:
+    """n operations of one kind: kind, place and values of each, (n, 3)."""
+    operations = np.empty((n, 3), dtype=np.int64)
+    operations[:, 0], operations[:, 1], operations[:, 2] = kind, places, values
+    return operations

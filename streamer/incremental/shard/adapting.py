@@ -17,14 +17,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from streamer.incremental.groups.replacing import Region
+from streamer.incremental.groups.replacing import NOWHERE, Region
 from streamer.privacy.models import model_of
-from streamer.table.arrays import Floats, Ints
+from streamer.table.arrays import Ints
 from streamer.table.microdata import microdata_of
 from streamer.table.schema import Table
 from streamer.table.space import Space
-
-NOWHERE = -1
 
 FITTED_MOST = 2_000
 """Rows that are fitted in: for more the region is done again, because the shard's changes wait for the fitting."""
@@ -84,23 +82,25 @@ class _Fitting:
         np.maximum.at(self._hi, label[placed], cells[placed])
         self._own = np.zeros(n_groups)
         some = self.sizes > 0
-        self._own[some] = self._ncp(self._lo[some], self._hi[some])
+        self._lo[some], self._hi[some] = space.generalize(self._lo[some], self._hi[some])
+        self._own[some] = space.ncp(self._lo[some], self._hi[some])
 
     def fit(self, row: int) -> None:
         """Gives a row to the group that loses least by it."""
         cells = self._cells[row]
-        best = self._best(cells, cells, 1, np.flatnonzero(self.sizes))
+        best = self._best(cells, cells, 1)
         self.label[row] = best = 0 if best is None else best
         self._grow(best, cells, cells, 1)
 
     def joined(self, i: int) -> int | None:
         """Joins a group with the one by which least is lost, and returns that; None where there is no other."""
-        others = np.flatnonzero(self.sizes)
-        other = self._best(self._lo[i], self._hi[i], int(self.sizes[i]), others[others != i])
-        if other is not None:
+        rows, self.sizes[i] = int(self.sizes[i]), 0  # it is not the one to join
+        other = self._best(self._lo[i], self._hi[i], rows)
+        if other is None:
+            self.sizes[i] = rows
+        else:
             self.label[self.label == i] = other
-            self._grow(other, self._lo[i], self._hi[i], int(self.sizes[i]))
-            self.sizes[i] = 0
+            self._grow(other, self._lo[i], self._hi[i], rows)
         return other
 
     def groups(self) -> list[Ints]:
@@ -109,23 +109,21 @@ class _Fitting:
         sizes = self.sizes[self.sizes > 0]
         return np.split(order, np.cumsum(sizes)[:-1]) if len(sizes) else []
 
-    def _best(self, lo: Ints, hi: Ints, rows: int, among: Ints) -> int | None:
-        """Of some groups the one whose loss grows least by so many rows in a box; equal: the lowest number."""
-        if not len(among):
-            return None
-        least = self._own[among] * rows  # so much it grows where the box contains the other, and else more
-        inside = self._space.contains(self._lo[among], self._hi[among], lo)
-        inside &= self._space.contains(self._lo[among], self._hi[among], hi)
-        if inside.any():
-            among = among[least <= least[inside].min()]
-        wide = self._ncp(np.minimum(self._lo[among], lo), np.maximum(self._hi[among], hi))
+    def _best(self, lo: Ints, hi: Ints, rows: int) -> int | None:
+        """The group whose loss grows least by so many rows in a box; equal: the lowest number. None: there is none."""
+        least = np.where(self.sizes > 0, self._own * rows, np.inf)  # so much it grows where its box contains the other
+        inside = (self._lo <= lo).all(axis=1) & (self._hi >= hi).all(axis=1) & (self.sizes > 0)
+        among = np.flatnonzero(least <= least[inside].min() if inside.any() else self.sizes > 0)
+        if len(among) < 2:
+            return int(among[0]) if len(among) else None
+        wide = self._space.ncp(
+            *self._space.generalize(np.minimum(self._lo[among], lo), np.maximum(self._hi[among], hi))
+        )
         grown = wide * (self.sizes[among] + rows) - self._own[among] * self.sizes[among]
         return int(among[np.argmin(grown)])
 
-    def _ncp(self, lo: Ints, hi: Ints) -> Floats:
-        return self._space.ncp(*self._space.generalize(lo.copy(), hi.copy()))
-
     def _grow(self, i: int, lo: Ints, hi: Ints, rows: int) -> None:
-        self._lo[i], self._hi[i] = np.minimum(self._lo[i], lo), np.maximum(self._hi[i], hi)
-        self._own[i] = self._ncp(self._lo[i], self._hi[i])
+        wide = self._space.generalize(np.minimum(self._lo[i], lo), np.maximum(self._hi[i], hi))
+        self._lo[i], self._hi[i] = wide
+        self._own[i] = self._space.ncp(*wide)
         self.sizes[i] += rows

@@ -5,7 +5,7 @@ The rules of this file
 * The regions are cut once, when the rebuild begins. QI groups that go meanwhile are missing in theirs, those that come
   are in none: the next rebuild has them.
 * A region that changed while its new QI groups were sought is done again, at most REDONE_MAX times, then left as it was
-  and counted. `Task.is_last` says so before: whoever lets the shard's changes wait during that one gets it done.
+  and counted.
 * Every region has a seed of its own, drawn from the rebuild's by the shard's secret: so nobody who knows the rebuild's
   can tell who fell where, and the same state, seed and algorithm give the same QI groups to the last bit.
 * Nothing here is committed: `Progress` is, with every region's commit and once at the end. A rebuild whose worker went
@@ -33,18 +33,11 @@ SEED_BYTES = 8
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A region that is to be anonymized anew: its QI groups, and the seed to do it by.
-
-    tries: how often it was tried in vain; is_last: it will not be tried again.
-    """
+    """A region that is to be anonymized anew: its QI groups, the seed to do it by, and how often that was in vain."""
 
     numbers: tuple[int, ...]
     seed: int
     tries: int
-
-    @property
-    def is_last(self) -> bool:
-        return self.tries == REDONE_MAX
 
 
 class Rebuilding:

@@ -54,6 +54,39 @@ def test_every_row_is_in_a_group_and_another_region_takes_the_same_process(anony
     assert process_of(anonymizer).pid == pid
 
 
+def test_it_is_ready_as_soon_as_its_process_runs_and_not_while_that_is_at_work(anonymizer: Anonymizer) -> None:
+    assert not anonymizer.is_ready()
+    deadline = time.monotonic() + 60
+    while not anonymizer.is_ready():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    pid = process_of(anonymizer).pid
+    job = anonymizer.submit(rows(5_000), "mondrian", 1)
+    while anonymizer._at_work is None and not job.result.done():
+        time.sleep(0.001)
+    assert not anonymizer.is_ready() or job.result.done()
+    job.result.result(60)
+    assert process_of(anonymizer).pid == pid
+
+
+def test_where_no_process_comes_to_be_whoever_has_a_region_is_told_so(
+    anonymizer: Anonymizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.executable", "/bin/false")
+    deadline = time.monotonic() + 60
+    while not anonymizer.is_ready():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    with pytest.raises(NotAnonymized, match="ended in the middle of its work"):
+        anonymizer.submit(rows(2), "mondrian", 1).result.result(60)
+
+
+def test_of_a_region_that_is_rebuilt_groups_stay_that_are_not_worth_their_change(anonymizer: Anonymizer) -> None:
+    alike = EncodedRows([], np.zeros((4, 1), dtype=np.int64), [(CANARY,)] * 4, [], [None] * 4)
+    job = anonymizer.submit(alike, "mondrian", 1, np.array([0, 1, 0, 1]))
+    assert grouped(job) == [[0, 2], [1, 3]]
+
+
 def test_what_cannot_be_anonymized_is_told_and_the_next_region_is(anonymizer: Anonymizer) -> None:
     with pytest.raises(NotAnonymized, match="the privacy model cannot hold"):
         anonymizer.submit(rows(1), "mondrian", 1).result.result(60)

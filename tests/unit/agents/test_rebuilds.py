@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pytest
 
+from agents.pace import Pace
 from agents.rebuilds import CHECK_SECONDS
 from streamer.errors import Conflict, ServerUnreachable
+from streamer.incremental.groups.replacing import Region
 from streamer.incremental.shard.rebuild_reports import RESTARTS_MAX, gain
 from streamer.incremental.shard.rebuilding import REDONE_MAX
 from streamer.incremental.shard.requests import CancelRebuild, Rebuild
@@ -88,6 +90,52 @@ def test_what_changes_while_a_region_is_in_work_is_fitted_in() -> None:
         await shard.go_on()
         assert shard.states() == [("a", "done")]
         assert len(shard.rows()) == 300
+
+    run(story())
+
+
+def test_a_region_waits_for_the_process_that_anonymizes_and_for_other_shards_regions() -> None:
+    async def story() -> None:
+        shard = await peopled(RebuiltShard())
+        shard.algorithms.at_once = False
+        shard.algorithms.ready = False
+        ask(shard)
+        await shard.go_on(4)
+        assert not shard.algorithms.jobs
+        shard.algorithms.ready = True
+        assert shard.algorithms.pace.begins("another shard")
+        await shard.go_on(4)
+        assert not shard.algorithms.jobs
+        shard.algorithms.pace.ends("another shard")
+        await shard.go_on(2)
+        assert len(shard.algorithms.jobs) == 1
+        assert not shard.algorithms.pace.begins("another shard")
+        shard.rebuilds.close()  # with the shard, its turn goes
+        assert shard.algorithms.pace.begins("another shard")
+
+    run(story())
+
+
+def test_between_its_regions_a_shard_has_as_long_to_itself_as_they_took(clock: Clock) -> None:
+    async def story() -> None:
+        shard = await peopled(RebuiltShard())
+        shard.algorithms.pace = Pace(lambda: clock.seconds)
+        handed_out = shard.shard.region
+
+        async def slowly(numbers: Sequence[int]) -> Region:
+            clock.seconds += 30.0
+            return await handed_out(numbers)
+
+        shard.shard.region = slowly  # type: ignore[method-assign]
+        ask(shard)
+        await shard.go_on(20)
+        assert len(shard.algorithms.jobs) == 1
+        clock.seconds += 29.0
+        await shard.go_on(20)
+        assert len(shard.algorithms.jobs) == 1
+        clock.seconds += 2.0
+        await shard.go_on(20)
+        assert len(shard.algorithms.jobs) == 2
 
     run(story())
 
@@ -303,6 +351,23 @@ def test_the_clock_rebuilds_a_shard_and_begins_anew_with_its_end(clock: Clock) -
             await shard.go_on()
             assert [state for _, state in shard.states()] == ["done"] * rebuilds, at
         assert {one.why for one in shard.shard.meta.rebuilds} == {"clock"}
+
+    run(story())
+
+
+def test_drift_is_not_looked_for_while_the_cores_machine_code_is_missing(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        shard = await peopled(RebuiltShard(Rebuilding(drift=Decimal("1.02"))), 500)
+        warm = [False]
+        monkeypatch.setattr("agents.drift_look.is_warm", lambda table: warm[0])
+        clock.seconds += 400
+        await shard.go_on(20)
+        assert not shard.algorithms.jobs
+        warm[0] = True
+        await shard.go_on(20)
+        assert shard.algorithms.jobs
 
     run(story())
 

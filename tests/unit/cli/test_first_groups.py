@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from streamer.cli.first_groups import check_rebuilds, first_groups, groups_by
+from streamer.cli.first_groups import first_groups, groups_by
 from streamer.errors import ConfigError, UsageError
 from streamer.incremental.events.changes import Insert
 from streamer.incremental.groups.engine import Engine
@@ -89,19 +89,5 @@ def test_rows_that_cannot_hold_the_model_are_refused() -> None:
 
 
 def test_what_is_no_algorithm_is_refused_by_name() -> None:
-    for call in (lambda: groups_by(TABLE, encoded(), "best", 7), lambda: check_rebuilds(TABLE, "best", 40, 1)):
-        with pytest.raises(UsageError, match="there is no algorithm 'best'"):
-            call()
-
-
-def test_full_domain_algorithms_need_the_shard_in_one_region_and_the_others_do_not() -> None:
-    for name, algorithm in ALGORITHMS.items():
-        check_rebuilds(TABLE, name, 40, 1)
-        if algorithm.full_domain:
-            with pytest.raises(
-                UsageError, match=f"{name} recodes all rows of a shard alike.* this shard has 50000 rows"
-            ):
-                check_rebuilds(TABLE, name, 50_000, 3)
-        else:
-            check_rebuilds(TABLE, name, 50_000, 3)
-    assert {name for name, algorithm in ALGORITHMS.items() if algorithm.full_domain} == {"ola", "degree-first"}
+    with pytest.raises(UsageError, match="there is no algorithm 'best'"):
+        groups_by(TABLE, encoded(), "best", 7)

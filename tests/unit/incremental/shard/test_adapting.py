@@ -29,7 +29,9 @@ def region(people: Mapping[str, tuple[int, ...]], problems: dict[str, bytes] | N
     codes = np.array(list(people.values()), dtype=np.int64).reshape(len(people), d)
     values: list[tuple[bytes, ...]] = [((problems or {}).get(name, b'"flu"'),) for name in people]
     who: list[str | None] = [name.partition("-")[0] for name in people]
-    return Region((1,), EncodedRows(list(people), codes, values, [()] * len(people), who), 0.0, b"")
+    return Region(
+        (1,), EncodedRows(list(people), codes, values, [()] * len(people), who), 0.0, b"", np.zeros(len(people), int)
+    )
 
 
 def named(now: Region, groups: list[Ints]) -> list[list[str]]:

@@ -39,8 +39,8 @@ def test_only_a_region_that_loses_less_is_worth_replacing() -> None:
     codes = np.array([[0], [0], [5], [5]])
     apart, together = [np.array([0, 1]), np.array([2, 3])], [np.arange(4)]
     rows = EncodedRows(["a", "b", "c", "d"], codes, [()] * 4, [()] * 4, [None] * 4)
-    wide = Region((1,), rows, loss(TABLE.space, codes, together), b"")
-    narrow = Region((1, 2), rows, 0.0, b"")
+    wide = Region((1,), rows, loss(TABLE.space, codes, together), b"", np.zeros(4, int))
+    narrow = Region((1, 2), rows, 0.0, b"", np.array([0, 0, 1, 1]))
     assert gains(TABLE.space, wide, apart, "ordered")
     assert not gains(TABLE.space, narrow, apart, "ordered")
     assert not gains(TABLE.space, wide, together, "ordered")
