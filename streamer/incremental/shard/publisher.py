@@ -55,7 +55,7 @@ from streamer.incremental.shard.next_commit import next_commit
 from streamer.incremental.shard.outlet import Outlet, Position
 from streamer.incremental.shard.passed_over import UNWRITABLE, PassedOver, Unforeseen, unforeseen
 from streamer.incremental.shard.repeated import replayed
-from streamer.incremental.shard.standing import Standing, compare
+from streamer.incremental.shard.standing import Standing, compare, with_topics
 from streamer.incremental.shard.steps import StepReport, Tally
 from streamer.incremental.store.base import Commit, Meta, State, Store
 from streamer.incremental.store.rebuild import Progress, remembered
@@ -126,7 +126,7 @@ class Publisher:
         if standing is Standing.EMPTIED:
             self._publish_anew(position, input_state)
         self._store.trim(self._fence, self._meta.commit)
-        self._meta = replace(self._meta, topic_ids={**self._meta.topic_ids, **input_state.topic_ids})
+        self._meta = with_topics(self._meta, input_state)
         self._passed_over = PassedOver(self._name, self._meta, skips, self._replay_to)
         self._load()
         return self._meta.next
@@ -261,10 +261,17 @@ class Publisher:
         """Commits that a rebuild is over, and how it ended; publishes no row."""
         return self.remember_rebuilds(None, [progress])
 
-    def remember_rebuilds(self, running: Progress | None, ended: Iterable[Progress] = ()) -> StepReport:
-        """Commits which rebuild is running, and what is remembered of others that ended; publishes no row."""
+    def remember_rebuilds(
+        self, running: Progress | None, ended: Iterable[Progress] = (), control_next: int | None = None
+    ) -> StepReport:
+        """Commits which rebuild is running, and what is remembered of others that ended; publishes no row.
+
+        control_next: up to where requests have their answers with this commit, where that is said.
+        """
         engine = self._able_to_rebuild()
-        self._meta = replace(self._meta, rebuild=running, rebuilds=remembered(self._meta.rebuilds, ended))
+        rebuilds = remembered(self._meta.rebuilds, ended)
+        answered = self._meta.control_next if control_next is None else control_next
+        self._meta = replace(self._meta, rebuild=running, rebuilds=rebuilds, control_next=answered)
         return self._commit_from_outside(engine, "what is said of rebuilds cannot be kept")
 
     def _able_to_rebuild(self) -> Engine:

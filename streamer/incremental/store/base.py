@@ -37,7 +37,8 @@ class Meta:
     message keys; "" until the first row change told. skipped: source offsets that were passed over without being
     decided by their content, ascending: whoever repeats the input has to pass over them too. secret: what the shard's
     lots are drawn by (`streamer.incremental.groups.lots`), the same from its first commit on; nothing else says it.
-    rebuild: the one that was running; rebuilds: the last ones that ended, the newest last.
+    rebuild: the one that was running; rebuilds: the last ones that ended, the newest last. control_next: the first
+    offset of the shard's control partition that has no answer yet.
     """
 
     commit: int = 0
@@ -55,6 +56,7 @@ class Meta:
     secret: bytes = field(default=b"", repr=False)
     rebuild: Progress | None = None
     rebuilds: tuple[Progress, ...] = ()
+    control_next: int = 0
 
 
 @dataclass(frozen=True, slots=True)

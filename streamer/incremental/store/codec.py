@@ -62,6 +62,7 @@ class _Meta(msgspec.Struct, array_like=True):
     secret: bytes
     rebuild: Progress | None = None
     rebuilds: tuple[Progress, ...] = ()
+    control_next: int = 0
 
 
 _LATER = {field.name: field.default for field in fields(Meta)[13:]}
