@@ -11,9 +11,8 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO
 
 from drills.commands import Commands
 from drills.models import write_model_table
@@ -50,6 +49,7 @@ class Killed:
         self.first = self.source.come(n_rows)
         self._directory = directory
         self._rng = rng
+        self._workers = 0
         self._redis = connect(servers.redis_url)
         self._environment = {**servers.environment(), "STREAMER_TABLE": str(self.table)}
 
@@ -110,23 +110,24 @@ class Killed:
         assert verified["rows"] == len(self.source.rows)
         assert all(list(self._store(shard).outbox()) == [] for shard in range(SHARDS))
 
-    def serve(self, until: Callable[[], bool]) -> str:
-        """A worker comes: it serves all shards until that holds, or is refused with the mend."""
-        worker = Worker(self._directory / "worker.log", self._environment)
+    def serve(self, until: Callable[[], bool] = lambda: True) -> str:
+        """A worker comes: it takes all shards over and serves them until that holds, or is refused with the mend."""
+        self._workers += 1
+        worker = Worker(self._directory / f"worker-{self._workers}.log", self._environment)
+
+        def ready() -> bool:
+            return set(worker.taken_over()) == set(range(SHARDS)) and until()
+
         try:
-            wait_until(lambda: worker.process.poll() is not None or until(), 40, worker.log.read_text)
+            wait_until(lambda: worker.process.poll() is not None or ready(), 40, worker.log.read_text)
             if worker.process.poll() is None:
-                assert worker.terminate()[0] == 0
+                code, _ = worker.terminate()
+                assert code == 0, f"ended with {code}: {worker.log.read_text()}"
                 return "a worker served it"
             assert mends.begin_anew(self.name) in worker.log.read_text()
             return "a worker was refused"
         finally:
             worker.kill()
-
-    def taken_over(self) -> bool:
-        """Whether the last worker has all shards."""
-        log = (self._directory / "worker.log").read_text()
-        return all(f"shard {shard} of {self.name} taken over" in log for shard in range(SHARDS))
 
     def all_is_read(self) -> bool:
         ends = [len(read(self.kafka, self.name, CHANGES, shard)) for shard in range(SHARDS)]
@@ -149,10 +150,11 @@ class Killed:
         return self._store(shard).meta() or Meta()
 
 
-def _signs(process: subprocess.Popen[bytes]) -> list[bytes]:
+def _signs(process: subprocess.Popen[bytes]) -> Iterator[bytes]:
     """Waits for what the command says of itself, a phase's end each: its rows are read, a shard has its table."""
-    pipes: list[IO[bytes] | None] = [process.stderr, process.stdout]
-    return (pipe.readline() for pipe in pipes if pipe is not None)  # type: ignore[return-value]
+    for pipe in (process.stderr, process.stdout):
+        assert pipe is not None
+        yield pipe.readline()
 
 
 def load_killed(servers: Servers, directory: Path, rng: random.Random, kills: int, n_rows: int) -> None:

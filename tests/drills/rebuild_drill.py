@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -177,9 +177,9 @@ class RebuildDrill:
                 self._ends[shard, id_] = ended
         return [asked for asked in self._asked if asked not in self._ends]
 
-    def _until(self, what: str, seconds_max: float, holds: object) -> None:
+    def _until(self, what: str, seconds_max: float, holds: Callable[[], bool]) -> None:
         deadline = time.monotonic() + PATIENCE * seconds_max
-        while not holds():  # type: ignore[operator]
+        while not holds():
             assert set(self._crew.exits) <= EXITS_ALLOWED, f"{dict(self._crew.exits)}: {self._crew.last_words()}"
             far = f"{self._reached()} of {self.source.messages}, unanswered: {self._waiting()}"
             assert time.monotonic() < deadline, f"not until {what}: {far}; {self._crew.last_words()}"

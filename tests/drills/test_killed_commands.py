@@ -35,7 +35,7 @@ def test_start_anew_killed(servers: Servers, tmp_path: Path, source: str) -> Non
         table.change(CHANGES)
         said = table.kill(kill % PHASES, seconds[kill % PHASES], *command())
         table.assert_lawful()
-        between = table.serve(table.taken_over) if rng.random() < 0.25 else "nobody came"
+        between = table.serve() if rng.random() < 0.25 else "nobody came"
         table.commands.report(*map(str, command()))
         table.assert_holds()
         table.assert_lawful()
