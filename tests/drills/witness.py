@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
 from streamer.errors import StreamerError
 from streamer.incremental.checks.changelog import ChangelogLaws
-from streamer.incremental.subscribe import Subscription
+from streamer.incremental.subscribe import POLL_SECONDS, Subscription
 from streamer.table.yaml_loading import load_table
+
+READ_SECONDS_MAX = 120.0
 
 
 class Witness(threading.Thread):
@@ -33,11 +36,15 @@ class Witness(threading.Thread):
         except StreamerError as error:
             self._failed = str(error)
 
-    def stop(self) -> None:
-        """Raises AssertionError where a reader saw what is not lawful."""
+    def stop(self, releases: int) -> None:
+        """Raises AssertionError where a reader saw what is not lawful, or has not come to see so many releases."""
+        deadline = time.monotonic() + READ_SECONDS_MAX
+        while self.is_alive() and self.releases < releases and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
         self._stopped.set()
         self.join()
         assert not self._failed, self._failed
+        assert self.releases == releases
 
     def abandon(self) -> None:
         self._stopped.set()
