@@ -331,7 +331,7 @@ def test_requests_that_have_their_answers_are_not_answered_again() -> None:
     world = half_read()
     worker = world.worker()
     worker.take_over(world.input)
-    worker.remember_rebuilds(None, control_next=4)
+    worker.remember_rebuilds(None, heard=4)
     begin(world, PEOPLE, records_max=7)
     assert world.meta().control_next == 4
 
