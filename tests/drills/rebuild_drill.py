@@ -18,7 +18,7 @@ from pathlib import Path
 
 from drills.commands import Commands
 from drills.crew import END_SECONDS_MAX, Crew
-from drills.drill import DRAIN_SECONDS_MAX, EXITS_ALLOWED, SHARDS, START_SECONDS_MAX, WORKERS
+from drills.drill import DRAIN_SECONDS_MAX, EXITS_ALLOWED, KILLED, SHARDS, START_SECONDS_MAX, WORKERS
 from drills.load import EVENTS_PER_SECOND, SourceLoad
 from drills.models import write_model_table
 from drills.source import SourceTable
@@ -38,8 +38,8 @@ from worlds.patients import CANARY
 FIRST_ROWS = 1_600
 ANSWER_SECONDS_MAX = 240.0
 LOOK_SECONDS = 0.1
-ENDED = {0, -signal.SIGTERM}
-"""How workers may end when they are told to; by the signal itself, where one that was killed has only just begun."""
+ENDED = {0, -signal.SIGTERM, KILLED}
+"""How workers may have ended: by the signals, where a killed one is not replaced yet, or the next has only begun."""
 
 PATIENCE = 4
 """What is waited for takes longer on a machine that has other work."""
@@ -133,7 +133,8 @@ class RebuildDrill:
         seconds = time.monotonic() - self._began
         self.ask()
         self.until_all_are_answered()
-        assert set(self._crew.stop(PATIENCE * END_SECONDS_MAX)) <= ENDED, self._crew.last_words()
+        codes = self._crew.stop(PATIENCE * END_SECONDS_MAX)
+        assert set(codes) <= ENDED, f"{codes}: {self._crew.last_words()}"
         verified = self.commands.verify(self.source, self._directory)
         assert verified["rows"] == len(self.source.rows)
         self._witness.stop(verified["releases"])
