@@ -28,7 +28,7 @@ test: venv  ## All tests but the long drills, in about half an hour (gets a real
 fuzz: venv  ## The property tests with new examples, FUZZ_EXAMPLES=1000 for each: half an hour; what fails stays in .fuzz/
 	$(BIN)/pytest -m "hypothesis and not servers" --hypothesis-profile=fuzz -o timeout=3600 tests/unit tests/laws
 
-drill: venv  ## The long fault drills, in 12 minutes: crashes, freezes and outages of workers, Kafka and Redis
+drill: venv  ## The long drills, most of an hour: crashes, freezes, outages; rebuilds under load with every model; killed commands
 	$(BIN)/pytest -m drill
 
 bench: venv  ## The benchmarks, one after the other

@@ -76,7 +76,7 @@ class ShardRebuilds:
         self._anonymizer = anonymizer
         self._asked: Future[News] | None = None
         self._asked_at = 0.0
-        self._next = 0
+        self._next = self._answered = 0
         self._checked_at = 0.0
         self._look = DriftLook(table, shard, anonymizer)
         self._running: Rebuilding | None = None
@@ -98,9 +98,10 @@ class ShardRebuilds:
     # -- between two batches ------------------------------------------------------------------------------------------
 
     def taken_over(self) -> None:
-        """Begins anew after a take-over: the control topic is read from its start."""
+        """Begins anew after a take-over: the control topic is read from where the answers end."""
         self.close()
-        self._asked, self._asked_at, self._next, self._checked_at = None, 0.0, 0, monotonic()
+        self._asked, self._asked_at, self._checked_at = None, 0.0, monotonic()
+        self._next = self._answered = self._shard.meta.control_next
 
     async def go_on(self) -> None:
         """Does what is next, if anything is. Raises what a step raises."""
@@ -138,7 +139,7 @@ class ShardRebuilds:
         self._next = news.next
 
     async def _answer(self, asked: Asked) -> None:
-        meta = self._shard.meta
+        meta, self._answered = self._shard.meta, asked.offset + 1
         match answer(asked.value, asked.offset, asked.at, self._shard.number, meta, time()):
             case Rebuild() as request:
                 algorithm = request.algorithm or self._table.rebuilding.algorithm
@@ -217,7 +218,7 @@ class ShardRebuilds:
         return Progress(rebuild, 0, state=state, at=int(time()), said=said)
 
     async def _remember(self, running: Progress | None, ended: Iterable[Progress] = ()) -> None:
-        await self._shard.remember(running, ended)
+        await self._shard.remember(running, ended, self._answered)
 
     # -- region after region --------------------------------------------------------------------------------------
 

@@ -237,9 +237,9 @@ class HeldShard:
         """
         return await self._in_thread(partial(self._rebuild_region, region, groups, progress), STEP_SECONDS_MAX)
 
-    async def remember(self, running: Progress | None, ended: Iterable[Progress]) -> None:
-        """Commits which rebuild is running, and what is to be remembered of others."""
-        await self._in_thread(partial(self._remember, running, tuple(ended)), STEP_SECONDS_MAX)
+    async def remember(self, running: Progress | None, ended: Iterable[Progress], control_next: int) -> None:
+        """Commits which rebuild is running, what is to be remembered of others, and which requests have answers."""
+        await self._in_thread(partial(self._remember, running, tuple(ended), control_next), STEP_SECONDS_MAX)
 
     def _regions(self, turn: int, rows_max: int) -> list[tuple[int, ...]]:
         with self._turn:
@@ -262,9 +262,9 @@ class HeldShard:
         publisher.replace_region(now, fitted, progress)
         return publisher.meta.rebuild
 
-    def _remember(self, running: Progress | None, ended: Sequence[Progress]) -> None:
+    def _remember(self, running: Progress | None, ended: Sequence[Progress], control_next: int) -> None:
         self._input.ask()
-        self._publisher.remember_rebuilds(running, ended)
+        self._publisher.remember_rebuilds(running, ended, control_next)
 
     # -- its thread -----------------------------------------------------------------------------------------------
 

@@ -43,12 +43,12 @@ class Crew:
         self._supervisor = threading.Thread(target=self._supervise, name="supervisor", daemon=True)
         self._supervisor.start()
 
-    def stop(self) -> list[int]:
+    def stop(self, seconds_max: float = END_SECONDS_MAX) -> list[int]:
         """Ends all workers by SIGTERM, and the supervision; returns their exit codes. `start` begins anew."""
         self._end_supervision()
         for worker in self._workers:
             worker.send_signal(signal.SIGTERM)
-        return [worker.wait(END_SECONDS_MAX) for worker in self._workers]
+        return [worker.wait(seconds_max) for worker in self._workers]
 
     def abandon(self) -> None:
         """Kills what still runs."""

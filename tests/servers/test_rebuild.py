@@ -28,7 +28,7 @@ from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
 from streamer.incremental.topics import topic_name
 from worlds.checkout import ROOT
-from worlds.kafka_side import write
+from worlds.kafka_side import read, write
 from worlds.patients import PROBLEMS
 from worlds.workers import SHARDS, WorkedTable, wait_until
 
@@ -275,6 +275,7 @@ def test_what_cannot_be_right_is_refused_and_nothing_is_written(
     options = ["--table", str(world.table), "--kafka", world.bootstrap, "--redis", world.environment["REDIS_URL"]]
     refused = CliRunner().invoke(main, ["rebuild", *options, *arguments])
     assert (refused.exit_code, says in refused.output) == (2, True), refused.output
+    assert not any(read(world.bootstrap, world.name, "control", shard) for shard in range(SHARDS))
 
 
 def test_a_request_that_no_worker_takes_up_is_told(world: WorkedTable, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -198,6 +198,30 @@ def test_a_source_that_is_wrong_is_told_with_its_line_and_changes_nothing(
     assert [len(changelog(world, shard)) for shard in range(SHARDS)] == before
 
 
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        ({"but": "zip"}, "the data has no column 'zip'"),
+        ({"id": "2"}, "data row 5: an earlier row has the same key"),
+        ({"age": "many"}, "data row 5: "),
+    ],
+)
+def test_a_first_load_of_a_wrong_file_leaves_the_table_as_empty_as_it_was(
+    world: WorkedTable, tmp_path: Path, spoil: dict[str, object], says: str
+) -> None:
+    people = rows(50)
+    but = str(spoil.pop("but", ""))
+    people["4"] |= spoil
+    done = run(world, "load", as_csv(tmp_path / "wrong.csv", people, but))
+    assert done.exit_code == 2
+    assert says in done.stderr
+    assert "many" not in done.stderr
+    assert stored(world) == [set()] * SHARDS
+    assert not any(read(world.bootstrap, world.name, kind, s) for kind in ("live", "positions") for s in range(SHARDS))
+    assert run(world, "load", as_csv(tmp_path / "right.csv", rows(50))).exit_code == 0
+    assert_holds(world, set(rows(50)))
+
+
 @pytest.mark.slow
 def test_another_table_yaml_is_begun_from_a_file_as_the_refusal_says(world: WorkedTable, tmp_path: Path) -> None:
     send(world, *inserted(rows(200)))

@@ -327,6 +327,15 @@ def test_statement_ids_stay_known() -> None:
     assert store.statement_ids()[-3:] == ("s-1", "s-2", "s-3")
 
 
+def test_requests_that_have_their_answers_are_not_answered_again() -> None:
+    world = half_read()
+    worker = world.worker()
+    worker.take_over(world.input)
+    worker.remember_rebuilds(None, heard=4)
+    begin(world, PEOPLE, records_max=7)
+    assert world.meta().control_next == 4
+
+
 def test_a_table_of_nobody_takes_all_rows_away() -> None:
     world = half_read()
     assert folded(world)

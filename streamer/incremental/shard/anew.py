@@ -3,7 +3,8 @@
 The rules of this file
 ----------------------
 * The rows come in QI groups that a whole-table algorithm made; nothing is taken over from the former state but what
-  only it knows: the ids of its statements, and letters that are not out yet. Messages are counted anew.
+  only it knows: the ids of its statements, letters that are not out yet, which requests have answers. Messages
+  are counted anew.
 * Numbers go on: commits and QI groups above the highest that store, positions or output know, releases behind the last
   one. Nobody who followed the old table takes a new QI group for an old one.
 * What is removed is what readers have: the output is read to its end, after its former writer was shut out, and every
@@ -42,6 +43,7 @@ from streamer.incremental.shard.first_commits import Found, Prepared, commits, h
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.outlet import Outlet, Position
 from streamer.incremental.shard.republish import beside_rows
+from streamer.incremental.shard.standing import with_topics
 from streamer.incremental.store.base import Meta, Store
 from streamer.incremental.topics import LIVE, output_id
 from streamer.table.published import qi_group_of
@@ -101,7 +103,8 @@ def start_anew(
     store.check_fence(fence)  # nobody wrote between the two readings: they belong together
     found = find(published.records(), position, meta, input_state)
     if meta is not None:
-        found = replace(found, statement_ids=store.statement_ids())
+        answered = with_topics(meta, input_state).control_next
+        found = replace(found, statement_ids=store.statement_ids(), control_next=answered)
         if meta.commit > (position.commit if position else 0):
             waiting = [entry for commit, entry in store.outbox() if commit == meta.commit]
             letters = outgoing(beside_rows(waiting), meta.release, meta.next)

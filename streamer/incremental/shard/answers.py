@@ -3,9 +3,10 @@
 The rules of this file
 ----------------------
 * The control topic is kept for ever, and read again by every worker that takes the shard over: so a request is acted on
-  once. What was answered is remembered in `Meta.rebuilds` by the request's id, a refusal and a cancellation too.
+  once. How far the answers go stands in `Meta.control_next`; the last ones are remembered in `Meta.rebuilds` by the
+  request's id, a refusal and a cancellation too, for who asked, and for a request that was written twice.
 * A request waits for a worker for WAITING_SECONDS_MAX. Older ones that nobody remembers answering are history: they are
-  passed over, so that neither a trimmed memory nor a lost store makes a worker repeat what was done long ago.
+  passed over, so that a lost store does not make a worker repeat what was done long ago.
 * One rebuild of a shard at a time. Who asks for another one meanwhile is refused, not kept waiting.
 * A snapshot is named by the offset at which it began, and ends once: so nothing has to be remembered of who asked for
   its end, and such a request is history as soon as another one, or none, is held back.

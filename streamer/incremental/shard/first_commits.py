@@ -76,7 +76,8 @@ class Prepared:
 class Found:
     """What was there of a shard: the highest numbers that are known, and what removes every published record.
 
-    release: the last one, -1 where nothing was published in these topics. tombstones: by QI group.
+    release: the last one, -1 where nothing was published in these topics. tombstones: by QI group. control_next: the
+    first request that has no answer yet.
     """
 
     commit: int = 0
@@ -84,6 +85,7 @@ class Found:
     qi_group_next: int = 1
     tombstones: Mapping[int, Sequence[Entry]] = field(default_factory=dict, repr=False)
     statement_ids: Sequence[str] = ()
+    control_next: int = 0
 
     @property
     def n_records(self) -> int:
@@ -140,6 +142,7 @@ def commits(
         skipped=first.skipped,
         secret=first.secret,
         counts=first.counts,
+        control_next=found.control_next,
     )
     changelog = Changelog(table, shard)
     cells = cells_by_group(

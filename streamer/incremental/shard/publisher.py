@@ -12,8 +12,7 @@ takes a batch of messages:
 5. publish the outbox in one transaction together with the position, then trim it;
 6. only then return, so that the caller reads on.
 
-A batch is cut between messages where it would publish more than `transaction_rows_max` records; one message is never
-split over two transactions.
+A batch is cut between messages where it would publish more than `transaction_rows_max` records, and never within one.
 
 A message that cannot be applied in a way nobody foresaw is passed over (`passed_over`): the table is loaded again, and
 the batch applied again without it.
@@ -150,10 +149,11 @@ class Publisher(OwnedShard):
         """Commits that a rebuild is over, and how it ended; publishes no row."""
         return self.remember_rebuilds(None, [progress])
 
-    def remember_rebuilds(self, running: Progress | None, ended: Iterable[Progress] = ()) -> StepReport:
-        """Commits which rebuild is running, and what is remembered of others that ended; publishes no row."""
+    def remember_rebuilds(self, running: Progress | None, ended: Iterable[Progress] = (), heard: int = 0) -> StepReport:
+        """Commits which rebuild is running, what is remembered of others, that requests below `heard` have answers."""
         engine = self._able_to_rebuild()
-        self._meta = replace(self._meta, rebuild=running, rebuilds=remembered(self._meta.rebuilds, ended))
+        rebuilds, answered = remembered(self._meta.rebuilds, ended), max(self._meta.control_next, heard)
+        self._meta = replace(self._meta, rebuild=running, rebuilds=rebuilds, control_next=answered)
         return self._commit_from_outside(engine, "what is said of rebuilds cannot be kept")
 
     def _able_to_rebuild(self) -> Engine:

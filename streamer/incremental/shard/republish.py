@@ -26,6 +26,7 @@ from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.published_group import DIGEST_MASK, PublishedGroup
 from streamer.incremental.release.records import Entry
 from streamer.incremental.shard.input import InputState
+from streamer.incremental.shard.standing import with_topics
 from streamer.incremental.store.base import Commit, Meta
 from streamer.incremental.topics import OUTPUTS
 from streamer.table.published_join import Cells, cells_by_group, distinct_cells
@@ -60,9 +61,9 @@ def whole_table(
         )
     number = meta.commit + 1
     outbox = [*rows, *(_removed(rows, waiting) if input_state.live_begun else ())]
-    ids = {**meta.topic_ids, **input_state.topic_ids}
     release = int(bool(outbox))
-    return Commit(replace(meta, commit=number, release=release, outside=number, topic_ids=ids), outbox=outbox)
+    now = with_topics(meta, input_state)
+    return Commit(replace(now, commit=number, release=release, outside=number), outbox=outbox)
 
 
 def _rows(

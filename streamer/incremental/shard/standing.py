@@ -19,6 +19,7 @@ The rules of this file
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import Enum
 
 from streamer.errors import ShardRefused
@@ -26,7 +27,7 @@ from streamer.incremental import mends
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.store.base import UNFINISHED, Meta
-from streamer.incremental.topics import CHANGES, POSITIONS, output_id, outputs_of
+from streamer.incremental.topics import CHANGES, CONTROL, POSITIONS, output_id, outputs_of
 from streamer.table.schema import Table
 
 
@@ -83,6 +84,12 @@ def compare(table: Table, shard: int, meta: Meta, position: Position | None, inp
 def new_topics(meta: Meta, input_state: InputState) -> frozenset[str]:
     """The kinds of topics that were made since the last commit, by their ids."""
     return frozenset(kind for kind, id_ in input_state.topic_ids.items() if meta.topic_ids.get(kind) != id_)
+
+
+def with_topics(meta: Meta, input_state: InputState) -> Meta:
+    """With the ids of the topics as they are now; in a control topic that was made anew no request has its answer."""
+    answered = 0 if CONTROL in new_topics(meta, input_state) else meta.control_next
+    return replace(meta, topic_ids={**meta.topic_ids, **input_state.topic_ids}, control_next=answered)
 
 
 def _is_of_another_live(position: Position, input_state: InputState) -> bool:

@@ -27,7 +27,7 @@ from streamer.incremental.shard.input import InputState, ShardInput
 from streamer.incremental.shard.look import first_meta, look
 from streamer.incremental.shard.outlet import Outlet, Position
 from streamer.incremental.shard.passed_over import PassedOver
-from streamer.incremental.shard.standing import Standing, compare
+from streamer.incremental.shard.standing import Standing, compare, with_topics
 from streamer.incremental.store.base import Meta, State, Store
 from streamer.table.schema import Table
 
@@ -100,7 +100,7 @@ class OwnedShard:
         if standing is Standing.EMPTIED:
             self._publish_anew(position, input_state)
         self._store.trim(self._fence, self._meta.commit)
-        self._meta = replace(self._meta, topic_ids={**self._meta.topic_ids, **input_state.topic_ids})
+        self._meta = with_topics(self._meta, input_state)
         self._passed_over = PassedOver(self._name, self._meta, skips, self._replay_to)
         self._load()
         return self._meta.next

@@ -39,7 +39,7 @@ class Meta:
     decided by their content, ascending: whoever repeats the input has to pass over them too. secret: what the shard's
     lots are drawn by (`streamer.incremental.groups.lots`), the same from its first commit on; nothing else says it.
     rebuild: the one that was running; rebuilds: the last ones that ended, the newest last. snapshot: the one with which
-    the table began, or begins.
+    the table began, or begins. control_next: the first offset of the shard's control partition that has no answer yet.
     """
 
     commit: int = 0
@@ -58,6 +58,7 @@ class Meta:
     rebuild: Progress | None = None
     rebuilds: tuple[Progress, ...] = ()
     snapshot: Snapshot | None = None
+    control_next: int = 0
 
 
 @dataclass(frozen=True, slots=True)

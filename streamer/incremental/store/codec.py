@@ -67,6 +67,7 @@ class _Meta(msgspec.Struct, array_like=True):
     rebuild: Progress | None = None
     rebuilds: tuple[Progress, ...] = ()
     snapshot: Snapshot | None = None
+    control_next: int = 0
 
 
 _LATER = {field.name: field.default for field in fields(Meta)[13:]}

@@ -17,6 +17,7 @@ from streamer.incremental.groups.replacing import Region
 from streamer.incremental.shard.rebuild_reports import RESTARTS_MAX, gain
 from streamer.incremental.shard.rebuilding import REDONE_MAX
 from streamer.incremental.shard.requests import CancelRebuild, Rebuild
+from streamer.incremental.store.rebuild import ANSWERS_REMEMBERED, REMEMBERED
 from streamer.table.schema import Limits, Rebuilding
 from worlds.rebuilt_shards import RebuiltShard
 
@@ -71,6 +72,25 @@ def test_a_request_rebuilds_the_shard_region_by_region_and_once() -> None:
         await shard.take_over()  # the control topic is read again from its start
         await shard.go_on()
         assert shard.shard.meta.commit == commit
+
+    run(story())
+
+
+def test_a_request_is_done_once_however_many_came_after_it() -> None:
+    """Before: who took the shard over did again what the memory of the last few did not hold any more."""
+
+    async def story() -> None:
+        shard = await peopled(RebuiltShard())
+        for number in range(REMEMBERED + 3):
+            ask(shard, f"a{number}")
+            await shard.go_on(60)
+        for _ in range(ANSWERS_REMEMBERED + 3):
+            shard.asks(b"nonsense", written_at=NOW)
+        await shard.go_on()
+        commit, states = shard.shard.meta.commit, shard.states()
+        await shard.take_over()
+        await shard.go_on()
+        assert (shard.shard.meta.commit, shard.states()) == (commit, states)
 
     run(story())
 

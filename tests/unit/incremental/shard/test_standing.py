@@ -10,9 +10,9 @@ from streamer.errors import ShardRefused
 from streamer.incremental import mends
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.outlet import Position
-from streamer.incremental.shard.standing import Standing, compare
+from streamer.incremental.shard.standing import Standing, compare, with_topics
 from streamer.incremental.store.base import UNFINISHED, Meta
-from streamer.incremental.topics import CHANGES, DEAD_LETTERS, LIVE, POSITIONS
+from streamer.incremental.topics import CHANGES, CONTROL, DEAD_LETTERS, LIVE, POSITIONS
 from worlds.small_tables import YEARS, table
 
 PEOPLE = table(YEARS, k=2)
@@ -149,3 +149,11 @@ def test_every_refusal_names_a_mend(position: Position | None, found: InputState
     said = refusal(position, found, meta)
     assert says in said
     assert any(mend("people") in said for mend in (mends.publish_again, mends.begin_anew, mends.begin_from_file))
+
+
+def test_answers_are_about_the_control_topic_that_they_were_given_to() -> None:
+    asked = replace(FIVE, topic_ids={**IDS, CONTROL: "first control"}, control_next=9)
+    same = replace(INPUT, topic_ids={**IDS, CONTROL: "first control"})
+    assert with_topics(asked, same) == asked
+    assert with_topics(asked, made_anew(LIVE)).control_next == 9
+    assert with_topics(asked, made_anew(CONTROL)).control_next == 0
