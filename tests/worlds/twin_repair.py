@@ -133,7 +133,7 @@ def evict(twin: Twin, number: int) -> Move | None:
 def dissolve(twin: Twin, number: int) -> Move | None:
     group, price = twin.groups[number], twin.table.repair
     keys = sorted(group.members, key=lambda key: order(twin, key, number))
-    if len(keys) > ROWS_AT_MOST:
+    if twin.count(group.members) > twin.table.k or len(keys) > ROWS_AT_MOST:
         return None
     spent = again(twin, number, len(keys))
     gain = len(keys) * twin.ncp(group.box) - price * spent

@@ -9,12 +9,12 @@ The rules of this file
   (equal: the lower number), if one of them can lose a row. The row that costs least in both groups wins; equal: the
   first of these groups, then the lower cells in table.yaml order, then the smaller lot, shuffled as for a cut.
 * Then the groups that the event has touched are looked at, lowest number first. A group *evicts* the row that gains
-  most by joining the group where it costs least; equal: lower cells, then the smaller shuffled lot. Where no row gains,
-  a group *dissolves* if that gains: its rows, by cells and shuffled lots, join the groups where each costs least as the
-  boxes are before the first one leaves. What they cost together is counted exactly, and a row that costs more than is
-  left to gain ends it. A group of more than ROWS_AT_MOST rows does not dissolve. Where that does not gain either, it is
-  cut afresh together with a neighbour (`core.neighbours`). Groups that have received rows are touched as well, and cut
-  if they have 2k.
+  most by joining the group where it costs least; equal: lower cells, then the smaller shuffled lot. One that
+  can spare none, because it counts k, *dissolves* if that gains: its rows, by cells and shuffled lots, join the groups
+  where each costs least as the boxes are before the first one leaves. What they cost together is counted exactly, and a
+  row that costs more than is left to gain ends it. A group of more than ROWS_AT_MOST rows does not dissolve. Where
+  neither gains, it is cut afresh together with a neighbour (`core.neighbours`). Groups that have received rows are
+  touched as well, and cut if they have 2k.
 * Nobody leaves a group that needs him, nor one where he has other records: `expense.can_lose`.
 * Every move lowers the loss. What the moves of one event publish again is bounded: once it has come to SPENT_PER_K
   times k rows, the groups that still wait are left as they are.
@@ -194,7 +194,7 @@ def dissolved(s: Shard, g: int) -> int:
     state, group, rows, targets = s.state[0], s.groups.group, s.work.ints[ROWS], s.work.ints[TARGETS]
     members = int(group[g].members)
     gain = members * group[g].ncp - state.price * rows_again(s, g, members)
-    if members > ROWS_AT_MOST or gain <= 0.0:
+    if group[g].count > state.k or members > ROWS_AT_MOST or gain <= 0.0:
         return DONE
     set_in_order(s, g)
     room, again = members, rows_again(s, g, members)
