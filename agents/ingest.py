@@ -242,6 +242,8 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             RedisLookups(self._redis, self._table.name, number).tell_refusal(self._settings.name, str(failure))
 
     async def _take_over(self, topic_partition: TopicPartition, shard: HeldShard, rebuilds: ShardRebuilds) -> None:
+        lookups = RedisLookups(self._redis, self._table.name, shard.number)
+        await asyncio.to_thread(lookups.check_begun, shard.name)
         offset = await shard.take_over()
         if shard.lost:
             return

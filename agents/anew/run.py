@@ -5,7 +5,8 @@ The rules of this file
 * Nothing is touched before all rows of all shards are read, checked and put into QI groups: whatever is wrong with the
   source is said while the workers still serve the table.
 * Where the input goes on is decided first, before the source is read: what comes later is applied on top of it.
-* Then shard by shard, as `streamer.incremental.shard.anew` says. What ends in the middle is to be called again.
+* Then shard by shard, as `streamer.incremental.shard.anew` says. What ends in the middle is to be called again: until
+  all shards have their rows, no worker serves one of them, and `status` says why.
 * Shards have nothing to do with each other, so as many are at work as there are cores: the algorithm and the core run
   beside one another, and one shard's rows become bytes while servers answer another's. What a shard comes to does not
   depend on that. Where one fails, those that were begun are ended first.
@@ -115,9 +116,13 @@ def begin(shards: Shards, source: str, from_offset: str, tell: Tell) -> Iterator
         first = list(threads.map(partial(_in_groups, table), _read(shards, source, from_offset, tell)))
         _have_compiled(table, sum(len(one.rows.source_keys) for one in first), tell)
         prepared = list(threads.map(partial(prepare, table), range(n), repeat(n), first))
+        for store in shards.stores:
+            store.tell_beginning()
         begun = threads.map(partial(_begun, shards), range(n), prepared)
         del first, prepared  # each goes with its shard
         yield from begun
+    for store in shards.stores:
+        store.tell_begun()
     for shard in shards.former():
         forget_shard(connect(shards.settings.redis), table.name, shard)
         tell(f"shard {shard}: removed from Redis, as the input has {n} partitions")
@@ -129,9 +134,7 @@ def _begun(shards: Shards, shard: int, prepared: Prepared) -> Begun:
     if (state.topic_ids, state.shards) != (shards.states[shard].topic_ids, shards.states[shard].shards):
         raise Conflict("the topics were made anew or have grown since the command began: call it again")
     outlet, reading = shards.outlet(shard), shards.reading(shard)
-    begun = start_anew(shards.settings.table, shard, shards.stores[shard], outlet, reading, state, prepared)
-    shards.stores[shard].tell_begun_anew()
-    return begun
+    return start_anew(shards.settings.table, shard, shards.stores[shard], outlet, reading, state, prepared)
 
 
 def _read(shards: Shards, source: str, from_offset: str, tell: Tell) -> list[FirstTable]:

@@ -228,6 +228,8 @@ def _refused(shard: ShardFacts, now: float, known: list[str]) -> Verdict:
     """Why a worker refused the shard. Harmless where the one who holds it is another and went on."""
     custody = shard.redis.custody
     refusal = custody.refusal
+    if custody.beginning:
+        return Verdict([f"shard {shard.number}: {mends.BEGUN_IN_PART}"])
     if refusal is None:
         return Verdict()
     sentence = f"shard {shard.number}: refused by {refusal.by or 'a worker'} {ago(now - refusal.at)} ago: "

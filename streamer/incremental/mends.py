@@ -16,6 +16,13 @@ SOME_TABLE = "<table>"
 """In place of a table's name where it is not known."""
 
 
+BEGUN_IN_PART = (
+    "the table has not begun in all its shards yet: wait for the `streamer load` or `streamer start-anew` that is at it, "
+    "or, where it was ended before its end, call it again, then start the workers"
+)
+"""For rows that were to come into all shards at once, and may be in some of them alone."""
+
+
 def begin_anew(table_name: str = SOME_TABLE) -> str:
     """For a state that is of no use any more, in front of a source that can be had: as a file, or in the input."""
     return (

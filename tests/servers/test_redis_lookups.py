@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from servers.broker.servers import Servers
-from streamer.errors import Conflict
+from streamer.errors import Conflict, ShardRefused
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis_lookups import Custody, RedisLookups, server_now, shards_of
 from streamer.incremental.store.redis_server import connect
@@ -47,6 +47,18 @@ def test_who_took_a_shard_over_when_it_committed_and_who_refused_it_stands_there
     store.commit(fence, 1, commit_number(2))  # who refuses shuts nobody out
     store.tell_owner("bob:2")
     assert (store.custody().owner, store.custody().refusal) == ("bob:2", None)
+
+
+def test_no_worker_serves_a_shard_of_a_table_that_has_not_begun_in_all_its_shards(store: RedisLookups) -> None:
+    store.check_begun("shard 0")
+    store.tell_refusal("bob:2", "there are too many partitions")
+    store.tell_beginning()
+    assert store.custody().beginning
+    with pytest.raises(ShardRefused, match="shard 0: the table has not begun in all its shards yet: wait for"):
+        store.check_begun("shard 0")
+    store.tell_begun()
+    store.check_begun("shard 0")
+    assert store.custody() == Custody()
 
 
 def test_a_shard_that_was_only_refused_is_no_shard_of_the_table(servers: Servers, store: RedisLookups) -> None:

@@ -1,6 +1,7 @@
 """What an operator looks up in Redis without loading a shard, and what workers leave there for him to read.
 
-They leave it in `{table:shard}:custody` (hash: owner, taken_at, first_taken_at, and why somebody refused the shard).
+They leave it in `{table:shard}:custody` (hash: owner, taken_at, first_taken_at, and why somebody refused the shard); a
+command that gives a whole table its first rows leaves word there until all shards have them.
 Who holds a shard, the fence alone says; from first_taken_at on a shard that was never rebuilt counts the time to its
 first rebuild by the clock.
 """
@@ -14,6 +15,8 @@ from typing import Any
 
 import redis
 
+from streamer.errors import ShardRefused
+from streamer.incremental import mends
 from streamer.incremental.groups.kept import KeptTable, QIGroupState, Record, SimilarityList
 from streamer.incremental.store import codec
 from streamer.incremental.store.base import Meta, State
@@ -21,6 +24,8 @@ from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import address_of, answers
 
 REFUSED = ("refused_by", "reason", "refused_at")
+BEGINNING = "beginning"
+"""Left by a command that gives all shards of a table their rows, from before it writes until all of them have them."""
 """What a refusal leaves in the custody."""
 
 
@@ -45,12 +50,16 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Custody:
-    """Who took a shard over last, and what became of it; times in seconds since 1970 by Redis' clock, None: never."""
+    """Who took a shard over last, and what became of it; times in seconds since 1970 by Redis' clock, None: never.
+
+    beginning: whether the table has begun in some shards, maybe, and not in all.
+    """
 
     owner: str = ""
     taken_at: int | None = None
     committed_at: int | None = None
     refusal: Refusal | None = None
+    beginning: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +100,21 @@ class RedisLookups(RedisStore):
             told = {"refused_by": owner, "reason": reason, "refused_at": refused_at}
             self._client.hset(self._custody, mapping=told)
 
-    def tell_begun_anew(self) -> None:
-        """What somebody refused before is over, because the shard has another table now."""
+    def tell_beginning(self) -> None:
+        """Leaves word that the table is about to begin, or to begin anew, in all its shards."""
         with self._answers():
-            self._client.hdel(self._custody, *REFUSED)
+            self._client.hset(self._custody, BEGINNING, "1")
+
+    def tell_begun(self) -> None:
+        """All shards have the new table: what somebody refused before is over, too."""
+        with self._answers():
+            self._client.hdel(self._custody, BEGINNING, *REFUSED)
+
+    def check_begun(self, name: str) -> None:
+        """Raises ShardRefused where the table has begun in some shards, maybe, and not in all."""
+        with self._answers():
+            if self._client.hexists(self._custody, BEGINNING):
+                raise ShardRefused(f"{name}: {mends.BEGUN_IN_PART}")
 
     def custody(self) -> Custody:
         """Who took the shard over last, when it committed last, and why somebody refused it since."""
@@ -102,7 +122,8 @@ class RedisLookups(RedisStore):
             told = {name.decode(): text.decode() for name, text in self._client.hgetall(self._custody).items()}
             committed_at = self._client.hget(self._meta, "committed_at")
         refusal = Refusal(told["reason"], told["refused_by"], int(told["refused_at"])) if "reason" in told else None
-        return Custody(told.get("owner", ""), _seconds(told.get("taken_at")), _seconds(committed_at), refusal)
+        taken_at, beginning = _seconds(told.get("taken_at")), BEGINNING in told
+        return Custody(told.get("owner", ""), taken_at, _seconds(committed_at), refusal, beginning)
 
     @property
     def _custody(self) -> str:

@@ -99,6 +99,11 @@ def test_a_refused_shard_is_a_problem_with_who_when_and_what_to_do() -> None:
     assert problem == "shard 0: refused by alice:1 3 min ago: table.yaml has changed; restore it"
 
 
+def test_a_table_that_began_in_some_of_its_shards_alone_is_a_problem_of_each() -> None:
+    problem = the_problem(shard(worker="", custody=Custody(BOB, 1, 1, beginning=True)), Workers({}))
+    assert problem.startswith("shard 0: the table has not begun in all its shards yet: wait for the `streamer load`")
+
+
 def test_a_refusal_by_another_worker_than_the_one_that_goes_on_is_a_warning() -> None:
     custody = Custody(ALICE, 1, 1, Refusal("table.yaml has changed", BOB, int(NOW) - 5))
     verdict = judged(shard(custody=custody))
