@@ -17,8 +17,8 @@ SOME_TABLE = "<table>"
 
 
 BEGUN_IN_PART = (
-    "the table has not begun in all its shards yet: wait for the `streamer load` or `streamer start-anew` that is at it, "
-    "or, where it was ended before its end, call it again, then start the workers"
+    "the table has not begun in all its shards yet: wait for the `streamer load` or `streamer start-anew` that is at "
+    "it, or, where it was ended before its end, call it again, then start the workers"
 )
 """For rows that were to come into all shards at once, and may be in some of them alone."""
 
