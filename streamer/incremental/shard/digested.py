@@ -6,26 +6,12 @@ What is lost with all that names it leaves a table that fits together, and rows 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from streamer.errors import ShardRefused
 from streamer.incremental import mends
-from streamer.incremental.groups.engine import Engine
 from streamer.incremental.groups.kept import QIGroupState
 from streamer.incremental.release.published_group import DIGEST_MASK, PublishedGroup, group_hash
-from streamer.incremental.store.base import Meta, State
-from streamer.table.schema import Table
-
-
-def loaded(table: Table, shard: int, state: State, gathers: bool = False) -> Engine:
-    """The engine that goes on from what was stored; gathers: it makes no QI group any more.
-
-    Raises ShardRefused where that is not what was published.
-    """
-    qi_groups, meta = Digested(state.kept.qi_groups), state.meta
-    engine = Engine.load(table, shard, meta.shards, replace(state.kept, qi_groups=qi_groups), meta.secret, gathers)
-    qi_groups.check(table.name, shard, meta)
-    return engine
+from streamer.incremental.store.base import Meta
 
 
 class Digested:

@@ -22,7 +22,8 @@ from streamer.errors import Conflict, StreamerError
 from streamer.incremental.groups.engine import Engine
 from streamer.incremental.groups.lots import SECRET_BYTES
 from streamer.incremental.release.records import Entry, outgoing
-from streamer.incremental.shard import digested, holding_back, republish
+from streamer.incremental.shard import holding_back, republish
+from streamer.incremental.shard.digested import Digested
 from streamer.incremental.shard.input import InputState, ShardInput
 from streamer.incremental.shard.look import first_meta, look
 from streamer.incremental.shard.outlet import Outlet, Position
@@ -115,10 +116,14 @@ class OwnedShard:
             return
         state = self._stored()
         gathers = self._holding is Holding.ALL or self.holds_back
+        shards, secret = self._meta.shards, self._meta.secret
         if state is None:
-            self._engine = Engine(self.table, self.shard, self._meta.shards, self._meta.secret, gathers)
+            self._engine = Engine(self.table, self.shard, shards, secret, gathers)
         else:
-            self._engine = digested.loaded(self.table, self.shard, state, gathers)
+            qi_groups = Digested(state.kept.qi_groups)
+            kept = replace(state.kept, qi_groups=qi_groups)
+            self._engine = Engine.load(self.table, self.shard, shards, kept, secret, gathers)
+            qi_groups.check(self.table.name, self.shard, self._meta)
         self._usable = True
 
     def _stored(self) -> State | None:

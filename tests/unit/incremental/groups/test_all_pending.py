@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from streamer.incremental.events.changes import Delete, Insert
-from streamer.incremental.groups.all_pending import NEVER, all_pending
+from streamer.incremental.groups.all_pending import ENDLESS, NEVER, all_pending
 from streamer.incremental.groups.engine import Engine
 from streamer.table.row import Row
 from streamer.table.schema import Diversity
@@ -16,8 +16,9 @@ from worlds.small_tables import CITY, YEARS, table
 PEOPLE = table(YEARS, CITY, k=2)
 
 
-def test_only_k_is_another() -> None:
-    assert all_pending(PEOPLE) == replace(PEOPLE, k=NEVER)
+def test_only_k_is_another_and_what_a_batch_may_publish_which_it_never_does() -> None:
+    limits = replace(PEOPLE.limits, transaction_rows_max=ENDLESS)
+    assert all_pending(PEOPLE) == replace(PEOPLE, k=NEVER, limits=limits)
 
 
 @pytest.mark.parametrize("diversity", [Diversity(), Diversity(l=2)], ids=str)
