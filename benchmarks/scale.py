@@ -195,11 +195,14 @@ def quick_groups(those: Microdata) -> list[Ints]:
     """The QI groups of a Median Mondrian, as arrays of row numbers; those of 2k rows and more are cut into such below.
 
     A Mondrian leaves equal rows together, and the more people the more of them are equal: an engine would not have such
-    groups, and would be seen to cut them up at a million rows and not at ten thousand.
+    groups, and would be seen to cut them up at a million rows and not at ten thousand. Where more than k is asked for,
+    they may have to be as large, and stay.
     """
     qi_group = catalog.run(MONDRIAN, those, model_of(those.table)).qi_group
     order = np.lexsort((*those.codes.T, qi_group))
     whole = np.split(order, np.flatnonzero(np.diff(qi_group[order])) + 1)
+    if those.individuals is not None or those.table.diversity != Diversity():
+        return whole
     return [piece for rows in whole for piece in np.array_split(rows, pieces_of(len(rows)))]
 
 
