@@ -9,6 +9,8 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, cast
 
+import pytest
+
 from agents.anonymizer import NotAnonymized, Regrouped, answered, regrouped
 from agents.control import Asked, News
 from agents.pace import Pace
@@ -26,6 +28,27 @@ from streamer.table.yaml_loading import load_table
 from worlds.checkout import PATIENTS
 
 NEVER = Rebuilding(every=None, drift=None)
+
+
+NOW = 1_764_000_000
+
+
+class Clock:
+    """Stands still until the test sets it."""
+
+    def __init__(self) -> None:
+        self.seconds = float(NOW)
+
+    def __call__(self) -> float:
+        return self.seconds
+
+    @classmethod
+    def in_place_of(cls, monkeypatch: pytest.MonkeyPatch, *names: str) -> Clock:
+        """One for all the clocks of these names."""
+        clock = cls()
+        for name in names:
+            monkeypatch.setattr(name, clock)
+        return clock
 
 
 class Kafka:

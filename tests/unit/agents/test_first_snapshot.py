@@ -15,25 +15,14 @@ from streamer.incremental.shard.holding_back import SETTLED_SECONDS
 from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.requests import EndSnapshot, Rebuild
 from streamer.incremental.store.snapshot import CHANGE, ELSEWHERE, LAST, OPERATOR
-from worlds.rebuilt_shards import RebuiltShard
-
-NOW = 1_764_000_000
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.seconds = float(NOW)
-
-    def __call__(self) -> float:
-        return self.seconds
+from worlds.rebuilt_shards import NOW, Clock, RebuiltShard
 
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    for name in ("agents.rebuilds.time", "agents.rebuilds.monotonic", "agents.first_snapshot.monotonic"):
-        monkeypatch.setattr(name, clock)
-    return clock
+    return Clock.in_place_of(
+        monkeypatch, "agents.rebuilds.time", "agents.rebuilds.monotonic", "agents.first_snapshot.monotonic"
+    )
 
 
 class SnapshotShard(RebuiltShard):

@@ -19,26 +19,15 @@ from streamer.incremental.shard.rebuilding import REDONE_MAX
 from streamer.incremental.shard.requests import CancelRebuild, Rebuild
 from streamer.incremental.store.rebuild import ANSWERS_REMEMBERED, REMEMBERED
 from streamer.table.schema import Limits, Rebuilding
-from worlds.rebuilt_shards import RebuiltShard
-
-NOW = 1_764_000_000
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.seconds = float(NOW)
-
-    def __call__(self) -> float:
-        return self.seconds
+from worlds.rebuilt_shards import NOW, Clock, RebuiltShard
 
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """All clocks of the rebuilds are this one."""
-    clock = Clock()
-    for name in ("agents.rebuilds.time", "agents.rebuilds.monotonic", "agents.drift_look.monotonic"):
-        monkeypatch.setattr(name, clock)
-    return clock
+    return Clock.in_place_of(
+        monkeypatch, "agents.rebuilds.time", "agents.rebuilds.monotonic", "agents.drift_look.monotonic"
+    )
 
 
 def ask(shard: RebuiltShard, id_: str = "a", algorithm: str = "", at: int = NOW) -> None:
