@@ -1,8 +1,9 @@
 """What all tests share: real servers on demand, hypothesis profiles, the Adult data, a compiled core.
 
 A test that needs a real Kafka and Redis asks for the fixture `servers`. They are started once, by the first test that
-asks, and stopped at the end. Where none can be had those tests fail with the sentence that says what to install: a run
-without a real broker is never green by silence, and the last lines of every run say which servers it used.
+asks, and stopped at the end; where tests run in several processes (`-n 2`), each process has its own. Where none can be
+had those tests fail with the sentence that says what to install: a run without a real broker is never green by silence,
+and the last lines of every run say which servers it used.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from filelock import FileLock
 from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
@@ -24,7 +27,7 @@ from streamer.incremental.core.figures import FLOAT32, set_of_figures
 from streamer.machine_code import is_there, never_compiled
 from worlds.checkout import ROOT
 
-SERVERS_USED = pytest.StashKey[str]()
+SERVERS_USED = pytest.StashKey[list[str]]()
 
 # A slow shared machine must not turn a law into a flaky test: no deadline per example. `dev` and `ci` draw the same
 # examples every time, so that a red run is the change's own doing; `fuzz` (`make fuzz`) draws new ones, FUZZ_EXAMPLES
@@ -56,13 +59,15 @@ def servers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     before = signal.signal(signal.SIGTERM, lambda *_: pytest.exit("terminated", returncode=128 + signal.SIGTERM))
     found, sentence = None, ""
     try:
-        found = ways.find(tmp_path_factory.mktemp("servers"))
-        found.start()
-        request.config.stash[SERVERS_USED] = f"{found.origin}; {found.kafka_bootstrap}, {found.redis_url}"
+        # One process at a time installs what is missing, and looks for ports that are free.
+        with FileLock(tmp_path_factory.getbasetemp().parent / "servers.lock"):
+            found = ways.find(tmp_path_factory.mktemp("servers"))
+            found.start()
+        _told(request.config, f"{found.origin}; {found.kafka_bootstrap}, {found.redis_url}")
         yield found
     except NoServers as reason:
         sentence = str(reason)
-        request.config.stash[SERVERS_USED] = f"NONE: {sentence}"
+        _told(request.config, f"NONE: {sentence}")
     finally:
         if found is not None:
             found.stop()
@@ -109,6 +114,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             names.append("servers")
 
 
+def _told(config: pytest.Config, used: str) -> None:
+    """Notes which servers this process uses, for the last lines of the run, which another process may write."""
+    config.stash.setdefault(SERVERS_USED, []).append(used)
+    output: dict[str, object] | None = getattr(config, "workeroutput", None)
+    if output is not None:
+        output["servers"] = used
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    used = getattr(node, "workeroutput", {}).get("servers")
+    if used is not None:
+        node.config.stash.setdefault(SERVERS_USED, []).append(used)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    used = config.stash.get(SERVERS_USED, "not asked for by any test of this run")
-    terminalreporter.write_line(f"real Kafka and Redis: {used}")
+    for used in config.stash.get(SERVERS_USED, ["not asked for by any test of this run"]):
+        terminalreporter.write_line(f"real Kafka and Redis: {used}")
