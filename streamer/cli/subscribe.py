@@ -1,11 +1,11 @@
-"""`streamer subscribe`: the published table, on the screen, as CSV, or as the changelog that it is."""
+"""`streamer subscribe`: the published table, on the screen, in files and databases, or as the changelog that it is."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import click
 import msgspec
@@ -13,17 +13,36 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table as Grid
 
+from streamer.cli.changes_folder import ChangesFolder
+from streamer.cli.copies import ArrowFile, Copy, CsvFile, Frames, ParquetFile, changed_by
 from streamer.cli.options import json_option, kafka_option, table_option
+from streamer.cli.sql_copies import Duckdb, Sqlite, looked_up
 from streamer.errors import UsageError
 from streamer.incremental.estimate import Answer, Query
 from streamer.incremental.release.fold import Release
 from streamer.incremental.subscribe import Subscription
-from streamer.table.files import atomic_writers, table_files, write_rows
 from streamer.table.published import QI_GROUP
 from streamer.table.published_group import COUNT
+from streamer.table.schema import Table
 from streamer.table.yaml_loading import load_table
 
 ROWS_SHOWN_MAX = 20
+
+COPIES: Mapping[str, Callable[[Table, Path], Copy]] = {
+    "csv": CsvFile,
+    "parquet": lambda table, path: (
+        ParquetFile(table, path) if path.suffix == ".parquet" else ChangesFolder(table, path)
+    ),
+    "arrow": ArrowFile,
+    "sqlite": Sqlite,
+    "duckdb": Duckdb,
+}
+"""Copies by the option that names them."""
+
+
+def _file(name: str, metavar: str, text: str) -> Callable[[Any], Any]:
+    return click.option(name, metavar=metavar, type=click.Path(path_type=Path), help=text)
+
 
 _ENCODE = msgspec.json.Encoder(decimal_format="number").encode
 
@@ -32,44 +51,76 @@ _ENCODE = msgspec.json.Encoder(decimal_format="number").encode
 @table_option
 @kafka_option
 @click.option("--once/--follow", default=True, help="Stop at the present end, or go on.  [default: once]")
-@click.option("--csv", metavar="FILE", type=click.Path(path_type=Path), help="Write the table there.")
-@click.option(
-    "--live", metavar="FILE.jsonl", type=click.Path(path_type=Path), help="Write the changelog there, for `verify`."
-)
+@_file("--csv", "FILE", "Write the table there.")
+@_file("--parquet", "FILE|DIR/", "Write the table there; to a folder: every change, in files by day.")
+@_file("--arrow", "FILE", "Write the table there, in Arrow's file format.")
+@_file("--sqlite", "FILE", "Keep a table of this SQLite database current.")
+@_file("--duckdb", "FILE", "Keep a table of this DuckDB database current.")
+@_file("--live", "FILE.jsonl", "Write the changelog there, for `verify`.")
+@click.option("--sql", metavar="QUERY", help="Print what DuckDB answers about the table, instead of the table.")
 @click.option("--query", metavar="CONDITION", help="Estimate how many rows match, instead of printing the table.")
 @json_option
 def command(
-    table: str, kafka: str, once: bool, csv: Path | None, live: Path | None, query: str | None, as_json: bool
+    table: str,
+    kafka: str,
+    once: bool,
+    live: Path | None,
+    sql: str | None,
+    query: str | None,
+    as_json: bool,
+    **copies: Path | None,
 ) -> None:
     """Reads the published table from Kafka and prints it; with --follow, a line for every further release.
 
     What is shown is k-anonymous at every moment: each shard as of its last complete release. FILE.jsonl holds the
     records as they stand in the topic, in order per shard; where the topic has been compacted, `verify` cannot judge
-    them. With --follow, the CSV file is replaced whenever the table has changed.
+    them. With --follow, files are replaced whenever the table has changed, and databases follow it in transactions.
+    DIR/ gets a file of changes for every look that found some (`op`: upsert, removal; start: what was before is void).
+
+    QUERY is DuckDB's SQL over the table's name, or over <table>_qit and <table>_stt:
+    --sql 'SELECT problem, count(*) FROM patients GROUP BY 1'.
 
     CONDITION is like "age = 30 and problem = 'flu'". Its answer is an estimate, with the least and the most that the
     truth can be: which rows of a QI group match, nobody can tell from what is published. Where the table is a lossy
     join (publish.live.form), FILE becomes FILE-qit and FILE-stt.
     """
     schema = load_table(table)
-    asked = None if query is None else Query(schema, query)
+    look = _look(schema, sql, query)
     with ExitStack() as files, Subscription(schema, kafka) as subscription:
         log = None if live is None else files.enter_context(_opened(live))
+        kept = [COPIES[name](schema, path) for name, path in copies.items() if path is not None]
+        past: list[Release] = []
         while not subscription.caught_up:
-            _write_live(log, subscription.poll())
-        frames = subscription.frames()
-        _write_csv(csv, frames)
-        _print_tables(frames, as_json) if asked is None else _print_answer(asked.answer(frames), as_json)
+            past += (last := subscription.poll())
+            _write_live(log, last)
+            past = list({release.shard: release for release in past}.values())
+        frames = subscription.recorded_frames()
+        for copy in kept:
+            copy.begin(frames, past)
+        look(frames, as_json)
         while not once:
             releases = subscription.poll()
             _write_live(log, releases)
-            if asked is None:
+            if look is _print_tables:
                 _print_releases(releases, as_json)
             if releases:
-                frames = subscription.frames()
-                _write_csv(csv, frames)
-                if asked is not None:
-                    _print_answer(asked.answer(frames), as_json)
+                changed = changed_by(schema, releases, subscription.recorded_frames)
+                for copy in kept:
+                    copy.change(changed)
+                if look is not _print_tables:
+                    look(subscription.recorded_frames(), as_json)
+
+
+def _look(schema: Table, sql: str | None, query: str | None) -> Callable[[Frames, bool], None]:
+    """What is printed of the table whenever it has changed. Raises UsageError."""
+    if sql is not None and query is not None:
+        raise UsageError("--sql and --query: which one is meant?")
+    if sql is not None:
+        return lambda frames, as_json: _print_found(looked_up(schema, frames, sql), as_json)
+    if query is not None:
+        asked = Query(schema, query)
+        return lambda frames, as_json: _print_answer(asked.answer(_bare(frames)), as_json)
+    return _print_tables
 
 
 def _opened(path: Path) -> IO[bytes]:
@@ -90,20 +141,29 @@ def _write_live(log: IO[bytes] | None, releases: Iterable[Release]) -> None:
     log.flush()
 
 
-def _write_csv(path: Path | None, frames: Mapping[str, pd.DataFrame]) -> None:
-    if path is None:
-        return
-    with atomic_writers(table_files(path, list(frames)), text=True) as files:
-        for frame, file in zip(frames.values(), files, strict=True):
-            write_rows(frame, file)
+def _bare(frames: Frames) -> dict[str, pd.DataFrame]:
+    """Frames without the column of their records."""
+    return {name: frame.iloc[:, 1:] for name, frame in frames.items()}
 
 
-def _print_tables(frames: Mapping[str, pd.DataFrame], as_json: bool) -> None:
+def _print_tables(frames: Frames, as_json: bool) -> None:
+    frames = _bare(frames)
     if as_json:
         click.echo(_ENCODE({"rows": _rows(frames), "qi_groups": _qi_groups(frames), **_as_lists(frames)}))
         return
     for name, frame in frames.items():
-        _print_table(frame, name if len(frames) > 1 else "")
+        _print_grid(
+            frame,
+            name if len(frames) > 1 else None,
+            f"{_rows({name: frame})} rows in {_qi_groups({name: frame})} QI groups",
+        )
+
+
+def _print_found(frame: pd.DataFrame, as_json: bool) -> None:
+    if as_json:
+        click.echo(_ENCODE({"rows": frame.to_dict(orient="records")}))
+        return
+    _print_grid(frame, None, f"{len(frame)} rows")
 
 
 def _as_lists(frames: Mapping[str, pd.DataFrame]) -> dict[str, list[dict[Hashable, object]]]:
@@ -122,12 +182,10 @@ def _qi_groups(frames: Mapping[str, pd.DataFrame]) -> int:
     return int(list(frames.values())[-1][QI_GROUP].nunique())
 
 
-def _print_table(frame: pd.DataFrame, name: str) -> None:
-    frames = {name: frame}
-    caption = f"{_rows(frames)} rows in {_qi_groups(frames)} QI groups"
+def _print_grid(frame: pd.DataFrame, name: str | None, caption: str) -> None:
     if len(frame) > ROWS_SHOWN_MAX:
         caption += f"; the first {ROWS_SHOWN_MAX} are shown"
-    grid = Grid(*map(str, frame.columns), title=name or None, caption=caption)
+    grid = Grid(*map(str, frame.columns), title=name, caption=caption)
     for row in frame.head(ROWS_SHOWN_MAX).itertuples(index=False):
         grid.add_row(*("" if value is None else str(value) for value in row))
     Console().print(grid)

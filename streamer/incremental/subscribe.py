@@ -28,7 +28,9 @@ from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 
 from streamer.errors import LawViolated, ServerUnreachable, StreamerError
 from streamer.incremental.kafka_clients import SILENCE_SECONDS_MAX, open_admin, open_consumer, reaching, shards_in
+from streamer.incremental.release.arrow import to_arrow
 from streamer.incremental.release.fold import Fold, Release, parse_part
+from streamer.incremental.release.frames import recorded_frames
 from streamer.incremental.release.records import OUTSIDE
 from streamer.incremental.topic_ids import topic_ids
 from streamer.incremental.topics import READER_TIME_MS, outputs_of, topic_name
@@ -107,6 +109,14 @@ class Subscription:
     def frames(self) -> dict[str, pd.DataFrame]:
         """The same in every form: `live`, or `qit` and `stt`."""
         return self._fold.to_frames(self._there)
+
+    def recorded_frames(self) -> dict[str, pd.DataFrame]:
+        """The same with a first column `_record`: the key of the record that a row came with."""
+        return recorded_frames(self._table, self.stored())
+
+    def arrow(self) -> dict[str, Any]:
+        """The same as pyarrow.Tables. Raises ConfigError where pyarrow is not installed."""
+        return {name: to_arrow(self._table, frame) for name, frame in self.frames().items()}
 
     def stored(self) -> list[tuple[bytes, bytes]]:
         """The same as keys and values."""

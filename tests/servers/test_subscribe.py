@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -188,6 +189,30 @@ def test_a_table_without_topics_is_a_usage_error(servers: Servers, table: Table)
 
 def run(*arguments: object) -> Result:
     return CliRunner().invoke(main, list(map(str, arguments)))
+
+
+def test_the_command_keeps_a_database_and_a_folder_of_changes(kafka: str, table_yaml: Path, table: Table) -> None:
+    for shard in (0, 1):
+        writer = ShardWriter(kafka, table, shard)
+        for after in (TWO, THREE, WIDER):
+            writer.publish(1, after)
+    people, changes = table_yaml.with_name("people.db"), table_yaml.with_name("changes")
+    sql = f'SELECT problem, count(*) AS n FROM "{table.name}" GROUP BY 1 ORDER BY 1'
+    for _ in range(2):
+        result = run(
+            *("subscribe", "--table", table_yaml, "--kafka", kafka, "--sqlite", people),
+            *("--parquet", changes, "--sql", sql, "--json"),
+        )
+        assert result.exit_code == 0, result.output
+        assert json.loads(result.output) == {"rows": [{"problem": "flu", "n": 2}, {"problem": "ulcer", "n": 2}]}
+    with sqlite3.connect(people) as connection:
+        assert connection.execute(f'SELECT age_lo, problem FROM "{table.name}"').fetchall() == [
+            (21, "flu"),
+            (21, "ulcer"),
+        ] * 2
+        shown = connection.execute("SELECT shard, release FROM streamer_releases WHERE shard >= 0").fetchall()
+        assert sorted(shown) == [(0, 3), (1, 3)]
+    assert len(list(changes.rglob("*.parquet"))) == 2
 
 
 def test_the_command_writes_the_table_and_a_changelog_that_verifies(kafka: str, table_yaml: Path, table: Table) -> None:

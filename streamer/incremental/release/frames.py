@@ -2,12 +2,13 @@
 
 Rows stand by shard, number of the QI group and slot. A QI group that is published whole has a row for every combination
 of its kept values, with the number of its rows that have it in `count`; so has the sensitive table of a lossy join.
+Whoever keeps a copy of the table current asks for *recorded* frames: their first column, `_record`, is the key of the
+record that a row came with, and goes with.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from operator import itemgetter
 
 import pandas as pd
 
@@ -21,10 +22,16 @@ from streamer.table.typed_frame import decode_json, typed_frame
 PUBLISHED, QIT, STT = "live", "qit", "stt"
 """What the frames are called."""
 
+RECORD = "_record"
+"""The column of a recorded frame that says which record a row came with."""
+
 FRAMES_OF = {LOSSY_JOIN: (QIT, STT)}
 
 Stored = Iterable[tuple[bytes, bytes]]
 """Key and value of every record of a folded table."""
+
+Recorded = tuple[bytes, Mapping[str, object]]
+"""The key of a record, and a row that came with it."""
 
 
 def frame_names(table: Table) -> tuple[str, ...]:
@@ -34,6 +41,11 @@ def frame_names(table: Table) -> tuple[str, ...]:
 
 def frames(table: Table, stored: Stored) -> dict[str, pd.DataFrame]:
     """The folded table by `frame_names`. Raises LawViolated for what is not of the published form."""
+    return {name: frame.iloc[:, 1:] for name, frame in recorded_frames(table, stored).items()}
+
+
+def recorded_frames(table: Table, stored: Stored) -> dict[str, pd.DataFrame]:
+    """The same with the column `_record` before all others: the key, as text, of the record a row came with."""
     if table.form == LOSSY_JOIN:
         return _of_lossy_join(table, stored)
     of_form = _of_groups if table.form == GROUPS else _of_rows
@@ -41,16 +53,16 @@ def frames(table: Table, stored: Stored) -> dict[str, pd.DataFrame]:
 
 
 def _of_rows(table: Table, stored: Stored) -> pd.DataFrame:
-    rows = sorted(((parse_key(key), value) for key, value in stored), key=itemgetter(0))
-    return _frame(table, published_columns(table), (_decoded(value) for _, value in rows))
+    rows = sorted((parse_key(key), key, value) for key, value in stored)
+    return _frame(table, published_columns(table), ((key, _decoded(value)) for _, key, value in rows))
 
 
 def _of_groups(table: Table, stored: Stored) -> pd.DataFrame:
-    messages = sorted(((parse_group_key(key), value) for key, value in stored), key=itemgetter(0))
+    messages = sorted((parse_group_key(key), key, value) for key, value in stored)
     box = ("qi_group", *all_box_columns(table))
     rows = (
-        {name: group[name] for name in box if name in group} | entry
-        for group in (_decoded(value) for _, value in messages)
+        (key, {name: group[name] for name in box if name in group} | entry)
+        for key, group in ((key, _decoded(value)) for _, key, value in messages)
         for entry in _entries(group)
     )
     return _counted(_frame(table, (*published_columns(table), COUNT), rows))
@@ -58,15 +70,15 @@ def _of_groups(table: Table, stored: Stored) -> pd.DataFrame:
 
 def _of_lossy_join(table: Table, stored: Stored) -> dict[str, pd.DataFrame]:
     reader = JoinReader(table)
-    two: tuple[list[bytes], list[bytes]] = ([], [])
+    two: tuple[list[Recorded], list[Recorded]] = ([], [])
     for key, value in sorted(stored):
-        two[not reader.is_qit_key(key)].append(value)
-    qit, stt = (sorted(map(_decoded, rows), key=_place) for rows in two)
+        two[not reader.is_qit_key(key)].append((key, _decoded(value)))
+    qit, stt = (sorted(rows, key=_place) for rows in two)
     return {QIT: _frame(table, qit_columns(table), qit), STT: _counted(_frame(table, stt_columns(table), stt))}
 
 
-def _place(row: Mapping[str, object]) -> tuple[int, int]:
-    return parse_qi_group(str(row.get("qi_group")))
+def _place(recorded: Recorded) -> tuple[int, int]:
+    return parse_qi_group(str(recorded[1].get("qi_group")))
 
 
 def _decoded(text: bytes) -> dict[str, object]:
@@ -79,15 +91,19 @@ def _decoded(text: bytes) -> dict[str, object]:
     return decoded
 
 
-def _frame(table: Table, names: Sequence[str], rows: Iterable[Mapping[str, object]]) -> pd.DataFrame:
+def _frame(table: Table, names: Sequence[str], rows: Iterable[Recorded]) -> pd.DataFrame:
     columns: dict[str, list[object]] = {name: [] for name in names}
+    records: list[str] = []
     try:
-        for row in rows:
+        for record, row in rows:
+            records.append(record.decode())
             for name, column in columns.items():
                 column.append(row[name])
-        return typed_frame(table, columns)
+        frame = typed_frame(table, columns)
     except (KeyError, TypeError, ValueError, ArithmeticError):
         raise _foreign() from None
+    frame.insert(0, RECORD, pd.Series(records, dtype="str"), allow_duplicates=True)
+    return frame
 
 
 def _entries(group: Mapping[str, object]) -> list[dict[str, object]]:

@@ -14,5 +14,5 @@ def test_a_number_that_no_float_can_hold_is_printed_as_a_number_with_all_its_dig
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     dose = pd.Series([Decimal("9007199254740993.5"), 7, None], dtype=object)
-    _print_tables({"live": pd.DataFrame({"qi_group": ["0-1"] * 3, "dose": dose})}, as_json=True)
+    _print_tables({"live": pd.DataFrame({"_record": "", "qi_group": ["0-1"] * 3, "dose": dose})}, as_json=True)
     assert '"dose":9007199254740993.5}' in capsys.readouterr().out

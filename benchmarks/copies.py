@@ -1,0 +1,77 @@
+"""What it costs to keep a copy of the published table current: a batch of releases at several sizes of the table.
+
+Prints, per kind of copy, the time of following releases of 200 changed records, at 10,000 rows and at 300,000, and
+their ratio. What is written anew with every change costs what the table is; what follows costs what the release is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from streamer.cli.changes_folder import ChangesFolder
+from streamer.cli.copies import Copy, CsvFile, ParquetFile, changed_by
+from streamer.cli.sql_copies import Duckdb, Sqlite
+from streamer.incremental.release.fold import Release
+from streamer.incremental.release.frames import recorded_frames
+from streamer.table.published import RowKey, row_key
+from streamer.table.schema import Table
+from streamer.table.yaml_loading import load_table
+
+COPIES: Mapping[str, tuple[Callable[[Table, Path], Copy], str]] = {
+    "csv": (CsvFile, "t.csv"),
+    "parquet": (ParquetFile, "t.parquet"),
+    "changes": (ChangesFolder, "changes"),
+    "sqlite": (Sqlite, "t.db"),
+    "duckdb": (Duckdb, "t.duckdb"),
+}
+RECORDS, REPEATED = 200, 15
+EXAMPLE = Path(__file__).parents[1] / "examples" / "patients" / "table.yaml"
+
+
+def record(number: int, problem: bytes) -> tuple[bytes, bytes]:
+    """A published row of the example's table."""
+    qi_group = number // 5 + 1
+    value = b'{"qi_group":"0-%d","age_lo":20,"age_hi":24,"zip_lo":21000,"zip_hi":30000,"sex":"Male","problem":"%b"}'
+    return row_key(RowKey(0, qi_group, number % 5)), value % (qi_group, problem)
+
+
+def seconds(kind: str, table: Table, rows: int, folder: Path) -> float:
+    """The median time of following one release."""
+    stored = dict(record(number, b"flu") for number in range(rows))
+    make, name = COPIES[kind]
+    copy, times = make(table, folder / name), []
+    copy.begin(recorded_frames(table, stored.items()), [])
+    for number in range(REPEATED):
+        first = number * rows // REPEATED
+        changes: list[Any] = [record(first + i, b"ulcer") for i in range(RECORDS)]
+        stored.update(changes)
+        started = perf_counter()
+        changed = changed_by(
+            table, [Release(0, number + 1, number, changes)], lambda: recorded_frames(table, stored.items())
+        )
+        copy.change(changed)
+        times.append(perf_counter() - started)
+    return statistics.median(times)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, nargs=2, default=(10_000, 300_000), metavar=("FEW", "MANY"))
+    few, many = parser.parse_args().rows
+    table = replace(load_table(EXAMPLE), name="people")
+    print(f"{'copy':10} {few:>10,} rows {many:>10,} rows   ratio")
+    for kind in COPIES:
+        with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+            short, long = seconds(kind, table, few, Path(one)), seconds(kind, table, many, Path(other))
+        print(f"{kind:10} {short * 1e3:12.1f} ms {long * 1e3:12.1f} ms {long / short:7.1f}")
+
+
+if __name__ == "__main__":
+    main()

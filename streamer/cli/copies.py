@@ -1,0 +1,109 @@
+"""Copies of the published table that `subscribe` keeps current: what they are told, and those that are files.
+
+The rules of this file
+----------------------
+* A copy is told the whole table first, then every batch of complete releases. A reader of the topic always begins at
+  its beginning, so a copy needs no memory of where it stood: what it held before is replaced, at once.
+* Whoever looks at a copy sees whole releases only: a file appears as a whole, a database changes in one transaction.
+* What a batch of releases changed is netted: of each record the last value counts. The whole table is made only for a
+  copy that asks for it: a file, which is written anew. What the others do costs what the releases are, not the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import pandas as pd
+
+from streamer.errors import ConfigError
+from streamer.incremental.release.arrow import require, to_arrow
+from streamer.incremental.release.fold import Release
+from streamer.incremental.release.frames import RECORD, recorded_frames
+from streamer.table.files import atomic_writers, table_files, write_rows
+from streamer.table.schema import Table
+
+Frames = Mapping[str, pd.DataFrame]
+"""Recorded frames, by name."""
+
+
+@dataclass(frozen=True)
+class Changed:
+    """What some releases did: records that are gone or replaced, the rows that are there now, and the whole table."""
+
+    records: tuple[str, ...]
+    frames: Frames
+    releases: Sequence[Release]
+    whole: Callable[[], Frames]
+
+
+def changed_by(table: Table, releases: Sequence[Release], whole: Callable[[], Frames]) -> Changed:
+    """The net effect of releases, given in their order. Raises LawViolated."""
+    last: dict[bytes, bytes | None] = {}
+    for release in releases:
+        last.update(release.records)
+    stored = [(key, value) for key, value in last.items() if value is not None]
+    return Changed(tuple(key.decode() for key in last), recorded_frames(table, stored), releases, whole)
+
+
+class Copy(Protocol):
+    """Where the table is kept current."""
+
+    def begin(self, frames: Frames, releases: Sequence[Release]) -> None:
+        """Replaces whatever was there by the whole table; releases: the last ones that it shows."""
+
+    def change(self, changed: Changed) -> None:
+        """Follows some releases."""
+
+
+def check_columns(table: Table) -> None:
+    """Raises ConfigError where the table has a column of the name that copies keep records under."""
+    if RECORD in {column.name for column in (*table.attributes, *table.kept)}:
+        raise ConfigError(f"column {RECORD!r}: a database or a folder needs this name for itself: rename the column")
+
+
+class _Files:
+    """One file, or one for each of several tables, written anew whenever the table has changed."""
+
+    text = False
+
+    def __init__(self, table: Table, path: Path) -> None:
+        self._table, self._path = table, path
+
+    def begin(self, frames: Frames, releases: Sequence[Release]) -> None:
+        with atomic_writers(table_files(self._path, list(frames)), text=self.text) as files:
+            for frame, file in zip(frames.values(), files, strict=True):
+                self.write(frame.iloc[:, 1:], file)
+
+    def change(self, changed: Changed) -> None:
+        self.begin(changed.whole(), changed.releases)
+
+    def write(self, frame: pd.DataFrame, file: Any) -> None:
+        raise NotImplementedError
+
+
+class CsvFile(_Files):
+    """CSV: numbers as shortest decimals, a null as an empty cell."""
+
+    text = True
+
+    def write(self, frame: pd.DataFrame, file: Any) -> None:
+        write_rows(frame, file)
+
+
+class ParquetFile(_Files):
+    """Parquet, in the types of `streamer.incremental.release.arrow`."""
+
+    def write(self, frame: pd.DataFrame, file: Any) -> None:
+        require("pyarrow.parquet", "parquet").write_table(to_arrow(self._table, frame), file)
+
+
+class ArrowFile(_Files):
+    """Arrow's IPC file format, also known as Feather."""
+
+    def write(self, frame: pd.DataFrame, file: Any) -> None:
+        arrow_table = to_arrow(self._table, frame)
+        with require("pyarrow", "parquet").ipc.new_file(file, arrow_table.schema) as writer:
+            writer.write_table(arrow_table)

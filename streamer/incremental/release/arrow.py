@@ -1,0 +1,74 @@
+"""The published table in Arrow's types, the same for every row and every moment, and nothing rounded.
+
+The rules of this file
+----------------------
+* The types follow from table.yaml alone, so that files written a year apart are one dataset. Ends of intervals are what
+  they are in a DataFrame (`streamer.table.typed_frame`): int64 or float64, else decimal128 with all their digits.
+* A kept column that is declared integer or boolean is int64 or bool. Any other is text, a number its shortest decimal:
+  what a table.yaml calls decimal may have any number of digits, and no type of Arrow holds them all.
+* A whole number beyond int64 in a kept column is refused, with the mend: a column cannot change its type.
+* pyarrow is asked for when it is needed: who reads CSV need not install it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from streamer.errors import ConfigError, StreamerError
+from streamer.incremental.release.frames import RECORD
+from streamer.table.encode import cell_text
+from streamer.table.published import interval_columns
+from streamer.table.published_group import COUNT
+from streamer.table.schema import NumericAttribute, Table
+from streamer.table.typed_frame import column_types
+
+DIGITS = 38
+"""Digits that a decimal128 has; an end of an interval has 27 at most."""
+
+MISSING = "install {}: `pip install 'streamer[{}]'`"
+
+
+def require(module: str, extra: str) -> Any:
+    """A library that only some installations have. Raises ConfigError, which names the extra."""
+    try:
+        return __import__(module, fromlist=["_"])
+    except ImportError:
+        raise ConfigError(MISSING.format(module.partition(".")[0], extra)) from None
+
+
+def arrow_types(table: Table) -> dict[str, Any]:
+    """The Arrow type of every column that any frame of the table has."""
+    arrow = require("pyarrow", "parquet")
+    names = {"str": arrow.string(), "int64": arrow.int64(), "float64": arrow.float64()}
+    types = {name: names.get(kind) for name, kind in column_types(table).items()}
+    for attribute in table.attributes:
+        if isinstance(attribute, NumericAttribute) and types[interval_columns(attribute.name)[0]] is None:
+            places = max(0, *(-int(str(n.normalize().as_tuple().exponent)) for n in _numbers(attribute)))
+            types |= dict.fromkeys(interval_columns(attribute.name), arrow.decimal128(DIGITS, places))
+    declared = {"integer": arrow.int64(), "boolean": arrow.bool_()}
+    kept = {column.name: declared.get(str(column.type), arrow.string()) for column in table.kept}
+    return {RECORD: arrow.string(), **types, **kept, COUNT: arrow.int64()}
+
+
+def _numbers(attribute: NumericAttribute) -> tuple[Any, ...]:
+    return (*attribute.domain, attribute.grid, attribute.step or attribute.grid)
+
+
+def to_arrow(table: Table, frame: pd.DataFrame) -> Any:
+    """A frame of the published table as a pyarrow.Table. Raises StreamerError, ConfigError."""
+    arrow = require("pyarrow", "parquet")
+    types = arrow_types(table)
+    columns = {}
+    for name in frame.columns:
+        values = frame[name]
+        if name in {column.name for column in table.kept} and types[name] == arrow.string():
+            values = values.map(lambda value: None if value is None else cell_text(value))
+        try:
+            columns[name] = arrow.array(values, type=types[name], from_pandas=True)
+        except (arrow.ArrowInvalid, arrow.ArrowTypeError, OverflowError):
+            raise StreamerError(
+                f"column {name!r} holds a number beyond 64 bits: declare it `type: text` in table.yaml"
+            ) from None
+    return arrow.table(columns)

@@ -1,0 +1,124 @@
+"""A database follows the table in transactions and drops no other; SQL over the table reaches nothing else."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import duckdb
+import pandas as pd
+import pytest
+
+from streamer.cli.copies import changed_by
+from streamer.cli.sql_copies import RELEASES, Database, Duckdb, Sqlite, looked_up, quoted, table_name
+from streamer.errors import UsageError
+from unit.cli.test_copies import followed, rows_of
+from worlds.followed_tables import FollowedTable
+from worlds.published_groups import FORMS
+
+KINDS = {Sqlite: sqlite3.connect, Duckdb: duckdb.connect}
+
+
+def held(kind: type[Database], path: Path, world: FollowedTable) -> dict[str, list[tuple[object, ...]]]:
+    """What another program finds in the database."""
+    with KINDS[kind](str(path)) as connection:
+        return {
+            name: sorted(
+                connection.execute(f"SELECT * FROM {quoted(table_name(world.table, name))}").fetchall(), key=repr
+            )
+            for name in world.frames()
+        }
+
+
+def true_rows(world: FollowedTable) -> dict[str, list[tuple[object, ...]]]:
+    return {name: sorted(rows_of(frame), key=repr) for name, frame in world.frames().items()}
+
+
+def closed(copy: Database) -> None:
+    copy._connection.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("form", FORMS)
+def test_the_database_holds_the_table_and_its_releases(kind: type[Database], form: str, tmp_path: Path) -> None:
+    world, path = FollowedTable(form, seed=5), tmp_path / "people.db"
+    copy = kind(world.table, path)
+    followed(copy, world, batches=12)
+    closed(copy)
+    assert held(kind, path, world) == true_rows(world)
+    with KINDS[kind](str(path)) as connection:
+        shown = connection.execute(f"SELECT shard, release, through FROM {RELEASES} WHERE shard >= 0").fetchall()
+    assert sorted(shown) == sorted((shard, last.number, last.through) for shard, last in world.last.items())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_second_run_begins_with_the_table_as_it_is_then(kind: type[Database], tmp_path: Path) -> None:
+    world, path = FollowedTable("rows", seed=6), tmp_path / "people.db"
+    for _ in range(2):
+        copy = kind(world.table, path)
+        followed(copy, world)
+        closed(copy)
+        world.releases(7)  # nobody follows
+    copy = kind(world.table, path)
+    copy.begin(world.frames(), [])
+    closed(copy)
+    assert held(kind, path, world) == true_rows(world)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_ends_in_the_middle_leaves_the_table_before(kind: type[Database], tmp_path: Path) -> None:
+    world, path = FollowedTable("rows", seed=7), tmp_path / "people.db"
+    copy = kind(world.table, path)
+    followed(copy, world)
+    before = true_rows(world)
+    changed = changed_by(world.table, world.releases(4), world.frames)
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(copy, "_note", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+        copy.change(changed)
+    closed(copy)
+    assert held(kind, path, world) == before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_table_of_somebody_else_is_left_alone(kind: type[Database], tmp_path: Path) -> None:
+    world, path = FollowedTable("rows", seed=8), tmp_path / "people.db"
+    with KINDS[kind](str(path)) as connection:
+        connection.execute(f"CREATE TABLE {quoted(world.table.name)} (mine INTEGER)")
+        connection.execute(f"INSERT INTO {quoted(world.table.name)} VALUES (7)")
+        connection.commit()
+    connection.close()
+    copy = kind(world.table, path)
+    with pytest.raises(UsageError, match="did not make"):
+        copy.begin(world.frames(), [])
+    closed(copy)
+    with KINDS[kind](str(path)) as connection:
+        assert connection.execute(f"SELECT mine FROM {quoted(world.table.name)}").fetchall() == [(7,)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_that_is_no_database_is_refused(kind: type[Database], tmp_path: Path) -> None:
+    (tmp_path / "people.db").write_text("canary " * 1000)
+    with pytest.raises(UsageError, match="cannot be opened as a database"):
+        kind(FollowedTable("rows", seed=9).table, tmp_path / "people.db")
+
+
+def test_a_query_sees_the_table_and_nothing_else(tmp_path: Path) -> None:
+    world = FollowedTable("rows", seed=10)
+    world.releases(9)
+    (tmp_path / "other.csv").write_text("a\n1\n")
+    name = quoted(world.table.name)
+    (frame,) = world.frames().values()
+    assert looked_up(world.table, world.frames(), f"SELECT count(*) AS n FROM {name}").to_dict("records") == [
+        {"n": len(frame)}
+    ]
+    for query in (f"FROM '{tmp_path / 'other.csv'}'", "SELECT nothing", "not SQL"):
+        with pytest.raises(UsageError, match="--sql"):
+            looked_up(world.table, world.frames(), query)
+
+
+def test_a_number_that_sqlite_has_no_type_for_is_text(tmp_path: Path) -> None:
+    copy = Sqlite(FollowedTable("rows", seed=1).table, tmp_path / "people.db")
+    copy._connection.execute("CREATE TABLE numbers (a, b)")
+    copy.insert("numbers", pd.DataFrame({"a": [1 << 70, 7], "b": [None, 0.5]}, dtype=object))
+    assert copy._connection.execute("SELECT a, b FROM numbers").fetchall() == [(str(1 << 70), None), (7, 0.5)]
+    closed(copy)
