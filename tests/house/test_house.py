@@ -23,8 +23,8 @@ GROUND = ("streamer.errors", *COMPILING, "streamer.table", "streamer.privacy")
 INCREMENTAL = tuple(
     f"streamer.incremental.{room}"
     for room in (
-        "topics", "mends", "last_record", "kafka_clients", "topic_ids", "release", "events", "core", "groups",
-        "estimate", "checks", "store", "shard", "message_files", "subscribe", "secret_file", "replay",
+        "topics", "mends", "connectors", "last_record", "kafka_clients", "topic_ids", "release", "events", "core",
+        "groups", "estimate", "checks", "store", "shard", "message_files", "subscribe", "secret_file", "replay",
     )
 )  # fmt: skip
 RECODING = tuple(
