@@ -137,10 +137,12 @@ def _key_columns(table: Table, config: ConnectorConfig) -> Iterator[Finding]:
 def _operations(config: ConnectorConfig) -> Iterator[Finding]:
     setting = "skipped.operations"
     skipped = {one.lower() for one in config.listed(setting)} or {TRUNCATE}
-    lost = {"c": "insertions", "u": "updates", "d": "deletions", TRUNCATE: "TRUNCATE"}
+    lost = {"c": "every insertion", "u": "every update", "d": "every deletion", TRUNCATE: "TRUNCATE"}
     named = [what for letter, what in lost.items() if letter in skipped]
     if named:
-        consequence = f"{' and '.join(named)} never come: rows that are gone or changed stay published"
+        consequence = (
+            f"{' and '.join(named)} {'is' if len(named) == 1 else 'are'} left out: what is gone stays published"
+        )
         yield Finding(setting, config.get(setting) or "not set: t", consequence, "set it to none")
     setting = "unavailable.value.placeholder"
     if config.get(setting, PLACEHOLDER) != PLACEHOLDER:
