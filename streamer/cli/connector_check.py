@@ -36,7 +36,9 @@ def check_connectors(table: Table, where: str) -> list[dict[str, Any]]:
 def print_connectors(checked: list[dict[str, Any]], out: Console) -> None:
     """The same for people."""
     for one in checked:
-        verdict = f"{len(one['findings'])} settings lose or misread something" if one["findings"] else "nothing found"
+        count = len(one["findings"])
+        what = "1 thing loses or misreads rows" if count == 1 else f"{count} things lose or misread rows"
+        verdict = what if count else "nothing found"
         out.print(f"connector {one['name']} ({one['kind']}, {one['class']}): {verdict}")
         for found in one["findings"]:
             out.print(f"  {Finding(**found)}")
@@ -70,5 +72,5 @@ def _checked(table: Table, one: ReadConnector) -> dict[str, Any]:
 
 def _halted(one: ReadConnector) -> Iterator[Finding]:
     if one.halted:
-        consequence = "nothing moves"
-        yield Finding("state", ", ".join(one.halted), consequence, "its trace stands in Connect's status; restart it")
+        mend = "one that was made just now takes a moment; else Connect's status has its trace: mend that, restart it"
+        yield Finding("state", ", ".join(one.halted), "nothing moves", mend)

@@ -29,7 +29,16 @@ TEXT, INTEGER, DECIMAL, FLOAT, BOOLEAN = "text", "integer", "decimal", "float", 
 SLOT = "slot"
 """The column that tells the rows of a QI group apart, in a record's key alone."""
 
-KEPT_TYPES = {"text": TEXT, "integer": INTEGER, "decimal": FLOAT, "boolean": BOOLEAN}
+TEMPORAL = ("date", "timestamp", "local-timestamp")
+"""Types of table.yaml that are published as ISO texts."""
+
+KEPT_TYPES = {
+    "text": TEXT,
+    "integer": INTEGER,
+    "decimal": FLOAT,
+    "boolean": BOOLEAN,
+    **dict.fromkeys(TEMPORAL, TEXT),
+}
 """A kept column's type in table.yaml -> the type of what it publishes."""
 
 
@@ -79,6 +88,12 @@ def kept_column(column: KeptColumn) -> PublishedColumn:
             f" types {', '.join(KEPT_TYPES)}; a table that has begun is then begun anew (`streamer start-anew`)"
         )
     return PublishedColumn(column.name, KEPT_TYPES[column.type], nullable=True)
+
+
+def temporal_columns(table: Table) -> list[str]:
+    """The columns of dates and times: as quasi-identifiers they publish intervals of texts."""
+    intervals = [a.name for a in table.attributes if [column.type for column in _box_columns(a)] == [TEXT, TEXT]]
+    return intervals + [column.name for column in table.kept if column.type in TEMPORAL]
 
 
 def sink_table(table: Table) -> str:

@@ -20,6 +20,7 @@ from streamer.incremental.connectors.connector_config import (
     names_matched,
 )
 from streamer.incremental.connectors.debezium_source import named_columns
+from streamer.incremental.connectors.published_types import temporal_columns
 from streamer.incremental.connectors.routes import relations_of, topic_of
 from streamer.incremental.connectors.transform_findings import transform_findings, unknown_transforms
 from streamer.incremental.topics import CHANGES, REQUIRED_CONFIGS, topic_name
@@ -174,6 +175,10 @@ def _numbers(table: Table, config: ConnectorConfig) -> Iterator[Finding]:
     if config.get(setting, "precise") == "precise" and decimals and not with_schema and not is_numeric:
         consequence = f"{', '.join(decimals)}: without a schema they come as base64, which may look like a number"
         yield Finding(setting, config.shown(setting), consequence, "set it to string")
+    setting, times = "time.precision.mode", temporal_columns(table)
+    if times and not with_schema and config.get(setting) != "isostring":
+        consequence = f"{', '.join(times)}: without a schema they come as bare numbers, of days or of parts of a second"
+        yield Finding(setting, config.shown(setting), consequence, "set value.converter.schemas.enable to true")
 
 
 def _columns(table: Table, config: ConnectorConfig) -> Iterator[Finding]:

@@ -20,6 +20,7 @@ from streamer.incremental.connectors.published_types import (
     record_key_columns,
     record_value_columns,
     sink_table,
+    temporal_columns,
     view_name,
 )
 from streamer.table.published import published_columns
@@ -70,6 +71,17 @@ def test_a_kept_column_of_any_type_or_an_unknown_one_is_refused_with_the_mend(ki
 
 def test_a_kept_column_with_a_hierarchy_is_a_text_whatever_else() -> None:
     assert kept_column(KeptColumn("city", sensitive=True, hierarchy=CITIES)).type == TEXT
+
+
+@pytest.mark.parametrize("kind", ["date", "timestamp", "local-timestamp"])
+def test_dates_and_times_are_texts_on_the_other_side(kind: str) -> None:
+    column = KeptColumn("admitted", sensitive=True, type=kind)
+    assert kept_column(column) == PublishedColumn("admitted", TEXT, nullable=True)
+    assert temporal_columns(replace(TABLE, kept=(column, *TABLE.kept))) == ["admitted"]
+
+
+def test_a_category_is_no_time_though_it_is_a_text() -> None:
+    assert temporal_columns(TABLE) == []
 
 
 @pytest.mark.parametrize("columns", [record_key_columns, record_value_columns])

@@ -13,6 +13,7 @@ from streamer.incremental.connectors.connector_config import ConnectorConfig, Fi
 from streamer.incremental.connectors.database import MYSQL, POSTGRES
 from streamer.incremental.connectors.debezium_source import source_config
 from streamer.incremental.connectors.source_findings import is_source_of, not_checked, source_findings
+from streamer.table.schema import KeptColumn
 from worlds.published_forms import TABLE
 
 CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
@@ -73,6 +74,16 @@ def test_decimals_without_a_schema_are_base64_that_may_look_like_numbers() -> No
     assert findings(decimal__handling__mode=None) == {}, "with a schema they say what they are"
     assert findings(**bare, value__converter__decimal__format="numeric") == {}
     assert findings(**{**bare, "decimal__handling__mode": "double"}) == {}
+
+
+def test_dates_without_a_schema_are_numbers() -> None:
+    table = replace(TABLE, kept=(KeptColumn("admitted", sensitive=False, type="date"),))
+    config = ConnectorConfig(source_config(table, POSTGRES, schemas=False))
+    (found,) = source_findings(table, config)
+    assert found.setting == "time.precision.mode"
+    assert found.consequence.startswith("admitted: without a schema")
+    assert source_findings(table, ConnectorConfig(config.settings | {"time.precision.mode": "isostring"})) == []
+    assert source_findings(table, ConnectorConfig(source_config(table, POSTGRES))) == []
 
 
 def test_nulls_that_come_as_the_column_s_default() -> None:
