@@ -14,7 +14,7 @@ from streamer.incremental.connectors.database import MYSQL, POSTGRES
 from streamer.incremental.connectors.debezium_source import source_config
 from streamer.incremental.connectors.source_findings import is_source_of, not_checked, source_findings
 from streamer.table.schema import KeptColumn
-from worlds.published_forms import TABLE
+from worlds.published_forms import AGE, TABLE
 
 CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 SOUND = source_config(TABLE, POSTGRES)
@@ -77,7 +77,7 @@ def test_decimals_without_a_schema_are_base64_that_may_look_like_numbers() -> No
 
 
 def test_dates_without_a_schema_are_numbers() -> None:
-    table = replace(TABLE, kept=(KeptColumn("admitted", sensitive=False, type="date"),))
+    table = replace(TABLE, attributes=(AGE,), kept=(KeptColumn("admitted", sensitive=False, type="date"),))
     config = ConnectorConfig(source_config(table, POSTGRES, schemas=False))
     (found,) = source_findings(table, config)
     assert found.setting == "time.precision.mode"
