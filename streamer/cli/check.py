@@ -18,11 +18,12 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table as Grid
 
+from streamer.cli.connector_check import check_connectors, print_connectors
 from streamer.cli.options import json_option, table_option
 from streamer.cli.progress import Stages, stages
 from streamer.cli.sql_readers import sql_warnings
 from streamer.cli.tables import console, figure
-from streamer.errors import EventRefused
+from streamer.errors import EXIT_LAW, EventRefused
 from streamer.incremental.topics import QIT, STT
 from streamer.privacy.models import model_of, subject_names, words
 from streamer.privacy.subjects import SubjectCodes
@@ -67,24 +68,36 @@ _to_json = msgspec.json.Encoder(decimal_format="number").encode
 @click.command(name="check")
 @table_option
 @click.option("--data", metavar="ROWS.csv", help="A data file to try: which columns stay, which rows are refused.")
+@click.option(
+    "--connector",
+    metavar="URL|FILE",
+    help="Kafka Connect's address, or a connector's configuration as JSON: what would be lost or misread?",
+)
 @json_option
-def command(table: str, data: str | None, as_json: bool) -> None:
+@click.pass_context
+def command(ctx: click.Context, table: str, data: str | None, connector: str | None, as_json: bool) -> None:
     """Validates TABLE and says what it means: roles, cells, the privacy model and which algorithms can hold it, what a
     published row looks like, what never leaves.
 
     With --data it also counts the rows of a CSV file that would be refused, by reason and column, without their values,
     and tries what other k and other grids would cost. The first time on a machine, that compiles some code, too.
-    Exit code 2 where TABLE or ROWS.csv cannot be used at all.
+    With --connector it names every setting of a source or sink by which something of this table would be lost or
+    misread, with its mend (user and password for Connect: CONNECT_USER, CONNECT_PASSWORD).
+    Exit code 1 where a connector has such a setting, 2 where TABLE or ROWS.csv cannot be used at all.
     """
     schema = load_table(table)
     report = describe(schema)
+    if connector is not None:
+        report["connectors"] = check_connectors(schema, connector)
     if data is not None:
         with stages(as_json) as progress:
             report["data"] = try_data(schema, data, progress)
     if as_json:
         click.echo(_to_json(report))
-        return
-    _print(report, console())
+    else:
+        _print(report, console())
+    if any(one["findings"] for one in report.get("connectors", ())):
+        ctx.exit(EXIT_LAW)
 
 
 # -- what the table means -------------------------------------------------------------------------------------------
@@ -270,6 +283,7 @@ def _print(report: dict[str, Any], out: Console) -> None:
     out.print(f"{what}: {_to_json(report['example']).decode()}")
     if "data" in report:
         _print_data(report["data"], out)
+    print_connectors(report.get("connectors", []), out)
 
 
 def _extent(column: dict[str, Any]) -> str:

@@ -27,6 +27,7 @@ COMMANDS = {
     "anonymize": "streamer.cli.anonymize",
     "compare": "streamer.cli.compare",
     "topics": "streamer.cli.topics",
+    "connect": "streamer.cli.connect",
     "produce": "streamer.cli.produce",
     "subscribe": "streamer.cli.subscribe",
     "status": "streamer.cli.status",

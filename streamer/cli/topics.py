@@ -1,9 +1,11 @@
 """`streamer topics`: makes the topics of a table, and checks that they are as the guarantees need them.
 
-A topic that exists is never changed: other settings may be somebody's intention, and another number of partitions
-would put people into other shards than their rows. It is refused with what was found, what is wanted and what mends
-it; no mend takes a topic away from under a table that goes on. Nothing is made beside a topic of another number of
-partitions; making twice is the same as once.
+A topic that exists is not changed: other settings may be somebody's intention. It is refused with what was found, what
+is wanted and what mends it; no mend takes a topic away from under a table that goes on. Who knows that nobody meant
+them (Kafka Connect was there first, or the broker made the topic by itself) says --adopt, and the settings are set; the
+topic's others stay as they are. The number of partitions is never changed: more of them would put people's later
+messages into other shards than their rows. Nothing is made beside a topic of another number of partitions; making twice
+is the same as once.
 """
 
 from __future__ import annotations
@@ -21,12 +23,16 @@ from kafka.errors import InvalidReplicationFactorError, NoError, TopicAlreadyExi
 from streamer.cli.options import json_option, kafka_option, table_option
 from streamer.errors import ServerUnreachable, UsageError
 from streamer.incremental import mends
-from streamer.incremental.kafka_clients import ANSWER_MS_MAX, open_admin
-from streamer.incremental.topics import SHARDS_DEFAULT, Topic, is_as_required, topics_of
+from streamer.incremental.kafka_clients import ANSWER_MS_MAX, open_admin, open_consumer, shards_in
+from streamer.incremental.topics import CHANGES, SHARDS_DEFAULT, Topic, is_as_required, topic_name, topics_of
 from streamer.table.yaml_loading import load_table
 
 SEEN_SECONDS_MAX = 20.0
 SEEN_AGAIN_SECONDS = 0.2
+SET_SECONDS_MAX = 5.0
+
+OF_THE_TOPIC = 1
+"""Kafka's number for a setting that was made for one topic (DYNAMIC_TOPIC_CONFIG)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +70,13 @@ def command() -> None:
     help=f"Partitions of every topic; cannot be changed later [default: as many as there are, else {SHARDS_DEFAULT}].",
 )
 @click.option("--replicas", type=click.IntRange(1, 100), default=1, show_default=True, help="Copies of every topic.")
+@click.option("--adopt", is_flag=True, help="Give topics that exist the settings they must have.")
 @json_option
-def create(table: str, kafka: str, shards: int | None, replicas: int, as_json: bool) -> None:
-    """Makes the topics that are missing; refuses where an existing one is not as it must be."""
+def create(table: str, kafka: str, shards: int | None, replicas: int, adopt: bool, as_json: bool) -> None:
+    """Makes the topics that are missing; refuses where an existing one is not as it must be.
+
+    With --adopt, settings of topics that Kafka Connect or the broker made first are corrected. Partitions never are.
+    """
     schema = load_table(table)
     name, topics = schema.name, topics_of(schema.name, schema.form)
     with open_admin(kafka) as admin:
@@ -76,8 +86,12 @@ def create(table: str, kafka: str, shards: int | None, replicas: int, as_json: b
         _make(admin, missing, count, replicas)
         found = _look_until_seen(admin, topics)
         _same_partitions(name, found, count)
-        _refuse(list(_faults(topics, found, kafka)))
-    _print(topics, found, {topic.name for topic in missing}, as_json)
+        adopted = _adopt(admin, topics, found) if adopt else {}
+        found = _look_until_as_required(admin, topics) if adopted else found
+        _refuse(list(_faults(topics, found, kafka)), adopt)
+    if topic_name(name, CHANGES) in adopted:
+        _warn_of_dropped_messages(kafka, topic_name(name, CHANGES))
+    _print(topics, found, {topic.name for topic in missing}, adopted, as_json)
 
 
 @command.command(name="check")
@@ -93,7 +107,7 @@ def check(table: str, kafka: str, shards: int | None, as_json: bool) -> None:
         found = _look(admin, topics)
     _same_partitions(name, found, shards)
     _refuse(list(_faults(topics, found, kafka)))
-    _print(topics, found, set(), as_json)
+    _print(topics, found, set(), {}, as_json)
 
 
 def _look(admin: KafkaAdminClient, topics: Sequence[Topic]) -> dict[str, Found]:
@@ -121,7 +135,8 @@ def _same_partitions(table_name: str, found: dict[str, Found], wanted: int | Non
     if wanted not in (None, count):
         raise UsageError(
             f"--shards {wanted}: the topics of {table_name} have {count} partitions, and the number cannot be "
-            f"changed; leave --shards out, or, {mends.send_again(table_name)}"
+            f"changed (a row's later messages would come to other shards than the row); leave --shards out, or, "
+            f"{mends.send_again(table_name)}"
         )
     return count
 
@@ -140,10 +155,61 @@ def _faults(topics: Sequence[Topic], found: dict[str, Found], kafka: str) -> Ite
                 yield Fault(topic.name, setting, value, f"{wanted} (`{how} --add-config {setting}={wanted}` sets it)")
 
 
-def _refuse(faults: list[Fault]) -> None:
+def _refuse(faults: list[Fault], adopt: bool = False) -> None:
     if faults:
         lines = "\n  ".join(map(str, faults))
-        raise UsageError(f"topics are not as they must be, and no existing one was changed:\n  {lines}")
+        what = "no existing one was changed; where nobody meant them so, `streamer topics create --adopt` sets them"
+        what = "Kafka did not let their settings be changed" if adopt else what
+        raise UsageError(f"topics are not as they must be, and {what}:\n  {lines}")
+
+
+def _adopt(admin: KafkaAdminClient, topics: Sequence[Topic], found: dict[str, Found]) -> dict[str, dict[str, str]]:
+    """Sets what is not as it must be; the former settings, by topic.
+
+    The request replaces all settings that a topic has of its own, so the others are sent along.
+    """
+    former = {}
+    for topic in topics:
+        there = found[topic.name].config
+        wrong = {
+            setting: there.get(setting, "not said")
+            for setting, wanted in topic.config.items()
+            if not is_as_required(setting, there.get(setting, "not said"), wanted)
+        }
+        if wrong:
+            wanted = {setting: topic.config[setting] for setting in wrong}
+            admin.alter_configs(
+                [ConfigResource(ConfigResourceType.TOPIC, topic.name, {**_own_settings(admin, topic), **wanted})]
+            )
+            former[topic.name] = wrong
+    return former
+
+
+def _own_settings(admin: KafkaAdminClient, topic: Topic) -> dict[str, str]:
+    """The settings that were made for this topic, in place of the broker's."""
+    (answer,) = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic.name)])
+    ((_, _, _, _, entries),) = answer.resources
+    return {name: value for name, value, _, source, *_ in entries if source == OF_THE_TOPIC}
+
+
+def _look_until_as_required(admin: KafkaAdminClient, topics: Sequence[Topic]) -> dict[str, Found]:
+    """All topics; what was just set takes a moment until every broker knows it, and may have been refused."""
+    until = monotonic() + SET_SECONDS_MAX
+    while list(_faults(topics, found := _look(admin, topics), "")) and monotonic() < until:
+        sleep(SEEN_AGAIN_SECONDS)
+    return found
+
+
+def _warn_of_dropped_messages(kafka: str, changes: str) -> None:
+    """An input that was kept for a time only may have lost messages before it was adopted."""
+    with open_consumer(kafka) as consumer:
+        starts = consumer.beginning_offsets(shards_in(consumer, changes))
+    if any(starts.values()):
+        click.echo(
+            f"streamer: {changes} has dropped its first messages already, by the settings that it had: let the source "
+            "send all rows again (Debezium: an incremental snapshot), or a shard cannot be repeated from it",
+            err=True,
+        )
 
 
 def _make(admin: KafkaAdminClient, topics: Sequence[Topic], shards: int, replicas: int) -> None:
@@ -170,12 +236,19 @@ def _look_until_seen(admin: KafkaAdminClient, topics: Sequence[Topic]) -> dict[s
     return found
 
 
-def _print(topics: Sequence[Topic], found: dict[str, Found], made: set[str], as_json: bool) -> None:
+def _print(
+    topics: Sequence[Topic], found: dict[str, Found], made: set[str], adopted: dict[str, dict[str, str]], as_json: bool
+) -> None:
+    """adopted: the settings that were changed, as they were, by topic."""
     if as_json:
-        listed = [{"topic": t.name, "created": t.name in made, **asdict(found[t.name])} for t in topics]
+        listed = [
+            {"topic": t.name, "created": t.name in made, "adopted_from": adopted.get(t.name), **asdict(found[t.name])}
+            for t in topics
+        ]
         click.echo(msgspec.json.encode({"shards": found[topics[0].name].partitions, "topics": listed}))
         return
     for topic in topics:
-        there, state = found[topic.name], "created" if topic.name in made else "ok"
+        there = found[topic.name]
+        state = "created" if topic.name in made else "adopted" if topic.name in adopted else "ok"
         settings = ", ".join(f"{name}={value}" for name, value in there.config.items())
         click.echo(f"{state:<8} {topic.name}  {there.partitions} partitions  {settings}")

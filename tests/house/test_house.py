@@ -23,8 +23,8 @@ GROUND = ("streamer.errors", *COMPILING, "streamer.table", "streamer.privacy")
 INCREMENTAL = tuple(
     f"streamer.incremental.{room}"
     for room in (
-        "topics", "mends", "last_record", "kafka_clients", "topic_ids", "release", "events", "core", "groups",
-        "estimate", "checks", "store", "shard", "message_files", "subscribe", "secret_file", "replay",
+        "topics", "mends", "connectors", "last_record", "kafka_clients", "topic_ids", "release", "events", "core",
+        "groups", "estimate", "checks", "store", "shard", "message_files", "subscribe", "secret_file", "replay",
     )
 )  # fmt: skip
 RECODING = tuple(
@@ -44,8 +44,8 @@ SHELLS = (
     "streamer/recoding/frame.py", "streamer/recoding/report/",
 )  # fmt: skip
 IMPURE_MODULES = {
-    "aiokafka", "asyncio", "confluent_kafka", "faust", "http", "io", "kafka", "logging", "multiprocessing", "os",
-    "random", "redis", "requests", "secrets", "shutil", "socket", "subprocess", "sys",
+    "aiokafka", "asyncio", "confluent_kafka", "faust", "http", "httpx", "io", "kafka", "logging", "multiprocessing",
+    "os", "random", "redis", "requests", "secrets", "shutil", "socket", "subprocess", "sys",
     "tempfile", "threading", "time", "urllib", "uuid",
 }  # fmt: skip
 IMPURE_CALLS = {"open", "print", "input", "breakpoint", "exec", "eval"}
@@ -53,6 +53,7 @@ IMPURE_METHODS = {"now", "utcnow", "today", "read_text", "read_bytes", "write_te
 
 # Library -> the only places that may import it. Whole folders end with a slash.
 HOMES = {
+    "httpx": ("streamer/cli/connector_reading.py",),
     "redis": tuple(f"streamer/incremental/store/redis{part}.py" for part in ("", "_server", "_lookups")),
     "kafka": ("streamer/cli/", *(f"streamer/incremental/{x}.py" for x in ("kafka_clients", "subscribe", "topic_ids"))),
     "faust": ("agents/",),

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic
 
 from servers.broker.servers import Servers
 from streamer.cli.main import main
@@ -92,6 +93,69 @@ def test_an_input_that_expires_is_refused(servers: Servers, table: Table) -> Non
     refused = topics(servers, table, "create")
     assert refused.exit_code == 2
     assert f"{table[0]}.changes: retention.ms is 604800000, wanted -1" in refused.stderr
+
+
+# -- topics that somebody else made first ---------------------------------------------------------------------------
+
+
+def test_what_connect_made_first_is_adopted_and_its_other_settings_stay(servers: Servers, table: Table) -> None:
+    name = table[0]
+    make(servers, f"{name}.changes", 3, retention_ms="604800000", segment_ms="60000", cleanup_policy="compact")
+    make(servers, f"{name}.live", 3, cleanup_policy="delete", max_message_bytes="9000000")
+    adopted = topics(servers, table, "create", "--adopt", "--json")
+    assert adopted.exit_code == 0, adopted.output
+    report = {topic["topic"].removeprefix(f"{name}."): topic for topic in json.loads(adopted.stdout)["topics"]}
+    assert report["changes"]["adopted_from"] == {"cleanup.policy": "compact", "retention.ms": "604800000"}
+    assert report["live"]["config"]["cleanup.policy"] == "compact"
+    assert report["live"]["config"]["max.message.bytes"] == "9000000", "more than needed is not too much"
+    assert report["positions"]["created"] and report["positions"]["adopted_from"] is None
+    assert {topic["partitions"] for topic in report.values()} == {3}
+    assert topics(servers, table, "check").exit_code == 0
+    assert setting_of(servers, f"{name}.changes", "segment.ms") == "60000"
+    assert adopted.stderr == "", "nothing had been dropped"
+    again = topics(servers, table, "create", "--adopt", "--json")
+    assert not any(topic["adopted_from"] for topic in json.loads(again.stdout)["topics"])
+
+
+def setting_of(servers: Servers, topic: str, setting: str) -> str:
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    admin = AdminClient({"bootstrap.servers": servers.kafka_bootstrap})
+    value: str = admin.describe_configs([resource])[resource].result(20)[setting].value
+    return value
+
+
+def test_an_input_that_dropped_messages_before_it_was_adopted_is_told(servers: Servers, table: Table) -> None:
+    changes = f"{table[0]}.changes"
+    make(servers, changes, 1, retention_ms="604800000")
+    producer = Producer({"bootstrap.servers": servers.kafka_bootstrap})
+    producer.produce(changes, b"{}", partition=0)
+    producer.flush(20)
+    admin = AdminClient({"bootstrap.servers": servers.kafka_bootstrap})
+    for answer in admin.delete_records([TopicPartition(changes, 0, 1)]).values():
+        answer.result(20)
+    adopted = topics(servers, table, "create", "--adopt")
+    assert adopted.exit_code == 0, adopted.output
+    assert f"{changes} has dropped its first messages already" in adopted.stderr
+    assert f"adopted  {changes}  1 partitions" in adopted.stdout
+
+
+def test_partitions_are_never_changed_and_nothing_is_adopted_beside_them(servers: Servers, table: Table) -> None:
+    name = table[0]
+    make(servers, f"{name}.changes", 1, retention_ms="604800000")
+    refused = topics(servers, table, "create", "--adopt", "--shards", "4")
+    assert refused.exit_code == 2
+    assert "would come to other shards than the row" in refused.stderr
+    assert "delete all topics" in refused.stderr
+    assert setting_of(servers, f"{name}.changes", "retention.ms") == "604800000"
+    assert existing(servers, name) == {f"{name}.changes"}
+
+
+def test_who_did_not_ask_for_it_is_told_of_adopt(servers: Servers, table: Table) -> None:
+    make(servers, f"{table[0]}.changes", 1, retention_ms="604800000")
+    refused = topics(servers, table, "create")
+    assert refused.exit_code == 2
+    assert "`streamer topics create --adopt` sets them" in refused.stderr
+    assert setting_of(servers, f"{table[0]}.changes", "retention.ms") == "604800000"
 
 
 def grow(servers: Servers, topic: str, partitions: int) -> None:

@@ -1,0 +1,107 @@
+"""`streamer connect`: what the systems on both sides of a table need, printed from its table.yaml.
+
+What is printed on the standard output can be piped as it is: JSON to Connect's REST interface, SQL to a database.
+Whatever a person has to know beside it goes to stderr. Nothing is sent anywhere, and no secret is asked for: they are
+references, which Connect resolves.
+"""
+
+from __future__ import annotations
+
+import click
+import msgspec
+
+from streamer.cli.options import kafka_option, table_option
+from streamer.cli.sql_readers import sql_warnings
+from streamer.errors import UsageError
+from streamer.incremental.connectors.database import MYSQL, POSTGRES, Database, database_of
+from streamer.incremental.connectors.debezium_source import default_relation, source_config, source_sql
+from streamer.incremental.connectors.jdbc_sink import sink_config
+from streamer.incremental.connectors.published_types import left_out
+from streamer.incremental.connectors.sql_dialects import DIALECTS
+from streamer.incremental.connectors.sql_tables import view_sql
+from streamer.incremental.kafka_clients import servers_of
+from streamer.table.schema import ROWS
+from streamer.table.yaml_loading import load_table
+
+PROVIDER = (
+    "secrets are ${env:...} references: the worker needs config.providers=env and config.providers.env.class="
+    "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
+)
+MADE_FIRST = "make the topics first: `streamer topics create`; where Connect was quicker, with --adopt"
+PLACEHOLDERS = "replace HOST and DATABASE, or say --database"
+
+database_option = click.option("--database", metavar="HOST[:PORT][/NAME]", help="Where the database is.")
+
+
+@click.group(name="connect")
+def command() -> None:
+    """Prints what a source, a sink or a reader of a table has to be told."""
+
+
+@command.command(name="source")
+@table_option
+@click.option(
+    "--connector", type=click.Choice([POSTGRES, MYSQL]), default=POSTGRES, show_default=True, help="Debezium's."
+)
+@click.option("--schemas/--no-schemas", default=True, show_default=True, help="Messages with Connect's schema in them.")
+@database_option
+@click.option("--relation", metavar="SCHEMA.TABLE", help="The table's name in the database [default: table.yaml's].")
+@click.option("--sql", is_flag=True, help="Print what the database needs, in SQL, in place of the configuration.")
+@kafka_option
+def source(
+    table: str, connector: str, schemas: bool, database: str | None, relation: str | None, sql: bool, kafka: str
+) -> None:
+    """The configuration of Debezium's source connector, as JSON to be sent to Connect (POST /connectors)."""
+    schema, place = load_table(table), database_of(database) if database else Database()
+    relation = relation or default_relation(schema, connector, place)
+    if relation.count(".") != 1:
+        raise UsageError("--relation: expected SCHEMA.TABLE (MySQL: DATABASE.TABLE)")
+    if sql:
+        click.echo(source_sql(schema, connector, relation), nl=False)
+        return
+    servers = ",".join(servers_of(kafka))
+    config = source_config(schema, connector, schemas=schemas, database=place, relation=relation, kafka=servers)
+    _print_request(f"{schema.name}-source", config)
+    _remark(MADE_FIRST, PROVIDER, "what the database needs: the same command with --sql")
+    _remark(*([] if database else [PLACEHOLDERS]))
+
+
+@command.command(name="sink")
+@table_option
+@click.option(
+    "--system", type=click.Choice([POSTGRES, MYSQL]), default=POSTGRES, show_default=True, help="The database."
+)
+@database_option
+def sink(table: str, system: str, database: str | None) -> None:
+    """The configuration of Debezium's JDBC sink, as JSON to be sent to Connect (POST /connectors)."""
+    schema = load_table(table)
+    config = sink_config(schema, system, database=database_of(database) if database else None)
+    _print_request(f"{schema.name}-sink", config)
+    _remark(f"make its table first: `streamer connect view --dialect {system}`, and let readers see the view alone")
+    _remark("needs Connect 4.2 or newer: older converters know no schema.content", PROVIDER)
+    _remark(
+        *(f"not sunk: {name}, a list of objects, for which a flat table has no column" for name in left_out(schema))
+    )
+    _remark(*([] if database else [PLACEHOLDERS]))
+
+
+@command.command(name="view")
+@table_option
+@click.option("--dialect", type=click.Choice(list(DIALECTS)), default=POSTGRES, show_default=True, help="Whose SQL.")
+@kafka_option
+def view(table: str, dialect: str, kafka: str) -> None:
+    """The SQL of a sink's table and of the view by which it may be read; Flink's and ksqlDB's over the topic itself."""
+    schema = load_table(table)
+    click.echo(view_sql(schema, dialect, ",".join(servers_of(kafka))), nl=False)
+    if schema.form == ROWS:
+        _remark(*sql_warnings(schema))
+
+
+def _print_request(name: str, config: dict[str, str]) -> None:
+    request = msgspec.json.encode({"name": name, "config": config})
+    click.echo(msgspec.json.format(request, indent=2))
+
+
+def _remark(*sentences: str) -> None:
+    for sentence in sentences:
+        click.echo(f"streamer: {sentence}", err=True)

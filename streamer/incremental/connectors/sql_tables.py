@@ -1,0 +1,117 @@
+"""The table that a sink or a stream processor keeps of what is published, and the view by which it is read.
+
+The rules of this file
+----------------------
+* A sink takes records one by one, so now and then its table is of two releases. The view shows a QI group's rows only
+  where enough of them have one and the same box: k rows, and l distinct values of each sensitive column where
+  table.yaml asks for them. `alpha`, `beta` and `r` are not counted, and whose rows they are cannot be: the SQL itself
+  says so, in remarks that go where it goes.
+* A QI group in one message holds its model by itself: there the view shows everything.
+* ksqlDB has no view of this kind: it gets the table alone, and the remark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from streamer.incremental.connectors.published_types import (
+    INTEGER,
+    TEXT,
+    PublishedColumn,
+    all_columns,
+    kept_column,
+    record_key_columns,
+    record_value_columns,
+    sink_table,
+    view_name,
+)
+from streamer.incremental.connectors.sql_dialects import DIALECTS, KSQLDB, Dialect
+from streamer.incremental.topics import LIVE, topic_name
+from streamer.table.published import QI_GROUP, all_box_columns
+from streamer.table.published_group import COUNT, VALUES
+from streamer.table.schema import GROUPS, Table
+
+
+def view_sql(table: Table, dialect: str, kafka: str = "HOST:PORT") -> str:
+    """The statements for one of DIALECTS.
+
+    kafka: bootstrap servers, which Flink is told. Raises UsageError for a lossy join, ConfigError for a column without
+    a type.
+    """
+    spoken = DIALECTS[dialect]
+    statements = [*_remarks(table, dialect), *filter(None, [spoken.opening]), _create_table(table, spoken, kafka)]
+    if dialect != KSQLDB:
+        statements.append(_create_view(table, spoken))
+    return "\n".join(statements) + "\n"
+
+
+def _remarks(table: Table, dialect: str) -> Iterator[str]:
+    if table.form == GROUPS:
+        yield "-- Every row is a whole QI group, which holds the privacy model by itself."
+        return
+    if dialect == KSQLDB:
+        yield f"-- Of two releases now and then: show only boxes of {table.k} rows and more of one qi_group."
+    uncounted = [name for name in ("alpha", "beta", "r") if getattr(table.diversity, name) is not None]
+    if uncounted:
+        yield f"-- Not counted here: {', '.join(uncounted)}. Whole releases hold them, and so does `form: groups`."
+    if table.individual is not None:
+        yield "-- k counts individuals, and rows do not tell whose they are: while a release is half applied, k rows"
+        yield "-- may be one person's. Show a copy that `streamer subscribe` made, or publish `form: groups`."
+
+
+def _create_table(table: Table, dialect: Dialect, kafka: str) -> str:
+    keys = record_key_columns(table)
+    lines = [_key_line(column, dialect) for column in keys]
+    lines += [_line(column, dialect) for column in all_columns(table) if column not in keys]
+    if table.form == GROUPS and dialect.nested:
+        lines.append(f"{dialect.name(VALUES)} {_values_type(table, dialect)}")
+    if dialect.primary_key:
+        lines.append(dialect.primary_key.format(_listed((column.name for column in keys), dialect)))
+    body = ",\n  ".join(lines)
+    closing = dialect.closing.format(topic=topic_name(table.name, LIVE), kafka=kafka)
+    return f"CREATE TABLE {dialect.name(sink_table(table))} (\n  {body}\n){closing};"
+
+
+def _key_line(column: PublishedColumn, dialect: Dialect) -> str:
+    written = dialect.key_text if column.type == TEXT else dialect.type(column)
+    return f"{dialect.name(column.name)} {written}{dialect.key}"
+
+
+def _line(column: PublishedColumn, dialect: Dialect) -> str:
+    return f"{dialect.name(column.name)} {dialect.type(column)}{'' if column.nullable else dialect.not_null}"
+
+
+def _values_type(table: Table, dialect: Dialect) -> str:
+    members = (*map(kept_column, table.kept), PublishedColumn(COUNT, INTEGER))
+    return dialect.nested.format(", ".join(f"{dialect.name(m.name)} {dialect.type(m)}" for m in members))
+
+
+def _create_view(table: Table, dialect: Dialect) -> str:
+    shown = [column.name for column in record_value_columns(table)]
+    source, view = dialect.name(sink_table(table)), dialect.name(view_name(table))
+    if table.form == GROUPS:
+        shown += [VALUES] if dialect.nested else []
+        return f"CREATE VIEW {view} AS\nSELECT {_listed(shown, dialect)} FROM {source};"
+    alike = [QI_GROUP, *all_box_columns(table)]
+    columns = ", ".join(f"r.{dialect.name(name)}" for name in shown)
+    same = "\n  AND ".join(f"r.{dialect.name(name)} = g.{dialect.name(name)}" for name in alike)
+    return (
+        f"CREATE VIEW {view} AS\nSELECT {columns}\nFROM {source} AS r\nJOIN (\n"
+        f"  SELECT {_listed(alike, dialect)} FROM {source}\n"
+        f"  GROUP BY {_listed(alike, dialect)}\n"
+        f"  HAVING {' AND '.join(_enough(table, dialect))}\n) AS g\nON {same};"
+    )
+
+
+def _enough(table: Table, dialect: Dialect) -> Iterator[str]:
+    """What rows of one box must be to be shown. A null is a value where table.yaml counts it as one."""
+    yield f"count(*) >= {table.k}"
+    asked = table.diversity
+    for name in (table.kept[i].name for i in table.sensitive) if asked.l is not None else ():
+        column = dialect.name(name)
+        null = f" + max(CASE WHEN {column} IS NULL THEN 1 ELSE 0 END)" if asked.null_counts else ""
+        yield f"count(DISTINCT {column}){null} >= {asked.l}"
+
+
+def _listed(names: Iterator[str] | list[str], dialect: Dialect) -> str:
+    return ", ".join(map(dialect.name, names))

@@ -1,0 +1,146 @@
+"""The view shows what a reader of rows may show, and nothing of a release that is half there: run in SQLite.
+
+By hand the same statements ran in Postgres 15; those for MySQL were parsed by sqlglot.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections import Counter
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamer.errors import UsageError
+from streamer.incremental.connectors.database import MYSQL, POSTGRES
+from streamer.incremental.connectors.sql_dialects import DIALECTS, FLINK, KSQLDB
+from streamer.incremental.connectors.sql_tables import view_sql
+from streamer.table.schema import GROUPS, LOSSY_JOIN, Diversity, KeptColumn, Table
+from worlds.published_forms import AGE, CITY, published_as
+
+PROBLEM = KeptColumn("problem", sensitive=True, type="text")
+SMALL = Table("people", ("id",), (AGE, CITY), (PROBLEM,), k=2)
+
+VIEW = """\
+CREATE TABLE "people_live" (
+  "qi_group" text NOT NULL,
+  "slot" bigint NOT NULL,
+  "age_lo" bigint NOT NULL,
+  "age_hi" bigint NOT NULL,
+  "city" text NOT NULL,
+  "problem" text,
+  PRIMARY KEY ("qi_group", "slot")
+);
+CREATE VIEW "people_anonymous" AS
+SELECT r."qi_group", r."age_lo", r."age_hi", r."city", r."problem"
+FROM "people_live" AS r
+JOIN (
+  SELECT "qi_group", "age_lo", "age_hi", "city" FROM "people_live"
+  GROUP BY "qi_group", "age_lo", "age_hi", "city"
+  HAVING count(*) >= 2
+) AS g
+ON r."qi_group" = g."qi_group"
+  AND r."age_lo" = g."age_lo"
+  AND r."age_hi" = g."age_hi"
+  AND r."city" = g."city";
+"""
+
+Published = tuple[str, int, int, str, str | None]
+"""A row without its slot."""
+
+
+def shown(table: Table, rows: list[Published]) -> Counter[Published]:
+    """What the view shows of rows in the sink's table."""
+    database = sqlite3.connect(":memory:")
+    database.executescript(view_sql(table, POSTGRES))
+    slotted = [(group, slot, *rest) for slot, (group, *rest) in enumerate(rows)]
+    database.executemany("INSERT INTO people_live VALUES (?, ?, ?, ?, ?, ?)", slotted)
+    found = Counter(database.execute("SELECT * FROM people_anonymous").fetchall())
+    database.close()
+    return found
+
+
+def test_the_statements_for_postgres() -> None:
+    assert view_sql(SMALL, POSTGRES) == VIEW
+
+
+ROW = st.tuples(
+    st.sampled_from(["0-1", "0-2", "1-1"]),
+    st.sampled_from([0, 5]),
+    st.just(9),
+    st.sampled_from(["west", "West"]),
+    st.sampled_from(["flu", "cough", None]),
+)
+
+
+@given(st.lists(ROW, max_size=14), st.sampled_from([2, 3]), st.sampled_from([None, 2]), st.booleans())
+def test_a_row_is_shown_where_enough_rows_have_its_group_and_box(
+    rows: list[Published], k: int, distinct: int | None, null_counts: bool
+) -> None:
+    table = replace(SMALL, k=k, diversity=Diversity(l=distinct, null_counts=null_counts))
+
+    def is_held(row: Published) -> bool:
+        alike = [other for other in rows if other[:4] == row[:4]]
+        values = {other[4] for other in alike if null_counts or other[4] is not None}
+        return len(alike) >= k and len(values) >= (distinct or 0)
+
+    assert shown(table, rows) == Counter(row for row in rows if is_held(row))
+
+
+def test_what_rows_cannot_tell_is_said_in_the_sql_itself() -> None:
+    table = replace(SMALL, individual="ssn", diversity=Diversity(beta=Decimal("0.5"), r=Decimal("0.7")))
+    remarks = [line for line in view_sql(table, POSTGRES).splitlines() if line.startswith("--")]
+    assert "Not counted here: beta, r." in remarks[0]
+    assert "k counts individuals" in remarks[1]
+    assert "CREATE VIEW" in view_sql(table, POSTGRES)
+
+
+def test_whole_groups_are_all_shown_and_hold_the_model_by_themselves() -> None:
+    sql = view_sql(published_as(GROUPS, individual="ssn"), POSTGRES)
+    assert "HAVING" not in sql
+    assert "k counts individuals" not in sql
+    assert 'SELECT "qi_group", "age_lo", "age_hi", "bmi_lo", "bmi_hi", "city", "size" FROM "people_live";' in sql
+    assert 'PRIMARY KEY ("qi_group")' in sql
+
+
+def test_mysql_compares_texts_by_their_bytes_and_has_keys_of_a_length() -> None:
+    sql = view_sql(SMALL, MYSQL)
+    assert "`qi_group` varchar(37) NOT NULL" in sql
+    assert ") CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_bin;" in sql
+
+
+def test_flink_reads_committed_records_of_the_topic_and_has_nested_values() -> None:
+    sql = view_sql(published_as(GROUPS), FLINK, "broker:9092")
+    assert "'topic' = 'people.live'" in sql
+    assert "'properties.bootstrap.servers' = 'broker:9092'" in sql
+    assert "'properties.isolation.level' = 'read_committed'" in sql
+    assert "'value.fields-include' = 'EXCEPT_KEY'" in sql
+    members = "`problem` STRING, `cost` DOUBLE, `visits` BIGINT, `smokes` BOOLEAN, `count` BIGINT"
+    assert f"`values` ARRAY<ROW<{members}>>" in sql
+    assert "PRIMARY KEY (`qi_group`) NOT ENFORCED" in sql
+
+
+def test_ksqldb_gets_a_table_over_the_topic_and_the_rule_as_a_remark() -> None:
+    sql = view_sql(SMALL, KSQLDB)
+    assert "`qi_group` VARCHAR PRIMARY KEY,\n  `slot` BIGINT PRIMARY KEY,\n  `age_lo` BIGINT," in sql
+    assert "WITH (KAFKA_TOPIC = 'people.live', KEY_FORMAT = 'JSON', VALUE_FORMAT = 'JSON');" in sql
+    assert "show only boxes of 2 rows and more" in sql
+    assert "exactly_once_v2" in sql
+    assert "CREATE VIEW" not in sql
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_lossy_join_has_no_view(dialect: str) -> None:
+    with pytest.raises(UsageError, match="two moments"):
+        view_sql(published_as(LOSSY_JOIN), dialect)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_every_parenthesis_is_closed(dialect: str) -> None:
+    sql = view_sql(published_as(), dialect)
+    assert sql.count("(") == sql.count(")")
+    assert not re.search(r"[{}]", sql), "a place that nobody filled"
