@@ -38,8 +38,9 @@ EXAMPLE = Path(__file__).parents[1] / "examples" / "patients" / "table.yaml"
 def record(number: int, problem: bytes) -> tuple[bytes, bytes]:
     """A published row of the example's table."""
     qi_group = number // 5 + 1
-    value = b'{"qi_group":"0-%d","age_lo":20,"age_hi":24,"zip_lo":21000,"zip_hi":30000,"sex":"Male","problem":"%b"}'
-    return row_key(RowKey(0, qi_group, number % 5)), value % (qi_group, problem)
+    box = b'"age_lo":20,"age_hi":24,"zip_lo":11000,"zip_hi":11499,"bmi_lo":20,"bmi_hi":22.4,"sex":"Male"'
+    value = b'{"qi_group":"0-%d",%b,"problem":"%b"}' % (qi_group, box, problem)
+    return row_key(RowKey(0, qi_group, number % 5)), value
 
 
 def seconds(kind: str, table: Table, rows: int, folder: Path) -> float:
