@@ -73,9 +73,8 @@ class Router:
     def _insertions(self, frame: pd.DataFrame, columns: list[str]) -> Iterator[RowMessage]:
         for texts in zip(*(frame[name].tolist() for name in columns), strict=True):
             row = self._encoder.fields(dict(zip(columns, texts, strict=True)))
-            yield RowMessage(
-                self._key_of(row, self._messages.schemaless.own), _encoder.encode({"op": "insert", "row": row})
-            )
+            key = self._key_of(row, self._messages.schemaless.own)
+            yield RowMessage(key, _encoder.encode({"op": "insert", "row": row}))
 
     def route(self, message_key: bytes | None, value: bytes | None) -> Iterator[RowMessage | Statement]:
         """What is to be sent for one message, in order: as a rule the message itself, under its row's message key."""

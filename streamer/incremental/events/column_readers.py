@@ -54,7 +54,7 @@ class RowReaders:
         return _read(fields, self.of_columns)
 
     def key(self, said: object) -> object:
-        """A key, one value or an object, with the columns of the primary key read, and no others. Raises EventRefused."""
+        """A key, one value or an object, with the primary key's columns read, and no others. Raises EventRefused."""
         if self.value is not None:
             return None if said is None else self.value(said)
         return _read(said, self.of_key) if isinstance(said, Mapping) else said
@@ -72,7 +72,7 @@ def _read(fields: Fields, readers: Named) -> Fields:
 
 @dataclass(frozen=True, slots=True)
 class MessageReaders:
-    """The readers of a message that is itself a row, or a key, and of its members that are; parts: by name, of PARTS."""
+    """The readers of a message that is a row or a key itself, and of its members that are; parts: by name, of PARTS."""
 
     own: RowReaders
     parts: Mapping[str, RowReaders]
@@ -107,11 +107,12 @@ class TableReaders:
         if type_.type != "struct" or type_.name == VARIABLE_SCALE_DECIMAL:
             column = self._key_columns[0]
             return replace(otherwise, types={column: type_}, value=reader_of(type_, column, of_numbers=False))
-        readers: dict[str, Reader | None] = dict(otherwise.of_columns)
-        for name, said in self._said.items():
-            if name in type_.fields:
-                readers[name] = reader_of(type_.fields[name], name, of_numbers=said in NUMBERS)
-        of_key = {name: readers.get(name) for name in self._key_columns}
+        implied, known = dict(otherwise.of_columns), type_.fields
+        readers = {
+            name: reader_of(known[name], name, of_numbers=said in NUMBERS) if name in known else implied.get(name)
+            for name, said in self._said.items()
+        }
+        of_key = {name: readers[name] for name in self._key_columns}
         types = {name: type_.fields[name] for name in self._key_columns if name in type_.fields}
         return RowReaders(_present(readers), _present(of_key), types)
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 class ConnectType:
     """What Connect's schema says of one value.
 
-    type: int8, int16, int32, int64, float, double, boolean, string, bytes, array, map, struct, as `JsonConverter` writes
-    them. name: of the logical type. fields: of a struct, by their names.
+    type: as `JsonConverter` writes it (int8, int16, int32, int64, float, double, boolean, string, bytes, array, map,
+    struct). name: of the logical type. fields: of a struct, by their names.
     """
 
     type: str

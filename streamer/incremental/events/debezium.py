@@ -153,8 +153,8 @@ def _as_bool(value: object) -> bool | None:
 
 _OTHER_ROW = (
     "the removal of a flattened row names it by the message key alone, and this row's message key is missing or names "
-    "another one: let the primary key be the message key, and both converters write it alike (schemas.enable for key and "
-    "value, or for neither)"
+    "another one: let the primary key be the message key, and both converters write it alike (schemas.enable for key "
+    "and value, or for neither)"
 )
 _NUMBERS = {
     "not a number": "decimals need the connector's decimal.handling.mode=string (or double), or its converter's "

@@ -4,8 +4,9 @@ The rules of this file
 ----------------------
 * A message says itself which form it has, and is asked in this order: no value, or JSON's null, which Kafka Connect's
   converter writes for none (the row of the message key is gone); `__deleted` or `__op` (a flattened row); the columns
-  of the primary key, where table.yaml says `input: {form: rows}` (a row); `op` insert, delete, modify or truncate (the plain form); `op` c, r, u, d, t
-  or m (Debezium's envelope); a notice of the connector. Anything else is refused, never guessed.
+  of the primary key, where table.yaml says `input: {form: rows}` (a row); `op` insert, delete, modify or truncate (the
+  plain form); `op` c, r, u, d, t or m (Debezium's envelope); a notice of the connector. Anything else is refused, never
+  guessed.
 * The plain form is strict in what it needs and does not look at what it does not know: a row may have columns that
   table.yaml does not name.
 * The message key is read only where the value does not say whose row it is.
@@ -98,9 +99,9 @@ class Decoder:
             return Nothing()
         raise EventRefused(
             "unknown-op",
-            "op is none of insert, delete, modify, truncate (plain) and none of c, r, u, d, t, m (Debezium); a "
-            "flattened row has no mark by itself: say `input: {form: rows}` in table.yaml, where every message is a row "
-            "and null its removal (or set the unwrap transform's delete.tombstone.handling.mode=rewrite)",
+            "op is none of insert, delete, modify, truncate (plain) and none of c, r, u, d, t, m (Debezium); where the "
+            "messages are flattened rows without any mark, say `input: {form: rows}` in table.yaml: a message "
+            "is how its row is, and null that it is gone (or set the transform's delete.tombstone.handling.mode=rewrite)",
         )
 
     # -- the plain form -------------------------------------------------------------------------------------------

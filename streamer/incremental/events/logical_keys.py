@@ -1,4 +1,4 @@
-"""Parts of a message key that have a logical type: the text of a source key -> the JSON that Connect's converter writes.
+"""Parts of a message key that have a logical type: the text of a source key -> the JSON that Connect's converter has.
 
 A row's message keys must follow from its source key alone (`streamer.incremental.events.key_form`), so what
 `logical_types` reads out of a key is written back here, byte for byte. A *kind* names the way: `days`, `decimal(2)`,

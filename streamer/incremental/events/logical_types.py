@@ -247,8 +247,8 @@ def _unknown(type_: ConnectType, column: str) -> Reader:
     mend = (
         "set the connector's interval.handling.mode=string"
         if type_.name in _DURATIONS
-        else "let the connector send the column as text or as a number (Debezium: a custom converter for the column), or "
-        "take it out of table.yaml"
+        else "let the connector send the column as text or as a number (Debezium: a custom converter), or take it out "
+        "of table.yaml"
     )
 
     def refuse(value: object) -> object:
