@@ -166,7 +166,7 @@ _BYTES = (
 _AMBIGUOUS = (
     "without a schema, digits may be a number or the base64 of other numbers' bytes: let the converter say which "
     "(schemas.enable=true, or decimal.format=NUMERIC), or, where the connector has decimal.handling.mode=string, say "
-    "`input: {decimals: text}` in table.yaml"
+    "`input: {decimals: text}` in table.yaml and read the input again from the start"
 )
 _UNCOUNTABLE = (
     "what a number counts as a {} is said by no one (days, milliseconds, microseconds): set the converter's "

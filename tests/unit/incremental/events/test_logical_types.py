@@ -1,4 +1,4 @@
-"""Every type that Connect and Debezium know, as their own converter wrote it; what is not known is refused and named."""
+"""Every type that Connect and Debezium know, as their own converter wrote it; what is unknown is refused and named."""
 
 from __future__ import annotations
 
