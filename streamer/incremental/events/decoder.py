@@ -100,8 +100,8 @@ class Decoder:
         raise EventRefused(
             "unknown-op",
             "op is none of insert, delete, modify, truncate (plain) and none of c, r, u, d, t, m (Debezium); where the "
-            "messages are flattened rows without a mark, say `input: {form: rows}` in table.yaml (a message is how its row "
-            "is, null that it is gone) and read the input again from the start, or set the transform's "
+            "messages are flattened rows without a mark, say `input: {form: rows}` in table.yaml (a message is how its "
+            "row is, null that it is gone) and read the input again from the start, or set the transform's "
             "delete.tombstone.handling.mode=rewrite",
         )
 
