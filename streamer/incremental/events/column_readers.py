@@ -51,18 +51,20 @@ class RowReaders:
 
     def row(self, fields: Fields) -> Fields:
         """The fields with every named column read. Raises EventRefused."""
-        return _read(fields, self.of_columns)
+        return _read(fields, self.of_columns) if self.of_columns else fields
+
+    def key_columns(self, fields: Fields) -> Fields:
+        """The fields with the primary key's columns read, and no others. Raises EventRefused."""
+        return _read(fields, self.of_key) if self.of_key else fields
 
     def key(self, said: object) -> object:
-        """A key, one value or an object, with the primary key's columns read, and no others. Raises EventRefused."""
+        """The same for a key, one value or an object."""
         if self.value is not None:
             return None if said is None else self.value(said)
-        return _read(said, self.of_key) if isinstance(said, Mapping) else said
+        return self.key_columns(said) if isinstance(said, Mapping) else said
 
 
 def _read(fields: Fields, readers: Named) -> Fields:
-    if not readers:
-        return fields
     read = dict(fields)
     for name, reader in readers:
         if (value := fields.get(name)) is not None:

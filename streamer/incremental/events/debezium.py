@@ -29,7 +29,7 @@ Members = Mapping[str, object]
 
 ENVELOPE_OPS = frozenset("crudtm")
 UNAVAILABLE = "__debezium_unavailable_value"
-UNAVAILABLES = (UNAVAILABLE, base64.b64encode(UNAVAILABLE.encode()).decode(), UNAVAILABLE.encode())
+UNAVAILABLES = frozenset((UNAVAILABLE, base64.b64encode(UNAVAILABLE.encode()).decode(), UNAVAILABLE.encode()))
 """The placeholder in a column of text, and in one of bytes, as JSON and Avro write them."""
 
 _HEARTBEAT = frozenset({"ts_ms", "ts_us", "ts_ns"})
@@ -61,8 +61,8 @@ class Capture:
         self._named = tuple(column.name for column in (*table.attributes, *table.kept))
 
     def is_row(self, message: Members) -> bool:
-        """Whether the message is a row without any mark, as table.yaml has to say of the input."""
-        return self._of_rows and all(name in message for name in self._key_columns)
+        """Whether the message, where table.yaml says that the input has such, is a row without any mark."""
+        return all(name in message for name in self._key_columns)
 
     def tombstone(self, message_key: bytes | None) -> Remove:
         """A message without a value: the row of the message key is gone."""
@@ -111,13 +111,14 @@ class Capture:
         return upsert
 
     def _upsert(self, fields: Members, readers: RowReaders, former_key: str | None, was_there: bool) -> Upsert:
-        source_key = self._encoder.source_key_of(readers.key(fields))
+        source_key = self._encoder.source_key(readers.key_columns(fields))
         row = self._row(fields, readers)
         return Upsert(source_key, row, None if former_key == source_key else former_key, was_there)
 
     def _row(self, fields: Members, readers: RowReaders) -> Row:
         for name in self._named:
-            if fields.get(name) in UNAVAILABLES:
+            value = fields.get(name)
+            if (type(value) is str or type(value) is bytes) and value in UNAVAILABLES:
                 raise EventRefused(
                     "unavailable-value",
                     f"column {name!r} was not sent by the connector (unchanged TOAST column); set the table's REPLICA "
@@ -141,7 +142,7 @@ class Capture:
         """The source key of a row that may be partial or absent; None where a column of the key is missing."""
         if not isinstance(row, dict) or any(row.get(name) is None for name in self._key_columns):
             return None
-        return self._encoder.source_key_of(readers.key(row))
+        return self._encoder.source_key(readers.key_columns(row))
 
 
 def _as_bool(value: object) -> bool | None:

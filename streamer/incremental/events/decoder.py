@@ -86,7 +86,7 @@ class Decoder:
     def _of_object(self, message: Members, readers: MessageReaders, message_key: bytes | None) -> Change:
         if is_flattened(message):
             return self._capture.flattened(message, readers.own, message_key)
-        if self._capture.is_row(message):
+        if self._table.input_rows and self._capture.is_row(message):
             return self._capture.row(message, readers.own, message_key)
         op = message.get("op")
         if isinstance(op, str):

@@ -14,6 +14,7 @@ a whole.
 from __future__ import annotations
 
 from decimal import Decimal, DecimalException
+from typing import TypeGuard
 
 import msgspec
 
@@ -60,10 +61,11 @@ def unwrapped(value: object) -> object:
     >>> unwrapped({"schema": None, "payload": 7}), unwrapped(7)
     (7, 7)
     """
-    if type(value) is dict and len(value) == 2 and "payload" in value and "schema" in value:
-        payload: object = value["payload"]
-        return payload
-    return value
+    return value["payload"] if _is_wrapped(value) else value
+
+
+def _is_wrapped(value: object) -> TypeGuard[dict[str, object]]:
+    return type(value) is dict and len(value) == 2 and "payload" in value and "schema" in value
 
 
 class MessageReader:
@@ -85,13 +87,15 @@ class MessageReader:
                     return _json.decode(memoryview(data)[len(head) : -1]), readers
                 except _UNREADABLE:
                     break
-        message = read_json(data)
-        value = unwrapped(message)
-        if value is message or type(message) is not dict:
-            return value, self.schemaless
+        try:
+            message = _json.decode(data)
+        except _UNREADABLE:
+            raise _unreadable(data) from None
+        if not _is_wrapped(message):
+            return message, self.schemaless
         readers = self._of_table.of(connect_type_of(message["schema"]))
         self._remember(data, readers)
-        return value, readers
+        return message["payload"], readers
 
     def _remember(self, data: bytes, readers: MessageReaders) -> None:
         """The bytes up to the payload, where they are as Connect writes them."""
