@@ -20,9 +20,17 @@ from collections.abc import Sequence
 import numpy as np
 
 from streamer.table.arrays import Ints
-from streamer.table.calendar_cells import MICROSECONDS, MONTHS, CalendarCells, Span, month_of, start_of_month
+from streamer.table.calendar_cells import (
+    MICROSECONDS,
+    MONTHS,
+    CalendarCells,
+    IntOrInts,
+    Span,
+    month_of,
+    start_of_month,
+)
 from streamer.table.levels import DoublingLevels, Levels
-from streamer.table.moments import MICROSECONDS_PER_DAY
+from streamer.table.moments import MICROSECONDS_PER_DAY, Clock
 
 UNITS = (*MICROSECONDS, *MONTHS)
 """Units that can be levels, the finest first: each is made of whole ones of those before it."""
@@ -46,7 +54,7 @@ class CalendarLevels:
             return cells, cells.copy()
         if level > len(self._units):
             return np.zeros_like(cells), np.full_like(cells, self._cells.n_cells - 1)
-        begin, end = ends_of_unit(self._cells, self._units[level - 1], self._cells.start(cells))
+        begin, end = ends_of_unit(self._cells.clock, self._units[level - 1], self._cells.start(cells))
         lo = self._cells.cell_of(np.maximum(begin, self._cells.first))
         return lo, self._cells.cell_of(np.minimum(end - 1, self._cells.last))
 
@@ -54,21 +62,20 @@ class CalendarLevels:
         return self.recode(level, cells)[1]
 
 
-def ends_of_unit(cells: CalendarCells, unit: Span, moments: Ints) -> tuple[Ints, Ints]:
-    """Where the units that hold some moments begin, and where the next ones do; neither need lie in the domain."""
-    clock = cells.clock
+def ends_of_unit(clock: Clock, unit: Span, moment: IntOrInts) -> tuple[IntOrInts, IntOrInts]:
+    """Where the unit that holds a moment begins, and where the next one does; neither need lie in the calendar."""
     if not unit.months:
-        begin = moments - moments % unit.moments(clock)
+        begin = moment - moment % unit.moments(clock)
         return begin, begin + unit.moments(clock)
-    month = month_of(moments, clock) + _YEAR_0
+    month = month_of(moment, clock) + _YEAR_0
     begin = month - month % unit.months - _YEAR_0
     return start_of_month(begin, clock), start_of_month(begin + unit.months, clock)
 
 
 def _holds_all(cells: CalendarCells, unit: Span) -> bool:
     """Whether the whole domain lies in one of the units."""
-    _, end = ends_of_unit(cells, unit, np.array([cells.first], dtype=np.int64))
-    return cells.last < int(end[0])
+    _, end = ends_of_unit(cells.clock, unit, cells.first)
+    return cells.last < end
 
 
 def is_wider(cells: CalendarCells, unit: str) -> bool:
