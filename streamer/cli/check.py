@@ -330,6 +330,10 @@ def _print_costs(tried: dict[str, Any], accepted: int, out: Console) -> None:
         return
     grid = Grid("column", "its NCP", "NCP of the table with another grid")
     for line in tried["attributes"]:
-        others = "; ".join(f"{decimal_text(at['grid'])}: {figure(at['ncp'])}" for at in line["grids"])
+        others = "; ".join(f"{_grid_text(at['grid'])}: {figure(at['ncp'])}" for at in line["grids"])
         grid.add_row(line["name"], figure(line["ncp"]), others)
     out.print(grid)
+
+
+def _grid_text(grid: Decimal | str) -> str:
+    return grid if isinstance(grid, str) else decimal_text(grid)

@@ -145,7 +145,7 @@ class CalendarCells:
             return (month_of(moment, self.clock) - self._first_month) // self.grid.months
         return (moment - self.first) // self.grid.moments(self.clock)
 
-    def code_of(self, moment: int) -> int:
+    def code_of(self, moment: IntOrInts) -> IntOrInts:
         """The code of a moment of the domain."""
         cell = self.cell_of(moment)
         return cell * self.codes_per_cell + moment - self.start(cell)
@@ -156,10 +156,9 @@ class CalendarCells:
             return -1
         return self.code_of(moment) if moment <= self.last else self.n_cells * self.codes_per_cell
 
-    def moment_of(self, code: int) -> int:
+    def moment_of(self, code: IntOrInts) -> IntOrInts:
         """The moment that a code stands for."""
-        cell, place = divmod(code, self.codes_per_cell)
-        return self.start(cell) + place
+        return self.start(code // self.codes_per_cell) + code % self.codes_per_cell
 
     def interval(self, cell_lo: int, cell_hi: int) -> tuple[int, int]:
         """The published ends of the cells cell_lo..cell_hi."""

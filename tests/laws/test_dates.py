@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, note
+from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from streamer.cli.main import main
@@ -105,16 +105,18 @@ def test_every_algorithm_publishes_a_true_table_of_a_data_frame(tmp_path: Path, 
         in_some.update(around.index)
     sizes = published.groupby("qi_group").size()
     assert sizes.min() >= K
-    assert all(in_some[group] >= size for group, size in sizes.items())
+    assert all(in_some[str(group)] >= size for group, size in sizes.items())
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
+@settings(max_examples=max(5, settings().max_examples // 10))
 @given(data=st.data(), model=st.sampled_from(list(MODELS.values())))
 def test_every_algorithm_keeps_its_laws_on_dates(name: str, data: st.DataObject, model: Any) -> None:
     small = people(BORN, SEEN, CITY)
     assert_laws(ALGORITHMS[name], data.draw(microdata(small)), model)
 
 
+@settings(max_examples=max(5, settings().max_examples // 4))
 @given(data=st.data())
 def test_the_engine_stays_with_its_twin_on_dates(data: st.DataObject) -> None:
     small, secret = table(BORN, SEEN, k=2, repair=0.02), data.draw(SECRETS)

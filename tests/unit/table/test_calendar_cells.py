@@ -140,5 +140,5 @@ def test_lengths_are_read_as_they_are_written() -> None:
         span = read_span(text)
         assert span is not None
         assert span.text == text
-    for text in ("1 days", "0 days", "-1 days", "1.5 days", "2 weeks", "month", "1 decade", "", None, "1  day"):
-        assert read_span(text) is None
+    for wrong in ("1 days", "0 days", "-1 days", "1.5 days", "2 weeks", "month", "1 decade", "", None, "1  day"):
+        assert read_span(wrong) is None

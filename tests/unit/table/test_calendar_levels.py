@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import date
 
 import numpy as np
@@ -15,7 +16,7 @@ from streamer.table.levels import DoublingLevels
 from streamer.table.moments import DATE, LOCAL_TIMESTAMP, Clock
 from worlds.calendars import calendar, calendars, days_by_cell
 
-FORMATS = {
+FORMATS: dict[str, Callable[[date], object]] = {
     "month": lambda day: f"{day:%m}-{day.year}",
     "quarter": lambda day: f"Q{(day.month - 1) // 3} {day.year}",
     "year": lambda day: day.year,

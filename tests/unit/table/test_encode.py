@@ -259,7 +259,7 @@ def test_a_data_frame_has_dates_in_any_of_its_types() -> None:
             "born": pd.Series(pd.to_datetime(["1980-02-29", "1989-12-31"])),
             "seen": pd.Series(pd.to_datetime(["2024-02-29T08:00:00.000000Z", "2024-01-01T00:00:00.000001Z"])),
             "since": [date(1999, 12, 31), None],
-            "wall": pd.Series(pd.to_datetime(["2024-01-01T08:00", None])),
+            "wall": [pd.Timestamp("2024-01-01T08:00"), pd.NaT],
         }
     )
     encoded = Encoder(DATED).frame(typed)
