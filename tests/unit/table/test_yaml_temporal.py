@@ -13,6 +13,8 @@ from streamer.table.moments import DATE, LOCAL_TIMESTAMP, TIMESTAMP, moment_text
 from streamer.table.published import published_columns
 from streamer.table.schema import KeptColumn, Table, TemporalAttribute
 from streamer.table.yaml_loading import load_table
+from streamer.table.yaml_shape import TemporalSettings
+from streamer.table.yaml_temporal import temporal_attribute
 
 TABLE = """
 table: people
@@ -80,6 +82,14 @@ def test_a_state_belongs_to_one_calendar(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert len(set(tables)) == len(tables)
     assert loaded(tmp_path, f"{BORN}, levels: [year]").fingerprint == tables[0]
+
+
+def test_all_faults_of_lengths_and_ends_are_found_at_once() -> None:
+    raw = {"domain": ("1900", "2000-13-01"), "grid": "1 hour", "unit": "1 month"}
+    settings = TemporalSettings.model_validate({"role": "quasi-identifier", "type": "date", **raw})
+    faults: list[str] = []
+    assert temporal_attribute("columns.x", "x", settings, faults) is None
+    assert [fault.split(":")[0] for fault in faults] == ["columns.x.grid", "columns.x.unit"] + 2 * ["columns.x.domain"]
 
 
 @pytest.mark.parametrize(
