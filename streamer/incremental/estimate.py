@@ -154,7 +154,10 @@ def _matcher(attribute: Attribute, asked: Sequence[Comparison]) -> Callable[...,
 def _exact(attribute: NumericAttribute | TemporalAttribute, end: object) -> Fraction:
     """A published end as a number; a moment is one."""
     if isinstance(attribute, TemporalAttribute):
-        return Fraction(moment_of(end, attribute.name, attribute.calendar.clock))
+        try:
+            return Fraction(moment_of(end, attribute.name, attribute.calendar.clock))
+        except EventRefused:
+            raise _foreign(attribute) from None
     return Fraction(Decimal(str(end)))
 
 

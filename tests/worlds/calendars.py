@@ -33,13 +33,13 @@ def temporal(
 
 @st.composite
 def calendars(draw: st.DrawFn) -> CalendarCells:
-    """Dates of up to four years, which begin where the grid may begin."""
+    """Dates of up to a year and a half, of years up to six, which begin where the grid may begin."""
     grid = span(draw(st.sampled_from(GRIDS)))
     day = draw(st.dates(max_value=date(9990, 1, 1)))
     if grid.months:
         day = day.replace(day=1, month=1 if grid.unit == "year" else day.month)
     first = day.toordinal() - 1
-    return CalendarCells(DATE, first, first + draw(st.integers(0, 4 * 366)), grid)
+    return CalendarCells(DATE, first, first + draw(st.integers(0, 2_200 if grid.unit == "year" else 550)), grid)
 
 
 def next_start(day: date, grid: Span) -> date:

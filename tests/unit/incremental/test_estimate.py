@@ -89,6 +89,14 @@ def test_what_was_never_published_is_refused_and_not_computed_with() -> None:
             Query(SMALL, text).answer(foreign)
 
 
+def test_what_is_no_moment_is_refused_too() -> None:
+    small = table(temporal("x", "1980-01-01", "1985-12-31", "2 months"), k=2)
+    for ends in (("canary", "1980-02-29"), ("1980-03-01", "1980-02-29")):
+        foreign = pd.DataFrame([{"qi_group": "0-1", "x_lo": ends[0], "x_hi": ends[1], "problem": "flu"}])
+        with pytest.raises(LawViolated, match=r"holds what table\.yaml does not know"):
+            Query(small, "x < '1980-02-01'").answer({"live": foreign})
+
+
 @pytest.mark.parametrize("form", FORMS)
 @given(data=st.data())
 def test_the_truth_lies_within_the_bounds(form: str, data: st.DataObject) -> None:
