@@ -22,7 +22,7 @@ from streamer.table.encode import EncodedRows
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata, microdata_of
 from streamer.table.row import Row, Values
-from streamer.table.schema import CategoricalAttribute, KeptColumn, NumericAttribute, Table
+from streamer.table.schema import Attribute, CategoricalAttribute, KeptColumn, NumericAttribute, Table
 
 SENSITIVE = "salary-class"
 
@@ -126,9 +126,9 @@ def encoded(table: Table) -> list[Row]:
     return out
 
 
-def code_of(attribute: NumericAttribute | CategoricalAttribute, text: str) -> int:
+def code_of(attribute: Attribute, text: str) -> int:
     """Age counts from 17; a category is its leaf."""
-    return int(text) - 17 if isinstance(attribute, NumericAttribute) else attribute.hierarchy.code_of[text]
+    return attribute.hierarchy.code_of[text] if isinstance(attribute, CategoricalAttribute) else int(text) - 17
 
 
 def json_text(value: str) -> bytes:

@@ -75,7 +75,7 @@ def codes_of(small: Table) -> st.SearchStrategy[tuple[int, ...]]:
     for attribute in small.attributes:
         if isinstance(attribute, CategoricalAttribute):
             columns.append(st.integers(0, attribute.hierarchy.n_leaves - 1))
-        elif attribute.step is None:
+        elif not attribute.axis.closed:
             last = int(attribute.width_codes)
             quarters = range(0, last, attribute.codes_per_cell // 4)
             columns.append(st.sampled_from([*quarters, last - 1]))
@@ -141,7 +141,7 @@ def last_code(small: Table, j: int) -> int:
     attribute = small.attributes[j]
     if isinstance(attribute, CategoricalAttribute):
         return attribute.hierarchy.n_leaves - 1
-    return int(attribute.width_codes) - (attribute.step is None)
+    return int(attribute.width_codes) - (not attribute.axis.closed)
 
 
 @st.composite

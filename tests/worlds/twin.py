@@ -27,7 +27,7 @@ from streamer.incremental.events.changes import (
     Upsert,
 )
 from streamer.table.row import Row
-from streamer.table.schema import CategoricalAttribute, NumericAttribute, Table
+from streamer.table.schema import CategoricalAttribute, Table
 from worlds.twin_repair import SPENT_PER_K, adopt, improve
 
 Box = tuple[tuple[int, int], ...]
@@ -68,11 +68,11 @@ class Twin:
 
     def cell(self, j: int, code: int) -> int:
         attribute = self.table.attributes[j]
-        return code // attribute.codes_per_cell if isinstance(attribute, NumericAttribute) else code
+        return code if isinstance(attribute, CategoricalAttribute) else code // attribute.codes_per_cell
 
     def cover(self, j: int, lo: int, hi: int) -> tuple[int, int]:
         attribute = self.table.attributes[j]
-        if isinstance(attribute, NumericAttribute):
+        if not isinstance(attribute, CategoricalAttribute):
             return lo, hi
         nodes = [(a, b) for a, b in attribute.hierarchy.interval_of.values() if a <= lo and hi <= b]
         return min(nodes, key=lambda node: node[1] - node[0])
@@ -90,7 +90,7 @@ class Twin:
         if isinstance(attribute, CategoricalAttribute):
             raise TypeError("a category has no edges")
         per, end = attribute.codes_per_cell, float(attribute.width_codes)
-        last = (hi + 1) * per if attribute.step is None else (hi + 1) * per - 1
+        last = (hi + 1) * per - attribute.axis.closed
         return float(lo * per), min(float(last), end)
 
     def ncp(self, box: Box) -> float:

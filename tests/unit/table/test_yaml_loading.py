@@ -236,8 +236,8 @@ QI = "role: quasi-identifier"
             f"{QI}, type: integer, domain: [0, 9], null_as: 10",
             "columns.x.null_as: column 'x': outside the domain of table.yaml",
         ),
-        (f"{QI}, type: text", "columns.x.type: must be 'integer' or 'decimal'"),
-        (QI, "columns.x: needs `type: integer` or `type: decimal` with a domain, or a hierarchy"),
+        (f"{QI}, type: text", "columns.x.type: must be 'integer', 'decimal', 'date', 'timestamp' or 'local-timestamp'"),
+        (QI, "columns.x: needs a type (integer, decimal, date, timestamp) with a domain, or a hierarchy"),
         (
             f"{QI}, hierarchy: sex.csv, grid: 5",
             "columns.x.grid: is for `type: integer` and `type: decimal` only",
