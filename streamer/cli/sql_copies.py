@@ -8,7 +8,7 @@ The rules of this file
 * The whole table is put in place in one transaction, and so is every batch of releases: whoever reads the database
   meanwhile has the table before it or behind it.
 * Only a table that `subscribe` made is ever replaced: one that `streamer_releases` does not name is somebody else's.
-* Numbers without a type of their own in SQLite (Decimals) are text there. DuckDB has Arrow's types.
+* What has no type of its own in SQLite (Decimals, dates, timestamps) is text there. DuckDB has Arrow's types.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from streamer.incremental.release.frames import PUBLISHED, RECORD
 from streamer.table.published_group import COUNT
 from streamer.table.scalars import decimal_text
 from streamer.table.schema import Table
-from streamer.table.typed_frame import column_types
+from streamer.table.typed_frame import column_types, with_iso_texts
 
 RELEASES = "streamer_releases"
 SQLITE_TYPES = {"int64": "INTEGER", "float64": "REAL"}
@@ -145,7 +145,7 @@ class Sqlite(Database):
 
     def insert(self, table: str, frame: pd.DataFrame) -> None:
         places = ", ".join("?" * len(frame.columns))
-        rows = zip(*(map(_of_sqlite, frame[name].tolist()) for name in frame.columns), strict=True)
+        rows = zip(*(map(_of_sqlite, with_iso_texts(frame[name]).tolist()) for name in frame.columns), strict=True)
         self._connection.executemany(f"INSERT INTO {table} VALUES ({places})", rows)
 
     def delete(self, table: str, records: Sequence[str]) -> None:

@@ -24,7 +24,7 @@ import pandas as pd
 
 from streamer.errors import ConfigError
 from streamer.table.encode import cell_text
-from streamer.table.typed_frame import DATE_TYPE
+from streamer.table.typed_frame import with_iso_texts
 
 STDIN = "-"
 PACKED = ".gz"
@@ -227,21 +227,13 @@ def _cell_texts(column: pd.Series[Any]) -> Any:
     """The texts of a column, each distinct value written once; whole numbers stay as they are."""
     if pd.api.types.is_integer_dtype(column.dtype):
         return column
-    if pd.api.types.is_datetime64_any_dtype(column.dtype):
-        column = _iso_texts(column)
+    column = with_iso_texts(column)
     texts: dict[tuple[type, object], str] = {}  # by type, too: 1 and true are equal
     cells = [(type(value), value) for value in column.to_numpy(dtype=object)]
     for pair in cells:
         if pair not in texts:
             texts[pair] = cell_text(pair[1])
     return [texts[pair] for pair in cells]
-
-
-def _iso_texts(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Moments of a published table as their texts; dates are told from timestamps by their type."""
-    days_only = str(column.dtype) == DATE_TYPE
-    texts = {stamp: stamp.isoformat().replace("+00:00", "Z") for stamp in column.unique()}
-    return column.map({stamp: text[:10] if days_only else text for stamp, text in texts.items()}).astype(object)
 
 
 def write_index(pairs: Iterable[tuple[str, str]], file: IO[str]) -> None:

@@ -120,6 +120,15 @@ def _moments(texts: Sequence[object] | Objects, clock: Clock) -> pd.Series[Any]:
     return moments.dt.tz_localize("UTC") if clock.zoned else moments
 
 
+def with_iso_texts(column: pd.Series[Any]) -> pd.Series[Any]:
+    """A column of a published table in which moments are the texts that are published; any other as it is."""
+    if not pd.api.types.is_datetime64_any_dtype(column.dtype):
+        return column
+    days_only = str(column.dtype) == DATE_TYPE  # dates are told from timestamps by their type
+    texts = {stamp: stamp.isoformat().replace("+00:00", "Z") for stamp in column.unique()}
+    return column.map({stamp: text[:10] if days_only else text for stamp, text in texts.items()}).astype(object)
+
+
 def _end(exact: Decimal, kind: str) -> int | float | Decimal:
     """One end of an interval in its column's type. Raises ValueError where that would round."""
     number: int | float | Decimal = exact

@@ -23,7 +23,7 @@ from streamer.errors import EventRefused
 from streamer.incremental.events.connect_schema import ConnectType
 from streamer.incremental.events.logical_types import VARIABLE_SCALE_DECIMAL, Reader, reader_of
 from streamer.table.scalars import read_decimal
-from streamer.table.schema import Attribute, KeptColumn, NumericAttribute, Table
+from streamer.table.schema import Attribute, KeptColumn, NumericAttribute, Table, TemporalAttribute
 
 Fields = Mapping[str, object]
 Named = tuple[tuple[str, Reader], ...]
@@ -127,6 +127,8 @@ def _type_said(column: Attribute | KeptColumn) -> str | None:
     """What table.yaml says of a column's values."""
     if isinstance(column, NumericAttribute):
         return "integer" if column.integer else "decimal"
+    if isinstance(column, TemporalAttribute):
+        return column.calendar.clock.name
     return column.type if isinstance(column, KeptColumn) else None
 
 

@@ -116,6 +116,20 @@ def test_a_query_sees_the_table_and_nothing_else(tmp_path: Path) -> None:
             looked_up(world.table, world.frames(), query)
 
 
+def test_days_and_instants_have_types_of_their_own_or_are_the_texts_that_are_published(tmp_path: Path) -> None:
+    born = pd.DataFrame(
+        {
+            "day": pd.Series(["1980-01-31"], dtype="datetime64[s]"),
+            "at": pd.Series(["1980-01-31T12:00:00"], dtype="datetime64[us]").dt.tz_localize("UTC"),
+        }
+    )
+    copy = Sqlite(FollowedTable("rows", seed=1).table, tmp_path / "people.db")
+    copy._connection.execute("CREATE TABLE moments (day, at)")
+    copy.insert("moments", born)
+    assert copy._connection.execute("SELECT * FROM moments").fetchall() == [("1980-01-31", "1980-01-31T12:00:00Z")]
+    closed(copy)
+
+
 def test_a_number_that_sqlite_has_no_type_for_is_text(tmp_path: Path) -> None:
     copy = Sqlite(FollowedTable("rows", seed=1).table, tmp_path / "people.db")
     copy._connection.execute("CREATE TABLE numbers (a, b)")
