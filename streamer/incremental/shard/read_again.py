@@ -2,21 +2,26 @@
 
 The very loop of a shard runs over the messages, so that everything is decided as it would be there: strictness,
 statements, the partition contract, what is passed over. Only that no QI group is ever made: all rows are pending, and
-none of the work on groups is done. What it would publish are its letters alone.
+none of the work on groups is done. What it would publish are its letters alone. In the same way a part of the input is
+read: what stands behind a truncation that a shard hears of late.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from streamer.incremental.events.counts import Counts
+from streamer.incremental.events.source_position import OrderLost, SourcePosition
 from streamer.incremental.release.records import Entry, Outgoing
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.publisher import Publisher
+from streamer.incremental.shard.steps import StepReport
 from streamer.incremental.shard.taking_over import Holding
+from streamer.incremental.shard.truncations import begin_of_run, order_lost
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
+from streamer.incremental.topics import DEAD_LETTERS
 from streamer.table.encode import EncodedRows
 from streamer.table.schema import Table
 
@@ -48,7 +53,8 @@ class _Letters:
         return None
 
     def publish(self, records: Sequence[Outgoing], position: Position) -> None:
-        self.kept += [Entry(record.topic, record.key, record.value) for record in records]
+        letters = (record for record in records if record.topic == DEAD_LETTERS)
+        self.kept += [Entry(letter.topic, letter.key, letter.value) for letter in letters]
 
 
 def read_again(
@@ -85,3 +91,25 @@ def read_again(
         meta.skipped,
         faults,
     )
+
+
+def place_truncation(
+    publisher: Publisher,
+    request: int,
+    source: SourcePosition,
+    earliest: int,
+    read: Callable[[int, int], Iterator[Sequence[Message]]],
+) -> StepReport:
+    """Has a truncation that another shard read take effect, between two messages of this one.
+
+    request: the offset of its record in the control topic. read: the messages of the input from an offset to another;
+    earliest: the first one. Raises ShardRefused where the input does not tell which rows came later.
+    """
+    table, shard, meta = publisher.table, publisher.shard, publisher.meta
+    name = f"shard {shard} of {table.name}"
+    try:
+        begin = begin_of_run(name, table.name, source, earliest, meta.next, lambda start: read(start, meta.next))
+    except OrderLost:
+        raise order_lost(name, table.name) from None
+    later = read_again(table, shard, meta.shards, read(begin, meta.next), meta.next, meta.skipped)
+    return publisher.place_truncation(request, source, later.rows, later.key_form)
