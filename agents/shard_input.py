@@ -27,7 +27,7 @@ from agents.topic_questions import ANSWER_SECONDS_MAX, TopicQuestions, Topics, k
 from streamer.errors import Conflict, ShardRefused
 from streamer.incremental import mends
 from streamer.incremental.shard.input import InputState, Message
-from streamer.incremental.topics import CHANGES, DEAD_LETTERS, LIVE, OUTPUTS, POSITIONS, topic_name
+from streamer.incremental.topics import CHANGES, CONTROL, DEAD_LETTERS, LIVE, OUTPUTS, POSITIONS, topic_name
 
 MISSING_SECONDS_MAX, MISSING_AGAIN_SECONDS = 3.0, 0.1
 """How long a topic may be missing that somebody is making anew."""
@@ -69,8 +69,9 @@ class KafkaInput:
             shards = self._shards()
             earliest, end = self._kafka.watermarks(consumer, self._place(CHANGES))
             live_begun = any(self._has_begun(consumer, self._place(kind)) for kind in self._outputs)
+            control_end = self._kafka.watermarks(consumer, self._place(CONTROL))[1] if CONTROL in self._seen else 0
         ids = {kind: described.id for kind, described in self._seen.items() if described.id}
-        return InputState(ids, shards, earliest, end, live_begun)
+        return InputState(ids, shards, earliest, end, live_begun, control_end)
 
     def ask(self) -> None:
         """Asks for the topics, for `check` to compare them; does not wait for the answer."""
@@ -98,7 +99,7 @@ class KafkaInput:
 
     def messages(self, start: int, end: int) -> Iterator[Sequence[Message]]:
         """The messages of the input from an offset to another, some at a time. Raises ServerUnreachable."""
-        return self._reading.messages(InputState({}, 0, start, end))
+        return self._reading.between(start, end)
 
     def _answer(self, asked: Future[Topics]) -> Topics:
         with self._kafka.failures("asking for the topics"):

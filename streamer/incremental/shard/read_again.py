@@ -25,10 +25,16 @@ from streamer.incremental.topics import DEAD_LETTERS
 from streamer.table.encode import EncodedRows
 from streamer.table.schema import Table
 
+Read = Callable[[int, int], Iterator[Sequence[Message]]]
+"""Reads the messages of an input from an offset to another, some at a time."""
+
 
 @dataclass(frozen=True, slots=True)
 class RowsRead:
-    """The rows at an offset of the input, and what its messages came to; next: that offset."""
+    """The rows at an offset of the input, and what its messages came to; next: that offset.
+
+    truncated: the last truncation that was captured in it, where there are several shards.
+    """
 
     rows: EncodedRows = field(repr=False)
     next: int
@@ -38,6 +44,7 @@ class RowsRead:
     statement_ids: Sequence[str]
     skipped: tuple[int, ...]
     faults: Sequence[str]
+    truncated: SourcePosition | None = None
 
 
 class _Letters:
@@ -90,26 +97,42 @@ def read_again(
         ids,
         meta.skipped,
         faults,
+        meta.truncated,
     )
 
 
-def place_truncation(
-    publisher: Publisher,
-    request: int,
+def read_behind(
     source: SourcePosition,
+    table: Table,
+    shard: int,
+    shards: int,
     earliest: int,
-    read: Callable[[int, int], Iterator[Sequence[Message]]],
+    end: int,
+    read: Read,
+    skips: Iterable[int],
+) -> RowsRead:
+    """Reads the messages below the offset `end` that stand behind a truncation; earliest: the first one that is there.
+
+    Raises ShardRefused where the input does not tell which these are.
+    """
+    name = f"shard {shard} of {table.name}"
+    try:
+        begin = begin_of_run(name, table.name, source, earliest, end, lambda start: read(start, end))
+    except OrderLost:
+        raise order_lost(name, table.name) from None
+    return read_again(table, shard, shards, read(begin, end), end, skips)
+
+
+def place_truncation(
+    publisher: Publisher, request: int, source: SourcePosition, earliest: int, read: Read
 ) -> StepReport:
     """Has a truncation that another shard read take effect, between two messages of this one.
 
-    request: the offset of its record in the control topic. read: the messages of the input from an offset to another;
-    earliest: the first one. Raises ShardRefused where the input does not tell which rows came later.
+    request: the offset of its record in the control topic. earliest: the first offset of the input. Raises ShardRefused
+    where the input does not tell which rows came later.
     """
-    table, shard, meta = publisher.table, publisher.shard, publisher.meta
-    name = f"shard {shard} of {table.name}"
-    try:
-        begin = begin_of_run(name, table.name, source, earliest, meta.next, lambda start: read(start, meta.next))
-    except OrderLost:
-        raise order_lost(name, table.name) from None
-    later = read_again(table, shard, meta.shards, read(begin, meta.next), meta.next, meta.skipped)
+    meta = publisher.meta
+    first = earliest if publisher.engine.n_rows else meta.next  # where no row is, nothing has to be told apart
+    place = publisher.table, publisher.shard, meta.shards
+    later = read_behind(source, *place, first, meta.next, read, meta.skipped)
     return publisher.place_truncation(request, source, later.rows, later.key_form)

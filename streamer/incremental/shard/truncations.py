@@ -29,7 +29,7 @@ from typing import Final
 from streamer.errors import ShardRefused
 from streamer.incremental import mends
 from streamer.incremental.events.changes import Change, Nothing, Truncate
-from streamer.incremental.events.source_position import SourcePosition, position_of
+from streamer.incremental.events.source_position import OrderLost, SourcePosition, position_of
 from streamer.incremental.release.records import Entry
 from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.outlet import Position
@@ -112,6 +112,24 @@ def is_news(meta: Meta, source: SourcePosition) -> bool:
     if known is None or source.log != known.log:
         return True
     return source.place != known.place and not source.precedes(known)
+
+
+def last_truncation(found: Iterable[SourcePosition | None], table_name: str) -> SourcePosition | None:
+    """The last one of several; None where there is none. Raises ShardRefused where they have no order."""
+    last: SourcePosition | None = None
+    for source in found:
+        if source is None or source == last:
+            continue
+        if last is not None and source.log != last.log:
+            raise ShardRefused(
+                f"{table_name}: the input holds truncations of two logs of the source, which have no order between "
+                f"them; {mends.begin_from_file(table_name)}"
+            )
+        try:
+            last = source if last is None or last.precedes(source) else last
+        except OrderLost:
+            raise order_lost(table_name, table_name) from None
+    return last
 
 
 def to_repeat(name: str, table_name: str, meta: Meta, position: Position, placed: Iterable[Placed]) -> list[Placed]:
