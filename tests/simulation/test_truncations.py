@@ -28,7 +28,7 @@ from worlds.small_tables import CITY, YEARS, table
 PEOPLE = table(YEARS, CITY, k=2)
 SHARDS = 3
 NOON_MS = 1_764_000_000_000
-SEEDS = range(25)
+SEEDS = range(16)
 
 
 @dataclass
@@ -97,7 +97,7 @@ def worlds_of(partitions: Sequence[Sequence[Message]], plans: Sequence[dict[int,
     return worlds
 
 
-def read_to_the_end(worlds: Sequence[World], batch: int = 6) -> None:
+def read_to_the_end(worlds: Sequence[World], batch: int = 9) -> None:
     """All that is there is read, and everybody has heard of everything."""
     for _ in range(2):
         for world in worlds:
@@ -162,7 +162,7 @@ def test_shards_that_read_apart_and_lose_commits_come_to_what_the_source_holds(s
 def test_the_runs_by_chance_met_what_they_are_about() -> None:
     """Late truncations and early ones, and such as were placed once more after a loss."""
     placed = repeated = 0
-    for seed in SEEDS:
+    for seed in range(6):
         chance = Random(seed)
         source = Source(chance)
         source.happen(90)
@@ -178,8 +178,12 @@ def test_the_runs_by_chance_met_what_they_are_about() -> None:
             world.run(batch=4)
             repeated += world.repeated
         assert_the_shards_hold_what_the_source_holds(worlds, source)
-    assert placed > 50
-    assert repeated > 20
+    assert placed > 20
+    assert repeated > 8
+
+
+SAYS, HEARS = 0, 1
+"""The shard in whose partition the one truncation lies, and one of the others."""
 
 
 def steps_of_a_quiet_run(partitions: Sequence[Sequence[Message]], shard: int) -> int:
@@ -190,32 +194,28 @@ def steps_of_a_quiet_run(partitions: Sequence[Sequence[Message]], shard: int) ->
 
 def one_truncation() -> Source:
     source = Source(Random(8))
-    source.happen(20, truncations=0)
+    source.happen(14, truncations=0)
     source.truncate()
-    source.happen(12, truncations=0)
-    return source.captured(restarts=0)
+    source.happen(8, truncations=0)
+    source.captured(restarts=0)
+    assert [any(b'"op": "t"' in (m.value or b"") for m in messages) for messages in source.partitions] == [
+        shard == SAYS for shard in range(SHARDS)
+    ]
+    return source
 
 
 @pytest.mark.parametrize("fault", Fault, ids=lambda fault: fault.value)
-def test_one_fault_at_every_numbered_step_of_those_who_say_and_those_who_hear(fault: Fault) -> None:
+def test_one_fault_at_every_numbered_step_of_who_says_it_and_of_one_who_hears_it(fault: Fault) -> None:
     source = one_truncation()
-    for shard in range(SHARDS):
-        for step in range(0, steps_of_a_quiet_run(source.partitions, shard)):
+    for shard in (SAYS, HEARS):
+        for step in range(steps_of_a_quiet_run(source.partitions, shard)):
             plans: list[dict[int, Fault]] = [{} for _ in range(SHARDS)]
             plans[shard] = {step: fault}
             worlds = worlds_of(source.partitions, plans)
             read_to_the_end(worlds)
             assert_the_shards_hold_what_the_source_holds(worlds, source)
-
-
-def test_what_a_truncation_says_to_others_is_said_once_whatever_happens() -> None:
-    source = one_truncation()
-    for step in range(steps_of_a_quiet_run(source.partitions, 0)):
-        for fault in (Fault.DIE_AFTER, Fault.LOST_AFTER, Fault.ZOMBIE):
-            worlds = worlds_of(source.partitions, [{step: fault}, {step: fault}, {step: fault}])
-            read_to_the_end(worlds)
-            said = [json.loads(value)["command"] for world in worlds for value in world.control]
-            assert sorted(said) == ["truncate", "truncate", "truncated", "truncated"]
+            said = sorted(json.loads(value)["command"] for world in worlds for value in world.control)
+            assert said == ["truncate", "truncate", "truncated", "truncated"], "each is said once"
 
 
 def test_a_store_that_lost_everything_but_its_secret_places_truncations_where_they_were() -> None:
