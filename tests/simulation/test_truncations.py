@@ -21,6 +21,7 @@ from streamer.incremental.events.murmur2 import shard_of
 from streamer.incremental.release.fold import Release
 from streamer.incremental.shard.input import Message
 from streamer.incremental.store.memory import MemoryStore
+from streamer.incremental.store.snapshot import OPERATOR
 from streamer.incremental.topics import LIVE
 from streamer.table.row import Row
 from worlds.small_tables import CITY, YEARS, table
@@ -28,7 +29,7 @@ from worlds.small_tables import CITY, YEARS, table
 PEOPLE = table(YEARS, CITY, k=2)
 SHARDS = 3
 NOON_MS = 1_764_000_000_000
-SEEDS = range(16)
+SEEDS = range(12)
 
 
 @dataclass
@@ -63,9 +64,15 @@ class Source:
         self.rows.clear()
         self._log("t", None, None, None)
 
-    def _log(self, op: str, key: int | None, before: object, after: object) -> None:
+    def snapshot(self, n: int) -> None:
+        """The connector finds n rows there and reads them first."""
+        for key in range(100, 100 + n):
+            self.rows[key] = {"id": key, "years": key % 10, "city": "a1", "problem": "flu"}
+            self._log("r", key, None, self.rows[key], "true")
+
+    def _log(self, op: str, key: int | None, before: object, after: object, snapshot: str = "false") -> None:
         lsn = 100 + 10 * len(self.happened)
-        source = {"connector": "postgresql", "lsn": lsn, "ts_ms": NOON_MS + lsn}
+        source = {"connector": "postgresql", "lsn": lsn, "ts_ms": NOON_MS + lsn, "snapshot": snapshot}
         self.happened.append({"key": key, "value": {"op": op, "before": before, "after": after, "source": source}})
 
     def captured(self, restarts: float = 0.03) -> Source:
@@ -248,3 +255,52 @@ def test_a_store_whose_control_topic_forgot_where_truncations_took_effect_is_ref
     heard.lose_commits(heard.snapshots[0])
     with pytest.raises(ShardRefused, match="does not say any more where truncations took effect"):
         heard.run(batch=5)
+
+
+@pytest.mark.parametrize("heard_while_held", [True, False])
+def test_rows_of_a_snapshot_that_is_held_back_go_before_anybody_has_seen_them(heard_while_held: bool) -> None:
+    source = Source(Random(4))
+    source.snapshot(20)
+    source.truncate()
+    source.happen(9, truncations=0)
+    source.captured(restarts=0)
+    worlds = worlds_of(source.partitions)
+    for world in worlds:
+        world.written = sum(b'"op": "r"' in (message.value or b"") for message in world.messages)
+        worker = world.run(batch=4)
+        assert worker.holds_back
+        assert worker.engine.n_rows > 1
+    if heard_while_held:
+        says = next(world for world in worlds if any(b'"op": "t"' in (m.value or b"") for m in world.messages))
+        says.written = len(says.messages)
+        for world in (says, *worlds):
+            worker = world.run(batch=4)
+            assert world is says or (worker.holds_back and worker.engine.n_rows == 0)
+    read_to_the_end(worlds)
+    for world in worlds:
+        worker = world.worker()
+        worker.take_over(world.input)
+        if worker.holds_back:
+            worker.release_held(OPERATOR)
+    assert_the_shards_hold_what_the_source_holds(worlds, source)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_table_that_is_rebuilt_meanwhile_is_truncated_all_the_same(seed: int) -> None:
+    chance = Random(seed)
+    source = Source(chance)
+    source.happen(70, truncations=0)
+    source.truncate()
+    source.happen(40)
+    worlds = worlds_of(source.captured().partitions)
+    for _ in range(10):
+        world = chance.choice(worlds)
+        world.rebuilds, world.hears = Random(seed), Random(seed)
+        world.written = min(len(world.messages), (world.written or 0) + chance.randrange(30))
+        if world.written:
+            world.run(batch=4)
+    for world in worlds:
+        world.rebuilds = None
+    read_to_the_end(worlds)
+    assert sum(world.replaced for world in worlds) > 0
+    assert_the_shards_hold_what_the_source_holds(worlds, source)
