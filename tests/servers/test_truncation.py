@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
-from streamer.cli.main import main
+from agents.cli import main
 from streamer.incremental.events.murmur2 import shard_of
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis import RedisStore
@@ -133,6 +133,12 @@ class Operator:
 
         wait_until(known, 60, self.world.logs)
 
+    def n_published(self) -> int:
+        return sum(len(read(self.world.bootstrap, self.world.name, "live", shard)) for shard in range(SHARDS))
+
+    def start_anew(self) -> None:
+        self._run("start-anew", "--from-source", "topic", kafka=True, redis=True)
+
     def verify(self, source: Source) -> None:
         live, index = self.folder / "live.jsonl", self.folder / "index.csv"
         self._run("subscribe", "--live", str(live), kafka=True)
@@ -140,7 +146,7 @@ class Operator:
         people = source.file(self.folder / "people.csv")
         self._run("verify", str(live), "--source", str(people), "--index", str(index))
 
-    def _run(self, command: str, *arguments: str, kafka: bool = False, redis: bool = False) -> object:
+    def _run(self, command: str, *arguments: str, kafka: bool = False, redis: bool = False) -> Result:
         servers = [*(("--kafka", self.world.bootstrap) if kafka else ())]
         servers += ["--redis", self.world.environment["REDIS_URL"]] if redis else []
         result = CliRunner().invoke(main, [command, "--table", str(self.world.table), *servers, *arguments])
@@ -163,7 +169,8 @@ def test_rows_that_came_before_go_in_every_shard_and_rows_that_came_after_stay(o
     source.come(0, 120)
     source.written(everywhere)
     operator.until_applied()
-    assert sum(len(read(world.bootstrap, world.name, "live", shard)) for shard in range(SHARDS)) > 60
+    assert operator.n_published() > 60
+    former = world.copy_redis()
 
     # late: later rows are applied in three shards before the fourth, which has the truncation, is written
     source.truncate(shard=2)
@@ -194,6 +201,20 @@ def test_rows_that_came_before_go_in_every_shard_and_rows_that_came_after_stay(o
     metas = operator.metas()
     assert [meta.counts.dead_letters for meta in metas] == [0] * SHARDS
     assert [meta.truncations for meta in metas] == [1, 2, 1, 2]
+
+    # a store that falls back comes to the same, and so does a table that begins anew from its input
+    published = operator.n_published()
+    for worker in workers:
+        worker.terminate()
+    former.restore()
+    world.start()
+    wait_until(lambda: [meta.next for meta in operator.metas()] == [meta.next for meta in metas], 60, world.logs)
+    wait_until(lambda: [meta.commit for meta in operator.metas()] == [meta.commit for meta in metas], 60, world.logs)
+    assert operator.n_published() == published, "what is published is not published again"
+    operator.verify(source)
+    world.workers[-1].terminate()
+    operator.start_anew()
+    operator.verify(source)
 
 
 @pytest.mark.timeout(600)

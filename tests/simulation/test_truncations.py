@@ -95,7 +95,7 @@ class Source:
 
 def worlds_of(partitions: Sequence[Sequence[Message]], plans: Sequence[dict[int, Fault]] = ({}, {}, {})) -> list[World]:
     """A world for every shard, with one control topic."""
-    worlds = []
+    worlds: list[World] = []
     for shard, (messages, plan) in enumerate(zip(partitions, plans, strict=True)):
         world = World(PEOPLE, [*messages, Message(len(messages), None, b'{"ts_ms": 1}')], plan)
         world.shard, world.shards, world.written = shard, SHARDS, 0
