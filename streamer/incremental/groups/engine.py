@@ -322,23 +322,11 @@ class Engine:
 
     def _truncate(self, change: Truncate) -> None:
         if change.whole_table_only and self.shards > 1:
-            raise EventRefused(
-                "truncate-one-shard",
-                f"a truncation was said to one of {self.shards} shards only, and is to empty all of them",
-            )
-        if change.spared:
-            self._take_out(self._all_but(change.spared))
-        else:
+            raise EventRefused("truncate-one-shard", f"a truncation was said to one of {self.shards} shards only")
+        if not change.spared:
             self._queue.add(DISSOLVE)
-            self._take_out(self._rows.places().tolist())
-
-    def _all_but(self, source_keys: Iterable[str]) -> list[int]:
-        """Places of all rows but some, in the order of their lots."""
-        found = (self._rows.place_of.get(source_key) for source_key in source_keys)
-        spared = np.array([place for place in found if place is not None], dtype=np.int64)
-        places = np.setdiff1d(self._rows.places(), spared)
-        in_order: list[int] = places[self._rows.core["lot"][places].argsort()].tolist()
-        return in_order
+        places = self._rows.places_but(change.spared) if change.spared else self._rows.places()
+        self._take_out(places.tolist())
 
     def _modify_where(self, change: ModifyWhere) -> Outcome:
         changed: list[tuple[int, Row]] = []

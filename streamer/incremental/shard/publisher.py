@@ -36,7 +36,7 @@ from streamer.incremental.events.counts import APPLIED, DEAD, IGNORED, UNKNOWN_K
 from streamer.incremental.events.decoder import Decoder
 from streamer.incremental.events.key_form import KeyContract
 from streamer.incremental.events.snapshot_marks import Mark, mark_of
-from streamer.incremental.events.source_position import OrderLost, SourcePosition
+from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.groups.engine import Engine
 from streamer.incremental.groups.replacing import Region
 from streamer.incremental.release.changelog import Changelog
@@ -51,13 +51,7 @@ from streamer.incremental.shard.passed_over import UNWRITABLE, Unforeseen, unfor
 from streamer.incremental.shard.repeated import is_repeated, replayed
 from streamer.incremental.shard.steps import StepReport, Tally
 from streamer.incremental.shard.taking_over import Holding, OwnedShard
-from streamer.incremental.shard.truncations import (
-    in_order,
-    order_lost,
-    place_of_truncation,
-    said_of_placing,
-    said_to_others,
-)
+from streamer.incremental.shard.truncations import in_source_order, said_of_placing
 from streamer.incremental.store.base import Commit, Store
 from streamer.incremental.store.rebuild import Progress, remembered
 from streamer.incremental.store.snapshot import Snapshot
@@ -245,7 +239,8 @@ class Publisher(OwnedShard):
         try:
             self._passed_over.check(message.offset, tally)
             with unforeseen(message.offset):
-                change = self._in_order(message, tally)
+                change = self._decode(message)
+                change = in_source_order(self.table, self.shard, self._meta, change, message, tally)
                 key_form = self._contract.form_after(tally.key_form, message.key, change, self._meta.shards)
                 decoded = perf_counter()
             if isinstance(change, Statement):  # it runs what is queued, whose faults are not its own
@@ -276,21 +271,6 @@ class Publisher(OwnedShard):
             raise
         except Exception as error:  # a bug; but one message must not stop the stream, and decoding changes nothing
             raise EventRefused("internal-error", f"decoding failed with {type(error).__name__}") from None
-
-    def _in_order(self, message: Message, tally: Tally) -> Change:
-        """What a message changes, seen from the source's order, which only matters where there are several shards."""
-        change = self._decode(message)
-        if self._meta.shards == 1:
-            return change
-        try:
-            change = in_order(change, message.value, tally.truncated)
-        except OrderLost:
-            raise order_lost(f"{self._name}, offset {message.offset}", self.table.name) from None
-        if not (isinstance(change, Truncate) and change.whole_table_only):
-            return change
-        tally.truncated = place_of_truncation(self._name, self.table.name, message)
-        tally.letters += said_to_others(self._meta, self._name, self.shard, message.offset, tally.truncated)
-        return Truncate()
 
     def _coordinates(self, message: Message) -> letters.Coordinates:
         return letters.Coordinates(f"{self.table.name}.changes", self.shard, message.offset)

@@ -34,8 +34,10 @@ from streamer.incremental.release.records import Entry
 from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.requests import Placed, Truncation
+from streamer.incremental.shard.steps import Tally
 from streamer.incremental.store.base import Meta
 from streamer.incremental.topics import CONTROL
+from streamer.table.schema import Table
 
 WINDOW_OFFSETS: Final = 4_000
 WIDER: Final = 8
@@ -77,6 +79,25 @@ def in_order(change: Change, value: bytes | None, truncated: SourcePosition | No
         return Nothing()
     known = isinstance(change, Truncate) and (stands.log, stands.place) == (truncated.log, truncated.place)
     return Nothing() if known else change
+
+
+def in_source_order(table: Table, shard: int, meta: Meta, change: Change, message: Message, tally: Tally) -> Change:
+    """What a message of a shard changes, seen from the source's order; tells other shards where it truncates.
+
+    meta: of the last commit. Raises ShardRefused where nobody can tell.
+    """
+    if meta.shards == 1:
+        return change
+    name = f"shard {shard} of {table.name}"
+    try:
+        change = in_order(change, message.value, tally.truncated)
+    except OrderLost:
+        raise order_lost(f"{name}, offset {message.offset}", table.name) from None
+    if not (isinstance(change, Truncate) and change.whole_table_only):
+        return change
+    tally.truncated = place_of_truncation(name, table.name, message)
+    tally.letters += said_to_others(meta, name, shard, message.offset, tally.truncated)
+    return Truncate()
 
 
 def place_of_truncation(name: str, table_name: str, message: Message) -> SourcePosition:
