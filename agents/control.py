@@ -1,4 +1,4 @@
-"""What operators asked of shards, read from the control topic; it is kept for ever and stays small.
+"""What operators, and other shards, asked of shards, read from the control topic; it is kept for ever and stays small.
 
 The rules of this file
 ----------------------
@@ -19,7 +19,7 @@ from typing import Any
 from confluent_kafka import Consumer, TopicPartition
 
 from agents.kafka_calls import CALL_SECONDS_MAX, KafkaCalls
-from streamer.incremental.shard.requests import skips_of
+from streamer.incremental.shard.requests import Placed, placed_in, skips_of
 from streamer.incremental.topics import CONTROL, topic_name
 
 
@@ -34,6 +34,11 @@ class KafkaControl:
         """The offsets of the input of that id that are to be passed over. Raises ServerUnreachable, ShardRefused."""
         with self._kafka.failures("reading the control topic"), self._kafka.consumer() as consumer:
             return skips_of(self._values(consumer), self._kafka.shard, topic_id)
+
+    def placed(self) -> list[Placed]:
+        """The truncations of which the shard said that it has placed them. Raises ServerUnreachable, ShardRefused."""
+        with self._kafka.failures("reading the control topic"), self._kafka.consumer() as consumer:
+            return placed_in(self._values(consumer), self._kafka.shard)
 
     def _values(self, consumer: Consumer) -> Iterator[bytes]:
         deadline = monotonic() + CALL_SECONDS_MAX

@@ -259,6 +259,9 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
 
         The reader's own position stands behind transactions' markers and what was aborted: offsets without messages.
         """
+        if shard.truncation_due:
+            await shard.repeat_truncation()
+            return False
         messages = shard.left or await self._read_batch(topic_partition)
         if not messages:
             await shard.look_around()

@@ -6,7 +6,8 @@ The rules of this file
   the one before and has its open transaction aborted. `fence` always makes a new producer.
 * A commit's records and the shard's position, a record of `<table>.positions`, go out in one transaction. Offsets are
   not sent in it (`send_offsets_to_transaction` hangs after a restart of the broker): the position says all.
-* Every record goes to the partition that has the shard's number, whatever its key.
+* Every record goes to the partition that has the shard's number, whatever its key; only what a shard says to others in
+  the control topic has the number of that partition as its key.
 * One request at a time: where the first of several is refused because a topic has no leader yet, the broker takes the
   second as the beginning, calls the repeated first one a duplicate, and commits a transaction without its records.
 * A lossy join has two topics for what is published; what is said here of `live` holds for each.
@@ -31,7 +32,7 @@ from streamer.incremental.last_record import last_value
 from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.live_end import LiveEnd
 from streamer.incremental.shard.outlet import Position
-from streamer.incremental.topics import BATCH_BYTES_MAX, LIVE, POSITIONS, topic_name
+from streamer.incremental.topics import BATCH_BYTES_MAX, CONTROL, LIVE, POSITIONS, topic_name
 
 ABORT_SECONDS_MAX = 2.0
 TRANSACTION_MS_MAX = 30_000
@@ -88,7 +89,8 @@ class KafkaOutlet:
             producer.begin_transaction()
             self._produce_all(producer, records, taken)
             positions = topic_name(self._kafka.table_name, POSITIONS)
-            self._produce(producer, positions, position.to_json(), b"%d" % self._kafka.shard, [], taken)
+            shard = self._kafka.shard
+            self._produce(producer, positions, shard, position.to_json(), b"%d" % shard, [], taken)
             try:
                 _flush(producer)
                 self._check_same_live()  # before the transaction ends: nobody shall see what another topic took
@@ -125,15 +127,17 @@ class KafkaOutlet:
                 is_last = i == last[record.topic]
                 answer = partial(taken.last_row, self._ends[record.topic], counts[record.topic]) if is_last else None
             headers = list(record.headers)
+            place = int(record.key) if record.topic == CONTROL else shard
             try:
-                produce(topics[record.topic], record.value, record.key, shard, answer, headers=headers)
+                produce(topics[record.topic], record.value, record.key, place, answer, headers=headers)
             except BufferError:
-                self._produce(producer, topics[record.topic], record.value, record.key, headers, answer)
+                self._produce(producer, topics[record.topic], place, record.value, record.key, headers, answer)
 
     def _produce(
         self,
         producer: Producer,
         topic: str,
+        place: int,
         value: bytes | None,
         record_key: bytes,
         headers: list[tuple[str, bytes]],
@@ -143,9 +147,7 @@ class KafkaOutlet:
         deadline = monotonic() + CALL_SECONDS_MAX
         while True:
             try:
-                producer.produce(
-                    topic, value, record_key, partition=self._kafka.shard, headers=headers, on_delivery=on_delivery
-                )
+                producer.produce(topic, value, record_key, partition=place, headers=headers, on_delivery=on_delivery)
             except BufferError:
                 if monotonic() > deadline:
                     raise ServerUnreachable(f"{self._kafka.name}: Kafka takes no records from the full queue") from None

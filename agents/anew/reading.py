@@ -36,10 +36,14 @@ class KafkaReading:
 
     def messages(self, input_state: InputState) -> Iterator[list[Message]]:
         """The messages of the input from its beginning to the end that it had, some at a time."""
-        if input_state.earliest == input_state.end:
+        return self.between(input_state.earliest, input_state.end)
+
+    def between(self, start: int, end: int) -> Iterator[list[Message]]:
+        """The messages of the input from an offset to another, some at a time. Raises ServerUnreachable."""
+        if start == end:
             return
-        for records in self._batches(CHANGES, input_state.earliest):
-            below = [record for record in records if _offset(record) < input_state.end]
+        for records in self._batches(CHANGES, start):
+            below = [record for record in records if _offset(record) < end]
             yield [Message(_offset(record), record.key(), record.value()) for record in below]
             if len(below) < len(records):
                 return

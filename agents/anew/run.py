@@ -32,11 +32,13 @@ from agents.worker_settings import WorkerSettings
 from streamer.cli.background import is_coming, wait_while_coming, warm_in_background
 from streamer.cli.first_groups import first_groups
 from streamer.errors import Conflict, UsageError
+from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.groups.lots import SECRET_BYTES, seed
 from streamer.incremental.shard.anew import Begun, start_anew
 from streamer.incremental.shard.first_commits import FirstTable, Prepared, prepare
 from streamer.incremental.shard.input import InputState
-from streamer.incremental.shard.read_again import RowsRead, read_again
+from streamer.incremental.shard.read_again import RowsRead, read_again, read_behind
+from streamer.incremental.shard.truncations import last_truncation
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis_lookups import RedisLookups, forget_shard, shards_of
 from streamer.incremental.store.redis_server import connect, require_durable
@@ -143,7 +145,7 @@ def _read(shards: Shards, source: str, from_offset: str, tell: Tell) -> list[Fir
     if source == TOPIC:
         if from_offset != END:
             raise UsageError("--from-offset: where the input is read again, it goes on where that reading ended")
-        first = [_of_topic(shards, shard, tell) for shard in range(len(shards))]
+        first = _truncated(shards, [_of_topic(shards, shard, tell) for shard in range(len(shards))])
         if not any(one.counts.messages for one in first):
             raise UsageError(f"the input holds no message, so nobody would be published any more; {EMPTY_IT}")
         return first
@@ -194,7 +196,23 @@ def _of_topic(shards: Shards, shard: int, tell: Tell) -> FirstTable:
         letters=read.letters,
         statement_ids=read.statement_ids,
         skipped=read.skipped,
+        truncated=read.truncated,
     )
+
+
+def _truncated(shards: Shards, first: Sequence[FirstTable]) -> list[FirstTable]:
+    """What is left by the last truncation that any shard's input holds; most shards' inputs do not hold it."""
+    source = last_truncation([one.truncated for one in first], shards.settings.table.name)
+    if source is None:
+        return list(first)
+    return [one if one.truncated == source else _behind(shards, n, one, source) for n, one in enumerate(first)]
+
+
+def _behind(shards: Shards, shard: int, first: FirstTable, source: SourcePosition) -> FirstTable:
+    """The rows of a shard that came later than a truncation."""
+    reading, bounds = shards.reading(shard), (shards.states[shard].earliest, first.next)
+    later = read_behind(source, shards.settings.table, shard, len(shards), *bounds, reading.between, first.skipped)
+    return replace(first, rows=later.rows, key_form=later.key_form, truncated=source)
 
 
 def _passed_over(meta: Meta | None, state: InputState) -> Sequence[int]:

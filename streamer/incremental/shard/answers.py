@@ -10,6 +10,7 @@ The rules of this file
 * One rebuild of a shard at a time. Who asks for another one meanwhile is refused, not kept waiting.
 * A snapshot is named by the offset at which it began, and ends once: so nothing has to be remembered of who asked for
   its end, and such a request is history as soon as another one, or none, is held back.
+* A truncation never becomes history: it is placed however late a worker hears of it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from streamer.incremental.shard.holding_back import holds_back
-from streamer.incremental.shard.requests import CancelRebuild, EndSnapshot, Rebuild, Skip, read_request
+from streamer.incremental.shard.requests import (
+    CancelRebuild,
+    EndSnapshot,
+    Placed,
+    Rebuild,
+    Skip,
+    Truncation,
+    read_request,
+)
 from streamer.incremental.store.base import Meta
 from streamer.incremental.topics import CHANGES
 from streamer.table.yaml_shape import REBUILD_ALGORITHMS
@@ -33,7 +42,7 @@ class Refused:
     why: str
 
 
-Answer = Rebuild | CancelRebuild | EndSnapshot | Refused | None
+Answer = Rebuild | CancelRebuild | EndSnapshot | Truncation | Refused | None
 
 
 def answer(value: bytes, offset: int, written_at: float, shard: int, meta: Meta, now: float) -> Answer:
@@ -42,8 +51,10 @@ def answer(value: bytes, offset: int, written_at: float, shard: int, meta: Meta,
     written_at, now: seconds since 1970.
     """
     request = read_request(value)
-    if isinstance(request, Skip):
+    if isinstance(request, Skip | Placed):
         return None  # read at the next take-over
+    if isinstance(request, Truncation):
+        return request if request.shard == shard and offset >= meta.control_next else None
     if isinstance(request, EndSnapshot):
         return request if request.shard == shard and _is_held(request, meta) else None
     if request is None:

@@ -32,6 +32,7 @@ def next_commit(meta: Meta, drained: Drained, tally: Tally, changelog: Changelog
         key_form=tally.key_form,
         skipped=(*meta.skipped, *tally.skipped),
         snapshot=held_after(meta.snapshot, tally.marks),
+        truncated=tally.truncated,
     )
     outbox += tally.letters
     statement_ids = tuple(drained.statement_ids)

@@ -31,14 +31,16 @@ from dataclasses import replace
 from time import perf_counter
 
 from streamer.errors import EventRefused, LawViolated, ShardRefused, StreamerError
-from streamer.incremental.events.changes import Change, Statement
+from streamer.incremental.events.changes import Change, Statement, Truncate, Upsert
 from streamer.incremental.events.counts import APPLIED, DEAD, IGNORED, UNKNOWN_KEY
 from streamer.incremental.events.decoder import Decoder
 from streamer.incremental.events.key_form import KeyContract
 from streamer.incremental.events.snapshot_marks import Mark, mark_of
+from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.groups.engine import Engine
 from streamer.incremental.groups.replacing import Region
 from streamer.incremental.release.changelog import Changelog
+from streamer.incremental.release.records import Entry
 from streamer.incremental.shard import holding_back, letters
 from streamer.incremental.shard.anew import RECORDS_MAX
 from streamer.incremental.shard.first_release import release_commits, rows_in
@@ -46,9 +48,10 @@ from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.next_commit import next_commit
 from streamer.incremental.shard.outlet import Outlet
 from streamer.incremental.shard.passed_over import UNWRITABLE, Unforeseen, unforeseen
-from streamer.incremental.shard.repeated import replayed
+from streamer.incremental.shard.repeated import is_repeated, replayed
 from streamer.incremental.shard.steps import StepReport, Tally
 from streamer.incremental.shard.taking_over import Holding, OwnedShard
+from streamer.incremental.shard.truncations import in_source_order, said_of_placing
 from streamer.incremental.store.base import Commit, Store
 from streamer.incremental.store.rebuild import Progress, remembered
 from streamer.incremental.store.snapshot import Snapshot
@@ -83,16 +86,17 @@ class Publisher(OwnedShard):
         """Steps 1 to 6 for a batch of messages in offset order; any error makes `take_over` necessary.
 
         through: an offset below which the input holds no other messages than those read up to now: it ends with
-        markers of transactions. Ends early, with messages left, where a snapshot that is held back is over.
+        markers of transactions. Ends early, with messages left, where a snapshot that is held back is over, or where a
+        truncation has to be repeated.
         """
         report, first = StepReport(), 0
         while first < len(messages) or self._meta.next < through:
             self._turn_before(messages, first)
-            if self.awaits_release:
+            if self.awaits_release or self.truncation_due is not None:
                 break
             engine = self.engine
             self._usable = False  # an error below leaves the shard to be taken over
-            tally, fault = Tally(self._meta.next, self._meta.key_form), None
+            tally, fault = Tally.after(self._meta), None
             try:
                 reached = self._apply_some(engine, messages, first, through, tally, report)
                 commit = self._commit(engine, tally, report) if tally.next > self._meta.next else None
@@ -163,9 +167,27 @@ class Publisher(OwnedShard):
         self._usable = False
         return engine
 
-    def _commit_from_outside(self, engine: Engine, complaint: str) -> StepReport:
-        """Commits and publishes what no message has brought about."""
-        report, tally = StepReport(), Tally(self._meta.next, self._meta.key_form)
+    def place_truncation(self, request: int, source: SourcePosition, rows: EncodedRows, key_form: str) -> StepReport:
+        """Commits a truncation that another shard read; see `streamer.incremental.shard.truncations`.
+
+        request: the offset of its record in the control topic. rows, key_form: what the messages that stand behind it
+        come to. Any error makes `take_over` necessary.
+        """
+        engine, self._usable = self.engine, False
+        with self._turn:
+            engine.apply(Truncate(spared=frozenset(rows.source_keys)))
+            for source_key, row in zip(rows.source_keys, rows.rows(), strict=True):
+                engine.apply(Upsert(source_key, row))
+        self._to_repeat = self._to_repeat[1:]
+        heard, number = max(self._meta.control_next, request + 1), self._meta.truncations + 1
+        self._meta = replace(self._meta, key_form=key_form, control_next=heard, truncated=source, truncations=number)
+        placed = said_of_placing(self._meta, self.shard, request, source)
+        return self._commit_from_outside(engine, "a truncation cannot be placed", [placed])
+
+    def _commit_from_outside(self, engine: Engine, complaint: str, said: Sequence[Entry] = ()) -> StepReport:
+        """Commits and publishes what no message has brought about; said: of it, beside rows."""
+        report, tally = StepReport(), Tally.after(self._meta)
+        tally.letters += said
         try:
             commit = self._commit(engine, tally, report)
         except Unforeseen as fault:
@@ -186,6 +208,8 @@ class Publisher(OwnedShard):
     ) -> int:
         """Steps 1 and 2 from messages[first] on, up to where a commit is due; returns the first message not applied."""
         stop = None if self._replay_to is None else self._replay_to.next
+        if stop is not None and self._to_repeat:
+            stop = min(stop, self._to_repeat[0].next)
         with self._turn:
             for i in range(first, len(messages)):
                 message = messages[i]
@@ -216,6 +240,7 @@ class Publisher(OwnedShard):
             self._passed_over.check(message.offset, tally)
             with unforeseen(message.offset):
                 change = self._decode(message)
+                change = in_source_order(self.table, self.shard, self._meta, change, message, tally)
                 key_form = self._contract.form_after(tally.key_form, message.key, change, self._meta.shards)
                 decoded = perf_counter()
             if isinstance(change, Statement):  # it runs what is queued, whose faults are not its own
@@ -339,7 +364,7 @@ class Publisher(OwnedShard):
         if self._replay_to is None:
             self._publish(commit.outbox)
             self._store.trim(self._fence, commit.meta.commit)
-        elif commit.meta.next == self._replay_to.next:
+        elif is_repeated(commit.meta, self._replay_to):
             self._replay_to = None
         report.committed(tally, published=max(0, len(commit.outbox) - len(tally.letters)))
         report.seconds["publish"] += perf_counter() - started

@@ -11,12 +11,17 @@ from streamer.incremental.store.base import Meta
 from streamer.table.schema import Table
 
 
+def is_repeated(meta: Meta, target: Position) -> bool:
+    """Whether all messages were read again, and all truncations placed, that are in the published table."""
+    return meta.next >= target.next and meta.truncations >= target.truncations
+
+
 def replayed(table: Table, shard: int, meta: Meta, target: Position) -> Meta:
     """Where a replay ends it takes over the published commit and release: what it rebuilt must be what is out.
 
     On the way it numbers its commits above the published one, so that none is taken for another.
     """
-    if meta.next < target.next:
+    if not is_repeated(meta, target):
         return replace(meta, commit=max(meta.commit, target.commit + 1))
     rebuilt, published = ((one.digest, one.qi_group_next, one.skipped) for one in (meta, target))
     if rebuilt != published:

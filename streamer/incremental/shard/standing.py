@@ -5,6 +5,7 @@ The rules of this file
 * The state belongs to this table.yaml, this input topic and this number of shards, or the shard is refused: a grown or
   recreated topic would double or drop people in silence.
 * The input still holds what is needed and has not lost what was read: earliest <= next <= end.
+* A store behind the output lacks messages, or truncations that other shards said (`shard.truncations`).
 * The store is at most one commit ahead of the output, because no batch is applied before the last one is published.
 * A store behind the output can be repeated from the input, unless a commit on the way did not come from the input.
 * A topic has an id, and one that was deleted and made again has another. A new `live` holds nothing of the table, and
@@ -64,7 +65,7 @@ def compare(table: Table, shard: int, meta: Meta, position: Position | None, inp
     if position is None and meta.commit > 0 and (emptied or POSITIONS in new):
         return _without_positions(name, table, emptied)
     _check_repeatable(name, table, meta, position)
-    if position is not None and reached > meta.next:
+    if position is not None and (reached > meta.next or position.truncations > meta.truncations):
         return _behind(name, table, meta, position, emptied or _is_of_another_live(position, input_state))
     published = position.commit if position else 0
     if meta.commit not in (published, published + 1):

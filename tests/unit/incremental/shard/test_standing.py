@@ -44,6 +44,12 @@ def test_a_shard_at_rest_is_level_one_commit_more_is_ahead_and_a_lost_one_behind
     assert standing(AT_SEVEN) is Standing.BEHIND
 
 
+def test_a_store_that_lost_a_truncation_alone_is_behind_though_no_message_is_missing() -> None:
+    truncated = Position.of(replace(FIVE, commit=6, release=5, digest=0, truncations=1))
+    assert standing(truncated) is Standing.BEHIND
+    assert standing(truncated, meta=replace(FIVE, commit=7, truncations=0)) is Standing.BEHIND, "in the middle of it"
+
+
 @pytest.mark.parametrize("position", [AT_FIVE, AT_FOUR])
 def test_an_output_that_was_made_anew_needs_the_whole_table(position: Position) -> None:
     assert standing(position, made_anew(LIVE)) is Standing.EMPTIED
