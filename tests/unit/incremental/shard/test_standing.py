@@ -44,6 +44,12 @@ def test_a_shard_at_rest_is_level_one_commit_more_is_ahead_and_a_lost_one_behind
     assert standing(AT_SEVEN) is Standing.BEHIND
 
 
+def test_another_commit_of_the_published_number_is_refused_whichever_is_further() -> None:
+    """A failover that lost a fence lets the former owner store a commit of that number once more."""
+    for next_ in (40, 60):
+        assert "commit 5 is not the same" in refusal(replace(AT_FIVE, next=next_))
+
+
 @pytest.mark.parametrize("position", [AT_FIVE, AT_FOUR])
 def test_an_output_that_was_made_anew_needs_the_whole_table(position: Position) -> None:
     assert standing(position, made_anew(LIVE)) is Standing.EMPTIED
