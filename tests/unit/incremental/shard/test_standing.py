@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from streamer.errors import ShardRefused
@@ -47,7 +48,7 @@ def test_a_shard_at_rest_is_level_one_commit_more_is_ahead_and_a_lost_one_behind
 def test_another_commit_of_the_published_number_is_refused_whichever_is_further() -> None:
     """A failover that lost a fence lets the former owner store a commit of that number once more."""
     for next_ in (40, 60):
-        assert "commit 5 is not the same" in refusal(replace(AT_FIVE, next=next_))
+        assert "commit 5 is not the same" in refusal(msgspec.structs.replace(AT_FIVE, next=next_))
 
 
 @pytest.mark.parametrize("position", [AT_FIVE, AT_FOUR])
