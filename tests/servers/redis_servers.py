@@ -6,10 +6,11 @@ They are started empty for one test, can be killed and frozen one by one, and ar
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import redis
 from redis.backoff import NoBackoff
@@ -29,25 +30,41 @@ UP_SECONDS_MAX = 30.0
 
 
 class Fleet:
-    """Some servers, the first of them the masters at the start."""
+    """Some servers; url: how the store names them."""
 
-    def __init__(self, servers: Sequence[Process]) -> None:
+    def __init__(self, url: str) -> None:
+        self.url = url
         self.servers: list[Process] = []
-        self.url = ""
-        self._add(servers)
+
+    def start(self) -> None:
+        """Starts all of them, and waits until they know each other."""
+        raise NotImplementedError
 
     def _add(self, servers: Sequence[Process]) -> None:
         for server in servers:
-            server.start()
             self.servers.append(server)
+            server.start()
         for server in servers:
-            wait_until(partial(_answers, server.port), f"no Redis on port {server.port}")
+            wait_until(partial(self._answers, server.port), f"no Redis on port {server.port}")
+
+    def _answers(self, port: int) -> bool:
+        return bool(_ask(port, "PING") == b"PONG")
 
     def end(self) -> None:
         """Kills all of them: nothing of them is kept."""
         for server in self.servers:
             server.thaw()
             server.kill()
+
+    def bring_back(self) -> None:
+        """Thaws and starts again what was frozen or killed, and waits until all are one fleet once more."""
+        for server in self.servers:
+            server.thaw()
+            server.start()
+        wait_until(self._whole, "the fleet is not whole again")
+
+    def _whole(self) -> bool:
+        raise NotImplementedError
 
     def server_on(self, port: int) -> Process:
         (found,) = (server for server in self.servers if server.port == port)
@@ -59,13 +76,16 @@ class Sentinels(Fleet):
 
     def __init__(self, directory: Path) -> None:
         ports = free_ports(1 + REPLICAS + SENTINELS)
-        self._ports = ports[: 1 + REPLICAS]
-        self._sentinel_ports = ports[1 + REPLICAS :]
-        super().__init__([_server(directory, port, ports[0]) for port in self._ports])
+        self._directory = directory
+        self._ports, self._sentinel_ports = ports[: 1 + REPLICAS], ports[1 + REPLICAS :]
+        super().__init__(f"redis+sentinel://{_hosts(self._sentinel_ports)}/{SERVICE}")
+
+    def start(self) -> None:
+        master = self._ports[0]
+        self._add([_server(self._directory, port, master) for port in self._ports])
         wait_until(lambda: all(map(_linked, self._ports[1:])), "the replicas do not find their master")
-        self._add([_sentinel(directory, port, ports[0]) for port in self._sentinel_ports])
-        self.url = f"redis+sentinel://{_hosts(self._sentinel_ports)}/{SERVICE}"
-        wait_until(self._agreed, "the sentinels do not know each other")
+        self._add([_sentinel(self._directory, port, master) for port in self._sentinel_ports])
+        wait_until(self._whole, "the sentinels do not know each other")
 
     def master(self) -> int:
         """The port of the master, as the sentinels say that answer."""
@@ -82,15 +102,14 @@ class Sentinels(Fleet):
         wait_until(lambda: self.master() != before and _role(self.master()) == "master", "no replica was promoted")
         return before
 
-    def _agreed(self) -> bool:
+    def _whole(self) -> bool:
         for port in self._sentinel_ports:
             known = _ask(port, "SENTINEL", "MASTER", SERVICE) or []
             told = dict(zip(known[::2], known[1::2], strict=True))
-            if told.get(b"num-slaves") != b"%d" % REPLICAS or told.get(b"num-other-sentinels") != b"%d" % (
-                SENTINELS - 1
-            ):
+            others = told.get(b"num-slaves"), told.get(b"num-other-sentinels")
+            if others != (b"%d" % REPLICAS, b"%d" % (SENTINELS - 1)):
                 return False
-        return True
+        return sum(map(_linked, self._ports)) == REPLICAS
 
 
 class Cluster(Fleet):
@@ -98,13 +117,17 @@ class Cluster(Fleet):
 
     def __init__(self, directory: Path) -> None:
         ports = free_ports(4 * MASTERS)
-        self._ports, buses = ports[: 2 * MASTERS], ports[2 * MASTERS :]
-        super().__init__([_node(directory, *both) for both in zip(self._ports, buses, strict=True)])
-        self.url = f"redis+cluster://{_hosts(self._ports)}"
+        self._directory = directory
+        self._ports, self._buses = ports[: 2 * MASTERS], ports[2 * MASTERS :]
+        super().__init__(f"redis+cluster://{_hosts(self._ports)}")
+
+    def start(self) -> None:
+        places = zip(self._ports, self._buses, strict=True)
+        self._add([_node(self._directory, port, bus) for port, bus in places])
         ids = [_ask(port, "CLUSTER", "MYID") for port in self._ports]
         for number, port in enumerate(self._ports):
             _must(port, "CLUSTER", "SET-CONFIG-EPOCH", number + 1)
-            _must(port, "CLUSTER", "MEET", "127.0.0.1", self._ports[0], buses[0])
+            _must(port, "CLUSTER", "MEET", "127.0.0.1", self._ports[0], self._buses[0])
         for number in range(MASTERS):
             bounds = number * SLOTS // MASTERS, (number + 1) * SLOTS // MASTERS - 1
             _must(self._ports[number], "CLUSTER", "ADDSLOTSRANGE", *bounds)
@@ -151,7 +174,20 @@ class Cluster(Fleet):
         ok = all(b"cluster_state:ok" in (_ask(port, "CLUSTER", "INFO") or b"") for port in self._ports)
         views = (self._view(port) for port in self._ports)
         told = all(sum(b"slave" in line for line in view) == MASTERS for view in views)
-        return ok and told and all(_linked(port) for port in self._ports[MASTERS:])
+        return ok and told and sum(map(_linked, self._ports)) == MASTERS
+
+
+FleetKind = TypeVar("FleetKind", bound=Fleet)
+
+
+@contextmanager
+def running(fleet: FleetKind) -> Iterator[FleetKind]:
+    """The fleet, up and whole; nothing of it runs on."""
+    try:
+        fleet.start()
+        yield fleet
+    finally:
+        fleet.end()
 
 
 def wait_until(holds: Callable[[], Any], otherwise: str, seconds: float = UP_SECONDS_MAX) -> None:
@@ -212,10 +248,6 @@ def _ask(port: int, *command: Any) -> Any:
             return client.execute_command(*command)
     except redis.RedisError:
         return None
-
-
-def _answers(port: int) -> bool:
-    return _ask(port, "PING") == b"PONG"
 
 
 def _role(port: int) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 from servers.broker.processes import Process
 from servers.broker.servers import NamedServer, Servers
-from servers.redis_servers import Cluster, Fleet, Sentinels
+from servers.redis_servers import Cluster, Fleet, Sentinels, running
 from streamer.errors import ConfigError, Conflict, ServerUnreachable
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_lookups import RedisLookups, forget_shard, server_now, shards_of
@@ -26,20 +26,14 @@ ROWS = 12_000
 
 @pytest.fixture(scope="module")
 def sentinels(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sentinels]:
-    yield from _while_up(Sentinels, tmp_path_factory.mktemp("sentinels"))
+    with running(Sentinels(tmp_path_factory.mktemp("sentinels"))) as fleet:
+        yield fleet
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    yield from _while_up(Cluster, tmp_path_factory.mktemp("cluster"))
-
-
-def _while_up(kind: type[Any], directory: Path) -> Iterator[Any]:
-    fleet = kind(directory)
-    try:
+    with running(Cluster(tmp_path_factory.mktemp("cluster"))) as fleet:
         yield fleet
-    finally:
-        fleet.end()
 
 
 class TestStoreInCluster(StoreContract):

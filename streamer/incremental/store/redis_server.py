@@ -50,7 +50,7 @@ def connect(url: str, timeout_s: float = TIMEOUT_S) -> RedisClient:
     try:
         client = _of_sentinel(named, settings) if named.kind is Kind.SENTINEL else _server(url, named, settings)
         client.connection_pool.make_connection()  # connects to nobody; says TypeError to an option it does not know
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, redis.RedisError):
         raise ConfigError(UNREADABLE) from None
     return client
 
@@ -78,7 +78,7 @@ def _cluster(named: RedisUrl, settings: Mapping[str, Any]) -> RedisCluster:
         ).make_connection()  # a cluster's client passes over an option that it does not know
         with answers(f"Redis Cluster {_hosts(named.nodes)}"):
             return RedisCluster(startup_nodes=nodes, ssl=named.tls, **settings, **named.options)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, redis.RedisError):
         raise ConfigError(UNREADABLE) from None
 
 

@@ -13,6 +13,7 @@ counts more. No message shows anything of a URL but hosts.
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -29,7 +30,6 @@ UNREADABLE = (
     "redis+cluster://host:port,host:port, and rediss for redis where it is by TLS"
 )
 PORTS = {"sentinel": 26_379, "cluster": 6_379}
-TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 
 
 class Kind(Enum):
@@ -63,8 +63,7 @@ def read_url(url: str, environment: Mapping[str, str]) -> RedisUrl:
     except ValueError:
         raise ConfigError(UNREADABLE) from None
     login = {} if "password" in found.options else _login(environment, "REDIS")
-    for name in TLS_FILES:
-        _check_readable(f"{name} of the Redis URL", found.options.get(name))
+    _check_certificates(found.options)
     sentinel_login = _login(environment, "REDIS_SENTINEL") if found.kind is Kind.SENTINEL else {}
     return RedisUrl(found.kind, found.tls, {**login, **found.options}, found.nodes, found.service, sentinel_login)
 
@@ -107,15 +106,26 @@ def _login(environment: Mapping[str, str], prefix: str) -> dict[str, str]:
     if password and file:
         raise ConfigError(f"{prefix}_PASSWORD and {prefix}_PASSWORD_FILE are both set: say one of them")
     if file:
-        _check_readable(f"{prefix}_PASSWORD_FILE", file)
-        password = Path(file).read_text(encoding="utf-8").rstrip("\r\n")
+        try:
+            password = Path(file).read_text(encoding="utf-8").rstrip("\r\n")
+        except (OSError, ValueError):
+            raise ConfigError(f"{prefix}_PASSWORD_FILE names a file that cannot be read: {file}") from None
     return {name: text for name, text in (("username", user), ("password", password)) if text}
 
 
-def _check_readable(name: str, file: str | None) -> None:
-    if file is None:
-        return
+def _check_certificates(options: Mapping[str, Any]) -> None:
+    """Raises ConfigError where the files of certificates are not what TLS needs: redis-py would call that an outage."""
+    context, authority = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), options.get("ssl_ca_certs")
+    ours = options.get("ssl_certfile"), options.get("ssl_keyfile")
     try:
-        Path(file).read_text(encoding="utf-8")
+        if authority is not None:
+            context.load_verify_locations(authority)
     except (OSError, ValueError):
-        raise ConfigError(f"{name} names a file that cannot be read: {file}") from None
+        raise ConfigError(f"no certificates can be read from ssl_ca_certs of the Redis URL: {authority}") from None
+    try:
+        if any(ours):
+            context.load_cert_chain(ours[0] or "", ours[1], password=lambda: options.get("ssl_password", ""))
+    except (OSError, ValueError):
+        raise ConfigError(
+            f"ssl_certfile and ssl_keyfile of the Redis URL are not a certificate and its key: {ours[0]}, {ours[1]}"
+        ) from None
