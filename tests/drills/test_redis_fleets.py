@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,7 @@ def test_cluster_slots_moved(drill_on: NewDrill, tmp_path: Path) -> None:
         drill = drill_on(cluster)
         for shard in range(SHARDS):
             drill.go_on(2, 5)
-            drill.strike(lambda shard=shard: cluster.move_slot(meta_of(drill, shard), lambda: time.sleep(0.05)))
+            drill.strike(partial(cluster.move_slot, meta_of(drill, shard), lambda: time.sleep(0.05)))
             drill.until_all_publish()
         drill.finish()
 
@@ -59,7 +60,7 @@ def test_cluster_masters_killed(drill_on: NewDrill, tmp_path: Path) -> None:
         drill = drill_on(cluster)
         for shard in (0, 1, 0):
             drill.go_on(3, 6)
-            drill.strike(lambda shard=shard: cluster.fail_over(meta_of(drill, shard), Process.kill))
+            drill.strike(partial(cluster.fail_over, meta_of(drill, shard), Process.kill))
             drill.until_all_publish()
             cluster.bring_back()
         drill.finish()

@@ -13,10 +13,11 @@ import pytest
 from servers.broker.processes import Process
 from servers.broker.servers import NamedServer, Servers
 from servers.redis_servers import Cluster, Fleet, Sentinels, running
-from streamer.errors import ConfigError, Conflict, ServerUnreachable
+from streamer.errors import ConfigError, Conflict, NotDurable, ServerUnreachable
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_lookups import RedisLookups, forget_shard, server_now, shards_of
-from streamer.incremental.store.redis_server import connect, require_durable
+from streamer.incremental.store.redis_server import connect, durability_of, require_durable
+from streamer.incremental.store.redis_url import Kind
 from worlds.store_contract import OpenStore, StoreContract, commit_number, everything, live, record
 from worlds.workers import WorkedTable
 
@@ -81,8 +82,11 @@ def test_every_master_of_a_cluster_must_keep_what_it_confirms(cluster: Cluster) 
     forgetful: Any = connect(f"redis://127.0.0.1:{port}")
     forgetful.config_set("appendfsync", "everysec")
     try:
-        with pytest.raises(Exception, match=f"Redis 127.0.0.1:{port}: appendfsync is everysec"):
+        with pytest.raises(NotDurable, match=f"Redis 127.0.0.1:{port}: appendfsync is everysec"):
             require_durable(client, stated=False)
+        found = durability_of(client)
+        assert (found.kind, found.masters) == (Kind.CLUSTER, 3)
+        assert found.lax == (f"Redis 127.0.0.1:{port}: appendfsync is everysec",)
     finally:
         forgetful.config_set("appendfsync", "always")
 
@@ -189,11 +193,11 @@ def test_workers_publish_on_while_sentinels_promote_a_replica(
     world_on: Callable[[Fleet], WorkedTable], sentinels: Sentinels
 ) -> None:
     world = world_on(sentinels)
-    _write_while(world, lambda: sentinels.fail_over(Process.kill) and None)
+    _write_while(world, lambda: sentinels.fail_over(Process.kill))
     world.assert_published_as_expected()
 
 
-def _write_while(world: WorkedTable, fault: Callable[[], None]) -> None:
+def _write_while(world: WorkedTable, fault: Callable[[], object]) -> None:
     """Writes on and on while something happens to Redis, and waits until all of it is published."""
     world.start()
     world.write(400)

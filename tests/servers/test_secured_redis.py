@@ -245,7 +245,7 @@ def test_a_worker_and_all_commands_get_along_with_their_user(
     subprocess.run([sys.executable, "-m", "agents.cli", *begin_anew], cwd=ROOT, env=environment, check=True)
     operator = world.environment["REDIS_URL"].replace("://", "://operator:{}@")
     servers[3] = operator.format(_password(tmp_path, "operator"))
-    run("status", "--dead-letters-max", "1")
+    assert "Redis: one server, does not show its settings" in run("status", "--dead-letters-max", "1")
     (group, *_) = re.findall(r"\b\d-\d+\b", run("groups", kafka=False))
     run("index", "--out", str(tmp_path / "index.csv"), kafka=False)
     run("explain", "--group", group, kafka=False)

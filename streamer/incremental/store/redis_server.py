@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias, cast
 
 import redis
 from redis.backoff import ExponentialBackoff, NoBackoff
@@ -30,6 +31,8 @@ RETRIES_MAX = 3
 HEALTH_CHECK_SECONDS = 30
 
 DURABLE = {"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction"}
+
+STATE_IT = "or say `durability: stated` in table.yaml if it keeps what it confirms by other means"
 
 RedisClient: TypeAlias = redis.Redis | RedisCluster
 
@@ -119,22 +122,58 @@ def master_of(client: RedisClient, name: str) -> redis.Redis:
     return client
 
 
+@dataclass(frozen=True, slots=True)
+class Durability:
+    """Whether a Redis keeps what it confirms, by its settings.
+
+    shown: whether it shows them. lax: those by which it could lose something, each with its server. replicas_min: how
+    many replicas a master wants to hear of before it takes a write, at the least careful master; a failover may lose
+    what was confirmed in the last moments even so, and the take-over reads that again.
+    """
+
+    kind: Kind
+    masters: int
+    shown: bool = True
+    lax: tuple[str, ...] = ()
+    replicas_min: int = 0
+
+
+def durability_of(client: RedisClient) -> Durability:
+    """What the settings of all masters say. Raises ServerUnreachable."""
+    found, kind = masters(client), kind_of(client)
+    lax: list[str] = []
+    replicas: list[int] = []
+    try:
+        for master in found:
+            lax += (f"{address_of(master)}: {name} is {value}" for name, value in _lax(master))
+            replicas.append(int(_setting(master, "min-replicas-to-write") or 0))
+    except NotDurable:
+        return Durability(kind, len(found), shown=False)
+    return Durability(kind, len(found), True, tuple(lax), min(replicas, default=0))
+
+
 def require_durable(client: RedisClient, stated: bool) -> None:
     """Raises NotDurable where Redis could lose what it confirmed; `stated`: the operator vouches for it."""
     if stated:
         return
     for master in masters(client):
-        for setting, wanted in DURABLE.items():
-            _require(master, setting, wanted)
+        for name, found in _lax(master):
+            raise NotDurable(f"{address_of(master)}: {name} is {found}: set it to {DURABLE[name]}, {STATE_IT}")
 
 
-def _require(master: redis.Redis, setting: str, wanted: str) -> None:
-    state_it = "or say `durability: stated` in table.yaml if it keeps what it confirms by other means"
-    address = address_of(master)
+def _lax(master: redis.Redis) -> Iterator[tuple[str, str | None]]:
+    """The settings by which a server could lose what it confirmed, as they are."""
+    for name, wanted in DURABLE.items():
+        found = _setting(master, name)
+        if found != wanted:
+            yield name, found
+
+
+def _setting(master: redis.Redis, name: str) -> str | None:
+    address, asked = address_of(master), cast("Any", master)  # redis-py types every answer as "or an awaitable"
     with answers(address):
         try:
-            found = master.config_get(setting).get(setting)
+            found: str | None = asked.config_get(name).get(name)
         except redis.ResponseError:
-            raise NotDurable(f"{address} does not show its settings: allow CONFIG GET, {state_it}") from None
-    if found != wanted:
-        raise NotDurable(f"{address}: {setting} is {found}: set it to {wanted}, {state_it}")
+            raise NotDurable(f"{address} does not show its settings: allow CONFIG GET, {STATE_IT}") from None
+    return found

@@ -37,7 +37,7 @@ class Kind(Enum):
 
     SERVER = "one server"
     SENTINEL = "a master found by Sentinel"
-    CLUSTER = "Redis Cluster"
+    CLUSTER = "a cluster"
 
 
 @dataclass(frozen=True, slots=True)
