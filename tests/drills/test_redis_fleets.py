@@ -49,7 +49,7 @@ def test_cluster_slots_moved(drill_on: NewDrill, tmp_path: Path) -> None:
         drill = drill_on(cluster)
         for shard in range(SHARDS):
             drill.go_on(2, 5)
-            drill.strike(partial(cluster.move_slot, meta_of(drill, shard), lambda: time.sleep(0.05)))
+            drill.strike(partial(cluster.move_slot, meta_of(drill, shard), lambda: time.sleep(0.01)))
             drill.until_all_publish()
         drill.finish()
 

@@ -159,7 +159,7 @@ class Cluster(Fleet):
         ids = {port: _ask(port, "CLUSTER", "MYID").decode() for port in (source, target)}
         _must(target, "CLUSTER", "SETSLOT", slot, "IMPORTING", ids[source])
         _must(source, "CLUSTER", "SETSLOT", slot, "MIGRATING", ids[target])
-        while keys := _ask(source, "CLUSTER", "GETKEYSINSLOT", slot, 1):
+        while keys := _must(source, "CLUSTER", "GETKEYSINSLOT", slot, 1):
             pause()
             _must(source, "MIGRATE", "127.0.0.1", target, "", 0, 5_000, "KEYS", *keys)
         for port in (target, source):
@@ -235,9 +235,10 @@ def _hosts(ports: Iterable[int]) -> str:
     return ",".join(f"127.0.0.1:{port}" for port in ports)
 
 
-def _must(port: int, *command: Any) -> None:
+def _must(port: int, *command: Any) -> Any:
+    """The answer of one server, which has to give one."""
     with redis.Redis(port=port, socket_timeout=10) as client:
-        client.execute_command(*command)
+        return client.execute_command(*command)
 
 
 def _ask(port: int, *command: Any) -> Any:
