@@ -127,7 +127,7 @@ def _print(table_name: str, facts: TableFacts, shards: list[dict[str, Any]], tot
     lines.add_row("all", "", "", *(f"{total[name]:,}" for name in SHOWN))
     print_table(lines)
     console().print(_account(total))
-    for line in _redis(facts.durability):
+    for line in redis_lines(facts.durability):
         console().print(line)
     for shard in facts.shards:
         for line in _rebuild_lines(shard, facts.redis_now.time):
@@ -171,7 +171,7 @@ def _account(total: dict[str, int]) -> str:
     )
 
 
-def _redis(found: Durability) -> Iterator[str]:
+def redis_lines(found: Durability) -> Iterator[str]:
     """What sort of Redis it is, and whether it keeps what it confirms."""
     masters = f" of {found.masters} masters" if found.kind is Kind.CLUSTER else ""
     keeps = "could lose what it confirms" if found.lax else "keeps what it confirms"
