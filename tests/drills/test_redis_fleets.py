@@ -1,4 +1,4 @@
-"""Redis Cluster and sentinels under load: slots move, masters die and freeze, and nothing is lost or doubled."""
+"""Redis Cluster and sentinels under load: slots move, masters die, and nothing is lost or doubled."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from servers.broker.servers import NamedServer, Servers
 from servers.redis_servers import Cluster, Fleet, Sentinels, running
 
 pytestmark = [pytest.mark.drill, pytest.mark.timeout(420)]
-
-FROZEN_SECONDS = 12.0
 
 NewDrill = Callable[[Fleet], Drill]
 
@@ -66,19 +64,6 @@ def test_cluster_masters_killed(drill_on: NewDrill, tmp_path: Path) -> None:
         drill.finish()
 
 
-def test_cluster_master_frozen(drill_on: NewDrill, tmp_path: Path) -> None:
-    """When it wakes it still believes to be the master, and carries out what was sent to it."""
-    with running(Cluster(tmp_path)) as cluster:
-        drill = drill_on(cluster)
-        drill.go_on(4)
-        drill.strike(lambda: cluster.fail_over(meta_of(drill, 0), Process.freeze))
-        drill.go_on(FROZEN_SECONDS)
-        cluster.bring_back()
-        drill.until_all_publish()
-        drill.go_on(5)
-        drill.finish()
-
-
 def test_sentinel_masters_killed(drill_on: NewDrill, tmp_path: Path) -> None:
     with running(Sentinels(tmp_path)) as sentinels:
         drill = drill_on(sentinels)
@@ -87,17 +72,4 @@ def test_sentinel_masters_killed(drill_on: NewDrill, tmp_path: Path) -> None:
             drill.strike(lambda: sentinels.fail_over(Process.kill))
             drill.until_all_publish()
             sentinels.bring_back()
-        drill.finish()
-
-
-def test_sentinel_master_frozen_with_a_worker_killed(drill_on: NewDrill, tmp_path: Path) -> None:
-    with running(Sentinels(tmp_path)) as sentinels:
-        drill = drill_on(sentinels)
-        drill.go_on(4)
-        drill.strike(lambda: sentinels.fail_over(Process.freeze))
-        drill.kill_worker()
-        drill.go_on(FROZEN_SECONDS)
-        sentinels.bring_back()
-        drill.until_all_publish()
-        drill.go_on(5)
         drill.finish()

@@ -77,19 +77,19 @@ class Sentinels(Fleet):
     def __init__(self, directory: Path) -> None:
         ports = free_ports(1 + REPLICAS + SENTINELS)
         self._directory = directory
-        self._ports, self._sentinel_ports = ports[: 1 + REPLICAS], ports[1 + REPLICAS :]
-        super().__init__(f"redis+sentinel://{_hosts(self._sentinel_ports)}/{SERVICE}")
+        self._ports, self.sentinel_ports = ports[: 1 + REPLICAS], ports[1 + REPLICAS :]
+        super().__init__(f"redis+sentinel://{_hosts(self.sentinel_ports)}/{SERVICE}")
 
     def start(self) -> None:
         master = self._ports[0]
         self._add([_server(self._directory, port, master) for port in self._ports])
         wait_until(lambda: all(map(_linked, self._ports[1:])), "the replicas do not find their master")
-        self._add([_sentinel(self._directory, port, master) for port in self._sentinel_ports])
+        self._add([_sentinel(self._directory, port, master) for port in self.sentinel_ports])
         wait_until(self._whole, "the sentinels do not know each other")
 
     def master(self) -> int:
         """The port of the master, as the sentinels say that answer."""
-        for port in self._sentinel_ports:
+        for port in self.sentinel_ports:
             told = _ask(port, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE)
             if told:
                 return int(told[1])
@@ -103,7 +103,7 @@ class Sentinels(Fleet):
         return before
 
     def _whole(self) -> bool:
-        for port in self._sentinel_ports:
+        for port in self.sentinel_ports:
             known = _ask(port, "SENTINEL", "MASTER", SERVICE) or []
             told = dict(zip(known[::2], known[1::2], strict=True))
             others = told.get(b"num-slaves"), told.get(b"num-other-sentinels")
@@ -126,14 +126,14 @@ class Cluster(Fleet):
         self._add([_node(self._directory, port, bus) for port, bus in places])
         ids = [_ask(port, "CLUSTER", "MYID") for port in self._ports]
         for number, port in enumerate(self._ports):
-            _must(port, "CLUSTER", "SET-CONFIG-EPOCH", number + 1)
-            _must(port, "CLUSTER", "MEET", "127.0.0.1", self._ports[0], self._buses[0])
+            order(port, "CLUSTER", "SET-CONFIG-EPOCH", number + 1)
+            order(port, "CLUSTER", "MEET", "127.0.0.1", self._ports[0], self._buses[0])
         for number in range(MASTERS):
             bounds = number * SLOTS // MASTERS, (number + 1) * SLOTS // MASTERS - 1
-            _must(self._ports[number], "CLUSTER", "ADDSLOTSRANGE", *bounds)
+            order(self._ports[number], "CLUSTER", "ADDSLOTSRANGE", *bounds)
         wait_until(lambda: all(len(self._view(port)) == 2 * MASTERS for port in self._ports), "the nodes do not meet")
         for number in range(MASTERS):
-            _must(self._ports[MASTERS + number], "CLUSTER", "REPLICATE", ids[number])
+            order(self._ports[MASTERS + number], "CLUSTER", "REPLICATE", ids[number])
         wait_until(self._whole, "the cluster does not come up")
 
     def master_of(self, name: str) -> int:
@@ -157,13 +157,13 @@ class Cluster(Fleet):
         slot, source = key_slot(name.encode()), self.master_of(name)
         target = next(port for port in self._ports if _role(port) == "master" and port != source)
         ids = {port: _ask(port, "CLUSTER", "MYID").decode() for port in (source, target)}
-        _must(target, "CLUSTER", "SETSLOT", slot, "IMPORTING", ids[source])
-        _must(source, "CLUSTER", "SETSLOT", slot, "MIGRATING", ids[target])
-        while keys := _must(source, "CLUSTER", "GETKEYSINSLOT", slot, 1):
+        order(target, "CLUSTER", "SETSLOT", slot, "IMPORTING", ids[source])
+        order(source, "CLUSTER", "SETSLOT", slot, "MIGRATING", ids[target])
+        while keys := order(source, "CLUSTER", "GETKEYSINSLOT", slot, 1):
             pause()
-            _must(source, "MIGRATE", "127.0.0.1", target, "", 0, 5_000, "KEYS", *keys)
+            order(source, "MIGRATE", "127.0.0.1", target, "", 0, 5_000, "KEYS", *keys)
         for port in (target, source):
-            _must(port, "CLUSTER", "SETSLOT", slot, "NODE", ids[target])
+            order(port, "CLUSTER", "SETSLOT", slot, "NODE", ids[target])
         wait_until(lambda: self.master_of(name) == target, "the slot has not moved")
 
     def _view(self, port: int) -> list[bytes]:
@@ -235,7 +235,7 @@ def _hosts(ports: Iterable[int]) -> str:
     return ",".join(f"127.0.0.1:{port}" for port in ports)
 
 
-def _must(port: int, *command: Any) -> Any:
+def order(port: int, *command: Any) -> Any:
     """The answer of one server, which has to give one."""
     with redis.Redis(port=port, socket_timeout=10) as client:
         return client.execute_command(*command)

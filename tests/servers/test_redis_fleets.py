@@ -12,7 +12,8 @@ import pytest
 
 from servers.broker.processes import Process
 from servers.broker.servers import NamedServer, Servers
-from servers.redis_servers import Cluster, Fleet, Sentinels, running
+from servers.redis_servers import Cluster, Fleet, Sentinels, order, running
+from servers.secured_redis import granted
 from streamer.errors import ConfigError, Conflict, NotDurable, ServerUnreachable
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_lookups import RedisLookups, forget_shard, server_now, shards_of
@@ -116,6 +117,32 @@ def test_sentinels_that_know_no_such_master_are_told_so(sentinels: Sentinels) ->
     store = RedisStore(connect(sentinels.url + "-other", timeout_s=0.2), "test", 0)
     with pytest.raises(ServerUnreachable, match=r"streamer-other of the sentinels .* no sentinel answers that knows"):
         store.meta()
+
+
+def test_in_a_cluster_the_recipe_needs_three_commands_more(cluster: Cluster) -> None:
+    name = f"test-{secrets.token_hex(4)}"
+    rules = [f"+{command}" for command in [*granted("worker"), "cluster|slots", "command", "asking"]]
+    for server in cluster.servers:
+        order(server.port, "ACL", "SETUSER", name, "on", ">pw", f"~{{{name}:*}}:*", "-@all", *rules)
+    client = connect(cluster.url.replace("://", f"://{name}:pw@"))
+    store = RedisLookups(client, name, 0)
+    fence = store.take_over()
+    store.commit(fence, 0, commit_number(1, records={"a": record()}, outbox=live("x")))
+    store.tell_owner("alice")
+    cluster.move_slot(store._meta, lambda: store.check_fence(fence))
+    assert (shards_of(client, name), set(everything(store)[1])) == ([0], {"a"})
+
+
+def test_sentinels_have_users_of_their_own(sentinels: Sentinels, monkeypatch: pytest.MonkeyPatch) -> None:
+    for port in sentinels.sentinel_ports:
+        order(port, "ACL", "SETUSER", "watcher", "on", ">canary-word", "-@all", "+sentinel|masters")
+    monkeypatch.setenv("REDIS_SENTINEL_USERNAME", "watcher")
+    monkeypatch.setenv("REDIS_SENTINEL_PASSWORD", "canary-word")
+    assert RedisStore(connect(sentinels.url), "test-nobody", 0).meta() is None
+    monkeypatch.setenv("REDIS_SENTINEL_PASSWORD", "canary-other")
+    with pytest.raises(ConfigError, match="refuse the user or the password: REDIS_SENTINEL_USERNAME") as refused:
+        RedisStore(connect(sentinels.url), "test-nobody", 0).meta()
+    assert "canary" not in str(refused.value)
 
 
 # -- slots that move and masters that die, step by step ---------------------------------------------------------------
