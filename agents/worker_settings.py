@@ -38,7 +38,7 @@ class WorkerSettings:
 
     table: Table
     kafka: str
-    redis: str
+    redis: str = field(repr=False)  # may hold a password
     embedded: bool = False
     session_seconds: float = SESSION_SECONDS
     name: str = field(default_factory=_this_process)

@@ -34,7 +34,7 @@ redis_option = click.option(
     default="redis://127.0.0.1:6379/0",
     show_default=True,
     show_envvar=True,
-    help="Redis, as redis://[user:password@]host:port/number.",
+    help="Redis, as redis://[user:password@]host:port/number; README has the forms for TLS, sentinels and clusters.",
 )
 
 k_option = click.option("--k", type=click.IntRange(min=2), help="Another k than table.yaml's.")

@@ -26,6 +26,8 @@ from streamer.errors import EXIT_LAW
 from streamer.incremental.shard.rebuild_reports import described as rebuild_described
 from streamer.incremental.shard.rebuild_reports import last_rebuild, told
 from streamer.incremental.store.base import Meta
+from streamer.incremental.store.redis_server import Durability
+from streamer.incremental.store.redis_url import Kind
 from streamer.table.yaml_loading import load_table
 
 COUNTS = ("lag", "rows", "pending", "qi_groups", "outbox", "messages", "applied", "ignored", "dead_letters")
@@ -65,6 +67,7 @@ def command(ctx: click.Context, table: str, kafka: str, redis: str, dead_letters
     total = {name: sum(shard[name] for shard in shards) for name in (*COUNTS, "offsets_read")}
     if as_json:
         report = {"ok": not verdict.problems, "table": schema.name, "shards": shards, "total": total}
+        report["redis"] = {**asdict(facts.durability), "kind": facts.durability.kind.name.lower()}
         click.echo(msgspec.json.encode(report | asdict(verdict)))
     else:
         _print(schema.name, facts, shards, total)
@@ -124,6 +127,8 @@ def _print(table_name: str, facts: TableFacts, shards: list[dict[str, Any]], tot
     lines.add_row("all", "", "", *(f"{total[name]:,}" for name in SHOWN))
     print_table(lines)
     console().print(_account(total))
+    for line in redis_lines(facts.durability):
+        console().print(line)
     for shard in facts.shards:
         for line in _rebuild_lines(shard, facts.redis_now.time):
             console().print(line)
@@ -164,6 +169,16 @@ def _account(total: dict[str, int]) -> str:
         f"messages in: {total['messages']:,} = applied {total['applied']:,} + ignored {total['ignored']:,} + dead "
         f"letters {total['dead_letters']:,}: {verdict}{markers}"
     )
+
+
+def redis_lines(found: Durability) -> Iterator[str]:
+    """What sort of Redis it is, and whether it keeps what it confirms."""
+    masters = f" of {found.masters} masters" if found.kind is Kind.CLUSTER else ""
+    keeps = "could lose what it confirms" if found.lax else "keeps what it confirms"
+    yield f"Redis: {found.kind.value}{masters}, {keeps if found.shown else 'does not show its settings'}"
+    if found.kind is not Kind.SERVER:
+        wanted = f" (min-replicas-to-write: {found.replicas_min})" if found.shown else ""
+        yield f"what a failover loses is noticed and read again{wanted}"
 
 
 def _print_verdict(verdict: Verdict) -> None:

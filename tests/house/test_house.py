@@ -36,7 +36,9 @@ SHELLS = (
     "streamer/machine_code.py", "streamer/jit.py",
     "streamer/table/files.py", "streamer/table/yaml_loading.py", "streamer/table/draft/",
     "streamer/incremental/store/redis.py", "streamer/incremental/store/redis_server.py",
-    "streamer/incremental/store/redis_lookups.py", "streamer/incremental/store/memory.py",
+    "streamer/incremental/store/redis_url.py", "streamer/incremental/store/redis_errors.py",
+    "streamer/incremental/store/redis_lookups.py",
+    "streamer/incremental/store/memory.py",
     "streamer/incremental/shard/publisher.py", "streamer/incremental/shard/taking_over.py",
     "streamer/incremental/kafka_clients.py",
     "streamer/incremental/topic_ids.py", "streamer/incremental/message_files.py",
@@ -54,7 +56,9 @@ IMPURE_METHODS = {"now", "utcnow", "today", "read_text", "read_bytes", "write_te
 # Library -> the only places that may import it. Whole folders end with a slash.
 HOMES = {
     "httpx": ("streamer/cli/connector_reading.py",),
-    "redis": tuple(f"streamer/incremental/store/redis{part}.py" for part in ("", "_server", "_lookups")),
+    "redis": tuple(
+        f"streamer/incremental/store/redis{part}.py" for part in ("", "_server", "_errors", "_url", "_lookups")
+    ),
     "kafka": ("streamer/cli/", *(f"streamer/incremental/{x}.py" for x in ("kafka_clients", "subscribe", "topic_ids"))),
     "faust": ("agents/",),
     "mode": ("agents/",),

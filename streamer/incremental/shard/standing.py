@@ -74,9 +74,7 @@ def compare(table: Table, shard: int, meta: Meta, position: Position | None, inp
             f"one of them was restored from an earlier copy; {mends.publish_again(table.name, table.form)}"
         )
     if meta.commit == published and position is not None and position != Position.of(meta):
-        raise ShardRefused(
-            f"{name}: commit {published} is not the same in the store and in the output; {mends.begin_anew(table.name)}"
-        )
+        raise ShardRefused(f"{name}: {_not_the_same(table, published)}")
     if emptied:
         return Standing.EMPTIED
     return Standing.LEVEL if meta.commit == published else Standing.AHEAD
@@ -156,8 +154,18 @@ def _without_positions(name: str, table: Table, emptied: bool) -> Standing:
     )
 
 
+def _not_the_same(table: Table, commit: int) -> str:
+    return f"commit {commit} is not the same in the store and in the output; {mends.begin_anew(table.name)}"
+
+
 def _behind(name: str, table: Table, meta: Meta, position: Position, emptied: bool) -> Standing:
-    """Whether a store that has lost commits can repeat them from the input."""
+    """Whether a store that has lost commits can repeat them from the input.
+
+    Not where it has another commit of the published number: one that the failover of a store brought back by losing a
+    fence, and a former owner wrote.
+    """
+    if meta.commit == position.commit:
+        raise ShardRefused(f"{name}: {_not_the_same(table, meta.commit)}")
     if emptied:
         raise ShardRefused(
             f"{name}: the store has lost commits, and the output was made anew and may hold some of them; "

@@ -150,13 +150,22 @@ class OwnedShard:
 
     def _publish_rest(self) -> None:
         """Publishes the commit that the store holds and the outlet does not."""
-        self._publish([entry for commit, entry in self._store.outbox() if commit == self._meta.commit])
+        self._publish(self._waiting())
+
+    def _waiting(self) -> list[Entry]:
+        """What the outbox holds of the last commit.
+
+        A store that fell back to before that commit, as a failover makes it, holds nothing of it, nor our fence.
+        """
+        waiting = [entry for commit, entry in self._store.outbox() if commit == self._meta.commit]
+        self._store.check_fence(self._fence)
+        return waiting
 
     def _publish_anew(self, position: Position | None, input_state: InputState) -> None:
         """Gives an output that was made anew the whole table: see `republish`."""
         state = self._stored()
         groups, records = (dict(state.kept.qi_groups), state.kept.records) if state else ({}, ())
-        waiting = [entry for commit, entry in self._store.outbox() if commit == self._meta.commit]
+        waiting = self._waiting()
         if position != Position.of(self._meta):
             self._publish(republish.beside_rows(waiting))
         commit = republish.whole_table(self.table, self.shard, self._meta, input_state, groups, waiting, records)
