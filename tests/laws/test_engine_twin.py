@@ -11,11 +11,11 @@ from streamer.table.schema import Table
 from worlds.beside_twin import SECRETS, assert_same, refusal
 from worlds.checked_arrays import check_arrays
 from worlds.folded_table import FoldedTable
-from worlds.model_tables import MODEL_TABLES
+from worlds.model_tables import MODEL_TABLES, REPAIRED_MODELS
 from worlds.small_tables import TABLES, changes, coming_and_going
 from worlds.twin import Twin
 
-ALL_TABLES = {**TABLES, **MODEL_TABLES}
+ALL_TABLES = {**TABLES, **MODEL_TABLES, **REPAIRED_MODELS}
 
 of_every_table = pytest.mark.parametrize("small", ALL_TABLES.values(), ids=ALL_TABLES.keys())
 

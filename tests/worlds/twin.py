@@ -360,6 +360,7 @@ class Twin:
                 break
             if self.table.repair and (donor := adopt(self, number)):
                 touched |= {number, donor}
+                to_cut.add(number)
                 continue
             partner = self.nearest(number)
             small, large = sorted((number, partner), key=lambda n: (len(self.groups[n].members), -n))
