@@ -43,6 +43,7 @@ MODEL_TABLES = {
 PRICES = (0.001, 0.02, 0.05)
 
 REPAIRED_MODELS = {
-    f"{name}, repair": replace(small, repair=PRICES[i % len(PRICES)]) for i, (name, small) in enumerate(MODEL_TABLES.items())
+    f"{name}, repair": replace(small, repair=PRICES[i % len(PRICES)])
+    for i, (name, small) in enumerate(MODEL_TABLES.items())
 }
 """The same with local repair."""
