@@ -41,6 +41,7 @@ from streamer.recoding.algorithms.initial import initial_groups
 from streamer.recoding.algorithms.mondrian import MONDRIAN
 from streamer.recoding.algorithms.ordered import ORDERED
 from streamer.recoding.metrics.utility import ncp
+from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows
 from streamer.table.microdata import microdata_of
 from streamer.table.row import Row
@@ -90,13 +91,16 @@ def run(k: int, grid: int, model: str, events: int, points: int, prices: list[fl
     fresh: list[dict[str, float]] = []
     people = adult.microdata(k, grid) if model == PLAIN else adult.asking(k, 2 * ROWS_AT_FIRST, model)
     pool = adult.rows_of(people)
-    courses = [course(replace(people.table, repair=price), pool, events, points, fresh) for price in prices]
+    groups = first_groups(people.table, pool)
+    courses = [course(replace(people.table, repair=price), pool, groups, events, points, fresh) for price in prices]
     return {"k": k, "grid": grid, "model": model, "fresh": fresh, "courses": courses}
 
 
-def course(table: Table, pool: list[Row], events: int, points: int, fresh: list[dict[str, float]]) -> Result:
+def course(
+    table: Table, pool: list[Row], groups: list[Ints], events: int, points: int, fresh: list[dict[str, float]]
+) -> Result:
     """The table along the changes; at a point that no course has come to before, fresh runs are added to `fresh`."""
-    engine, published, lists = started(table, pool)
+    engine, published, lists = started(table, pool, groups)
     changelog, records, before, writes = Changelog(table, 0), 0, 0, 0
     along: list[dict[str, float]] = []
     for i in changes(engine, pool, events):
@@ -126,21 +130,29 @@ def course(table: Table, pool: list[Row], events: int, points: int, fresh: list[
         "qi_groups": engine.n_qi_groups,
         "records_per_event": round(records / events, 3),
         "similarity_writes_per_event": round(writes / events, 3),
-        "engine_us_per_event_batch_1": round(engine_time(table, pool, events, 1), 1),
-        "engine_us_per_event_batch_500": round(engine_time(table, pool, events, 500), 1),
+        "engine_us_per_event_batch_1": round(engine_time(table, pool, groups, events, 1), 1),
+        "engine_us_per_event_batch_500": round(engine_time(table, pool, groups, events, 500), 1),
         "along": along,
     }
 
 
+def first_rows(table: Table, pool: list[Row]) -> EncodedRows:
+    """The rows that are there at first."""
+    return EncodedRows.of_rows({f"old-{i}": row for i, row in enumerate(pool[:ROWS_AT_FIRST])}, table.space.d)
+
+
+def first_groups(table: Table, pool: list[Row]) -> list[Ints]:
+    """The QI groups of the initial load."""
+    return initial_groups(microdata_of(table, first_rows(table, pool)), model_of(table), seed=0)
+
+
 def started(
-    table: Table, pool: list[Row]
+    table: Table, pool: list[Row], groups: list[Ints] | None = None
 ) -> tuple[Engine, dict[int, PublishedGroup | None], dict[int, SimilarityList]]:
-    """An engine with the first rows in the QI groups of the initial load, what it has published, and its lists."""
-    first = pool[:ROWS_AT_FIRST]
-    rows = EncodedRows.of_rows({f"old-{i}": row for i, row in enumerate(first)}, table.space.d)
-    groups = initial_groups(microdata_of(table, rows), model_of(table), seed=0)
-    engine = Engine(table)
-    engine.load_initial(rows.source_keys, first, rows.codes, groups)
+    """An engine with the first rows in these QI groups, those of the initial load; what it has published, its lists."""
+    rows, engine = first_rows(table, pool), Engine(table)
+    groups = first_groups(table, pool) if groups is None else groups
+    engine.load_initial(rows.source_keys, rows.rows(), rows.codes, groups)
     drained = engine.drain()
     published = {number: after for number, _, after in drained.published}
     return engine, published, {number: now for number, now in drained.similarity.items() if now is not None}
@@ -161,9 +173,9 @@ def changes(engine: Engine, pool: list[Row], events: int) -> Iterator[int]:
         yield i
 
 
-def engine_time(table: Table, pool: list[Row], events: int, batch: int) -> float:
+def engine_time(table: Table, pool: list[Row], groups: list[Ints], events: int, batch: int) -> float:
     """Microseconds per event to apply and drain, without encoding and without I/O."""
-    engine, *_ = started(table, pool)
+    engine, *_ = started(table, pool, groups)
     todo = list(adult.mixed_changes(pool, [f"old-{n}" for n in range(ROWS_AT_FIRST)], events, seed=1))
     begun = perf_counter()
     for i, change in enumerate(todo, start=1):
