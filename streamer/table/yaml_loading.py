@@ -28,7 +28,6 @@ from streamer.table.scalars import decimal_text, read_decimal, to_code
 from streamer.table.schema import (
     GROUPS,
     LOSSY_JOIN,
-    REPAIR,
     Attribute,
     CategoricalAttribute,
     Diversity,
@@ -136,7 +135,7 @@ def _table(settings: TableSettings, folder: Path, faults: list[str]) -> Table | 
             attributes.append(_attribute(place, name, column, folder, faults))
         else:
             kept.append(_kept(place, name, column, folder, faults))
-    faults += _name_faults(settings) + _privacy_faults(settings, kept) + _repair_faults(settings)
+    faults += _name_faults(settings) + _privacy_faults(settings, kept)
     if not attributes:
         faults.append("columns: at least one must be a quasi-identifier")
     if faults:
@@ -150,7 +149,7 @@ def _table(settings: TableSettings, folder: Path, faults: list[str]) -> Table | 
         individual=settings.individual,
         recut=settings.engine.recut,
         shrink=settings.engine.shrink,
-        repair=_price(settings),
+        repair=float(settings.engine.repair),
         durability_stated=settings.durability is not None,
         partitioner_stated=settings.input.partitioner is not None,
         limits=Limits(**settings.limits.model_dump()),
@@ -164,25 +163,6 @@ def _table(settings: TableSettings, folder: Path, faults: list[str]) -> Table | 
             f" this k leaves less than {VALUES_BYTES_MIN} bytes to the values of each; publish rows, or make k smaller"
         )
     return table
-
-
-def _asks_for_more_than_k(settings: TableSettings) -> bool:
-    privacy = settings.privacy
-    return any(asked is not None for asked in (privacy.l, privacy.alpha, privacy.beta, privacy.r))
-
-
-def _price(settings: TableSettings) -> float:
-    """The price of local repair, 0 for none."""
-    if settings.engine.repair is not None:
-        return float(settings.engine.repair)
-    return 0.0 if _asks_for_more_than_k(settings) else float(REPAIR)
-
-
-def _repair_faults(settings: TableSettings) -> list[str]:
-    """Local repair asks of a row's leaving and coming whether k holds, and of nothing else."""
-    if settings.engine.repair and _asks_for_more_than_k(settings):
-        return ["engine.repair: local repair knows k only; remove it, or say `off`, beside l, alpha, beta or r"]
-    return []
 
 
 def _privacy_faults(settings: TableSettings, kept: list[KeptColumn | None]) -> list[str]:
