@@ -493,11 +493,13 @@ def models_part(options: Options) -> Figures:
     """Turn by turn, so that what else the machine does meets all of them alike."""
     rows, figures = options.bounded(15_000, "models"), Figures()
     for counted, asked in adult.MODELS_ASKED.items():
-        shards = {
-            f"{name}{suffix}": shard_of(adult.asking(K, rows, name), repair=price)
-            for name in asked
-            for suffix, price in (("", 0.0), ("_with_repair", float(REPAIR)))
-        }
+        shards: dict[str, Shard] = {}
+        for name in asked:
+            those = adult.asking(K, rows, name)
+            groups = quick_groups(those)
+            shards[name], shards[f"{name}_with_repair"] = (
+                shard_of(those, groups, price) for price in (0, float(REPAIR))
+            )
         turns = {name: iter(shard.changes(WARM_UP + EVENTS)) for name, shard in shards.items()}
         us: dict[str, list[float]] = {name: [] for name in shards}
         for events in (WARM_UP, *[EVENTS // 10] * 10):

@@ -359,6 +359,7 @@ class Twin:
                     self.group_of[key] = 0
                 break
             if self.table.repair and (donor := adopt(self, number)):
+                self.repaired["adopt"] += 1
                 touched |= {number, donor}
                 to_cut.add(number)
                 continue
