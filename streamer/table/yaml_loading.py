@@ -28,6 +28,7 @@ from streamer.table.scalars import decimal_text, read_decimal, to_code
 from streamer.table.schema import (
     GROUPS,
     LOSSY_JOIN,
+    REPAIR,
     Attribute,
     CategoricalAttribute,
     Diversity,
@@ -149,7 +150,7 @@ def _table(settings: TableSettings, folder: Path, faults: list[str]) -> Table | 
         individual=settings.individual,
         recut=settings.engine.recut,
         shrink=settings.engine.shrink,
-        repair=float(settings.engine.repair),
+        repair=_price(settings),
         durability_stated=settings.durability is not None,
         partitioner_stated=settings.input.partitioner is not None,
         limits=Limits(**settings.limits.model_dump()),
@@ -163,6 +164,13 @@ def _table(settings: TableSettings, folder: Path, faults: list[str]) -> Table | 
             f" this k leaves less than {VALUES_BYTES_MIN} bytes to the values of each; publish rows, or make k smaller"
         )
     return table
+
+
+def _price(settings: TableSettings) -> float:
+    """The price of local repair, 0 for none."""
+    if settings.engine.repair is not None:
+        return float(settings.engine.repair)
+    return 0.0 if settings.publish.live.form == LOSSY_JOIN else float(REPAIR)
 
 
 def _privacy_faults(settings: TableSettings, kept: list[KeptColumn | None]) -> list[str]:

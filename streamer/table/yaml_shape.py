@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
 from streamer.table.scalars import read_decimal
-from streamer.table.schema import REPAIR, ROW_BYTES_MAX, Limits, Rebuilding
+from streamer.table.schema import ROW_BYTES_MAX, Limits, Rebuilding
 
 WHOLE_DIGITS_MAX, FRACTION_DIGITS_MAX = 18, 9
 """Digits of a number of table.yaml before and after the point: sums and multiples of such numbers stay exact."""
@@ -138,11 +138,14 @@ class PrivacySettings(_Settings):
 
 
 class EngineSettings(_Settings):
-    """How QI groups are kept; repair: the NCP that a row must save which local repair publishes again, 0 for none."""
+    """How QI groups are kept; repair: the NCP that a row must save which local repair publishes again, 0 for none.
+
+    Without a word it has its usual price; under a form that publishes no boxes, and so no loss, there is none.
+    """
 
     recut: bool = True
     shrink: bool = True
-    repair: Price = REPAIR
+    repair: Price | None = None
 
 
 class LiveSettings(_Settings):
