@@ -131,7 +131,7 @@ def _table(settings: TableSettings, folder: Path, faults: list[str]) -> Table | 
             attributes.append(_attribute(place, name, column, folder, faults))
         else:
             kept.append(_kept(place, name, column, folder, faults))
-    faults += _name_faults(settings) + _privacy_faults(settings, kept) + _repair_faults(settings)
+    faults += _name_faults(settings) + _privacy_faults(settings, kept)
     if not attributes:
         faults.append("columns: at least one must be a quasi-identifier")
     if faults:
@@ -163,23 +163,11 @@ def _table(settings: TableSettings, folder: Path, faults: list[str]) -> Table | 
     return table
 
 
-def _asks_for_more_than_k(settings: TableSettings) -> bool:
-    privacy = settings.privacy
-    return any(asked is not None for asked in (privacy.l, privacy.alpha, privacy.beta, privacy.r))
-
-
 def _price(settings: TableSettings) -> float:
     """The price of local repair, 0 for none."""
     if settings.engine.repair is not None:
         return float(settings.engine.repair)
-    return 0.0 if _asks_for_more_than_k(settings) else float(REPAIR)
-
-
-def _repair_faults(settings: TableSettings) -> list[str]:
-    """Local repair asks of a row's leaving and coming whether k holds, and of nothing else."""
-    if settings.engine.repair and _asks_for_more_than_k(settings):
-        return ["engine.repair: local repair knows k only; remove it, or say `off`, beside l, alpha, beta or r"]
-    return []
+    return 0.0 if settings.publish.live.form == LOSSY_JOIN else float(REPAIR)
 
 
 def _privacy_faults(settings: TableSettings, kept: list[KeptColumn | None]) -> list[str]:

@@ -185,9 +185,9 @@ class PrivacySettings(_Settings):
 
 
 class EngineSettings(_Settings):
-    """How QI groups are kept; repair: the NCP that a row must save which local repair publishes again.
+    """How QI groups are kept; repair: the NCP that a row must save which local repair publishes again, 0 for none.
 
-    Without a word, local repair has its usual price where k is all that is asked of a QI group, and else there is none.
+    Without a word it has its usual price; under a form that publishes no boxes, and so no loss, there is none.
     """
 
     recut: bool = True

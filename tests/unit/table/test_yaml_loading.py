@@ -126,14 +126,19 @@ def test_local_repair_has_a_price_or_is_off(load: Load) -> None:
     assert load(f"{settings}\nengine: {{repair: 1.50}}").repair == 1.5
 
 
-def test_local_repair_knows_k_only(load: Load) -> None:
+def test_local_repair_is_on_beside_every_model(load: Load) -> None:
     asking_more = GOLDEN.replace("k: 2", "k: 2, l: 2")
     assert asking_more != GOLDEN
-    assert load(asking_more).repair == 0
+    assert load(asking_more).repair == float(REPAIR)
     assert load(f"{asking_more}\nengine: {{repair: off}}").repair == 0
-    assert faults(load, f"{asking_more}\nengine: {{repair: 0.02}}") == [
-        "engine.repair: local repair knows k only; remove it, or say `off`, beside l, alpha, beta or r"
-    ]
+    assert load(f"{asking_more}\nengine: {{repair: 0.02}}").repair == 0.02
+
+
+def test_without_a_word_there_is_no_local_repair_where_no_boxes_are_published(load: Load) -> None:
+    joined = GOLDEN.replace("k: 2", "k: 2, l: 2").replace("form: rows", "form: lossy-join")
+    assert load(joined).form == "lossy-join"
+    assert load(joined).repair == 0
+    assert load(f"{joined}\nengine: {{repair: 0.02}}").repair == 0.02
 
 
 def test_what_is_not_said_has_a_default(load: Load) -> None:
