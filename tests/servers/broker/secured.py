@@ -1,8 +1,8 @@
 """A Kafka that lets nobody in without a certificate or a password, and to nothing without an ACL.
 
-One node, as the other test broker, from the same jars, with listeners of three kinds: SASL_SSL (SCRAM and PLAIN), SSL
-that asks the client for a certificate, and the broker's own on loopback, whose anonymous user may do everything. Its
-certificates are made anew with every broker.
+One node, as the other test broker, from the same jars, with listeners of three kinds: SASL_SSL (SCRAM, PLAIN, and
+tokens that nobody signed), SSL that asks the client for a certificate, and the broker's own on loopback, whose
+anonymous user may do everything. Its certificates are made anew with every broker.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from cryptography.hazmat.primitives.serialization import (
 from servers.broker.processes import Kafka, provide
 from servers.broker.servers import Ports, bring_up, free_ports, kafka_answers
 
-SCRAM, BY_PASSWORD = "SCRAM-SHA-512", "org.apache.kafka.common.security"
+SCRAM, MODULES = "SCRAM-SHA-512", "org.apache.kafka.common.security"
+OF_TOKENS = f"{MODULES}.oauthbearer.OAuthBearerLoginModule"
 
 
 class SecuredKafka:
@@ -72,9 +73,10 @@ class SecuredKafka:
             "listeners": f"{listeners},CONTROLLER://127.0.0.1:{self._ports.controller}",
             "advertised.listeners": listeners,
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL:SASL_SSL,MTLS:SSL",
-            "sasl.enabled.mechanisms": f"PLAIN,{SCRAM}",
-            "listener.name.sasl.plain.sasl.jaas.config": f"{BY_PASSWORD}.plain.PlainLoginModule required {users};",
-            "listener.name.sasl.scram-sha-512.sasl.jaas.config": f"{BY_PASSWORD}.scram.ScramLoginModule required;",
+            "sasl.enabled.mechanisms": f"PLAIN,{SCRAM},OAUTHBEARER",
+            "listener.name.sasl.oauthbearer.sasl.jaas.config": f"{OF_TOKENS} required;",
+            "listener.name.sasl.plain.sasl.jaas.config": f"{MODULES}.plain.PlainLoginModule required {users};",
+            "listener.name.sasl.scram-sha-512.sasl.jaas.config": f"{MODULES}.scram.ScramLoginModule required;",
             "listener.name.mtls.ssl.client.auth": "required",
             "ssl.principal.mapping.rules": "RULE:^.*CN=([^,]+).*$/$1/",
             "ssl.keystore.type": "PEM",

@@ -2,54 +2,23 @@
 
 from __future__ import annotations
 
-import threading
 from base64 import b64decode
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
 from streamer.errors import ConfigError, ServerUnreachable, StreamerError
 from streamer.incremental.kafka_settings import TokenEndpoint
 from streamer.incremental.kafka_token import fetch_token
+from worlds.token_endpoint import Endpoint
 
 CANARY = "canary:7Q"
 
 
-class Endpoint(HTTPServer):
-    """Answers every question with one answer, and keeps what it was asked."""
-
-    def __init__(self, status: int, answer: bytes) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.status, self.answer = status, answer
-        self.asked: list[tuple[str, str]] = []
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}/token"
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Endpoint
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-        self.server.asked.append((self.headers["Authorization"], body))
-        self.send_response(self.server.status)
-        self.end_headers()
-        self.wfile.write(self.server.answer)
-
-    def log_message(self, format: str, *args: object) -> None: ...
-
-
 @pytest.fixture
 def endpoint(request: pytest.FixtureRequest) -> Iterator[Endpoint]:
-    with Endpoint(*request.param) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
+    with Endpoint(*request.param) as endpoint:
+        yield endpoint
 
 
 @pytest.mark.parametrize("endpoint", [(200, b'{"access_token": "canary-token", "expires_in": 60}')], indirect=True)
