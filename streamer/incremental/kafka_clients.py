@@ -39,21 +39,23 @@ from streamer.incremental.kafka_rights import (
     not_authorised,
     topics_named,
 )  # fmt: skip
-from streamer.incremental.kafka_shut_out import shut_out
+from streamer.incremental.kafka_shut_out import require_access, shut_out
 
 CONNECT_MS_MAX = 5_000
 ANSWER_MS_MAX = 15_000
 SILENCE_SECONDS_MAX = 15.0
+UUID_CHARACTERS = 36
 SEEN_SECONDS_MAX, SEEN_AGAIN_SECONDS = 2.0, 0.1
 
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:@/\[\]]+):[0-9]{1,5}")
 
 
 @contextmanager
-def reaching(bootstrap: str, *operations: str) -> Iterator[None]:
+def reaching(bootstrap: str, *operations: str, transactions: str = "TABLE") -> Iterator[None]:
     """Says in our words what goes wrong between here and the broker: ConfigError, UsageError or ServerUnreachable.
 
-    operations: what is done with topics, for who is not authorised to; without them, reading.
+    operations: what is done with topics, for who is not authorised to; without them, reading. transactions: how names
+    of transactions begin.
     """
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
     try:
@@ -62,7 +64,9 @@ def reaching(bootstrap: str, *operations: str) -> Iterator[None]:
         raise UsageError(f"a topic is missing at {bootstrap}: `streamer topics create` makes them all") from None
     except AuthorizationError as error:
         user = kafka_settings().username
-        raise ConfigError(not_authorised(f"Kafka at {bootstrap}", _missing(error, operations), user)) from None
+        raise ConfigError(
+            not_authorised(f"Kafka at {bootstrap}", _missing(error, operations, transactions), user)
+        ) from None
     except BrokerResponseError as error:
         raise ServerUnreachable(f"Kafka at {bootstrap} refuses the request: {type(error).__name__}") from None
     except (KafkaError, ssl.SSLError) as error:
@@ -72,11 +76,11 @@ def reaching(bootstrap: str, *operations: str) -> Iterator[None]:
         ) from None
 
 
-def _missing(error: AuthorizationError, operations: Sequence[str]) -> Right:
+def _missing(error: AuthorizationError, operations: Sequence[str], transactions: str) -> Right:
     """What a user has to be granted."""
     topics = topics_named(str(error)) or ["NAME"]
     if isinstance(error, TransactionalIdAuthorizationFailedError):
-        return Right((WRITE, DESCRIBE), ["TABLE.changes-produce-"], TRANSACTIONAL_ID, prefixed=True)
+        return Right((WRITE, DESCRIBE), [transactions], TRANSACTIONAL_ID, prefixed=True)
     reads = isinstance(error, TopicAuthorizationFailedError) and any(isinstance(one, set) for one in error.args)
     return Right([READ] if reads else operations or [READ], topics)  # readers name a set, whoever else is at work
 
@@ -97,8 +101,11 @@ def servers_of(bootstrap: str) -> list[str]:
 
 
 def _connection(bootstrap: str) -> dict[str, Any]:
+    """What every client is made with. Who is shut out hears it here: to the client, topics would seem to be missing."""
+    servers = servers_of(bootstrap)
+    require_access(servers)
     return {
-        "bootstrap_servers": servers_of(bootstrap),
+        "bootstrap_servers": servers,
         "api_version_auto_timeout_ms": CONNECT_MS_MAX,
         "request_timeout_ms": ANSWER_MS_MAX,
         "metrics_enabled": False,
@@ -142,9 +149,12 @@ def open_consumer(bootstrap: str) -> Iterator[KafkaConsumer]:
 
 @contextmanager
 def open_producer(bootstrap: str, transactional_id: str | None = None) -> Iterator[KafkaProducer]:
-    """A producer that doubles and loses nothing (idempotent, acks=all) for the time of a `with`."""
+    """A producer that doubles and loses nothing (idempotent, acks=all) for the time of a `with`.
+
+    transactional_id: ends with a UUID, so that no two producers shut each other out.
+    """
     settings = _connection(bootstrap)
-    with reaching(bootstrap, WRITE):
+    with reaching(bootstrap, WRITE, transactions=(transactional_id or "")[:-UUID_CHARACTERS]):
         producer = KafkaProducer(
             **settings,
             enable_idempotence=True,

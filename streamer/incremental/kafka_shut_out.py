@@ -24,7 +24,7 @@ from streamer.errors import ConfigError, ServerUnreachable, StreamerError
 from streamer.incremental.kafka_access import for_kafka_python, kafka_settings
 from streamer.incremental.kafka_settings import KafkaSettings
 
-TRY_SECONDS_MAX = 5.0
+TRY_SECONDS_MAX, TRIES = 5.0, 3
 _OTHER_NAME = (62, 64)
 """OpenSSL's numbers of a certificate for another host name, or another address."""
 
@@ -64,6 +64,16 @@ def shut_out(servers: Sequence[str]) -> StreamerError | None:
 
 
 def _refused(server: str, settings: KafkaSettings) -> StreamerError | None:
+    """Tries again where the broker hung up: what it said before is lost where both came at once."""
+    told: StreamerError | None = None
+    for _ in range(TRIES):
+        told = _tried(server, settings)
+        if not isinstance(told, ServerUnreachable):
+            break
+    return told
+
+
+def _tried(server: str, settings: KafkaSettings) -> StreamerError | None:
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
     host, _, port = server.rpartition(":")
     attempt = _Attempt(host.strip("[]"), int(port), socket.AF_UNSPEC, **for_kafka_python(settings))
