@@ -201,7 +201,7 @@ def refusal(doing: str, code: int | None, name: str, right: Right, table_name: s
     if code in missing:
         return ConfigError(not_authorised(doing, missing[code], kafka_settings().username))
     if code in _NOT_ALLOWED:
-        return ConfigError(f"{doing}: Kafka does not allow it ({name}): grant this user the right by Kafka's ACLs")
+        return ConfigError(f"{doing}: Kafka does not let this user do it ({name}): look at KAFKA_CONFIG and its ACLs")
     if code in _MENDS:
         return ShardRefused(f"{doing}: Kafka refuses it for good ({name}): {_MENDS[code]}")
     return None
