@@ -12,7 +12,7 @@ import socket
 import ssl
 from collections.abc import Sequence
 
-from kafka.conn import BrokerConnection
+from kafka.conn import BrokerConnection, ConnectionStates
 from kafka.errors import (
     KafkaConnectionError,
     KafkaError,
@@ -24,21 +24,24 @@ from streamer.errors import ConfigError, ServerUnreachable, StreamerError
 from streamer.incremental.kafka_access import for_kafka_python, kafka_settings
 from streamer.incremental.kafka_settings import KafkaSettings
 
-TRY_SECONDS_MAX, TRIES = 5.0, 3
+TRY_SECONDS_MAX = 5.0
 _OTHER_NAME = (62, 64)
 """OpenSSL's numbers of a certificate for another host name, or another address."""
 
-_HUNG_UP = ("socket disconnected", "closed by server")
-"""What the library says of a broker that ends a connection which it did not understand."""
+_GREETING = (ConnectionStates.HANDSHAKE, ConnectionStates.API_VERSIONS_SEND, ConnectionStates.API_VERSIONS_RECV)
+"""What comes before the client says who it is."""
 
 
 class _Attempt(BrokerConnection):  # type: ignore[misc]
     """One connection, which remembers why it was closed."""
 
     why: Exception | None = None
+    reached = ConnectionStates.DISCONNECTED
+    """How far it had come by then."""
 
     def close(self, error: Exception | None = None) -> None:
-        self.why = self.why or error
+        if self.why is None:
+            self.why, self.reached = error, self.state
         super().close(error)
 
 
@@ -64,16 +67,6 @@ def shut_out(servers: Sequence[str]) -> StreamerError | None:
 
 
 def _refused(server: str, settings: KafkaSettings) -> StreamerError | None:
-    """Tries again where the broker hung up: what it said before is lost where both came at once."""
-    told: StreamerError | None = None
-    for _ in range(TRIES):
-        told = _tried(server, settings)
-        if not isinstance(told, ServerUnreachable):
-            break
-    return told
-
-
-def _tried(server: str, settings: KafkaSettings) -> StreamerError | None:
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
     host, _, port = server.rpartition(":")
     attempt = _Attempt(host.strip("[]"), int(port), socket.AF_UNSPEC, **for_kafka_python(settings))
@@ -86,11 +79,13 @@ def _tried(server: str, settings: KafkaSettings) -> StreamerError | None:
         return error
     finally:
         attempt.close()
-    return reason(f"Kafka at {server}", why, settings)
+    return reason(f"Kafka at {server}", why, attempt.reached, settings)
 
 
-def reason(where: str, why: Exception | None, settings: KafkaSettings) -> StreamerError | None:
-    """What closed a connection, in our words; None where nobody can be told from an outage."""
+def reason(
+    where: str, why: Exception | None, reached: ConnectionStates, settings: KafkaSettings
+) -> StreamerError | None:
+    """What closed a connection that had come so far, in our words; None for what is no more than an outage."""
     if isinstance(why, ssl.SSLCertVerificationError):
         return ConfigError(f"{where}: {_of_certificate(why)}")
     if isinstance(why, ssl.SSLError):
@@ -98,11 +93,13 @@ def reason(where: str, why: Exception | None, settings: KafkaSettings) -> Stream
             f"{where}: TLS was refused: the broker may want a certificate that it trusts: "
             "ssl.keystore.location (KAFKA_SSL_KEYSTORE)"
         )
-    if isinstance(why, UnsupportedSaslMechanismError):
-        return ConfigError(f"{where}: this listener does not offer sasl.mechanism={settings.mechanism}")
     if isinstance(why, SaslAuthenticationFailedError):
         return ConfigError(f"{where}: {_of_user(settings)}")
-    if isinstance(why, KafkaConnectionError) and any(words in str(why) for words in _HUNG_UP):
+    hung_up = isinstance(why, KafkaConnectionError | OSError) and "timeout" not in str(why)
+    hangs_up_at_the_mechanism = hung_up and reached is ConnectionStates.AUTHENTICATING
+    if isinstance(why, UnsupportedSaslMechanismError) or hangs_up_at_the_mechanism:  # both at once: the first is lost
+        return ConfigError(f"{where}: this listener does not offer sasl.mechanism={settings.mechanism}")
+    if hung_up and reached in _GREETING:
         return ServerUnreachable(
             f"{where} closes the connection: does this listener speak security.protocol={settings.protocol}?"
         )

@@ -135,7 +135,7 @@ def test_the_whole_way_with_no_more_rights_than_the_recipe_gives(
     try:
         wait_until(lambda: in_step(people), 60, lambda: worker.log.read_text() + people.said[-2000:])
         people.must("operator", "rebuild", "--wait")
-        assert "everything" in people.must("operator", "status")
+        assert "fits together" in people.must("operator", "status", "--dead-letters-max", "1")
         people.must("operator", "dead-letters")
         people.must("operator", "topics check")
         assert worker.terminate()[0] == 0
@@ -211,7 +211,7 @@ def by_the_reader(server: str) -> None:
 
 
 async def _read(server: str) -> None:
-    consumer = AIOKafkaConsumer(bootstrap_servers=server, **reader_access())
+    consumer = AIOKafkaConsumer(bootstrap_servers=server, group_id="streamer-mine", **reader_access())
     try:
         await consumer.start()
     except ReaderError as error:

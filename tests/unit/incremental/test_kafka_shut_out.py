@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import trustme
+from kafka.conn import ConnectionStates as States
 from kafka.errors import KafkaConnectionError, SaslAuthenticationFailedError, UnsupportedSaslMechanismError
 
 from streamer.errors import ConfigError, ServerUnreachable, StreamerError
@@ -21,25 +22,48 @@ SETTINGS = KafkaSettings("SASL_SSL", "PLAIN", "me", CANARY)
 
 
 @pytest.mark.parametrize(
-    ("why", "kind", "says"),
+    ("why", "reached", "kind", "says"),
     [
-        (SaslAuthenticationFailedError(CANARY), ConfigError, "authentication failed: user and password"),
-        (UnsupportedSaslMechanismError(CANARY), ConfigError, "does not offer sasl.mechanism=PLAIN"),
-        (ssl.SSLError(1, CANARY), ConfigError, "TLS was refused"),
-        (KafkaConnectionError("socket disconnected"), ServerUnreachable, "does this listener speak .*SASL_SSL"),
+        (
+            SaslAuthenticationFailedError(CANARY),
+            States.AUTHENTICATING,
+            ConfigError,
+            "authentication failed: user and password",
+        ),
+        (
+            UnsupportedSaslMechanismError(CANARY),
+            States.AUTHENTICATING,
+            ConfigError,
+            "does not offer sasl.mechanism=PLAIN",
+        ),
+        (KafkaConnectionError(CANARY), States.AUTHENTICATING, ConfigError, "does not offer sasl.mechanism"),
+        (ssl.SSLError(1, CANARY), States.HANDSHAKE, ConfigError, "TLS was refused"),
+        (
+            KafkaConnectionError(CANARY),
+            States.API_VERSIONS_RECV,
+            ServerUnreachable,
+            "does this listener speak .*SASL_SSL",
+        ),
     ],
 )
-def test_each_cause_has_its_sentence(why: Exception, kind: type[StreamerError], says: str) -> None:
-    told = reason("Kafka at a:1", why, SETTINGS)
+def test_each_cause_has_its_sentence(why: Exception, reached: States, kind: type[StreamerError], says: str) -> None:
+    told = reason("Kafka at a:1", why, reached, SETTINGS)
     assert isinstance(told, kind)
     assert str(told).startswith("Kafka at a:1") and CANARY not in str(told)
     with pytest.raises(kind, match=says):
         raise told
 
 
-@pytest.mark.parametrize("why", [None, KafkaConnectionError("111 ECONNREFUSED"), TimeoutError(CANARY)])
-def test_what_may_be_an_outage_is_none_of_them(why: Exception | None) -> None:
-    assert reason("Kafka at a:1", why, SETTINGS) is None
+@pytest.mark.parametrize(
+    ("why", "reached"),
+    [
+        (None, States.API_VERSIONS_RECV),
+        (KafkaConnectionError("111 ECONNREFUSED"), States.CONNECTING),
+        (KafkaConnectionError("timeout"), States.AUTHENTICATING),
+    ],
+)
+def test_what_may_be_an_outage_is_none_of_them(why: Exception | None, reached: States) -> None:
+    assert reason("Kafka at a:1", why, reached, SETTINGS) is None
 
 
 @pytest.fixture
