@@ -4,9 +4,11 @@ recipe in examples/security; and every way to be shut out, told with its mend an
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import re
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -106,7 +108,7 @@ class People:
     def must_not(self, user: str, command: str, *words: str) -> str:
         result = self.call(user, command, *words)
         assert result.exit_code == 2, f"{user}: {command}: {result.output}\n{result.exception!r}"
-        assert f"User:{user}" in result.output or user == "reader"
+        assert re.search(f"User:({user}|NAME) ", result.output)  # whom a certificate or a token names, the broker knows
         return result.output
 
 
@@ -208,6 +210,9 @@ def by_the_c_client(server: str) -> None:
 
 def by_the_reader(server: str) -> None:
     asyncio.run(_read(server))
+    with warnings.catch_warnings():  # the library leaves the end of TLS to the collector
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 async def _read(server: str) -> None:
@@ -228,9 +233,7 @@ def test_every_client_gets_in(kafka: SecuredKafka, tmp_path: Path, monkeypatch: 
     by_all_clients(server)
 
 
-def test_every_client_gets_in_by_tokens(
-    kafka: SecuredKafka, people: People, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_client_gets_in_by_tokens(kafka: SecuredKafka, people: People, tmp_path: Path) -> None:
     granted(kafka, people, tmp_path)
     token = unsigned_token("operator")
     with Endpoint(200, json.dumps({"access_token": token, "expires_in": 300}).encode()) as endpoint:
