@@ -82,6 +82,8 @@ class People:
         self.said = ""
         for file in SECURITY.glob("*.properties"):
             (folder / file.name).write_text(file.read_text().replace("/etc/streamer/", f"{folder}/"))
+        with (folder / "operator.properties").open("a") as file:
+            file.write("client.id=of-another-program\n")
         (folder / "ca.pem").write_bytes(kafka.ca_file.read_bytes())
         kafka.certificate(folder / "reader.pem", "reader", KEY_PASSWORD)
 
@@ -137,7 +139,9 @@ def test_the_whole_way_with_no_more_rights_than_the_recipe_gives(
     try:
         wait_until(lambda: in_step(people), 60, lambda: worker.log.read_text() + people.said[-2000:])
         people.must("operator", "rebuild", "--wait")
-        assert "fits together" in people.must("operator", "status", "--dead-letters-max", "1")
+        shown = people.must("operator", "status", "--dead-letters-max", "1")
+        assert "fits together" in shown
+        assert "of the file in KAFKA_CONFIG not used: client.id" in shown
         people.must("operator", "dead-letters")
         people.must("operator", "topics check")
         assert worker.terminate()[0] == 0
@@ -209,10 +213,12 @@ def by_the_c_client(server: str) -> None:
 
 
 def by_the_reader(server: str) -> None:
-    asyncio.run(_read(server))
-    with warnings.catch_warnings():  # the library leaves the end of TLS to the collector
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
+    try:
+        asyncio.run(_read(server))
+    finally:
+        with warnings.catch_warnings():  # the library leaves the end of TLS to the collector
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
 
 
 async def _read(server: str) -> None:
