@@ -28,11 +28,12 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer, Topic
 
 from agents.kafka_calls import CALL_SECONDS_MAX, KafkaCalls
 from streamer.errors import Conflict, ServerUnreachable
+from streamer.incremental.kafka_rights import READ, WRITE
 from streamer.incremental.last_record import last_value
 from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.live_end import LiveEnd
 from streamer.incremental.shard.outlet import Position
-from streamer.incremental.topics import BATCH_BYTES_MAX, CONTROL, LIVE, POSITIONS, topic_name
+from streamer.incremental.topics import BATCH_BYTES_MAX, CONTROL, DEAD_LETTERS, LIVE, POSITIONS, topic_name
 
 ABORT_SECONDS_MAX = 2.0
 TRANSACTION_MS_MAX = 30_000
@@ -57,7 +58,7 @@ class KafkaOutlet:
 
     def fence(self) -> None:
         self._producer = None
-        with self._kafka.failures("shutting out the former writer"):
+        with self._kafka.failures("shutting out the former writer", READ, *self._ends):
             producer = Producer(self._producer_settings())
             producer.init_transactions(CALL_SECONDS_MAX)
             with self._kafka.consumer() as consumer:
@@ -85,7 +86,11 @@ class KafkaOutlet:
         if producer is None:
             raise ServerUnreachable(f"{self._kafka.name}: the outlet has no producer: call fence first")
         taken = _Taken()
-        with self._kafka.failures("publishing"), self._conflict_where_missing(), _aborted_on_error(producer):
+        with (
+            self._kafka.failures("publishing", WRITE, *self._ends, POSITIONS, DEAD_LETTERS, CONTROL),
+            self._conflict_where_missing(),
+            _aborted_on_error(producer),
+        ):
             producer.begin_transaction()
             self._produce_all(producer, records, taken)
             positions = topic_name(self._kafka.table_name, POSITIONS)
@@ -159,7 +164,7 @@ class KafkaOutlet:
 
     def position(self) -> Position | None:
         positions = self._place(POSITIONS)
-        with self._kafka.failures("reading the position"), self._kafka.consumer() as consumer:
+        with self._kafka.failures("reading the position", READ, POSITIONS), self._kafka.consumer() as consumer:
             deadline = monotonic() + CALL_SECONDS_MAX
             first, end = self._kafka.watermarks(consumer, positions)
             value = last_value(first, end, lambda start: self._kafka.values(consumer, positions, start, deadline))

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from streamer.errors import ConfigError
+from streamer.incremental.kafka_access import kafka_settings
 from streamer.incremental.kafka_clients import servers_of
 from streamer.incremental.topics import worker_group
 from streamer.table.schema import Table
@@ -22,7 +23,7 @@ def _this_process() -> str:
 
 VARIABLES = {
     "STREAMER_TABLE": "the path of table.yaml",
-    "KAFKA_BOOTSTRAP": "Kafka's bootstrap servers",
+    "KAFKA_BOOTSTRAP": "Kafka's bootstrap servers; or bootstrap.servers in the file KAFKA_CONFIG",
     "REDIS_URL": "the URL of Redis",
 }
 
@@ -54,6 +55,7 @@ class WorkerSettings:
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> WorkerSettings:
         """Raises ConfigError that names the variables which are missing."""
+        environment = {"KAFKA_BOOTSTRAP": kafka_settings(environment).bootstrap, **environment}
         missing = [f"{name} ({what})" for name, what in VARIABLES.items() if not environment.get(name)]
         if missing:
             raise ConfigError(f"the environment does not name {', '.join(missing)}")

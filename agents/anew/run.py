@@ -34,6 +34,8 @@ from streamer.cli.first_groups import first_groups
 from streamer.errors import Conflict, UsageError
 from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.groups.lots import SECRET_BYTES, seed
+from streamer.incremental.kafka_clients import servers_of
+from streamer.incremental.kafka_shut_out import require_access
 from streamer.incremental.shard.anew import Begun, start_anew
 from streamer.incremental.shard.first_commits import FirstTable, Prepared, prepare
 from streamer.incremental.shard.input import InputState
@@ -79,8 +81,9 @@ class Shards:
 
 
 def found_shards(settings: WorkerSettings) -> Shards:
-    """Looks at the servers. Raises ShardRefused, NotDurable, ServerUnreachable."""
+    """Looks at the servers. Raises ConfigError, ShardRefused, NotDurable, ServerUnreachable."""
     kafka, table = settings.kafka, settings.table
+    require_access(servers_of(kafka))
     client, topics = connect(settings.redis), kafka_topics(kafka, table.name)
     require_durable(client, table.durability_stated or settings.embedded)
     outputs = outputs_of(table.form)

@@ -9,7 +9,7 @@ every shard are in --json.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
@@ -23,6 +23,7 @@ from streamer.cli.shard_facts import ShardFacts, TableFacts, look
 from streamer.cli.shard_verdict import Verdict, ago, judge_shard, judge_table, waits
 from streamer.cli.tables import console, print_table
 from streamer.errors import EXIT_LAW
+from streamer.incremental.kafka_access import kafka_settings
 from streamer.incremental.shard.rebuild_reports import described as rebuild_described
 from streamer.incremental.shard.rebuild_reports import last_rebuild, told
 from streamer.incremental.store.base import Meta
@@ -68,9 +69,11 @@ def command(ctx: click.Context, table: str, kafka: str, redis: str, dead_letters
     if as_json:
         report = {"ok": not verdict.problems, "table": schema.name, "shards": shards, "total": total}
         report["redis"] = {**asdict(facts.durability), "kind": facts.durability.kind.name.lower()}
+        report["client_properties_not_used"] = kafka_settings().not_used
         click.echo(msgspec.json.encode(report | asdict(verdict)))
     else:
         _print(schema.name, facts, shards, total)
+        _print_not_used(kafka_settings().not_used)
         _print_verdict(verdict)
     if verdict.problems:
         ctx.exit(EXIT_LAW)
@@ -179,6 +182,11 @@ def redis_lines(found: Durability) -> Iterator[str]:
     if found.kind is not Kind.SERVER:
         wanted = f" (min-replicas-to-write: {found.replicas_min})" if found.shown else ""
         yield f"what a failover loses is noticed and read again{wanted}"
+
+
+def _print_not_used(names: Sequence[str]) -> None:
+    if names:
+        console().print(f"of the file in KAFKA_CONFIG not used: {', '.join(names)}")
 
 
 def _print_verdict(verdict: Verdict) -> None:

@@ -23,8 +23,9 @@ GROUND = ("streamer.errors", *COMPILING, "streamer.table", "streamer.privacy")
 INCREMENTAL = tuple(
     f"streamer.incremental.{room}"
     for room in (
-        "topics", "mends", "connectors", "last_record", "kafka_clients", "topic_ids", "release", "events", "core",
-        "groups", "estimate", "checks", "store", "shard", "message_files", "subscribe", "secret_file", "replay",
+        "topics", "mends", "connectors", "last_record", "kafka_rights", "kafka_settings", "kafka_token",
+        "kafka_access", "kafka_shut_out", "kafka_clients", "topic_ids", "release", "events", "core", "groups",
+        "estimate", "checks", "store", "shard", "message_files", "subscribe", "secret_file", "replay",
     )
 )  # fmt: skip
 RECODING = tuple(
@@ -40,7 +41,8 @@ SHELLS = (
     "streamer/incremental/store/redis_lookups.py",
     "streamer/incremental/store/memory.py",
     "streamer/incremental/shard/publisher.py", "streamer/incremental/shard/taking_over.py",
-    "streamer/incremental/kafka_clients.py",
+    "streamer/incremental/kafka_clients.py", "streamer/incremental/kafka_access.py",
+    "streamer/incremental/kafka_shut_out.py", "streamer/incremental/kafka_token.py",
     "streamer/incremental/topic_ids.py", "streamer/incremental/message_files.py",
     "streamer/incremental/subscribe.py", "streamer/incremental/replay.py", "streamer/incremental/secret_file.py",
     "streamer/recoding/frame.py", "streamer/recoding/report/",
@@ -53,13 +55,15 @@ IMPURE_MODULES = {
 IMPURE_CALLS = {"open", "print", "input", "breakpoint", "exec", "eval"}
 IMPURE_METHODS = {"now", "utcnow", "today", "read_text", "read_bytes", "write_text", "write_bytes"}
 
+KAFKA_ROOMS = ("kafka_access", "kafka_clients", "kafka_shut_out", "subscribe", "topic_ids")
+
 # Library -> the only places that may import it. Whole folders end with a slash.
 HOMES = {
     "httpx": ("streamer/cli/connector_reading.py",),
     "redis": tuple(
         f"streamer/incremental/store/redis{part}.py" for part in ("", "_server", "_errors", "_url", "_lookups")
     ),
-    "kafka": ("streamer/cli/", *(f"streamer/incremental/{x}.py" for x in ("kafka_clients", "subscribe", "topic_ids"))),
+    "kafka": ("streamer/cli/", *(f"streamer/incremental/{x}.py" for x in KAFKA_ROOMS)),
     "faust": ("agents/",),
     "mode": ("agents/",),
     "aiokafka": ("agents/",),

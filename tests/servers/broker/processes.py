@@ -11,6 +11,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from servers.broker.servers import STOP_SECONDS_MAX, NoServers, Ports, Servers, redis_flags, say, settings
@@ -125,12 +126,18 @@ class Process:
 
 
 class Kafka(Process):
-    """The broker: before it starts, its settings are written and, the first time, its data folder is formatted."""
+    """The broker: before it starts, its settings are written and, the first time, its data folder is formatted.
 
-    def __init__(self, directory: Path, ports: Ports) -> None:
+    more: settings beside those of every test broker, or in their place; to_format: more words for the formatting.
+    """
+
+    def __init__(
+        self, directory: Path, ports: Ports, more: Mapping[str, str] | None = None, to_format: Sequence[str] = ()
+    ) -> None:
         self._data = directory / "kafka" / "data"
         self._properties = directory / "kafka.properties"
-        self._settings = settings(ports, "127.0.0.1", str(self._data))
+        self._settings = settings(ports, "127.0.0.1", str(self._data)) | dict(more or {})
+        self._to_format = [*to_format]
         logging = f"-Dlog4j2.configurationFile={HERE / 'log4j2.xml'}"
         command = ["java", "-Xms256m", "-Xmx512m", logging, "-cp", CLASSES, "kafka.Kafka", str(self._properties)]
         super().__init__(directory, "kafka", ports.kafka, command)
@@ -139,7 +146,11 @@ class Kafka(Process):
         self._properties.write_text("".join(f"{name}={value}\n" for name, value in self._settings.items()))
         if not (self._data / "meta.properties").exists():
             tool = ["java", "-Xmx256m", "-cp", CLASSES, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID]
-            _run("format the broker's data folder", [*tool, "-c", str(self._properties)], FORMAT_SECONDS_MAX)
+            _run(
+                "format the broker's data folder",
+                [*tool, "-c", str(self._properties), *self._to_format],
+                FORMAT_SECONDS_MAX,
+            )
         super().start()
 
 
