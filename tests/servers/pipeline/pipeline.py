@@ -1,0 +1,208 @@
+"""The whole way: people in Postgres, Debezium, the topics, workers, the JDBC sink, the view in Postgres.
+
+`Parts` are the servers, started once for all tests; `Pipeline` is the way of one table through them.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from click.testing import CliRunner
+
+from servers.broker.servers import NoServers, Servers
+from servers.pipeline import connect, postgres
+from servers.pipeline.configurations import Shape, sink_config, sink_table, source_config, view_sql
+from servers.pipeline.connect import Connect
+from servers.pipeline.judge import Reader, Seen, faults
+from servers.pipeline.people import NAME, People
+from servers.pipeline.postgres import PASSWORD, Postgres
+from streamer.cli.main import main
+from streamer.incremental.store.base import Meta
+from streamer.incremental.store.redis import RedisStore
+from streamer.incremental.store.redis_server import connect as connect_redis
+from streamer.table.yaml_loading import load_table
+from worlds.kafka_side import fresh_name, make_topics
+from worlds.patients import write_table
+from worlds.workers import Worker, wait_until
+
+START_SECONDS_MAX = 120.0
+STEP_SECONDS = 60.0
+"""How long a step of the way may take on a machine that has nothing else to do."""
+
+
+class Parts:
+    """Postgres and Connect beside Kafka and Redis."""
+
+    def __init__(self, servers: Servers, directory: Path) -> None:
+        postgres.provide()
+        connect.provide()
+        self.servers = servers
+        self.postgres = Postgres(directory)
+        self.connect = Connect(directory, servers.kafka_bootstrap)
+
+    def start(self) -> None:
+        """Starts and awaits both; cheap when they already answer."""
+        for name, server in (("Postgres", self.postgres), ("Kafka Connect", self.connect)):
+            server.start()
+            _await(server.answers, name, server.last_words)
+
+    def stop(self) -> None:
+        """Ends both; Postgres' data go with it."""
+        try:
+            self.connect.stop()
+        finally:
+            self.postgres.remove()
+
+
+class Pipeline:
+    """The way of one table; nothing of it is shared with others but the servers."""
+
+    def __init__(self, parts: Parts, directory: Path, shape: Shape, shards: int = 4) -> None:
+        name = fresh_name()
+        directory.mkdir(exist_ok=True)
+        self.parts = parts
+        self.shards = shards
+        self.path = write_table(directory, name)
+        self.table = load_table(self.path)
+        self.shape = shape
+        self.database = parts.postgres.connect()
+        self.people = People(self.database, name)
+        self.workers: list[Worker] = []
+        self.reader: Reader | None = None
+        self._directory = directory
+        self._redis = connect_redis(parts.servers.redis_url)
+        make_topics(parts.servers.kafka_bootstrap, name, shards)
+
+    # -- its course -------------------------------------------------------------------------------------------------
+
+    def start_worker(self) -> Worker:
+        environment = {**self.parts.servers.environment(), "STREAMER_TABLE": str(self.path)}
+        worker = Worker(self._directory / f"worker-{len(self.workers)}.log", environment)
+        self.workers.append(worker)
+        return worker
+
+    def kill_a_worker(self, rng: random.Random) -> None:
+        """kill -9 of one, and another one in its place."""
+        rng.choice([one for one in self.workers if one.process.poll() is None]).kill()
+        self.start_worker()
+
+    def start_source(self) -> None:
+        self.parts.connect.put(self.source, source_config(self.table, self.parts.postgres, self.shape))
+
+    def start_sink(self) -> None:
+        self.parts.connect.put(self.sink, sink_config(self.table, self.parts.postgres))
+
+    @property
+    def source(self) -> str:
+        return f"{self.table.name}-source"
+
+    @property
+    def sink(self) -> str:
+        return f"{self.table.name}-sink"
+
+    def begin_to_look(self) -> None:
+        """Makes the view, once the sink has made its table, and a reader of it."""
+        exists = f"SELECT to_regclass('{sink_table(self.table)}') IS NOT NULL"
+        self._until(lambda: bool(_one(self.database, exists)), "the sink makes its table")
+        self.database.execute(view_sql(self.table))
+        self.reader = Reader(self.parts.postgres.connect(), self.table)
+
+    def until_released(self) -> list[Meta]:
+        """Until every shard has published its first snapshot; what each keeps."""
+
+        def released() -> bool:
+            metas = self.metas()
+            return all(m.snapshot is not None and not m.snapshot.holds for m in metas)
+
+        self._until(released, "every shard publishes its first snapshot")
+        return self.metas()
+
+    def until_arrived(self) -> None:
+        """Until the sink's table is the truth about the source's, by an independent judge."""
+        self._until(lambda: self._nothing_waits() and not self.wrong(), "the sink tells the truth")
+
+    def until_looked(self, looks: int) -> Seen:
+        """Ends the reader once it has looked so often."""
+        reader = self.reader
+        assert reader is not None
+        self._until(lambda: reader.seen.looks >= looks, "the reader looks")
+        self.reader = None
+        return reader.stop()
+
+    def end(self) -> None:
+        """Leaves nothing running."""
+        if self.reader is not None:
+            self.reader.stop()
+        for worker in self.workers:
+            worker.kill()
+        for name in (self.source, self.sink):
+            self.parts.connect.delete(name)
+        self.database.close()
+
+    # -- what is seen of it -----------------------------------------------------------------------------------------
+
+    def metas(self) -> list[Meta]:
+        return [RedisStore(self._redis, self.table.name, shard).meta() or Meta() for shard in range(self.shards)]
+
+    def letters(self) -> int:
+        return sum(meta.counts.dead_letters for meta in self.metas())
+
+    def status(self) -> dict[str, Any]:
+        servers = self.parts.servers
+        words = ["--table", str(self.path), "--kafka", servers.kafka_bootstrap, "--redis", servers.redis_url]
+        shown: dict[str, Any] = json.loads(CliRunner().invoke(main, ["status", *words, "--json"]).stdout)
+        return shown
+
+    def wrong(self) -> dict[str, int]:
+        index = self._directory / "index.csv"
+        words = ["--table", str(self.path), "--redis", self.parts.servers.redis_url, "--out", str(index)]
+        made = CliRunner().invoke(main, ["index", *words])
+        assert made.exit_code == 0, made.output
+        return faults(self.database, self.table, index)
+
+    def log(self) -> str:
+        return "\n".join(worker.log.read_text(errors="replace") for worker in self.workers)
+
+    def assert_nobody_was_named(self) -> None:
+        """Neither a worker nor Connect has written a person's name or the password into its log."""
+        said = self.log() + self.parts.connect.log()
+        assert NAME not in self.log()
+        assert PASSWORD not in said
+
+    def _nothing_waits(self) -> bool:
+        """Cheap, and not enough: as many rows here and there."""
+        there = _one(self.database, f"SELECT count(*) FROM {sink_table(self.table)}")
+        return bool(there == _one(self.database, f"SELECT count(*) FROM {self.table.name}"))
+
+    def _until(self, holds: Callable[[], bool], what: str) -> None:
+        wait_until(holds, STEP_SECONDS, lambda: f"{what}: {self._how_it_stands()}")
+
+    def _how_it_stands(self) -> str:
+        """For whoever reads a failure."""
+        letters = [(meta.next, meta.counts.dead_letters, meta.snapshot) for meta in self.metas()]
+        logs = "\n".join(self.log().splitlines()[-20:])
+        return f"{self.parts.connect.faults()} {letters}\n{self.status().get('problems')}\n{logs}"
+
+
+def _one(database: psycopg.Connection, question: str) -> Any:
+    row = database.execute(question).fetchone()
+    assert row is not None
+    return row[0]
+
+
+def _await(answers: Callable[[], bool], name: str, last_words: Callable[[], str]) -> None:
+    deadline = time.monotonic() + START_SECONDS_MAX
+    while not answers():
+        if time.monotonic() > deadline:
+            raise NoServers(f"{name} did not answer within {START_SECONDS_MAX} s; its last words: {last_words()}")
+        time.sleep(0.1)
+
+
+Laying = Callable[..., Pipeline]
+"""What the fixture `lay` gives: a pipeline of a shape, with so many shards."""
