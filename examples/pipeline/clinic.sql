@@ -2,7 +2,7 @@
 CREATE TABLE clinic (
   id integer PRIMARY KEY, name text, phone text, age integer NOT NULL, bmi numeric(4, 1) NOT NULL, sex text NOT NULL, problem text
 );
-CREATE TABLE signals (id varchar(42) PRIMARY KEY, type varchar(32) NOT NULL, data varchar(2048));
+CREATE TABLE IF NOT EXISTS signals (id varchar(42) PRIMARY KEY, type varchar(32), data varchar(2048));
 
 INSERT INTO clinic
 SELECT i, 'Name ' || i, '555-' || i, i * 37 % 100, 15 + (i * 53 % 250) / 10.0, (ARRAY['Female', 'Male'])[1 + i % 2],

@@ -9,7 +9,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from servers.pipeline.postgres import OWNER, PASSWORD, Postgres
 from streamer.incremental.topics import CHANGES, LIVE, topic_name
 from streamer.table.published import all_box_columns, published_columns
 from streamer.table.schema import NumericAttribute, Table
@@ -43,16 +42,31 @@ class Shape:
     snapshot: str = "initial"
 
 
-def source_config(table: Table, postgres: Postgres, shape: Shape) -> dict[str, str]:
+@dataclass(frozen=True)
+class Database:
+    """Where a connector finds Postgres; values or references that Connect resolves."""
+
+    host: str
+    port: str
+    password: str
+    user: str = "postgres"
+    name: str = "postgres"
+
+
+BY_ENVIRONMENT = Database("${env:POSTGRES_HOST}", "${env:POSTGRES_PORT}", "${env:POSTGRES_PASSWORD}")
+"""Out of the variables of Connect's own process: no configuration that Connect shows holds a secret."""
+
+
+def source_config(table: Table, shape: Shape, database: Database = BY_ENVIRONMENT) -> dict[str, str]:
     """Debezium's connector for a table of its own name in schema public."""
     flatten = {f"transforms.flatten.{name}": value for name, value in FLATTENINGS[shape.flattening].items()}
     return {
         "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-        "database.hostname": "127.0.0.1",
-        "database.port": str(postgres.port),
-        "database.user": OWNER,
-        "database.password": PASSWORD,
-        "database.dbname": OWNER,
+        "database.hostname": database.host,
+        "database.port": database.port,
+        "database.user": database.user,
+        "database.password": database.password,
+        "database.dbname": database.name,
         "topic.prefix": table.name,
         "table.include.list": f"public.{table.name}",
         "plugin.name": "pgoutput",
@@ -61,7 +75,6 @@ def source_config(table: Table, postgres: Postgres, shape: Shape) -> dict[str, s
         "publication.autocreate.mode": "filtered",
         "snapshot.mode": shape.snapshot,
         "signal.data.collection": "public.signals",
-        "incremental.snapshot.chunk.size": "256",
         "skipped.operations": "none",
         "decimal.handling.mode": shape.decimals,
         "key.converter": JSON,
@@ -78,14 +91,14 @@ def source_config(table: Table, postgres: Postgres, shape: Shape) -> dict[str, s
     }
 
 
-def sink_config(table: Table, postgres: Postgres) -> dict[str, str]:
+def sink_config(table: Table, database: Database = BY_ENVIRONMENT) -> dict[str, str]:
     """Debezium's JDBC sink into the table `sink_table`, which it makes."""
     return {
         "connector.class": "io.debezium.connector.jdbc.JdbcSinkConnector",
         "topics": topic_name(table.name, LIVE),
-        "connection.url": f"jdbc:postgresql://127.0.0.1:{postgres.port}/{OWNER}",
-        "connection.username": OWNER,
-        "connection.password": PASSWORD,
+        "connection.url": f"jdbc:postgresql://{database.host}:{database.port}/{database.name}",
+        "connection.username": database.user,
+        "connection.password": database.password,
         "insert.mode": "upsert",
         "delete.enabled": "true",
         "primary.key.mode": "record_key",

@@ -29,7 +29,14 @@ ANSWER_SECONDS_MAX = 30.0
 LOGGING = HERE.parent / "broker" / "log4j2.xml"
 
 # A worker that was killed comes back at once and is the only one; what it has read is known soon.
-QUICK = {"scheduled.rebalance.max.delay.ms": "0", "offset.flush.interval.ms": "1000"}
+QUICK = {
+    "scheduled.rebalance.max.delay.ms": "0",
+    "session.timeout.ms": "6000",
+    "heartbeat.interval.ms": "2000",
+    "consumer.session.timeout.ms": "6000",
+    "consumer.heartbeat.interval.ms": "2000",
+    "offset.flush.interval.ms": "1000",
+}
 
 
 class ConnectRefused(Exception):
@@ -37,9 +44,9 @@ class ConnectRefused(Exception):
 
 
 class Connect(Process):
-    """One Connect worker on a broker; group and topics of its own."""
+    """One Connect worker on a broker; group and topics of its own. environment: what connectors may refer to."""
 
-    def __init__(self, directory: Path, bootstrap: str) -> None:
+    def __init__(self, directory: Path, bootstrap: str, environment: Mapping[str, str]) -> None:
         (port,) = free_ports(1)
         self._properties = directory / "connect.properties"
         name = f"connect-{fresh_name()}"
@@ -49,7 +56,8 @@ class Connect(Process):
         memory = ["-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
         java = ["java", *memory, f"-Dlog4j2.configurationFile={LOGGING}", "-cp", f"{CLASSES}/*"]
         main = ["org.apache.kafka.connect.cli.ConnectDistributed", str(self._properties)]
-        super().__init__(directory, "connect", port, [*java, *main])
+        told = [f"{variable}={value}" for variable, value in environment.items()]
+        super().__init__(directory, "connect", port, ["env", *told, *java, *main])
 
     def start(self) -> None:
         self._properties.write_text("".join(f"{name}={value}\n" for name, value in self._settings.items()))

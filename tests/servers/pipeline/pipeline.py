@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import random
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 import psycopg
 from click.testing import CliRunner
 
+from drills.crew import Crew
 from servers.broker.servers import NoServers, Servers
 from servers.pipeline import connect, postgres
 from servers.pipeline.configurations import Shape, sink_config, sink_table, source_config, view_sql
@@ -27,13 +27,17 @@ from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect as connect_redis
 from streamer.table.yaml_loading import load_table
-from worlds.kafka_side import fresh_name, make_topics
+from worlds.kafka_side import fresh_name, make_topics, read
 from worlds.patients import write_table
-from worlds.workers import Worker, wait_until
+from worlds.workers import wait_until
 
 START_SECONDS_MAX = 120.0
 STEP_SECONDS = 60.0
 """How long a step of the way may take on a machine that has nothing else to do."""
+
+
+INPUTS = {"bare": "input: {form: rows}\n"}
+"""What table.yaml has to say of the input, by the shape's flattening."""
 
 
 class Parts:
@@ -44,7 +48,9 @@ class Parts:
         connect.provide()
         self.servers = servers
         self.postgres = Postgres(directory)
-        self.connect = Connect(directory, servers.kafka_bootstrap)
+        told = {"HOST": "127.0.0.1", "PORT": str(self.postgres.port), "PASSWORD": PASSWORD}
+        environment = {f"POSTGRES_{name}": value for name, value in told.items()}
+        self.connect = Connect(directory, servers.kafka_bootstrap, environment)
 
     def start(self) -> None:
         """Starts and awaits both; cheap when they already answer."""
@@ -69,11 +75,13 @@ class Pipeline:
         self.parts = parts
         self.shards = shards
         self.path = write_table(directory, name)
+        with self.path.open("a") as file:
+            file.write(INPUTS.get(shape.flattening, ""))
         self.table = load_table(self.path)
         self.shape = shape
         self.database = parts.postgres.connect()
         self.people = People(self.database, name)
-        self.workers: list[Worker] = []
+        self.crew: Crew | None = None
         self.reader: Reader | None = None
         self._directory = directory
         self._redis = connect_redis(parts.servers.redis_url)
@@ -81,22 +89,26 @@ class Pipeline:
 
     # -- its course -------------------------------------------------------------------------------------------------
 
-    def start_worker(self) -> Worker:
+    def start_workers(self, count: int = 2) -> None:
+        """So many workers, each replaced when it ends."""
         environment = {**self.parts.servers.environment(), "STREAMER_TABLE": str(self.path)}
-        worker = Worker(self._directory / f"worker-{len(self.workers)}.log", environment)
-        self.workers.append(worker)
-        return worker
-
-    def kill_a_worker(self, rng: random.Random) -> None:
-        """kill -9 of one, and another one in its place."""
-        rng.choice([one for one in self.workers if one.process.poll() is None]).kill()
-        self.start_worker()
+        self.crew = Crew(environment, self._directory / "workers.log", count)
+        self.crew.start()
 
     def start_source(self) -> None:
-        self.parts.connect.put(self.source, source_config(self.table, self.parts.postgres, self.shape))
+        self.parts.connect.put(self.source, source_config(self.table, self.shape))
 
     def start_sink(self) -> None:
-        self.parts.connect.put(self.sink, sink_config(self.table, self.parts.postgres))
+        self.parts.connect.put(self.sink, sink_config(self.table))
+
+    def until_source_reads(self) -> None:
+        """Until Debezium follows Postgres' log: what was committed before is not told."""
+        streams = f"SELECT EXISTS (SELECT 1 FROM pg_replication_slots WHERE active AND slot_name = '{self.table.name}')"
+        self._until(lambda: bool(_one(self.database, streams)), "the connector follows the log")
+
+    @property
+    def bootstrap(self) -> str:
+        return self.parts.servers.kafka_bootstrap
 
     @property
     def source(self) -> str:
@@ -117,6 +129,7 @@ class Pipeline:
         """Until every shard has published its first snapshot; what each keeps."""
 
         def released() -> bool:
+            self._assert_nothing_refused()
             metas = self.metas()
             return all(m.snapshot is not None and not m.snapshot.holds for m in metas)
 
@@ -125,7 +138,12 @@ class Pipeline:
 
     def until_arrived(self) -> None:
         """Until the sink's table is the truth about the source's, by an independent judge."""
-        self._until(lambda: self._nothing_waits() and not self.wrong(), "the sink tells the truth")
+
+        def arrived() -> bool:
+            self._assert_nothing_refused()
+            return self._nothing_waits() and not self.wrong()
+
+        self._until(arrived, "the sink tells the truth")
 
     def until_looked(self, looks: int) -> Seen:
         """Ends the reader once it has looked so often."""
@@ -139,8 +157,8 @@ class Pipeline:
         """Leaves nothing running."""
         if self.reader is not None:
             self.reader.stop()
-        for worker in self.workers:
-            worker.kill()
+        if self.crew is not None:
+            self.crew.abandon()
         for name in (self.source, self.sink):
             self.parts.connect.delete(name)
         self.database.close()
@@ -150,12 +168,9 @@ class Pipeline:
     def metas(self) -> list[Meta]:
         return [RedisStore(self._redis, self.table.name, shard).meta() or Meta() for shard in range(self.shards)]
 
-    def letters(self) -> int:
-        return sum(meta.counts.dead_letters for meta in self.metas())
-
     def status(self) -> dict[str, Any]:
-        servers = self.parts.servers
-        words = ["--table", str(self.path), "--kafka", servers.kafka_bootstrap, "--redis", servers.redis_url]
+        servers = ["--kafka", self.bootstrap, "--redis", self.parts.servers.redis_url]
+        words = ["--table", str(self.path), *servers]
         shown: dict[str, Any] = json.loads(CliRunner().invoke(main, ["status", *words, "--json"]).stdout)
         return shown
 
@@ -167,13 +182,21 @@ class Pipeline:
         return faults(self.database, self.table, index)
 
     def log(self) -> str:
-        return "\n".join(worker.log.read_text(errors="replace") for worker in self.workers)
+        return self.crew.log.read_text(errors="replace") if self.crew is not None else ""
 
     def assert_nobody_was_named(self) -> None:
         """Neither a worker nor Connect has written a person's name or the password into its log."""
         said = self.log() + self.parts.connect.log()
         assert NAME not in self.log()
         assert PASSWORD not in said
+
+    def _assert_nothing_refused(self) -> None:
+        assert sum(meta.counts.dead_letters for meta in self.metas()) == 0, self._reasons()
+
+    def _reasons(self) -> set[str]:
+        """What the dead letters say."""
+        letters = [one for n in range(self.shards) for one in read(self.bootstrap, self.table.name, "dead-letters", n)]
+        return {json.loads(letter.value() or b"{}").get("detail", "") for letter in letters}
 
     def _nothing_waits(self) -> bool:
         """Cheap, and not enough: as many rows here and there."""
