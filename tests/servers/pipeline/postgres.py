@@ -47,7 +47,7 @@ class Postgres(Process):
         (port,) = free_ports(1)
         flags = [word for name, value in {**SETTINGS, "port": port}.items() for word in ("-c", f"{name}={value}")]
         super().__init__(
-            directory, "postgres", port, [*_as_owner(), str(_program("postgres")), "-D", self._cluster, *flags]
+            directory, "postgres", port, [*_as_owner(), str(program("postgres")), "-D", self._cluster, *flags]
         )
         self.address = f"host=127.0.0.1 port={port} user={OWNER} password={PASSWORD} dbname={OWNER}"
         """For clients that are Postgres' own."""
@@ -89,7 +89,7 @@ class Postgres(Process):
         if os.geteuid() == 0:
             for path in (self.data, secret):
                 shutil.chown(path, OWNER, OWNER)
-        made = [*_as_owner(), str(_program("initdb")), "-D", self._cluster, "-U", OWNER, "--pwfile", str(secret)]
+        made = [*_as_owner(), str(program("initdb")), "-D", self._cluster, "-U", OWNER, "--pwfile", str(secret)]
         options = ["--auth", "scram-sha-256", "--encoding", "UTF8", "--no-sync"]
         run("make Postgres' data folder", [*made, *options], FORMAT_SECONDS_MAX)
 
@@ -100,8 +100,8 @@ def provide() -> None:
         install([PACKAGE], f"a real Postgres is needed: install {PACKAGE} (Debian's name)")
 
 
-def _program(name: str) -> Path:
-    """The newest version's."""
+def program(name: str) -> Path:
+    """A program of Postgres', of the newest version; raises NoServers."""
     found = sorted(BINARIES.glob(f"*/bin/{name}"), key=lambda path: float(path.parts[-3]))
     if not found:
         raise NoServers(f"Postgres' {name} is not where Debian puts it")

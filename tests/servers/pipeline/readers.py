@@ -19,12 +19,13 @@ from servers.pipeline.connect import CLASSES, LOGGING
 from streamer.incremental.topics import LIVE, topic_name
 from streamer.table.published import published_columns
 from streamer.table.schema import NumericAttribute, Table
+from worlds.kafka_side import read
 
 HERE = Path(__file__).parent / "readers"
 READERS = JARS.parent / "readers-1.20.1"
 READ_SECONDS_MAX = 300
-QUIET_MS = 4000
-"""How long the console consumer waits for another record before it says that this was all."""
+QUIET_MS = 60_000
+"""How long the console consumer waits for a record before it gives up."""
 
 OPENED = ("java.util", "java.lang", "java.time", "java.nio", "java.util.concurrent.atomic")
 """Packages of Java's that Flink looks into."""
@@ -47,13 +48,19 @@ def of_the_sink(database: psycopg.Connection, table: Table) -> Rows:
     return {(row["qi_group"], row.pop("slot")): row for row in rows}
 
 
-def of_the_console(bootstrap: str, table: Table) -> Rows:
+def of_the_console(bootstrap: str, table: Table, shards: int) -> Rows:
     """Kafka's console consumer, whose lines are folded as a script would."""
-    told = [f"--{name}" for name in ("from-beginning",)]
-    options = {"bootstrap-server": bootstrap, "topic": topic_name(table.name, LIVE), "timeout-ms": str(QUIET_MS)}
-    options |= {"isolation-level": "read_committed", "formatter-property": "print.key=true"}
-    told += [word for name, value in options.items() for word in (f"--{name}", value)]
-    lines = _java(f"{CLASSES}/*", "org.apache.kafka.tools.consumer.ConsoleConsumer", *told)
+    count = sum(len(read(bootstrap, table.name, LIVE, shard)) for shard in range(shards))
+    options = {
+        "bootstrap-server": bootstrap,
+        "topic": topic_name(table.name, LIVE),
+        "isolation-level": "read_committed",
+        "formatter-property": "print.key=true",
+        "max-messages": str(count),
+        "timeout-ms": str(QUIET_MS),
+    }
+    told = [word for name, value in options.items() for word in (f"--{name}", value)]
+    lines = _java(f"{CLASSES}/*", "org.apache.kafka.tools.consumer.ConsoleConsumer", "--from-beginning", *told)
     rows: dict[tuple[str, int], Mapping[str, Any]] = {}
     for line in lines:
         record_key, _, value = line.partition("\t")

@@ -70,7 +70,7 @@ def test_other_readers_fold_the_same_table(lay: Laying, tmp_path: Path) -> None:
     pipeline.people.change(CHANGES)
     pipeline.until_arrived()
     rows = of_the_sink(pipeline.database, pipeline.table)
-    assert of_the_console(pipeline.bootstrap, pipeline.table) == rows
+    assert of_the_console(pipeline.bootstrap, pipeline.table, pipeline.shards) == rows
     assert of_kafka_streams(pipeline.bootstrap, pipeline.table, tmp_path / "state") == rows
     assert of_flink(pipeline.bootstrap, pipeline.table, tmp_path) == rows
 

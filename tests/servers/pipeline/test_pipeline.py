@@ -33,7 +33,9 @@ def test_every_change_arrives_and_no_look_sees_less_than_k(lay: Laying) -> None:
     pipeline.until_arrived()
     seen = pipeline.until_looked(LOOKS)
     assert (seen.broken, pipeline.status()["problems"]) == (0, [])
-    assert of_the_console(pipeline.bootstrap, pipeline.table) == of_the_sink(pipeline.database, pipeline.table)
+    assert of_the_console(pipeline.bootstrap, pipeline.table, pipeline.shards) == of_the_sink(
+        pipeline.database, pipeline.table
+    )
     pipeline.assert_nobody_was_named()
 
 
