@@ -23,6 +23,7 @@ from servers.pipeline.judge import Reader, Seen, faults
 from servers.pipeline.people import NAME, People
 from servers.pipeline.postgres import PASSWORD, Postgres
 from streamer.cli.main import main
+from streamer.incremental.events.snapshot_marks import Mark, mark_of
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect as connect_redis
@@ -167,6 +168,11 @@ class Pipeline:
 
     def metas(self) -> list[Meta]:
         return [RedisStore(self._redis, self.table.name, shard).meta() or Meta() for shard in range(self.shards)]
+
+    def marks(self) -> list[list[Mark]]:
+        """What the connector's messages have said of its snapshot so far, by shard."""
+        written = [read(self.bootstrap, self.table.name, "changes", shard) for shard in range(self.shards)]
+        return [[mark_of(message.value()) for message in messages] for messages in written]
 
     def status(self) -> dict[str, Any]:
         servers = ["--kafka", self.bootstrap, "--redis", self.parts.servers.redis_url]
