@@ -7,10 +7,8 @@ import random
 import psycopg
 from psycopg import sql
 
+from servers.pipeline.configurations import SIGNALS
 from worlds.patients import PROBLEMS
-
-SIGNALS = "CREATE TABLE IF NOT EXISTS signals (id varchar(42) PRIMARY KEY, type varchar(32), data varchar(2048))"
-"""Where an operator asks Debezium for an incremental snapshot."""
 
 NAME = "Canary-7318"
 """Stands in a column that table.yaml does not name."""
@@ -27,7 +25,6 @@ class People:
         self._rng = random.Random(seed)
         self._alive: list[int] = []
         self._born = 0
-        database.execute(SIGNALS)
         self._run(
             "CREATE TABLE {} (id integer PRIMARY KEY, name text, age integer, zip integer, bmi numeric(4, 1), "
             "sex text, problem text)"
@@ -63,7 +60,7 @@ class People:
         """Asks Debezium for an incremental snapshot."""
         data = f'{{"data-collections": ["public.{self.name}"], "type": "incremental"}}'
         self._database.execute(
-            "INSERT INTO signals VALUES (%s, 'execute-snapshot', %s)", (f"{self.name}-{self._rng.random()}", data)
+            f"INSERT INTO {SIGNALS} VALUES (%s, 'execute-snapshot', %s)", (f"{self.name}-{self._rng.random()}", data)
         )
 
     def _change_one(self) -> None:

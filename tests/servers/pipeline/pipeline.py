@@ -17,11 +17,20 @@ from click.testing import CliRunner
 from drills.crew import Crew
 from servers.broker.servers import NoServers, Servers
 from servers.pipeline import connect, postgres
-from servers.pipeline.configurations import Shape, sink_config, sink_table, source_config, view_sql
+from servers.pipeline.configurations import (
+    SECRETS,
+    Database,
+    Shape,
+    sink_config,
+    sink_table,
+    source_config,
+    source_sql,
+    view_sql,
+)
 from servers.pipeline.connect import Connect
 from servers.pipeline.judge import Reader, Seen, faults
 from servers.pipeline.people import NAME, People
-from servers.pipeline.postgres import PASSWORD, Postgres
+from servers.pipeline.postgres import OWNER, PASSWORD, Postgres
 from streamer.cli.main import main
 from streamer.incremental.events.snapshot_marks import Mark, mark_of
 from streamer.incremental.store.base import Meta
@@ -49,9 +58,13 @@ class Parts:
         connect.provide()
         self.servers = servers
         self.postgres = Postgres(directory)
-        told = {"HOST": "127.0.0.1", "PORT": str(self.postgres.port), "PASSWORD": PASSWORD}
-        environment = {f"POSTGRES_{name}": value for name, value in told.items()}
+        environment = dict(zip(SECRETS, 2 * (OWNER, PASSWORD), strict=True))
         self.connect = Connect(directory, servers.kafka_bootstrap, environment)
+
+    @property
+    def place(self) -> Database:
+        """Where connectors find Postgres."""
+        return Database("127.0.0.1", self.postgres.port)
 
     def start(self) -> None:
         """Starts and awaits both; cheap when they already answer."""
@@ -82,6 +95,8 @@ class Pipeline:
         self.shape = shape
         self.database = parts.postgres.connect()
         self.people = People(self.database, name)
+        for statements in (source_sql(self.table), view_sql(self.table)):
+            self.database.execute(statements.encode())
         self.crew: Crew | None = None
         self.reader: Reader | None = None
         self._directory = directory
@@ -97,14 +112,16 @@ class Pipeline:
         self.crew.start()
 
     def start_source(self) -> None:
-        self.parts.connect.put(self.source, source_config(self.table, self.shape))
+        self.parts.connect.put(self.source, source_config(self.table, self.shape, self.parts.place))
 
     def start_sink(self) -> None:
-        self.parts.connect.put(self.sink, sink_config(self.table))
+        self.parts.connect.put(self.sink, sink_config(self.table, self.parts.place))
 
     def until_source_reads(self) -> None:
         """Until Debezium follows Postgres' log: what was committed before is not told."""
-        streams = f"SELECT EXISTS (SELECT 1 FROM pg_replication_slots WHERE active AND slot_name = '{self.table.name}')"
+        streams = (
+            f"SELECT EXISTS (SELECT 1 FROM pg_replication_slots WHERE active AND slot_name LIKE '%{self.table.name}')"
+        )
         self._until(lambda: bool(_one(self.database, streams)), "the connector follows the log")
 
     @property
@@ -120,10 +137,7 @@ class Pipeline:
         return f"{self.table.name}-sink"
 
     def begin_to_look(self) -> None:
-        """Makes the view, once the sink has made its table, and a reader of it."""
-        exists = f"SELECT to_regclass('{sink_table(self.table)}') IS NOT NULL"
-        self._until(lambda: bool(_one(self.database, exists)), "the sink makes its table")
-        self.database.execute(view_sql(self.table))
+        """From now on somebody reads the view."""
         self.reader = Reader(self.parts.postgres.connect(), self.table)
 
     def until_released(self) -> list[Meta]:

@@ -22,6 +22,7 @@ def test_every_change_arrives_and_no_look_sees_less_than_k(lay: Laying) -> None:
     """Rows come, change and go, some get another primary key, a column is added, all is read again in between."""
     pipeline = lay(Shape())
     pipeline.people.load(ROWS)
+    pipeline.begin_to_look()
     pipeline.start_sink()
     pipeline.start_source()
     pipeline.start_workers()
@@ -29,7 +30,6 @@ def test_every_change_arrives_and_no_look_sees_less_than_k(lay: Laying) -> None:
     assert [meta.release for meta in metas] == [0] * pipeline.shards
     assert {meta.snapshot.ended for meta in metas if meta.snapshot} == {LAST, ELSEWHERE}
     assert Counter(mark for marks in pipeline.marks() for mark in marks) == {Mark.READ: ROWS - 1, Mark.LAST: 1}
-    pipeline.begin_to_look()
     pipeline.people.change(CHANGES // 2)
     pipeline.people.read_again()
     pipeline.people.add_column()
@@ -46,6 +46,7 @@ def test_every_change_arrives_and_no_look_sees_less_than_k(lay: Laying) -> None:
 def test_a_truncated_table_of_one_shard_is_empty_and_fills_again(lay: Laying) -> None:
     pipeline = lay(Shape(schemas=False), shards=1)
     pipeline.people.load(FEW)
+    pipeline.begin_to_look()
     pipeline.start_sink()
     pipeline.start_source()
     pipeline.start_workers(1)
@@ -53,7 +54,6 @@ def test_a_truncated_table_of_one_shard_is_empty_and_fills_again(lay: Laying) ->
     assert meta.release == 0
     assert meta.snapshot is not None and meta.snapshot.ended == LAST
     assert pipeline.marks() == [[*[Mark.READ] * (FEW - 1), Mark.LAST]]
-    pipeline.begin_to_look()
     pipeline.people.truncate()
     pipeline.people.change(FEW)
     pipeline.until_arrived()
@@ -68,11 +68,11 @@ def test_a_truncated_table_of_one_shard_is_empty_and_fills_again(lay: Laying) ->
 def test_a_truncated_table_of_several_shards_is_empty_and_fills_again(lay: Laying) -> None:
     pipeline = lay(Shape())
     pipeline.people.load(FEW)
+    pipeline.begin_to_look()
     pipeline.start_sink()
     pipeline.start_source()
     pipeline.start_workers(1)
     pipeline.until_released()
-    pipeline.begin_to_look()
     pipeline.people.change(FEW)
     pipeline.people.truncate()
     pipeline.people.change(FEW)
@@ -83,6 +83,7 @@ def test_a_snapshot_between_changes_is_published_whole_after_it_was_quiet(lay: L
     """The connector begins without a snapshot; an operator asks it for an incremental one."""
     pipeline = lay(Shape(snapshot="no_data"))
     pipeline.people.load(FEW)
+    pipeline.begin_to_look()
     pipeline.start_sink()
     pipeline.start_source()
     pipeline.start_workers(1)
@@ -92,5 +93,4 @@ def test_a_snapshot_between_changes_is_published_whole_after_it_was_quiet(lay: L
     assert [meta.release for meta in metas] == [0] * pipeline.shards
     assert {meta.snapshot.ended for meta in metas if meta.snapshot} == {QUIET}
     assert {mark for marks in pipeline.marks() for mark in marks} == {Mark.INCREMENTAL}
-    pipeline.begin_to_look()
     pipeline.until_arrived()
