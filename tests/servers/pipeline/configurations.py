@@ -50,11 +50,15 @@ class Shape:
 
 @dataclass(frozen=True)
 class Database:
-    """Where a connector finds Postgres; the default is that of docker-compose.yml."""
+    """Where a connector finds Postgres."""
 
-    host: str = "postgres"
-    port: int = 5432
-    name: str = "postgres"
+    host: str
+    port: int
+    name: str
+
+
+IN_COMPOSE = Database("postgres", 5432, "postgres")
+"""Where the connectors of docker-compose.yml find it."""
 
 
 def source_sql(table: Table) -> str:

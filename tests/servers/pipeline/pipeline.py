@@ -64,7 +64,7 @@ class Parts:
     @property
     def place(self) -> Database:
         """Where connectors find Postgres."""
-        return Database("127.0.0.1", self.postgres.port)
+        return Database("127.0.0.1", self.postgres.port, OWNER)
 
     def start(self) -> None:
         """Starts and awaits both; cheap when they already answer."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ def of_the_sink(database: psycopg.Connection, table: Table) -> Rows:
     """The sink's table in Postgres."""
     columns = ("slot", *published_columns(table))
     told = database.execute(f"SELECT {', '.join(columns)} FROM {sink_table(table)}").fetchall()
-    rows = [dict(zip(columns, row, strict=True)) for row in told]
+    rows = [dict(zip(columns, map(_exact, row), strict=True)) for row in told]
     return {(row["qi_group"], row.pop("slot")): row for row in rows}
 
 
@@ -67,7 +68,7 @@ def of_the_console(bootstrap: str, table: Table, shards: int) -> Rows:
         if value == "null":
             rows.pop(_place(record_key), None)
         else:
-            rows[_place(record_key)] = json.loads(value)
+            rows[_place(record_key)] = _row(value)
     return rows
 
 
@@ -76,7 +77,7 @@ def of_kafka_streams(bootstrap: str, table: Table, state: Path) -> Rows:
     source = str(HERE / "FoldInKafkaStreams.java")
     lines = _java(f"{READERS}/*", source, bootstrap, topic_name(table.name, LIVE), str(state))
     told = (line.partition("\t") for line in lines)
-    return {_place(record_key): json.loads(value) for record_key, _, value in told}
+    return {_place(record_key): _row(value) for record_key, _, value in told}
 
 
 def of_flink(bootstrap: str, table: Table, folder: Path) -> Rows:
@@ -86,7 +87,7 @@ def of_flink(bootstrap: str, table: Table, folder: Path) -> Rows:
     rows: dict[tuple[str, int], Mapping[str, Any]] = {}
     for line in _java(f"{READERS}/*", str(HERE / "FoldInFlink.java"), str(statement)):
         kind, _, value = line.partition("\t")
-        row = json.loads(value)
+        row = _row(value)
         place = row["qi_group"], row.pop("slot")
         if kind in ("+I", "+U"):
             rows[place] = row
@@ -114,6 +115,16 @@ def flink_sql(table: Table, bootstrap: str) -> str:
     return f"CREATE TABLE live ({', '.join(columns)}) WITH ({told})"
 
 
+def _row(value: str) -> dict[str, Any]:
+    said: dict[str, Any] = json.loads(value, parse_float=Decimal)
+    return said
+
+
+def _exact(value: Any) -> Any:
+    """The same, a binary float as the shortest decimal that it stands for."""
+    return Decimal(repr(value)) if isinstance(value, float) else value
+
+
 def _place(record_key: str) -> tuple[str, int]:
     named = json.loads(record_key)
     return named["qi_group"], named["slot"]
@@ -125,4 +136,4 @@ def _java(classes: str, *words: str) -> list[str]:
     command = ["java", "-Xmx512m", *opened, f"-Dlog4j2.configurationFile={LOGGING}", "-cp", classes, *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=READ_SECONDS_MAX)
     assert done.returncode == 0, done.stderr[-4000:]
-    return [line for line in done.stdout.splitlines() if "\t" in line]
+    return [line for line in done.stdout.splitlines() if "\t" in line and line[0] in "{+-"]  # the rest is their logs

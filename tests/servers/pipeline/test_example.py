@@ -20,7 +20,16 @@ from click.testing import CliRunner
 
 from drills.crew import Crew
 from servers.broker.processes import install, is_present
-from servers.pipeline.configurations import SECRETS, Database, Shape, sink_config, source_config, source_sql, view_sql
+from servers.pipeline.configurations import (
+    IN_COMPOSE,
+    SECRETS,
+    Database,
+    Shape,
+    sink_config,
+    source_config,
+    source_sql,
+    view_sql,
+)
 from servers.pipeline.connect import CLASSES, EXAMPLE, HERE, PLUGINS, example_settings
 from servers.pipeline.pipeline import Parts
 from servers.pipeline.postgres import PASSWORD, program
@@ -71,15 +80,15 @@ def test_its_script_shows_a_change_that_arrives(parts: Parts, tmp_path: Path) ->
 
 def _placed(place: Database, configuration: str) -> str:
     """A connector's configuration for a Postgres somewhere else."""
-    compose = Database()
+    compose = IN_COMPOSE
     elsewhere = configuration.replace(f"//{compose.host}:{compose.port}/", f"//{place.host}:{place.port}/")
     elsewhere = elsewhere.replace(f'"database.hostname": "{compose.host}"', f'"database.hostname": "{place.host}"')
     return elsewhere.replace(f'"database.port": "{compose.port}"', f'"database.port": "{place.port}"')
 
 
 def test_its_connectors_are_what_the_tests_run() -> None:
-    assert CONNECTORS["source"] == source_config(TABLE, Shape(), Database())
-    assert CONNECTORS["sink"] == sink_config(TABLE, Database())
+    assert CONNECTORS["source"] == source_config(TABLE, Shape(), IN_COMPOSE)
+    assert CONNECTORS["sink"] == sink_config(TABLE, IN_COMPOSE)
 
 
 def test_its_tables_and_its_view_are_what_the_tests_run() -> None:
