@@ -39,20 +39,30 @@ QUICK = {
 }
 
 
+CLIENTS = ("", "producer.", "consumer.", "admin.")
+"""Before the names of settings: of Connect itself, of its sources, of its sinks, and of those who make topics."""
+
+
 class ConnectRefused(Exception):
     """Connect said no; the message is its own."""
 
 
 class Connect(Process):
-    """One Connect worker on a broker; group and topics of its own. environment: what connectors may refer to."""
+    """One Connect worker on a broker; group and topics of its own.
 
-    def __init__(self, directory: Path, bootstrap: str, environment: Mapping[str, str]) -> None:
+    environment: what connectors may refer to. client: settings of all its Kafka clients, as a secured broker asks for.
+    """
+
+    def __init__(
+        self, directory: Path, bootstrap: str, environment: Mapping[str, str], client: Mapping[str, str]
+    ) -> None:
         (port,) = free_ports(1)
         self._properties = directory / "connect.properties"
         name = f"connect-{fresh_name()}"
         topics = {f"{kind}.storage.topic": f"{name}-{kind}s" for kind in ("config", "offset", "status")}
         own = {"bootstrap.servers": bootstrap, "group.id": name, "listeners": f"http://127.0.0.1:{port}"}
-        self._settings = {**example_settings(), **QUICK, **topics, **own, "plugin.path": str(PLUGINS)}
+        clients = {f"{whose}{name}": value for whose in CLIENTS for name, value in client.items()}
+        self._settings = {**example_settings(), **QUICK, **topics, **own, "plugin.path": str(PLUGINS), **clients}
         memory = ["-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
         java = ["java", *memory, f"-Dlog4j2.configurationFile={LOGGING}", "-cp", f"{CLASSES}/*"]
         main = ["org.apache.kafka.connect.cli.ConnectDistributed", str(self._properties)]

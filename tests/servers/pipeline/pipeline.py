@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import psycopg
@@ -51,15 +52,15 @@ INPUTS = {"bare": "input: {form: rows}\n"}
 
 
 class Parts:
-    """Postgres and Connect beside Kafka and Redis."""
+    """Postgres and Connect beside Kafka and Redis. client: settings of Connect's Kafka clients."""
 
-    def __init__(self, servers: Servers, directory: Path) -> None:
+    def __init__(self, servers: Servers, directory: Path, client: Mapping[str, str] = MappingProxyType({})) -> None:
         postgres.provide()
         connect.provide()
         self.servers = servers
         self.postgres = Postgres(directory)
         environment = dict(zip(SECRETS, 2 * (OWNER, PASSWORD), strict=True))
-        self.connect = Connect(directory, servers.kafka_bootstrap, environment)
+        self.connect = Connect(directory, servers.kafka_bootstrap, environment, client)
 
     @property
     def place(self) -> Database:
