@@ -174,7 +174,8 @@ def install(packages: list[str], instead: str) -> None:
 def fetch(what: str, pom: Path, folder: Path, goal: str = COPY) -> None:
     """What a pom names, by a goal of Maven's dependency plugin, into a folder; a no-op where that is there.
 
-    Into a folder beside it first, renamed when complete: a broken download leaves nothing that looks whole.
+    Into a folder beside it first, renamed when complete: a broken download leaves nothing that looks whole. Maven gets
+    a copy of the pom, because it notes beside a pom what it has unpacked, and does not unpack it again.
     """
     if folder.exists():
         return
@@ -182,8 +183,10 @@ def fetch(what: str, pom: Path, folder: Path, goal: str = COPY) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(prefix="fetching-", dir=folder.parent))
     try:
-        command = ["mvn", "-B", "-q", "-ntp", "-f", str(pom), goal, "-DincludeScope=runtime"]
-        run(f"fetch {what}", [*command, f"-DoutputDirectory={fresh}"], INSTALL_SECONDS_MAX)
+        with tempfile.TemporaryDirectory() as building:
+            copied = shutil.copy(pom, building)
+            command = ["mvn", "-B", "-q", "-ntp", "-f", copied, goal, "-DincludeScope=runtime"]
+            run(f"fetch {what}", [*command, f"-DoutputDirectory={fresh}"], INSTALL_SECONDS_MAX)
         with contextlib.suppress(OSError):  # somebody else was faster
             fresh.rename(folder)
     finally:
