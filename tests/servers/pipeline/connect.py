@@ -6,6 +6,7 @@ broker, so a kill -9 loses none of them.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 import urllib.error
@@ -90,7 +91,10 @@ class Connect(Process):
 
     def faults(self) -> dict[str, str]:
         """What Connect says of each connector and task that failed, its first line."""
-        said = self._ask("GET", "/connectors?expand=status")
+        try:
+            said = self._ask("GET", "/connectors?expand=status")
+        except (OSError, ConnectRefused) as error:
+            return {"connect": type(error).__name__}
         states = {name: [one["status"]["connector"], *one["status"]["tasks"]] for name, one in said.items()}
         failed = [(name, state) for name, parts in states.items() for state in parts if state["state"] == "FAILED"]
         return {name: _cause(state.get("trace", "")) for name, state in failed}
@@ -103,6 +107,12 @@ class Connect(Process):
             return False
         states = [said["connector"], *said["tasks"]]
         return len(states) > 1 and all(state["state"] == "RUNNING" for state in states)
+
+    def restart_failed(self) -> None:
+        """What an operator, or what watches Connect for one, does: Connect leaves alone what has failed."""
+        for name in self.faults():
+            with contextlib.suppress(OSError, ConnectRefused):  # it is at it already
+                self._ask("POST", f"/connectors/{name}/restart?includeTasks=true&onlyFailed=true")
 
     def log(self) -> str:
         return self._log.read_text(errors="replace") if self._log.exists() else ""

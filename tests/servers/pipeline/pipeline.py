@@ -141,6 +141,11 @@ class Pipeline:
         """From now on somebody reads the view."""
         self.reader = Reader(self.parts.postgres.connect(), self.table)
 
+    def until_connected(self) -> None:
+        """Until both connectors run."""
+        connect = self.parts.connect
+        self._until(lambda: all(map(connect.runs, (self.source, self.sink))), "both connectors run")
+
     def until_released(self) -> list[Meta]:
         """Until every shard has published its first snapshot; what each keeps."""
 
@@ -157,6 +162,7 @@ class Pipeline:
 
         def arrived() -> bool:
             self._assert_nothing_refused()
+            self.parts.connect.restart_failed()
             return self._nothing_waits() and not self.wrong()
 
         self._until(arrived, "the sink tells the truth")

@@ -84,6 +84,7 @@ def _kill_a_worker(pipeline: Pipeline) -> None:
 def _kill_connect(pipeline: Pipeline) -> None:
     pipeline.parts.connect.kill()
     pipeline.parts.start()
+    pipeline.until_connected()
 
 
 def _kill_the_broker(pipeline: Pipeline) -> None:
