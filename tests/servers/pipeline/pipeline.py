@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable, Mapping
@@ -28,7 +29,7 @@ from servers.pipeline.configurations import (
     source_sql,
     view_sql,
 )
-from servers.pipeline.connect import Connect
+from servers.pipeline.connect import Connect, ConnectRefused
 from servers.pipeline.judge import Reader, Seen, faults
 from servers.pipeline.people import NAME, People
 from servers.pipeline.postgres import OWNER, PASSWORD, Postgres
@@ -181,8 +182,9 @@ class Pipeline:
             self.reader.stop()
         if self.crew is not None:
             self.crew.abandon()
-        for name in (self.source, self.sink):
-            self.parts.connect.delete(name)
+        with contextlib.suppress(OSError, ConnectRefused):  # a test that failed may have left it dead
+            for name in (self.source, self.sink):
+                self.parts.connect.delete(name)
         self.database.close()
 
     # -- what is seen of it -----------------------------------------------------------------------------------------

@@ -45,7 +45,8 @@ def test_every_change_arrives_whoever_is_killed(lay: Laying, shape: Shape) -> No
     pipeline.start_sink()
     pipeline.start_source()
     pipeline.start_workers()
-    pipeline.until_released()
+    if shape.flattening != "bare":  # such rows do not say that a snapshot has read them: they are single changes
+        pipeline.until_released()
     for fault in (_kill_a_worker, _kill_connect, _kill_the_broker):
         pipeline.people.change(CHANGES // 4)
         fault(pipeline)
