@@ -44,9 +44,8 @@ from worlds.patients import write_table
 from worlds.workers import wait_until
 
 START_SECONDS_MAX = 120.0
-STEP_SECONDS = 60.0
+STEP_SECONDS = 100.0
 """How long a step of the way may take on a machine that has nothing else to do."""
-
 
 INPUTS = {"bare": "input: {form: rows}\n"}
 """What table.yaml has to say of the input, by the shape's flattening."""
