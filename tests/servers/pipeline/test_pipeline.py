@@ -55,6 +55,7 @@ def test_a_truncated_table_of_one_shard_is_empty_and_fills_again(lay: Laying) ->
     assert meta.snapshot is not None and meta.snapshot.ended == LAST
     assert pipeline.marks() == [[*[Mark.READ] * (FEW - 1), Mark.LAST]]
     pipeline.people.truncate()
+    pipeline.people.load(FEW)
     pipeline.people.change(FEW)
     pipeline.until_arrived()
     assert pipeline.status()["problems"] == []
@@ -75,6 +76,7 @@ def test_a_truncated_table_of_several_shards_is_empty_and_fills_again(lay: Layin
     pipeline.until_released()
     pipeline.people.change(FEW)
     pipeline.people.truncate()
+    pipeline.people.load(FEW)
     pipeline.people.change(FEW)
     pipeline.until_arrived()
 
