@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHON
 
-.PHONY: help venv demo quick test fuzz drill bench papers mutants lint types clean
+.PHONY: help venv demo quick test fuzz drill pipeline bench papers mutants lint types clean
 
 help:  ## Lists the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r t d; do printf '%-14s %s\n' "$$t" "$$d"; done
@@ -30,6 +30,9 @@ fuzz: venv  ## The property tests with new examples, FUZZ_EXAMPLES=1000 for each
 
 drill: venv  ## The long drills, most of an hour: crashes, freezes, outages; rebuilds under load with every model; killed commands
 	$(BIN)/pytest -m drill
+
+pipeline: venv  ## The whole way on real parts, with faults: Postgres, Debezium, workers, a JDBC sink; Kafka Streams and Flink
+	$(BIN)/pytest -m "drill or not drill" tests/servers/pipeline
 
 bench: venv  ## The benchmarks, one after the other
 	@grep -l __main__ benchmarks/*.py | xargs -t -n 1 $(BIN)/python
