@@ -10,16 +10,10 @@ import pytest
 from servers.pipeline.configurations import Shape
 from servers.pipeline.pipeline import Laying, Pipeline
 from servers.pipeline.readers import of_flink, of_kafka_streams, of_the_console, of_the_sink, provide
-from streamer.errors import ConfigError
 
 pytestmark = [pytest.mark.servers, pytest.mark.drill, pytest.mark.timeout(1500)]
 
 ROWS, CHANGES, LOOKS = 2000, 2000, 400
-
-UNREAD = "Connect's Decimal, bytes with a scale in the schema, is not read yet"
-PRECISE = pytest.mark.xfail(strict=True, raises=AssertionError, reason=UNREAD)
-UNTOLD = "`input: {form: rows}`, rows that do not say what happened to them, is not there yet"
-BARE = pytest.mark.xfail(strict=True, raises=ConfigError, reason=UNTOLD)
 
 
 def kinds() -> list[object]:
@@ -29,10 +23,10 @@ def kinds() -> list[object]:
         pytest.param(Shape(schemas=False), id="no schemas"),
         pytest.param(Shape(flattening="rewritten"), id="flattened"),
         pytest.param(Shape(schemas=False, flattening="rewritten"), id="flattened, no schemas"),
-        pytest.param(Shape(decimals="precise"), id="decimals as bytes", marks=PRECISE),
-        pytest.param(Shape(flattening="bare"), id="bare rows", marks=BARE),
-        pytest.param(Shape(schemas=False, flattening="bare"), id="bare rows, no schemas", marks=BARE),
-        pytest.param(Shape(decimals="precise", flattening="bare"), id="bare rows, decimals as bytes", marks=BARE),
+        pytest.param(Shape(decimals="precise"), id="decimals as bytes"),
+        pytest.param(Shape(flattening="bare"), id="bare rows"),
+        pytest.param(Shape(schemas=False, flattening="bare"), id="bare rows, no schemas"),
+        pytest.param(Shape(decimals="precise", flattening="bare"), id="bare rows, decimals as bytes"),
     ]
 
 

@@ -63,9 +63,6 @@ def test_a_truncated_table_of_one_shard_is_empty_and_fills_again(lay: Laying) ->
     assert set(marks[FEW:]) == {Mark.CHANGE, Mark.NOTHING}
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="a truncation reaches one shard of several, and is refused"
-)
 def test_a_truncated_table_of_several_shards_is_empty_and_fills_again(lay: Laying) -> None:
     pipeline = lay(Shape())
     pipeline.people.load(FEW)

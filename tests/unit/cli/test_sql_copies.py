@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pandas as pd
@@ -12,11 +14,10 @@ import pytest
 from streamer.cli.copies import changed_by
 from streamer.cli.sql_copies import RELEASES, Database, Duckdb, Sqlite, looked_up, quoted, table_name
 from streamer.errors import UsageError
-from unit.cli.test_copies import followed, rows_of
-from worlds.followed_tables import FollowedTable
+from worlds.followed_tables import FollowedTable, followed, rows_of
 from worlds.published_groups import FORMS
 
-KINDS = {Sqlite: sqlite3.connect, Duckdb: duckdb.connect}
+KINDS: dict[type[Database], Callable[[str], Any]] = {Sqlite: sqlite3.connect, Duckdb: duckdb.connect}
 
 
 def held(kind: type[Database], path: Path, world: FollowedTable) -> dict[str, list[tuple[object, ...]]]:
@@ -120,7 +121,7 @@ def test_days_and_instants_have_types_of_their_own_or_are_the_texts_that_are_pub
     born = pd.DataFrame(
         {
             "day": pd.Series(["1980-01-31"], dtype="datetime64[s]"),
-            "at": pd.Series(["1980-01-31T12:00:00"], dtype="datetime64[us]").dt.tz_localize("UTC"),
+            "at": pd.to_datetime(pd.Series(["1980-01-31T12:00:00Z"])),
         }
     )
     copy = Sqlite(FollowedTable("rows", seed=1).table, tmp_path / "people.db")
