@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from streamer.incremental.connectors import debezium_source, jdbc_sink, sql_tables
-from streamer.incremental.connectors.database import POSTGRES, Database
+from streamer.incremental.connectors.database import POSTGRES
+from streamer.incremental.connectors.database import Database as Database
 from streamer.incremental.connectors.debezium_source import SIGNALS as SIGNALS
 from streamer.incremental.connectors.published_types import sink_table as sink_table
 from streamer.incremental.connectors.published_types import view_name
