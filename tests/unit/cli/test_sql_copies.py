@@ -13,7 +13,7 @@ import pytest
 
 from streamer.cli.copies import changed_by
 from streamer.cli.sql_copies import RELEASES, Database, Duckdb, Sqlite, looked_up, quoted, table_name
-from streamer.errors import UsageError
+from streamer.errors import StreamerError, UsageError
 from worlds.followed_tables import FollowedTable, followed, rows_of
 from worlds.published_groups import FORMS
 
@@ -81,19 +81,54 @@ def test_what_ends_in_the_middle_leaves_the_table_before(kind: type[Database], t
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_table_of_somebody_else_is_left_alone(kind: type[Database], tmp_path: Path) -> None:
-    world, path = FollowedTable("rows", seed=8), tmp_path / "people.db"
-    with KINDS[kind](str(path)) as connection:
-        connection.execute(f"CREATE TABLE {quoted(world.table.name)} (mine INTEGER)")
-        connection.execute(f"INSERT INTO {quoted(world.table.name)} VALUES (7)")
-        connection.commit()
+@pytest.mark.parametrize("form, theirs", [("rows", "patients"), ("rows", "PATIENTS"), ("lossy-join", "patients_qit")])
+def test_a_table_of_somebody_else_is_left_alone(kind: type[Database], form: str, theirs: str, tmp_path: Path) -> None:
+    """Also where this table was copied into the database before, in another form."""
+    world, path = FollowedTable("rows" if form == "lossy-join" else "groups", seed=8), tmp_path / "people.db"
+    if form == "lossy-join":
+        copy = kind(world.table, path)
+        copy.begin(world.frames(), [])
+        closed(copy)
+    connection = KINDS[kind](str(path))
+    connection.execute(f"CREATE TABLE {quoted(theirs)} (mine INTEGER)")
+    connection.execute(f"INSERT INTO {quoted(theirs)} VALUES (7)")
+    connection.commit()
     connection.close()
+    world = FollowedTable(form, seed=8)
     copy = kind(world.table, path)
     with pytest.raises(UsageError, match="did not make"):
         copy.begin(world.frames(), [])
     closed(copy)
     with KINDS[kind](str(path)) as connection:
-        assert connection.execute(f"SELECT mine FROM {quoted(world.table.name)}").fetchall() == [(7,)]
+        assert connection.execute(f"SELECT mine FROM {quoted(theirs)}").fetchall() == [(7,)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_table_that_goes_over_to_another_form_leaves_nothing_of_the_former(
+    kind: type[Database], tmp_path: Path
+) -> None:
+    path = tmp_path / "people.db"
+    for form in ("rows", "lossy-join", "groups"):
+        world = FollowedTable(form, seed=14)
+        copy = kind(world.table, path)
+        followed(copy, world, batches=2)
+        made = {name for (name,) in copy._connection.execute(copy.names_used).fetchall() if "patients" in name.lower()}
+        closed(copy)
+        names = {table_name(world.table, name) for name in world.frames()}
+        assert {name for name in made if not name.endswith("_record")} == names
+
+
+def test_a_database_that_is_locked_is_told_without_what_it_says(tmp_path: Path) -> None:
+    world, path = FollowedTable("rows", seed=15), tmp_path / "people.db"
+    copy = Sqlite(world.table, path)
+    copy._connection.execute("PRAGMA busy_timeout = 50")
+    with sqlite3.connect(path, isolation_level=None) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StreamerError, match=r"cannot be written \(OperationalError\): is it locked"):
+            copy.begin(world.frames(), [])
+        other.execute("ROLLBACK")
+    other.close()
+    closed(copy)
 
 
 @pytest.mark.parametrize("kind", KINDS)
