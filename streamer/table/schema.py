@@ -30,7 +30,7 @@ from streamer.table.space import FINENESS, Axis, Space
 
 FORMAT_VERSION = 1
 
-ENGINE_VERSION = 3
+ENGINE_VERSION = 4
 """Raised whenever the same events would give another table, or other dead letters: a state is not mixed of two."""
 
 REPAIR_VERSION = 2
@@ -203,6 +203,8 @@ class Table:
     repair: float = 0.0  # the NCP that a row must save which local repair publishes again; 0: there is none
     durability_stated: bool = False
     partitioner_stated: bool = False  # all messages of a row share a shard, though not the one that murmur2 gives
+    input_rows: bool = False  # a message that is a row without any mark says how it is now, null that it is gone
+    decimals_are_text: bool = False  # no message without a schema has decimals as bytes
     limits: Limits = Limits()
     diversity: Diversity = Diversity()
     rebuilding: Rebuilding = Rebuilding()
@@ -247,4 +249,6 @@ class Table:
             parts.append(f"{self.diversity}")
         if self.partitioner_stated:  # decides which messages are refused
             parts.append("partitioner stated")
+        if self.input_rows or self.decimals_are_text:  # decides what messages say
+            parts.append(f"input rows {self.input_rows} decimals {self.decimals_are_text}")
         return hashlib.blake2b("\x1e".join(parts).encode(), digest_size=16).hexdigest()

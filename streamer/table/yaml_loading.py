@@ -153,6 +153,8 @@ def _table(settings: TableSettings, folder: Path, faults: list[str]) -> Table | 
         repair=_price(settings),
         durability_stated=settings.durability is not None,
         partitioner_stated=settings.input.partitioner is not None,
+        input_rows=settings.input.form is not None,
+        decimals_are_text=settings.input.decimals is not None,
         limits=Limits(**settings.limits.model_dump()),
         diversity=Diversity(**settings.privacy.model_dump(exclude={"k"})),
         rebuilding=Rebuilding(**settings.rebuild.model_dump()),

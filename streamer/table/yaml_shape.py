@@ -157,6 +157,14 @@ class PublishSettings(_Settings):
 
 
 class InputSettings(_Settings):
+    """What the messages do not say themselves.
+
+    form: a message that is a row without any mark is an upsert, and null its removal. decimals: without a schema they
+    are never bytes. partitioner: all messages of a row share a shard, though not the one that murmur2 gives.
+    """
+
+    form: Literal["rows"] | None = None
+    decimals: Literal["text"] | None = None
     partitioner: Literal["stated"] | None = None
 
 

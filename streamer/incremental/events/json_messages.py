@@ -4,6 +4,11 @@ Reading is strict: UTF-8, one value, no NaN, no lone surrogates. Numbers with a 
 Decimals. Of a member that comes twice the last one counts, as for Kafka Connect's own reader, and Connect's wrapping,
 an object of exactly the two members `schema` and `payload`, is taken off. The text of an error says nothing of the
 bytes.
+
+A connector writes its schema, thousands of bytes of it, before every payload. So the bytes before the payload of the
+last few messages are remembered, with the readers that came of their schemas: where a message begins with the same
+bytes, only the rest is read. What is remembered saves time and decides nothing: what cannot be read that way is read as
+a whole.
 """
 
 from __future__ import annotations
@@ -13,9 +18,15 @@ from decimal import Decimal, DecimalException
 import msgspec
 
 from streamer.errors import EventRefused
+from streamer.incremental.events.column_readers import MessageReaders, TableReaders
+from streamer.incremental.events.connect_schema import connect_type_of
+from streamer.table.schema import Table
 
 SCHEMA_REGISTRY_MAGIC = 0
 
+SCHEMAS_REMEMBERED = 8
+
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _json = msgspec.json.Decoder(float_hook=Decimal)
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, DecimalException, RecursionError)
 
@@ -53,3 +64,37 @@ def unwrapped(value: object) -> object:
         payload: object = value["payload"]
         return payload
     return value
+
+
+class MessageReader:
+    """Reads messages of one table, and the types of what they say."""
+
+    def __init__(self, table: Table) -> None:
+        self._of_table = TableReaders(table)
+        self.schemaless = self._of_table.schemaless
+        self._known: list[tuple[bytes, MessageReaders]] = []
+
+    def read(self, data: bytes) -> tuple[object, MessageReaders]:
+        """The value of a message out of its wrapping, and how its columns are read; raises EventRefused.
+
+        schema-registry, malformed-json.
+        """
+        for head, readers in self._known:
+            if data.startswith(head) and data.endswith(b"}"):
+                try:
+                    return _json.decode(memoryview(data)[len(head) : -1]), readers
+                except _UNREADABLE:
+                    break
+        message = read_json(data)
+        value = unwrapped(message)
+        if value is message or type(message) is not dict:
+            return value, self.schemaless
+        readers = self._of_table.of(connect_type_of(message["schema"]))
+        self._remember(data, readers)
+        return value, readers
+
+    def _remember(self, data: bytes, readers: MessageReaders) -> None:
+        """The bytes up to the payload, where they are as Connect writes them."""
+        head = b'{"schema":' + bytes(_members(data)["schema"]) + b',"payload":'
+        if data.startswith(head) and all(head != known for known, _ in self._known):
+            self._known = [(head, readers), *self._known[: SCHEMAS_REMEMBERED - 1]]

@@ -18,6 +18,7 @@ The rules of this file
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
@@ -26,7 +27,11 @@ import msgspec
 
 from streamer.errors import EventRefused
 from streamer.incremental.events.changes import Change, Delete, Insert, Modify, Remove, Truncate, Upsert
-from streamer.incremental.events.json_messages import SCHEMA_REGISTRY_MAGIC, read_json, unwrapped
+from streamer.incremental.events.connect_schema import ConnectType
+from streamer.incremental.events.json_messages import read_json, unwrapped
+from streamer.incremental.events.logical_keys import kind_of, written_part
+from streamer.incremental.events.logical_types import VARIABLE_SCALE_DECIMAL
+from streamer.incremental.events.message_keys import MessageKeys
 from streamer.incremental.events.murmur2 import shard_of
 from streamer.table.encode import Encoder
 from streamer.table.schema import Table
@@ -49,7 +54,8 @@ class KeyForm:
     """One way to write a source key as a message key.
 
     around: what stands around the parts of the source key, one text more than parts. parts: number of the column in the
-    source key, and how it is written: "bare", "number" or "text" (a JSON string).
+    source key, and how it is written: "bare", "number", "text" (a JSON string) or a kind of logical type
+    (`streamer.incremental.events.logical_keys`).
     """
 
     name: str
@@ -64,11 +70,19 @@ class KeyForm:
         written = self.around[0]
         for (number, kind), after in zip(self.parts, self.around[1:], strict=True):
             text = texts[number]
-            if kind == "number" and not _NUMBER.fullmatch(text):
+            part = _written(kind, text)
+            if part is None:
                 return None
-            quoted = kind == "text" or (kind == "bare" and not _is_bare(text))
-            written += (_to_json(text) if quoted else text.encode()) + after
+            written += part + after
         return written
+
+
+def _written(kind: str, text: str) -> bytes | None:
+    if kind == "number":
+        return text.encode() if _NUMBER.fullmatch(text) else None
+    if kind == "text" or (kind == "bare" and not _is_bare(text)):
+        return _to_json(text)
+    return text.encode() if kind == "bare" else written_part(kind, text)
 
 
 BARE = KeyForm("bare", (b"", b""), ((0, "bare"),))
@@ -88,22 +102,6 @@ def form_unless_told(source_key: tuple[str, ...]) -> KeyForm:
     return _named(around, tuple((i, "text") for i in range(len(names))), has_schema=False)
 
 
-def source_key_in(message_key: bytes | None, encoder: Encoder) -> str:
-    """The source key that a message key names; raises EventRefused.
-
-    A bare text, or a JSON text or object, with or without schema; a bare number is the text it is written as.
-    """
-    if not message_key:
-        raise EventRefused("missing-key", "neither the value nor the message key says which row is gone")
-    if message_key[0] == SCHEMA_REGISTRY_MAGIC or message_key.lstrip()[:1] in (b"{", b"[", b'"'):
-        return encoder.source_key_of(unwrapped(read_json(message_key)))
-    try:
-        text = message_key.decode().strip()
-    except UnicodeDecodeError:
-        raise EventRefused("malformed-json", "the message key is not UTF-8") from None
-    return encoder.source_key_of(None if text == "null" else text)
-
-
 class KeyContract:
     """What one shard of a table asks of the keys of its messages."""
 
@@ -111,7 +109,7 @@ class KeyContract:
         self._columns = table.source_key
         self._shard = shard
         self._partitioner_stated = table.partitioner_stated
-        self._encoder = Encoder(table)
+        self._keys = MessageKeys(Encoder(table))
         self._last = BARE
 
     def form_after(self, key_form: str, message_key: bytes | None, change: Change, shards: int) -> str:
@@ -152,14 +150,17 @@ class KeyContract:
         Raises EventRefused: message-key-unreadable, message-key-of-other-row.
         """
         try:
-            named = source_key_in(message_key, self._encoder)
+            named = self._keys.source_key(message_key)
         except EventRefused as refused:
             raise self._unreadable(refused.detail) from None
         if named != source_key:
             raise EventRefused("message-key-of-other-row", _OTHER_ROW)
         if len(self._columns) == 1 and BARE.written(source_key) == message_key:
             return BARE if _is_bare(source_key) else None
-        form = _json_form(message_key, self._columns)
+        types = self._keys.types(message_key)
+        if any(type_.name == VARIABLE_SCALE_DECIMAL for type_ in types.values()):
+            raise self._unreadable(_VARIABLE_SCALE)
+        form = _json_form(message_key, self._columns, types)
         if form is None:
             raise self._unreadable("the message key has other columns, or stands before its schema")
         if form.written(source_key) != message_key:
@@ -175,7 +176,7 @@ def _is_bare(text: str) -> bool:
     return text == text.strip() != "null" and text[:1] not in NOT_BARE
 
 
-def _json_form(message_key: bytes, columns: tuple[str, ...]) -> KeyForm | None:
+def _json_form(message_key: bytes, columns: tuple[str, ...], types: Mapping[str, ConnectType]) -> KeyForm | None:
     """The form of a JSON key out of which exactly the columns of the source key can be read; None for any other."""
     if message_key.lstrip()[:1] not in (b"{", b'"'):
         return None
@@ -194,10 +195,14 @@ def _json_form(message_key: bytes, columns: tuple[str, ...]) -> KeyForm | None:
         return None
     starts, ends = [token.start() for token in tokens], [token.end() for token in tokens]
     around = tuple(message_key[i:j] for i, j in zip([0, *ends], [*starts, None], strict=True))
-    kinds = ("text" if token[0].startswith(b'"') else "number" for token in tokens)
-    return _named(
-        around, tuple((columns.index(name), kind) for name, kind in zip(names, kinds, strict=True)), has_schema
-    )
+    parts = ((columns.index(name), _kind(token[0], types.get(name))) for name, token in zip(names, tokens, strict=True))
+    return _named(around, tuple(parts), has_schema)
+
+
+def _kind(token: bytes, type_: ConnectType | None) -> str:
+    """How a part of the key is written; a Decimal may stand there as a number (the converter's decimal.format)."""
+    kind, is_text = kind_of(type_) if type_ else None, token.startswith(b'"')
+    return kind if kind and (is_text or not kind.startswith("decimal")) else "text" if is_text else "number"
 
 
 @lru_cache(64)
@@ -207,6 +212,10 @@ def _named(around: tuple[bytes, ...], parts: tuple[tuple[int, str], ...], has_sc
     return KeyForm(f"json-schema:{told}" if has_schema else f"json:{told}", around, parts)
 
 
+_VARIABLE_SCALE = (
+    "one source key has several message keys where a decimal has no scale of its own (1.5, 1.50): set the connector's "
+    "decimal.handling.mode=string, or give the column a scale"
+)
 _MISSING = (
     "there are several shards, and only its message key keeps a row's messages in one of them: let the producer write "
     "the primary key as message key (Debezium: message.key.columns, for a table without primary key)"

@@ -97,7 +97,7 @@ privacy: {k: 5}
 engine: {recut: false, shrink: false, repair: 0.2}
 publish: {live: {form: rows}}
 durability: stated
-input: {partitioner: stated}
+input: {partitioner: stated, form: rows, decimals: text}
 limits:
   {batch_events_max: 100, batch_ms_max: 20, transaction_rows_max: 1000, statement_rows_max: 9, event_bytes_max: 5000}
 """)
@@ -115,7 +115,7 @@ limits:
     assert score == KeptColumn("score", sensitive=True, type="decimal")
     assert clinic == KeptColumn("clinic", sensitive=False, type="text")
     assert (table.recut, table.shrink, table.repair, table.durability_stated) == (False, False, 0.2, True)
-    assert table.partitioner_stated
+    assert (table.partitioner_stated, table.input_rows, table.decimals_are_text) == (True, True, True)
     assert table.limits == Limits(100, 20, 1000, 9, 5000)
 
 
@@ -142,7 +142,7 @@ def test_what_is_not_said_has_a_default(load: Load) -> None:
     assert isinstance(x, NumericAttribute)
     assert (x.step, x.grid, x.unit, x.null_code) == (1, 1, 20, None)
     assert (table.individual, table.recut, table.shrink, table.durability_stated) == (None, True, True, False)
-    assert not table.partitioner_stated
+    assert (table.partitioner_stated, table.input_rows, table.decimals_are_text) == (False, False, False)
     assert table.limits == Limits()
 
 
@@ -338,6 +338,8 @@ def test_a_column_that_cannot_be_is_refused(load: Load, settings: str, sentence:
         ),
         ("table: patients", "", "table: is missing"),
         ("key: id", "key: id\ninput: {partitioner: crc32}", "input.partitioner: must be 'stated'"),
+        ("key: id", "key: id\ninput: {form: row}", "input.form: must be 'rows'"),
+        ("key: id", "key: id\ninput: {decimals: bytes}", "input.decimals: must be 'text'"),
         ("key: id", "key: [id, id]", "key: names a column twice"),
         ("key: id", "key: age", "columns.age: is the key, which never leaves; remove it"),
         ("key: id", "key: id\nindividual: zip", "columns.zip: is the individual, which never leaves; remove it"),
