@@ -1,7 +1,7 @@
 """A stub of a schema registry's REST interface, written for tests: no registry's own code runs here.
 
-It knows what the project asks for (`GET /schemas/ids/<id>`, `POST /subjects/<subject>/versions`), answers as Confluent's
-does, and asks for user and password where it is given them.
+It knows what the project asks for (`GET /schemas/ids/<id>`, `POST /subjects/<subject>/versions`), answers as
+Confluent's does, and asks for user and password where it is given them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from servers.broker.processes import free_port
+from servers.broker.servers import free_ports
 
 
 class StubRegistry:
@@ -24,7 +24,7 @@ class StubRegistry:
         self.subjects: dict[str, int] = {}
         self.asked: list[str] = []
         self._wanted = user_and_password and "Basic " + b64encode(user_and_password.encode()).decode()
-        self._port = free_port()
+        (self._port,) = free_ports(1)
         self._server: ThreadingHTTPServer | None = None
 
     @property
