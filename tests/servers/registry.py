@@ -51,7 +51,7 @@ class StubRegistry:
         self.asked.append(f"{method} {path}")
         if self._wanted is not None and authorization != self._wanted:
             return 401, {"error_code": 401, "message": "Unauthorized"}
-        parts = path.strip("/").split("/")
+        parts = path.partition("?")[0].strip("/").split("/")
         if method == "GET" and parts[:2] == ["schemas", "ids"]:
             found = self.schemas.get(int(parts[2]))
             return (200, found) if found else (404, {"error_code": 40403, "message": "Schema not found"})
