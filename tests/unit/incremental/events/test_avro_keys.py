@@ -12,10 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import EventRefused
+from streamer.incremental.events.avro_keys import AvroKeyForm, avro_key_form
 from streamer.incremental.events.changes import Remove
 from streamer.incremental.events.key_form import KeyContract
 from streamer.incremental.events.murmur2 import shard_of
-from streamer.incremental.events.registered_schemas import schema_from
+from streamer.incremental.events.connect_schema import ConnectType
+from streamer.incremental.events.registered_schemas import RegisteredSchema, schema_from
 from worlds.avro_messages import logical, message, money, optional, record, unscaled
 from worlds.small_tables import table
 
@@ -90,3 +92,12 @@ def test_an_unknown_id_says_so() -> None:
     with pytest.raises(EventRefused) as refused:
         form_after("", message(99, KEYS[1], {"id": 7}))
     assert refused.value.reason == "unknown-schema"
+
+
+def test_a_form_is_made_for_exactly_the_columns_of_the_source_key() -> None:
+    schema, types = SCHEMAS[6], {"day": ConnectType("int32", "io.debezium.time.Date"), "ward": ConnectType("string")}
+    assert isinstance(schema, RegisteredSchema)
+    form = avro_key_form(schema, ("ward", "day"), types)
+    assert isinstance(form, AvroKeyForm) and form.name == "avro:6"
+    assert avro_key_form(schema, ("ward",), types) is None
+    assert form.written('["B","1980-01-31"]') == message(6, KEYS[6], {"day": 3682, "ward": "B"})
