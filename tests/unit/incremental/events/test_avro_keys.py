@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from streamer.errors import EventRefused
 from streamer.incremental.events.avro_keys import AvroKeyForm, avro_key_form
 from streamer.incremental.events.changes import Remove
+from streamer.incremental.events.connect_schema import ConnectType
 from streamer.incremental.events.key_form import KeyContract
 from streamer.incremental.events.murmur2 import shard_of
-from streamer.incremental.events.connect_schema import ConnectType
 from streamer.incremental.events.registered_schemas import RegisteredSchema, schema_from
 from worlds.avro_messages import logical, message, money, optional, record, unscaled
 from worlds.small_tables import table
