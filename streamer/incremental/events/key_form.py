@@ -125,7 +125,7 @@ class KeyContract:
 
         shards: how many the input has.
         message-key-missing, message-key-unreadable, message-key-form, message-key-of-other-row, wrong-partition,
-        schema-registry, unknown-schema.
+        unknown-schema.
         """
         if isinstance(change, Truncate):
             return ""
@@ -157,12 +157,12 @@ class KeyContract:
     def form_told(self, message_key: bytes, source_key: str) -> AnyKeyForm | None:
         """The form of a row's message key; None for one that is written the same in two forms (a quoted text).
 
-        Raises EventRefused: message-key-unreadable, message-key-of-other-row, schema-registry, unknown-schema.
+        Raises EventRefused: message-key-unreadable, message-key-of-other-row, unknown-schema.
         """
         try:
             named = self._keys.source_key(message_key)
         except EventRefused as refused:
-            if refused.reason in ("schema-registry", "unknown-schema"):
+            if refused.reason == "unknown-schema":
                 raise
             raise self._unreadable(refused.detail) from None
         if named != source_key:
