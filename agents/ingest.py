@@ -41,7 +41,7 @@ from agents.shard import EXIT_LOST, HeldShard, end_process, unexpected
 from agents.shard_input import KafkaInput
 from agents.topic_questions import kafka_topics
 from agents.worker_settings import WorkerSettings
-from streamer.errors import Conflict, Fenced, ServerUnreachable, StreamerError
+from streamer.errors import Conflict, Fenced, RegistryUnreachable, ServerUnreachable, StreamerError
 from streamer.incremental.kafka_clients import servers_of
 from streamer.incremental.kafka_rights import READ, Right
 from streamer.incremental.kafka_shut_out import require_access
@@ -175,7 +175,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             store = RedisStore(self._redis, self._table.name, topic_partition.partition)
             outputs = outputs_of(self._table.form)
             kafka = KafkaInput(*where, self._topics, outputs), KafkaControl(*where), KafkaOutlet(*where, outputs)
-            shard = HeldShard(self._table, topic_partition.partition, store, *kafka, self._turn)
+            shard = HeldShard(self._table, topic_partition.partition, store, *kafka, self._turn, self._settings.schemas)
             self._held[topic_partition] = shard
             shard.task = self.add_future(self._serve(topic_partition, shard))
 
@@ -207,6 +207,9 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
                 while not shard.lost:
                     idle = await self._read_on(topic_partition, shard)
                     pause = BACKOFF_FIRST_SECONDS
+                    if shard.stalled and not idle:
+                        shard.stalled = False
+                        await asyncio.to_thread(self._tell_goes_on, shard.number)
                     if not shard.lost:
                         await snapshot.go_on(idle)  # first: a release that is due comes before anything else
                     if not shard.lost:
@@ -217,6 +220,9 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
                 shard.lose(str(error))
             except (ServerUnreachable, Conflict) as error:
                 log.warning("%s: %s; taken over again in %.1f s", type(error).__name__, error, pause)
+                if isinstance(error, RegistryUnreachable):  # which `status` does not ask: it looks at the servers alone
+                    shard.stalled = True
+                    await asyncio.to_thread(self._tell_refusal, shard.number, error)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, BACKOFF_LAST_SECONDS)
             except StreamerError as error:
@@ -242,6 +248,10 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         with suppress(StreamerError):
             return RedisLookups(self._redis, self._table.name, number).tell_owner(self._settings.name)
         return time()
+
+    def _tell_goes_on(self, number: int) -> None:
+        with suppress(StreamerError):
+            RedisLookups(self._redis, self._table.name, number).refusal_is_over()
 
     def _tell_refusal(self, number: int, failure: StreamerError) -> None:
         with suppress(StreamerError):

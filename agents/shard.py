@@ -30,6 +30,7 @@ from agents.outlet import KafkaOutlet
 from agents.shard_input import KafkaInput
 from agents.turn import Turn
 from streamer.errors import Fenced, StreamerError
+from streamer.incremental.events.registered_schemas import Schemas
 from streamer.incremental.events.source_position import OrderLost, SourcePosition
 from streamer.incremental.groups.replacing import Region
 from streamer.incremental.shard.adapting import adapted
@@ -74,7 +75,7 @@ class Unexpected(StreamerError):
 class HeldShard:
     """One shard between its assignment and its loss; store, input and outlet are used in its thread only.
 
-    turn: a lock that the shards of a worker share, held by the one that computes.
+    turn: a lock that the shards of a worker share, held by the one that computes. schemas: of a registry.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class HeldShard:
         control: KafkaControl,
         outlet: KafkaOutlet,
         turn: threading.Lock,
+        schemas: Schemas | None = None,
     ) -> None:
         self.number = number
         self.name = f"shard {number} of {table.name}"
@@ -94,12 +96,15 @@ class HeldShard:
         self.lost_at = 0.0
         self.told = False
         """Whether Redis was told that we hold the shard."""
+        self.stalled = False
+        """Whether Redis was told that we cannot go on with it for now."""
         self.task: asyncio.Future[None] | None = None
         """What serves the shard: takes it over, reads on, and begins anew after an error."""
         self._input = shard_input
         self._control = control
         self._turn = Turn(turn)
-        self._publisher = Publisher(table, number, store, outlet, self._turn, holding=Holding.SNAPSHOT)
+        of = Holding.SNAPSHOT
+        self._publisher = Publisher(table, number, store, outlet, self._turn, holding=of, schemas=schemas)
         self.left: Sequence[Message] = ()
         """Messages that were read and not begun: they come after the release of what is held back."""
         self._outputs = outputs_of(table.form)

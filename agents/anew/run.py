@@ -154,7 +154,7 @@ def _read(shards: Shards, source: str, from_offset: str, tell: Tell) -> list[Fir
         return first
     next_ = _next(shards, from_offset)
     known = [meta.key_form for store in shards.stores if (meta := store.meta()) is not None]
-    routed = routed_file(table, source, shards.settings.kafka, len(shards), known)
+    routed = routed_file(table, source, shards.settings.kafka, len(shards), known, shards.settings.schemas)
     _tell_routed(routed, tell)
     return [_first_table(rows, next_[shard], key_form=routed.key_form) for shard, rows in enumerate(routed.rows)]
 
@@ -189,7 +189,9 @@ def _of_topic(shards: Shards, shard: int, tell: Tell) -> FirstTable:
     skips = KafkaControl(settings.kafka, settings.table.name, shard).skips(state.topic_ids.get(CHANGES, ""))
     passed_over = _passed_over(shards.stores[shard].meta(), state)
     messages = shards.reading(shard).messages(state)
-    read = read_again(settings.table, shard, len(shards), messages, state.end, {*skips, *passed_over})
+    read = read_again(
+        settings.table, shard, len(shards), messages, state.end, {*skips, *passed_over}, schemas=settings.schemas
+    )
     _tell_read(shard, state, read, tell)
     return _first_table(
         read.rows,

@@ -18,7 +18,8 @@ import pandas as pd
 from streamer.errors import EventRefused
 from streamer.incremental.events.column_readers import MessageReaders, RowReaders
 from streamer.incremental.events.json_messages import MessageReader
-from streamer.incremental.events.key_form import KeyForm, form_unless_told
+from streamer.incremental.events.key_form import AnyKeyForm, form_unless_told
+from streamer.incremental.events.registered_schemas import Known
 from streamer.table.encode import Encoder
 from streamer.table.schema import Table
 
@@ -58,9 +59,9 @@ TRUNCATE = Statement({"op": "truncate"})
 class Router:
     """Reads of rows and messages of one table what routing needs; None: an input that tells no key form yet."""
 
-    def __init__(self, table: Table, key_form: KeyForm | None = None) -> None:
+    def __init__(self, table: Table, key_form: AnyKeyForm | None = None, schemas: Known | None = None) -> None:
         self._encoder = Encoder(table)
-        self._messages = MessageReader(table)
+        self._messages = MessageReader(table, schemas)
         self._key_form = key_form or form_unless_told(table.source_key)
 
     def insertions(self, frame: pd.DataFrame) -> Iterator[RowMessage]:

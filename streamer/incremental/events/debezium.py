@@ -21,6 +21,7 @@ from streamer.errors import EventRefused
 from streamer.incremental.events.changes import Change, Nothing, Remove, Truncate, Upsert
 from streamer.incremental.events.column_readers import MessageReaders, RowReaders
 from streamer.incremental.events.message_keys import MessageKeys
+from streamer.incremental.events.registered_schemas import Known
 from streamer.table.encode import Encoder
 from streamer.table.row import Row
 from streamer.table.schema import Table
@@ -53,9 +54,9 @@ def is_notice(message: Members) -> bool:
 class Capture:
     """The decoder of one table's captured changes; every method raises EventRefused for what it cannot accept."""
 
-    def __init__(self, table: Table, encoder: Encoder) -> None:
+    def __init__(self, table: Table, encoder: Encoder, schemas: Known | None = None) -> None:
         self._encoder = encoder
-        self._keys = MessageKeys(encoder)
+        self._keys = MessageKeys(encoder, schemas)
         self._key_columns = table.source_key
         self._of_rows = table.input_rows
         self._named = tuple(column.name for column in (*table.attributes, *table.kept))

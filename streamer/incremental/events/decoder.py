@@ -31,6 +31,7 @@ from streamer.incremental.events.changes import (
 from streamer.incremental.events.column_readers import MessageReaders
 from streamer.incremental.events.debezium import ENVELOPE_OPS, Capture, is_flattened, is_notice
 from streamer.incremental.events.json_messages import MessageReader
+from streamer.incremental.events.registered_schemas import Known
 from streamer.incremental.events.statements import Condition, parse_assignments, parse_condition
 from streamer.table.encode import Encoder
 from streamer.table.schema import Table
@@ -41,7 +42,7 @@ STATEMENT_ID_CHARS_MAX = 200
 
 
 class Decoder:
-    """The decoder of one table's messages.
+    """The decoder of one table's messages. schemas: those of a registry; None: there is none.
 
     >>> from decimal import Decimal
     >>> from streamer.table.schema import NumericAttribute
@@ -52,12 +53,12 @@ class Decoder:
     ('7', (42,))
     """
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, schemas: Known | None = None) -> None:
         self._table = table
         self._bytes_max = table.limits.event_bytes_max
         self._encoder = Encoder(table)
-        self._capture = Capture(table, self._encoder)
-        self._messages = MessageReader(table)
+        self._capture = Capture(table, self._encoder, schemas)
+        self._messages = MessageReader(table, schemas)
         self._plain: dict[str, Callable[[Members, MessageReaders], Change]] = {
             "insert": self._insert,
             "delete": self._delete,
@@ -68,7 +69,8 @@ class Decoder:
     def decode(self, message_key: bytes | None, value: bytes | None) -> Change:
         """The change a message says; raises EventRefused with one of the codes below as its reason.
 
-        oversized, schema-registry, malformed-json, not-an-object, unknown-op; missing-key, missing-individual,
+        oversized, schema-registry, unknown-schema, malformed-avro, malformed-json, not-an-object, unknown-op;
+        missing-key, missing-individual,
         missing-row, missing-column; wrong-type, null-not-allowed, out-of-domain, off-the-step, unknown-category,
         unavailable-value, unknown-type, ambiguous-decimal; message-key-of-other-row; key-changed; bad-statement.
         """

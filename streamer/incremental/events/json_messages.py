@@ -1,9 +1,9 @@
-"""Bytes of a message -> JSON values.
+"""Bytes of a message -> values as JSON has them.
 
 Reading is strict: UTF-8, one value, no NaN, no lone surrogates. Numbers with a point or an exponent become exact
 Decimals. Of a member that comes twice the last one counts, as for Kafka Connect's own reader, and Connect's wrapping,
 an object of exactly the two members `schema` and `payload`, is taken off. The text of an error says nothing of the
-bytes.
+bytes. A message whose schema a registry keeps is read by that (`registered_schemas`).
 
 A connector writes its schema, thousands of bytes of it, before every payload. So the bytes before the payload of the
 last few messages are remembered, with the readers that came of their schemas: where a message begins with the same
@@ -21,9 +21,15 @@ import msgspec
 from streamer.errors import EventRefused
 from streamer.incremental.events.column_readers import MessageReaders, TableReaders
 from streamer.incremental.events.connect_schema import connect_type_of
+from streamer.incremental.events.registered_schemas import (
+    HEAD_BYTES,
+    Known,
+    RegisteredSchema,
+    is_registered,
+    read_avro,
+    schema_of,
+)
 from streamer.table.schema import Table
-
-SCHEMA_REGISTRY_MAGIC = 0
 
 SCHEMAS_REMEMBERED = 8
 
@@ -32,8 +38,8 @@ _json = msgspec.json.Decoder(float_hook=Decimal)
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, DecimalException, RecursionError)
 
 
-def read_json(data: bytes) -> object:
-    """One JSON value; raises EventRefused: schema-registry, malformed-json.
+def read_json(data: bytes | memoryview) -> object:
+    """One JSON value; raises EventRefused: malformed-json.
 
     >>> read_json(b'{"bmi": 21.50}')
     {'bmi': Decimal('21.50')}
@@ -41,18 +47,13 @@ def read_json(data: bytes) -> object:
     try:
         value: object = _json.decode(data)
     except _UNREADABLE:
-        raise _unreadable(data) from None
+        raise EventRefused("malformed-json", "not one valid JSON value in UTF-8") from None
     return value
 
 
-def _unreadable(data: bytes) -> EventRefused:
-    if data and data[0] == SCHEMA_REGISTRY_MAGIC:
-        return EventRefused(
-            "schema-registry",
-            "starts with a schema registry's magic byte; set the producer's or connector's converter to JSON without a "
-            "schema registry (org.apache.kafka.connect.json.JsonConverter)",
-        )
-    return EventRefused("malformed-json", "not one valid JSON value in UTF-8")
+def read_registered(data: bytes, schema: RegisteredSchema) -> object:
+    """The value of a message whose schema a registry keeps; raises EventRefused: malformed-avro, malformed-json."""
+    return read_json(memoryview(data)[HEAD_BYTES:]) if schema.avro is None else read_avro(data, schema)
 
 
 def unwrapped(value: object) -> object:
@@ -69,33 +70,41 @@ def _is_wrapped(value: object) -> TypeGuard[dict[str, object]]:
 
 
 class MessageReader:
-    """Reads messages of one table, and the types of what they say."""
+    """Reads messages of one table, and the types of what they say. schemas: those of a registry."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, schemas: Known | None = None) -> None:
         self._of_table = TableReaders(table)
+        self._schemas = schemas
+        self._registered: dict[int, tuple[RegisteredSchema, MessageReaders]] = {}
         self.schemaless = self._of_table.schemaless
         self._known: list[tuple[bytes, MessageReaders]] = []
 
     def read(self, data: bytes) -> tuple[object, MessageReaders]:
         """The value of a message out of its wrapping, and how its columns are read; raises EventRefused.
 
-        schema-registry, malformed-json.
+        schema-registry, unknown-schema, malformed-avro, malformed-json.
         """
+        if is_registered(data):
+            schema, readers = self._readers_of(data)
+            return read_registered(data, schema), readers
         for head, readers in self._known:
             if data.startswith(head) and data.endswith(b"}"):
                 try:
                     return _json.decode(memoryview(data)[len(head) : -1]), readers
                 except _UNREADABLE:
                     break
-        try:
-            message = _json.decode(data)
-        except _UNREADABLE:
-            raise _unreadable(data) from None
+        message = read_json(data)
         if not _is_wrapped(message):
             return message, self.schemaless
         readers = self._of_table.of(connect_type_of(message["schema"]))
         self._remember(data, readers)
         return message["payload"], readers
+
+    def _readers_of(self, data: bytes) -> tuple[RegisteredSchema, MessageReaders]:
+        schema = schema_of(data, self._schemas)
+        if schema.id not in self._registered:
+            self._registered[schema.id] = schema, self._of_table.of(schema.type)
+        return self._registered[schema.id]
 
     def _remember(self, data: bytes, readers: MessageReaders) -> None:
         """The bytes up to the payload, where they are as Connect writes them."""

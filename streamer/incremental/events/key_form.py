@@ -5,7 +5,8 @@ The rules of this file
 * A row's messages must all come to one shard, and the shard follows from the bytes of the message key. So these bytes
   must follow from the source key alone. How they do is the *key form*: the text itself (`bare`), a JSON text with the
   source key in it (`json:{"id":number}`, or the hash of so long a text), or that within Kafka Connect's schema
-  (`json-schema:<hash of all but the source key>`). A form's name holds names of columns and never a value.
+  (`json-schema:<hash of all but the source key>`). Where a registry keeps the key's schema, its id stands in the bytes:
+  `avro:<id>`, and before a JSON text `registry:<id>:`. A form's name holds names of columns and never a value.
 * A shard has one form: that of the first row change which it applied. Every later row change must be written so, name
   the same row as its value, and lie in the shard that murmur2 of its key gives. Anything else is refused: the row's
   other messages may lie in another shard, and applying it would make a second copy that nobody ever removes.
@@ -26,6 +27,7 @@ from hashlib import blake2b
 import msgspec
 
 from streamer.errors import EventRefused
+from streamer.incremental.events.avro_keys import AvroKeyForm, avro_key_form
 from streamer.incremental.events.changes import Change, Delete, Insert, Modify, Remove, Truncate, Upsert
 from streamer.incremental.events.connect_schema import ConnectType
 from streamer.incremental.events.json_messages import read_json, unwrapped
@@ -33,6 +35,7 @@ from streamer.incremental.events.logical_keys import kind_of, written_part
 from streamer.incremental.events.logical_types import VARIABLE_SCALE_DECIMAL
 from streamer.incremental.events.message_keys import MessageKeys
 from streamer.incremental.events.murmur2 import shard_of
+from streamer.incremental.events.registered_schemas import HEAD_BYTES, Known, is_registered, schema_of
 from streamer.table.encode import Encoder
 from streamer.table.schema import Table
 
@@ -40,6 +43,7 @@ RowChange = Insert | Delete | Modify | Upsert | Remove
 ROW_CHANGES = (Insert, Delete, Modify, Upsert, Remove)
 
 NAME_BYTES_MAX = 100
+REGISTERED = ("avro:", "registry:")  # how the names of forms begin that hold a schema's id
 NOT_BARE = ("", "{", "[", '"', "\0")  # what a message key that is a bare text does not begin with
 
 _to_json = msgspec.json.Encoder().encode
@@ -89,6 +93,9 @@ BARE = KeyForm("bare", (b"", b""), ((0, "bare"),))
 JSON_TEXT = KeyForm("json:text", (b"", b""), ((0, "text"),))
 
 
+AnyKeyForm = KeyForm | AvroKeyForm
+
+
 def form_unless_told(source_key: tuple[str, ...]) -> KeyForm:
     """The form for an input that tells none yet: bare, and for a composite key the JSON object of its texts.
 
@@ -105,18 +112,20 @@ def form_unless_told(source_key: tuple[str, ...]) -> KeyForm:
 class KeyContract:
     """What one shard of a table asks of the keys of its messages."""
 
-    def __init__(self, table: Table, shard: int) -> None:
+    def __init__(self, table: Table, shard: int, schemas: Known | None = None) -> None:
         self._columns = table.source_key
         self._shard = shard
         self._partitioner_stated = table.partitioner_stated
-        self._keys = MessageKeys(Encoder(table))
-        self._last = BARE
+        self._schemas = schemas
+        self._keys = MessageKeys(Encoder(table), schemas)
+        self._last: AnyKeyForm = BARE
 
     def form_after(self, key_form: str, message_key: bytes | None, change: Change, shards: int) -> str:
         """The shard's key form ("": not known yet) once a change is applied; raises EventRefused where it may not be.
 
         shards: how many the input has.
-        message-key-missing, message-key-unreadable, message-key-form, message-key-of-other-row, wrong-partition.
+        message-key-missing, message-key-unreadable, message-key-form, message-key-of-other-row, wrong-partition,
+        unknown-schema.
         """
         if isinstance(change, Truncate):
             return ""
@@ -140,18 +149,21 @@ class KeyContract:
             return key_form
         form = told or JSON_TEXT
         if key_form not in ("", form.name):
-            raise EventRefused("message-key-form", _OTHER_FORM.format(key_form, form.name))
+            mend = _OTHER_ID if form.name.startswith(REGISTERED) and key_form.startswith(REGISTERED) else _OTHER_WRITER
+            raise EventRefused("message-key-form", _OTHER_FORM.format(key_form, form.name, mend))
         self._last = form
         return form.name
 
-    def form_told(self, message_key: bytes, source_key: str) -> KeyForm | None:
+    def form_told(self, message_key: bytes, source_key: str) -> AnyKeyForm | None:
         """The form of a row's message key; None for one that is written the same in two forms (a quoted text).
 
-        Raises EventRefused: message-key-unreadable, message-key-of-other-row.
+        Raises EventRefused: message-key-unreadable, message-key-of-other-row, unknown-schema.
         """
         try:
             named = self._keys.source_key(message_key)
         except EventRefused as refused:
+            if refused.reason == "unknown-schema":
+                raise
             raise self._unreadable(refused.detail) from None
         if named != source_key:
             raise EventRefused("message-key-of-other-row", _OTHER_ROW)
@@ -160,12 +172,24 @@ class KeyContract:
         types = self._keys.types(message_key)
         if any(type_.name == VARIABLE_SCALE_DECIMAL for type_ in types.values()):
             raise self._unreadable(_VARIABLE_SCALE)
-        form = _json_form(message_key, self._columns, types)
+        form = self._form(message_key, types)
         if form is None:
             raise self._unreadable("the message key has other columns, or stands before its schema")
         if form.written(source_key) != message_key:
             raise self._unreadable("the message key has spaces around it, or a part longer than need be (7.0, \\u00e9)")
         return form
+
+    def _form(self, message_key: bytes, types: Mapping[str, ConnectType]) -> AnyKeyForm | None:
+        if not is_registered(message_key):
+            return _json_form(message_key, self._columns, types)
+        schema = schema_of(message_key, self._schemas)
+        if schema.avro is not None:
+            return avro_key_form(schema, self._columns, types)
+        head, text = message_key[:HEAD_BYTES], message_key[HEAD_BYTES:]
+        form = _json_form(text, self._columns, types)
+        if form is None:
+            return None
+        return KeyForm(f"registry:{schema.id}:{form.name}", (head + form.around[0], *form.around[1:]), form.parts)
 
     def _unreadable(self, fault: str) -> EventRefused:
         return EventRefused("message-key-unreadable", _UNREADABLE.format(fault, ", ".join(self._columns)))
@@ -226,9 +250,14 @@ _UNREADABLE = (
     "(Debezium: message.key.columns)"
 )
 _OTHER_FORM = (
-    "this shard's message keys are written as {}, this one as {}: the same row would come to two shards. Set the "
-    "producer's key.converter back (`streamer produce` writes what the topic has); if the form is to change for good, "
-    "empty the table with `streamer produce --truncate` and send all rows again"
+    "this shard's message keys are written as {}, this one as {}: the same row would come to two shards. {}; if the "
+    "form is to change for good, empty the table with `streamer produce --truncate` and send all rows again"
+)
+_OTHER_WRITER = "Set the producer's key.converter back (`streamer produce` writes what the topic has)"
+_OTHER_ID = (
+    "The key's schema was registered anew, under another id: set back what changed it (names and types of the primary "
+    "key, the connector's topic.prefix, the converter's settings, the registry), and keep it with the key converter's "
+    "auto.register.schemas=false and use.latest.version=true"
 )
 _OTHER_ROW = (
     "message key and value name different rows, so that a row's messages would not meet in one shard: let the producer "

@@ -33,7 +33,8 @@ from streamer.table.scalars import DIGITS_MAX
 Reader = Callable[[object], object]
 """A value that is not null -> what the encoder takes; raises EventRefused."""
 
-CONNECT, DEBEZIUM_DATA, DEBEZIUM_TIME = "org.apache.kafka.connect.data.", "io.debezium.data.", "io.debezium.time."
+CONNECT, DEBEZIUM = "org.apache.kafka.connect.data.", "io.debezium."
+DEBEZIUM_DATA, DEBEZIUM_TIME = DEBEZIUM + "data.", DEBEZIUM + "time."
 
 DECIMAL = CONNECT + "Decimal"
 VARIABLE_SCALE_DECIMAL = DEBEZIUM_DATA + "VariableScaleDecimal"
@@ -52,7 +53,8 @@ LOCAL_TIMESTAMPS = {
     DEBEZIUM_TIME + "MicroTimestamp": MICRO,
     DEBEZIUM_TIME + "NanoTimestamp": NANO,
 }
-INSTANTS = {CONNECT + "Timestamp": MILLI}
+AVRO_INSTANTS = {"avro.timestamp-micros": MICRO, "avro.timestamp-nanos": NANO}  # Connect has no name for them
+INSTANTS = {CONNECT + "Timestamp": MILLI, **AVRO_INSTANTS}
 """Logical types of counts, with what they count: parts of a second."""
 
 SCALE_MAX = 10_000

@@ -1,4 +1,4 @@
-"""The row that a message key names: as bare text, or as JSON with or without Kafka Connect's schema."""
+"""The row that a message key names: a bare text, JSON with or without Kafka Connect's schema, or by a registry's."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from streamer.errors import EventRefused
 from streamer.incremental.events.connect_schema import ConnectType
-from streamer.incremental.events.json_messages import SCHEMA_REGISTRY_MAGIC, MessageReader
+from streamer.incremental.events.json_messages import MessageReader
+from streamer.incremental.events.registered_schemas import Known, is_registered
 from streamer.table.encode import Encoder
 
 JSON_BEGINS = (b"{", b"[", b'"')
@@ -15,9 +16,9 @@ JSON_BEGINS = (b"{", b"[", b'"')
 class MessageKeys:
     """Reads the message keys of one table."""
 
-    def __init__(self, encoder: Encoder) -> None:
+    def __init__(self, encoder: Encoder, schemas: Known | None = None) -> None:
         self._encoder = encoder
-        self._reader = MessageReader(encoder.table)
+        self._reader = MessageReader(encoder.table, schemas)
 
     def source_key(self, message_key: bytes | None) -> str:
         """The source key that a message key names; raises EventRefused.
@@ -26,7 +27,7 @@ class MessageKeys:
         """
         if not message_key:
             raise EventRefused("missing-key", "neither the value nor the message key says which row is gone")
-        if message_key[0] == SCHEMA_REGISTRY_MAGIC or message_key.lstrip()[:1] in JSON_BEGINS:
+        if is_registered(message_key) or message_key.lstrip()[:1] in JSON_BEGINS:
             said, readers = self._reader.read(message_key)
             return self._encoder.source_key_of(readers.own.key(said))
         try:
@@ -36,5 +37,6 @@ class MessageKeys:
         return self._encoder.source_key_of(None if text == "null" else text)
 
     def types(self, message_key: bytes) -> Mapping[str, ConnectType]:
-        """The types of the key's columns, as far as a message key of JSON has a schema; raises EventRefused."""
-        return self._reader.read(message_key)[1].own.types if message_key.lstrip()[:1] == b"{" else {}
+        """The types of the key's columns, as far as a message key has a schema; raises EventRefused."""
+        has_types = is_registered(message_key) or message_key.lstrip()[:1] == b"{"
+        return self._reader.read(message_key)[1].own.types if has_types else {}

@@ -6,7 +6,8 @@ The same code runs over files, in a simulator that crashes, on the embedded brok
 takes a batch of messages:
 
 1. drop what is below the stored `next`;
-2. decode and apply every message by itself; what is wrong becomes a dead letter, an outgoing record like any other;
+2. decode and apply every message by itself; what is wrong becomes a dead letter, an outgoing record like any other
+   (the schemas that a registry keeps are fetched before, for the whole batch);
 3. check every touched QI group against the model (`Engine.drain` raises);
 4. commit to the store in one atomic call: changed records, groups, similarity lists, outbox, new `next`;
 5. publish the outbox in one transaction together with the position, then trim it;
@@ -35,6 +36,7 @@ from streamer.incremental.events.changes import Change, Statement, Truncate, Ups
 from streamer.incremental.events.counts import APPLIED, DEAD, IGNORED, UNKNOWN_KEY
 from streamer.incremental.events.decoder import Decoder
 from streamer.incremental.events.key_form import KeyContract
+from streamer.incremental.events.registered_schemas import NoSchemas, Schemas, schema_ids
 from streamer.incremental.events.snapshot_marks import Mark, mark_of
 from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.groups.engine import Engine
@@ -72,10 +74,12 @@ class Publisher(OwnedShard):
         turn: AbstractContextManager[object] | None = None,
         secret: bytes | None = None,
         holding: Holding = Holding.NOTHING,
+        schemas: Schemas | None = None,
     ) -> None:
         super().__init__(table, shard, store, outlet, turn, secret, holding)
-        self._decoder = Decoder(table)
-        self._contract = KeyContract(table, shard)
+        self._schemas = schemas or NoSchemas()
+        self._decoder = Decoder(table, self._schemas.known)
+        self._contract = KeyContract(table, shard, self._schemas.known)
         self._changelog = Changelog(table, shard)
         self.check_input: Callable[[], None] = lambda: None
         """Called before a batch is committed; raises Conflict where it was not read from what was taken over."""
@@ -90,6 +94,7 @@ class Publisher(OwnedShard):
         truncation has to be repeated.
         """
         report, first = StepReport(), 0
+        self._schemas.learn(schema_ids((message.key, message.value) for message in messages))
         while first < len(messages) or self._meta.next < through:
             self._turn_before(messages, first)
             if self.awaits_release or self.truncation_due is not None:
@@ -280,7 +285,7 @@ class Publisher(OwnedShard):
     def _mark(self, message: Message) -> Mark:
         """What a message says of a snapshot, where that matters."""
         if self._holding is Holding.SNAPSHOT and holding_back.looks_for_marks(self._meta):
-            return mark_of(message.value)
+            return mark_of(message.value, self._schemas.known)
         return Mark.NOTHING
 
     def _turned(self, mark: Mark, offset: int) -> Snapshot | None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from streamer.incremental.events.counts import Counts
+from streamer.incremental.events.registered_schemas import Schemas
 from streamer.incremental.events.source_position import OrderLost, SourcePosition
 from streamer.incremental.release.records import Entry, Outgoing
 from streamer.incremental.shard.input import InputState, Message
@@ -72,13 +73,16 @@ def read_again(
     end: int,
     skips: Iterable[int] = (),
     advance: Callable[[int], None] = lambda count: None,
+    schemas: Schemas | None = None,
 ) -> RowsRead:
     """Reads all messages below the offset `end`; skips: offsets that an operator named.
 
-    advance: told how many messages each step took. Raises ShardRefused where messages in a row cannot be applied.
+    schemas: of a registry. advance: told how many messages each step took. Raises ShardRefused where messages in a row
+    cannot be applied, RegistryUnreachable.
     """
     letters, server = _Letters(), MemoryServer()
-    reader = Publisher(table, shard, MemoryStore(server, table.name, shard), letters, holding=Holding.ALL)
+    store, of = MemoryStore(server, table.name, shard), Holding.ALL
+    reader = Publisher(table, shard, store, letters, holding=of, schemas=schemas)
     reader.take_over(InputState({}, shards, earliest=0, end=end), skips)
     faults: list[str] = []
     for batch in batches:

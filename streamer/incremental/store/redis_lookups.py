@@ -94,6 +94,11 @@ class RedisLookups(RedisStore):
             pipeline.hsetnx(self._custody, "first_taken_at", taken_at).hget(self._custody, "first_taken_at")
             return int(pipeline.execute()[-1])
 
+    def refusal_is_over(self) -> None:
+        """What somebody refused the shard for has been mended meanwhile."""
+        with self._answers():
+            self._client.hdel(self._custody, *REFUSED)
+
     def tell_refusal(self, owner: str, reason: str) -> None:
         """Leaves word of why a worker refuses the shard, until one takes it over."""
         with self._answers():

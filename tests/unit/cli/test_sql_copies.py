@@ -17,10 +17,10 @@ from streamer.errors import StreamerError, UsageError
 from worlds.followed_tables import FollowedTable, followed, rows_of
 from worlds.published_groups import FORMS
 
-KINDS: dict[type[Database], Callable[[str], Any]] = {Sqlite: sqlite3.connect, Duckdb: duckdb.connect}
+KINDS: dict[type[Sqlite | Duckdb], Callable[[str], Any]] = {Sqlite: sqlite3.connect, Duckdb: duckdb.connect}
 
 
-def held(kind: type[Database], path: Path, world: FollowedTable) -> dict[str, list[tuple[object, ...]]]:
+def held(kind: type[Sqlite | Duckdb], path: Path, world: FollowedTable) -> dict[str, list[tuple[object, ...]]]:
     """What another program finds in the database."""
     with KINDS[kind](str(path)) as connection:
         return {
@@ -41,7 +41,7 @@ def closed(copy: Database) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("form", FORMS)
-def test_the_database_holds_the_table_and_its_releases(kind: type[Database], form: str, tmp_path: Path) -> None:
+def test_the_database_holds_the_table_and_its_releases(kind: type[Sqlite | Duckdb], form: str, tmp_path: Path) -> None:
     world, path = FollowedTable(form, seed=5), tmp_path / "people.db"
     copy = kind(world.table, path)
     followed(copy, world, batches=12)
@@ -53,7 +53,7 @@ def test_the_database_holds_the_table_and_its_releases(kind: type[Database], for
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_second_run_begins_with_the_table_as_it_is_then(kind: type[Database], tmp_path: Path) -> None:
+def test_a_second_run_begins_with_the_table_as_it_is_then(kind: type[Sqlite | Duckdb], tmp_path: Path) -> None:
     world, path = FollowedTable("rows", seed=6), tmp_path / "people.db"
     for _ in range(2):
         copy = kind(world.table, path)
@@ -67,7 +67,7 @@ def test_a_second_run_begins_with_the_table_as_it_is_then(kind: type[Database], 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_ends_in_the_middle_leaves_the_table_before(kind: type[Database], tmp_path: Path) -> None:
+def test_what_ends_in_the_middle_leaves_the_table_before(kind: type[Sqlite | Duckdb], tmp_path: Path) -> None:
     world, path = FollowedTable("rows", seed=7), tmp_path / "people.db"
     copy = kind(world.table, path)
     followed(copy, world)
@@ -82,7 +82,9 @@ def test_what_ends_in_the_middle_leaves_the_table_before(kind: type[Database], t
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("form, theirs", [("rows", "patients"), ("rows", "PATIENTS"), ("lossy-join", "patients_qit")])
-def test_a_table_of_somebody_else_is_left_alone(kind: type[Database], form: str, theirs: str, tmp_path: Path) -> None:
+def test_a_table_of_somebody_else_is_left_alone(
+    kind: type[Sqlite | Duckdb], form: str, theirs: str, tmp_path: Path
+) -> None:
     """Also where this table was copied into the database before, in another form."""
     world, path = FollowedTable("rows" if form == "lossy-join" else "groups", seed=8), tmp_path / "people.db"
     if form == "lossy-join":
@@ -105,7 +107,7 @@ def test_a_table_of_somebody_else_is_left_alone(kind: type[Database], form: str,
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_table_that_goes_over_to_another_form_leaves_nothing_of_the_former(
-    kind: type[Database], tmp_path: Path
+    kind: type[Sqlite | Duckdb], tmp_path: Path
 ) -> None:
     path = tmp_path / "people.db"
     for form in ("rows", "lossy-join", "groups"):
@@ -132,7 +134,7 @@ def test_a_database_that_is_locked_is_told_without_what_it_says(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_file_that_is_no_database_is_refused(kind: type[Database], tmp_path: Path) -> None:
+def test_a_file_that_is_no_database_is_refused(kind: type[Sqlite | Duckdb], tmp_path: Path) -> None:
     (tmp_path / "people.db").write_text("canary " * 1000)
     with pytest.raises(UsageError, match="cannot be opened as a database"):
         kind(FollowedTable("rows", seed=9).table, tmp_path / "people.db")
