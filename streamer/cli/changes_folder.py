@@ -13,6 +13,8 @@ The rules of this file
       FROM run WHERE op = 'upsert' AND (_record, seq) IN (SELECT (_record, max(seq)) FROM run GROUP BY _record)
 
 * A lossy join has a folder for each of its tables in it, `qit` and `stt`.
+* One run at a time writes into a folder, of one table: a lock that goes with the process (`.lock`) and the
+  table's name (`.table`) shut any other out.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from filelock import FileLock, Timeout
 
 from streamer.cli.copies import Changed, Frames, changed_by, check_columns
 from streamer.errors import UsageError
@@ -49,6 +52,7 @@ class ChangesFolder:
         check_columns(table)
         self._table, self._folder, self._clock = table, folder, clock
         self._parquet = require("pyarrow.parquet", "parquet")
+        self._lock = _locked(folder, table.name)
         self._seq = self._last_seq() + 1
 
     def begin(self, frames: Frames, releases: Sequence[Release]) -> None:
@@ -90,10 +94,7 @@ class ChangesFolder:
 
     def _write(self, name: str, seq: int, parts: Sequence[Any]) -> None:
         folder = (self._folder if name == PUBLISHED else self._folder / name) / f"date={self._clock():%Y-%m-%d}"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UsageError(f"{folder}: cannot be made: {error.strerror}") from None
+        _make(folder)
         with atomic_writer(folder / f"{seq:0{DIGITS}}.parquet") as file:
             self._parquet.write_table(require("pyarrow", "parquet").concat_tables(parts), file)
 
@@ -108,3 +109,25 @@ class ChangesFolder:
             raise UsageError(
                 f"{files[-1]}: is no file of changes: name an empty folder, or one of this command"
             ) from None
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{folder}: cannot be made: {error.strerror}") from None
+
+
+def _locked(folder: Path, table_name: str) -> FileLock:
+    """The folder for this process and this table alone. Raises UsageError."""
+    _make(folder)
+    lock, owner = FileLock(folder / ".lock", timeout=0), folder / ".table"
+    try:
+        lock.acquire()
+    except Timeout:
+        raise UsageError(f"{folder}: another `subscribe` keeps this folder: only one may write into it") from None
+    if owner.exists() and owner.read_text() != table_name:
+        lock.release()
+        raise UsageError(f"{folder}: holds changes of another table: name another folder")
+    owner.write_text(table_name)
+    return lock

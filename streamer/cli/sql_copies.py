@@ -4,7 +4,8 @@ The rules of this file
 ----------------------
 * A table of the database is named as table.yaml names it (a lossy join: `<table>_qit` and `<table>_stt`). Its first
   column, `_record`, is the key of the record that a row came with. Beside it stand `streamer_releases`, the last
-  release of every shard that the table shows and how far of the input that is, and `streamer_tables`: what was made.
+  release of every shard that the table shows and how far of the input that is, and `streamer_tables`: what was made,
+  and by which run. A run that another one has taken the table from ends: it would set it back.
 * The whole table is put in place in one transaction, and so is every batch of releases: whoever reads the database
   meanwhile has the table before it or behind it.
 * Only what `subscribe` made of this very table.yaml's table is ever dropped, also what another form of it made: any
@@ -20,6 +21,7 @@ from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pandas as pd
 
@@ -33,12 +35,15 @@ from streamer.table.scalars import decimal_text
 from streamer.table.schema import Table
 from streamer.table.typed_frame import column_types, with_iso_texts
 
+GIVEN = "_given"
+"""What rows are called on their way into DuckDB: no table of table.yaml is called so."""
+
 RELEASES = "streamer_releases"
 SQLITE_TYPES = {"int64": "INTEGER", "float64": "REAL"}
 TABLES = "streamer_tables"
 _MAKE_OURS = (
     f"CREATE TABLE IF NOT EXISTS {RELEASES} (table_name TEXT, shard INTEGER, release BIGINT, through BIGINT)",
-    f"CREATE TABLE IF NOT EXISTS {TABLES} (table_name TEXT, made TEXT)",
+    f"CREATE TABLE IF NOT EXISTS {TABLES} (table_name TEXT, made TEXT, run TEXT)",
 )
 
 
@@ -60,7 +65,7 @@ class Database:
 
     def __init__(self, table: Table, connection: Any, error: type[Exception]) -> None:
         check_columns(table)
-        self._table, self._connection, self._error = table, connection, error
+        self._table, self._connection, self._error, self._run = table, connection, error, uuid4().hex
 
     def begin(self, frames: Frames, releases: Sequence[Release]) -> None:
         with self._transaction():
@@ -69,12 +74,13 @@ class Database:
                 made = table_name(self._table, name)
                 self.make(quoted(made), frame)
                 self.insert(quoted(made), frame)
-                self._connection.execute(f"CREATE INDEX {quoted(made + RECORD)} ON {quoted(made)} ({RECORD})")
-                self._connection.execute(f"INSERT INTO {TABLES} VALUES (?, ?)", (self._table.name, made))
+                self._connection.execute(f"CREATE INDEX {quoted(f'_{made}{RECORD}')} ON {quoted(made)} ({RECORD})")
+                self._connection.execute(f"INSERT INTO {TABLES} VALUES (?, ?, ?)", (self._table.name, made, self._run))
             self._note(releases)
 
     def change(self, changed: Changed) -> None:
         with self._transaction():
+            self._check_run()
             for name, frame in changed.frames.items():
                 table = quoted(table_name(self._table, name))
                 self.delete(table, changed.records)
@@ -106,6 +112,15 @@ class Database:
         used = {str(name).casefold() for (name,) in self._connection.execute(self.names_used).fetchall()}
         if foreign := [name for name in wanted if name.casefold() in used]:
             raise UsageError(f"the database has a {foreign[0]!r} that this table did not make: name another database")
+
+    def _check_run(self) -> None:
+        found = self._connection.execute(
+            f"SELECT run FROM {TABLES} WHERE table_name = ?", (self._table.name,)
+        ).fetchone()
+        if found != (self._run,):
+            raise StreamerError(
+                "another `subscribe` has begun with this database since: only one keeps a table current"
+            )
 
     def _note(self, releases: Sequence[Release]) -> None:
         for release in {release.shard: release for release in releases}.values():
@@ -173,18 +188,18 @@ class Duckdb(Database):
             super().__init__(table, duckdb.connect(str(path)), duckdb.Error)
 
     def make(self, table: str, frame: pd.DataFrame) -> None:
-        self._with(frame.iloc[:0], f"CREATE TABLE {table} AS SELECT * FROM given")
+        self._with(frame.iloc[:0], f"CREATE TABLE {table} AS SELECT * FROM {GIVEN}")
 
     def insert(self, table: str, frame: pd.DataFrame) -> None:
-        self._with(frame, f"INSERT INTO {table} SELECT * FROM given")
+        self._with(frame, f"INSERT INTO {table} SELECT * FROM {GIVEN}")
 
     def delete(self, table: str, records: Sequence[str]) -> None:
         self._connection.execute(f"DELETE FROM {table} WHERE {RECORD} IN (SELECT unnest(?))", (list(records),))
 
     def _with(self, frame: pd.DataFrame, statement: str) -> None:
-        self._connection.register("given", to_arrow(self._table, frame))
+        self._connection.register(GIVEN, to_arrow(self._table, frame))
         self._connection.execute(statement)
-        self._connection.unregister("given")
+        self._connection.unregister(GIVEN)
 
 
 def looked_up(table: Table, frames: Frames, query: str) -> pd.DataFrame:

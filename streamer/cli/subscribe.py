@@ -53,7 +53,7 @@ _ENCODE = msgspec.json.Encoder(decimal_format="number").encode
 @kafka_option
 @click.option("--once/--follow", default=True, help="Stop at the present end, or go on.  [default: once]")
 @_file("--csv", "FILE", "Write the table there.")
-@_file("--parquet", "FILE|DIR/", "Write the table there; to a folder: every change, in files by day.")
+@_file("--parquet", "FILE.parquet|DIR", "Write the table there; to a folder: every change, in files by day.")
 @_file("--arrow", "FILE", "Write the table there, in Arrow's file format.")
 @_file("--sqlite", "FILE", "Keep a table of this SQLite database current.")
 @_file("--duckdb", "FILE", "Keep a table of this DuckDB database current.")

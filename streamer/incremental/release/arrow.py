@@ -71,7 +71,7 @@ def to_arrow(table: Table, frame: pd.DataFrame) -> Any:
     for name in frame.columns:
         values = frame[name]
         if name in {column.name for column in table.kept} and types[name] == arrow.string():
-            values = values.map(lambda value: None if value is None else cell_text(value))
+            values = values.map(lambda value: None if pd.isna(value) else cell_text(value))
         try:
             columns[name] = arrow.array(values, type=types[name], from_pandas=True)
         except (arrow.ArrowInvalid, arrow.ArrowTypeError, OverflowError):

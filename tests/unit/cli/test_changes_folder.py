@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -38,14 +39,18 @@ def assert_folds_to_the_table(folder: Path, world: FollowedTable) -> None:
 def test_the_files_fold_to_the_table_after_every_run(form: str, tmp_path: Path) -> None:
     world = FollowedTable(form, seed=11)
     for _ in range(2):
-        followed(ChangesFolder(world.table, tmp_path, noon), world)
+        folder = ChangesFolder(world.table, tmp_path, noon)
+        followed(folder, world)
+        folder._lock.release()  # as the end of its process does
         assert_folds_to_the_table(tmp_path, world)
         world.releases(5)  # nobody follows
 
 
 def test_a_run_that_finds_an_empty_table_voids_what_was_before(tmp_path: Path) -> None:
     world = FollowedTable("rows", seed=12)
-    followed(ChangesFolder(world.table, tmp_path, noon), world)
+    folder = ChangesFolder(world.table, tmp_path, noon)
+    followed(folder, world)
+    folder._lock.release()
     empty = FollowedTable("rows", seed=12)
     ChangesFolder(empty.table, tmp_path, noon).begin(empty.frames(), [])
     assert_folds_to_the_table(tmp_path, empty)
@@ -69,3 +74,27 @@ def test_a_folder_of_other_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "date=2026-01-01" / "1.parquet").write_text("no Parquet")
     with pytest.raises(UsageError, match="no file of changes"):
         ChangesFolder(FollowedTable("rows", seed=1).table, tmp_path, noon)
+
+
+def test_a_second_run_beside_the_first_is_refused(tmp_path: Path) -> None:
+    world = FollowedTable("rows", seed=5)
+    folder = ChangesFolder(world.table, tmp_path, noon)
+    with pytest.raises(UsageError, match="another `subscribe` keeps this folder"):
+        ChangesFolder(world.table, tmp_path, noon)
+    folder._lock.release()
+    ChangesFolder(world.table, tmp_path, noon)._lock.release()
+
+
+def test_a_folder_of_another_table_is_refused(tmp_path: Path) -> None:
+    world = FollowedTable("rows", seed=5)
+    ChangesFolder(world.table, tmp_path, noon)._lock.release()
+    with pytest.raises(UsageError, match="changes of another table"):
+        ChangesFolder(replace(world.table, name="others"), tmp_path, noon)
+
+
+def test_a_removed_row_says_nothing_of_its_values(tmp_path: Path) -> None:
+    world = FollowedTable("rows", seed=16)
+    followed(ChangesFolder(world.table, tmp_path, noon), world)
+    removed = "SELECT count(*), count(problem) FROM read_parquet('{}/**/*.parquet') WHERE op <> 'upsert'"
+    ((rows, values),) = duckdb.sql(removed.format(tmp_path)).fetchall()
+    assert rows > 1 and values == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,30 @@ def test_a_table_that_goes_over_to_another_form_leaves_nothing_of_the_former(
         closed(copy)
         names = {table_name(world.table, name) for name in world.frames()}
         assert {name for name in made if not name.endswith("_record")} == names
+
+
+def test_a_run_that_another_has_taken_the_table_from_ends(tmp_path: Path) -> None:
+    """It would set the table back: DuckDB shuts a second one out by itself."""
+    world, path = FollowedTable("rows", seed=17), tmp_path / "people.db"
+    first, second = Sqlite(world.table, path), Sqlite(world.table, path)
+    followed(first, world)
+    late = changed_by(world.table, world.releases(4), world.frames)
+    followed(second, world)
+    with pytest.raises(StreamerError, match="another `subscribe` has begun"):
+        first.change(late)
+    for copy in (first, second):
+        closed(copy)
+    assert held(Sqlite, path, world) == true_rows(world)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_table_of_any_name_can_be_kept(kind: type[Sqlite | Duckdb], tmp_path: Path) -> None:
+    world = FollowedTable("rows", seed=18)
+    world.table = replace(world.table, name="given")
+    copy = kind(world.table, tmp_path / "people.db")
+    followed(copy, world)
+    closed(copy)
+    assert held(kind, tmp_path / "people.db", world) == true_rows(world)
 
 
 def test_a_database_that_is_locked_is_told_without_what_it_says(tmp_path: Path) -> None:
