@@ -135,7 +135,7 @@ def test_two_groups_that_local_repair_cuts_together_are_cut_afresh() -> None:
 def test_of_every_group_that_is_there_it_is_known_how_it_was_formed(small: Table, data: st.DataObject) -> None:
     """And whoever is not with the same rows as before, but for one change, was formed anew."""
     engine, known, before = Engine(small), dict[int, How](), dict[int, set[str]]()
-    for change in data.draw(st.lists(changes(small), max_size=30)):
+    for change in data.draw(st.lists(changes(small), max_size=20)):
         try:
             engine.apply(change)
         except EventRefused:
