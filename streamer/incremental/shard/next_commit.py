@@ -44,11 +44,11 @@ def next_commit(meta: Meta, drained: Drained, tally: Tally, changelog: Changelog
         drained.similarity,
         statement_ids,
         outbox,
-        origins=_origins(drained, following.commit),
+        origins=origins_of(drained, following.commit),
     )
 
 
-def _origins(drained: Drained, commit: int) -> dict[int, Origin | None]:
+def origins_of(drained: Drained, commit: int) -> dict[int, Origin | None]:
     """What is new of how QI groups came to be; None of those that are gone."""
     gone = [number for number, state in drained.qi_groups.items() if state is None]
     return {**{number: Origin(how, commit) for number, how in drained.formed.items()}, **dict.fromkeys(gone)}
