@@ -59,6 +59,7 @@ from streamer.incremental.groups.engine import Engine
 from streamer.incremental.groups.net_effect import Drained
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.records import Entry
+from streamer.incremental.shard.next_commit import origins_of
 from streamer.incremental.store import commit_script
 from streamer.incremental.store.base import Commit, Meta
 from streamer.incremental.store.redis import RedisStore
@@ -271,7 +272,9 @@ class Committed:
             outbox += self._changelog.diff(number, before, after)[0]
         written = process_time()
         meta = Meta(commit=self._number + 1, qi_group_next=drained.qi_group_next)
-        commit = Commit(meta, drained.records, drained.qi_groups, drained.similarity, drained.statement_ids, outbox)
+        origins = origins_of(drained, meta.commit)
+        kept = drained.records, drained.qi_groups, drained.similarity
+        commit = Commit(meta, *kept, drained.statement_ids, outbox, origins=origins)
         self.arguments += len(commit_script.arguments("1-fence", self._number, commit))
         self.diff_s, self.encode_s = self.diff_s + written - begun, self.encode_s + process_time() - written
         self._number, self.records = self._number + 1, self.records + len(outbox)

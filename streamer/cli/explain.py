@@ -20,7 +20,7 @@ from streamer.cli.options import json_option, redis_option, table_option
 from streamer.cli.tables import console, figure, print_table
 from streamer.errors import LawViolated, UsageError
 from streamer.incremental.groups.explained import Similar, nearest_to, similar_to_row, slack
-from streamer.incremental.groups.kept import PENDING, QIGroupState, Record, SimilarityList
+from streamer.incremental.groups.kept import PENDING, How, Origin, QIGroupState, Record, SimilarityList
 from streamer.incremental.shard.standing import check_written_for
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis_lookups import RedisLookups, shards_of
@@ -32,7 +32,15 @@ from streamer.table.yaml_loading import load_table
 NEAREST = 3
 READINGS_MAX, AGAIN_SECONDS = 10, 0.2
 
-NOT_KEPT = "not kept: a number that is higher was given later, or taken over from a merged QI group"
+SAID: dict[How, str] = {
+    "formed": "formed by rows that were pending",
+    "loaded": "made with the shard's first table",
+    "merged": "merged out of two QI groups",
+    "split": "a part of a QI group that was split",
+    "cut afresh": "cut afresh out of two QI groups by local repair",
+    "rebuilt": "made by a rebuild of its region",
+}
+NOT_KNOWN = "not known (formed by a streamer that did not write it down)"
 
 
 class Read(NamedTuple):
@@ -44,6 +52,7 @@ class Read(NamedTuple):
     qi_groups: dict[int, QIGroupState]
     members: dict[str, Record]
     similar: SimilarityList | None
+    origin: Origin | None
 
 
 @click.command(name="explain")
@@ -57,8 +66,8 @@ def command(table: str, redis: str, key: str | None, group: str | None, raw: boo
     """Explains why the row with the source key KEY is in its QI group, or what a QI GROUP is about.
 
     Said are the similarity to its own QI group and to the three it would join next, attribute by attribute (T-QGSSD);
-    what the group can spare before its model breaks; and with which one the next loss would merge it (QGSSD). KEY is
-    written as in the file that `streamer index` writes.
+    what the group can spare before its model breaks; how it was last formed, and in which commit; and with which one
+    the next loss would merge it (QGSSD). KEY is written as in the file that `streamer index` writes.
     """
     if (key is None) == (group is None):
         raise UsageError("name a row by its KEY, or a QI group by --group: one of the two")
@@ -117,8 +126,9 @@ def _read(store: RedisLookups, key: str | None, number: int | None) -> Read | No
         return None
     members = store.read_records(qi_groups[own].members) if own != PENDING else {}
     similar = store.read_similarity(own) if own != PENDING else None
+    origin = store.origin(own)
     meta = store.meta()
-    return None if meta is None else Read(meta, record, own, qi_groups, members, similar)
+    return None if meta is None else Read(meta, record, own, qi_groups, members, similar, origin)
 
 
 # -- what is said -----------------------------------------------------------------------------------------------------
@@ -169,7 +179,7 @@ def _group(table: Table, shard: int, read: Read, raw: bool) -> dict[str, Any]:
         "size": len(state.members),
         "box": _box(table, state.lo, state.hi),
         "slack": [margin._asdict() for margin in slack(table, [record.row for record in read.members.values()])],
-        "origin": NOT_KEPT,
+        "origin": read.origin,
         "numbers_given": read.meta.qi_group_next - 1,
     }
     if raw:
@@ -209,7 +219,9 @@ def _print(table: Table, report: dict[str, Any]) -> None:
             f"  {margin['what']}: {figure(margin['has'])}, the model wants {figure(margin['needs'])}; "
             f"rows to spare: {margin['spare']}"
         )
-    out.print(f"  how it came to be is {group['origin']} (numbers given so far: {group['numbers_given']})")
+    origin: Origin | None = group["origin"]
+    came = NOT_KNOWN if origin is None else f"{SAID[origin.how]}, in commit {origin.commit}"
+    out.print(f"  how it came to be: {came} (numbers given so far: {group['numbers_given']})")
     if "members" in group:
         out.print(f"  source keys: {', '.join(group['members'])}")
     if not loss["nearest"]:

@@ -22,7 +22,7 @@ from streamer.errors import ShardRefused
 from streamer.incremental.checks.changelog import ChangelogLaws, LiveRecord, in_releases
 from streamer.incremental.checks.source import SourceLaws, index_table
 from streamer.incremental.estimate import Query
-from streamer.incremental.groups.kept import PENDING
+from streamer.incremental.groups.kept import HOW, PENDING
 from streamer.incremental.message_files import read_messages
 from streamer.incremental.release.fold import Release
 from streamer.incremental.shard.publisher import Publisher
@@ -198,6 +198,8 @@ def test_the_commands_know_the_form(world: PublishedTable, tmp_path: Path) -> No
     explained = world.run("explain", *redis, key)
     assert explained["qi_group"]["name"] == explained["similarity"][0]["qi_group"] == group
     assert explained["similarity"][0]["contains"]
+    assert explained["qi_group"]["origin"]["how"] in HOW
+    assert 0 < explained["qi_group"]["origin"]["commit"] <= explained["commit"]
     assert explained["next_loss"]["nearest"][0]["qgssd"] > 0
 
 

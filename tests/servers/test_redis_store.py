@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from servers.broker.servers import Servers
 from streamer.errors import ConfigError, Conflict, Fenced, NotDurable, ServerUnreachable, ShardRefused, StreamerError
-from streamer.incremental.groups.kept import QIGroupState, SimilarityList
+from streamer.incremental.groups.kept import Origin, QIGroupState, SimilarityList
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.incremental.store.redis import FIELDS_PER_SCAN, RedisStore
 from streamer.incremental.store.redis_lookups import RedisLookups, Sizes, shards_of
@@ -164,13 +164,19 @@ def test_the_keys_of_a_shard_share_one_hash_tag_and_say_what_they_hold(client: A
     store = open_store("patients", 3)
     similar = SimilarityList(((18, 0.5), (4, 3.25)), 0.25)
     commit = commit_number(
-        1, records={"7": record(17)}, qi_groups={17: A_GROUP}, similarity={17: similar}, statement_ids=["s"]
+        1,
+        records={"7": record(17)},
+        qi_groups={17: A_GROUP},
+        similarity={17: similar},
+        statement_ids=["s"],
+        origins={17: Origin("formed", 1)},
     )
     store.commit(store.take_over(), 0, commit)
     names = [name.decode() for name in client.scan_iter(match="{*-patients:3}*")]
     tag = names[0].partition("}")[0] + "}"
     assert sorted(names) == sorted(
-        f"{tag}:{name}" for name in ("meta", "records", "groups", "similarity", "similarity:17", "statements")
+        f"{tag}:{name}"
+        for name in ("meta", "records", "groups", "similarity", "similarity:17", "statements", "origins")
     )
     assert client.hkeys(f"{tag}:records") == [b"7"]
     assert client.hkeys(f"{tag}:groups") == [b"17"]
@@ -292,7 +298,7 @@ def test_a_full_server_takes_nothing_of_a_commit_not_even_its_removals(client: A
     assert keys_of(store.outbox()) == [(2, "x")]
 
 
-@pytest.mark.parametrize("name", ["groups", "outbox", "statements", "similarity:1"])
+@pytest.mark.parametrize("name", ["groups", "outbox", "statements", "origins", "similarity:1"])
 def test_a_key_of_another_type_stops_the_commit_before_it_begins(client: Any, open_store: OpenRedis, name: str) -> None:
     store = open_store("patients", 0)
     fence = store.take_over()

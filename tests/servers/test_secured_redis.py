@@ -20,7 +20,7 @@ from servers.broker.servers import NamedServer, Servers
 from servers.redis_servers import running
 from servers.secured_redis import SecuredRedis, granted
 from streamer.errors import ConfigError, ServerUnreachable, StreamerError
-from streamer.incremental.groups.kept import SimilarityList
+from streamer.incremental.groups.kept import Origin, SimilarityList
 from streamer.incremental.store.redis_lookups import RedisLookups, forget_shard, server_now, shards_of
 from streamer.incremental.store.redis_server import connect, require_durable
 from streamer.table.yaml_loading import load_table
@@ -58,9 +58,10 @@ def everything_a_worker_does(secured: SecuredRedis) -> None:
     lists = {1: SimilarityList(((2, 0.5), (3, 0.25)), 0.1)}
     outbox = live("x", "y")
     first = {"records": rows, "qi_groups": {1: A_GROUP}, "similarity": lists, "statement_ids": ["s"], "outbox": outbox}
+    first["origins"] = {1: Origin("formed", 1)}
     store.commit(fence, 0, commit_number(1, **first))
     fewer = {1: SimilarityList(((3, 0.25),), 0.1)}
-    store.commit(fence, 1, commit_number(2, records={"1": None}, similarity=fewer, outbox=outbox))
+    store.commit(fence, 1, commit_number(2, records={"1": None}, similarity=fewer, outbox=outbox, origins={1: None}))
     store.check_fence(fence)
     store.trim(fence, 1)
     assert len(everything(store)[1]) == 699
@@ -87,6 +88,7 @@ def everything_somebody_looks_up(store: RedisLookups) -> None:
     assert len(store.read_records(["a"])) == 1
     store.read_group(1)
     store.read_similarity(1)
+    store.origin(1)
     everything(store)
     server_now(client)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from streamer.errors import Conflict, Fenced
 from streamer.incremental.events.counts import Counts
-from streamer.incremental.groups.kept import STATEMENT_IDS_MAX, QIGroupState, Record, SimilarityList
+from streamer.incremental.groups.kept import STATEMENT_IDS_MAX, Origin, QIGroupState, Record, SimilarityList
 from streamer.incremental.release.records import Entry
 from streamer.incremental.store.base import Commit, Meta, Store
 from streamer.table.row import Row
@@ -186,6 +186,22 @@ class StoreContract:
             ),
         )
         assert everything(shard) == (commit_number(2).meta, {"b": record(2)}, {2: grown}, {2: fewer}, (), [])
+
+    def test_how_a_group_came_to_be_stays_until_it_is_formed_anew_or_goes(self, open_store: OpenStore) -> None:
+        shard = open_store("patients", 0)
+        fence = shard.take_over()
+        first = {number: Origin("split", 1) for number in (1, 2, 3)}
+        shard.commit(fence, 0, commit_number(1, qi_groups=dict.fromkeys(first, A_GROUP), origins=first))
+        changed = {1: Origin("merged", 2), 2: None, 17: None}
+        shard.commit(fence, 1, commit_number(2, qi_groups={2: None, 3: A_GROUP}, origins=changed))
+        wanted = [Origin("merged", 2), None, Origin("split", 1), None]
+        assert [open_store("patients", 0).origin(number) for number in (1, 2, 3, 17)] == wanted
+
+    def test_of_a_table_that_is_replaced_no_group_is_remembered(self, shard: Store) -> None:
+        fence = shard.take_over()
+        shard.commit(fence, 0, commit_number(1, origins={1: Origin("split", 1), 2: Origin("split", 1)}))
+        shard.commit(fence, 1, commit_number(2, replaces=True, origins={2: Origin("loaded", 2)}))
+        assert (shard.origin(1), shard.origin(2)) == (None, Origin("loaded", 2))
 
     def test_a_commit_that_replaces_leaves_nothing_of_before_but_statement_ids(self, open_store: OpenStore) -> None:
         shard = open_store("people", 0)

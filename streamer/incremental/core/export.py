@@ -5,8 +5,8 @@ The numbers, in `Export.numbers`:
 * how many rows changed and are there; of each place, number of its values, of its individual, of its QI group (0:
   pending);
 * how many QI groups were touched; of each its number, whether readers see a difference, its rows before and now (0: it
-  was not, or is not, there); where they see one and it was there, box (LO, then HI) and slots as they were; if it is
-  there, box, slots and members as they are;
+  was not, or is not, there), how it was formed anew (0: it was not); where they see one and it was there, box (LO, then
+  HI) and slots as they were; if it is there, box, slots and members as they are;
 * how many similarity lists differ; of each the number of its QI group, its entries (NONE: there is no list any more)
   and the numbers of the groups that it names. Of a list that is there, `Export.scores` has the floor, then the scores.
 """
@@ -38,7 +38,7 @@ def exported(s: Shard) -> bool:
 def numbers_needed(s: Shard) -> int:
     """Of the numbers, at most."""
     state, d = s.state[0], s.groups.box.shape[2]
-    needed = 3 + 4 * state.n_touched + (4 + 4 * d) * state.n_journal + (3 + LINKS) * state.n_lists_before
+    needed = 3 + 4 * state.n_touched + (5 + 4 * d) * state.n_journal + (3 + LINKS) * state.n_lists_before
     for e in range(state.n_journal):
         entry = s.journal.entry[e]
         needed += entry.members
@@ -75,7 +75,8 @@ def put_groups(s: Shard, at: int) -> int:
         now = 0 if g == NONE else s.groups.group[g].members
         seen = is_seen(s, e)
         numbers[at], numbers[at + 1], numbers[at + 2], numbers[at + 3] = entry.number, seen, before, now
-        at += 4
+        numbers[at + 4] = entry.origin
+        at += 5
         if seen != 0 and before > 0:
             at = put_box(numbers, at, journal.box, e)
             at = put_run(numbers, at, journal.slots_before, entry.slots, before)

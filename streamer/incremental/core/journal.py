@@ -21,6 +21,7 @@ def remember(s: Shard, g: int, rows: int) -> None:
         group.entry = state.n_journal
         state.n_journal += 1
         entry.number, entry.group, entry.members, entry.slots = group.number, g, group.members, state.n_slots_before
+        entry.origin = 0
         for i in range(group.members):
             journal.slots_before[state.n_slots_before + i] = s.groups.pool[1, group.block + i]
         state.n_slots_before += group.members
@@ -37,6 +38,12 @@ def take_up(s: Shard, g: int, entry: int) -> None:
     """A new group has the number of one that is gone, and with it what was published under that number."""
     s.groups.group[g].entry = entry
     s.journal.entry[entry].group = g
+
+
+@part
+def tell_origin(s: Shard, g: int, origin: int) -> None:
+    """A group that is remembered was formed anew; the last time in the batch counts."""
+    s.journal.entry[s.groups.group[g].entry].origin = origin
 
 
 @part

@@ -18,9 +18,10 @@ from __future__ import annotations
 
 from streamer.incremental.core.cut import cut_together
 from streamer.incremental.core.expense import ROUNDING, rows_again
+from streamer.incremental.core.journal import tell_origin
 from streamer.incremental.core.layout import Shard
 from streamer.incremental.core.moves import gather, is_short, larger_first
-from streamer.incremental.core.record_types import DONE, MOVED, NONE, STOPPED
+from streamer.incremental.core.record_types import CUT_AFRESH, DONE, MOVED, NONE, STOPPED
 from streamer.incremental.core.search import top
 from streamer.incremental.core.waiting import cut_later
 from streamer.jit import part
@@ -79,5 +80,7 @@ def take_halves(s: Shard, g: int, h: int, position: int, lower_is_larger: bool) 
     else:
         gather(s, larger, position, n - position)
         gather(s, smaller, 0, position)
+    tell_origin(s, g, CUT_AFRESH)
+    tell_origin(s, h, CUT_AFRESH)
     cut_later(s, g)
     cut_later(s, h)

@@ -35,6 +35,9 @@ local repair looks at."""
 STOPPED, DONE, MOVED = 0, 1, 2
 """What a step of local repair says: room ran out; there is nothing to do; something was done, and there may be more."""
 
+FORMED, LOADED, MERGED, SPLIT, CUT_AFRESH, REBUILT = 1, 2, 3, 4, 5, 6
+"""How a QI group got the members that it has, as `Journal.entry` says it of the batch; 0: it had them before."""
+
 LO, HI = 0, 1
 
 HULL_LO, HULL_HI, HALF, CENTER_LO, CENTER_HI = 0, 1, 2, 3, 4
@@ -174,7 +177,7 @@ LIST = np.dtype(
 LINK = np.dtype([("score", "f8"), ("other", "i4"), ("next", "i4"), ("previous", "i4")], align=True)
 
 ENTRY = np.dtype(
-    [("number", "i8"), ("group", "i4"), ("members", "i4"), ("slots", "i4")],
+    [("number", "i8"), ("group", "i4"), ("members", "i4"), ("slots", "i4"), ("origin", "i4")],
     align=True,
 )
 

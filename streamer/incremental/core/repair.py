@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from streamer.incremental.core.cut import cut
 from streamer.incremental.core.heap import pop, push
-from streamer.incremental.core.journal import take_up
+from streamer.incremental.core.journal import take_up, tell_origin
 from streamer.incremental.core.layout import Shard
 from streamer.incremental.core.lists import partner
 from streamer.incremental.core.local_repair import adopted, improved
@@ -39,12 +39,15 @@ from streamer.incremental.core.moves import (
 )
 from streamer.incremental.core.record_types import (
     BROKEN,
+    FORMED,
     FREED,
     HI,
     LO,
+    MERGED,
     MOVED,
     NOTHING_TO_MERGE_WITH,
     PENDING,
+    SPLIT,
     STOPPED,
     TO_CUT,
     TO_SETTLE,
@@ -136,6 +139,7 @@ def merge(s: Shard, g: int, other: int) -> None:
         hull[LO, j] = min(s.groups.box[stays, LO, j], s.groups.box[goes, LO, j])
         hull[HI, j] = max(s.groups.box[stays, HI, j], s.groups.box[goes, HI, j])
     absorb(s, stays, goes)
+    tell_origin(s, stays, MERGED)
     if tight:
         for j in range(hull.shape[1]):
             s.groups.box[stays, LO, j], s.groups.box[stays, HI, j] = hull[LO, j], hull[HI, j]
@@ -170,6 +174,7 @@ def pending_formed(s: Shard) -> bool:
     g = new_group(s, state.qi_group_next)
     state.qi_group_next += 1
     gather(s, g, 0, n)
+    tell_origin(s, g, FORMED)
     cut_later(s, g)
     return True
 
@@ -214,6 +219,8 @@ def split(s: Shard, g: int, position: int, lower_stays: bool) -> None:
     n_stays = position if lower_stays else n - position
     gather(s, g, stays, n_stays)
     gather(s, fresh, goes, n - n_stays)
+    tell_origin(s, g, SPLIT)
+    tell_origin(s, fresh, SPLIT)
     state.splits += 1
     cut_later(s, g)
     cut_later(s, fresh)

@@ -27,7 +27,7 @@ from typing import Any
 from streamer.incremental.core.export import exported
 from streamer.incremental.core.figures import set_of
 from streamer.incremental.core.geometry import box_contains, take_shape
-from streamer.incremental.core.journal import remember, touch
+from streamer.incremental.core.journal import remember, tell_origin, touch
 from streamer.incremental.core.layout import Shard
 from streamer.incremental.core.lists import clear_marks, lists_needed, refresh, restore
 from streamer.incremental.core.model import is_counted_right, reached_by, values_in, values_out
@@ -41,11 +41,13 @@ from streamer.incremental.core.record_types import (
     INSERT,
     LISTS,
     LOAD,
+    LOADED,
     MEMBERS,
     MISCOUNTED,
     NONE,
     OUTSIDE_ITS_BOX,
     PENDING,
+    REBUILT,
     REFORM,
     RETIRE,
     REWRITE,
@@ -225,7 +227,9 @@ def formed(s: Shard, g: int, slots_named: bool) -> bool:
     if g == NONE:
         g = new_group(s, state.qi_group_next)
         state.qi_group_next += 1
+    first = s.rows.row[s.work.ints[MEMBER, 0]].group  # of a region's rows none is pending
     gather(s, g, 0, state.n_gathered)
+    tell_origin(s, g, LOADED if first == PENDING else REBUILT)
     finish(s, g)
     if slots_named:
         for i in range(state.n_gathered):

@@ -7,8 +7,6 @@ The rules of this file
   since the row came, so its own group need not be the first any more.
 * Which QI group another one would be merged with is said of the boxes as they are, too. A loss may shrink its box
   first, and then another one may be nearer.
-* How a group came to be is not kept: its number alone tells that it is younger than those of lower numbers, or has
-  taken over the number of one that a merge for the same message had freed.
 """
 
 from __future__ import annotations

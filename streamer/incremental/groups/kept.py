@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -30,6 +31,25 @@ class QIGroupState(Unshown, frozen=True):
     hi: tuple[int, ...]
     members: tuple[str, ...]
     slots: tuple[Values, ...]
+
+
+How: TypeAlias = Literal["formed", "loaded", "merged", "split", "cut afresh", "rebuilt"]
+"""Out of pending rows; with a first table; of two QI groups; as one part of one, or of two that local repair cut
+together; with a region of a rebuild."""
+
+HOW: tuple[How, ...] = get_args(How)
+"""In the order of the core's numbers, which begin with 1."""
+
+
+class Origin(msgspec.Struct, frozen=True, gc=False):
+    """How a QI group was last formed, and the number of the commit that it was in.
+
+    Nothing is decided by it: no engine loads it. Several changes of one commit count as their last one, so it depends
+    on how the messages were cut into batches.
+    """
+
+    how: How
+    commit: int
 
 
 class SimilarityList(msgspec.Struct, frozen=True, gc=False):

@@ -13,7 +13,7 @@ from typing import TypeAlias, cast
 
 from streamer.incremental.core.record_types import NONE
 from streamer.incremental.groups.held import Held
-from streamer.incremental.groups.kept import QIGroupState, SimilarityList
+from streamer.incremental.groups.kept import HOW, How, QIGroupState, SimilarityList
 from streamer.incremental.groups.record_columns import RecordColumns
 from streamer.incremental.groups.rows import Rows
 from streamer.incremental.release.published_group import PublishedGroup
@@ -23,17 +23,23 @@ Seen: TypeAlias = tuple[int, PublishedGroup | None, PublishedGroup | None]
 """Number of a QI group, and the group as readers see it before and after."""
 
 
+Changed: TypeAlias = dict[int, QIGroupState | None]
+"""QI groups by number; None for one that is gone."""
+
+
 @dataclass(frozen=True, slots=True)
 class Drained:
     """The net effect of all changes since the drain before; None stands for a removal.
 
-    published: (number, before, after) per QI group whose published rows differ, by number.
+    published: (number, before, after) per QI group whose published rows differ, by number. formed: how, of each QI
+    group that was formed anew.
     """
 
     records: RecordColumns = field(repr=False)
-    qi_groups: dict[int, QIGroupState | None] = field(repr=False)
+    qi_groups: Changed = field(repr=False)
     similarity: dict[int, SimilarityList | None]
     published: list[Seen] = field(repr=False)
+    formed: dict[int, How]
     statement_ids: list[str]
     qi_group_next: int
     merges: int
@@ -48,12 +54,13 @@ def net_effect(rows: Rows, held: Held, source_keys: Iterable[str], statement_ids
     records = rows.records(export.numbers[1:rows_end], gone)
     numbers: list[int] = export.numbers[rows_end : held.say("n_numbers")].tolist()
     scores: list[float] = export.scores[: held.say("n_scores")].tolist()
-    qi_groups, published, groups_end = _groups(rows, numbers, 0)
+    qi_groups, published, formed, groups_end = _groups(rows, numbers, 0)
     return Drained(
         records=records,
         qi_groups=qi_groups,
         similarity=_similarity(numbers, groups_end, scores),
         published=published,
+        formed=formed,
         statement_ids=statement_ids,
         qi_group_next=held.say("qi_group_next"),
         merges=held.say("merges"),
@@ -61,17 +68,21 @@ def net_effect(rows: Rows, held: Held, source_keys: Iterable[str], statement_ids
     )
 
 
-def _groups(rows: Rows, numbers: list[int], at: int) -> tuple[dict[int, QIGroupState | None], list[Seen], int]:
-    """The touched QI groups by number, as they are; those in which readers see a difference; where the numbers end."""
+def _groups(rows: Rows, numbers: list[int], at: int) -> tuple[Changed, list[Seen], dict[int, How], int]:
+    """The touched QI groups by number, as they are; those in which readers see a difference; how they were formed.
+
+    And where the numbers end.
+    """
     values_of = cast(Callable[[int], Values], rows.values.things.__getitem__)
     key_of = rows.source_keys.__getitem__
     d = rows.d
-    qi_groups: dict[int, QIGroupState | None] = {}
+    qi_groups: Changed = {}
     published: list[Seen] = []
+    formed: dict[int, How] = {}
     n, at = numbers[at], at + 1
     for _ in range(n):
-        number, seen, n_before, n_now = numbers[at : at + 4]
-        at += 4
+        number, seen, n_before, n_now, origin = numbers[at : at + 5]
+        at += 5
         before = after = None
         if seen and n_before:
             slots, box_end = at + 2 * d, at + d
@@ -89,12 +100,14 @@ def _groups(rows: Rows, numbers: list[int], at: int) -> tuple[dict[int, QIGroupS
             )
             qi_groups[number] = QIGroupState(after.lo, after.hi, tuple(map(key_of, numbers[members:end])), after.slots)
             at = end
+            if origin:
+                formed[number] = HOW[origin - 1]
         elif n_before:
             qi_groups[number] = None
         if seen:
             published.append((number, before, after))
     published.sort(key=itemgetter(0))
-    return qi_groups, published, at
+    return qi_groups, published, formed, at
 
 
 def _similarity(numbers: list[int], at: int, scores: list[float]) -> dict[int, SimilarityList | None]:

@@ -17,7 +17,7 @@ from streamer.errors import ConfigError, GroupTooLarge
 from streamer.incremental.events.counts import NO_MESSAGES, Counts
 from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.groups.engine import Engine
-from streamer.incremental.groups.kept import PENDING, QIGroupState, Record, SimilarityList
+from streamer.incremental.groups.kept import PENDING, Origin, QIGroupState, Record, SimilarityList
 from streamer.incremental.groups.net_effect import Seen
 from streamer.incremental.groups.record_columns import RecordColumns
 from streamer.incremental.release.changelog import Changelog
@@ -171,7 +171,7 @@ def commits(
         )
         outbox += [letter for (letter,) in letters[i]]
         lines, states = lines_of(prepared, new[i], shift), states_of(new[i], shift)
-        commit = Commit(meta, lines, states, outbox=outbox, replaces=i == 0)
+        commit = Commit(meta, lines, states, outbox=outbox, replaces=i == 0, origins=loaded(states, meta.commit))
         yield commit if i < n - 1 else _last(commit, table, prepared, found, shift)
 
 
@@ -225,6 +225,11 @@ def lines_of(prepared: Prepared, groups: Sequence[NewGroup], shift: int) -> Reco
 
 def states_of(groups: Iterable[NewGroup], shift: int) -> dict[int, QIGroupState]:
     return {number + shift: state for number, state in groups}
+
+
+def loaded(numbers: Iterable[int], commit: int) -> dict[int, Origin]:
+    """How QI groups of a first table came to be."""
+    return dict.fromkeys(numbers, Origin("loaded", commit))
 
 
 def _shifted(similar: SimilarityList, shift: int) -> SimilarityList:

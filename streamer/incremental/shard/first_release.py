@@ -36,6 +36,7 @@ from streamer.incremental.shard.first_commits import (
     cut,
     has_rows,
     lines_of,
+    loaded,
     prepare,
     rows_of,
     states_of,
@@ -98,7 +99,8 @@ def release_commits(
         )
         meta = replace(meta, release=max(meta.release, 0))
         similarity = prepared.similarity if done == n - 1 else {}
-        yield Commit(meta, lines_of(prepared, runs[done], 0), states_of(runs[done], 0), similarity, outbox=outbox)
+        lines, states = lines_of(prepared, runs[done], 0), states_of(runs[done], 0)
+        yield Commit(meta, lines, states, similarity, outbox=outbox, origins=loaded(states, meta.commit))
 
 
 def _after(snapshot: Snapshot, ended: str, released: int, of: int) -> Snapshot:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from streamer.incremental.groups.kept import Origin
 from streamer.incremental.groups.net_effect import Drained
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.published_group import DIGEST_MASK
@@ -36,4 +37,18 @@ def next_commit(meta: Meta, drained: Drained, tally: Tally, changelog: Changelog
     )
     outbox += tally.letters
     statement_ids = tuple(drained.statement_ids)
-    return Commit(following, drained.records, drained.qi_groups, drained.similarity, statement_ids, outbox)
+    return Commit(
+        following,
+        drained.records,
+        drained.qi_groups,
+        drained.similarity,
+        statement_ids,
+        outbox,
+        origins=origins_of(drained, following.commit),
+    )
+
+
+def origins_of(drained: Drained, commit: int) -> dict[int, Origin | None]:
+    """What is new of how QI groups came to be; None of those that are gone."""
+    gone = [number for number, state in drained.qi_groups.items() if state is None]
+    return {**{number: Origin(how, commit) for number, how in drained.formed.items()}, **dict.fromkeys(gone)}

@@ -2,8 +2,9 @@
 
 The rules of this file
 ----------------------
-* A store holds one shard: its index table (`records`), its QI groups, the similarity lists, the outbox and `meta`.
-  Two stores fulfil the contract, memory and Redis, and one shared test-suite holds both to it.
+* A store holds one shard: its index table (`records`), its QI groups, the similarity lists, the outbox and `meta`;
+  and how each QI group came to be (`origins`), for people to read: no engine loads it, nothing depends on it, and it
+  depends on batches. Two stores fulfil the contract, memory and Redis, and one shared test-suite holds both to it.
 * A commit is atomic: all of `Commit` or nothing. It compares the fence and the number of the commit before; it is
   repeatable: the same fence and the commit already stored means that the answer was lost, and the work is done.
 * The outbox holds what is committed here and not yet known to be published. It is trimmed by commit number, never by
@@ -19,7 +20,7 @@ from typing import Protocol
 
 from streamer.incremental.events.counts import NO_MESSAGES, Counts
 from streamer.incremental.events.source_position import SourcePosition
-from streamer.incremental.groups.kept import KeptTable, QIGroupState, Record, SimilarityList
+from streamer.incremental.groups.kept import KeptTable, Origin, QIGroupState, Record, SimilarityList
 from streamer.incremental.release.records import Entry
 from streamer.incremental.store.rebuild import Progress
 from streamer.incremental.store.snapshot import Snapshot
@@ -70,7 +71,8 @@ class Meta:
 class Commit:
     """The net effect of one batch on what a shard keeps; None stands for a removal.
 
-    replaces: nothing of what was kept before stays but the statement ids: no row, QI group, list or outbox entry.
+    replaces: nothing of what was kept before stays but the statement ids: no row, QI group, list, origin or
+    outbox entry.
     """
 
     meta: Meta
@@ -80,6 +82,7 @@ class Commit:
     statement_ids: Sequence[str] = ()
     outbox: Sequence[Entry] = ()
     replaces: bool = False
+    origins: Mapping[int, Origin | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +111,9 @@ class Store(Protocol):
 
     def load(self) -> State | None:
         """Everything the shard holds, or None for a shard that never committed."""
+
+    def origin(self, qi_group: int) -> Origin | None:
+        """How a QI group came to be; None where nobody knows, or where there is no such QI group."""
 
     def commit(self, fence: str, commit_before: int, commit: Commit) -> None:
         """Applies `commit` on top of commit number `commit_before`, whole or not at all.

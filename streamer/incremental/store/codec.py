@@ -7,6 +7,8 @@ The rules of this file
 * Reading trusts nothing: the decoders are typed, and bytes that do not fit raise ShardRefused, which says what kind of
   value it is and in which format it was written, never what is in it.
 * An outbox entry stands behind the number of its commit, as text, so that a store can trim by commit without decoding.
+* Of one value nothing depends: the origin of a QI group, which is in no digest and in no published record, and which
+  the batches decide, as they do the numbers of commits.
 * A sorted set keeps no order among equal degrees; `in_order` is the one order in which both stores hand a similarity
   list out.
 """
@@ -24,7 +26,7 @@ from streamer.errors import ShardRefused
 from streamer.incremental import mends
 from streamer.incremental.events.counts import Counts
 from streamer.incremental.events.source_position import SourcePosition
-from streamer.incremental.groups.kept import QIGroupState, Record, SimilarityList
+from streamer.incremental.groups.kept import How, Origin, QIGroupState, Record, SimilarityList
 from streamer.incremental.release.records import Entry
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.rebuild import Progress
@@ -77,6 +79,7 @@ _LATER = {field.name: field.default for field in fields(Meta)[13:]}
 """Fields that came after the format, with what they are where nothing is said; the last of these are not written."""
 
 _meta = msgspec.msgpack.Decoder(_Meta).decode
+_origin = msgspec.msgpack.Decoder(tuple[_Version, How, int]).decode
 _entry = msgspec.msgpack.Decoder(tuple[_Version, str, bytes, bytes | None]).decode
 
 
@@ -109,6 +112,20 @@ def decode_qi_group(data: bytes) -> QIGroupState:
     except UNREADABLE:
         _refuse("QI group", data)
     return QIGroupState(lo, hi, members, slots)
+
+
+def encode_origin(origin: Origin) -> bytes:
+    """How a QI group came to be."""
+    return _encode((FORMAT_VERSION, origin.how, origin.commit))
+
+
+def decode_origin(data: bytes) -> Origin:
+    """Raises ShardRefused where `data` is not an origin of this format."""
+    try:
+        _, how, commit = _origin(data)
+    except UNREADABLE:
+        _refuse("origin of a QI group", data)
+    return Origin(how, commit)
 
 
 def decode_number(data: bytes) -> int:

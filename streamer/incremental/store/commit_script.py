@@ -1,6 +1,6 @@
 """The call of `commit.lua`: one commit as the keys and arguments of the script.
 
-The script changes six keys and one sorted set per similarity list. Its values come as eight sections, each the
+The script changes seven keys and one sorted set per similarity list. Its values come as ten sections, each the
 arguments of one Redis command, then the sorted sets. They are joined into slices, each an argument that holds the
 values and one before it that says how long each is: a dozen values per event as an argument each would cost the client
 more than all else about a commit. Floats go as their shortest exact text: Redis reads it back to the same double.
@@ -53,7 +53,7 @@ def _packed(numbers: Sequence[int]) -> bytes:
 
 
 def keys(shard_keys: Sequence[str], similarity_key: str, commit: Commit) -> list[str]:
-    """The shard's six keys and those of the changed similarity lists."""
+    """The shard's seven keys and those of the changed similarity lists."""
     return [*shard_keys, *(f"{similarity_key}:{qi_group}" for qi_group in commit.similarity)]
 
 
@@ -65,12 +65,13 @@ def entries(commit: Commit) -> dict[str, int]:
         "floors": len(commit.similarity),
         "outbox": len(commit.outbox),
         "statements": len(commit.statement_ids),
+        "origins": len(commit.origins),
         "meta": 1,
     }
 
 
 def _sections(commit: Commit) -> list[Texts]:
-    """The values of the script's eight sections, each as the arguments of its command."""
+    """The values of the script's ten sections, each as the arguments of its command."""
     number = commit.meta.commit
     floors = {n: None if similar is None else similar.floor for n, similar in commit.similarity.items()}
     return [
@@ -79,6 +80,7 @@ def _sections(commit: Commit) -> list[Texts]:
         *_put_and_gone(floors, _number, _float),
         [codec.encode_entry(number, entry) for entry in commit.outbox],
         [statement_id.encode() for statement_id in commit.statement_ids],
+        *_put_and_gone(commit.origins, _number, codec.encode_origin),
     ]
 
 

@@ -20,7 +20,7 @@ from itertools import count
 from typing import TypeVar
 
 from streamer.errors import Conflict, Fenced
-from streamer.incremental.groups.kept import STATEMENT_IDS_MAX, KeptTable, SimilarityList
+from streamer.incremental.groups.kept import STATEMENT_IDS_MAX, KeptTable, Origin, SimilarityList
 from streamer.incremental.release.records import Entry
 from streamer.incremental.store import codec
 from streamer.incremental.store.base import Commit, Meta, State
@@ -42,6 +42,7 @@ class ShardBytes:
     records: dict[bytes, bytes] = field(default_factory=dict, repr=False)
     qi_groups: dict[int, bytes] = field(default_factory=dict, repr=False)
     similarity: dict[int, SimilarityList] = field(default_factory=dict, repr=False)
+    origins: dict[int, bytes] = field(default_factory=dict, repr=False)
     statement_ids: deque[bytes] = field(default_factory=lambda: deque(maxlen=STATEMENT_IDS_MAX), repr=False)
     outbox: deque[tuple[int, Entry]] = field(default_factory=deque, repr=False)
 
@@ -109,6 +110,11 @@ class MemoryStore:
         """The ids of the last statements that were applied, oldest first."""
         return tuple(statement_id.decode() for statement_id in self._shard.statement_ids)
 
+    def origin(self, qi_group: int) -> Origin | None:
+        """How a QI group came to be; None where nobody knows, or where there is no such QI group."""
+        data = self._shard.origins.get(qi_group)
+        return None if data is None else codec.decode_origin(data)
+
     def commit(self, fence: str, commit_before: int, commit: Commit) -> None:
         """Applies `commit` on top of commit number `commit_before`, whole or not at all.
 
@@ -131,14 +137,16 @@ class MemoryStore:
         records = _each(codec.encode_record, commit.records, str.encode)
         qi_groups = _each(codec.encode_qi_group, commit.qi_groups, int)
         similarity = _each(codec.in_order, commit.similarity, int)
+        origins = _each(codec.encode_origin, commit.origins, int)
         statement_ids = [statement_id.encode() for statement_id in commit.statement_ids]
 
         if commit.replaces:
-            for kept in (shard.records, shard.qi_groups, shard.similarity, shard.outbox):
+            for kept in (shard.records, shard.qi_groups, shard.similarity, shard.origins, shard.outbox):
                 kept.clear()
         _merge(shard.records, records)
         _merge(shard.qi_groups, qi_groups)
         _merge(shard.similarity, similarity)
+        _merge(shard.origins, origins)
         shard.statement_ids.extend(statement_ids)
         shard.outbox.extend((commit.meta.commit, entry) for entry in commit.outbox)
         shard.meta, shard.commit, shard.committed_by = meta, commit.meta.commit, fence

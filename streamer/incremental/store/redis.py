@@ -5,7 +5,8 @@ The rules of this file
 * All keys of a shard stand under one hash tag, so that one script may change them all, on a cluster too:
   `{table:shard}:meta` (hash: fence, commit, state ...), `:records` (hash: source key -> row), `:groups` (hash: QI group
   -> box, members, slots), `:similarity` (hash: QI group -> floor) with `:similarity:<QI group>` (sorted set: neighbour,
-  QGSSD), `:outbox` (list), `:statements` (list). Raw values live here: access control and TLS are part of a deployment.
+  QGSSD), `:outbox` (list), `:statements` (list), `:origins` (hash: QI group -> how it was last formed, and in which
+  commit). Raw values live here: access control and TLS are part of a deployment.
 * What changes something is one Lua call, repeatable without harm, because the client repeats a call whose answer was
   lost, and an answer is lost after the work as often as before it.
 """
@@ -25,7 +26,7 @@ from redis.exceptions import AskError
 
 from streamer.errors import Conflict, Fenced, ShardRefused
 from streamer.incremental import mends
-from streamer.incremental.groups.kept import KeptTable, QIGroupState, Record, SimilarityList
+from streamer.incremental.groups.kept import KeptTable, Origin, QIGroupState, Record, SimilarityList
 from streamer.incremental.release.records import Entry
 from streamer.incremental.store import codec, commit_script
 from streamer.incremental.store.base import Commit, Meta, State
@@ -39,7 +40,7 @@ LISTS_PER_READ = 1_000
 TOKENS_KEPT = 100
 """Of the fences that this process asked for without an answer: far more than an outage leaves."""
 
-KEYS = ("meta", "records", "groups", "similarity", "outbox", "statements")
+KEYS = ("meta", "records", "groups", "similarity", "outbox", "statements", "origins")
 
 
 class RedisStore:
@@ -47,7 +48,7 @@ class RedisStore:
 
     writes: what the commits of this object wrote: "calls", "commands" (Redis commands inside the calls), and the
     fields and entries of "records", "groups", "similarity" (those that differed), "floors", "outbox", "statements",
-    "meta".
+    "origins", "meta".
     """
 
     def __init__(self, client: RedisClient, table_name: str, shard: int) -> None:
@@ -57,7 +58,9 @@ class RedisStore:
         self._client: Any = client  # redis-py types every answer as "or an awaitable"
         self._address = address_of(client)
         self._keys = tuple(f"{{{table_name}:{shard}}}:{name}" for name in KEYS)
-        self._meta, self._records, self._groups, self._similarity, self._outbox, self._statements = self._keys
+        self._meta, self._records, self._groups, self._similarity, self._outbox, self._statements, self._origins = (
+            self._keys
+        )
         self._commit_script, self._trim_script, self._take_over_script = (
             self._client.register_script(files("streamer.incremental.store").joinpath(f"{name}.lua").read_text("utf-8"))
             for name in ("commit", "trim", "take_over")
@@ -154,6 +157,12 @@ class RedisStore:
         """The ids of the last statements that were applied, oldest first."""
         with self._answers():
             return tuple(data.decode() for data in self._client.lrange(self._statements, 0, -1))
+
+    def origin(self, qi_group: int) -> Origin | None:
+        """How a QI group came to be; None where nobody knows, or where there is no such QI group."""
+        with self._answers():
+            data = self._client.hget(self._origins, qi_group)
+        return None if data is None else codec.decode_origin(data)
 
     def outbox(self) -> Iterator[tuple[int, Entry]]:
         """Entries not trimmed yet with their commit numbers, oldest first."""

@@ -16,6 +16,7 @@ from streamer.cli.main import main
 from streamer.incremental import mends
 from streamer.incremental.events.changes import Insert
 from streamer.incremental.groups.engine import Engine
+from streamer.incremental.groups.kept import Origin
 from streamer.incremental.store.base import Commit, Meta
 from streamer.incremental.store.redis import RedisStore
 from streamer.table.row import Row
@@ -38,7 +39,12 @@ class Explained:
     """A table of five people in one shard."""
 
     def __init__(
-        self, folder: Path, redis: fakeredis.FakeRedis, people: dict[str, tuple[int, str]], text: str = TABLE_YAML
+        self,
+        folder: Path,
+        redis: fakeredis.FakeRedis,
+        people: dict[str, tuple[int, str]],
+        text: str = TABLE_YAML,
+        told: bool = True,
     ) -> None:
         self.path = folder / "table.yaml"
         self.path.write_text(text)
@@ -49,7 +55,9 @@ class Explained:
         drained = engine.drain()
         meta = Meta(1, len(people), 1, drained.qi_group_next, fingerprint=table.fingerprint)
         store = RedisStore(redis, "people", 0)
-        store.commit(store.take_over(), 0, Commit(meta, drained.records, drained.qi_groups, drained.similarity))
+        origins = {number: Origin(how, 1) for number, how in drained.formed.items()} if told else {}
+        kept = drained.records, drained.qi_groups, drained.similarity
+        store.commit(store.take_over(), 0, Commit(meta, *kept, origins=origins))
 
     def run(self, *arguments: str) -> Result:
         return CliRunner().invoke(main, ["explain", "--table", str(self.path), *arguments])
@@ -102,6 +110,20 @@ def test_keys_and_values_are_shown_with_raw_alone(people: Explained) -> None:
         assert "ann" not in quiet.replace("cannot", "")
         assert "ann" in raw
     assert "canary" in people.run("bob", "--raw").stdout
+
+
+def test_how_a_group_came_to_be_is_told_with_its_commit(people: Explained) -> None:
+    assert people.report("ann")["qi_group"]["origin"] == {"how": "split", "commit": 1}
+    page = people.run("ann").stdout
+    assert "how it came to be: a part of a QI group that was split, in commit 1 (numbers given so far: 2)" in page
+
+
+def test_of_a_group_that_an_earlier_version_formed_nothing_is_made_up(
+    tmp_path: Path, redis: fakeredis.FakeRedis
+) -> None:
+    old = Explained(tmp_path, redis, ROWS, told=False)
+    assert old.report("ann")["qi_group"]["origin"] is None
+    assert "how it came to be: not known" in old.run("ann").stdout
 
 
 def test_a_pending_row_is_in_no_group(tmp_path: Path, redis: fakeredis.FakeRedis) -> None:

@@ -35,7 +35,7 @@ def read(numbers: list[int]) -> Read:
     rows = [tuple(some(4)) for _ in range(next(left))]
     groups: dict[int, Seen] = {}
     for _ in range(next(left)):
-        number, seen, n_before, n_now = some(4)
+        number, seen, n_before, n_now, _ = some(5)
         before = (some(2), some(n_before)) if seen and n_before else None
         groups[number] = Seen(seen, before, (some(2), some(n_now), sorted(some(n_now))) if n_now else None)
     lists: dict[int, list[int] | None] = {}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from streamer.incremental.core.journal import change, journal_is_short, lose, remember, touch
-from streamer.incremental.core.record_types import HI, LO, NONE
+from streamer.incremental.core.journal import change, journal_is_short, lose, remember, tell_origin, touch
+from streamer.incremental.core.record_types import HI, LO, MERGED, NONE, SPLIT
 from streamer.incremental.core.step import forget_batch
 from worlds.core_tables import CoreTable
 
@@ -59,6 +59,18 @@ def test_a_group_that_is_gone_is_none_in_its_entry() -> None:
     lose(world.s, g)
     assert world.s.journal.entry[0].group == NONE
     assert world.s.journal.gone[: world.held.say("n_gone")].tolist() == [g]
+
+
+def test_how_a_group_was_formed_is_that_of_the_last_time_in_the_batch_and_of_this_batch_alone() -> None:
+    world, g = one_group()
+    remember(world.s, g, 1)
+    assert world.s.journal.entry[0].origin == 0
+    for origin in (SPLIT, MERGED):
+        tell_origin(world.s, g, origin)
+    assert world.s.journal.entry[0].origin == MERGED
+    forget_batch(world.s)
+    remember(world.s, g, 1)
+    assert world.s.journal.entry[0].origin == 0
 
 
 def test_a_row_is_touched_once() -> None:

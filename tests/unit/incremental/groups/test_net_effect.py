@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import EventRefused
-from streamer.incremental.events.changes import Delete, Insert, Modify
+from streamer.incremental.events.changes import Delete, Insert, Modify, Truncate
 from streamer.incremental.groups.engine import Engine
-from streamer.incremental.groups.kept import PENDING, QIGroupState, Record, SimilarityList
+from streamer.incremental.groups.kept import PENDING, How, QIGroupState, Record, SimilarityList
 from streamer.incremental.groups.net_effect import Drained
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.published_group import PublishedGroup
 from streamer.table.schema import Table
 from worlds.folded_table import FoldedTable
 from worlds.shard_tables import OF_TWO, engine_with, row_of
-from worlds.small_tables import TABLES, changes
+from worlds.small_tables import TABLES, YEARS, changes, table
 
 FLU, COUGH = (b'"flu"',), (b'"cough"',)
 
@@ -32,6 +33,7 @@ def test_a_new_group_is_published_from_nothing() -> None:
         qi_groups={1: QIGroupState((1,), (4,), ("ann", "bob"), (COUGH, FLU))},
         similarity={1: SimilarityList((), 0.0)},
         published=[(1, None, PublishedGroup((1,), (4,), (COUGH, FLU)))],
+        formed={1: "formed"},
         statement_ids=[],
         qi_group_next=2,
         merges=0,
@@ -77,6 +79,79 @@ def test_a_group_at_k_has_its_neighbours_written_down_and_a_larger_one_has_not()
     (listed,) = engine.drain().similarity.values()
     assert listed is not None
     assert [number for number, _ in listed.neighbours] == [dict(engine.index_table())["a"]]
+
+
+def test_of_a_group_that_was_formed_anew_it_is_told_how_and_of_one_that_took_or_lost_a_row_nothing() -> None:
+    engine = Engine(OF_TWO)
+    told: list[dict[int, How]] = []
+    for change in (
+        Insert("a", row_of(1)),
+        Insert("b", row_of(1)),
+        Insert("c", row_of(8)),
+        Insert("d", row_of(8)),
+        Insert("e", row_of(8)),
+        Delete("e"),
+        Delete("c"),
+        Truncate(),
+    ):
+        engine.apply(change)
+        told.append(engine.drain().formed)
+    assert told == [{}, {1: "formed"}, {}, {1: "split", 2: "split"}, {}, {}, {min(told[6]): "merged"}, {}]
+
+
+def test_the_last_time_that_a_group_was_formed_in_a_batch_counts() -> None:
+    engine = Engine(OF_TWO)
+    for key, year in (("a", 1), ("b", 1), ("c", 8), ("d", 8)):
+        engine.apply(Insert(key, row_of(year)))
+    engine.apply(Delete("d"))
+    (how,) = engine.drain().formed.values()
+    assert how == "merged"
+
+
+def test_groups_of_a_first_table_are_loaded_and_those_of_a_region_rebuilt() -> None:
+    engine = Engine(OF_TWO)
+    years = (1, 9, 1, 9, 4, 5)
+    groups = [np.array(members) for members in ((0, 1), (2, 3), (4, 5))]
+    engine.load_initial(list("abcdef"), [row_of(year) for year in years], np.array(years)[:, None], groups)
+    assert engine.drain().formed == dict.fromkeys((1, 2, 3), "loaded")
+    region = engine.region([1, 2, 3])
+    at = {key: i for i, key in enumerate(region.rows.source_keys)}
+    assert engine.replace(region, [np.array([at[key] for key in members]) for members in ("ac", "bd", "ef")])
+    assert engine.drain().formed == dict.fromkeys((1, 2), "rebuilt")
+
+
+def test_two_groups_that_local_repair_cuts_together_are_cut_afresh() -> None:
+    engine = Engine(table(YEARS, k=2, repair=0.05))
+    years = (0, 9, 1, 8)
+    groups = [np.array([0, 1]), np.array([2, 3])]
+    engine.load_initial(list("abcd"), [row_of(year) for year in years], np.array(years)[:, None], groups)
+    engine.drain()
+    engine.apply(Modify("a", {0: 1}))
+    assert engine.drain().formed == dict.fromkeys((1, 2), "cut afresh")
+
+
+@pytest.mark.parametrize("small", TABLES.values(), ids=TABLES.keys())
+@given(data=st.data())
+def test_of_every_group_that_is_there_it_is_known_how_it_was_formed(small: Table, data: st.DataObject) -> None:
+    """And whoever is not with the same rows as before, but for one change, was formed anew."""
+    engine, known, before = Engine(small), dict[int, How](), dict[int, set[str]]()
+    for change in data.draw(st.lists(changes(small), max_size=20)):
+        try:
+            engine.apply(change)
+        except EventRefused:
+            continue
+        drained = engine.drain()
+        known = {**known, **drained.formed}
+        now = {number: set(state.members) for number, state in drained.qi_groups.items() if state}
+        assert drained.formed.keys() <= now.keys()
+        if isinstance(change, Insert | Delete | Modify) and not small.repair:
+            others = {number for number, keys in now.items() if len(keys ^ before.get(number, set())) > 1}
+            assert others <= drained.formed.keys()
+        before |= now
+        for number in drained.qi_groups.keys() - now.keys():
+            known.pop(number, None)
+            before.pop(number, None)
+        assert known.keys() == before.keys()
 
 
 def test_a_second_look_finds_nothing_new() -> None:

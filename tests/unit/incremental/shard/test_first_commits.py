@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from streamer.errors import ConfigError
 from streamer.incremental.events.counts import Counts
 from streamer.incremental.groups.engine import Engine
+from streamer.incremental.groups.kept import Origin
 from streamer.incremental.release.records import Entry
 from streamer.incremental.shard.first_commits import FirstTable, Found, Prepared, commits, prepare
 from streamer.incremental.shard.input import InputState
@@ -58,6 +59,7 @@ def test_a_table_that_fits_is_one_commit_that_replaces_everything() -> None:
     assert meta.topic_ids == INPUT.topic_ids
     assert list(commit.statement_ids) == ["s-2"]
     assert sorted(commit.qi_groups) == [30, 31, 32, 33]
+    assert commit.origins == dict.fromkeys(commit.qi_groups, Origin("loaded", 8))
     assert meta.qi_group_next == 34
     assert [entry.key for entry in commit.outbox if entry.value is None] == [key(3), key(3, 1)]
     assert len(commit.outbox) == 11

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from streamer.errors import LawViolated, ShardRefused
-from streamer.incremental.groups.kept import PENDING, KeptTable, QIGroupState, Record
+from streamer.incremental.groups.kept import PENDING, KeptTable, Origin, QIGroupState, Record
 from streamer.incremental.shard.first_release import release_commits, rows_in
 from streamer.incremental.store.base import Commit, Meta, State
 from streamer.incremental.store.snapshot import CHANGE, Snapshot
@@ -58,6 +58,8 @@ def test_more_rows_go_out_in_several_releases_of_whole_groups_one_after_the_othe
     assert [commit.meta.snapshot.holds for commit in commits if commit.meta.snapshot] == [True, True, False]
     assert sorted(key for commit in commits for key in commit.records) == sorted(ROWS)
     assert [bool(commit.similarity) for commit in commits] == [False, False, True]
+    for commit in commits:
+        assert commit.origins == dict.fromkeys(commit.qi_groups, Origin("loaded", commit.meta.commit))
     assert commits[-1].meta.digest == made(HELD, 1000)[0].meta.digest
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from streamer.incremental.events.changes import Insert
+from streamer.incremental.events.changes import Delete, Insert
 from streamer.incremental.events.counts import APPLIED
 from streamer.incremental.groups.engine import Engine
+from streamer.incremental.groups.kept import Origin
 from streamer.incremental.groups.net_effect import Drained
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.records import Entry
@@ -38,6 +39,18 @@ def test_a_commit_goes_on_where_the_last_one_ended() -> None:
     assert names[:4] == [b'{"qi_group":"0-%d","slot":%d}' % (group, slot) for group in (1, 2) for slot in (0, 1)]
     assert commit.outbox[4:] == [LETTER]
     assert set(commit.records) == {"p1", "p2", "p8", "p9"}
+
+
+def test_a_commit_tells_how_groups_came_to_be_and_which_are_gone() -> None:
+    engine = Engine(SMALL)
+    for year in (1, 2, 8, 9):
+        engine.apply(Insert(f"p{year}", Row((year,), (b'"flu"',))))
+    split = next_commit(META, engine.drain(), Tally(next=14, key_form=""), Changelog(SMALL, 0))
+    assert split.origins == dict.fromkeys((1, 2), Origin("split", 5))
+    engine.apply(Delete("p9"))
+    merged = next_commit(split.meta, engine.drain(), Tally(next=15, key_form=""), Changelog(SMALL, 0))
+    (stays,) = (number for number, state in merged.qi_groups.items() if state)
+    assert merged.origins == {stays: Origin("merged", 6), 3 - stays: None}
 
 
 def test_a_commit_in_which_readers_see_nothing_is_no_release() -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from streamer.errors import ShardRefused
 from streamer.incremental.events.counts import Counts
 from streamer.incremental.events.source_position import SourcePosition
-from streamer.incremental.groups.kept import QIGroupState, Record, SimilarityList
+from streamer.incremental.groups.kept import Origin, QIGroupState, Record, SimilarityList
 from streamer.incremental.release.records import Entry
 from streamer.incremental.store import codec
 from streamer.incremental.store.base import Meta
@@ -35,6 +35,7 @@ OFFSETS = st.lists(COUNT, max_size=3).map(tuple)
 KINDS: dict[str, tuple[Callable[[Any], bytes], Callable[[bytes], Any]]] = {
     "row of the index table": (codec.encode_record, codec.decode_record),
     "QI group": (codec.encode_qi_group, codec.decode_qi_group),
+    "origin of a QI group": (codec.encode_origin, codec.decode_origin),
     "meta": (codec.encode_meta, codec.decode_meta),
     "outbox entry": (lambda entry: codec.encode_entry(7, entry), lambda data: codec.decode_entry(data)[1]),
 }
@@ -49,6 +50,7 @@ GOLDEN = {
         QIGroupState((1, 0), (3, 4), ("a", "b"), ((b'"flu"',), (b"1",))),
         b'\x95\x04\x92\x01\x00\x92\x03\x04\x92\xa1a\xa1b\x92\x91\xc4\x05"flu"\x91\xc4\x011',
     ),
+    "origin of a QI group": (Origin("cut afresh", 300), b"\x93\x04\xaacut afresh\xcd\x01,"),
     "meta": (
         Meta(5, 50, 4, 18, 2, 2**64 - 1, Counts(7, 8, 9, 2), 4, "print", {"live": "id"}, "bare", (6, 40), b"key"),
         b"\x9e\x04\x052\x04\x12\x02\xcf\xff\xff\xff\xff\xff\xff\xff\xff\x94\x07\x08\t\x02"

@@ -8,7 +8,7 @@ from itertools import accumulate, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.incremental.groups.kept import STATEMENT_IDS_MAX, QIGroupState, Record, SimilarityList
+from streamer.incremental.groups.kept import STATEMENT_IDS_MAX, Origin, QIGroupState, Record, SimilarityList
 from streamer.incremental.release.records import Entry
 from streamer.incremental.store import codec, commit_script
 from streamer.incremental.store.base import Commit, Meta
@@ -25,9 +25,10 @@ FULL = Commit(
     similarity={1: LISTED, 2: None},
     statement_ids=["s-1", "s-2"],
     outbox=[LETTER],
+    origins={1: Origin("split", 8), 2: None},
 )
 
-HEAD, SECTIONS = 6, 8
+HEAD, SECTIONS = 6, 10
 
 
 def numbers(packed: object) -> list[int]:
@@ -47,7 +48,7 @@ def slices_of(arguments: list[str | int | bytes]) -> list[list[bytes]]:
 
 
 def sections_of(arguments: list[str | int | bytes]) -> list[list[bytes]]:
-    """The values of the eight sections and of each sorted set."""
+    """The values of the ten sections and of each sorted set."""
     counts, slices = arguments[HEAD : HEAD + SECTIONS], slices_of(arguments[HEAD + SECTIONS + 1 :])
     sections = []
     for count in counts:
@@ -76,12 +77,14 @@ def test_every_section_holds_the_arguments_of_its_command() -> None:
         [b"2"],
         [codec.encode_entry(8, LETTER)],
         [b"s-1", b"s-2"],
+        [b"1", codec.encode_origin(Origin("split", 8))],
+        [b"2"],
         [b"0.5", b"9", repr(1 / 3).encode(), b"4"],  # nearest first
         [],  # a list that is gone
     ]
 
 
-def test_an_empty_commit_is_a_head_and_eight_empty_sections() -> None:
+def test_an_empty_commit_is_a_head_and_ten_empty_sections() -> None:
     assert commit_script.arguments("3-token", 7, Commit(Meta(8)))[HEAD:] == [*[0] * SECTIONS, b""]
 
 
@@ -94,7 +97,8 @@ def test_a_slice_is_no_longer_than_the_script_can_take_and_parts_no_field_from_i
 
 
 def test_every_changed_list_has_a_key_of_its_own_behind_the_shards() -> None:
-    shard_keys = [f"{{t:0}}:{kind}" for kind in ("meta", "records", "groups", "similarity", "outbox", "statements")]
+    kinds = ("meta", "records", "groups", "similarity", "outbox", "statements", "origins")
+    shard_keys = [f"{{t:0}}:{kind}" for kind in kinds]
     assert commit_script.keys(shard_keys, "{t:0}:similarity", FULL) == [
         *shard_keys, "{t:0}:similarity:1", "{t:0}:similarity:2",
     ]  # fmt: skip
@@ -102,7 +106,7 @@ def test_every_changed_list_has_a_key_of_its_own_behind_the_shards() -> None:
 
 def test_what_a_commit_writes_is_counted_by_kind() -> None:
     assert commit_script.entries(FULL) == {
-        "records": 2, "groups": 2, "floors": 2, "outbox": 1, "statements": 2, "meta": 1,
+        "records": 2, "groups": 2, "floors": 2, "outbox": 1, "statements": 2, "origins": 2, "meta": 1,
     }  # fmt: skip
 
 
