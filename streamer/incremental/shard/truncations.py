@@ -16,6 +16,7 @@ The rules of this file
   partition of the control topic where that was, in the same transaction, and counts in `Meta` and `Position` how often
   it did. Whoever repeats the input after a loss does it there again. Messages, what is said so, and the shard's secret
   decide the state, and nothing else does: such a release is not `outside`.
+* Truncations of two logs have no order: whoever knows one and meets the other is refused, and guesses nothing.
 * Where a truncation names no place, or rows name none, or the input has expired, or places and dates contradict one
   another, the shard is refused: nobody could say who is in the table.
 """
@@ -95,7 +96,9 @@ def in_source_order(table: Table, shard: int, meta: Meta, change: Change, messag
         raise order_lost(f"{name}, offset {message.offset}", table.name) from None
     if not (isinstance(change, Truncate) and change.whole_table_only):
         return change
-    tally.truncated = place_of_truncation(name, table.name, message)
+    source = place_of_truncation(name, table.name, message)
+    check_same_log(f"{name}, offset {message.offset}", table.name, source, tally.truncated)
+    tally.truncated = source
     tally.letters += said_to_others(meta, name, shard, message.offset, tally.truncated)
     return Truncate()
 
@@ -127,12 +130,25 @@ def said_of_placing(meta: Meta, shard: int, request: int, source: SourcePosition
     return Entry(CONTROL, b"%d" % shard, Placed(shard, source, request, meta.next, meta.truncations).to_json())
 
 
-def is_news(meta: Meta, source: SourcePosition) -> bool:
-    """Whether a truncation is later than what the shard knows. Raises OrderLost."""
+def is_news(name: str, table_name: str, meta: Meta, source: SourcePosition) -> bool:
+    """Whether a truncation is later than what the shard knows. Raises ShardRefused where nobody can tell."""
     known = meta.truncated
-    if known is None or source.log != known.log:
+    if known is None:
         return True
-    return source.place != known.place and not source.precedes(known)
+    check_same_log(name, table_name, source, known)
+    try:
+        return source.place != known.place and not source.precedes(known)
+    except OrderLost:
+        raise order_lost(name, table_name) from None
+
+
+def check_same_log(name: str, table_name: str, source: SourcePosition, known: SourcePosition | None) -> None:
+    """Raises ShardRefused where two truncations have no order."""
+    if known is not None and source.log != known.log:
+        raise ShardRefused(
+            f"{name}: the input holds truncations of two logs of the source, which have no order between them; "
+            f"{mends.begin_from_file(table_name)}"
+        )
 
 
 def last_truncation(found: Iterable[SourcePosition | None], table_name: str) -> SourcePosition | None:
@@ -141,11 +157,7 @@ def last_truncation(found: Iterable[SourcePosition | None], table_name: str) -> 
     for source in found:
         if source is None or source == last:
             continue
-        if last is not None and source.log != last.log:
-            raise ShardRefused(
-                f"{table_name}: the input holds truncations of two logs of the source, which have no order between "
-                f"them; {mends.begin_from_file(table_name)}"
-            )
+        check_same_log(table_name, table_name, source, last)
         try:
             last = source if last is None or last.precedes(source) else last
         except OrderLost:

@@ -18,10 +18,12 @@ from streamer.incremental.shard import truncations
 from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.requests import Placed, Truncation, placed_in, read_request
+from streamer.incremental.shard.steps import Tally
 from streamer.incremental.shard.truncations import (
     Run,
     begin_of_run,
     in_order,
+    in_source_order,
     is_news,
     last_truncation,
     place_of_truncation,
@@ -32,8 +34,10 @@ from streamer.incremental.shard.truncations import (
 )
 from streamer.incremental.store.base import Meta
 from streamer.incremental.topics import CONTROL
+from worlds.small_tables import CITY, YEARS, table
 
 NAME = "shard 1 of people"
+PEOPLE = table(YEARS, CITY, k=2)
 META = Meta(shards=3, topic_ids={"changes": "a", CONTROL: "b"})
 
 
@@ -102,11 +106,26 @@ def test_a_shard_says_in_its_own_partition_where_it_has_placed_one() -> None:
 
 def test_only_a_later_truncation_is_news() -> None:
     knows = replace(META, truncated=lsn(90))
-    assert is_news(META, lsn(1))
-    assert [is_news(knows, lsn(place)) for place in (89, 90, 91)] == [False, False, True]
-    assert is_news(knows, SourcePosition("mysql-bin", (1, 4, 0))), "another log: whoever says so comes later"
-    with pytest.raises(OrderLost):
-        is_news(replace(META, truncated=lsn(90, at=1)), lsn(80, at=2 + DATES_APART_MS))
+    assert is_news(NAME, "people", META, lsn(1))
+    assert [is_news(NAME, "people", knows, lsn(place)) for place in (89, 90, 91)] == [False, False, True]
+    with pytest.raises(ShardRefused, match="has begun anew"):
+        is_news(NAME, "people", replace(META, truncated=lsn(90, at=1)), lsn(80, at=2 + DATES_APART_MS))
+
+
+OTHER_LOG = SourcePosition("mysql-bin", (1, 4, 0))
+OF_OTHER_LOG = b'{"op":"t","source":{"connector":"mysql","file":"mysql-bin.000001","pos":4}}'
+
+
+def test_a_truncation_of_another_log_than_the_known_ones_is_never_guessed_to_be_the_later_one() -> None:
+    knows = replace(META, truncated=lsn(90))
+    with pytest.raises(ShardRefused, match="two logs") as heard:
+        is_news(NAME, "people", knows, OTHER_LOG)
+    tally, message = Tally.after(knows), Message(5, None, OF_OTHER_LOG)
+    with pytest.raises(ShardRefused, match=r"offset 5.*two logs") as read:
+        in_source_order(PEOPLE, 1, knows, TRUNCATION, message, tally)
+    for refused in (heard, read):
+        assert mends.begin_from_file("people") in str(refused.value)
+    assert (tally.truncated, tally.letters) == (lsn(90), []), "nothing is said to the others"
 
 
 def test_the_last_of_several_truncations_counts_and_two_logs_have_none() -> None:
