@@ -329,7 +329,7 @@ def said_to_shards(*said: Sequence[dict[str, object]]) -> list[World]:
 
 
 def _key_of(value: dict[str, object]) -> bytes | None:
-    row = value if "id" in value else value.get("after")
+    row = value if "id" in value else value.get("after", value.get("row"))
     return str(row["id"]).encode() if isinstance(row, dict) else None
 
 
@@ -382,3 +382,49 @@ def test_a_shard_that_reads_a_truncation_of_another_log_than_it_has_heard_of_is_
     with pytest.raises(ShardRefused, match="two logs"):
         read_some(worlds[0])
     assert [json.loads(value)["by"] for value in worlds[2].control] == [1], "it has said nothing to the others"
+
+
+PLAIN: dict[str, object] = {"op": "insert", "row": {"id": KEYS[0][9], "years": 1, "city": "a1", "problem": "flu"}}
+"""A row that names no place."""
+
+
+@pytest.mark.parametrize("row", [binlog("a", 100, KEYS[0][0]), PLAIN], ids=["other log", "no place"])
+def test_a_row_that_may_be_older_than_a_truncation_refuses_a_shard_that_saw_nothing_of_its_log(
+    row: dict[str, object],
+) -> None:
+    worlds = said_to_shards([NOTICE, row], [binlog("b", 500, None)], [NOTICE])
+    for shard in (0, 1, 0):
+        read_some(worlds[shard], 1)
+    assert worlds[0].placed == 1
+    with pytest.raises(ShardRefused, match=r"offset 1: .* does not say whether it came before"):
+        read_some(worlds[0])
+
+
+@pytest.mark.parametrize("row", [binlog("a", 100, KEYS[0][0]), PLAIN], ids=["other log", "no place"])
+def test_the_same_row_read_before_a_truncation_is_heard_refuses_the_shard_too(row: dict[str, object]) -> None:
+    worlds = said_to_shards([row, binlog("b", 600, KEYS[0][1])], [binlog("b", 500, None)], [NOTICE])
+    read_some(worlds[1])
+    with pytest.raises(ShardRefused, match=r"offset 0: .* does not say whether it came before"):
+        read_some(worlds[0])
+
+
+@pytest.mark.parametrize("heard_before", [1, 2, 3, 4])
+def test_rows_of_a_later_log_are_there_after_a_message_of_the_truncations_log(heard_before: int) -> None:
+    after = [binlog("b", 600, KEYS[0][0]), PLAIN, binlog("c", 100, KEYS[0][1])]
+    worlds = said_to_shards([NOTICE, *after], [binlog("b", 500, None)], [NOTICE])
+    read_some(worlds[0], heard_before)
+    read_some(worlds[1])
+    worlds[0].run(9)
+    worlds[0].snapshot()
+    read_to_the_end(worlds)
+    expected = sorted(str(key) for key in (KEYS[0][0], KEYS[0][1], KEYS[0][9]))
+    assert sorted(rows_kept(worlds[0])) == expected
+    worlds[0].lose_commits(worlds[0].snapshots[0])
+    worlds[0].run(1)
+    assert sorted(rows_kept(worlds[0])) == expected
+
+
+def test_a_shard_that_read_the_truncation_itself_has_seen_its_log() -> None:
+    worlds = said_to_shards([binlog("b", 500, None), PLAIN, binlog("c", 100, KEYS[0][1])], [NOTICE], [NOTICE])
+    read_some(worlds[0])
+    assert len(rows_kept(worlds[0])) == 2

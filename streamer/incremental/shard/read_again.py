@@ -33,7 +33,7 @@ Read = Callable[[int, int], Iterator[Sequence[Message]]]
 class RowsRead:
     """The rows at an offset of the input, and what its messages came to; next: that offset.
 
-    truncated: the last truncation that was captured in it, where there are several shards.
+    truncated: the last truncation that is known of it, where there are several shards; log_seen: as in `Meta`.
     """
 
     rows: EncodedRows = field(repr=False)
@@ -45,6 +45,7 @@ class RowsRead:
     skipped: tuple[int, ...]
     faults: Sequence[str]
     truncated: SourcePosition | None = None
+    log_seen: bool = False
 
 
 class _Letters:
@@ -72,14 +73,19 @@ def read_again(
     end: int,
     skips: Iterable[int] = (),
     advance: Callable[[int], None] = lambda count: None,
+    behind: SourcePosition | None = None,
+    log_seen: bool = False,
 ) -> RowsRead:
     """Reads all messages below the offset `end`; skips: offsets that an operator named.
 
-    advance: told how many messages each step took. Raises ShardRefused where messages in a row cannot be applied.
+    advance: told how many messages each step took. behind: a truncation that is known before; log_seen: whether a
+    message of its log came before, too. Raises ShardRefused where messages in a row cannot be applied.
     """
     letters, server = _Letters(), MemoryServer()
     reader = Publisher(table, shard, MemoryStore(server, table.name, shard), letters, holding=Holding.ALL)
     reader.take_over(InputState({}, shards, earliest=0, end=end), skips)
+    if behind is not None:
+        reader.begin_behind(behind, log_seen)
     faults: list[str] = []
     for batch in batches:
         faults += reader.step(batch).faults
@@ -98,6 +104,7 @@ def read_again(
         meta.skipped,
         faults,
         meta.truncated,
+        meta.log_seen,
     )
 
 
@@ -120,7 +127,8 @@ def read_behind(
         begin = begin_of_run(name, table.name, source, earliest, end, lambda start: read(start, end))
     except OrderLost:
         raise order_lost(name, table.name) from None
-    return read_again(table, shard, shards, read(begin, end), end, skips)
+    told_before = begin > earliest  # it lies behind a message of the truncation's log
+    return read_again(table, shard, shards, read(begin, end), end, skips, behind=source, log_seen=told_before)
 
 
 def place_truncation(
@@ -135,4 +143,4 @@ def place_truncation(
     first = earliest if publisher.engine.n_rows else meta.next  # where no row is, nothing has to be told apart
     place = publisher.table, publisher.shard, meta.shards
     later = read_behind(source, *place, first, meta.next, read, meta.skipped)
-    return publisher.place_truncation(request, source, later.rows, later.key_form)
+    return publisher.place_truncation(request, source, later.rows, later.key_form, later.log_seen)

@@ -11,6 +11,8 @@ The rules of this file
   are read again from the input, from behind the last one that stands before the truncation, by the very loop of a
   shard, from an empty table. Rows that are the same stay as they are published.
 * A message that names no place stands with the one before it in its partition. Connectors send tombstones so.
+* A row without a place, or with one in another log, may be older than the truncation where its partition has held no
+  message of the truncation's log before it (`Meta.log_seen`): then the shard is refused.
 * Of truncations the latest one says all; who knows it ignores the earlier ones, and its repetitions.
 * A shard hears of a truncation between two messages, and nobody can foretell between which. So it says in its own
   partition of the control topic where that was, in the same transaction, and counts in `Meta` and `Position` how often
@@ -29,7 +31,7 @@ from typing import Final
 
 from streamer.errors import ShardRefused
 from streamer.incremental import mends
-from streamer.incremental.events.changes import Change, Nothing, Truncate
+from streamer.incremental.events.changes import Change, Insert, Nothing, Truncate, Upsert
 from streamer.incremental.events.source_position import OrderLost, SourcePosition, position_of
 from streamer.incremental.release.records import Entry
 from streamer.incremental.shard.input import Message
@@ -65,15 +67,12 @@ class Run:
     told: bool = False
 
 
-def in_order(change: Change, value: bytes | None, truncated: SourcePosition | None) -> Change:
+def in_order(change: Change, stands: SourcePosition | None, truncated: SourcePosition) -> Change:
     """What a change comes to in the source's order, in one of several shards: nothing, where it is overtaken.
 
-    truncated: the last truncation, as far as the shard knows. A truncation that was captured and is to be said to the
-    others stays as it is. Raises OrderLost.
+    stands: where its message does. truncated: the last truncation, as far as the shard knows. A truncation that was
+    captured and is to be said to the others stays as it is. Raises OrderLost.
     """
-    if truncated is None:
-        return change
-    stands = position_of(value)
     if stands is None:
         return change
     if stands.precedes(truncated):
@@ -90,17 +89,34 @@ def in_source_order(table: Table, shard: int, meta: Meta, change: Change, messag
     if meta.shards == 1:
         return change
     name = f"shard {shard} of {table.name}"
-    try:
-        change = in_order(change, message.value, tally.truncated)
-    except OrderLost:
-        raise order_lost(f"{name}, offset {message.offset}", table.name) from None
+    if tally.truncated is not None:
+        change = _behind(f"{name}, offset {message.offset}", table.name, change, message.value, tally.truncated, tally)
     if not (isinstance(change, Truncate) and change.whole_table_only):
         return change
     source = place_of_truncation(name, table.name, message)
     check_same_log(f"{name}, offset {message.offset}", table.name, source, tally.truncated)
-    tally.truncated = source
+    tally.truncated, tally.log_seen = source, True
     tally.letters += said_to_others(meta, name, shard, message.offset, tally.truncated)
     return Truncate()
+
+
+def _behind(
+    name: str, table_name: str, change: Change, value: bytes | None, truncated: SourcePosition, tally: Tally
+) -> Change:
+    """What a change comes to behind a truncation. Raises ShardRefused where nobody can tell."""
+    stands = position_of(value)
+    if stands is not None and stands.log == truncated.log:
+        tally.log_seen = True
+    elif isinstance(change, Upsert | Insert) and not tally.log_seen:
+        raise ShardRefused(
+            f"{name}: the table was truncated, and the message of a row does not say whether it came before: it names "
+            "no place in the source's log, or one in another log than the truncation, and no message before it says "
+            f"more; {mends.begin_from_file(table_name)}"
+        )
+    try:
+        return in_order(change, stands, truncated)
+    except OrderLost:
+        raise order_lost(name, table_name) from None
 
 
 def place_of_truncation(name: str, table_name: str, message: Message) -> SourcePosition:
