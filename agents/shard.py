@@ -31,7 +31,7 @@ from agents.shard_input import KafkaInput
 from agents.turn import Turn
 from streamer.errors import Fenced, StreamerError
 from streamer.incremental.events.registered_schemas import Schemas
-from streamer.incremental.events.source_position import OrderLost, SourcePosition
+from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.groups.replacing import Region
 from streamer.incremental.shard.adapting import adapted
 from streamer.incremental.shard.input import InputState, Message
@@ -41,7 +41,7 @@ from streamer.incremental.shard.read_again import place_truncation
 from streamer.incremental.shard.rebuild_regions import gains
 from streamer.incremental.shard.steps import StepReport
 from streamer.incremental.shard.taking_over import Holding
-from streamer.incremental.shard.truncations import is_news, order_lost
+from streamer.incremental.shard.truncations import is_news
 from streamer.incremental.store.base import Meta, Store
 from streamer.incremental.store.rebuild import Progress
 from streamer.incremental.topics import CHANGES, POSITIONS, outputs_of
@@ -215,11 +215,7 @@ class HeldShard:
 
     async def place_truncation(self, request: int, source: SourcePosition) -> None:
         """Has a truncation that another shard read take effect here; request: its record's offset."""
-        try:
-            news = is_news(self._publisher.meta, source)
-        except OrderLost:
-            raise order_lost(self.name, self._publisher.table.name) from None
-        if news:
+        if is_news(self.name, self._publisher.table.name, self._publisher.meta, source):
             await self._in_thread(partial(self._place_truncation, request, source), TAKE_OVER_SECONDS_MAX)
 
     def _place_truncation(self, request: int, source: SourcePosition) -> None:

@@ -202,6 +202,7 @@ def _of_topic(shards: Shards, shard: int, tell: Tell) -> FirstTable:
         statement_ids=read.statement_ids,
         skipped=read.skipped,
         truncated=read.truncated,
+        log_seen=read.log_seen,
     )
 
 
@@ -217,7 +218,7 @@ def _behind(shards: Shards, shard: int, first: FirstTable, source: SourcePositio
     """The rows of a shard that came later than a truncation."""
     reading, bounds = shards.reading(shard), (shards.states[shard].earliest, first.next)
     later = read_behind(source, shards.settings.table, shard, len(shards), *bounds, reading.between, first.skipped)
-    return replace(first, rows=later.rows, key_form=later.key_form, truncated=source)
+    return replace(first, rows=later.rows, key_form=later.key_form, truncated=source, log_seen=later.log_seen)
 
 
 def _passed_over(meta: Meta | None, state: InputState) -> Sequence[int]:

@@ -132,7 +132,7 @@ class Worker(Publisher):
             return
         for offset in range(self.meta.control_next, len(self._world.control)):
             asked = answer(self._world.control[offset], offset, 0.0, self.shard, self.meta, 0.0)
-            if isinstance(asked, Truncation) and is_news(self.meta, asked.source):
+            if isinstance(asked, Truncation) and is_news(self._name, self.table.name, self.meta, asked.source):
                 self._place(offset, asked.source)
                 self._world.placed += 1
 

@@ -304,3 +304,127 @@ def test_a_table_that_is_rebuilt_meanwhile_is_truncated_all_the_same(seed: int) 
     read_to_the_end(worlds)
     assert sum(world.replaced for world in worlds) > 0
     assert_the_shards_hold_what_the_source_holds(worlds, source)
+
+
+# -- sources whose messages name no place, or places in two logs ------------------------------------------------------
+
+KEYS = [[key for key in range(60) if shard_of(str(key).encode(), SHARDS) == shard] for shard in range(SHARDS)]
+NOTICE: dict[str, object] = {"ts_ms": 1}
+
+
+def binlog(log: str, pos: int, key: int | None) -> dict[str, object]:
+    """A row that comes, or, where it has no key, a truncation."""
+    row = None if key is None else {"id": key, "years": 1, "city": "a1", "problem": "flu"}
+    source = {"connector": "mysql", "file": f"{log}.000001", "pos": pos, "row": 0, "ts_ms": NOON_MS + pos}
+    return {"op": "t" if key is None else "c", "before": None, "after": row, "source": source}
+
+
+def said_to_shards(*said: Sequence[dict[str, object]]) -> list[World]:
+    """Worlds of partitions that hold these values, their keys those of the rows, of which nothing is written yet."""
+    partitions = [
+        [Message(offset, _key_of(value), json.dumps(value).encode()) for offset, value in enumerate(values)]
+        for values in said
+    ]
+    return worlds_of(partitions)
+
+
+def _key_of(value: dict[str, object]) -> bytes | None:
+    row = value if "id" in value else value.get("after", value.get("row"))
+    return str(row["id"]).encode() if isinstance(row, dict) else None
+
+
+def read_some(world: World, messages: int | None = None) -> None:
+    """Reads what is written of an input after it has heard what was said."""
+    world.written = len(world.messages) if messages is None else messages
+    world.run(9)
+
+
+def flattened(key: int, lsn: int, **columns: object) -> dict[str, object]:
+    row = {"id": key, "years": 1, "city": "a1", "problem": "flu", **columns}
+    return {**row, "__op": "c", "__source_connector": "postgresql", "__source_lsn": lsn, "__source_ts_ms": NOON_MS}
+
+
+@pytest.mark.parametrize("column", ["source", "payload"])
+@pytest.mark.parametrize("late", [True, False])
+def test_rows_whose_columns_have_names_of_the_connector_do_not_outlive_a_truncation(column: str, late: bool) -> None:
+    truncation: dict[str, object] = {"op": "t", "source": {"connector": "postgresql", "lsn": 500, "ts_ms": NOON_MS}}
+    said = "web" if late else None
+    rows = [flattened(key, 100 + n, **{column: "web" if n else said}) for n, key in enumerate(KEYS[1][:6])]
+    worlds = said_to_shards([truncation], [NOTICE, *rows, flattened(KEYS[1][7], 501, **{column: "web"})], [NOTICE])
+    read_some(worlds[0])
+    read_some(worlds[1], 1 if late else 4)
+    read_to_the_end(worlds)
+    assert [list(rows_kept(world)) for world in worlds] == [[], [str(KEYS[1][7])], []]
+
+
+def test_a_shard_that_hears_truncations_of_two_logs_is_refused() -> None:
+    rows = [binlog(log, 100 + n, KEYS[2][n]) for n, log in enumerate("aaabbb")]
+    worlds = said_to_shards(
+        [NOTICE, binlog("a", 400, None)], [binlog("b", 500, None)], [*rows, binlog("b", 600, KEYS[2][8])]
+    )
+    read_some(worlds[0], 1)
+    read_some(worlds[1])
+    read_some(worlds[2])
+    assert list(rows_kept(worlds[2])) == [str(KEYS[2][8])]
+    worlds[0].control.clear()
+    read_some(worlds[0])
+    with pytest.raises(ShardRefused, match="two logs"):
+        worlds[2].run(9)
+
+
+def test_a_shard_that_reads_a_truncation_of_another_log_than_it_has_heard_of_is_refused() -> None:
+    backlog = [NOTICE, binlog("a", 400, None), *(binlog("b", 100 + n, key) for n, key in enumerate(KEYS[0][:4]))]
+    worlds = said_to_shards(backlog, [binlog("b", 500, None)], [NOTICE])
+    read_some(worlds[0], 1)
+    read_some(worlds[1])
+    read_some(worlds[0], 1)
+    assert worlds[0].placed == 1
+    with pytest.raises(ShardRefused, match="two logs"):
+        read_some(worlds[0])
+    assert [json.loads(value)["by"] for value in worlds[2].control] == [1], "it has said nothing to the others"
+
+
+PLAIN: dict[str, object] = {"op": "insert", "row": {"id": KEYS[0][9], "years": 1, "city": "a1", "problem": "flu"}}
+"""A row that names no place."""
+
+
+@pytest.mark.parametrize("row", [binlog("a", 100, KEYS[0][0]), PLAIN], ids=["other log", "no place"])
+def test_a_row_that_may_be_older_than_a_truncation_refuses_a_shard_that_saw_nothing_of_its_log(
+    row: dict[str, object],
+) -> None:
+    worlds = said_to_shards([NOTICE, row], [binlog("b", 500, None)], [NOTICE])
+    for shard in (0, 1, 0):
+        read_some(worlds[shard], 1)
+    assert worlds[0].placed == 1
+    with pytest.raises(ShardRefused, match=r"offset 1: .* does not say whether it came before"):
+        read_some(worlds[0])
+
+
+@pytest.mark.parametrize("row", [binlog("a", 100, KEYS[0][0]), PLAIN], ids=["other log", "no place"])
+def test_the_same_row_read_before_a_truncation_is_heard_refuses_the_shard_too(row: dict[str, object]) -> None:
+    worlds = said_to_shards([row, binlog("b", 600, KEYS[0][1])], [binlog("b", 500, None)], [NOTICE])
+    read_some(worlds[1])
+    with pytest.raises(ShardRefused, match=r"offset 0: .* does not say whether it came before"):
+        read_some(worlds[0])
+
+
+@pytest.mark.parametrize("heard_before", [1, 2, 3, 4])
+def test_rows_of_a_later_log_are_there_after_a_message_of_the_truncations_log(heard_before: int) -> None:
+    after = [binlog("b", 600, KEYS[0][0]), PLAIN, binlog("c", 100, KEYS[0][1])]
+    worlds = said_to_shards([NOTICE, *after], [binlog("b", 500, None)], [NOTICE])
+    read_some(worlds[0], heard_before)
+    read_some(worlds[1])
+    worlds[0].run(9)
+    worlds[0].snapshot()
+    read_to_the_end(worlds)
+    expected = sorted(str(key) for key in (KEYS[0][0], KEYS[0][1], KEYS[0][9]))
+    assert sorted(rows_kept(worlds[0])) == expected
+    worlds[0].lose_commits(worlds[0].snapshots[0])
+    worlds[0].run(1)
+    assert sorted(rows_kept(worlds[0])) == expected
+
+
+def test_a_shard_that_read_the_truncation_itself_has_seen_its_log() -> None:
+    worlds = said_to_shards([binlog("b", 500, None), PLAIN, binlog("c", 100, KEYS[0][1])], [NOTICE], [NOTICE])
+    read_some(worlds[0])
+    assert len(rows_kept(worlds[0])) == 2

@@ -11,6 +11,8 @@ The rules of this file
   are another log.
 * Places of two logs cannot be compared: neither comes before the other. A connector that is not named here, or a
   message without these members, has no place.
+* A flattened row may have columns of any name, `source` and `payload` too. So these are read only where the message is
+  no flattened row, and nothing but a message of Kafka Connect's two members is unwrapped.
 * A log may begin anew (another server, a restored copy) and use lower places for later changes. Then the dates
   contradict the places: that is never decided, but told (`OrderLost`).
 """
@@ -18,6 +20,7 @@ The rules of this file
 from __future__ import annotations
 
 import re
+from typing import Final
 
 import msgspec
 
@@ -64,20 +67,35 @@ class _Source(msgspec.Struct):
     ts_ms: int | None = None
 
 
+_ABSENT: Final = msgspec.Raw()
+
+
 class _Message(msgspec.Struct):
     """The members that tell, of an envelope or a flattened row; all others are passed over without being read."""
 
-    source: _Source | None = None
+    op: msgspec.Raw = _ABSENT
+    source: msgspec.Raw = _ABSENT
+    schema: msgspec.Raw = _ABSENT
+    payload: msgspec.Raw = _ABSENT
+    flattened_op: msgspec.Raw = msgspec.field(default=_ABSENT, name="__op")
+    deleted: msgspec.Raw = msgspec.field(default=_ABSENT, name="__deleted")
     connector: str | None = msgspec.field(default=None, name="__source_connector")
     lsn: int | None = msgspec.field(default=None, name="__source_lsn")
     file: str | None = msgspec.field(default=None, name="__source_file")
     pos: int | None = msgspec.field(default=None, name="__source_pos")
     row: int | None = msgspec.field(default=None, name="__source_row")
     ts_ms: int | None = msgspec.field(default=None, name="__source_ts_ms")
-    payload: _Message | None = None
+
+    @property
+    def is_flattened(self) -> bool:
+        """Whether what else it has are columns of a row."""
+        marks = self.flattened_op is not _ABSENT or self.deleted is not _ABSENT
+        return marks or self.lsn is not None or self.file is not None
 
 
-_decode = msgspec.json.Decoder(_Message).decode
+_message = msgspec.json.Decoder(_Message).decode
+_source = msgspec.json.Decoder(_Source).decode
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def position_of(value: bytes | None) -> SourcePosition | None:
@@ -90,11 +108,22 @@ def position_of(value: bytes | None) -> SourcePosition | None:
     if value is None:
         return None
     try:
-        message = _decode(value)
+        message = _message(value)
+        if _is_wrapped(message, value):
+            message = _message(message.payload)
+        return _position(message if message.is_flattened else _source_of(message))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    message = message.payload or message  # within Kafka Connect's {"schema", "payload"}
-    return _position(message.source or message)
+
+
+def _is_wrapped(message: _Message, value: bytes) -> bool:
+    """Whether it is Kafka Connect's `{"schema", "payload"}`, and not a row with columns of these names."""
+    return message.schema is not _ABSENT and message.payload is not _ABSENT and len(_members(value)) == 2
+
+
+def _source_of(message: _Message) -> _Source:
+    """The source block of an envelope, which always has an op."""
+    return _Source() if message.op is _ABSENT or message.source is _ABSENT else _source(message.source)
 
 
 def _position(said: _Source | _Message) -> SourcePosition | None:

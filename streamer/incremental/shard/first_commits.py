@@ -44,7 +44,8 @@ class FirstTable:
     """The rows of one shard in QI groups (arrays of row numbers; rows in none are pending), and where input goes on.
 
     next: the first source offset that is not in the rows. key_form: how the input writes message keys, "" unknown.
-    counts, letters, statement_ids, skipped, truncated: of the messages that the rows were read from, where they were.
+    counts, letters, statement_ids, skipped, truncated, log_seen: of the messages that the rows were read from, where
+    they were.
     """
 
     rows: EncodedRows
@@ -57,6 +58,7 @@ class FirstTable:
     statement_ids: Sequence[str] = ()
     skipped: tuple[int, ...] = ()
     truncated: SourcePosition | None = None
+    log_seen: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +150,7 @@ def commits(
         control_next=found.control_next,
         truncated=first.truncated,
         truncations=found.truncations,
+        log_seen=first.log_seen,
     )
     changelog = Changelog(table, shard)
     cells = cells_by_group(

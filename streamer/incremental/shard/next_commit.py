@@ -34,6 +34,7 @@ def next_commit(meta: Meta, drained: Drained, tally: Tally, changelog: Changelog
         skipped=(*meta.skipped, *tally.skipped),
         snapshot=held_after(meta.snapshot, tally.marks),
         truncated=tally.truncated,
+        log_seen=tally.log_seen,
     )
     outbox += tally.letters
     statement_ids = tuple(drained.statement_ids)

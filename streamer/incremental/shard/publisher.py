@@ -172,11 +172,17 @@ class Publisher(OwnedShard):
         self._usable = False
         return engine
 
-    def place_truncation(self, request: int, source: SourcePosition, rows: EncodedRows, key_form: str) -> StepReport:
+    def begin_behind(self, source: SourcePosition, log_seen: bool) -> None:
+        """Takes a truncation for known before the first message is read; log_seen: as in `Meta`."""
+        self._meta = replace(self._meta, truncated=source, log_seen=log_seen)
+
+    def place_truncation(
+        self, request: int, source: SourcePosition, rows: EncodedRows, key_form: str, log_seen: bool
+    ) -> StepReport:
         """Commits a truncation that another shard read; see `streamer.incremental.shard.truncations`.
 
-        request: the offset of its record in the control topic. rows, key_form: what the messages that stand behind it
-        come to. Any error makes `take_over` necessary.
+        request: the offset of its record in the control topic. rows, key_form, log_seen: what the messages that stand
+        behind it come to. Any error makes `take_over` necessary.
         """
         engine, self._usable = self.engine, False
         with self._turn:
@@ -186,6 +192,7 @@ class Publisher(OwnedShard):
         self._to_repeat = self._to_repeat[1:]
         heard, number = max(self._meta.control_next, request + 1), self._meta.truncations + 1
         self._meta = replace(self._meta, key_form=key_form, control_next=heard, truncated=source, truncations=number)
+        self._meta = replace(self._meta, log_seen=self._meta.log_seen or log_seen)
         placed = said_of_placing(self._meta, self.shard, request, source)
         return self._commit_from_outside(engine, "a truncation cannot be placed", [placed])
 

@@ -34,7 +34,7 @@ Read = Callable[[int, int], Iterator[Sequence[Message]]]
 class RowsRead:
     """The rows at an offset of the input, and what its messages came to; next: that offset.
 
-    truncated: the last truncation that was captured in it, where there are several shards.
+    truncated: the last truncation that is known of it, where there are several shards; log_seen: as in `Meta`.
     """
 
     rows: EncodedRows = field(repr=False)
@@ -46,6 +46,7 @@ class RowsRead:
     skipped: tuple[int, ...]
     faults: Sequence[str]
     truncated: SourcePosition | None = None
+    log_seen: bool = False
 
 
 class _Letters:
@@ -74,16 +75,21 @@ def read_again(
     skips: Iterable[int] = (),
     advance: Callable[[int], None] = lambda count: None,
     schemas: Schemas | None = None,
+    behind: SourcePosition | None = None,
+    log_seen: bool = False,
 ) -> RowsRead:
     """Reads all messages below the offset `end`; skips: offsets that an operator named.
 
-    schemas: of a registry. advance: told how many messages each step took. Raises ShardRefused where messages in a row
-    cannot be applied, RegistryUnreachable.
+    schemas: of a registry. advance: told how many messages each step took. behind: a truncation that is known before;
+    log_seen: whether a message of its log came before, too. Raises ShardRefused where messages in a row cannot be
+    applied, RegistryUnreachable.
     """
     letters, server = _Letters(), MemoryServer()
     store, of = MemoryStore(server, table.name, shard), Holding.ALL
     reader = Publisher(table, shard, store, letters, holding=of, schemas=schemas)
     reader.take_over(InputState({}, shards, earliest=0, end=end), skips)
+    if behind is not None:
+        reader.begin_behind(behind, log_seen)
     faults: list[str] = []
     for batch in batches:
         faults += reader.step(batch).faults
@@ -102,6 +108,7 @@ def read_again(
         meta.skipped,
         faults,
         meta.truncated,
+        meta.log_seen,
     )
 
 
@@ -124,7 +131,8 @@ def read_behind(
         begin = begin_of_run(name, table.name, source, earliest, end, lambda start: read(start, end))
     except OrderLost:
         raise order_lost(name, table.name) from None
-    return read_again(table, shard, shards, read(begin, end), end, skips)
+    told_before = begin > earliest  # it lies behind a message of the truncation's log
+    return read_again(table, shard, shards, read(begin, end), end, skips, behind=source, log_seen=told_before)
 
 
 def place_truncation(
@@ -139,4 +147,4 @@ def place_truncation(
     first = earliest if publisher.engine.n_rows else meta.next  # where no row is, nothing has to be told apart
     place = publisher.table, publisher.shard, meta.shards
     later = read_behind(source, *place, first, meta.next, read, meta.skipped)
-    return publisher.place_truncation(request, source, later.rows, later.key_form)
+    return publisher.place_truncation(request, source, later.rows, later.key_form, later.log_seen)

@@ -22,7 +22,8 @@ class Tally:
 
     next: the first offset not applied. key_form: the shard's, as of the last change that was applied. last: the last
     message's offset. skipped: offsets that were passed over. marks: what they said of a snapshot that is held back.
-    letters: also what is said to other shards. truncated: the last truncation in the source's order, as far as known.
+    letters: also what is said to other shards. truncated: the last truncation in the source's order, as far as known;
+    log_seen: whether a message of its log was read.
     """
 
     next: int
@@ -33,11 +34,12 @@ class Tally:
     skipped: list[int] = field(default_factory=list)
     marks: Counter[Mark] = field(default_factory=Counter)
     truncated: SourcePosition | None = None
+    log_seen: bool = False
 
     @classmethod
     def after(cls, meta: Meta) -> Tally:
         """Nothing yet, after a commit."""
-        return cls(meta.next, meta.key_form, truncated=meta.truncated)
+        return cls(meta.next, meta.key_form, truncated=meta.truncated, log_seen=meta.log_seen)
 
 
 @dataclass(slots=True)

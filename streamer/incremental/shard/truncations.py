@@ -11,11 +11,14 @@ The rules of this file
   are read again from the input, from behind the last one that stands before the truncation, by the very loop of a
   shard, from an empty table. Rows that are the same stay as they are published.
 * A message that names no place stands with the one before it in its partition. Connectors send tombstones so.
+* A row without a place, or with one in another log, may be older than the truncation where its partition has held no
+  message of the truncation's log before it (`Meta.log_seen`): then the shard is refused.
 * Of truncations the latest one says all; who knows it ignores the earlier ones, and its repetitions.
 * A shard hears of a truncation between two messages, and nobody can foretell between which. So it says in its own
   partition of the control topic where that was, in the same transaction, and counts in `Meta` and `Position` how often
   it did. Whoever repeats the input after a loss does it there again. Messages, what is said so, and the shard's secret
   decide the state, and nothing else does: such a release is not `outside`.
+* Truncations of two logs have no order: whoever knows one and meets the other is refused, and guesses nothing.
 * Where a truncation names no place, or rows name none, or the input has expired, or places and dates contradict one
   another, the shard is refused: nobody could say who is in the table.
 """
@@ -28,7 +31,7 @@ from typing import Final
 
 from streamer.errors import ShardRefused
 from streamer.incremental import mends
-from streamer.incremental.events.changes import Change, Nothing, Truncate
+from streamer.incremental.events.changes import Change, Insert, Nothing, Truncate, Upsert
 from streamer.incremental.events.source_position import OrderLost, SourcePosition, position_of
 from streamer.incremental.release.records import Entry
 from streamer.incremental.shard.input import Message
@@ -64,15 +67,12 @@ class Run:
     told: bool = False
 
 
-def in_order(change: Change, value: bytes | None, truncated: SourcePosition | None) -> Change:
+def in_order(change: Change, stands: SourcePosition | None, truncated: SourcePosition) -> Change:
     """What a change comes to in the source's order, in one of several shards: nothing, where it is overtaken.
 
-    truncated: the last truncation, as far as the shard knows. A truncation that was captured and is to be said to the
-    others stays as it is. Raises OrderLost.
+    stands: where its message does. truncated: the last truncation, as far as the shard knows. A truncation that was
+    captured and is to be said to the others stays as it is. Raises OrderLost.
     """
-    if truncated is None:
-        return change
-    stands = position_of(value)
     if stands is None:
         return change
     if stands.precedes(truncated):
@@ -89,15 +89,34 @@ def in_source_order(table: Table, shard: int, meta: Meta, change: Change, messag
     if meta.shards == 1:
         return change
     name = f"shard {shard} of {table.name}"
-    try:
-        change = in_order(change, message.value, tally.truncated)
-    except OrderLost:
-        raise order_lost(f"{name}, offset {message.offset}", table.name) from None
+    if tally.truncated is not None:
+        change = _behind(f"{name}, offset {message.offset}", table.name, change, message.value, tally.truncated, tally)
     if not (isinstance(change, Truncate) and change.whole_table_only):
         return change
-    tally.truncated = place_of_truncation(name, table.name, message)
+    source = place_of_truncation(name, table.name, message)
+    check_same_log(f"{name}, offset {message.offset}", table.name, source, tally.truncated)
+    tally.truncated, tally.log_seen = source, True
     tally.letters += said_to_others(meta, name, shard, message.offset, tally.truncated)
     return Truncate()
+
+
+def _behind(
+    name: str, table_name: str, change: Change, value: bytes | None, truncated: SourcePosition, tally: Tally
+) -> Change:
+    """What a change comes to behind a truncation. Raises ShardRefused where nobody can tell."""
+    stands = position_of(value)
+    if stands is not None and stands.log == truncated.log:
+        tally.log_seen = True
+    elif isinstance(change, Upsert | Insert) and not tally.log_seen:
+        raise ShardRefused(
+            f"{name}: the table was truncated, and the message of a row does not say whether it came before: it names "
+            "no place in the source's log, or one in another log than the truncation, and no message before it says "
+            f"more; {mends.begin_from_file(table_name)}"
+        )
+    try:
+        return in_order(change, stands, truncated)
+    except OrderLost:
+        raise order_lost(name, table_name) from None
 
 
 def place_of_truncation(name: str, table_name: str, message: Message) -> SourcePosition:
@@ -127,12 +146,25 @@ def said_of_placing(meta: Meta, shard: int, request: int, source: SourcePosition
     return Entry(CONTROL, b"%d" % shard, Placed(shard, source, request, meta.next, meta.truncations).to_json())
 
 
-def is_news(meta: Meta, source: SourcePosition) -> bool:
-    """Whether a truncation is later than what the shard knows. Raises OrderLost."""
+def is_news(name: str, table_name: str, meta: Meta, source: SourcePosition) -> bool:
+    """Whether a truncation is later than what the shard knows. Raises ShardRefused where nobody can tell."""
     known = meta.truncated
-    if known is None or source.log != known.log:
+    if known is None:
         return True
-    return source.place != known.place and not source.precedes(known)
+    check_same_log(name, table_name, source, known)
+    try:
+        return source.place != known.place and not source.precedes(known)
+    except OrderLost:
+        raise order_lost(name, table_name) from None
+
+
+def check_same_log(name: str, table_name: str, source: SourcePosition, known: SourcePosition | None) -> None:
+    """Raises ShardRefused where two truncations have no order."""
+    if known is not None and source.log != known.log:
+        raise ShardRefused(
+            f"{name}: the input holds truncations of two logs of the source, which have no order between them; "
+            f"{mends.begin_from_file(table_name)}"
+        )
 
 
 def last_truncation(found: Iterable[SourcePosition | None], table_name: str) -> SourcePosition | None:
@@ -141,11 +173,7 @@ def last_truncation(found: Iterable[SourcePosition | None], table_name: str) -> 
     for source in found:
         if source is None or source == last:
             continue
-        if last is not None and source.log != last.log:
-            raise ShardRefused(
-                f"{table_name}: the input holds truncations of two logs of the source, which have no order between "
-                f"them; {mends.begin_from_file(table_name)}"
-            )
+        check_same_log(table_name, table_name, source, last)
         try:
             last = source if last is None or last.precedes(source) else last
         except OrderLost:

@@ -43,7 +43,8 @@ class Meta:
     rebuild: the one that was running; rebuilds: the last ones that ended, the newest last. snapshot: the one with which
     the table began, or begins. control_next: the first offset of the shard's control partition that has no answer yet.
     truncated: where in the source's order the last truncation of the table stands, where there are several shards;
-    truncations: how many of these the shard heard of from others, and placed.
+    truncations: how many of these the shard heard of from others, and placed; log_seen: whether it has read a
+    message of the log of `truncated`.
     """
 
     commit: int = 0
@@ -65,6 +66,7 @@ class Meta:
     control_next: int = 0
     truncated: SourcePosition | None = None
     truncations: int = 0
+    log_seen: bool = False
 
 
 @dataclass(frozen=True, slots=True)

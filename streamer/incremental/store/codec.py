@@ -73,6 +73,7 @@ class _Meta(msgspec.Struct, array_like=True):
     control_next: int = 0
     truncated: SourcePosition | None = None
     truncations: int = 0
+    log_seen: bool = False
 
 
 _LATER = {field.name: field.default for field in fields(Meta)[13:]}

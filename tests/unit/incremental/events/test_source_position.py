@@ -33,6 +33,25 @@ def test_postgres_tells_by_the_place_in_its_log_however_the_message_is_wrapped()
     assert told(id=7, __op="t", __source_lsn=99) == lsn(99)
 
 
+@pytest.mark.parametrize("column", ["source", "payload", "schema", "op"])
+@pytest.mark.parametrize("value", ["web", 7, None, {"lsn": 3, "connector": "postgresql"}, {"op": "u"}, [1]])
+def test_a_flattened_row_stands_where_it_says_whatever_its_own_columns_hold(column: str, value: object) -> None:
+    row = {"id": 7, column: value}
+    assert told(**row, __op="c", __source_lsn=33, __source_connector="postgresql") == lsn(33)
+    assert told(**row, __source_lsn=33) == lsn(33), "without any other mark"
+    assert told(**row, __deleted="false") is None
+    assert told(schema=None, payload={**row, "__op": "c", "__source_lsn": 33}) == lsn(33)
+
+
+def test_columns_that_look_like_a_wrapping_or_a_source_block_are_none() -> None:
+    envelope = {"op": "c", "source": {**POSTGRES, "lsn": 33}}
+    assert told(id=7, schema="s", payload=envelope) is None
+    assert told(payload=envelope) is None
+    assert told(id=7, source=envelope["source"]) is None
+    assert told(schema=None, payload={"schema": None, "payload": envelope}) is None
+    assert told(schema=None, payload=None) is None
+
+
 @pytest.mark.parametrize("connector", ["mysql", "mariadb"])
 def test_a_binlog_tells_by_file_position_and_row(connector: str) -> None:
     source = {**MYSQL, "connector": connector, "file": "mysql-bin.000012", "row": 2}

@@ -12,16 +12,18 @@ from hypothesis import strategies as st
 
 from streamer.errors import ShardRefused
 from streamer.incremental import mends
-from streamer.incremental.events.changes import Nothing, Remove, Truncate
+from streamer.incremental.events.changes import Change, Insert, Nothing, Remove, Truncate, Upsert
 from streamer.incremental.events.source_position import DATES_APART_MS, OrderLost, SourcePosition
 from streamer.incremental.shard import truncations
 from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.requests import Placed, Truncation, placed_in, read_request
+from streamer.incremental.shard.steps import Tally
 from streamer.incremental.shard.truncations import (
     Run,
     begin_of_run,
     in_order,
+    in_source_order,
     is_news,
     last_truncation,
     place_of_truncation,
@@ -32,8 +34,11 @@ from streamer.incremental.shard.truncations import (
 )
 from streamer.incremental.store.base import Meta
 from streamer.incremental.topics import CONTROL
+from streamer.table.row import Row
+from worlds.small_tables import CITY, YEARS, table
 
 NAME = "shard 1 of people"
+PEOPLE = table(YEARS, CITY, k=2)
 META = Meta(shards=3, topic_ids={"changes": "a", CONTROL: "b"})
 
 
@@ -46,28 +51,66 @@ def said(place: int | None, op: str = "u", at: int = 0) -> bytes:
     return json.dumps({"op": op, "source": source}).encode()
 
 
+OTHER_LOG = SourcePosition("mysql-bin", (1, 4, 0))
+OF_OTHER_LOG = b'{"op":"t","source":{"connector":"mysql","file":"mysql-bin.000001","pos":4}}'
+NOBODY = Row((), ())
 ROW, TRUNCATION = Remove("7"), Truncate(whole_table_only=True)
 
 
 def test_messages_before_the_last_truncation_change_nothing_any_more() -> None:
-    assert in_order(ROW, said(70), lsn(90)) == Nothing()
-    assert in_order(ROW, said(91), lsn(90)) is ROW
-    assert in_order(ROW, said(70), None) is ROW
-    assert in_order(ROW, None, lsn(90)) is ROW, "a tombstone names no place"
-    assert in_order(ROW, said(None), lsn(90)) is ROW
+    assert in_order(ROW, lsn(70), lsn(90)) == Nothing()
+    assert in_order(ROW, lsn(91), lsn(90)) is ROW
+    assert in_order(ROW, None, lsn(90)) is ROW
 
 
 def test_a_truncation_that_is_known_or_overtaken_is_none() -> None:
-    assert in_order(TRUNCATION, said(90, "t"), lsn(90)) == Nothing()
-    assert in_order(TRUNCATION, said(70, "t"), lsn(90)) == Nothing()
-    assert in_order(TRUNCATION, said(91, "t"), lsn(90)) is TRUNCATION
-    assert in_order(TRUNCATION, said(None, "t"), lsn(90)) is TRUNCATION
-    assert in_order(ROW, said(90), lsn(90)) is ROW
+    assert in_order(TRUNCATION, lsn(90), lsn(90)) == Nothing()
+    assert in_order(TRUNCATION, lsn(70), lsn(90)) == Nothing()
+    assert in_order(TRUNCATION, lsn(91), lsn(90)) is TRUNCATION
+    assert in_order(TRUNCATION, None, lsn(90)) is TRUNCATION
+    assert in_order(ROW, lsn(90), lsn(90)) is ROW
 
 
 def test_a_message_that_dates_contradict_is_not_decided() -> None:
     with pytest.raises(OrderLost):
-        in_order(ROW, said(70, at=2 + DATES_APART_MS), lsn(90, at=1))
+        in_order(ROW, lsn(70, at=2 + DATES_APART_MS), lsn(90, at=1))
+
+
+COMES = Upsert("7", NOBODY)
+
+
+@pytest.mark.parametrize("change", [COMES, Insert("7", NOBODY)], ids=["captured", "plain"])
+@pytest.mark.parametrize("value", [b"{}", OF_OTHER_LOG], ids=["no place", "other log"])
+def test_a_row_whose_place_says_nothing_of_a_truncation_is_refused_until_its_log_was_seen(
+    change: Change, value: bytes
+) -> None:
+    knows, message = replace(META, truncated=lsn(90)), Message(5, b"7", value)
+    tally = Tally.after(knows)
+    with pytest.raises(ShardRefused, match="offset 5") as refused:
+        in_source_order(PEOPLE, 1, knows, change, message, tally)
+    assert mends.begin_from_file("people") in str(refused.value)
+    for seen in (said(70), said(91)):
+        tally = Tally.after(knows)
+        in_source_order(PEOPLE, 1, knows, COMES, Message(4, b"7", seen), tally)
+        assert tally.log_seen
+        assert in_source_order(PEOPLE, 1, knows, change, message, tally) is change
+    assert in_source_order(PEOPLE, 1, knows, change, message, Tally.after(replace(knows, log_seen=True))) is change
+    assert in_source_order(PEOPLE, 1, META, change, message, Tally.after(META)) is change, "nothing was truncated"
+    assert in_source_order(PEOPLE, 0, replace(knows, shards=1), change, message, Tally.after(knows)) is change
+
+
+def test_what_brings_no_row_needs_no_place() -> None:
+    knows = replace(META, truncated=lsn(90))
+    for change in (ROW, Nothing(), Truncate()):
+        tally = Tally.after(knows)
+        assert in_source_order(PEOPLE, 1, knows, change, Message(5, b"7", None), tally) is change
+        assert not tally.log_seen
+
+
+def test_who_reads_a_truncation_has_seen_its_log() -> None:
+    tally = Tally.after(META)
+    in_source_order(PEOPLE, 1, META, TRUNCATION, Message(5, None, said(90, "t")), tally)
+    assert (tally.truncated, tally.log_seen) == (lsn(90), True)
 
 
 def test_a_truncation_without_a_place_refuses_the_shard_and_says_what_to_do_instead() -> None:
@@ -102,11 +145,22 @@ def test_a_shard_says_in_its_own_partition_where_it_has_placed_one() -> None:
 
 def test_only_a_later_truncation_is_news() -> None:
     knows = replace(META, truncated=lsn(90))
-    assert is_news(META, lsn(1))
-    assert [is_news(knows, lsn(place)) for place in (89, 90, 91)] == [False, False, True]
-    assert is_news(knows, SourcePosition("mysql-bin", (1, 4, 0))), "another log: whoever says so comes later"
-    with pytest.raises(OrderLost):
-        is_news(replace(META, truncated=lsn(90, at=1)), lsn(80, at=2 + DATES_APART_MS))
+    assert is_news(NAME, "people", META, lsn(1))
+    assert [is_news(NAME, "people", knows, lsn(place)) for place in (89, 90, 91)] == [False, False, True]
+    with pytest.raises(ShardRefused, match="has begun anew"):
+        is_news(NAME, "people", replace(META, truncated=lsn(90, at=1)), lsn(80, at=2 + DATES_APART_MS))
+
+
+def test_a_truncation_of_another_log_than_the_known_ones_is_never_guessed_to_be_the_later_one() -> None:
+    knows = replace(META, truncated=lsn(90))
+    with pytest.raises(ShardRefused, match="two logs") as heard:
+        is_news(NAME, "people", knows, OTHER_LOG)
+    tally, message = Tally.after(knows), Message(5, None, OF_OTHER_LOG)
+    with pytest.raises(ShardRefused, match=r"offset 5.*two logs") as read:
+        in_source_order(PEOPLE, 1, knows, TRUNCATION, message, tally)
+    for refused in (heard, read):
+        assert mends.begin_from_file("people") in str(refused.value)
+    assert (tally.truncated, tally.letters) == (lsn(90), []), "nothing is said to the others"
 
 
 def test_the_last_of_several_truncations_counts_and_two_logs_have_none() -> None:

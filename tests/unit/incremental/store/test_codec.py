@@ -98,7 +98,7 @@ def test_what_is_known_of_truncations_comes_back() -> None:
         5, 50, secret=b"key", truncated=SourcePosition("mysql-bin", (12, 4, 0), 1_764_000_000_000), truncations=3
     )
     assert codec.decode_meta(codec.encode_meta(meta)) == meta
-    own = Meta(5, 50, truncated=SourcePosition("postgresql", (90,)))
+    own = Meta(5, 50, truncated=SourcePosition("postgresql", (90,)), log_seen=True)
     assert codec.decode_meta(codec.encode_meta(own)) == own
 
 
