@@ -385,3 +385,10 @@ def test_a_row_without_any_message_key_could_never_be_removed() -> None:
     with pytest.raises(EventRefused) as caught:
         Decoder(STATED).decode(None, b'{"id": 7, "bmi": 1}')
     assert caught.value.reason == "message-key-of-other-row"
+
+
+@pytest.mark.parametrize("column", ["who", "id"])
+def test_a_placeholder_is_nobodys_name(column: str) -> None:
+    row = {**ANN, "who": "Ann", column: UNAVAILABLE}
+    with pytest.raises(EventRefused, match="was not sent by the connector"):
+        decode(envelope("u", after=row), of=replace(PEOPLE, individual="who"))
