@@ -16,7 +16,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
 
 from streamer.errors import ConfigError
 
@@ -246,7 +245,6 @@ def _endpoint(said: Mapping[str, str], stated: Mapping[str, str]) -> TokenEndpoi
     url = said.get("sasl.oauthbearer.token.endpoint.url", "")
     if not url.startswith(("https://", "http://")):
         raise ConfigError(f"sasl.oauthbearer.token.endpoint.url: {OAUTHBEARER} needs the http(s) address of tokens")
-    _check_address(url)
     client_id = said.get(USERNAME) or stated.get("clientId")
     client_secret = said.get(PASSWORD) or stated.get("clientSecret")
     if not client_id or not client_secret:
@@ -255,19 +253,6 @@ def _endpoint(said: Mapping[str, str], stated: Mapping[str, str]) -> TokenEndpoi
             "(KAFKA_SASL_PASSWORD)"
         )
     return TokenEndpoint(url, client_id, client_secret, stated.get("scope", ""))
-
-
-def _check_address(url: str) -> None:
-    """Raises ConfigError where an address names no host, or a login, which belongs to the client's id and secret."""
-    try:
-        parts = urlsplit(url)
-        is_address = bool(parts.hostname) and (parts.port is None or parts.port > 0)
-    except ValueError:
-        is_address = False
-    if not is_address or "@" in parts.netloc or re.search(r"[\s\x00-\x1f\x7f]", url):
-        raise ConfigError(
-            "sasl.oauthbearer.token.endpoint.url: not an address: https://host:port/path, without user and password"
-        )
 
 
 _MODULES = {"PlainLoginModule": "PLAIN", "ScramLoginModule": "SCRAM", "OAuthBearerLoginModule": OAUTHBEARER}

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import urllib.error
 import urllib.request
 from base64 import b64encode
 from dataclasses import dataclass, field
-from urllib.parse import quote_plus, urlencode
+from urllib.parse import quote_plus, urlencode, urlsplit
 
 from streamer.errors import ConfigError, ServerUnreachable
 from streamer.incremental.kafka_settings import TokenEndpoint
@@ -33,6 +34,7 @@ class Token:
 
 def fetch_token(endpoint: TokenEndpoint) -> Token:
     """Asks for a token. Raises ConfigError where it is refused, ServerUnreachable where nobody answers."""
+    _check_address(endpoint.url)
     try:
         with _OPENER.open(_request(endpoint), timeout=ANSWER_SECONDS_MAX) as answer:
             said = json.load(answer)
@@ -44,8 +46,6 @@ def fetch_token(endpoint: TokenEndpoint) -> Token:
         if error.code >= 500:
             raise ServerUnreachable(f"{_WHERE}: the endpoint answers {error.code}") from None
         raise ConfigError(f"{_WHERE}: the endpoint gives this client no token (HTTP {error.code})") from None
-    except http.client.InvalidURL:
-        raise ConfigError(f"{_WHERE}: not an address: https://host:port/path") from None
     except http.client.HTTPException:  # its text is what the server sent
         raise ServerUnreachable(f"{_WHERE}: what answers does not speak HTTP, or stops in the middle") from None
     except OSError:
@@ -61,6 +61,17 @@ class _NoRedirection(urllib.request.HTTPRedirectHandler):
 
 
 _OPENER = urllib.request.build_opener(_NoRedirection)
+
+
+def _check_address(url: str) -> None:
+    """Raises ConfigError where an address names no host, or a login, which belongs to the client's id and secret."""
+    try:
+        parts = urlsplit(url)
+        is_address = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        is_address = False
+    if not is_address or "@" in parts.netloc or re.search(r"[\s\x00-\x1f\x7f]", url):
+        raise ConfigError(f"{_WHERE}: not an address: https://host:port/path, without user and password")
 
 
 def _request(endpoint: TokenEndpoint) -> urllib.request.Request:

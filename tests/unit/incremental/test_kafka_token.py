@@ -60,10 +60,18 @@ def test_the_clients_secret_goes_to_nobody_whom_a_redirection_names() -> None:
         assert thief.asked == []
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1:canary/x", "http://no host/x"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:canary/x", "http://no host/x", "https://me:canary@id/t", "https:///t", "https://id/canary t",
+        "https://id:99999/canary",
+    ],
+)  # fmt: skip
 def test_an_address_that_is_none_is_an_error_of_the_settings(url: str) -> None:
-    with pytest.raises(ConfigError):
-        fetch_token(TokenEndpoint(url, "me", CANARY))
+    endpoint = TokenEndpoint(url, "me", CANARY)
+    with pytest.raises(ConfigError, match="not an address") as told:
+        fetch_token(endpoint)
+    assert "canary" not in f"{told.value} {endpoint}"
 
 
 @pytest.mark.parametrize("answer", [b"canary answer\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{canary"])
