@@ -96,7 +96,7 @@ _INLINE = {
 class TokenEndpoint:
     """Where a token for OAUTHBEARER is had, by OAuth's client credentials."""
 
-    url: str
+    url: str = field(repr=False)
     client_id: str
     client_secret: str = field(repr=False)
     scope: str = ""

@@ -8,11 +8,10 @@ it is told. It sends nothing but what every connection begins with.
 from __future__ import annotations
 
 import logging
-import socket
 import ssl
 from collections.abc import Sequence
 
-from kafka.conn import BrokerConnection, ConnectionStates
+from kafka.conn import BrokerConnection, ConnectionStates, get_ip_port_afi
 from kafka.errors import (
     KafkaConnectionError,
     KafkaError,
@@ -68,8 +67,11 @@ def shut_out(servers: Sequence[str]) -> StreamerError | None:
 
 def _refused(server: str, settings: KafkaSettings) -> StreamerError | None:
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
-    host, _, port = server.rpartition(":")
-    attempt = _Attempt(host.strip("[]"), int(port), socket.AF_UNSPEC, **for_kafka_python(settings))
+    try:
+        host, port, family = get_ip_port_afi(server)  # as the library reads it: 9092 where no port is said
+    except ValueError:
+        return ConfigError(f"Kafka's servers: not host:port: {server}")
+    attempt = _Attempt(host, port, family, **for_kafka_python(settings))
     try:
         attempt.connect_blocking(TRY_SECONDS_MAX)
         why = attempt.why

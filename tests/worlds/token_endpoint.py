@@ -25,6 +25,12 @@ class Endpoint:
                 self.end_headers()
                 self.wfile.write(answer)
 
+            def do_GET(self) -> None:
+                asked.append((self.headers["Authorization"], ""))
+                self.send_response(status)
+                self.end_headers()
+                self.wfile.write(answer)
+
             def log_message(self, format: str, *args: object) -> None: ...
 
         self._server = HTTPServer(("127.0.0.1", 0), Handler)

@@ -16,13 +16,14 @@ The rules of this file
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from dataclasses import dataclass
 from decimal import Decimal
 
 from streamer.errors import ConfigError, UsageError
 from streamer.table.published import QI_GROUP, box_columns
 from streamer.table.published_group import SIZE, VALUES
-from streamer.table.schema import GROUPS, LOSSY_JOIN, Attribute, KeptColumn, NumericAttribute, Table
+from streamer.table.schema import GROUPS, LOSSY_JOIN, Attribute, KeptColumn, NumericAttribute, Table, TemporalAttribute
 
 TEXT, INTEGER, DECIMAL, FLOAT, BOOLEAN = "text", "integer", "decimal", "float", "boolean"
 
@@ -31,6 +32,9 @@ SLOT = "slot"
 
 TEMPORAL = ("date", "timestamp", "local-timestamp")
 """Types of table.yaml that are published as ISO texts."""
+
+CLOCKS = ("timestamp", "local-timestamp")
+"""Those with a time of day: instants, and what a clock on the wall showed."""
 
 KEPT_TYPES = {
     "text": TEXT,
@@ -90,10 +94,11 @@ def kept_column(column: KeptColumn) -> PublishedColumn:
     return PublishedColumn(column.name, KEPT_TYPES[column.type], nullable=True)
 
 
-def temporal_columns(table: Table) -> list[str]:
-    """The columns of dates and times: as quasi-identifiers they publish intervals of texts."""
-    intervals = [a.name for a in table.attributes if [column.type for column in _box_columns(a)] == [TEXT, TEXT]]
-    return intervals + [column.name for column in table.kept if column.type in TEMPORAL]
+def temporal_columns(table: Table, types: Container[str] = TEMPORAL) -> list[str]:
+    """The columns of dates and times of these types."""
+    timed = [a for a in table.attributes if isinstance(a, TemporalAttribute)]
+    intervals = [attribute.name for attribute in timed if attribute.calendar.clock.name in types]
+    return intervals + [column.name for column in table.kept if column.type is not None and column.type in types]
 
 
 def sink_table(table: Table) -> str:

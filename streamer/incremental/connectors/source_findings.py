@@ -20,7 +20,7 @@ from streamer.incremental.connectors.connector_config import (
     names_matched,
 )
 from streamer.incremental.connectors.debezium_source import named_columns
-from streamer.incremental.connectors.published_types import temporal_columns
+from streamer.incremental.connectors.published_types import CLOCKS, temporal_columns
 from streamer.incremental.connectors.routes import relations_of, topic_of
 from streamer.incremental.connectors.transform_findings import transform_findings, unknown_transforms
 from streamer.incremental.topics import CHANGES, REQUIRED_CONFIGS, topic_name
@@ -182,6 +182,9 @@ def _numbers(table: Table, config: ConnectorConfig) -> Iterator[Finding]:
     setting, times = "time.precision.mode", temporal_columns(table)
     if times and not with_schema and config.get(setting) != "isostring":
         consequence = f"{', '.join(times)}: without a schema they come as bare numbers, of days or of parts of a second"
+        yield Finding(setting, config.shown(setting), consequence, "set value.converter.schemas.enable to true")
+    elif not with_schema and (clocks := temporal_columns(table, CLOCKS)):
+        consequence = f"{', '.join(clocks)}: without a schema an instant and a clock on the wall both come with a Z"
         yield Finding(setting, config.shown(setting), consequence, "set value.converter.schemas.enable to true")
 
 

@@ -6,10 +6,14 @@ The rules of this file
   message has is not looked at, whatever its type.
 * With a schema its types decide (`streamer.incremental.events.logical_types`). A column that the schema does not know
   is read as if there were none.
+* In rows that Debezium has captured, Connect's Timestamp is a timestamp without time zone: that is all Debezium uses it
+  for (`time.precision.mode=connect`). In others it is an instant, as Connect says. In a key it stays what Connect says:
+  there it is a name, and one reader reads the rows' keys and the messages'.
 * Without one, a captured row's texts and numbers are taken for what table.yaml says only where nothing else can be
   meant. A text that may be the base64 of a decimal's bytes is refused for a column of decimals (`"1234"` is -26588.24
   too), unless table.yaml says `input: {decimals: text}`; bytes have a length of 4n and no point and no minus, so most
-  texts of numbers are none. A number is no date and no timestamp: it may count days, milliseconds or microseconds.
+  texts of numbers are none. A number is no date and no timestamp: it may count days, milliseconds or microseconds. A
+  text with a Z is no local timestamp: it may be an instant, or what a clock on the wall showed (IsoTimestamp).
 * The plain form is this project's own: without a schema it means what it says.
 """
 
@@ -21,7 +25,13 @@ from dataclasses import dataclass, field, replace
 
 from streamer.errors import EventRefused
 from streamer.incremental.events.connect_schema import ConnectType
-from streamer.incremental.events.logical_types import VARIABLE_SCALE_DECIMAL, Reader, reader_of
+from streamer.incremental.events.logical_types import (
+    CONNECT_TIMESTAMP,
+    DEBEZIUM_TIME,
+    VARIABLE_SCALE_DECIMAL,
+    Reader,
+    reader_of,
+)
 from streamer.table.scalars import read_decimal
 from streamer.table.schema import Attribute, KeptColumn, NumericAttribute, Table, TemporalAttribute
 
@@ -30,6 +40,9 @@ Named = tuple[tuple[str, Reader], ...]
 
 PARTS = ("before", "after", "row", "key")
 """Members of a message that hold a row, or its key."""
+
+CAPTURED, FLATTENED = ("before", "after"), ("__op", "__deleted")
+"""Members that hold rows which Debezium has captured, and those that stand in such a row itself."""
 
 NUMBERS = ("integer", "decimal")
 MOMENTS = ("date", "timestamp", "local-timestamp")
@@ -89,7 +102,7 @@ class TableReaders:
     def __init__(self, table: Table) -> None:
         columns = {column.name: _type_said(column) for column in (*table.attributes, *table.kept)}
         names = (*table.source_key, table.individual, *columns)
-        self._key_columns = table.source_key
+        self._key_columns, self._of_rows = table.source_key, table.input_rows
         self._said = {name: columns.get(name) for name in names if name is not None}
         implied = {name: _implied(name, said, table.decimals_are_text) for name, said in columns.items()}
         captured, plain = RowReaders(_present(implied)), RowReaders()
@@ -99,24 +112,41 @@ class TableReaders:
         """The readers of messages whose value has this type; None: nobody says it."""
         if type_ is None:
             return self.schemaless
-        parts = {name: self._of_part(type_.fields.get(name), self.schemaless.parts[name]) for name in PARTS}
-        return MessageReaders(self._of_part(type_, self.schemaless.own), parts)
+        parts = {
+            name: self._of_part(type_.fields.get(name), self.schemaless.parts[name], captured=name in CAPTURED)
+            for name in PARTS
+        }
+        is_flattened = self._of_rows or not type_.fields.keys().isdisjoint(FLATTENED)
+        return MessageReaders(self._of_part(type_, self.schemaless.own, captured=is_flattened), parts)
 
-    def _of_part(self, type_: ConnectType | None, otherwise: RowReaders) -> RowReaders:
-        """The readers of a row or a key of this type; `otherwise`: of the columns that it does not know."""
+    def _of_part(self, type_: ConnectType | None, otherwise: RowReaders, *, captured: bool) -> RowReaders:
+        """The readers of a row or a key of this type; `otherwise`: of the columns that it does not know.
+
+        captured: it is a row of Debezium's.
+        """
         if type_ is None:
             return otherwise
         if type_.type != "struct" or type_.name == VARIABLE_SCALE_DECIMAL:
             column = self._key_columns[0]
             return replace(otherwise, types={column: type_}, value=reader_of(type_, column, of_numbers=False))
-        implied, known = dict(otherwise.of_columns), type_.fields
-        readers = {
-            name: reader_of(known[name], name, of_numbers=said in NUMBERS) if name in known else implied.get(name)
+        readers, known = self._by_types(type_.fields, otherwise), type_.fields
+        of_key = {name: readers[name] for name in self._key_columns}
+        types = {name: known[name] for name in self._key_columns if name in known}
+        if captured:
+            readers = self._by_types({name: _as_captured(one) for name, one in known.items()}, otherwise)
+        return RowReaders(_present(readers), _present(of_key), types)
+
+    def _by_types(self, types: Mapping[str, ConnectType], otherwise: RowReaders) -> Mapping[str, Reader | None]:
+        implied = dict(otherwise.of_columns)
+        return {
+            name: reader_of(types[name], name, of_numbers=said in NUMBERS) if name in types else implied.get(name)
             for name, said in self._said.items()
         }
-        of_key = {name: readers[name] for name in self._key_columns}
-        types = {name: type_.fields[name] for name in self._key_columns if name in type_.fields}
-        return RowReaders(_present(readers), _present(of_key), types)
+
+
+def _as_captured(type_: ConnectType) -> ConnectType:
+    """What Debezium means by a type: both count milliseconds."""
+    return replace(type_, name=DEBEZIUM_TIME + "Timestamp") if type_.name == CONNECT_TIMESTAMP else type_
 
 
 def _present(readers: Mapping[str, Reader | None]) -> Named:
@@ -156,9 +186,12 @@ def _decimal(column: str) -> Reader:
 
 def _moment(column: str, said: str | None) -> Reader:
     def read(value: object) -> object:
-        if type(value) is str:
-            return value.removesuffix("Z") if said == "date" else value  # Debezium's IsoDate ends with a Z
-        raise EventRefused("wrong-type", f"column {column!r}: {_UNCOUNTABLE.format(said)}", column)
+        if type(value) is not str:
+            mend = _OR_ISOSTRING if said == "date" else ""
+            raise EventRefused("wrong-type", f"column {column!r}: {_UNCOUNTABLE.format(said)}{mend}", column)
+        if said == "local-timestamp" and value.endswith("Z"):
+            raise EventRefused("wrong-type", f"column {column!r}: {_CLOCK_OR_INSTANT}", column)
+        return value.removesuffix("Z") if said == "date" else value  # Debezium's IsoDate ends with a Z
 
     return read
 
@@ -174,5 +207,10 @@ _AMBIGUOUS = (
 )
 _UNCOUNTABLE = (
     "what a number counts as a {} is said by no one (days, milliseconds, microseconds): set the converter's "
-    "schemas.enable=true, or the connector's time.precision.mode=isostring"
+    "schemas.enable=true"
+)
+_OR_ISOSTRING = ", or the connector's time.precision.mode=isostring"
+_CLOCK_OR_INSTANT = (
+    "without a schema, a text with a Z may be an instant, or what a clock on the wall showed "
+    "(time.precision.mode=isostring puts a Z to it): set the converter's schemas.enable=true, which tells them apart"
 )

@@ -59,7 +59,9 @@ class Capture:
         self._keys = MessageKeys(encoder, schemas)
         self._key_columns = table.source_key
         self._of_rows = table.input_rows
-        self._named = tuple(column.name for column in (*table.attributes, *table.kept))
+        columns = [column.name for column in (*table.attributes, *table.kept)]
+        columns += [table.individual] if table.individual is not None else []
+        self._named = tuple(dict.fromkeys((*columns, *table.source_key)))
 
     def is_row(self, message: Members) -> bool:
         """Whether the message, where table.yaml says that the input has such, is a row without any mark."""

@@ -13,7 +13,16 @@ import re
 from decimal import Decimal
 
 from streamer.incremental.events.connect_schema import ConnectType
-from streamer.incremental.events.logical_types import DAYS, DECIMAL, INSTANTS, ISO_DATE, LOCAL_TIMESTAMPS, TIMES
+from streamer.incremental.events.logical_types import (
+    DAYS,
+    DECIMAL,
+    INSTANTS,
+    ISO_DATE,
+    ISO_TIMESTAMP,
+    LOCAL_TIMESTAMPS,
+    NANO,
+    TIMES,
+)
 from streamer.incremental.events.moment_counts import day_count, time_count, timestamp_count
 from streamer.table.scalars import read_decimal
 
@@ -33,6 +42,8 @@ def kind_of(type_: ConnectType) -> str | None:
         return "days"
     if name == ISO_DATE:
         return "iso-date"
+    if name == ISO_TIMESTAMP:
+        return "iso-timestamp"
     for way, per_second in (("time", TIMES), ("local", LOCAL_TIMESTAMPS), ("instant", INSTANTS)):
         if name in per_second:
             return f"{way}({per_second[name]})"
@@ -49,6 +60,8 @@ def written_part(kind: str, text: str) -> bytes | None:
         return _number(day_count(text))
     if kind == "iso-date":
         return None if day_count(text) is None else f'"{text}Z"'.encode()
+    if kind == "iso-timestamp":
+        return None if timestamp_count(text, NANO) is None else f'"{text}Z"'.encode()
     found = _KIND.fullmatch(kind)
     if found is None:
         raise ValueError(f"{kind} is no kind of a message key's part")

@@ -3,8 +3,9 @@
 The rules of this file
 ----------------------
 * Connect's own logical types and Debezium's are known by name. Numbers become exact Decimals, dates and times ISO text:
-  an instant in UTC with a `Z`, a timestamp without time zone without one. Bits are text, most significant first; bytes
-  are their base64, and never a number, even where that text looks like one.
+  an instant in UTC with a `Z`, a timestamp without time zone without one. Debezium's IsoTimestamp is one without time
+  zone, to which the connector has put a Z that means nothing: it is taken off. Bits are text, most significant first;
+  bytes are their base64, and never a number, even where that text looks like one.
 * Bytes come as base64 text (JSON) or as bytes (Avro); both are the same here. So are a Decimal as bytes and as a number
   (the converter's `decimal.format`).
 * A logical type that is not known is refused as soon as a column of table.yaml has it: what its numbers count, or its
@@ -38,7 +39,7 @@ DEBEZIUM_DATA, DEBEZIUM_TIME = DEBEZIUM + "data.", DEBEZIUM + "time."
 
 DECIMAL = CONNECT + "Decimal"
 VARIABLE_SCALE_DECIMAL = DEBEZIUM_DATA + "VariableScaleDecimal"
-ISO_DATE = DEBEZIUM_TIME + "IsoDate"
+ISO_DATE, ISO_TIMESTAMP = DEBEZIUM_TIME + "IsoDate", DEBEZIUM_TIME + "IsoTimestamp"
 MILLI, MICRO, NANO = 10**3, 10**6, 10**9
 
 DAYS = frozenset((CONNECT + "Date", DEBEZIUM_TIME + "Date"))
@@ -54,7 +55,8 @@ LOCAL_TIMESTAMPS = {
     DEBEZIUM_TIME + "NanoTimestamp": NANO,
 }
 AVRO_INSTANTS = {"avro.timestamp-micros": MICRO, "avro.timestamp-nanos": NANO}  # Connect has no name for them
-INSTANTS = {CONNECT + "Timestamp": MILLI, **AVRO_INSTANTS}
+CONNECT_TIMESTAMP = CONNECT + "Timestamp"
+INSTANTS = {CONNECT_TIMESTAMP: MILLI, **AVRO_INSTANTS}
 """Logical types of counts, with what they count: parts of a second."""
 
 SCALE_MAX = 10_000
@@ -62,7 +64,7 @@ DECIMAL_BYTES_MAX = 170  # 400 decimal digits
 
 _AS_TEXT = frozenset(
     [DEBEZIUM_DATA + name for name in ("Uuid", "Enum", "EnumSet", "Json", "Xml", "Ltree", "TsVector")]
-    + [DEBEZIUM_TIME + name for name in ("ZonedTime", "IsoTime", "IsoTimestamp", "Interval")]
+    + [DEBEZIUM_TIME + name for name in ("ZonedTime", "IsoTime", "Interval")]
 )
 _DURATIONS = frozenset((DEBEZIUM_TIME + "MicroDuration", DEBEZIUM_TIME + "NanoDuration"))
 _AS_THEY_COME = frozenset(("int8", "int16", "int32", "int64", "boolean", "string"))
@@ -97,6 +99,8 @@ def _reader_by_name(type_: ConnectType, name: str, column: str) -> Reader | None
         return lambda value: _variable_scale(value, column)
     if name == DEBEZIUM_TIME + "ZonedTimestamp":
         return lambda value: _in_utc(value, column)
+    if name == ISO_TIMESTAMP:
+        return lambda value: _without_z(value, column)
     if name == ISO_DATE:
         return lambda value: _text_of(value, column).removesuffix("Z")
     if name == DEBEZIUM_DATA + "Bits":
@@ -183,6 +187,14 @@ def _counted(column: str, text_of: Callable[[int], str | None]) -> Reader:
 
 def _with_z(text: str | None) -> str | None:
     return None if text is None else text + "Z"
+
+
+def _without_z(value: object, column: str) -> str:
+    """What a clock on the wall showed, of a text that has a Z for no reason."""
+    text = _text_of(value, column)
+    if not text.endswith("Z"):
+        raise _not_as_said(column)
+    return text[:-1]
 
 
 def _in_utc(value: object, column: str) -> str:

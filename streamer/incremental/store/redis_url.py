@@ -27,7 +27,8 @@ from streamer.errors import ConfigError
 
 UNREADABLE = (
     "the Redis URL cannot be read: redis://[user:password@]host:port/0, redis+sentinel://host:port,host:port/name or "
-    "redis+cluster://host:port,host:port, and rediss for redis where it is by TLS"
+    "redis+cluster://host:port,host:port, and rediss for redis where it is by TLS; "
+    "in a user, a password or a path @ is written as %40, : as %3A, / as %2F, ? as %3F and # as %23"
 )
 PORTS = {"sentinel": 26_379, "cluster": 6_379}
 
@@ -70,6 +71,8 @@ def read_url(url: str, environment: Mapping[str, str]) -> RedisUrl:
 
 def _read(url: str) -> RedisUrl:
     parts = urlsplit(url)
+    if parts.fragment or "@" in parts.path + parts.query:  # the user would be taken for a host, digits for its port
+        raise ValueError
     scheme, _, kind = parts.scheme.partition("+")
     tls = scheme == "rediss"
     if not kind:

@@ -112,6 +112,23 @@ def test_a_certificate_that_does_not_hold_is_told(
         require_access([f"{host}:{tls_server}"])
 
 
+@pytest.mark.parametrize("server", ["localhost", "[::1]", "127.0.0.1"])
+def test_a_server_without_a_port_is_asked_where_the_library_asks_it(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The address is read first; no connection is made, since the certificates cannot be read."""
+    monkeypatch.setenv("KAFKA_SECURITY_PROTOCOL", "SSL")
+    monkeypatch.setenv("KAFKA_SSL_CAFILE", str(tmp_path / "missing.pem"))
+    assert "cannot be read" in str(shut_out([server]))
+
+
+@pytest.mark.parametrize("server", ["localhost:port", "[::1"])
+def test_a_server_that_is_no_address_is_an_error_of_the_settings(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_SECURITY_PROTOCOL", "SSL")
+    told = shut_out([server])
+    assert isinstance(told, ConfigError) and server in str(told)
+
+
 def test_a_kafka_that_asks_nobody_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KAFKA_SECURITY_PROTOCOL", raising=False)
     assert shut_out(["nowhere.invalid:1"]) is None

@@ -51,3 +51,61 @@ def test_what_is_no_token_is_told_without_the_answer(endpoint: Endpoint, kind: t
 def test_an_endpoint_that_is_away_is_an_outage() -> None:
     with pytest.raises(ServerUnreachable, match="does not answer"):
         fetch_token(TokenEndpoint("http://127.0.0.1:1/token", "me", CANARY))
+
+
+def test_the_clients_secret_goes_to_nobody_whom_a_redirection_names() -> None:
+    with Endpoint(200, b'{"access_token": "of somebody else"}') as thief, Redirecting(thief.url) as endpoint:
+        with pytest.raises(StreamerError):
+            fetch_token(TokenEndpoint(endpoint.url, "me", CANARY))
+        assert thief.asked == []
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:canary/x", "http://no host/x", "https://me:canary@id/t", "https:///t", "https://id/canary t",
+        "https://id:99999/canary",
+    ],
+)  # fmt: skip
+def test_an_address_that_is_none_is_an_error_of_the_settings(url: str) -> None:
+    endpoint = TokenEndpoint(url, "me", CANARY)
+    with pytest.raises(ConfigError, match="not an address") as told:
+        fetch_token(endpoint)
+    assert "canary" not in f"{told.value} {endpoint}"
+
+
+@pytest.mark.parametrize("answer", [b"canary answer\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{canary"])
+def test_what_does_not_speak_http_is_an_outage_told_without_its_answer(answer: bytes) -> None:
+    with Blurting(answer) as endpoint, pytest.raises(ServerUnreachable, match="does not speak HTTP") as told:
+        fetch_token(TokenEndpoint(endpoint.url, "me", CANARY))
+    assert "canary" not in str(told.value)
+
+
+class Blurting(Endpoint):
+    """An endpoint that answers with these bytes and no others."""
+
+    def __init__(self, answer: bytes) -> None:
+        super().__init__(200, b"")
+        handler = self._server.RequestHandlerClass
+
+        class Handler(handler):  # type: ignore[misc, valid-type]
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers["Content-Length"]))
+                self.wfile.write(answer)
+
+        self._server.RequestHandlerClass = Handler
+
+
+class Redirecting(Endpoint):
+    """An endpoint that names another one."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(302, b"")
+        handler = self._server.RequestHandlerClass
+
+        class Handler(handler):  # type: ignore[misc, valid-type]
+            def end_headers(self) -> None:
+                self.send_header("Location", url)
+                super().end_headers()
+
+        self._server.RequestHandlerClass = Handler

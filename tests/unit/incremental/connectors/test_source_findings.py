@@ -92,6 +92,16 @@ def test_dates_without_a_schema_are_numbers() -> None:
     assert source_findings(table, ConnectorConfig(source_config(table, POSTGRES))) == []
 
 
+@pytest.mark.parametrize("type_", ["timestamp", "local-timestamp"])
+def test_iso_texts_without_a_schema_give_a_clock_on_the_wall_the_z_of_an_instant(type_: str) -> None:
+    table = replace(TABLE, attributes=(AGE,), kept=(KeptColumn("seen", sensitive=False, type=type_),))
+    settings = {"time.precision.mode": "isostring"}
+    config = ConnectorConfig(source_config(table, POSTGRES, schemas=False) | settings)
+    (found,) = source_findings(table, config)
+    assert found.consequence.startswith("seen: ") and "schemas.enable" in found.mend
+    assert source_findings(table, ConnectorConfig(source_config(table, POSTGRES) | settings)) == []
+
+
 def test_nulls_that_come_as_the_column_s_default() -> None:
     name = "value.converter.replace.null.with.default"
     assert list(findings(value__converter__replace__null__with__default=None)) == [name]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from streamer.errors import EventRefused
 from streamer.incremental.events.column_readers import TableReaders
 from streamer.incremental.events.connect_schema import ConnectType
-from streamer.incremental.events.logical_types import DECIMAL
+from streamer.incremental.events.logical_types import CONNECT_TIMESTAMP, DECIMAL
 from streamer.table.schema import KeptColumn, Table
 from worlds.connect_json import TIME, unscaled_base64
 from worlds.small_tables import AGE, BMI, table
@@ -81,6 +81,35 @@ def test_what_is_refused_first_does_not_depend_on_chance() -> None:
         TableReaders(PEOPLE).of(unknown).own.row(dict.fromkeys(("cost", "bmi", "ssn", "age", "id"), 7))
 
 
+SEEN = {"local-timestamp": ConnectType("int64", CONNECT_TIMESTAMP), "id": ConnectType("int64", CONNECT_TIMESTAMP)}
+SEEN_ROW = ConnectType("struct", fields=SEEN)
+
+
+@pytest.mark.parametrize(
+    ("member", "text"),
+    [("before", "1970-01-01T00:00:00"), ("after", "1970-01-01T00:00:00"), ("row", "1970-01-01T00:00:00Z")],
+)
+def test_connects_timestamp_is_what_a_wall_showed_in_a_captured_row_and_else_an_instant(member: str, text: str) -> None:
+    readers = TableReaders(PEOPLE).of(ConnectType("struct", fields={member: SEEN_ROW})).parts[member]
+    assert readers.row({"local-timestamp": 0}) == {"local-timestamp": text}
+
+
+@pytest.mark.parametrize("mark", ["__op", "__deleted"])
+def test_a_flattened_row_is_a_captured_one(mark: str) -> None:
+    flattened = ConnectType("struct", fields=SEEN | {mark: ConnectType("string")})
+    assert TableReaders(PEOPLE).of(flattened).own.row({"local-timestamp": 0}) == {
+        "local-timestamp": "1970-01-01T00:00:00"
+    }
+    of_rows = TableReaders(replace(PEOPLE, input_rows=True)).of(SEEN_ROW).own
+    assert of_rows.row({"local-timestamp": 0}) == {"local-timestamp": "1970-01-01T00:00:00"}
+
+
+def test_a_keys_columns_have_one_text_in_rows_and_in_message_keys() -> None:
+    of_row = TableReaders(PEOPLE).of(ConnectType("struct", fields={"after": SEEN_ROW})).parts["after"]
+    of_message_key = TableReaders(PEOPLE).of(ConnectType("struct", fields={"id": SEEN["id"]})).own
+    assert of_row.key_columns({"id": 0}) == of_message_key.key({"id": 0}) == {"id": "1970-01-01T00:00:00Z"}
+
+
 # -- without ----------------------------------------------------------------------------------------------------------
 
 
@@ -120,12 +149,20 @@ def test_a_number_is_a_number(value: object) -> None:
 def test_what_a_number_counts_is_not_guessed(column: str, value: object) -> None:
     refused = refusal({column: value})
     assert (refused.reason, refused.column) == ("wrong-type", column)
-    assert "schemas.enable=true" in refused.detail and "time.precision.mode=isostring" in refused.detail
+    assert "schemas.enable=true" in refused.detail
+    assert ("time.precision.mode=isostring" in refused.detail) is (column == "date"), "it gives any clock a Z"
 
 
 def test_debeziums_iso_texts_are_taken() -> None:
     texts: dict[str, object] = {"date": "1980-01-31Z", "timestamp": "2018-06-20T13:37:03Z"}
     assert schemaless(texts) == texts | {"date": "1980-01-31"}
+
+
+def test_a_text_with_a_z_is_no_clock_on_the_wall_as_long_as_no_schema_says_so() -> None:
+    refused = refusal({"local-timestamp": "2018-06-20T13:37:03Z"})
+    assert (refused.reason, refused.column) == ("wrong-type", "local-timestamp")
+    assert "isostring" in refused.detail and "schemas.enable=true" in refused.detail
+    assert schemaless({"local-timestamp": "2018-06-20T13:37:03"}) == {"local-timestamp": "2018-06-20T13:37:03"}
 
 
 def test_the_plain_form_means_what_it_says() -> None:

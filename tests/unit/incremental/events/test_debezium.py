@@ -294,6 +294,18 @@ def test_dates_are_read_with_their_schema_and_never_guessed_without() -> None:
         Decoder(born).decode(message.key, message.value)
 
 
+@pytest.mark.parametrize("name", ["iso_timestamp", "connect_timestamp", "micro_timestamp"])
+def test_a_timestamp_without_time_zone_is_a_clock_on_the_wall_in_every_precision_mode(name: str) -> None:
+    (message,) = recorded_of("envelope filled", schemas=True)
+    local = Table("people", ("id",), (), (KeptColumn(name, False, "local-timestamp"),), k=2)
+    change = Decoder(local).decode(message.key, message.value)
+    assert isinstance(change, Upsert)
+    assert change.row.values[0].startswith(b'"2018-06-20T13:37:03.123') and b"Z" not in change.row.values[0]
+    instant = replace(local, kept=(KeptColumn(name, False, "timestamp"),))
+    with pytest.raises(EventRefused, match="let the column's type be local-timestamp"):
+        Decoder(instant).decode(message.key, message.value)
+
+
 @pytest.mark.parametrize("schemas", [True, False])
 def test_nulls_are_nulls_in_a_column_of_any_type(schemas: bool) -> None:
     names = ("decimal", "date", "point", "bits", "float64", "duration")
@@ -385,3 +397,10 @@ def test_a_row_without_any_message_key_could_never_be_removed() -> None:
     with pytest.raises(EventRefused) as caught:
         Decoder(STATED).decode(None, b'{"id": 7, "bmi": 1}')
     assert caught.value.reason == "message-key-of-other-row"
+
+
+@pytest.mark.parametrize("column", ["who", "id"])
+def test_a_placeholder_is_nobodys_name(column: str) -> None:
+    row = {**ANN, "who": "Ann", column: UNAVAILABLE}
+    with pytest.raises(EventRefused, match="was not sent by the connector"):
+        decode(envelope("u", after=row), of=replace(PEOPLE, individual="who"))

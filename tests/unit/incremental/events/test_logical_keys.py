@@ -41,7 +41,7 @@ def test_numbers_of_every_length_and_sign_are_written_as_connect_wrote_them() ->
     [
         ("decimal(2)", "1.005"), ("decimal(2)", "x"), ("decimal(0)", "0.5"), ("days", "x"), ("days", "1980-01-31Z"),
         ("iso-date", "x"), ("time(1000)", "1:00:00"), ("time(1000)", "01:00:00.0001"), ("local(1000)", "1980-01-31"),
-        ("instant(1000)", "1980-01-31T00:00:00"),
+        ("instant(1000)", "1980-01-31T00:00:00"), ("iso-timestamp", "1980-01-31T00:00:00Z"), ("iso-timestamp", "x"),
     ],
 )  # fmt: skip
 def test_a_text_that_no_value_of_the_kind_has_is_not_written(kind: str, text: str) -> None:
@@ -52,6 +52,13 @@ def test_an_iso_date_ends_with_a_z_in_the_message_key() -> None:
     type_ = connect_type_of({"type": "string", "name": "io.debezium.time.IsoDate"})
     assert type_ is not None and kind_of(type_) == "iso-date"
     assert written_part("iso-date", "1980-01-31") == b'"1980-01-31Z"'
+
+
+@pytest.mark.parametrize("text", ["2018-06-20T13:37:03.123456789", "2018-06-20T13:37:00"])
+def test_an_iso_timestamp_ends_with_a_z_in_the_message_key(text: str) -> None:
+    type_ = connect_type_of({"type": "string", "name": "io.debezium.time.IsoTimestamp"})
+    assert type_ is not None and kind_of(type_) == "iso-timestamp"
+    assert written_part("iso-timestamp", text) == f'"{text}Z"'.encode()
 
 
 @pytest.mark.parametrize("type_", ["int32", "string", "bytes", "double"])

@@ -51,7 +51,7 @@ RECORDED = {
     "zoned_time": "07:05:00.25Z",
     "iso_date": "1980-01-31",
     "iso_time": "07:05:00.25Z",
-    "iso_timestamp": "2018-06-20T13:37:03.123456Z",
+    "iso_timestamp": "2018-06-20T13:37:03.123456",
     "year": 2018,
     "interval": "P1Y2M3DT4H5M6.78S",
     "uuid": "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11",
@@ -236,3 +236,12 @@ def test_no_refusal_repeats_a_value() -> None:
         for value in ("canary", "canary="):
             type_ = ConnectType("string", name, {"scale": "2", "length": "3"})
             assert "canary" not in f"{refusal(type_, value)!r} {refusal(type_, value)}"
+
+
+def test_a_clock_on_the_wall_that_debezium_writes_as_iso_text_has_no_offset() -> None:
+    """Its IsoTimestamp is a timestamp without time zone, to which it appends a Z."""
+    read = reader_of(ConnectType("string", "io.debezium.time.IsoTimestamp"), "wall", of_numbers=False)
+    assert read is not None
+    assert read("2018-06-20T13:37:03.123456Z") == "2018-06-20T13:37:03.123456"
+    with pytest.raises(EventRefused, match="not of the type that its schema says"):
+        read("2018-06-20T13:37:03+02:00")

@@ -76,3 +76,9 @@ def test_two_passwords_and_a_file_that_is_not_there_are_refused(tmp_path: Path) 
 
 def test_no_login_is_in_a_repr() -> None:
     assert "canary" not in repr(read_url("redis+sentinel://u:canary@h/m", {"REDIS_SENTINEL_PASSWORD": "canary"}))
+
+
+@pytest.mark.parametrize("url", ["redis://user:123#4@host", "redis://user:12/34@host/0", "redis+cluster://u:12#4@host"])
+def test_no_part_of_a_password_is_taken_for_a_port(url: str) -> None:
+    with pytest.raises(ConfigError, match="the Redis URL cannot be read"):
+        read_url(url, {})
