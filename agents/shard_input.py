@@ -21,11 +21,12 @@ from time import monotonic, sleep
 
 from confluent_kafka import Consumer, TopicPartition
 
+from agents.input_again import read_at, read_piece
 from agents.kafka_calls import CALL_SECONDS_MAX, KafkaCalls
 from agents.topic_questions import ANSWER_SECONDS_MAX, TopicQuestions, Topics, kafka_topics
 from streamer.errors import Conflict, ShardRefused
 from streamer.incremental import mends
-from streamer.incremental.shard.input import InputState
+from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.topics import CHANGES, DEAD_LETTERS, LIVE, OUTPUTS, POSITIONS, topic_name
 
 MISSING_SECONDS_MAX, MISSING_AGAIN_SECONDS = 3.0, 0.1
@@ -69,6 +70,17 @@ class KafkaInput:
             live_begun = any(self._has_begun(consumer, self._place(kind)) for kind in self._outputs)
         ids = {kind: described.id for kind, described in self._seen.items() if described.id}
         return InputState(ids, shards, earliest, end, live_begun)
+
+    def read_once_more(self, start: int, end: int) -> tuple[list[Message], int]:
+        """Messages that were read before, up to an offset that is returned; from any thread.
+
+        Raises ServerUnreachable, ShardRefused.
+        """
+        return read_piece(self._kafka, start, end)
+
+    def messages_at(self, offsets: Sequence[int]) -> list[Message]:
+        """Messages that were read before, as far as they are there. Raises ServerUnreachable, ShardRefused."""
+        return read_at(self._kafka, offsets)
 
     def ask(self) -> None:
         """Asks for the topics, for `check` to compare them; does not wait for the answer."""

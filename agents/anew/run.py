@@ -15,7 +15,7 @@ The rules of this file
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -182,9 +182,9 @@ def _of_topic(shards: Shards, shard: int, tell: Tell) -> FirstTable:
     """The rows that a shard's input says from its beginning to its end."""
     settings, state = shards.settings, shards.states[shard]
     skips = KafkaControl(settings.kafka, settings.table.name, shard).skips(state.topic_ids.get(CHANGES, ""))
-    passed_over = _passed_over(shards.stores[shard].meta(), state)
+    passed_over = _passed_over(shards.stores[shard].meta(), state, skips)
     messages = shards.reading(shard).messages(state)
-    read = read_again(settings.table, shard, len(shards), messages, state.end, {*skips, *passed_over})
+    read = read_again(settings.table, shard, len(shards), messages, state.end, passed_over)
     _tell_read(shard, state, read, tell)
     return _first_table(
         read.rows,
@@ -197,10 +197,11 @@ def _of_topic(shards: Shards, shard: int, tell: Tell) -> FirstTable:
     )
 
 
-def _passed_over(meta: Meta | None, state: InputState) -> Sequence[int]:
-    """What was passed over in this very input."""
-    same = meta is not None and meta.topic_ids.get(CHANGES) == state.topic_ids.get(CHANGES)
-    return meta.skipped if meta is not None and same else ()
+def _passed_over(meta: Meta | None, state: InputState, skips: Iterable[int]) -> set[int]:
+    """What was passed over in this very input, and is to be, by an operator's word; not what was applied after all."""
+    if meta is None or meta.topic_ids.get(CHANGES) != state.topic_ids.get(CHANGES):
+        return set(skips)
+    return {*skips, *meta.skipped}.difference(offset for _, offset in meta.retried)
 
 
 def _tell_read(shard: int, state: InputState, read: RowsRead, tell: Tell) -> None:

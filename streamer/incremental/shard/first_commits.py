@@ -43,7 +43,8 @@ class FirstTable:
     """The rows of one shard in QI groups (arrays of row numbers; rows in none are pending), and where input goes on.
 
     next: the first source offset that is not in the rows. key_form: how the input writes message keys, "" unknown.
-    counts, letters, statement_ids, skipped: of the messages that the rows were read from, where they were.
+    counts, letters, statement_ids, skipped: of the messages that the rows were read from, where they were; else nothing
+    below `next` can be tried again.
     """
 
     rows: EncodedRows
@@ -143,6 +144,7 @@ def commits(
         secret=first.secret,
         counts=first.counts,
         control_next=found.control_next,
+        letters_from=0 if first.counts.messages else first.next,
     )
     changelog = Changelog(table, shard)
     cells = cells_by_group(

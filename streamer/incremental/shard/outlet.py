@@ -24,7 +24,7 @@ class Position(msgspec.Struct, frozen=True):
 
     An offset alone does not name a commit: one that did not come from the input leaves `next` unchanged. live_id: the
     id of the `live` that holds the table, or the ids of the two topics of a lossy join; a store that lost everything
-    knows of no others.
+    knows of no others. retried: as in `Meta`; a replay has to apply the same messages in the same places.
     """
 
     commit: int
@@ -35,6 +35,7 @@ class Position(msgspec.Struct, frozen=True):
     digest: int
     skipped: tuple[int, ...] = ()
     live_id: str = ""
+    retried: tuple[tuple[int, int], ...] = ()
 
     @classmethod
     def of(cls, meta: Meta) -> Position:
@@ -47,6 +48,7 @@ class Position(msgspec.Struct, frozen=True):
             meta.digest,
             meta.skipped,
             output_id(meta.topic_ids),
+            meta.retried,
         )
 
     def to_json(self) -> bytes:

@@ -32,7 +32,7 @@ from time import perf_counter
 
 from streamer.errors import EventRefused, LawViolated, ShardRefused, StreamerError
 from streamer.incremental.events.changes import Change, Statement
-from streamer.incremental.events.counts import APPLIED, DEAD, IGNORED, UNKNOWN_KEY
+from streamer.incremental.events.counts import APPLIED, APPLIED_LATE, DEAD, IGNORED, IGNORED_LATE, UNKNOWN_KEY
 from streamer.incremental.events.decoder import Decoder
 from streamer.incremental.events.key_form import KeyContract
 from streamer.incremental.events.snapshot_marks import Mark, mark_of
@@ -42,11 +42,12 @@ from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.shard import holding_back, letters
 from streamer.incremental.shard.anew import RECORDS_MAX
 from streamer.incremental.shard.first_release import release_commits, rows_in
-from streamer.incremental.shard.input import Message
+from streamer.incremental.shard.input import Message, ShardInput
 from streamer.incremental.shard.next_commit import next_commit
 from streamer.incremental.shard.outlet import Outlet
 from streamer.incremental.shard.passed_over import UNWRITABLE, Unforeseen, unforeseen
-from streamer.incremental.shard.repeated import replayed
+from streamer.incremental.shard.repeated import cannot_repeat, due_again, is_repeated, replayed
+from streamer.incremental.shard.retrying import Judged, failed_by
 from streamer.incremental.shard.steps import StepReport, Tally
 from streamer.incremental.shard.taking_over import Holding, OwnedShard
 from streamer.incremental.store.base import Commit, Store
@@ -74,8 +75,15 @@ class Publisher(OwnedShard):
         self._decoder = Decoder(table)
         self._contract = KeyContract(table, shard)
         self._changelog = Changelog(table, shard)
+        self.messages_at: Callable[[Sequence[int]], Sequence[Message]] = lambda offsets: ()
+        """Reads messages of the input once more, for a replay in which they were tried again; those that are there."""
         self.check_input: Callable[[], None] = lambda: None
         """Called before a batch is committed; raises Conflict where it was not read from what was taken over."""
+
+    def take_over(self, shard_input: ShardInput, skips: Iterable[int] = ()) -> int:
+        super().take_over(shard_input, skips)
+        self._repeat_retries()
+        return self._meta.next
 
     # -- one step -------------------------------------------------------------------------------------------------
 
@@ -102,6 +110,7 @@ class Publisher(OwnedShard):
                 if commit is not None:
                     self._send(commit, tally, report)
                 first, self._usable = reached, True
+                self._repeat_retries()
             else:
                 del engine
                 self._begin_again(fault, tally, report)
@@ -159,7 +168,7 @@ class Publisher(OwnedShard):
     def _able_to_rebuild(self) -> Engine:
         engine = self.engine
         if self._replay_to is not None:
-            raise StreamerError(f"{self._name} reads its input again: nothing is rebuilt before it has caught up")
+            raise StreamerError(f"{self._name} reads its input again: it has to catch up before anything else is done")
         self._usable = False
         return engine
 
@@ -185,7 +194,7 @@ class Publisher(OwnedShard):
         report: StepReport,
     ) -> int:
         """Steps 1 and 2 from messages[first] on, up to where a commit is due; returns the first message not applied."""
-        stop = None if self._replay_to is None else self._replay_to.next
+        stop = self._repeats_to()
         with self._turn:
             for i in range(first, len(messages)):
                 message = messages[i]
@@ -249,6 +258,77 @@ class Publisher(OwnedShard):
 
     def _coordinates(self, message: Message) -> letters.Coordinates:
         return letters.Coordinates(f"{self.table.name}.changes", self.shard, message.offset)
+
+    # -- what was refused, and is tried again -----------------------------------------------------------------------
+
+    def retry(self, judged: Sequence[Judged], heard: int) -> StepReport:
+        """Applies refused messages late, in one commit, with letters that say what became of each.
+
+        heard: the offset of the control partition below which requests have answers then. Any error makes `take_over`
+        necessary.
+        """
+        self._able_to_rebuild()
+        self._meta = replace(self._meta, control_next=max(self._meta.control_next, heard))
+        while True:
+            report = StepReport()
+            try:
+                self._commit_retries(judged, report)
+            except Unforeseen as fault:
+                fault.__traceback__ = fault.__context__ = None  # they hold on to the table that is to be dropped
+                judged = [failed_by(one, fault) for one in judged]
+                self._load()
+                self._usable = False
+            else:
+                self._usable = True
+                return report
+
+    def _commit_retries(self, judged: Sequence[Judged], report: StepReport) -> None:
+        assert self._engine is not None
+        tally = Tally(self._meta.next, self._meta.key_form)
+        with self._turn:
+            for one in judged:
+                self._retry(self._engine, one, tally)
+        self._send(self._commit(self._engine, tally, report), tally, report)
+
+    def _retry(self, engine: Engine, one: Judged, tally: Tally) -> None:
+        where = letters.Coordinates(f"{self.table.name}.changes", self.shard, one.offset)
+        try:
+            if one.message is None or one.refusal is not None:
+                raise one.refusal or EventRefused("message-gone", "the input does not hold it any more")
+            with unforeseen(one.offset):
+                change = self._decode(one.message)
+                key_form = self._contract.form_after(tally.key_form, one.message.key, change, self._meta.shards)
+                outcome = engine.apply(change)
+        except EventRefused as refusal:
+            tally.letters.append(letters.not_retried(where, refusal))
+        else:
+            tally.counts += APPLIED_LATE if outcome.applied else IGNORED_LATE
+            tally.key_form = key_form if outcome.applied else tally.key_form
+            tally.retried.append((tally.next, one.offset))
+            tally.letters.append(letters.retried(where))
+
+    def _repeats_to(self) -> int | None:
+        """Where a replay has to stop next, to try something again or because it ends; None where there is none."""
+        if self._replay_to is None:
+            return None
+        due = due_again(self._meta, self._replay_to)
+        return self._replay_to.next if due is None else due[0]
+
+    def _repeat_retries(self) -> None:
+        """In a replay, tries again what was tried again here before."""
+        while self._replay_to is not None:
+            due = due_again(self._meta, self._replay_to)
+            if due is None or due[0] != self._meta.next:
+                return
+            found = [message for message in self.messages_at([due[1]]) if message.offset == due[1]]
+            self._usable = False
+            try:
+                self._commit_retries([Judged(due[1], found[0] if found else None, None)], StepReport())
+            except Unforeseen as fault:
+                raise ShardRefused(cannot_repeat(self.table, self.shard, due[1], fault.what)) from None
+            if (self._meta.retried or [None])[-1] != due:
+                raise ShardRefused(cannot_repeat(self.table, self.shard, due[1], "it is not there, or is refused now"))
+            self._usable = True
 
     # -- a snapshot that is held back -----------------------------------------------------------------------------
 
@@ -339,7 +419,7 @@ class Publisher(OwnedShard):
         if self._replay_to is None:
             self._publish(commit.outbox)
             self._store.trim(self._fence, commit.meta.commit)
-        elif commit.meta.next == self._replay_to.next:
+        elif is_repeated(commit.meta, self._replay_to):
             self._replay_to = None
         report.committed(tally, published=max(0, len(commit.outbox) - len(tally.letters)))
         report.seconds["publish"] += perf_counter() - started

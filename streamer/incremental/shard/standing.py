@@ -64,7 +64,8 @@ def compare(table: Table, shard: int, meta: Meta, position: Position | None, inp
     if position is None and meta.commit > 0 and (emptied or POSITIONS in new):
         return _without_positions(name, table, emptied)
     _check_repeatable(name, table, meta, position)
-    if position is not None and reached > meta.next:
+    more_retried = position is not None and not begun_anew and len(position.retried) > len(meta.retried)
+    if position is not None and (reached > meta.next or more_retried):
         return _behind(name, table, meta, position, emptied or _is_of_another_live(position, input_state))
     published = position.commit if position else 0
     if meta.commit not in (published, published + 1):

@@ -20,6 +20,7 @@ class Tally:
 
     next: the first offset not applied. key_form: the shard's, as of the last change that was applied. last: the last
     message's offset. skipped: offsets that were passed over. marks: what they said of a snapshot that is held back.
+    retried: what was tried again and applied, as in `Meta`.
     """
 
     next: int
@@ -29,6 +30,7 @@ class Tally:
     letters: list[Entry] = field(default_factory=list, repr=False)
     skipped: list[int] = field(default_factory=list)
     marks: Counter[Mark] = field(default_factory=Counter)
+    retried: list[tuple[int, int]] = field(default_factory=list)
 
 
 @dataclass(slots=True)

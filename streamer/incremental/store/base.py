@@ -40,6 +40,9 @@ class Meta:
     lots are drawn by (`streamer.incremental.groups.lots`), the same from its first commit on; nothing else says it.
     rebuild: the one that was running; rebuilds: the last ones that ended, the newest last. snapshot: the one with which
     the table began, or begins. control_next: the first offset of the shard's control partition that has no answer yet.
+    retried: which refused messages were applied after all, as pairs in the order in which that was done: the `next` of
+    the shard at that time, and the message's offset. letters_from: the first offset whose dead letter may be tried
+    again: a table that began anew from its source holds what lies below, or what came instead.
     """
 
     commit: int = 0
@@ -59,6 +62,8 @@ class Meta:
     rebuilds: tuple[Progress, ...] = ()
     snapshot: Snapshot | None = None
     control_next: int = 0
+    retried: tuple[tuple[int, int], ...] = ()
+    letters_from: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,8 @@ class _Meta(msgspec.Struct, array_like=True):
     rebuilds: tuple[Progress, ...] = ()
     snapshot: Snapshot | None = None
     control_next: int = 0
+    retried: tuple[tuple[int, int], ...] = ()
+    letters_from: int = 0
 
 
 _LATER = {field.name: field.default for field in fields(Meta)[13:]}
