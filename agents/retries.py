@@ -54,7 +54,7 @@ class ShardRetries:
         self._retrial = self._thread = self._reading = None
 
     async def go_on(self) -> bool:
-        """Does what is next, if anything is; returns whether a request has its answer now. Raises what a step raises."""
+        """Does what is next; returns whether a request has its answer now. Raises what a step raises."""
         retrial = self._retrial
         if retrial is None or (self._reading is not None and not self._reading.done()):
             return False

@@ -44,6 +44,7 @@ from streamer.incremental.groups.replacing import Region
 from streamer.incremental.shard.input import InputState, Message, ShardInput
 from streamer.incremental.shard.publisher import Publisher
 from streamer.incremental.shard.rebuilding import Rebuilding, next_rebuild, stopped
+from streamer.incremental.shard.retrying import Retrial
 from streamer.incremental.shard.taking_over import Holding
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
@@ -83,6 +84,7 @@ class Worker(Publisher):
         super().__init__(world.table, 0, store, outlet, secret=world.secret, holding=Holding.SNAPSHOT)
         self.input: Any = Faulty(world, ModelInput(world))
         self.check_input = partial(self.input.check, CHANGES, *outputs_of(world.table.form))
+        self.messages_at = lambda offsets: [one for one in world.messages if one.offset in offsets]
         self._world = world
         self._rebuilding: Rebuilding | None = None
         self._prepared: tuple[Region, list[Ints]] | None = None
@@ -105,7 +107,25 @@ class Worker(Publisher):
         if self._world.rebuilds is not None and self.replays_to is None:
             for _ in range(self._world.rebuilds.randrange(6)):
                 self.rebuild_on(self._world.rebuilds)
+        while self.has_to_retry:
+            self.retry_next()
         return through
+
+    @property
+    def has_to_retry(self) -> bool:
+        """Whether an operator's request to try messages again has no answer, and they are all read."""
+        requests, meta = self._world.retries, self.meta
+        if self.replays_to is not None or meta.control_next >= len(requests):
+            return False
+        return max(requests[meta.control_next]) < meta.next
+
+    def retry_next(self) -> None:
+        """Answers the next request to try messages again."""
+        heard = self.meta.control_next
+        retrial = Retrial(self.table, self._world.retries[heard], self.meta)
+        retrial.see(self._world.messages, self.meta.next)
+        self.input.ask()
+        self.retry(retrial.judged(), heard + 1)
 
     def release_held(self, why: str) -> None:
         """Publishes what is held back of a snapshot; why: it is over, where no message said so."""
@@ -169,6 +189,8 @@ class World:
         self.written: int | None = None
         self.earliest = 0
         self.skips: list[int] = []
+        self.retries: list[tuple[int, ...]] = []
+        """Offsets that operators want tried again, request by request, each as soon as they are all read."""
         self.snapshots: list[MemoryServer] = []
         self.happens: dict[int, Callable[[], None]] = {}
         """What happens to the topics before a numbered step."""
@@ -258,7 +280,9 @@ class World:
                 if dirty:
                     after = worker.take_over(worker.input, self.skips)
                     dirty = False
-                while after < self.end or len(self.there) < len(self.messages[: self.written]):
+                while (
+                    after < self.end or len(self.there) < len(self.messages[: self.written]) or worker.has_to_retry
+                ):
                     through = worker.read_on(after, batch)
                     self._idle += after == through
                     after = through
