@@ -280,9 +280,7 @@ class World:
                 if dirty:
                     after = worker.take_over(worker.input, self.skips)
                     dirty = False
-                while (
-                    after < self.end or len(self.there) < len(self.messages[: self.written]) or worker.has_to_retry
-                ):
+                while after < self.end or len(self.there) < len(self.messages[: self.written]) or worker.has_to_retry:
                     through = worker.read_on(after, batch)
                     self._idle += after == through
                     after = through

@@ -1,4 +1,4 @@
-"""Refused messages that are tried again, with crashes at every numbered step: applied once, and never over newer ones."""
+"""Refused messages that are tried again, with faults at every numbered step: applied once, never over newer ones."""
 
 from __future__ import annotations
 
