@@ -55,14 +55,14 @@ class ShardRetries:
 
     async def go_on(self) -> bool:
         """Does what is next; returns whether a request has its answer now. Raises what a step raises."""
-        retrial = self._retrial
-        if retrial is None or (self._reading is not None and not self._reading.done()):
+        retrial, thread = self._retrial, self._thread
+        if retrial is None or thread is None or (self._reading is not None and not self._reading.done()):
             return False
         if self._reading is not None:
             self._reading.result()
             self._reading = None
         while (left := self._shard.meta.next - retrial.next) > 0:
-            reading = self._begin_reading(retrial, self._shard.meta.next)
+            reading = thread.submit(self._read, retrial, self._shard.meta.next)
             if left > WAITED_FOR_MAX:
                 self._reading = reading
                 return False
@@ -75,10 +75,5 @@ class ShardRetries:
         )
         return True
 
-    def _begin_reading(self, retrial: Retrial, end: int) -> Future[None]:
-        assert self._thread is not None
-
-        def read() -> None:
-            retrial.see(*self._shard.read_once_more(retrial.next, end))
-
-        return self._thread.submit(read)
+    def _read(self, retrial: Retrial, end: int) -> None:
+        retrial.see(*self._shard.read_once_more(retrial.next, end))

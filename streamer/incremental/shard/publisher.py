@@ -30,26 +30,24 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from time import perf_counter
 
-from streamer.errors import EventRefused, LawViolated, ShardRefused, StreamerError
-from streamer.incremental.events.changes import Change, Statement
-from streamer.incremental.events.counts import APPLIED, APPLIED_LATE, DEAD, IGNORED, IGNORED_LATE, UNKNOWN_KEY
-from streamer.incremental.events.decoder import Decoder
-from streamer.incremental.events.key_form import KeyContract
+from streamer.errors import EventRefused, LawViolated, ShardRefused
+from streamer.incremental.events.changes import Statement
+from streamer.incremental.events.counts import APPLIED, DEAD, IGNORED, UNKNOWN_KEY
 from streamer.incremental.events.snapshot_marks import Mark, mark_of
 from streamer.incremental.groups.engine import Engine
 from streamer.incremental.groups.replacing import Region
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.shard import holding_back, letters
 from streamer.incremental.shard.anew import RECORDS_MAX
+from streamer.incremental.shard.applying_late import LateMessages
 from streamer.incremental.shard.first_release import release_commits, rows_in
-from streamer.incremental.shard.input import Message, ShardInput
+from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.next_commit import next_commit
 from streamer.incremental.shard.outlet import Outlet
 from streamer.incremental.shard.passed_over import UNWRITABLE, Unforeseen, unforeseen
-from streamer.incremental.shard.repeated import cannot_repeat, due_again, is_repeated, replayed
-from streamer.incremental.shard.retrying import Judged, failed_by
+from streamer.incremental.shard.repeated import is_repeated, replayed
 from streamer.incremental.shard.steps import StepReport, Tally
-from streamer.incremental.shard.taking_over import Holding, OwnedShard
+from streamer.incremental.shard.taking_over import Holding
 from streamer.incremental.store.base import Commit, Store
 from streamer.incremental.store.rebuild import Progress, remembered
 from streamer.incremental.store.snapshot import Snapshot
@@ -58,7 +56,7 @@ from streamer.table.encode import EncodedRows
 from streamer.table.schema import Table
 
 
-class Publisher(OwnedShard):
+class Publisher(LateMessages):
     """One shard of one table; synchronous, to be used from one thread at a time."""
 
     def __init__(
@@ -72,18 +70,9 @@ class Publisher(OwnedShard):
         holding: Holding = Holding.NOTHING,
     ) -> None:
         super().__init__(table, shard, store, outlet, turn, secret, holding)
-        self._decoder = Decoder(table)
-        self._contract = KeyContract(table, shard)
         self._changelog = Changelog(table, shard)
-        self.messages_at: Callable[[Sequence[int]], Sequence[Message]] = lambda offsets: ()
-        """Reads messages of the input once more, for a replay in which they were tried again; those that are there."""
         self.check_input: Callable[[], None] = lambda: None
         """Called before a batch is committed; raises Conflict where it was not read from what was taken over."""
-
-    def take_over(self, shard_input: ShardInput, skips: Iterable[int] = ()) -> int:
-        super().take_over(shard_input, skips)
-        self._repeat_retries()
-        return self._meta.next
 
     # -- one step -------------------------------------------------------------------------------------------------
 
@@ -165,13 +154,6 @@ class Publisher(OwnedShard):
         self._meta = replace(self._meta, rebuild=running, rebuilds=rebuilds, control_next=answered)
         return self._commit_from_outside(engine, "what is said of rebuilds cannot be kept")
 
-    def _able_to_rebuild(self) -> Engine:
-        engine = self.engine
-        if self._replay_to is not None:
-            raise StreamerError(f"{self._name} reads its input again: it has to catch up before anything else is done")
-        self._usable = False
-        return engine
-
     def _commit_from_outside(self, engine: Engine, complaint: str) -> StepReport:
         """Commits and publishes what no message has brought about."""
         report, tally = StepReport(), Tally(self._meta.next, self._meta.key_form)
@@ -248,87 +230,8 @@ class Publisher(OwnedShard):
         seconds["decode"] += decoded - started
         seconds["apply"] += perf_counter() - decoded
 
-    def _decode(self, message: Message) -> Change:
-        try:
-            return self._decoder.decode(message.key, message.value)
-        except EventRefused:
-            raise
-        except Exception as error:  # a bug; but one message must not stop the stream, and decoding changes nothing
-            raise EventRefused("internal-error", f"decoding failed with {type(error).__name__}") from None
-
     def _coordinates(self, message: Message) -> letters.Coordinates:
         return letters.Coordinates(f"{self.table.name}.changes", self.shard, message.offset)
-
-    # -- what was refused, and is tried again -----------------------------------------------------------------------
-
-    def retry(self, judged: Sequence[Judged], heard: int) -> StepReport:
-        """Applies refused messages late, in one commit, with letters that say what became of each.
-
-        heard: the offset of the control partition below which requests have answers then. Any error makes `take_over`
-        necessary.
-        """
-        self._able_to_rebuild()
-        self._meta = replace(self._meta, control_next=max(self._meta.control_next, heard))
-        while True:
-            report = StepReport()
-            try:
-                self._commit_retries(judged, report)
-            except Unforeseen as fault:
-                fault.__traceback__ = fault.__context__ = None  # they hold on to the table that is to be dropped
-                judged = [failed_by(one, fault) for one in judged]
-                self._load()
-                self._usable = False
-            else:
-                self._usable = True
-                return report
-
-    def _commit_retries(self, judged: Sequence[Judged], report: StepReport) -> None:
-        assert self._engine is not None
-        tally = Tally(self._meta.next, self._meta.key_form)
-        with self._turn:
-            for one in judged:
-                self._retry(self._engine, one, tally)
-        self._send(self._commit(self._engine, tally, report), tally, report)
-
-    def _retry(self, engine: Engine, one: Judged, tally: Tally) -> None:
-        where = letters.Coordinates(f"{self.table.name}.changes", self.shard, one.offset)
-        try:
-            if one.message is None or one.refusal is not None:
-                raise one.refusal or EventRefused("message-gone", "the input does not hold it any more")
-            with unforeseen(one.offset):
-                change = self._decode(one.message)
-                key_form = self._contract.form_after(tally.key_form, one.message.key, change, self._meta.shards)
-                outcome = engine.apply(change)
-        except EventRefused as refusal:
-            tally.letters.append(letters.not_retried(where, refusal))
-        else:
-            tally.counts += APPLIED_LATE if outcome.applied else IGNORED_LATE
-            tally.key_form = key_form if outcome.applied else tally.key_form
-            tally.retried.append((tally.next, one.offset))
-            tally.letters.append(letters.retried(where))
-
-    def _repeats_to(self) -> int | None:
-        """Where a replay has to stop next, to try something again or because it ends; None where there is none."""
-        if self._replay_to is None:
-            return None
-        due = due_again(self._meta, self._replay_to)
-        return self._replay_to.next if due is None else due[0]
-
-    def _repeat_retries(self) -> None:
-        """In a replay, tries again what was tried again here before."""
-        while self._replay_to is not None:
-            due = due_again(self._meta, self._replay_to)
-            if due is None or due[0] != self._meta.next:
-                return
-            found = [message for message in self.messages_at([due[1]]) if message.offset == due[1]]
-            self._usable = False
-            try:
-                self._commit_retries([Judged(due[1], found[0] if found else None, None)], StepReport())
-            except Unforeseen as fault:
-                raise ShardRefused(cannot_repeat(self.table, self.shard, due[1], fault.what)) from None
-            if (self._meta.retried or [None])[-1] != due:
-                raise ShardRefused(cannot_repeat(self.table, self.shard, due[1], "it is not there, or is refused now"))
-            self._usable = True
 
     # -- a snapshot that is held back -----------------------------------------------------------------------------
 
