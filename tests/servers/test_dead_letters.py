@@ -1,4 +1,4 @@
-"""Dead letters on real servers: listed and exported, tried again in order and once, and repeated after a loss."""
+"""Dead letters on real servers: listed, exported, tried again once and in order; agents.input_again serves a replay."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ import pytest
 from click.testing import CliRunner
 
 from servers.broker.servers import Servers
-from servers.test_worker import inserts, rows_of
 from streamer.cli.main import main
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
 from worlds.kafka_side import write
-from worlds.workers import WorkedTable, wait_until
+from worlds.workers import WorkedTable, inserts, rows_of, wait_until
 
 
 @pytest.fixture

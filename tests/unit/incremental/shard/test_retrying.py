@@ -36,9 +36,7 @@ def moved(before: int, after: int) -> dict[str, object]:
 INSERT, MODIFY = {"op": "insert", "row": row(7)}, {"op": "modify", "key": 7, "row": {"years": 4}}
 
 
-def tried(
-    said: Mapping[int, object], *offsets: int, meta: Meta = META, pieces: int = 1
-) -> dict[int, str]:
+def tried(said: Mapping[int, object], *offsets: int, meta: Meta = META, pieces: int = 1) -> dict[int, str]:
     """What becomes of the messages at some offsets of an input, read in pieces: the reason, "" where it is applied."""
     messages = [Message(offset, None, msgspec.json.encode(value)) for offset, value in said.items()]
     retrial = Retrial(PEOPLE, offsets, meta)
