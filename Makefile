@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHON
 
-.PHONY: help venv demo quick test fuzz drill bench papers mutants lint types clean
+.PHONY: help venv demo quick test fuzz drill pipeline bench papers mutants lint types clean
 
 help:  ## Lists the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r t d; do printf '%-14s %s\n' "$$t" "$$d"; done
@@ -21,7 +21,7 @@ quick: venv  ## The tests of two minutes: neither servers nor what is slow
 	$(BIN)/pytest -m "not servers and not slow and not drill"
 
 test: venv  ## All tests but the long drills, in about half an hour (gets a real Kafka and Redis by itself)
-	$(BIN)/pytest -m "not drill" -n 2 --dist loadfile
+	$(BIN)/pytest -m "not drill" -n 2
 
 # What fails is printed, and tried first the next time, out of .fuzz/ (which `make clean` leaves alone); it goes into the
 # tests as an @example or as a test of its own.
@@ -30,6 +30,9 @@ fuzz: venv  ## The property tests with new examples, FUZZ_EXAMPLES=1000 for each
 
 drill: venv  ## The long drills, most of an hour: crashes, freezes, outages; rebuilds under load with every model; killed commands
 	$(BIN)/pytest -m drill
+
+pipeline: venv  ## The whole way on real parts, with faults: Postgres, Debezium, workers, a JDBC sink; Kafka Streams and Flink
+	$(BIN)/pytest -m "drill or not drill" tests/servers/pipeline
 
 bench: venv  ## The benchmarks, one after the other
 	@grep -l __main__ benchmarks/*.py | xargs -t -n 1 $(BIN)/python

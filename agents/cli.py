@@ -67,11 +67,12 @@ def worker(table: str, kafka: str, redis: str, embedded: bool, log_level: str) -
     wrong, 3 a server or another worker is in the way, 4 a call hung.
     """
     from agents.worker_settings import WorkerSettings
+    from streamer.incremental.schema_registry import registry_from
     from streamer.table.yaml_loading import load_table
 
     write_logs(log_level)
     gc.set_threshold(GARBAGE_THRESHOLD)
-    settings = WorkerSettings(load_table(table), kafka, redis)
+    settings = WorkerSettings(load_table(table), kafka, redis, schemas=registry_from())
     with ExitStack() as servers:
         if embedded:
             settings = _with_embedded_servers(settings, servers)

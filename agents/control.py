@@ -1,4 +1,4 @@
-"""What operators asked of shards, read from the control topic; it is kept for ever and stays small.
+"""What operators, and other shards, asked of shards, read from the control topic; it is kept for ever and stays small.
 
 The rules of this file
 ----------------------
@@ -19,7 +19,8 @@ from typing import Any
 from confluent_kafka import Consumer, TopicPartition
 
 from agents.kafka_calls import CALL_SECONDS_MAX, KafkaCalls
-from streamer.incremental.shard.requests import skips_of
+from streamer.incremental.kafka_rights import READ
+from streamer.incremental.shard.requests import Placed, placed_in, skips_of
 from streamer.incremental.topics import CONTROL, topic_name
 
 
@@ -32,8 +33,13 @@ class KafkaControl:
 
     def skips(self, topic_id: str) -> frozenset[int]:
         """The offsets of the input of that id that are to be passed over. Raises ServerUnreachable, ShardRefused."""
-        with self._kafka.failures("reading the control topic"), self._kafka.consumer() as consumer:
+        with self._kafka.failures("reading the control topic", READ, CONTROL), self._kafka.consumer() as consumer:
             return skips_of(self._values(consumer), self._kafka.shard, topic_id)
+
+    def placed(self) -> list[Placed]:
+        """The truncations of which the shard said that it has placed them. Raises ServerUnreachable, ShardRefused."""
+        with self._kafka.failures("reading the control topic", READ, CONTROL), self._kafka.consumer() as consumer:
+            return placed_in(self._values(consumer), self._kafka.shard)
 
     def _values(self, consumer: Consumer) -> Iterator[bytes]:
         deadline = monotonic() + CALL_SECONDS_MAX
@@ -86,7 +92,7 @@ class ControlNews:
         kafka = KafkaCalls(self._bootstrap, self._table_name, shard)
         place = TopicPartition(topic_name(self._table_name, CONTROL), shard)
         try:
-            with kafka.failures("reading the control topic"):
+            with kafka.failures("reading the control topic", READ, CONTROL):
                 if self._consumer is None:
                     self._consumer = kafka.new_consumer()
                 return _news(kafka, self._consumer, place, offset)

@@ -8,6 +8,7 @@ makes one of `SHARDS` partitions, its own fixed number, when something is writte
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from confluent_kafka import KafkaException, Producer
 
 from agents.kafka_log import librdkafka_logger
 from streamer.errors import ConfigError, ServerUnreachable
+from streamer.incremental.kafka_settings import CONFIG, VARIABLES
 from streamer.incremental.topics import topics_of
 from streamer.table.schema import ROWS
 
@@ -36,9 +38,19 @@ class EmbeddedServers:
 @contextmanager
 def embedded_servers(table_name: str, form: str = ROWS) -> Iterator[EmbeddedServers]:
     """Runs both servers, with the topics made of one table that publishes in a form."""
-    with _redis() as redis, _kafka() as kafka:
+    with _without_secrets(), _redis() as redis, _kafka() as kafka:
         _make_topics(kafka, table_name, form)
         yield EmbeddedServers(kafka, redis)
+
+
+@contextmanager
+def _without_secrets() -> Iterator[None]:
+    """Takes out of the environment what is meant for another Kafka: this one wants neither TLS nor a password."""
+    taken = {name: os.environ.pop(name) for name in (CONFIG, *VARIABLES) if name in os.environ}
+    try:
+        yield
+    finally:
+        os.environ.update(taken)
 
 
 @contextmanager

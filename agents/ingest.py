@@ -35,12 +35,16 @@ from agents.first_snapshot import FirstSnapshot
 from agents.kafka_calls import refusal
 from agents.outlet import KafkaOutlet
 from agents.publish import Batch
+from agents.reader_access import reader_access
 from agents.rebuilds import ShardRebuilds
 from agents.shard import EXIT_LOST, HeldShard, end_process, unexpected
 from agents.shard_input import KafkaInput
 from agents.topic_questions import kafka_topics
 from agents.worker_settings import WorkerSettings
-from streamer.errors import Conflict, Fenced, ServerUnreachable, StreamerError
+from streamer.errors import Conflict, Fenced, RegistryUnreachable, ServerUnreachable, StreamerError
+from streamer.incremental.kafka_clients import servers_of
+from streamer.incremental.kafka_rights import READ, Right
+from streamer.incremental.kafka_shut_out import require_access
 from streamer.incremental.shard.holding_back import has_seen_the_end
 from streamer.incremental.shard.input import Message
 from streamer.incremental.store.redis import RedisStore
@@ -102,7 +106,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             self._consumer = self._new_consumer()
             await self._consumer.start()
         except KafkaError as error:
-            await self._fail(_failure(f"Kafka at {self._settings.kafka}", error))
+            await self._fail(_failure(f"Kafka at {self._settings.kafka}", error, self._topic))
         except StreamerError as error:
             await self._fail(error)
         else:
@@ -112,6 +116,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         """Says at once what no shard could work with: a Redis that forgets, missing topics, no server at all."""
         self._checking = True
         try:
+            require_access(servers_of(self._settings.kafka))
             stated = self._table.durability_stated or self._settings.embedded
             require_durable(self._redis, stated)
             where = self._settings.kafka, self._table.name, 0
@@ -124,6 +129,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         session_ms = int(self._settings.session_seconds * 1000)
         return AIOKafkaConsumer(
             bootstrap_servers=self._settings.kafka,
+            **reader_access(),
             group_id=self._settings.app_id,
             client_id=self._settings.name,
             enable_auto_commit=False,
@@ -169,7 +175,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             store = RedisStore(self._redis, self._table.name, topic_partition.partition)
             outputs = outputs_of(self._table.form)
             kafka = KafkaInput(*where, self._topics, outputs), KafkaControl(*where), KafkaOutlet(*where, outputs)
-            shard = HeldShard(self._table, topic_partition.partition, store, *kafka, self._turn)
+            shard = HeldShard(self._table, topic_partition.partition, store, *kafka, self._turn, self._settings.schemas)
             self._held[topic_partition] = shard
             shard.task = self.add_future(self._serve(topic_partition, shard))
 
@@ -201,6 +207,9 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
                 while not shard.lost:
                     idle = await self._read_on(topic_partition, shard)
                     pause = BACKOFF_FIRST_SECONDS
+                    if shard.stalled and not idle:
+                        shard.stalled = False
+                        await asyncio.to_thread(self._tell_goes_on, shard.number)
                     if not shard.lost:
                         await snapshot.go_on(idle)  # first: a release that is due comes before anything else
                     if not shard.lost:
@@ -211,6 +220,9 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
                 shard.lose(str(error))
             except (ServerUnreachable, Conflict) as error:
                 log.warning("%s: %s; taken over again in %.1f s", type(error).__name__, error, pause)
+                if isinstance(error, RegistryUnreachable):  # which `status` does not ask: it looks at the servers alone
+                    shard.stalled = True
+                    await asyncio.to_thread(self._tell_refusal, shard.number, error)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, BACKOFF_LAST_SECONDS)
             except StreamerError as error:
@@ -237,6 +249,10 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             return RedisLookups(self._redis, self._table.name, number).tell_owner(self._settings.name)
         return time()
 
+    def _tell_goes_on(self, number: int) -> None:
+        with suppress(StreamerError):
+            RedisLookups(self._redis, self._table.name, number).refusal_is_over()
+
     def _tell_refusal(self, number: int, failure: StreamerError) -> None:
         with suppress(StreamerError):
             RedisLookups(self._redis, self._table.name, number).tell_refusal(self._settings.name, str(failure))
@@ -259,6 +275,9 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
 
         The reader's own position stands behind transactions' markers and what was aborted: offsets without messages.
         """
+        if shard.truncation_due:
+            await shard.repeat_truncation()
+            return False
         messages = shard.left or await self._read_batch(topic_partition)
         if not messages:
             await shard.look_around()
@@ -276,7 +295,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         try:
             return int(await self._consumer.position(topic_partition))
         except KafkaError as error:
-            raise _failure(f"reading {topic_partition.topic}", error) from None
+            raise _failure(f"reading {self._topic}", error, self._topic) from None
 
     async def _read_batch(self, topic_partition: TopicPartition) -> list[Message]:
         """What comes within `batch_ms_max` after the first message, up to `batch_events_max`."""
@@ -296,7 +315,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         try:
             found = await self._consumer.getmany(topic_partition, timeout_ms=timeout_ms, max_records=messages_max)
         except KafkaError as error:
-            raise _failure(f"reading {topic_partition.topic}", error) from None
+            raise _failure(f"reading {self._topic}", error, self._topic) from None
         return [Message(record.offset, record.key, record.value) for record in found.get(topic_partition, ())]
 
     # -- beside the shards ----------------------------------------------------------------------------------------
@@ -334,12 +353,14 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
                 end_process(EXIT_LOST, f"{shard.name} was lost and is still assigned to this worker ({shard.lost})")
 
 
-def _failure(doing: str, error: KafkaError) -> StreamerError:
-    """An error of the reading client as ours: refused for good, or worth another try."""
+def _failure(doing: str, error: KafkaError, topic: str) -> StreamerError:
+    """An error of the reading client as ours: refused for good, or worth another try. topic: the one it reads."""
     name = type(error).__name__
     if isinstance(error, UnknownTopicOrPartitionError):  # the take-over that follows tells what became of the topic
         return ServerUnreachable(f"{doing}: Kafka answers {name}")
-    return refusal(doing, getattr(error, "errno", None), name) or ServerUnreachable(f"{doing}: Kafka answers {name}")
+    table_name = topic.removesuffix(f".{CHANGES}")
+    refused = refusal(doing, getattr(error, "errno", None), name, Right([READ], [topic]), table_name)
+    return refused or ServerUnreachable(f"{doing}: Kafka answers {name}")
 
 
 def _size(messages: Iterable[Message]) -> int:

@@ -5,6 +5,7 @@ The rules of this file
 * Every call has a time limit. Being shut out is `Fenced`. What Kafka refuses for good would be refused again for ever:
   it is `ConfigError` (nobody allowed it) or `ShardRefused`, and names the mend. Everything else that Kafka answers, or
   does not answer, is `ServerUnreachable`, and worth another try.
+* Where a secured Kafka gives no connection, the client does not know why: `kafka_shut_out` finds out.
 * A producer that cannot go on for another reason is not called shut out: the next take-over tells who owns the shard.
 * A question that came too early, to a topic just made or a broker just restarted, is asked again.
 """
@@ -19,6 +20,11 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from agents.kafka_log import librdkafka_logger
 from streamer.errors import ConfigError, Fenced, ServerUnreachable, ShardRefused, StreamerError
+from streamer.incremental.kafka_access import for_librdkafka, kafka_settings
+from streamer.incremental.kafka_clients import servers_of
+from streamer.incremental.kafka_rights import DESCRIBE, GROUP, READ, TRANSACTIONAL_ID, WRITE, Right, not_authorised
+from streamer.incremental.kafka_shut_out import shut_out
+from streamer.incremental.topics import topic_name, worker_group
 
 CALL_SECONDS_MAX = 20.0
 """Limit of each wait for Kafka: longer than a broker needs to serve transactions again after a crash."""
@@ -27,16 +33,19 @@ _SHUT_OUT = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, Ka
 
 _NOT_ALLOWED = frozenset(
     {
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.GROUP_AUTHORIZATION_FAILED,
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         KafkaError.SASL_AUTHENTICATION_FAILED,
         KafkaError.UNSUPPORTED_SASL_MECHANISM,
         KafkaError.ILLEGAL_SASL_STATE,
         KafkaError.SECURITY_DISABLED,
     }
 )
+
+_NO_CONNECTION = frozenset(
+    {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._AUTHENTICATION, KafkaError._SSL}
+    | {KafkaError._TIMED_OUT}
+)
+"""What the client answers that is shut out, and the client of a broker that is away."""
 
 _TOO_LARGE = "a record is larger than its topic allows: raise the topic's max.message.bytes (`streamer topics check`)"
 _MISSING = "a topic or one of its partitions is missing: `streamer topics check` says which"
@@ -86,8 +95,8 @@ class KafkaCalls:
         self.name = f"shard {shard} of {table_name}"
 
     def settings(self) -> dict[str, object]:
-        """What every client is made with."""
-        return {"bootstrap.servers": self.bootstrap, "logger": librdkafka_logger()}
+        """What every client is made with. Raises ConfigError."""
+        return client_settings(self.bootstrap)
 
     @contextmanager
     def consumer(self) -> Iterator[Consumer]:
@@ -153,26 +162,46 @@ class KafkaCalls:
         )
 
     @contextmanager
-    def failures(self, doing: str) -> Iterator[None]:
-        """Turns Kafka's errors into ours."""
+    def failures(self, doing: str, operation: str = DESCRIBE, *kinds: str) -> Iterator[None]:
+        """Turns Kafka's errors into ours. operation, kinds: what is done with which topics of the table."""
         try:
             yield
         except KafkaException as error:
-            raise self._failure(doing, error.args[0]) from None
+            names = [topic_name(self.table_name, kind) for kind in kinds] or [f"{self.table_name}."]
+            raise self._failure(doing, error.args[0], Right([operation], names, prefixed=not kinds)) from None
         except TimeoutError:
             raise ServerUnreachable(f"{self.name}: {doing}: Kafka does not answer") from None
 
-    def _failure(self, doing: str, error: KafkaError) -> StreamerError:
+    def _failure(self, doing: str, error: KafkaError, right: Right) -> StreamerError:
         if error.code() in _SHUT_OUT:
             return Fenced(f"{self.name}: {doing}: Kafka has shut this producer out ({error.name()})")
-        refused = refusal(f"{self.name}: {doing}", error.code(), error.name())
+        refused = refusal(f"{self.name}: {doing}", error.code(), error.name(), right, self.table_name)
+        if refused is None and error.code() in _NO_CONNECTION:
+            refused = shut_out(servers_of(self.bootstrap))
         return refused or ServerUnreachable(f"{self.name}: {doing}: Kafka at {self.bootstrap} answers {error.name()}")
 
 
-def refusal(doing: str, code: int | None, name: str) -> StreamerError | None:
-    """The error for an answer of Kafka that no repetition changes; None for any other. Both clients use its codes."""
+def client_settings(bootstrap: str) -> dict[str, object]:
+    """What every C client of this process is made with. Raises ConfigError."""
+    return {"bootstrap.servers": bootstrap, "logger": librdkafka_logger(), **for_librdkafka(kafka_settings())}
+
+
+def refusal(doing: str, code: int | None, name: str, right: Right, table_name: str) -> StreamerError | None:
+    """The error for an answer of Kafka that no repetition changes; None for any other. Both clients use its codes.
+
+    right: what was made use of, where topics are not allowed.
+    """
+    missing = {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED: right,
+        KafkaError.GROUP_AUTHORIZATION_FAILED: Right([READ], [worker_group(table_name)], GROUP),
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Right(
+            [WRITE, DESCRIBE], [f"{table_name}-shard-"], TRANSACTIONAL_ID, prefixed=True
+        ),
+    }
+    if code in missing:
+        return ConfigError(not_authorised(doing, missing[code], kafka_settings().username))
     if code in _NOT_ALLOWED:
-        return ConfigError(f"{doing}: Kafka does not allow it ({name}): grant this user the right by Kafka's ACLs")
+        return ConfigError(f"{doing}: Kafka does not let this user do it ({name}): look at KAFKA_CONFIG and its ACLs")
     if code in _MENDS:
         return ShardRefused(f"{doing}: Kafka refuses it for good ({name}): {_MENDS[code]}")
     return None

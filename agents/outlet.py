@@ -6,7 +6,8 @@ The rules of this file
   the one before and has its open transaction aborted. `fence` always makes a new producer.
 * A commit's records and the shard's position, a record of `<table>.positions`, go out in one transaction. Offsets are
   not sent in it (`send_offsets_to_transaction` hangs after a restart of the broker): the position says all.
-* Every record goes to the partition that has the shard's number, whatever its key.
+* Every record goes to the partition that has the shard's number, whatever its key; only what a shard says to others in
+  the control topic has the number of that partition as its key.
 * One request at a time: where the first of several is refused because a topic has no leader yet, the broker takes the
   second as the beginning, calls the repeated first one a duplicate, and commits a transaction without its records.
 * A lossy join has two topics for what is published; what is said here of `live` holds for each.
@@ -27,11 +28,12 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer, Topic
 
 from agents.kafka_calls import CALL_SECONDS_MAX, KafkaCalls
 from streamer.errors import Conflict, ServerUnreachable
+from streamer.incremental.kafka_rights import READ, WRITE
 from streamer.incremental.last_record import last_value
 from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.live_end import LiveEnd
 from streamer.incremental.shard.outlet import Position
-from streamer.incremental.topics import BATCH_BYTES_MAX, LIVE, POSITIONS, topic_name
+from streamer.incremental.topics import BATCH_BYTES_MAX, CONTROL, DEAD_LETTERS, LIVE, POSITIONS, topic_name
 
 ABORT_SECONDS_MAX = 2.0
 TRANSACTION_MS_MAX = 30_000
@@ -56,7 +58,7 @@ class KafkaOutlet:
 
     def fence(self) -> None:
         self._producer = None
-        with self._kafka.failures("shutting out the former writer"):
+        with self._kafka.failures("shutting out the former writer", READ, *self._ends):
             producer = Producer(self._producer_settings())
             producer.init_transactions(CALL_SECONDS_MAX)
             with self._kafka.consumer() as consumer:
@@ -84,11 +86,16 @@ class KafkaOutlet:
         if producer is None:
             raise ServerUnreachable(f"{self._kafka.name}: the outlet has no producer: call fence first")
         taken = _Taken()
-        with self._kafka.failures("publishing"), self._conflict_where_missing(), _aborted_on_error(producer):
+        with (
+            self._kafka.failures("publishing", WRITE, *self._ends, POSITIONS, DEAD_LETTERS, CONTROL),
+            self._conflict_where_missing(),
+            _aborted_on_error(producer),
+        ):
             producer.begin_transaction()
             self._produce_all(producer, records, taken)
             positions = topic_name(self._kafka.table_name, POSITIONS)
-            self._produce(producer, positions, position.to_json(), b"%d" % self._kafka.shard, [], taken)
+            shard = self._kafka.shard
+            self._produce(producer, positions, shard, position.to_json(), b"%d" % shard, [], taken)
             try:
                 _flush(producer)
                 self._check_same_live()  # before the transaction ends: nobody shall see what another topic took
@@ -125,15 +132,17 @@ class KafkaOutlet:
                 is_last = i == last[record.topic]
                 answer = partial(taken.last_row, self._ends[record.topic], counts[record.topic]) if is_last else None
             headers = list(record.headers)
+            place = int(record.key) if record.topic == CONTROL else shard
             try:
-                produce(topics[record.topic], record.value, record.key, shard, answer, headers=headers)
+                produce(topics[record.topic], record.value, record.key, place, answer, headers=headers)
             except BufferError:
-                self._produce(producer, topics[record.topic], record.value, record.key, headers, answer)
+                self._produce(producer, topics[record.topic], place, record.value, record.key, headers, answer)
 
     def _produce(
         self,
         producer: Producer,
         topic: str,
+        place: int,
         value: bytes | None,
         record_key: bytes,
         headers: list[tuple[str, bytes]],
@@ -143,9 +152,7 @@ class KafkaOutlet:
         deadline = monotonic() + CALL_SECONDS_MAX
         while True:
             try:
-                producer.produce(
-                    topic, value, record_key, partition=self._kafka.shard, headers=headers, on_delivery=on_delivery
-                )
+                producer.produce(topic, value, record_key, partition=place, headers=headers, on_delivery=on_delivery)
             except BufferError:
                 if monotonic() > deadline:
                     raise ServerUnreachable(f"{self._kafka.name}: Kafka takes no records from the full queue") from None
@@ -157,7 +164,7 @@ class KafkaOutlet:
 
     def position(self) -> Position | None:
         positions = self._place(POSITIONS)
-        with self._kafka.failures("reading the position"), self._kafka.consumer() as consumer:
+        with self._kafka.failures("reading the position", READ, POSITIONS), self._kafka.consumer() as consumer:
             deadline = monotonic() + CALL_SECONDS_MAX
             first, end = self._kafka.watermarks(consumer, positions)
             value = last_value(first, end, lambda start: self._kafka.values(consumer, positions, start, deadline))

@@ -41,7 +41,7 @@ from streamer.incremental.shard.holding_back import holds_back
 from streamer.incremental.shard.rebuild_regions import region_rows
 from streamer.incremental.shard.rebuild_reports import RESTARTS_MAX, attempts, last_rebuild, reached, told
 from streamer.incremental.shard.rebuilding import Rebuilding, Task, next_rebuild, stopped
-from streamer.incremental.shard.requests import CancelRebuild, EndSnapshot, Rebuild, Retry
+from streamer.incremental.shard.requests import CancelRebuild, EndSnapshot, Rebuild, Retry, Truncation
 from streamer.incremental.shard.schedule import OPERATOR, Known, due
 from streamer.incremental.store.rebuild import (
     ANSWERED,
@@ -168,6 +168,8 @@ class ShardRebuilds:
                 self._retries.begin(request, asked.offset + 1)
             case EndSnapshot() as request:
                 self.snapshot_to_end = request.since
+            case Truncation() as request:
+                await self._shard.place_truncation(asked.offset, request.source)
             case Refused() as refused:
                 log.warning("%s: request %s is refused: %s", self._shard.name, refused.id, refused.why)
                 await self._remember(meta.rebuild, [self._word(refused.id, REFUSED, refused.why)])

@@ -43,7 +43,7 @@ class ShardRetries:
 
     def begin(self, request: Retry, heard: int) -> None:
         """Takes a request up; heard: the offset behind it in the control topic."""
-        self._retrial = Retrial(self._table, request.offsets, self._shard.meta)
+        self._retrial = Retrial(self._table, request.offsets, self._shard.meta, self._shard.schemas)
         self._heard = heard
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="retries")
 

@@ -30,15 +30,19 @@ from agents.outlet import KafkaOutlet
 from agents.shard_input import KafkaInput
 from agents.turn import Turn
 from streamer.errors import Fenced, StreamerError
+from streamer.incremental.events.registered_schemas import Schemas
+from streamer.incremental.events.source_position import OrderLost, SourcePosition
 from streamer.incremental.groups.replacing import Region
 from streamer.incremental.shard.adapting import adapted
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.passed_over import told
 from streamer.incremental.shard.publisher import Publisher
+from streamer.incremental.shard.read_again import place_truncation
 from streamer.incremental.shard.rebuild_regions import gains
 from streamer.incremental.shard.retrying import Judged
 from streamer.incremental.shard.steps import StepReport
 from streamer.incremental.shard.taking_over import Holding
+from streamer.incremental.shard.truncations import is_news, order_lost
 from streamer.incremental.store.base import Meta, Store
 from streamer.incremental.store.rebuild import Progress
 from streamer.incremental.topics import CHANGES, POSITIONS, outputs_of
@@ -72,7 +76,7 @@ class Unexpected(StreamerError):
 class HeldShard:
     """One shard between its assignment and its loss; store, input and outlet are used in its thread only.
 
-    turn: a lock that the shards of a worker share, held by the one that computes.
+    turn: a lock that the shards of a worker share, held by the one that computes. schemas: of a registry.
     """
 
     def __init__(
@@ -84,6 +88,7 @@ class HeldShard:
         control: KafkaControl,
         outlet: KafkaOutlet,
         turn: threading.Lock,
+        schemas: Schemas | None = None,
     ) -> None:
         self.number = number
         self.name = f"shard {number} of {table.name}"
@@ -92,12 +97,16 @@ class HeldShard:
         self.lost_at = 0.0
         self.told = False
         """Whether Redis was told that we hold the shard."""
+        self.stalled = False
+        """Whether Redis was told that we cannot go on with it for now."""
         self.task: asyncio.Future[None] | None = None
         """What serves the shard: takes it over, reads on, and begins anew after an error."""
         self._input = shard_input
         self._control = control
         self._turn = Turn(turn)
-        self._publisher = Publisher(table, number, store, outlet, self._turn, holding=Holding.SNAPSHOT)
+        of = Holding.SNAPSHOT
+        self._publisher = Publisher(table, number, store, outlet, self._turn, holding=of, schemas=schemas)
+        self.schemas = schemas
         self.left: Sequence[Message] = ()
         """Messages that were read and not begun: they come after the release of what is held back."""
         self._outputs = outputs_of(table.form)
@@ -129,7 +138,7 @@ class HeldShard:
         began = monotonic()
         skips = self._control.skips(self._input.state().topic_ids.get(CHANGES, ""))
         self.left = ()
-        offset = self._publisher.take_over(self, skips)
+        offset = self._publisher.take_over(self, skips, self._control.placed)
         self._log_taken_over(offset, monotonic() - began)
         if self._publisher.published_anew:
             log.warning("%s: the output was made anew; the whole table was published into it as release 1", self.name)
@@ -193,6 +202,41 @@ class HeldShard:
     def _step(self, messages: Sequence[Message], through: int) -> StepReport:
         self._input.ask()  # now that the messages are here; the answer comes while they are applied
         return self._publisher.step(messages, through)
+
+    # -- truncations ----------------------------------------------------------------------------------------------
+
+    @property
+    def truncation_due(self) -> bool:
+        """Whether a truncation has to be repeated before messages are read on."""
+        return self._publisher.truncation_due is not None
+
+    async def repeat_truncation(self) -> None:
+        """Places the one that is due where it was placed before the store lost it."""
+        due = self._publisher.truncation_due
+        if due is not None:
+            await self._in_thread(partial(self._place_truncation, due.request, due.source), TAKE_OVER_SECONDS_MAX)
+
+    async def place_truncation(self, request: int, source: SourcePosition) -> None:
+        """Has a truncation that another shard read take effect here; request: its record's offset."""
+        try:
+            news = is_news(self._publisher.meta, source)
+        except OrderLost:
+            raise order_lost(self.name, self._publisher.table.name) from None
+        if news:
+            await self._in_thread(partial(self._place_truncation, request, source), TAKE_OVER_SECONDS_MAX)
+
+    def _place_truncation(self, request: int, source: SourcePosition) -> None:
+        began = monotonic()
+        self._input.ask()
+        report = place_truncation(self._publisher, request, source, self._input.earliest(), self._input.messages)
+        log.warning(
+            "%s: the source has truncated the table: what came before is removed; %d rows came later, %d records "
+            "published, %.2f s",
+            self.name,
+            self._publisher.engine.n_rows,
+            report.published,
+            monotonic() - began,
+        )
 
     # -- a first snapshot -----------------------------------------------------------------------------------------
 

@@ -15,19 +15,20 @@ The rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from time import monotonic, sleep
 
 from confluent_kafka import Consumer, TopicPartition
 
+from agents.anew.reading import KafkaReading
 from agents.input_again import read_at, read_piece
 from agents.kafka_calls import CALL_SECONDS_MAX, KafkaCalls
 from agents.topic_questions import ANSWER_SECONDS_MAX, TopicQuestions, Topics, kafka_topics
 from streamer.errors import Conflict, ShardRefused
 from streamer.incremental import mends
 from streamer.incremental.shard.input import InputState, Message
-from streamer.incremental.topics import CHANGES, DEAD_LETTERS, LIVE, OUTPUTS, POSITIONS, topic_name
+from streamer.incremental.topics import CHANGES, CONTROL, DEAD_LETTERS, LIVE, OUTPUTS, POSITIONS, topic_name
 
 MISSING_SECONDS_MAX, MISSING_AGAIN_SECONDS = 3.0, 0.1
 """How long a topic may be missing that somebody is making anew."""
@@ -51,6 +52,7 @@ class KafkaInput:
         self._outputs = tuple(outputs)
         self._needed = (CHANGES, *outputs, POSITIONS, DEAD_LETTERS)
         self._kafka = KafkaCalls(bootstrap, table_name, shard)
+        self._reading = KafkaReading(bootstrap, table_name, shard)
         self._topics = topics or kafka_topics(bootstrap, table_name)
         self._seen: Topics = {}
         self._asked: Future[Topics] | None = None
@@ -68,8 +70,9 @@ class KafkaInput:
             shards = self._shards()
             earliest, end = self._kafka.watermarks(consumer, self._place(CHANGES))
             live_begun = any(self._has_begun(consumer, self._place(kind)) for kind in self._outputs)
+            control_end = self._kafka.watermarks(consumer, self._place(CONTROL))[1] if CONTROL in self._seen else 0
         ids = {kind: described.id for kind, described in self._seen.items() if described.id}
-        return InputState(ids, shards, earliest, end, live_begun)
+        return InputState(ids, shards, earliest, end, live_begun, control_end)
 
     def read_once_more(self, start: int, end: int) -> tuple[list[Message], int]:
         """Messages that were read before, up to an offset that is returned; from any thread.
@@ -100,6 +103,15 @@ class KafkaInput:
             names = ", ".join(topic_name(self._kafka.table_name, kind) for kind in changed)
             raise Conflict(f"{self._kafka.name}: made anew, grown or gone since the shard was taken over: {names}")
         self.looked_at = monotonic()
+
+    def earliest(self) -> int:
+        """Where the input begins. Raises ServerUnreachable."""
+        with self._kafka.failures("asking where the input begins"), self._kafka.consumer() as consumer:
+            return self._kafka.watermarks(consumer, self._place(CHANGES))[0]
+
+    def messages(self, start: int, end: int) -> Iterator[Sequence[Message]]:
+        """The messages of the input from an offset to another, some at a time. Raises ServerUnreachable."""
+        return self._reading.between(start, end)
 
     def _answer(self, asked: Future[Topics]) -> Topics:
         with self._kafka.failures("asking for the topics"):

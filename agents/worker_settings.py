@@ -8,7 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from streamer.errors import ConfigError
+from streamer.incremental.events.registered_schemas import NoSchemas, Schemas
+from streamer.incremental.kafka_access import kafka_settings
 from streamer.incremental.kafka_clients import servers_of
+from streamer.incremental.schema_registry import registry_from
 from streamer.incremental.topics import worker_group
 from streamer.table.schema import Table
 from streamer.table.yaml_loading import load_table
@@ -22,7 +25,7 @@ def _this_process() -> str:
 
 VARIABLES = {
     "STREAMER_TABLE": "the path of table.yaml",
-    "KAFKA_BOOTSTRAP": "Kafka's bootstrap servers",
+    "KAFKA_BOOTSTRAP": "Kafka's bootstrap servers; or bootstrap.servers in the file KAFKA_CONFIG",
     "REDIS_URL": "the URL of Redis",
 }
 
@@ -33,13 +36,15 @@ class WorkerSettings:
 
     name: how `status` names this worker; in Kafka's consumer group, and in Redis beside the shards that it takes over.
     session_seconds: how long Kafka waits for a silent worker before it gives its shards to another one.
+    schemas: those of the schema registry, where there is one.
     embedded: the servers live in this process and keep nothing, so that Redis' durability is not asked for.
     """
 
     table: Table
     kafka: str
-    redis: str
+    redis: str = field(repr=False)  # may hold a password
     embedded: bool = False
+    schemas: Schemas = field(default_factory=NoSchemas, repr=False)
     session_seconds: float = SESSION_SECONDS
     name: str = field(default_factory=_this_process)
 
@@ -54,8 +59,9 @@ class WorkerSettings:
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> WorkerSettings:
         """Raises ConfigError that names the variables which are missing."""
+        environment = {"KAFKA_BOOTSTRAP": kafka_settings(environment).bootstrap, **environment}
         missing = [f"{name} ({what})" for name, what in VARIABLES.items() if not environment.get(name)]
         if missing:
             raise ConfigError(f"the environment does not name {', '.join(missing)}")
         table, kafka, redis = (environment[name] for name in VARIABLES)
-        return cls(load_table(table), kafka, redis)
+        return cls(load_table(table), kafka, redis, schemas=registry_from(environment))

@@ -11,6 +11,7 @@ import csv
 import os
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -22,9 +23,26 @@ from streamer.table.encode import EncodedRows
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata, microdata_of
 from streamer.table.row import Row, Values
-from streamer.table.schema import CategoricalAttribute, KeptColumn, NumericAttribute, Table
+from streamer.table.schema import Attribute, CategoricalAttribute, Diversity, KeptColumn, NumericAttribute, Table
 
 SENSITIVE = "salary-class"
+
+SHARE = Decimal("0.4")
+MODELS_ASKED = {
+    "rows": {
+        "k_of_rows": Diversity(),
+        "distinct_l": Diversity(l=3),
+        "r_k": Diversity(r=Decimal("0.7"), level=1),
+        "beta": Diversity(beta=SHARE),
+    },
+    "individuals": {
+        "k_of_individuals": Diversity(),
+        "k_l": Diversity(l=3),
+        "alpha_beta": Diversity(alpha=SHARE, beta=SHARE),
+        "all_at_once": Diversity(l=3, alpha=SHARE, beta=SHARE, r=Decimal("0.7"), level=1),
+    },
+}
+"""What tables of the census ask, by what k counts: rows, or individuals with 1.25 rows each."""
 
 
 def folder() -> Path:
@@ -97,6 +115,25 @@ def microdata_45222(k: int) -> Microdata:
     return microdata_of(schema, EncodedRows([str(i) for i in range(n)], codes, values, [()] * n, [None] * n))
 
 
+def asking(k: int, n: int, name: str) -> Microdata:
+    """n people of the census whose table asks for one of MODELS_ASKED; individuals, where counted, by chance."""
+    counted = next(counted for counted, asked in MODELS_ASKED.items() if name in asked)
+    those = many(microdata_45222(k), n)
+    owner = np.random.default_rng(0).integers(0, n * 4 // 5, n) if counted == "individuals" else None
+    diversity = MODELS_ASKED[counted][name]
+    table = replace(those.table, diversity=diversity, individual=None if owner is None else "name")
+    return replace(those, table=table, individuals=owner)
+
+
+def rows_of(those: Microdata) -> list[Row]:
+    """People as the engine takes them."""
+    texts = those.texts[0]
+    values = [(texts[number],) for number in those.values[:, 0].tolist()]
+    owners = [None] * len(those) if those.individuals is None else [f"person {who}" for who in those.individuals]
+    rows = zip(map(tuple, those.codes.tolist()), values, owners, strict=True)
+    return [Row(codes, value, individual=owner) for codes, value, owner in rows]
+
+
 def many(source: Microdata, n: int, seed: int = 0) -> Microdata:
     """n people like those of `source`: the first ones are they, every other one has each attribute from one of two.
 
@@ -126,9 +163,9 @@ def encoded(table: Table) -> list[Row]:
     return out
 
 
-def code_of(attribute: NumericAttribute | CategoricalAttribute, text: str) -> int:
+def code_of(attribute: Attribute, text: str) -> int:
     """Age counts from 17; a category is its leaf."""
-    return int(text) - 17 if isinstance(attribute, NumericAttribute) else attribute.hierarchy.code_of[text]
+    return attribute.hierarchy.code_of[text] if isinstance(attribute, CategoricalAttribute) else int(text) - 17
 
 
 def json_text(value: str) -> bytes:

@@ -4,9 +4,11 @@ Adult, 15,000 rows at first, then 75,000 changes (40 % inserts, 30 % deletes, 30
 any rebuild, each change a batch of its own. Along the way, at every point: the information loss (NCP) of the
 incremental table over that of fresh runs on the same rows, of `ordered`, the default algorithm, and of Median Mondrian;
 and the records that were published per change since the point before. Once without local repair, and once for every
-price (`engine: {repair: ...}`) that is asked for. `--plot` draws both along the changes, as SVG.
+price (`engine: {repair: ...}`) that is asked for. `--plot` draws both along the changes, as SVG. `--model` takes the
+census with occupation as the sensitive column, and tables that ask for more than k; fresh runs ask for the same.
 
-    python benchmarks/drift.py [--events 75000] [--points 5] [--repair PRICE ...] [--plot FILE] [--quick] [--json]
+    python benchmarks/drift.py [--events 75000] [--points 5] [--repair PRICE ...] [--model NAME ...] [--plot FILE]
+        [--quick] [--json]
 """
 
 from __future__ import annotations
@@ -33,20 +35,23 @@ from streamer.incremental.groups.engine import Engine
 from streamer.incremental.groups.kept import SimilarityList
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.published_group import PublishedGroup
-from streamer.privacy.models import k_anonymity
+from streamer.privacy.models import model_of
 from streamer.recoding.algorithms import catalog
 from streamer.recoding.algorithms.initial import initial_groups
 from streamer.recoding.algorithms.mondrian import MONDRIAN
 from streamer.recoding.algorithms.ordered import ORDERED
 from streamer.recoding.metrics.utility import ncp
 from streamer.table.arrays import Ints
-from streamer.table.microdata import Microdata
+from streamer.table.encode import EncodedRows
+from streamer.table.microdata import microdata_of
 from streamer.table.row import Row
 from streamer.table.schema import REPAIR, Table
 
 Result = dict[str, Any]
 
 ROWS_AT_FIRST = 15_000
+PLAIN = "adult"
+MODELS = [name for asked in adult.MODELS_ASKED.values() for name in asked]
 
 
 def main() -> None:
@@ -56,16 +61,23 @@ def main() -> None:
     options.add_argument("--repair", type=float, nargs="*", default=[float(REPAIR)], metavar="PRICE")
     options.add_argument("--k", type=int, nargs="+", default=[5, 10])
     options.add_argument("--grid", type=int, nargs="+", default=[1, 5])
+    options.add_argument("--model", nargs="+", default=[PLAIN], choices=[PLAIN, *MODELS], metavar="NAME")
     options.add_argument("--plot", type=Path, metavar="FILE", help="draw loss and records along the changes, as SVG")
     options.add_argument("--quick", action="store_true", help="a tenth of the events, one setting, two points")
     options.add_argument("--json", action="store_true", help="print the JSON object alone")
     chosen = options.parse_args()
     ready.compiled()
-    settings = [(5, 1)] if chosen.quick else [(k, grid) for grid in chosen.grid for k in chosen.k]
+    grids = [1] if chosen.quick else chosen.grid
+    settings = [
+        (k, grid, model)
+        for model in chosen.model
+        for grid in (grids if model == PLAIN else [1])
+        for k in ([5] if chosen.quick else chosen.k)
+    ]
     events, points = (chosen.events // 10, 2) if chosen.quick else (chosen.events, chosen.points)
     results = []
-    for k, grid in settings:
-        result = run(k, grid, events, points, [0.0, *chosen.repair])
+    for k, grid, model in settings:
+        result = run(k, grid, model, events, points, [0.0, *chosen.repair])
         results.append(result)
         if not chosen.json:
             show(result)
@@ -74,17 +86,21 @@ def main() -> None:
     print(json.dumps({"benchmark": "drift", "events": events, "results": results}))
 
 
-def run(k: int, grid: int, events: int, points: int, prices: list[float]) -> Result:
+def run(k: int, grid: int, model: str, events: int, points: int, prices: list[float]) -> Result:
     """One setting: for every price what drifts, and what an event costs in batches of 1 and of 500."""
     fresh: list[dict[str, float]] = []
-    courses = [course(replace(adult.table(k, grid), repair=price), events, points, fresh) for price in prices]
-    return {"k": k, "grid": grid, "fresh": fresh, "courses": courses}
+    people = adult.microdata(k, grid) if model == PLAIN else adult.asking(k, 2 * ROWS_AT_FIRST, model)
+    pool = adult.rows_of(people)
+    groups = first_groups(people.table, pool)
+    courses = [course(replace(people.table, repair=price), pool, groups, events, points, fresh) for price in prices]
+    return {"k": k, "grid": grid, "model": model, "fresh": fresh, "courses": courses}
 
 
-def course(table: Table, events: int, points: int, fresh: list[dict[str, float]]) -> Result:
+def course(
+    table: Table, pool: list[Row], groups: list[Ints], events: int, points: int, fresh: list[dict[str, float]]
+) -> Result:
     """The table along the changes; at a point that no course has come to before, fresh runs are added to `fresh`."""
-    pool = adult.encoded(table)
-    engine, published, lists = started(table, pool)
+    engine, published, lists = started(table, pool, groups)
     changelog, records, before, writes = Changelog(table, 0), 0, 0, 0
     along: list[dict[str, float]] = []
     for i in changes(engine, pool, events):
@@ -114,20 +130,29 @@ def course(table: Table, events: int, points: int, fresh: list[dict[str, float]]
         "qi_groups": engine.n_qi_groups,
         "records_per_event": round(records / events, 3),
         "similarity_writes_per_event": round(writes / events, 3),
-        "engine_us_per_event_batch_1": round(engine_time(table, pool, events, 1), 1),
-        "engine_us_per_event_batch_500": round(engine_time(table, pool, events, 500), 1),
+        "engine_us_per_event_batch_1": round(engine_time(table, pool, groups, events, 1), 1),
+        "engine_us_per_event_batch_500": round(engine_time(table, pool, groups, events, 500), 1),
         "along": along,
     }
 
 
+def first_rows(table: Table, pool: list[Row]) -> EncodedRows:
+    """The rows that are there at first."""
+    return EncodedRows.of_rows({f"old-{i}": row for i, row in enumerate(pool[:ROWS_AT_FIRST])}, table.space.d)
+
+
+def first_groups(table: Table, pool: list[Row]) -> list[Ints]:
+    """The QI groups of the initial load."""
+    return initial_groups(microdata_of(table, first_rows(table, pool)), model_of(table), seed=0)
+
+
 def started(
-    table: Table, pool: list[Row]
+    table: Table, pool: list[Row], groups: list[Ints] | None = None
 ) -> tuple[Engine, dict[int, PublishedGroup | None], dict[int, SimilarityList]]:
-    """An engine with the first rows in the QI groups of the initial load, what it has published, and its lists."""
-    first = pool[:ROWS_AT_FIRST]
-    codes, keys = adult.codes_of(first), [f"old-{i}" for i in range(len(first))]
-    engine = Engine(table)
-    engine.load_initial(keys, first, codes, initial_groups(people(table, codes), k_anonymity(table.k), seed=0))
+    """An engine with the first rows in these QI groups, those of the initial load; what it has published, its lists."""
+    rows, engine = first_rows(table, pool), Engine(table)
+    groups = first_groups(table, pool) if groups is None else groups
+    engine.load_initial(rows.source_keys, rows.rows(), rows.codes, groups)
     drained = engine.drain()
     published = {number: after for number, _, after in drained.published}
     return engine, published, {number: now for number, now in drained.similarity.items() if now is not None}
@@ -148,9 +173,9 @@ def changes(engine: Engine, pool: list[Row], events: int) -> Iterator[int]:
         yield i
 
 
-def engine_time(table: Table, pool: list[Row], events: int, batch: int) -> float:
+def engine_time(table: Table, pool: list[Row], groups: list[Ints], events: int, batch: int) -> float:
     """Microseconds per event to apply and drain, without encoding and without I/O."""
-    engine, *_ = started(table, pool)
+    engine, *_ = started(table, pool, groups)
     todo = list(adult.mixed_changes(pool, [f"old-{n}" for n in range(ROWS_AT_FIRST)], events, seed=1))
     begun = perf_counter()
     for i, change in enumerate(todo, start=1):
@@ -170,18 +195,11 @@ def loss(table: Table, groups: list[PublishedGroup]) -> float:
 
 def losses_of_fresh(table: Table, engine: Engine) -> dict[str, float]:
     """The same of whole-table algorithms on the same rows."""
-    _, codes = engine.source_rows()
-    rows = people(table, codes)
+    numbers = [number for some in engine.regions(0, engine.n_rows) for number in some]
+    rows, model = microdata_of(table, engine.region(numbers).rows), model_of(table)
     return {
-        algorithm.name: round(ncp(rows, catalog.run(algorithm, rows, k_anonymity(table.k))), 5)
-        for algorithm in (ORDERED, MONDRIAN)
+        algorithm.name: round(ncp(rows, catalog.run(algorithm, rows, model)), 5) for algorithm in (ORDERED, MONDRIAN)
     }
-
-
-def people(table: Table, codes: Ints) -> Microdata:
-    """Rows of quasi-identifiers alone: sensitive values play no part."""
-    nothing = np.zeros((len(codes), len(table.kept)), dtype=np.int64)
-    return Microdata(table, codes, None, nothing, ((b"null",),) * len(table.kept))
 
 
 FIGURES = {"over_ordered": "NCP over that of a fresh run", "records_per_event": "records published per change"}
@@ -210,7 +228,8 @@ def drawn(results: list[Result]) -> bytes:
 
 
 def titled(result: Result) -> str:
-    return f"k = {result['k']}, age in steps of {result['grid']}"
+    asked = "" if result["model"] == PLAIN else f", {result['model'].replace('_', ' ')}"
+    return f"k = {result['k']}, age in steps of {result['grid']}{asked}"
 
 
 def named(course: Result) -> str:

@@ -13,8 +13,9 @@ takeover    seconds for a shard to come back from a real Redis: reading, and bui
             that a row costs the worker then, and what a dictionary of as many source keys would cost alone
 initial     seconds to load an initial table and drain it, beside those of the algorithm that makes its QI groups
 crowded     µs per event where 24 cells hold 50,000 QI groups with equal boxes
-models      µs per event where the table asks for more than k, and over plain k in the same run: people of the census
-            with their occupation as the sensitive value, rows or individuals with 1.25 rows each
+models      µs per event where the table asks for more than k, without local repair and with it, and over plain k
+            without it in the same run: people of the census with their occupation as the sensitive value, rows or
+            individuals with 1.25 rows each
 steps       µs per event of decoding, of the records' bytes and of encoding the commit, each by itself
 
     python benchmarks/scale.py [--only PART ...] [--rows-max N] [--repair PRICE] [--quick] [--json]
@@ -70,7 +71,7 @@ from streamer.table.arrays import Ints
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata
 from streamer.table.row import Row
-from streamer.table.schema import CategoricalAttribute, Diversity, KeptColumn, Table
+from streamer.table.schema import REPAIR, CategoricalAttribute, Diversity, KeptColumn, Table
 from worlds import adult_people
 
 K = 5
@@ -80,21 +81,6 @@ QI_GROUPS = (1_000, 40_000)
 ROWS_PER_QI_GROUP = 7  # about, of a Median Mondrian with k = 5
 STATEMENT_ROWS, TAKEOVER_ROWS, INITIAL_ROWS = 100_000, 1_000_000, 300_000
 CROWDED_QI_GROUPS = 50_000
-SHARE = Decimal("0.4")
-MODELS_ASKED = {
-    "rows": {
-        "k_of_rows": Diversity(),
-        "distinct_l": Diversity(l=3),
-        "r_k": Diversity(r=Decimal("0.7"), level=1),
-        "beta": Diversity(beta=SHARE),
-    },
-    "individuals": {
-        "k_of_individuals": Diversity(),
-        "k_l": Diversity(l=3),
-        "alpha_beta": Diversity(alpha=SHARE, beta=SHARE),
-        "all_at_once": Diversity(l=3, alpha=SHARE, beta=SHARE, r=Decimal("0.7"), level=1),
-    },
-}
 SHARD_NAME, ROWS_PER_COMMIT = "benchmark-scale", 20_000
 EVENTS, SECONDS, WARM_UP = 20_000, 5.0, 10_000
 QUICK_ROWS = 2_000
@@ -179,14 +165,6 @@ def people(n: int) -> Microdata:
     return adult.many(adult.microdata(K), n)
 
 
-def rows_of(those: Microdata) -> list[Row]:
-    texts = those.texts[0]
-    values = [(texts[number],) for number in those.values[:, 0].tolist()]
-    owners = [None] * len(those) if those.individuals is None else [f"person {who}" for who in those.individuals]
-    rows = zip(map(tuple, those.codes.tolist()), values, owners, strict=True)
-    return [Row(codes, value, individual=owner) for codes, value, owner in rows]
-
-
 def keys_of(n: int) -> list[str]:
     return [f"old-{i}" for i in range(n)]
 
@@ -212,7 +190,7 @@ def pieces_of(rows: int) -> int:
 
 
 def shard_of(those: Microdata, groups: Sequence[Ints] | None = None, repair: float = 0.0) -> Shard:
-    rows, keys = rows_of(those), keys_of(len(those))
+    rows, keys = adult.rows_of(those), keys_of(len(those))
     engine = Engine(replace(those.table, repair=repair), secret=SECRET)
     engine.load_initial(keys, rows, those.codes, quick_groups(those) if groups is None else groups)
     engine.drain()
@@ -370,7 +348,7 @@ def takeover_part(options: Options) -> Figures:
 
 def write_shard(url: str, those: Microdata) -> None:
     """An initial table, its similarity lists too, in commits of some QI groups each."""
-    rows, keys = rows_of(those), keys_of(len(those))
+    rows, keys = adult.rows_of(those), keys_of(len(those))
     engine = Engine(those.table, secret=SECRET)
     engine.load_initial(keys, rows, those.codes, quick_groups(those))
     drained = engine.drain()
@@ -458,7 +436,7 @@ def initial_part(options: Options) -> Figures:
     those = people(options.bounded(INITIAL_ROWS, "initial"))
     initial_groups(people(500), k_anonymity(K), seed=0)  # compiles
     algorithm_s, groups = timed(lambda: initial_groups(those, k_anonymity(K), seed=0))
-    rows, keys, engine = rows_of(those), keys_of(len(those)), Engine(those.table, secret=SECRET)
+    rows, keys, engine = adult.rows_of(those), keys_of(len(those)), Engine(those.table, secret=SECRET)
     load_s, _ = timed(lambda: engine.load_initial(keys, rows, those.codes, groups))
     drain_s, _ = timed(engine.drain)
     figures = {"rows": len(those), "qi_groups": len(groups), "ordered_s": algorithm_s, "load_initial_s": load_s}
@@ -514,8 +492,14 @@ def steps_part(options: Options) -> Figures:
 def models_part(options: Options) -> Figures:
     """Turn by turn, so that what else the machine does meets all of them alike."""
     rows, figures = options.bounded(15_000, "models"), Figures()
-    for counted, asked in MODELS_ASKED.items():
-        shards = {name: asking_shard(rows, diversity, counted) for name, diversity in asked.items()}
+    for counted, asked in adult.MODELS_ASKED.items():
+        shards: dict[str, Shard] = {}
+        for name in asked:
+            those = adult.asking(K, rows, name)
+            groups = quick_groups(those)
+            shards[name], shards[f"{name}_with_repair"] = (
+                shard_of(those, groups, price) for price in (0, float(REPAIR))
+            )
         turns = {name: iter(shard.changes(WARM_UP + EVENTS)) for name, shard in shards.items()}
         us: dict[str, list[float]] = {name: [] for name in shards}
         for events in (WARM_UP, *[EVENTS // 10] * 10):
@@ -525,16 +509,8 @@ def models_part(options: Options) -> Figures:
             figures[f"us_{name}"] = median(us[name][1:])
             figures[f"rows_per_qi_group_{name}"] = shard.engine.n_rows / shard.engine.n_qi_groups
         plain = figures[f"us_k_of_{counted}"]
-        figures |= {f"ratio_{name}": figures[f"us_{name}"] / plain for name in asked if name != f"k_of_{counted}"}
+        figures |= {f"ratio_{name}": figures[f"us_{name}"] / plain for name in shards if name != f"k_of_{counted}"}
     return figures
-
-
-def asking_shard(n: int, diversity: Diversity, counted: str) -> Shard:
-    """n people of the census whose table asks for more than k; individuals by chance, where they are counted."""
-    those = adult.many(adult.microdata_45222(K), n)
-    owner = np.random.default_rng(0).integers(0, n * 4 // 5, n) if counted == "individuals" else None
-    table = replace(those.table, diversity=diversity, individual=None if owner is None else "name")
-    return shard_of(replace(those, table=table, individuals=owner))
 
 
 PARTS: dict[str, Callable[[Options], Figures]] = {

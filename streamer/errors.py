@@ -6,7 +6,7 @@ The class says who has to act, and with it which exit code the command ends with
 * `EventRefused`: one message of the input is wrong. It never stops the stream: it becomes one dead letter (section
   "reasons" below) and the next message is read;
 * `LawViolated`: the table that was about to leave the house, or a changelog somebody handed in, breaks a law (exit 1);
-* `ServerUnreachable`: Kafka or Redis does not answer (exit 3);
+* `ServerUnreachable`: Kafka, Redis or the schema registry does not answer (exit 3);
 * `Fenced`, `Conflict`: another worker owns this shard now, or this worker's memory is out of date. The loop of the
   shard knows what to do; a person sees them only in a log;
 * `ShardRefused`: what Kafka and Redis hold of a shard does not fit together, and going on could lose or double people.
@@ -53,6 +53,10 @@ class ServerUnreachable(StreamerError):
     """A server does not answer, or refuses the connection."""
 
     exit_code = EXIT_SERVER
+
+
+class RegistryUnreachable(ServerUnreachable):
+    """The schema registry does not answer, or refuses us: what its messages say cannot be known before it does."""
 
 
 class NotDurable(StreamerError):

@@ -20,6 +20,7 @@ import pytest
 from filelock import FileLock
 from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
+from xdist.scheduler import LoadFileScheduling
 
 from servers.broker import ways
 from servers.broker.servers import NoServers, Servers
@@ -127,6 +128,20 @@ def pytest_testnodedown(node: Any) -> None:
     used = getattr(node, "workeroutput", {}).get("servers")
     if used is not None:
         node.config.stash.setdefault(SERVERS_USED, []).append(used)
+
+
+class OneProcessForAFile(LoadFileScheduling):  # type: ignore[misc]
+    """With `-n`: tests of one file run in one process, and so do those of a folder that shares larger servers."""
+
+    FOLDER = "tests/servers/pipeline/"
+
+    def _split_scope(self, nodeid: str) -> str:
+        return self.FOLDER if nodeid.startswith(self.FOLDER) else str(super()._split_scope(nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
+    return OneProcessForAFile(config, log)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -17,6 +17,7 @@ from agents.anew.sources import TOPIC
 from agents.worker_settings import WorkerSettings
 from streamer.cli.options import json_option, kafka_option, redis_option, table_option
 from streamer.errors import UsageError
+from streamer.incremental.schema_registry import registry_from
 from streamer.incremental.shard.anew import Begun
 from streamer.table.yaml_loading import load_table
 
@@ -51,7 +52,7 @@ def command(table: str, kafka: str, redis: str, source: str, from_offset: str, a
     row is put into QI groups by the whole-table algorithm. In the output the old rows are removed in the same releases
     that bring the new ones; these have the header `outside`. Called again after any error, it begins again.
     """
-    settings = WorkerSettings(load_table(table), kafka, redis)
+    settings = WorkerSettings(load_table(table), kafka, redis, schemas=registry_from())
     check_offset(from_offset)
     show(begin(found_shards(settings), source, from_offset, lambda text: click.echo(text, err=True)), as_json)
 

@@ -10,6 +10,7 @@ from agents.anew.sources import TOPIC
 from agents.worker_settings import WorkerSettings
 from streamer.cli.options import json_option, kafka_option, redis_option, table_option
 from streamer.errors import UsageError
+from streamer.incremental.schema_registry import registry_from
 from streamer.table.yaml_loading import load_table
 
 
@@ -29,7 +30,7 @@ def command(rows: str, table: str, kafka: str, redis: str, from_offset: str, as_
     """
     if rows == TOPIC:
         raise UsageError(f"load reads a file; `streamer start-anew --from-source {TOPIC}` reads the input")
-    settings = WorkerSettings(load_table(table), kafka, redis)
+    settings = WorkerSettings(load_table(table), kafka, redis, schemas=registry_from())
     check_offset(from_offset)
     shards = found_shards(settings)
     require_empty(shards)

@@ -10,6 +10,7 @@ from confluent_kafka import Message as Record
 
 from agents.kafka_calls import CALL_SECONDS_MAX, KafkaCalls
 from streamer.errors import LawViolated, ServerUnreachable
+from streamer.incremental.kafka_rights import READ
 from streamer.incremental.shard.anew import PublishedRecord
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.topics import CHANGES, LIVE, topic_name
@@ -36,10 +37,14 @@ class KafkaReading:
 
     def messages(self, input_state: InputState) -> Iterator[list[Message]]:
         """The messages of the input from its beginning to the end that it had, some at a time."""
-        if input_state.earliest == input_state.end:
+        return self.between(input_state.earliest, input_state.end)
+
+    def between(self, start: int, end: int) -> Iterator[list[Message]]:
+        """The messages of the input from an offset to another, some at a time. Raises ServerUnreachable."""
+        if start == end:
             return
-        for records in self._batches(CHANGES, input_state.earliest):
-            below = [record for record in records if _offset(record) < input_state.end]
+        for records in self._batches(CHANGES, start):
+            below = [record for record in records if _offset(record) < end]
             yield [Message(_offset(record), record.key(), record.value()) for record in below]
             if len(below) < len(records):
                 return
@@ -55,7 +60,7 @@ class KafkaReading:
     def _batches(self, kind: str, start: int) -> Iterator[list[Record]]:
         """The records of a topic's partition from an offset on, up to the end that it has when it is reached."""
         topic = topic_name(self._kafka.table_name, kind)
-        with self._kafka.failures(f"reading {topic}"), self._kafka.consumer() as consumer:
+        with self._kafka.failures(f"reading {topic}", READ, kind), self._kafka.consumer() as consumer:
             first, end = self._kafka.watermarks(consumer, TopicPartition(topic, self._kafka.shard))
             if first < end:
                 consumer.assign([TopicPartition(topic, self._kafka.shard, max(first, start))])

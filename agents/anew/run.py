@@ -32,11 +32,15 @@ from agents.worker_settings import WorkerSettings
 from streamer.cli.background import is_coming, wait_while_coming, warm_in_background
 from streamer.cli.first_groups import first_groups
 from streamer.errors import Conflict, UsageError
+from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.groups.lots import SECRET_BYTES, seed
+from streamer.incremental.kafka_clients import servers_of
+from streamer.incremental.kafka_shut_out import require_access
 from streamer.incremental.shard.anew import Begun, start_anew
 from streamer.incremental.shard.first_commits import FirstTable, Prepared, prepare
 from streamer.incremental.shard.input import InputState
-from streamer.incremental.shard.read_again import RowsRead, read_again
+from streamer.incremental.shard.read_again import RowsRead, read_again, read_behind
+from streamer.incremental.shard.truncations import last_truncation, passed_over_in
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis_lookups import RedisLookups, forget_shard, shards_of
 from streamer.incremental.store.redis_server import connect, require_durable
@@ -77,8 +81,9 @@ class Shards:
 
 
 def found_shards(settings: WorkerSettings) -> Shards:
-    """Looks at the servers. Raises ShardRefused, NotDurable, ServerUnreachable."""
+    """Looks at the servers. Raises ConfigError, ShardRefused, NotDurable, ServerUnreachable."""
     kafka, table = settings.kafka, settings.table
+    require_access(servers_of(kafka))
     client, topics = connect(settings.redis), kafka_topics(kafka, table.name)
     require_durable(client, table.durability_stated or settings.embedded)
     outputs = outputs_of(table.form)
@@ -143,13 +148,13 @@ def _read(shards: Shards, source: str, from_offset: str, tell: Tell) -> list[Fir
     if source == TOPIC:
         if from_offset != END:
             raise UsageError("--from-offset: where the input is read again, it goes on where that reading ended")
-        first = [_of_topic(shards, shard, tell) for shard in range(len(shards))]
+        first = _truncated(shards, [_of_topic(shards, shard, tell) for shard in range(len(shards))])
         if not any(one.counts.messages for one in first):
             raise UsageError(f"the input holds no message, so nobody would be published any more; {EMPTY_IT}")
         return first
     next_ = _next(shards, from_offset)
     known = [meta.key_form for store in shards.stores if (meta := store.meta()) is not None]
-    routed = routed_file(table, source, shards.settings.kafka, len(shards), known)
+    routed = routed_file(table, source, shards.settings.kafka, len(shards), known, shards.settings.schemas)
     _tell_routed(routed, tell)
     return [_first_table(rows, next_[shard], key_form=routed.key_form) for shard, rows in enumerate(routed.rows)]
 
@@ -184,7 +189,7 @@ def _of_topic(shards: Shards, shard: int, tell: Tell) -> FirstTable:
     skips = KafkaControl(settings.kafka, settings.table.name, shard).skips(state.topic_ids.get(CHANGES, ""))
     passed_over = _passed_over(shards.stores[shard].meta(), state, skips)
     messages = shards.reading(shard).messages(state)
-    read = read_again(settings.table, shard, len(shards), messages, state.end, passed_over)
+    read = read_again(settings.table, shard, len(shards), messages, state.end, passed_over, schemas=settings.schemas)
     _tell_read(shard, state, read, tell)
     return _first_table(
         read.rows,
@@ -194,14 +199,30 @@ def _of_topic(shards: Shards, shard: int, tell: Tell) -> FirstTable:
         letters=read.letters,
         statement_ids=read.statement_ids,
         skipped=read.skipped,
+        truncated=read.truncated,
     )
+
+
+def _truncated(shards: Shards, first: Sequence[FirstTable]) -> list[FirstTable]:
+    """What is left by the last truncation that any shard's input holds; most shards' inputs do not hold it."""
+    source = last_truncation([one.truncated for one in first], shards.settings.table.name)
+    if source is None:
+        return list(first)
+    return [one if one.truncated == source else _behind(shards, n, one, source) for n, one in enumerate(first)]
+
+
+def _behind(shards: Shards, shard: int, first: FirstTable, source: SourcePosition) -> FirstTable:
+    """The rows of a shard that came later than a truncation."""
+    reading, bounds = shards.reading(shard), (shards.states[shard].earliest, first.next)
+    later = read_behind(source, shards.settings.table, shard, len(shards), *bounds, reading.between, first.skipped)
+    return replace(first, rows=later.rows, key_form=later.key_form, truncated=source, letters_from=first.next)
 
 
 def _passed_over(meta: Meta | None, state: InputState, skips: Iterable[int]) -> set[int]:
     """What was passed over in this very input, and is to be, by an operator's word; not what was applied after all."""
     if meta is None or meta.topic_ids.get(CHANGES) != state.topic_ids.get(CHANGES):
         return set(skips)
-    return {*skips, *meta.skipped}.difference(offset for _, offset in meta.retried)
+    return set(skips).difference(offset for _, offset in meta.retried) | passed_over_in(meta)
 
 
 def _tell_read(shard: int, state: InputState, read: RowsRead, tell: Tell) -> None:

@@ -8,8 +8,9 @@ from operator import itemgetter
 
 from streamer.cli.key_form_seen import key_form_seen
 from streamer.errors import ConfigError, UsageError
-from streamer.incremental.events.key_form import KeyForm, form_unless_told
+from streamer.incremental.events.key_form import AnyKeyForm, form_unless_told
 from streamer.incremental.events.murmur2 import shard_of
+from streamer.incremental.events.registered_schemas import NoSchemas, Schemas
 from streamer.incremental.kafka_clients import open_consumer, reaching
 from streamer.incremental.topics import CHANGES, topic_name
 from streamer.table.encode import EncodedRows, Encoder
@@ -35,8 +36,16 @@ class Routed:
     seen: bool = True
 
 
-def routed_file(table: Table, path: str, kafka: str, shards: int, known: Collection[str] = ()) -> Routed:
-    """The rows of a file, each in the shard to which its messages come. known: forms that shards have learned.
+def routed_file(
+    table: Table,
+    path: str,
+    kafka: str,
+    shards: int,
+    known: Collection[str] = (),
+    schemas: Schemas | None = None,
+) -> Routed:
+    """The rows of a file, each in the shard to which its messages come. known: forms that shards have learned;
+    schemas: of a registry.
 
     Raises ConfigError for a file or a row that is refused; UsageError where nobody can tell a row's shard.
     """
@@ -51,7 +60,7 @@ def routed_file(table: Table, path: str, kafka: str, shards: int, known: Collect
     if shards == 1:
         return Routed([encoded], "")
     with reaching(kafka), open_consumer(kafka) as consumer:
-        seen = key_form_seen(consumer, topic_name(table.name, CHANGES), table)
+        seen = key_form_seen(consumer, topic_name(table.name, CHANGES), table, schemas or NoSchemas())
     key_form = seen or form_unless_told(table.source_key)
     if others := sorted({form for form in known if form} - {key_form.name}) if seen is None else []:
         raise UsageError(
@@ -61,7 +70,7 @@ def routed_file(table: Table, path: str, kafka: str, shards: int, known: Collect
     return Routed(by_shard(encoded, key_form, shards), key_form.name, seen is not None)
 
 
-def by_shard(encoded: EncodedRows, key_form: KeyForm, shards: int) -> list[EncodedRows]:
+def by_shard(encoded: EncodedRows, key_form: AnyKeyForm, shards: int) -> list[EncodedRows]:
     """Rows by the shard that murmur2 of their message keys gives. Raises ConfigError where one cannot be written so."""
     places: list[list[int]] = [[] for _ in range(shards)]
     for place, source_key in enumerate(encoded.source_keys):

@@ -17,7 +17,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from agents.demo.reader import PublishedGroup
-from streamer.table.schema import NumericAttribute, Table
+from streamer.table.schema import CategoricalAttribute, NumericAttribute, Table
 
 WIDTH = "140"  # of a file or a pipe
 LINE_SECONDS = 2.0
@@ -110,10 +110,11 @@ def difference(
 
 def _cells(table: Table, row: Mapping[str, object]) -> Iterator[str]:
     for attribute in table.attributes:
-        if isinstance(attribute, NumericAttribute):
-            lo, hi = row[f"{attribute.name}_lo"], row[f"{attribute.name}_hi"]
-            yield str(lo) if lo == hi else f"{lo}-{hi}"
-        else:
+        if isinstance(attribute, CategoricalAttribute):
             yield str(row[attribute.name])
+        else:
+            lo, hi = row[f"{attribute.name}_lo"], row[f"{attribute.name}_hi"]
+            between = "-" if isinstance(attribute, NumericAttribute) else " to "
+            yield str(lo) if lo == hi else f"{lo}{between}{hi}"
     for column in table.kept:
         yield str(row[column.name])

@@ -14,7 +14,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from agents.demo.survey import write_table
@@ -35,7 +35,7 @@ class Stage:
     directory: Path
     table: Table
     kafka: str
-    redis: str
+    redis: str = field(repr=False)  # may hold a password
     real: bool
     workers: list[Worker]
 

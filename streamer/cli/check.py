@@ -33,6 +33,7 @@ from streamer.table.encode import EncodedRows, Encoder
 from streamer.table.files import read_rows
 from streamer.table.levels import labels_beside_their_leaves
 from streamer.table.microdata import microdata_of
+from streamer.table.moments import CLOCKS, moment_text
 from streamer.table.published import QI_GROUP, box_columns, published_columns
 from streamer.table.published_group import COUNT, SIZE, VALUES, group_columns
 from streamer.table.published_join import qit_columns, stt_columns
@@ -46,6 +47,7 @@ from streamer.table.schema import (
     KeptColumn,
     NumericAttribute,
     Table,
+    TemporalAttribute,
 )
 from streamer.table.yaml_loading import hidden_columns, load_table
 
@@ -148,6 +150,8 @@ def _described(attribute: Attribute) -> dict[str, Any]:
     if isinstance(attribute, CategoricalAttribute):
         tree = attribute.hierarchy
         return {**shared, "type": "category", "leaves": tree.n_leaves, "levels": tree.n_levels, **nulls}
+    if isinstance(attribute, TemporalAttribute):
+        return {**shared, **_described_calendar(attribute), **nulls}
     return {
         **shared,
         "type": "integer" if attribute.integer else "decimal",
@@ -156,6 +160,19 @@ def _described(attribute: Attribute) -> dict[str, Any]:
         "grid": attribute.grid,
         "cells": attribute.n_cells,
         **nulls,
+    }
+
+
+def _described_calendar(attribute: TemporalAttribute) -> dict[str, Any]:
+    """Cells of the calendar; the unit counts them."""
+    calendar = attribute.calendar
+    return {
+        "type": calendar.clock.name,
+        "domain": [moment_text(end, calendar.clock) for end in (calendar.first, calendar.last)],
+        "step": None,
+        "grid": calendar.grid.text,
+        "levels": attribute.levels.n_levels,
+        "cells": calendar.n_cells,
     }
 
 
@@ -175,7 +192,7 @@ def _published_columns(table: Table) -> list[str] | dict[str, list[str]]:
 
 
 def _example(table: Table) -> dict[str, Any]:
-    """What is published, with a box two cells wide in every numeric column, and the whole tree in the others.
+    """What is published, with a box two cells wide in every column of intervals, and the whole tree in the others.
 
     A lossy join publishes one cell of each.
     """
@@ -183,7 +200,7 @@ def _example(table: Table) -> dict[str, Any]:
     row: dict[str, Any] = {QI_GROUP: "0-1"}
     for attribute in table.attributes:
         last = attribute.axis.n_cells - 1
-        wide = min(1, last) if isinstance(attribute, NumericAttribute) else last
+        wide = last if isinstance(attribute, CategoricalAttribute) else min(1, last)
         row |= box_columns(attribute, 0, 0 if table.form == LOSSY_JOIN else wide)
     if table.form == LOSSY_JOIN:
         return {QIT: row, STT: {QI_GROUP: "0-1"} | kept | {COUNT: 1}}
@@ -195,6 +212,8 @@ def _example(table: Table) -> dict[str, Any]:
 def _example_value(column: KeptColumn) -> object:
     if column.hierarchy is not None:
         return column.hierarchy.leaves[0]
+    if column.type in CLOCKS:
+        return CLOCKS[column.type].example
     return {"integer": 0, "decimal": Decimal("0.5"), "boolean": True}.get(column.type or "", "...")
 
 
@@ -325,6 +344,10 @@ def _print_costs(tried: dict[str, Any], accepted: int, out: Console) -> None:
         return
     grid = Grid("column", "its NCP", "NCP of the table with another grid")
     for line in tried["attributes"]:
-        others = "; ".join(f"{decimal_text(at['grid'])}: {figure(at['ncp'])}" for at in line["grids"])
+        others = "; ".join(f"{_grid_text(at['grid'])}: {figure(at['ncp'])}" for at in line["grids"])
         grid.add_row(line["name"], figure(line["ncp"]), others)
     out.print(grid)
+
+
+def _grid_text(grid: Decimal | str) -> str:
+    return grid if isinstance(grid, str) else decimal_text(grid)

@@ -28,6 +28,7 @@ PROVIDER = (
     "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
 )
 MADE_FIRST = "make the topics first: `streamer topics create`; where Connect was quicker, with --adopt"
+WITHOUT_SCHEMAS = "messages without schemas: say `input: {decimals: text}` in table.yaml where the table has decimals"
 PLACEHOLDERS = "replace HOST and DATABASE, or say --database"
 
 database_option = click.option("--database", metavar="HOST[:PORT][/NAME]", help="Where the database is.")
@@ -64,6 +65,7 @@ def source(
     _print_request(f"{schema.name}-source", config)
     _remark(MADE_FIRST, PROVIDER, "what the database needs: the same command with --sql")
     _remark(*([] if database else [PLACEHOLDERS]))
+    _remark(*([] if schemas else [WITHOUT_SCHEMAS]))
 
 
 @command.command(name="sink")

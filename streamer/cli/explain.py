@@ -220,8 +220,8 @@ def _print(table: Table, report: dict[str, Any]) -> None:
     out.print(f"{when} with {loss['nearest'][0]['qi_group']}, the nearest now by QGSSD ({where})")
     if loss["local_repair"]:
         out.print(
-            f"local repair (engine: repair {loss['local_repair']:g}) comes first: a group that falls one short of k is "
-            "given a row that a near group can spare, and any event may move rows of the groups that it touches"
+            f"local repair (engine: repair {loss['local_repair']:g}) comes first: a group that one row more would mend "
+            "is given one that a near group can spare, and any event may move rows of the groups that it touches"
         )
     _print_similar(loss["nearest"], names, "qgssd", "QGSSD")
 

@@ -135,5 +135,7 @@ def _print_groups(table: Table, shown: list[dict[str, Any]], raw: bool) -> None:
 def _range(box: dict[str, Any], name: str) -> str:
     if name in box:
         return msgspec.json.decode(box[name], type=str)
-    lo, hi = (bytes(box[column]).decode() for column in interval_columns(name))
-    return lo if lo == hi else f"{lo}-{hi}"
+    texts = [bytes(box[column]).decode() for column in interval_columns(name)]
+    lo, hi = (text.strip('"') for text in texts)
+    between = "-" if texts == [lo, hi] else " to "  # dates have dashes of their own
+    return lo if lo == hi else f"{lo}{between}{hi}"

@@ -19,7 +19,8 @@ from kafka.consumer.fetcher import ConsumerRecord
 from streamer.errors import EventRefused, UsageError
 from streamer.incremental.events.changes import Insert, Truncate, Upsert
 from streamer.incremental.events.decoder import Decoder
-from streamer.incremental.events.key_form import ROW_CHANGES, KeyContract, KeyForm, RowChange
+from streamer.incremental.events.key_form import ROW_CHANGES, AnyKeyForm, KeyContract, RowChange
+from streamer.incremental.events.registered_schemas import Schemas, schema_ids
 from streamer.incremental.kafka_clients import records_until, shards_in
 from streamer.table.schema import Table
 
@@ -29,13 +30,13 @@ OFFSETS_LOOKED_AT = 300
 Window = Mapping[TopicPartition, tuple[int, int]]
 
 
-def key_form_seen(consumer: KafkaConsumer, topic: str, table: Table) -> KeyForm | None:
+def key_form_seen(consumer: KafkaConsumer, topic: str, table: Table, schemas: Schemas) -> AnyKeyForm | None:
     """The key form of the messages in a table's input; None where no message tells. Raises UsageError in doubt."""
     places = shards_in(consumer, topic)
     begin, end = consumer.beginning_offsets(places), consumer.end_offsets(places)
     head = {place: (begin[place], min(end[place], begin[place] + OFFSETS_LOOKED_AT)) for place in places}
     tail = {place: (max(head[place][1], end[place] - OFFSETS_LOOKED_AT), end[place]) for place in places}
-    tellers = {place: _Teller(table, place.partition, len(places)) for place in places}
+    tellers = {place: _Teller(table, place.partition, len(places), schemas) for place in places}
     for window in (head, tail):
         for place, (first, after) in window.items():
             tellers[place].goes_to(first, after)
@@ -60,7 +61,7 @@ def _records(consumer: KafkaConsumer, window: Window) -> Iterator[ConsumerRecord
     return records_until(consumer, filled)
 
 
-def _listed(said: Mapping[int, list[KeyForm]]) -> str:
+def _listed(said: Mapping[int, list[AnyKeyForm]]) -> str:
     told = {shard: ", ".join(form.name for form in forms) for shard, forms in said.items() if forms}
     return "; ".join(f"shard {shard}: {names}" for shard, names in told.items())
 
@@ -72,14 +73,15 @@ class _Teller:
     were read while it is not known what the shard has learned.
     """
 
-    def __init__(self, table: Table, shard: int, shards: int) -> None:
-        self._decoder = Decoder(table)
-        self._contract = KeyContract(table, shard)
+    def __init__(self, table: Table, shard: int, shards: int, schemas: Schemas) -> None:
+        self._schemas = schemas
+        self._decoder = Decoder(table, schemas.known)
+        self._contract = KeyContract(table, shard, schemas.known)
         self._shards = shards
-        self._learned: KeyForm | None = None
+        self._learned: AnyKeyForm | None = None
         self._certain = True
         self._reached = 0
-        self._seen: dict[str, KeyForm] = {}
+        self._seen: dict[str, AnyKeyForm] = {}
 
     def goes_to(self, first: int, after: int) -> None:
         """The offsets that are read next. Among those that are passed over the table may have been truncated."""
@@ -89,6 +91,7 @@ class _Teller:
             self._seen = {self._learned.name: self._learned} if self._learned else {}
 
     def look_at(self, record: ConsumerRecord) -> None:
+        self._schemas.learn(schema_ids([(record.key, record.value)]))
         with suppress(EventRefused):
             change = self._decoder.decode(record.key, record.value)
             if isinstance(change, Truncate) and not change.whole_table_only:
@@ -97,7 +100,7 @@ class _Teller:
                 self._contract.check_partition(record.key, self._shards)
                 self._tell(change, self._contract.form_told(record.key, change.source_key))
 
-    def _tell(self, change: RowChange, form: KeyForm | None) -> None:
+    def _tell(self, change: RowChange, form: AnyKeyForm | None) -> None:
         if form is None:
             return
         if not self._certain:
@@ -105,7 +108,7 @@ class _Teller:
         elif self._learned is None and isinstance(change, Insert | Upsert):
             self._learned = form
 
-    def said(self) -> list[KeyForm]:
+    def said(self) -> list[AnyKeyForm]:
         """The one form that the shard has learned, else all that it may have."""
         if not self._certain:
             return list(self._seen.values())

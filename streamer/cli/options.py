@@ -8,6 +8,16 @@ from __future__ import annotations
 
 import click
 
+BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
+
+
+def _bootstrap() -> str:
+    """Where nothing else names the servers: bootstrap.servers of the file that KAFKA_CONFIG names."""
+    from streamer.incremental.kafka_access import kafka_settings
+
+    return kafka_settings().bootstrap or BOOTSTRAP_DEFAULT
+
+
 table_option = click.option(
     "--table",
     metavar="TABLE",
@@ -21,10 +31,10 @@ kafka_option = click.option(
     "--kafka",
     metavar="HOST:PORT[,...]",
     envvar="KAFKA_BOOTSTRAP",
-    default="127.0.0.1:9092",
-    show_default=True,
+    default=_bootstrap,
+    show_default=f"bootstrap.servers of KAFKA_CONFIG, else {BOOTSTRAP_DEFAULT}",
     show_envvar=True,
-    help="Kafka's bootstrap servers.",
+    help="Kafka's bootstrap servers. How to get into them, the file says that KAFKA_CONFIG names, a client.properties.",
 )
 
 redis_option = click.option(
@@ -34,7 +44,7 @@ redis_option = click.option(
     default="redis://127.0.0.1:6379/0",
     show_default=True,
     show_envvar=True,
-    help="Redis, as redis://[user:password@]host:port/number.",
+    help="Redis, as redis://[user:password@]host:port/number; README has the forms for TLS, sentinels and clusters.",
 )
 
 k_option = click.option("--k", type=click.IntRange(min=2), help="Another k than table.yaml's.")

@@ -29,6 +29,7 @@ from streamer.incremental.events.decoder import STATEMENT_ID_CHARS_MAX
 from streamer.incremental.events.key_form import form_unless_told
 from streamer.incremental.kafka_clients import reaching
 from streamer.incremental.message_files import read_messages_of_objects
+from streamer.incremental.schema_registry import registry_from
 from streamer.incremental.shard.input import Message
 from streamer.table.files import STDIN, is_named, read_rows
 from streamer.table.schema import Table
@@ -130,10 +131,11 @@ def _format_of(file: str, said_format: str | None) -> str:
 
 def _routed(said: pd.DataFrame | Iterator[Message], table: Table, sender: Sender) -> Messages:
     """What is to be sent, under message keys as the input has them."""
-    key_form = key_form_seen(sender.consumer, sender.sent.topic, table)
+    schemas = registry_from()
+    key_form = key_form_seen(sender.consumer, sender.sent.topic, table, schemas)
     sender.sent.key_form = (key_form or form_unless_told(table.source_key)).name
     sender.sent.key_form_seen = key_form is not None
-    router = Router(table, key_form)
+    router = Router(table, key_form, schemas.known)
     rows_lie_elsewhere = table.partitioner_stated and sender.sent.shards > 1
     if isinstance(said, pd.DataFrame):
         if rows_lie_elsewhere:

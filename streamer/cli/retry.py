@@ -37,6 +37,7 @@ from streamer.incremental.kafka_clients import (
     shards_in,
 )
 from streamer.incremental.last_record import last_value
+from streamer.incremental.schema_registry import registry_from
 from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.letters import REFUSED_AGAIN, RETRIED, SUPERSEDED
 from streamer.incremental.shard.outlet import Position
@@ -179,11 +180,11 @@ def _answers(consumer: KafkaConsumer, ends: Mapping[TopicPartition, int], chosen
 def _forecast(consumer: KafkaConsumer, table: Table, chosen: Chosen) -> list[Letter]:
     """What a worker would answer, as far as the messages tell: what its rows say, only the worker knows."""
     inputs = shards_in(consumer, topic_name(table.name, CHANGES))
-    forecast = []
+    forecast, schemas = [], registry_from()
     for shard, letters in chosen.items():
         position = _position(consumer, TopicPartition(topic_name(table.name, POSITIONS), shard))
         meta = Meta(next=position.next, shards=len(inputs), skipped=position.skipped, retried=position.retried)
-        retrial = Retrial(table, [letter.offset for letter in letters], meta)
+        retrial = Retrial(table, [letter.offset for letter in letters], meta, schemas)
         place = inputs[shard]
         consumer.assign([place])
         consumer.seek(place, max(retrial.next, consumer.beginning_offsets([place])[place]))

@@ -16,8 +16,10 @@ import msgspec
 import pandas as pd
 
 from streamer.errors import EventRefused
-from streamer.incremental.events.json_messages import read_json, unwrapped
-from streamer.incremental.events.key_form import KeyForm, form_unless_told
+from streamer.incremental.events.column_readers import MessageReaders, RowReaders
+from streamer.incremental.events.json_messages import MessageReader
+from streamer.incremental.events.key_form import AnyKeyForm, form_unless_told
+from streamer.incremental.events.registered_schemas import Known
 from streamer.table.encode import Encoder
 from streamer.table.schema import Table
 
@@ -57,8 +59,9 @@ TRUNCATE = Statement({"op": "truncate"})
 class Router:
     """Reads of rows and messages of one table what routing needs; None: an input that tells no key form yet."""
 
-    def __init__(self, table: Table, key_form: KeyForm | None = None) -> None:
+    def __init__(self, table: Table, key_form: AnyKeyForm | None = None, schemas: Known | None = None) -> None:
         self._encoder = Encoder(table)
+        self._messages = MessageReader(table, schemas)
         self._key_form = key_form or form_unless_told(table.source_key)
 
     def insertions(self, frame: pd.DataFrame) -> Iterator[RowMessage]:
@@ -71,7 +74,8 @@ class Router:
     def _insertions(self, frame: pd.DataFrame, columns: list[str]) -> Iterator[RowMessage]:
         for texts in zip(*(frame[name].tolist() for name in columns), strict=True):
             row = self._encoder.fields(dict(zip(columns, texts, strict=True)))
-            yield RowMessage(self._key_of(row), _encoder.encode({"op": "insert", "row": row}))
+            key = self._key_of(row, self._messages.schemaless.own)
+            yield RowMessage(key, _encoder.encode({"op": "insert", "row": row}))
 
     def route(self, message_key: bytes | None, value: bytes | None) -> Iterator[RowMessage | Statement]:
         """What is to be sent for one message, in order: as a rule the message itself, under its row's message key."""
@@ -79,49 +83,51 @@ class Router:
             key = self._key_in(message_key)
             yield RowMessage(key, None if key else b"null")  # a removal of nothing: refused by the worker
             return
-        body = _object(value)
+        body, readers = self._object(value)
         if _is_statement(body):
             yield Statement(body)
             return
-        key = self._key_of_body(body) or self._key_in(message_key)
-        former = self._key_of(body.get("before")) if isinstance(body.get("after"), Mapping) else None
+        key = self._key_of_body(body, readers) or self._key_in(message_key)
+        former = None
+        if isinstance(body.get("after"), Mapping):
+            former = self._key_of(body.get("before"), readers.parts["before"])
         if former not in (None, key):
             yield RowMessage(former, None)  # a changed primary key: the row leaves the shard of its former one
         yield RowMessage(key, value)
 
-    def _key_of_body(self, body: Body) -> bytes | None:
+    def _object(self, value: bytes) -> tuple[Body, MessageReaders]:
+        """The JSON object in a message, out of its schema/payload wrapping; empty where there is none."""
+        try:
+            body, readers = self._messages.read(value)
+        except EventRefused:
+            return {}, self._messages.schemaless
+        return body if isinstance(body, dict) else {}, readers
+
+    def _key_of_body(self, body: Body, readers: MessageReaders) -> bytes | None:
         """The key of the row that a plain event, a Debezium envelope or a flattened row is about."""
         if body.get("op") in ("delete", "modify"):
-            return self._key_of(body.get("key"))
+            return self._key_of(body.get("key"), readers.parts["key"])
         for member in ("row", "after", "before"):
             if isinstance(row := body.get(member), Mapping):
-                return self._key_of(row)
-        return self._key_of(body)
+                return self._key_of(row, readers.parts[member])
+        return self._key_of(body, readers.own)
 
     def _key_in(self, message_key: bytes | None) -> bytes | None:
         """The message key of the row that a JSON key names (with or without schema), else the key itself."""
         if message_key is None:
             return None
         try:
-            return self._key_of(unwrapped(read_json(message_key))) or message_key
+            said, readers = self._messages.read(message_key)
         except EventRefused:
             return message_key
+        return self._key_of(said, readers.own) or message_key
 
-    def _key_of(self, said: object) -> bytes | None:
+    def _key_of(self, said: object, readers: RowReaders) -> bytes | None:
         """The message key for a row's fields or for a bare key; None where they hold none of the input's form."""
         try:
-            return self._key_form.written(self._encoder.source_key_of(said))
+            return self._key_form.written(self._encoder.source_key_of(readers.key(said)))
         except EventRefused:
             return None
-
-
-def _object(value: bytes) -> Body:
-    """The JSON object in a message, out of its schema/payload wrapping; empty where there is none."""
-    try:
-        body = unwrapped(read_json(value))
-    except EventRefused:
-        return {}
-    return body if isinstance(body, dict) else {}
 
 
 def _is_statement(body: Body) -> bool:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from threading import Thread
 
 from kafka import KafkaProducer
-from kafka.errors import KafkaError
+from kafka.errors import AuthorizationError, KafkaError
 
 from streamer.cli.routing import RowMessage, Statement
 from streamer.errors import ServerUnreachable, UsageError
@@ -91,6 +91,8 @@ class Sender:
             self._rows.flush(FLUSH_SECONDS_MAX)
             if self._failures:
                 raise self._failures[0]
+        except AuthorizationError:
+            raise
         except KafkaError as error:
             confirmed = self.sent.messages - self._unflushed
             raise ServerUnreachable(
@@ -105,6 +107,8 @@ class Sender:
         value = statement.value(statement_id)
         try:
             _within(FLUSH_SECONDS_MAX, lambda: self._transact(value))
+        except AuthorizationError:
+            raise
         except (KafkaError, ServerUnreachable) as error:
             raise ServerUnreachable(
                 f"Kafka at {self._bootstrap}: it is not known whether statement {statement_id} was sent "

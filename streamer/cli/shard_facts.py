@@ -34,7 +34,7 @@ from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis_lookups import Custody, RedisLookups, RedisNow, Sizes, server_now, shards_of
-from streamer.incremental.store.redis_server import connect
+from streamer.incremental.store.redis_server import Durability, connect, durability_of
 from streamer.incremental.topic_ids import topic_ids
 from streamer.incremental.topics import (
     CHANGES,
@@ -116,6 +116,7 @@ class TableFacts:
     topics: Mapping[str, int]
     shards_in_redis: Sequence[int]
     redis_now: RedisNow
+    durability: Durability
 
 
 def look(table: Table, kafka: str, redis: str) -> TableFacts:
@@ -139,7 +140,7 @@ def look(table: Table, kafka: str, redis: str) -> TableFacts:
         ShardFacts(place.partition, of_redis, of_kafka, workers.by_shard.get(place.partition, ""))
         for place, of_redis, of_kafka in zip(places, in_redis, in_kafka, strict=True)
     ]
-    return TableFacts(shards, workers, topics, shards_of(client, table_name), server_now(client))
+    return TableFacts(shards, workers, topics, shards_of(client, table_name), server_now(client), durability_of(client))
 
 
 def _partitions(consumer: KafkaConsumer, topic: str) -> int:

@@ -77,6 +77,11 @@ def judge_table(table: Table, facts: TableFacts) -> Verdict:
         )
     if facts.redis_now.full:
         verdict.problems.append("Redis is full, so that no worker can commit: raise its maxmemory")
+    if not table.durability_stated:
+        verdict.warnings += (
+            f"{setting}: Redis could lose what it confirms; a worker does not start on it"
+            for setting in facts.durability.lax
+        )
     if not facts.workers.told:
         verdict.warnings.append("Kafka does not tell which worker holds which shard")
     elif not facts.workers.settled:

@@ -3,12 +3,13 @@
 The rules of this file
 ----------------------
 * A table of the database is named as table.yaml names it (a lossy join: `<table>_qit` and `<table>_stt`). Its first
-  column, `_record`, is the key of the record that a row came with. Beside it stands `streamer_releases`: the last
-  release of every shard that the table shows, and how far of the input that is.
+  column, `_record`, is the key of the record that a row came with. Beside it stand `streamer_releases`, the last
+  release of every shard that the table shows and how far of the input that is, and `streamer_tables`: what was made.
 * The whole table is put in place in one transaction, and so is every batch of releases: whoever reads the database
   meanwhile has the table before it or behind it.
-* Only a table that `subscribe` made is ever replaced: one that `streamer_releases` does not name is somebody else's.
-* Numbers without a type of their own in SQLite (Decimals) are text there. DuckDB has Arrow's types.
+* Only what `subscribe` made of this very table.yaml's table is ever dropped, also what another form of it made: any
+  other table of a name that is wanted, in whatever case, is somebody else's.
+* What has no type of its own in SQLite (Decimals, dates, timestamps) is text there. DuckDB has Arrow's types.
 """
 
 from __future__ import annotations
@@ -23,19 +24,21 @@ from typing import Any
 import pandas as pd
 
 from streamer.cli.copies import Changed, Frames, check_columns
-from streamer.errors import UsageError
+from streamer.errors import StreamerError, UsageError
 from streamer.incremental.release.arrow import arrow_types, require, to_arrow
 from streamer.incremental.release.fold import Release
 from streamer.incremental.release.frames import PUBLISHED, RECORD
 from streamer.table.published_group import COUNT
 from streamer.table.scalars import decimal_text
 from streamer.table.schema import Table
-from streamer.table.typed_frame import column_types
+from streamer.table.typed_frame import column_types, with_iso_texts
 
 RELEASES = "streamer_releases"
 SQLITE_TYPES = {"int64": "INTEGER", "float64": "REAL"}
-_MAKE_RELEASES = (
-    f"CREATE TABLE IF NOT EXISTS {RELEASES} (table_name TEXT, shard INTEGER, release BIGINT, through BIGINT)"
+TABLES = "streamer_tables"
+_MAKE_OURS = (
+    f"CREATE TABLE IF NOT EXISTS {RELEASES} (table_name TEXT, shard INTEGER, release BIGINT, through BIGINT)",
+    f"CREATE TABLE IF NOT EXISTS {TABLES} (table_name TEXT, made TEXT)",
 )
 
 
@@ -52,27 +55,22 @@ def quoted(name: str) -> str:
 class Database:
     """What SQLite and DuckDB have in common; `connection` runs SQL, and nothing is committed by itself."""
 
-    tables_named = ""
-    """How many tables or views have a name."""
+    names_used = ""
+    """Asks for the names of all tables and views."""
 
-    def __init__(self, table: Table, connection: Any) -> None:
+    def __init__(self, table: Table, connection: Any, error: type[Exception]) -> None:
         check_columns(table)
-        self._table, self._connection = table, connection
+        self._table, self._connection, self._error = table, connection, error
 
     def begin(self, frames: Frames, releases: Sequence[Release]) -> None:
         with self._transaction():
-            self._connection.execute(_MAKE_RELEASES)
-            for name in frames:
-                self._make_room(table_name(self._table, name))
+            self._make_room([table_name(self._table, name) for name in frames])
             for name, frame in frames.items():
-                table = quoted(table_name(self._table, name))
-                self.make(table, frame)
-                self.insert(table, frame)
-                self._connection.execute(
-                    f"CREATE INDEX {quoted(table_name(self._table, name) + RECORD)} ON {table} ({RECORD})"
-                )
-            self._connection.execute(f"DELETE FROM {RELEASES} WHERE table_name = ?", (self._table.name,))
-            self._connection.execute(f"INSERT INTO {RELEASES} VALUES (?, NULL, NULL, NULL)", (self._table.name,))
+                made = table_name(self._table, name)
+                self.make(quoted(made), frame)
+                self.insert(quoted(made), frame)
+                self._connection.execute(f"CREATE INDEX {quoted(made + RECORD)} ON {quoted(made)} ({RECORD})")
+                self._connection.execute(f"INSERT INTO {TABLES} VALUES (?, ?)", (self._table.name, made))
             self._note(releases)
 
     def change(self, changed: Changed) -> None:
@@ -96,13 +94,18 @@ class Database:
     def delete(self, table: str, records: Sequence[str]) -> None:
         raise NotImplementedError
 
-    def _make_room(self, name: str) -> None:
-        """Drops a table of ours. Raises UsageError where one has the name that is somebody else's."""
-        ours = f"SELECT count(*) FROM {RELEASES} WHERE table_name = ?"
-        there = self._connection.execute(self.tables_named, (name,)).fetchone()[0]
-        if there and not self._connection.execute(ours, (self._table.name,)).fetchone()[0]:
-            raise UsageError(f"the database has a {name!r} that `subscribe` did not make: name another database")
-        self._connection.execute(f"DROP TABLE IF EXISTS {quoted(name)}")
+    def _make_room(self, wanted: Sequence[str]) -> None:
+        """Drops what was made of the table before. Raises UsageError where a name is somebody else's."""
+        for statement in _MAKE_OURS:
+            self._connection.execute(statement)
+        ours = self._connection.execute(f"SELECT made FROM {TABLES} WHERE table_name = ?", (self._table.name,))
+        for (made,) in ours.fetchall():
+            self._connection.execute(f"DROP TABLE IF EXISTS {quoted(made)}")
+        for notes in (TABLES, RELEASES):
+            self._connection.execute(f"DELETE FROM {notes} WHERE table_name = ?", (self._table.name,))
+        used = {str(name).casefold() for (name,) in self._connection.execute(self.names_used).fetchall()}
+        if foreign := [name for name in wanted if name.casefold() in used]:
+            raise UsageError(f"the database has a {foreign[0]!r} that this table did not make: name another database")
 
     def _note(self, releases: Sequence[Release]) -> None:
         for release in {release.shard: release for release in releases}.values():
@@ -113,25 +116,31 @@ class Database:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        self._connection.execute("BEGIN")
+        """All or nothing. Raises StreamerError for what the database says, without its text, which may quote values."""
         try:
-            yield
-        except BaseException:
-            self._connection.execute("ROLLBACK")
-            raise
-        self._connection.execute("COMMIT")
+            self._connection.execute("BEGIN")
+            try:
+                yield
+            except BaseException:
+                self._connection.execute("ROLLBACK")
+                raise
+            self._connection.execute("COMMIT")
+        except self._error as error:
+            raise StreamerError(
+                f"the database cannot be written ({type(error).__name__}): is it locked, or its disk full?"
+            ) from None
 
 
 class Sqlite(Database):
     """A table in a file of SQLite."""
 
-    tables_named = "SELECT count(*) FROM sqlite_master WHERE name = ?"
+    names_used = "SELECT name FROM sqlite_master"
 
     def __init__(self, table: Table, path: Path) -> None:
         with _opening(path, sqlite3.Error):
             connection = sqlite3.connect(path, isolation_level=None)
             connection.execute("PRAGMA journal_mode = WAL")  # readers see the table before, and are not waited for
-        super().__init__(table, connection)
+        super().__init__(table, connection, sqlite3.Error)
         self._columns = column_types(table)
 
     def type_of(self, column: str) -> str:
@@ -145,7 +154,7 @@ class Sqlite(Database):
 
     def insert(self, table: str, frame: pd.DataFrame) -> None:
         places = ", ".join("?" * len(frame.columns))
-        rows = zip(*(map(_of_sqlite, frame[name].tolist()) for name in frame.columns), strict=True)
+        rows = zip(*(map(_of_sqlite, with_iso_texts(frame[name]).tolist()) for name in frame.columns), strict=True)
         self._connection.executemany(f"INSERT INTO {table} VALUES ({places})", rows)
 
     def delete(self, table: str, records: Sequence[str]) -> None:
@@ -155,13 +164,13 @@ class Sqlite(Database):
 class Duckdb(Database):
     """A table in a file of DuckDB, which nobody else can open while it is kept current."""
 
-    tables_named = "SELECT count(*) FROM information_schema.tables WHERE table_name = ?"
+    names_used = "SELECT table_name FROM information_schema.tables"
 
     def __init__(self, table: Table, path: Path) -> None:
         duckdb = require("duckdb", "duckdb")
         self._types = arrow_types(table)
         with _opening(path, duckdb.Error):
-            super().__init__(table, duckdb.connect(str(path)))
+            super().__init__(table, duckdb.connect(str(path)), duckdb.Error)
 
     def make(self, table: str, frame: pd.DataFrame) -> None:
         self._with(frame.iloc[:0], f"CREATE TABLE {table} AS SELECT * FROM given")

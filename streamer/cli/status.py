@@ -9,7 +9,7 @@ every shard are in --json.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
@@ -23,9 +23,12 @@ from streamer.cli.shard_facts import ShardFacts, TableFacts, look
 from streamer.cli.shard_verdict import Verdict, ago, judge_shard, judge_table, waits
 from streamer.cli.tables import console, print_table
 from streamer.errors import EXIT_LAW
+from streamer.incremental.kafka_access import kafka_settings
 from streamer.incremental.shard.rebuild_reports import described as rebuild_described
 from streamer.incremental.shard.rebuild_reports import last_rebuild, told
 from streamer.incremental.store.base import Meta
+from streamer.incremental.store.redis_server import Durability
+from streamer.incremental.store.redis_url import Kind
 from streamer.table.yaml_loading import load_table
 
 COUNTS = ("lag", "rows", "pending", "qi_groups", "outbox", "messages", "applied", "ignored", "dead_letters")
@@ -66,9 +69,12 @@ def command(
     total = {name: sum(shard[name] for shard in shards) for name in (*COUNTS, "offsets_read")}
     if as_json:
         report = {"ok": not verdict.problems, "table": schema.name, "shards": shards, "total": total}
+        report["redis"] = {**asdict(facts.durability), "kind": facts.durability.kind.name.lower()}
+        report["client_properties_not_used"] = kafka_settings().not_used
         click.echo(msgspec.json.encode(report | asdict(verdict)))
     else:
         _print(schema.name, facts, shards, total)
+        _print_not_used(kafka_settings().not_used)
         _print_verdict(verdict)
     if verdict.problems:
         ctx.exit(EXIT_LAW)
@@ -125,6 +131,8 @@ def _print(table_name: str, facts: TableFacts, shards: list[dict[str, Any]], tot
     lines.add_row("all", "", "", *(f"{total[name]:,}" for name in SHOWN))
     print_table(lines)
     console().print(_account(total))
+    for line in redis_lines(facts.durability):
+        console().print(line)
     for shard in facts.shards:
         for line in _rebuild_lines(shard, facts.redis_now.time):
             console().print(line)
@@ -165,6 +173,21 @@ def _account(total: dict[str, int]) -> str:
         f"messages in: {total['messages']:,} = applied {total['applied']:,} + ignored {total['ignored']:,} + dead "
         f"letters {total['dead_letters']:,}: {verdict}{markers}"
     )
+
+
+def redis_lines(found: Durability) -> Iterator[str]:
+    """What sort of Redis it is, and whether it keeps what it confirms."""
+    masters = f" of {found.masters} masters" if found.kind is Kind.CLUSTER else ""
+    keeps = "could lose what it confirms" if found.lax else "keeps what it confirms"
+    yield f"Redis: {found.kind.value}{masters}, {keeps if found.shown else 'does not show its settings'}"
+    if found.kind is not Kind.SERVER:
+        wanted = f" (min-replicas-to-write: {found.replicas_min})" if found.shown else ""
+        yield f"what a failover loses is noticed and read again{wanted}"
+
+
+def _print_not_used(names: Sequence[str]) -> None:
+    if names:
+        console().print(f"of the file in KAFKA_CONFIG not used: {', '.join(names)}")
 
 
 def _print_verdict(verdict: Verdict) -> None:

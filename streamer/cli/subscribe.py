@@ -24,6 +24,7 @@ from streamer.incremental.subscribe import Subscription
 from streamer.table.published import QI_GROUP
 from streamer.table.published_group import COUNT
 from streamer.table.schema import Table
+from streamer.table.typed_frame import with_iso_texts
 from streamer.table.yaml_loading import load_table
 
 ROWS_SHOWN_MAX = 20
@@ -146,8 +147,16 @@ def _bare(frames: Frames) -> dict[str, pd.DataFrame]:
     return {name: frame.iloc[:, 1:] for name, frame in frames.items()}
 
 
+def _shown(frames: Frames) -> dict[str, pd.DataFrame]:
+    """The same with dates and timestamps as they are published."""
+    return {
+        name: pd.DataFrame({column: with_iso_texts(frame[column]) for column in frame.columns}, columns=frame.columns)
+        for name, frame in _bare(frames).items()
+    }
+
+
 def _print_tables(frames: Frames, as_json: bool) -> None:
-    frames = _bare(frames)
+    frames = _shown(frames)
     if as_json:
         click.echo(_ENCODE({"rows": _rows(frames), "qi_groups": _qi_groups(frames), **_as_lists(frames)}))
         return

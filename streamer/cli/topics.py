@@ -18,7 +18,12 @@ import click
 import msgspec
 from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
-from kafka.errors import InvalidReplicationFactorError, NoError, TopicAlreadyExistsError
+from kafka.errors import (
+    InvalidReplicationFactorError,
+    NoError,
+    TopicAlreadyExistsError,
+    TopicAuthorizationFailedError,
+)
 
 from streamer.cli.options import json_option, kafka_option, table_option
 from streamer.errors import ServerUnreachable, UsageError
@@ -112,7 +117,11 @@ def check(table: str, kafka: str, shards: int | None, as_json: bool) -> None:
 
 def _look(admin: KafkaAdminClient, topics: Sequence[Topic]) -> dict[str, Found]:
     """The topics that exist, by name."""
-    answers = admin.describe_topics([topic.name for topic in topics])
+    names = [topic.name for topic in topics]
+    try:
+        answers = admin.describe_topics(names)
+    except ValueError:  # what the library makes of a topic that is kept from this user
+        raise TopicAuthorizationFailedError(names) from None
     partitions = {said["topic"]: len(said["partitions"]) for said in answers if said["error_code"] == NoError.errno}
     wanted = [
         ConfigResource(ConfigResourceType.TOPIC, topic.name, dict(topic.config))

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import ceil, floor
 from typing import NamedTuple
 
@@ -25,14 +25,15 @@ import numpy as np
 import pandas as pd
 
 from streamer.errors import EventRefused, LawViolated, UsageError
-from streamer.incremental.events.statement_syntax import Comparison, Number, read_condition
+from streamer.incremental.events.statement_syntax import Comparison, read_condition
 from streamer.incremental.events.statements import condition_of
 from streamer.table.arrays import Bools, Floats, Ints
 from streamer.table.join_estimate import bounds, estimated
+from streamer.table.moments import limit_of, moment_of
 from streamer.table.published import QI_GROUP, all_box_columns, attribute_columns
 from streamer.table.published_group import COUNT
 from streamer.table.row import Values
-from streamer.table.schema import Attribute, CategoricalAttribute, NumericAttribute, Table
+from streamer.table.schema import Attribute, CategoricalAttribute, NumericAttribute, Table, TemporalAttribute
 
 
 class Answer(NamedTuple):
@@ -124,6 +125,10 @@ class _ValuesOnly:
         return [()] * len(self.values)
 
 
+Bound = tuple[str, Fraction]
+"""How a value is compared, and with what."""
+
+
 class _Match(NamedTuple):
     share: float
     all: bool
@@ -134,19 +139,40 @@ def _matcher(attribute: Attribute, asked: Sequence[Comparison]) -> Callable[...,
     """What of one attribute's published value matches; takes the published columns."""
     if isinstance(attribute, CategoricalAttribute):
         return lambda label: _of_leaves(attribute, asked, str(label))
-    if attribute.step is None:
-        return lambda lo, hi: _of_lengths(attribute, asked, _exact(lo), _exact(hi))
-    return lambda lo, hi: _of_steps(attribute, asked, _exact(lo), _exact(hi))
+    exact = partial(_exact, attribute)
+    if isinstance(attribute, TemporalAttribute):
+        bounds, end = _moments(attribute, asked), Fraction(attribute.calendar.last)
+        step = Fraction(1) if attribute.calendar.is_closed else None
+    else:
+        bounds, end = _numbers(asked), Fraction(attribute.domain[1])
+        step = None if attribute.step is None else Fraction(attribute.step)
+    if step is None:
+        return lambda lo, hi: _of_lengths(attribute, bounds, exact(lo), exact(hi), end)
+    return lambda lo, hi: _of_steps(attribute, bounds, exact(lo), exact(hi), step)
 
 
-def _exact(number: object) -> Fraction:
-    return Fraction(Decimal(str(number)))
+def _exact(attribute: NumericAttribute | TemporalAttribute, end: object) -> Fraction:
+    """A published end as a number; a moment is one."""
+    if isinstance(attribute, TemporalAttribute):
+        try:
+            return Fraction(moment_of(end, attribute.name, attribute.calendar.clock))
+        except EventRefused:
+            raise _foreign(attribute) from None
+    return Fraction(Decimal(str(end)))
 
 
-def _number(comparison: Comparison) -> Number:
-    if isinstance(comparison.constant, bool) or not isinstance(comparison.constant, int | Fraction):
-        raise UsageError(f"--query: column {comparison.left!r} holds numbers")
-    return comparison.constant
+def _numbers(asked: Sequence[Comparison]) -> list[Bound]:
+    bounds: list[Bound] = []
+    for comparison in asked:
+        if isinstance(comparison.constant, bool) or not isinstance(comparison.constant, int | Fraction):
+            raise UsageError(f"--query: column {comparison.left!r} holds numbers")
+        bounds.append((comparison.test, Fraction(comparison.constant)))
+    return bounds
+
+
+def _moments(attribute: TemporalAttribute, asked: Sequence[Comparison]) -> list[Bound]:
+    name, clock = attribute.name, attribute.calendar.clock
+    return [(comparison.test, Fraction(limit_of(str(comparison.constant), name, clock))) for comparison in asked]
 
 
 def _foreign(attribute: Attribute) -> LawViolated:
@@ -162,36 +188,34 @@ def _of_leaves(attribute: CategoricalAttribute, asked: Sequence[Comparison], lab
     return _Match(n / (last - first + 1), n and first == last, bool(n))
 
 
-def _of_steps(attribute: NumericAttribute, asked: Sequence[Comparison], lo: Fraction, hi: Fraction) -> _Match:
+def _of_steps(attribute: Attribute, asked: Sequence[Bound], lo: Fraction, hi: Fraction, step: Fraction) -> _Match:
     """The numbers lo, lo + step, ..., hi."""
-    step = Fraction(attribute.step or 1)
     if lo > hi:
         raise _foreign(attribute)
     n = int((hi - lo) / step) + 1
     first, last = 0, n - 1
-    for comparison in asked:
-        place = (_number(comparison) - lo) / step
-        if comparison.test in ("=", ">=", ">"):
-            first = max(first, floor(place) + 1 if comparison.test == ">" else ceil(place))
-        if comparison.test in ("=", "<=", "<"):
-            last = min(last, ceil(place) - 1 if comparison.test == "<" else floor(place))
+    for test, bound in asked:
+        place = (bound - lo) / step
+        if test in ("=", ">=", ">"):
+            first = max(first, floor(place) + 1 if test == ">" else ceil(place))
+        if test in ("=", "<=", "<"):
+            last = min(last, ceil(place) - 1 if test == "<" else floor(place))
     found = max(0, last - first + 1)
     return _Match(found / n, found == n, found > 0)
 
 
-def _of_lengths(attribute: NumericAttribute, asked: Sequence[Comparison], lo: Fraction, hi: Fraction) -> _Match:
+def _of_lengths(attribute: Attribute, asked: Sequence[Bound], lo: Fraction, hi: Fraction, end: Fraction) -> _Match:
     """All numbers from lo to hi; hi itself is one of them at the end of the domain only, else it may be."""
     if lo > hi:
         raise _foreign(attribute)
     first, last, is_all = lo, hi, True
-    for comparison in asked:
-        bound, test = Fraction(_number(comparison)), comparison.test
+    for test, bound in asked:
         if test in ("=", ">=", ">"):
             first = max(first, bound)
             is_all = is_all and (lo > bound or (lo == bound and test != ">"))
         if test in ("=", "<=", "<"):
             last = min(last, bound)
-            is_all = is_all and (hi < bound or (hi == bound and (test == "<=" or hi != attribute.domain[1])))
+            is_all = is_all and (hi < bound or (hi == bound and (test == "<=" or hi != end)))
         is_all = is_all and (test != "=" or lo == hi)
     length = max(Fraction(0), last - first)
     share = float(length / (hi - lo)) if hi > lo else float(is_all)

@@ -9,40 +9,80 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Mapping
+import ssl
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import monotonic, sleep
 from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.consumer.fetcher import ConsumerRecord
-from kafka.errors import BrokerResponseError, KafkaError, UnknownTopicOrPartitionError
+from kafka.errors import (
+    AuthorizationError,
+    BrokerResponseError,
+    KafkaError,
+    TopicAuthorizationFailedError,
+    TransactionalIdAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+)
 
-from streamer.errors import ServerUnreachable, UsageError
+from streamer.errors import ConfigError, ServerUnreachable, UsageError
+from streamer.incremental.kafka_access import for_kafka_python, kafka_settings
+from streamer.incremental.kafka_rights import (
+    CREATE,
+    DESCRIBE,
+    DESCRIBE_CONFIGS,
+    READ,
+    TRANSACTIONAL_ID,
+    WRITE,
+    Right,
+    not_authorised,
+    topics_named,
+)  # fmt: skip
+from streamer.incremental.kafka_shut_out import require_access, shut_out
 
 CONNECT_MS_MAX = 5_000
 ANSWER_MS_MAX = 15_000
 SILENCE_SECONDS_MAX = 15.0
+UUID_CHARACTERS = 36
 SEEN_SECONDS_MAX, SEEN_AGAIN_SECONDS = 2.0, 0.1
 
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:@/\[\]]+):[0-9]{1,5}")
 
 
 @contextmanager
-def reaching(bootstrap: str) -> Iterator[None]:
-    """Says in our words what goes wrong between here and the broker: UsageError or ServerUnreachable."""
+def reaching(bootstrap: str, *operations: str, transactions: str = "TABLE") -> Iterator[None]:
+    """Says in our words what goes wrong between here and the broker: ConfigError, UsageError or ServerUnreachable.
+
+    operations: what is done with topics, for who is not authorised to; without them, reading. transactions: how names
+    of transactions begin.
+    """
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
     try:
         yield
     except UnknownTopicOrPartitionError:
         raise UsageError(f"a topic is missing at {bootstrap}: `streamer topics create` makes them all") from None
+    except AuthorizationError as error:
+        user = kafka_settings().username
+        raise ConfigError(
+            not_authorised(f"Kafka at {bootstrap}", _missing(error, operations, transactions), user)
+        ) from None
     except BrokerResponseError as error:
         raise ServerUnreachable(f"Kafka at {bootstrap} refuses the request: {type(error).__name__}") from None
-    except KafkaError as error:
-        reason = type(error).__name__
-        raise ServerUnreachable(
-            f"Kafka at {bootstrap} does not answer ({reason}): is it up, is --kafka right?"
+    except (KafkaError, ssl.SSLError) as error:
+        raise shut_out(servers_of(bootstrap)) or ServerUnreachable(
+            f"Kafka at {bootstrap} does not answer ({type(error).__name__}): is it up, is --kafka right, does it want "
+            "TLS or a password (KAFKA_CONFIG)?"
         ) from None
+
+
+def _missing(error: AuthorizationError, operations: Sequence[str], transactions: str) -> Right:
+    """What a user has to be granted."""
+    topics = topics_named(str(error)) or ["NAME"]
+    if isinstance(error, TransactionalIdAuthorizationFailedError):
+        return Right((WRITE, DESCRIBE), [transactions], TRANSACTIONAL_ID, prefixed=True)
+    reads = isinstance(error, TopicAuthorizationFailedError) and any(isinstance(one, set) for one in error.args)
+    return Right([READ] if reads else operations or [READ], topics)  # readers name a set, whoever else is at work
 
 
 def servers_of(bootstrap: str) -> list[str]:
@@ -61,11 +101,15 @@ def servers_of(bootstrap: str) -> list[str]:
 
 
 def _connection(bootstrap: str) -> dict[str, Any]:
+    """What every client is made with. Who is shut out hears it here: to the client, topics would seem to be missing."""
+    servers = servers_of(bootstrap)
+    require_access(servers)
     return {
-        "bootstrap_servers": servers_of(bootstrap),
+        "bootstrap_servers": servers,
         "api_version_auto_timeout_ms": CONNECT_MS_MAX,
         "request_timeout_ms": ANSWER_MS_MAX,
         "metrics_enabled": False,
+        **for_kafka_python(kafka_settings()),
     }
 
 
@@ -74,7 +118,7 @@ def open_admin(bootstrap: str) -> Iterator[KafkaAdminClient]:
     """An admin client for the time of a `with`."""
     settings = _connection(bootstrap)
     del settings["metrics_enabled"]
-    with reaching(bootstrap):
+    with reaching(bootstrap, CREATE, DESCRIBE, DESCRIBE_CONFIGS):
         admin = KafkaAdminClient(**settings)
         try:
             yield admin
@@ -105,9 +149,12 @@ def open_consumer(bootstrap: str) -> Iterator[KafkaConsumer]:
 
 @contextmanager
 def open_producer(bootstrap: str, transactional_id: str | None = None) -> Iterator[KafkaProducer]:
-    """A producer that doubles and loses nothing (idempotent, acks=all) for the time of a `with`."""
+    """A producer that doubles and loses nothing (idempotent, acks=all) for the time of a `with`.
+
+    transactional_id: ends with a UUID, so that no two producers shut each other out.
+    """
     settings = _connection(bootstrap)
-    with reaching(bootstrap):
+    with reaching(bootstrap, WRITE, transactions=(transactional_id or "")[:-UUID_CHARACTERS]):
         producer = KafkaProducer(
             **settings,
             enable_idempotence=True,
@@ -144,9 +191,18 @@ def shards_in(consumer: KafkaConsumer, topic: str) -> list[TopicPartition]:
     until = monotonic() + SEEN_SECONDS_MAX
     while not (partitions := consumer.partitions_for_topic(topic)):
         if monotonic() > until:
+            if kafka_settings().is_secured and _is_hidden(consumer, topic):
+                raise TopicAuthorizationFailedError({topic})
             raise UsageError(f"topic {topic} does not exist: `streamer topics create` makes it")
         sleep(SEEN_AGAIN_SECONDS)
     return [TopicPartition(topic, number) for number in sorted(partitions)]
+
+
+def _is_hidden(consumer: KafkaConsumer, topic: str) -> bool:
+    """Whether the broker keeps a topic from this user; asked for all topics, it leaves those out."""
+    client = consumer._client
+    client.poll(future=client.set_topics([topic]), timeout_ms=ANSWER_MS_MAX)
+    return topic in client.cluster.unauthorized_topics
 
 
 def records_until(consumer: KafkaConsumer, ends: Mapping[TopicPartition, int]) -> Iterator[ConsumerRecord]:

@@ -21,9 +21,11 @@ from streamer.recoding.algorithms.contract import Algorithm, Options, Tick
 from streamer.recoding.algorithms.lattice import DEGREE_FIRST, lattice_nodes
 from streamer.recoding.algorithms.recoding import Recoding
 from streamer.recoding.metrics.utility import ncp, ncp_by_attribute
+from streamer.table.arrays import Ints
+from streamer.table.calendar_cells import Span
 from streamer.table.microdata import Microdata
 from streamer.table.scalars import decimal_text
-from streamer.table.schema import NumericAttribute, Table
+from streamer.table.schema import Attribute, CategoricalAttribute, NumericAttribute, Table, TemporalAttribute
 
 KS = (3, 5, 10, 20)
 SUPPRESSION = 0.05
@@ -38,9 +40,9 @@ def costs(microdata: Microdata, tick: Tick) -> dict[str, Any]:
     """What each k, each attribute and each other grid costs; plain values, counts and shares.
 
     `k` has an entry for table.yaml's k and for each of `KS`; `attributes` the loss of each attribute at table.yaml's k,
-    and for numbers that of the whole table with half and double the grid. Where the privacy model cannot hold on these
-    rows, an entry says why instead. `none_suppressing` is the reason why no entry has a recoding that leaves rows out,
-    or None.
+    and where it is published in intervals that of the whole table with half and double the grid. Where the privacy
+    model cannot hold on these rows, an entry says why instead. `none_suppressing` is the reason why no entry has a
+    recoding that leaves rows out, or None.
     """
     ks = sorted({*KS, microdata.table.k})
     grids = [(j, grid) for j, a in enumerate(microdata.table.attributes) for grid in other_grids(a)]
@@ -63,33 +65,56 @@ def costs(microdata: Microdata, tick: Tick) -> dict[str, Any]:
     return found | {"attributes": [facts | {"grids": by_grid.get(j, [])} for j, facts in enumerate(shares)]}
 
 
-def other_grids(attribute: object) -> list[Decimal]:
-    """Half and double the grid of a numeric attribute, where the step and the domain have room for them.
+def other_grids(attribute: Attribute) -> list[Decimal] | list[Span]:
+    """Half and double the grid of an attribute with intervals, where the step and the domain have room for them.
 
     >>> age = NumericAttribute("age", (Decimal(0), Decimal(99)), Decimal(5), Decimal(1), Decimal(20))
     >>> other_grids(age)
     [Decimal('10')]
     """
-    if not isinstance(attribute, NumericAttribute):
+    if isinstance(attribute, CategoricalAttribute):
         return []
+    if isinstance(attribute, TemporalAttribute):
+        grid, half = attribute.calendar.grid, not attribute.calendar.grid.n % 2
+        spans = [replace(grid, n=n) for n in ([grid.n // 2] * half + [2 * grid.n])]
+        return [span for span in spans if _regridded(attribute, span).n_cells > 1]
     grids = [Decimal(decimal_text(attribute.grid * factor)) for factor in GRID_FACTORS]
     width = attribute.domain[1] - attribute.domain[0]
     return [grid for grid in grids if grid <= width and (attribute.step is None or grid % attribute.step == 0)]
 
 
-def with_grid(microdata: Microdata, j: int, grid: Decimal) -> Microdata:
+def _regridded(attribute: TemporalAttribute, grid: Span) -> TemporalAttribute:
+    """The attribute in other cells of the same unit; its own levels, which may not fit them, are left out."""
+    calendar = replace(attribute.calendar, grid=grid)
+    unit = attribute.unit * attribute.calendar.grid.n / grid.n
+    return TemporalAttribute(attribute.name, calendar, unit)
+
+
+def with_grid(microdata: Microdata, j: int, grid: Decimal | Span) -> Microdata:
     """The same rows with another grid in attribute j; its hierarchy, which may not fit that grid, is left out."""
     table = microdata.table
     attribute = table.attributes[j]
-    if not isinstance(attribute, NumericAttribute):
-        raise ValueError("only numbers have a grid")
     codes = microdata.codes.copy()
-    finer = replace(attribute, grid=grid, hierarchy=None)
-    if attribute.step is None:  # codes count within cells, and the cells have changed
-        codes[:, j] = np.minimum(codes[:, j] * float(attribute.grid / grid), finer.n_cells * finer.codes_per_cell - 1)
+    finer: Attribute
+    if isinstance(attribute, TemporalAttribute) and isinstance(grid, Span):
+        finer = _regridded(attribute, grid)
+        codes[:, j] = finer.calendar.code_of(attribute.calendar.moment_of(codes[:, j]))
+    elif isinstance(attribute, NumericAttribute) and isinstance(grid, Decimal):
+        finer, codes[:, j] = _in_numbers(attribute, grid, codes[:, j])
+    else:
+        raise ValueError("only numbers, dates and timestamps have a grid")
     attributes = (*table.attributes[:j], finer, *table.attributes[j + 1 :])
     schema = replace(table, attributes=attributes)
     return Microdata(schema, codes, microdata.individuals, microdata.values, microdata.texts)
+
+
+def _in_numbers(attribute: NumericAttribute, grid: Decimal, codes: Ints) -> tuple[NumericAttribute, Ints]:
+    """The attribute with another grid and without its hierarchy, and its codes (n,) there."""
+    finer = replace(attribute, grid=grid, hierarchy=None)
+    if attribute.step is None:  # codes count within cells, and the cells have changed
+        moved = np.minimum(codes * float(attribute.grid / grid), finer.n_cells * finer.codes_per_cell - 1)
+        return finer, moved.astype(np.int64)
+    return finer, codes
 
 
 def _cost_of_k(microdata: Microdata, k: int, leaving_out: Algorithm | None) -> tuple[dict[str, Any], Recoding | None]:
@@ -127,9 +152,12 @@ def _facts(microdata: Microdata, recoding: Recoding) -> dict[str, Any]:
     return {"groups": recoding.n_groups, "ncp": ncp(microdata, recoding), "suppressed": recoding.n_suppressed}
 
 
-def _cost_of_grid(microdata: Microdata, j: int, grid: Decimal) -> dict[str, Any]:
+def _cost_of_grid(microdata: Microdata, j: int, grid: Decimal | Span) -> dict[str, Any]:
     data = with_grid(microdata, j, grid)
-    return {"grid": grid, **_facts(data, run(ALGORITHMS[DEFAULT], data, model_of(data.table)))}
+    return {
+        "grid": grid.text if isinstance(grid, Span) else grid,
+        **_facts(data, run(ALGORITHMS[DEFAULT], data, model_of(data.table))),
+    }
 
 
 def _shares(microdata: Microdata, recoding: Recoding) -> Iterator[dict[str, Any]]:

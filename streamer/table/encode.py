@@ -8,6 +8,8 @@ The rules of this file
 * A CSV file has texts only; an empty cell is a null, and a text stands for what its column's type says. A typed value
   of a DataFrame counts as the text it would be in a file (`cell_text`). Everything else is the same as for events:
   `frame` encodes each distinct value once, by the very encoders of `row`.
+* A date or a timestamp is an ISO text, a `datetime.date` or a `datetime.datetime`, wherever it comes from; a DataFrame
+  may have datetime64 and pandas' Timestamps. A number is neither: what it counts must be known before it comes here.
 * What cannot be encoded raises: `EventRefused` for an event, `ConfigError` with the line for a file; never with the
   value.
 """
@@ -147,7 +149,7 @@ class Encoder:
         return self._kept_plan[i][1](value)
 
     def value(self, j: int, code: int, exact: str | None) -> int | Decimal | str:
-        """The exact value that a code (with its exact text) stands for; a category's label."""
+        """The exact value that a code (with its exact text) stands for; a category's label, a moment's text."""
         return from_code(self.table.attributes[j], code, exact)
 
     # -- files ----------------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ import pandas as pd
 
 from streamer.errors import ConfigError
 from streamer.table.encode import cell_text
+from streamer.table.typed_frame import with_iso_texts
 
 STDIN = "-"
 PACKED = ".gz"
@@ -215,7 +216,8 @@ def table_files(path: Path, names: Sequence[str]) -> list[Path]:
 def write_rows(frame: pd.DataFrame, file: IO[str]) -> None:
     """A published table as CSV, which `read_rows` and table.yaml read back as the same values.
 
-    Numbers stand as shortest decimals, booleans as true and false, a null as an empty cell.
+    Numbers stand as shortest decimals, dates and timestamps as the ISO texts that are published, booleans as true and
+    false, a null as an empty cell.
     """
     columns = {name: _cell_texts(frame[name]) for name in frame.columns}
     pd.DataFrame(columns, columns=frame.columns).to_csv(file, index=False)
@@ -225,6 +227,7 @@ def _cell_texts(column: pd.Series[Any]) -> Any:
     """The texts of a column, each distinct value written once; whole numbers stay as they are."""
     if pd.api.types.is_integer_dtype(column.dtype):
         return column
+    column = with_iso_texts(column)
     texts: dict[tuple[type, object], str] = {}  # by type, too: 1 and true are equal
     cells = [(type(value), value) for value in column.to_numpy(dtype=object)]
     for pair in cells:

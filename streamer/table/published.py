@@ -4,7 +4,8 @@ The rules of this file
 ----------------------
 * A published row stands under the key `{"qi_group":"0-17","slot":3}`: shard, number of the QI group, slot; no source
   key ever leaves. Its value is flat JSON in the order of `published_columns`: numeric columns as the two ends of an
-  interval, in shortest decimals; categories by the label of a node; kept columns as the JSON texts they are.
+  interval, in shortest decimals; dates and timestamps as two ends in ISO texts; categories by the label of a node; kept
+  columns as the JSON texts they are.
 * What one attribute publishes of a run of cells is said once, by `box_columns`. Whoever shows a box, as bytes, as a
   table or to a person, asks it.
 * A key is always the same bytes: a compacted topic keeps one record per key, by bytes.
@@ -24,9 +25,17 @@ from typing import NamedTuple
 import msgspec
 
 from streamer.errors import EventRefused, LawViolated
+from streamer.table.moments import moment_of, moment_text
 from streamer.table.row import Values
 from streamer.table.scalars import decimal_text, to_json_text
-from streamer.table.schema import Attribute, CategoricalAttribute, KeptColumn, NumericAttribute, Table
+from streamer.table.schema import (
+    Attribute,
+    CategoricalAttribute,
+    KeptColumn,
+    NumericAttribute,
+    Table,
+    TemporalAttribute,
+)
 
 QI_GROUP = "qi_group"
 """The column that names a row's QI group."""
@@ -63,7 +72,7 @@ LONGEST_NAME = qi_group_name(*_LONGEST_KEY[:2])
 
 
 def interval_columns(name: str) -> tuple[str, str]:
-    """The two columns that publish a numeric attribute.
+    """The two columns that publish an attribute with intervals.
 
     >>> interval_columns("age")
     ('age_lo', 'age_hi')
@@ -73,7 +82,7 @@ def interval_columns(name: str) -> tuple[str, str]:
 
 def attribute_columns(attribute: Attribute) -> tuple[str, ...]:
     """The columns that publish one attribute."""
-    return interval_columns(attribute.name) if isinstance(attribute, NumericAttribute) else (attribute.name,)
+    return (attribute.name,) if isinstance(attribute, CategoricalAttribute) else interval_columns(attribute.name)
 
 
 def all_box_columns(table: Table) -> tuple[str, ...]:
@@ -90,7 +99,11 @@ def box_columns(attribute: Attribute, lo: int, hi: int) -> dict[str, Decimal | s
     """What one attribute publishes of the cells lo..hi: the ends of an interval, shortest, or the label of a node."""
     if isinstance(attribute, CategoricalAttribute):
         return {attribute.name: attribute.hierarchy.label(lo, hi)}
-    ends = (Decimal(decimal_text(end)) for end in attribute.interval(lo, hi))
+    ends: Iterable[Decimal | str]
+    if isinstance(attribute, TemporalAttribute):
+        ends = attribute.calendar.texts(lo, hi)
+    else:
+        ends = (Decimal(decimal_text(end)) for end in attribute.interval(lo, hi))
     return dict(zip(interval_columns(attribute.name), ends, strict=True))
 
 
@@ -122,6 +135,8 @@ def _longest_text(attribute: Attribute) -> int:
     """The most bytes that one attribute's box publishes, the names of its columns not counted."""
     if isinstance(attribute, CategoricalAttribute):
         return max(len(msgspec.json.encode(label)) for label in attribute.hierarchy.interval_of)
+    if isinstance(attribute, TemporalAttribute):  # an end may have microseconds where the domain begins or ends so
+        return 2 * (len('""') + len(attribute.calendar.clock.example) + len(".000000"))
     numbers = (*attribute.domain, attribute.grid, attribute.step or Decimal(0))
     decimals = max(-int(number.as_tuple().exponent) for number in numbers)
     whole = max(len(str(int(abs(number)))) for number in attribute.domain)
@@ -256,6 +271,8 @@ class BoxReader:
         for attribute in self._attributes:
             if isinstance(attribute, CategoricalAttribute):
                 box.append(_node(attribute, read_text(next(remaining), attribute.name)))
+            elif isinstance(attribute, TemporalAttribute):
+                box.append(_calendar_cells(attribute, next(remaining), next(remaining)))
             else:
                 box.append(_cells(attribute, next(remaining), next(remaining)))
         lo, hi = zip(*box, strict=True)
@@ -279,7 +296,25 @@ def _cells(attribute: NumericAttribute, first: bytes, last: bytes) -> tuple[int,
         hi = max(0, int(end.to_integral_value(ROUND_CEILING)) - 1)
         if 0 <= lo <= hi < attribute.n_cells and tuple(map(decimal_text, attribute.interval(lo, hi))) == texts:
             return lo, hi
-    raise LawViolated(f"column {attribute.name} holds an interval that is not on its grid")
+    raise _off_grid(attribute)
+
+
+def _calendar_cells(attribute: TemporalAttribute, first: bytes, last: bytes) -> tuple[int, int]:
+    """The same of dates and timestamps."""
+    texts = [read_text(text, attribute.name) for text in (first, last)]
+    clock = attribute.calendar.clock
+    try:
+        lo, hi = (moment_of(text, attribute.name, clock) for text in texts)
+    except EventRefused:
+        raise _off_grid(attribute) from None
+    cells = attribute.calendar.cells_between(lo, hi)
+    if cells is None or [moment_text(lo, clock), moment_text(hi, clock)] != texts:
+        raise _off_grid(attribute)
+    return cells
+
+
+def _off_grid(attribute: Attribute) -> LawViolated:
+    return LawViolated(f"column {attribute.name} holds an interval that is not on its grid")
 
 
 def read_text(text: bytes, column: str) -> str:

@@ -1,6 +1,7 @@
 """One value of one column: raw value -> code or JSON text, and back.
 
-Input values are what JSON has: text, int, Decimal (never a binary float), bool, None; a bool is never a number.
+Input values are what JSON has: text, int, Decimal (never a binary float), bool, None; a bool is never a number. Dates
+and timestamps come as text, too, or as Python's own (`streamer.table.moments`).
 Numbers are computed with exactly, and a number that JSON can say but no table of people has (hundreds of digits before
 or behind the point) is refused, so that no exponent of eight characters becomes a text of a million. Every column gets
 its own closure, made once: what is known of the column is looked up then, and not for every row. What cannot be
@@ -16,7 +17,8 @@ from decimal import ROUND_FLOOR, Context, Decimal, InvalidOperation
 import msgspec
 
 from streamer.errors import EventRefused
-from streamer.table.schema import Attribute, CategoricalAttribute, KeptColumn, NumericAttribute
+from streamer.table.moments import CLOCKS, Clock, moment_of, moment_text
+from streamer.table.schema import Attribute, CategoricalAttribute, KeptColumn, NumericAttribute, TemporalAttribute
 from streamer.table.space import FINENESS
 
 ToCode = Callable[[object], int]
@@ -129,6 +131,8 @@ def to_code(attribute: Attribute) -> ToCode:
     """The encoder of one quasi-identifier: raw value -> code."""
     if isinstance(attribute, CategoricalAttribute):
         return _category_to_code(attribute)
+    if isinstance(attribute, TemporalAttribute):
+        return _moment_to_code(attribute)
     if attribute.integer:
         return _integer_to_code(attribute)
     return _stepless_to_code(attribute) if attribute.step is None else _stepped_to_code(attribute)
@@ -211,6 +215,21 @@ def _stepless_to_code(attribute: NumericAttribute) -> ToCode:
     return code
 
 
+def _moment_to_code(attribute: TemporalAttribute) -> ToCode:
+    name, calendar = attribute.name, attribute.calendar
+    clock, first, last = calendar.clock, calendar.first, calendar.last
+
+    def code(value: object) -> int:
+        if value is None:
+            return _null_to_code(attribute)
+        moment = moment_of(value, name, clock)
+        if not first <= moment <= last:
+            raise _outside(name)
+        return calendar.code_of(moment)
+
+    return code
+
+
 def _category_to_code(attribute: CategoricalAttribute) -> ToCode:
     name, code_of = attribute.name, attribute.hierarchy.code_of
 
@@ -228,9 +247,12 @@ def _category_to_code(attribute: CategoricalAttribute) -> ToCode:
 
 
 def from_code(attribute: Attribute, code: int, exact: str | None) -> int | Decimal | str:
-    """The value a code stands for: an int, an exact Decimal (without a step: of `exact`), or a category's label."""
+    """The value a code stands for: an int, an exact Decimal (without a step: of `exact`), or a text, which is a
+    category's label or a moment."""
     if isinstance(attribute, CategoricalAttribute):
         return attribute.hierarchy.leaves[code]
+    if isinstance(attribute, TemporalAttribute):
+        return moment_text(attribute.calendar.moment_of(code), attribute.calendar.clock)
     if attribute.step is not None:
         value = attribute.domain[0] + code * attribute.step
         return int(value) if attribute.integer else value
@@ -245,6 +267,8 @@ def to_json_text(column: KeptColumn) -> ToText:
         return _category_to_json(column.name, column.hierarchy.code_of)
     if column.type is None:
         return _scalar_to_json(column.name)
+    if column.type in CLOCKS:
+        return _moment_to_json(column.name, CLOCKS[column.type])
     return _typed_to_json(column.name, column.type)
 
 
@@ -269,6 +293,13 @@ def _scalar_to_json(name: str) -> ToText:
         if type(value) is int or isinstance(value, Decimal):
             return decimal_text(number_of(value, name)).encode()
         raise EventRefused("wrong-type", f"column {name!r}: neither text, number, boolean nor null", name)
+
+    return json_text
+
+
+def _moment_to_json(name: str, clock: Clock) -> ToText:
+    def json_text(value: object) -> bytes:
+        return b"null" if value is None else _to_json(moment_text(moment_of(value, name, clock), clock))
 
     return json_text
 

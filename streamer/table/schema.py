@@ -12,6 +12,10 @@ The rules of this file
     `FINENESS` plus the place within the cell. Only similarity and order look at that place; the exact text of the value
     is kept beside the code. A published interval is given by its edges.
   Cells start at domain[0]; the last one is clipped at domain[1].
+* A temporal quasi-identifier (a date, a timestamp) is held as an int64 code, too, which gives the value back; its cells
+  are those of the calendar (`streamer.table.calendar_cells`), and its published interval is a pair of ISO texts.
+  Lengths are counted in cells: January is as long as February, and the last cell as long as the others, however it was
+  clipped. So NCP, similarities and the unit of a temporal column speak of months where the grid is a month.
 * A categorical quasi-identifier is held as the number of its leaf in the hierarchy.
 * What is not named in table.yaml does not exist here and never leaves.
 """
@@ -24,13 +28,15 @@ from decimal import Decimal
 from functools import cached_property
 
 from streamer.errors import ConfigError
+from streamer.table.calendar_cells import CalendarCells
+from streamer.table.calendar_levels import levels_of_calendar
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.levels import DoublingLevels, Levels, TableLevels, levels_of_numbers, levels_of_tree
 from streamer.table.space import FINENESS, Axis, Space
 
 FORMAT_VERSION = 1
 
-ENGINE_VERSION = 3
+ENGINE_VERSION = 4
 """Raised whenever the same events would give another table, or other dead letters: a state is not mixed of two."""
 
 REPAIR_VERSION = 2
@@ -124,7 +130,48 @@ class CategoricalAttribute:
         )
 
 
-Attribute = NumericAttribute | CategoricalAttribute
+@dataclass(frozen=True)
+class TemporalAttribute:
+    """A quasi-identifier of dates or timestamps: its cells, how many of them count as 1 in QGSSD, and the units of the
+    calendar that full-domain recoding goes by (None: the usual ones)."""
+
+    name: str
+    calendar: CalendarCells
+    unit: Decimal
+    level_units: tuple[str, ...] | None = None
+    null_code: int | None = None
+
+    @property
+    def codes_per_cell(self) -> int:
+        return self.calendar.codes_per_cell
+
+    @property
+    def width_codes(self) -> Decimal:
+        """Width of the domain in codes: that of its cells, all of one length."""
+        return Decimal(self.n_cells * self.codes_per_cell - self.calendar.is_closed)
+
+    @property
+    def n_cells(self) -> int:
+        return self.calendar.n_cells
+
+    @property
+    def axis(self) -> Axis:
+        return Axis(
+            codes_per_cell=self.codes_per_cell,
+            n_cells=self.n_cells,
+            closed=self.calendar.is_closed,
+            width_codes=float(self.width_codes),
+            unit_codes=float(self.unit * self.codes_per_cell),
+            hierarchy=None,
+        )
+
+    @cached_property
+    def levels(self) -> Levels:
+        """The steps of full-domain recoding."""
+        return levels_of_calendar(self.calendar, self.level_units)
+
+
+Attribute = NumericAttribute | TemporalAttribute | CategoricalAttribute
 
 
 @dataclass(frozen=True)
@@ -133,7 +180,7 @@ class KeptColumn:
 
     name: str
     sensitive: bool
-    type: str | None = None  # "text", "integer", "decimal", "boolean"; None: any JSON scalar
+    type: str | None = None  # "text", "integer", "decimal", "boolean", or the name of a clock; None: any JSON scalar
     hierarchy: Hierarchy | None = None
 
 
@@ -204,6 +251,8 @@ class Table:
     repair: float = 0.0  # the NCP that a row must save which local repair publishes again; 0: there is none
     durability_stated: bool = False
     partitioner_stated: bool = False  # all messages of a row share a shard, though not the one that murmur2 gives
+    input_rows: bool = False  # a message that is a row without any mark says how it is now, null that it is gone
+    decimals_are_text: bool = False  # no message without a schema has decimals as bytes
     limits: Limits = Limits()
     diversity: Diversity = Diversity()
     rebuilding: Rebuilding = Rebuilding()
@@ -234,7 +283,10 @@ class Table:
             f"individual {self.individual}",
         ]
         for a in self.attributes:
-            if isinstance(a, NumericAttribute):
+            if isinstance(a, TemporalAttribute):
+                span, clock = a.calendar, a.calendar.clock.name
+                parts.append(f"{a.name} {clock} {span.first} {span.last} {span.grid} {a.unit} {a.null_code}")
+            elif isinstance(a, NumericAttribute):
                 parts.append(f"{a.name} {a.domain} {a.grid} {a.step} {a.unit} {a.integer} {a.null_code}")
             else:
                 parts.append(f"{a.name} {a.hierarchy.fingerprint()} {a.unit} {a.null_code}")
@@ -248,4 +300,6 @@ class Table:
             parts.append(f"{self.diversity}")
         if self.partitioner_stated:  # decides which messages are refused
             parts.append("partitioner stated")
+        if self.input_rows or self.decimals_are_text:  # decides what messages say
+            parts.append(f"input rows {self.input_rows} decimals {self.decimals_are_text}")
         return hashlib.blake2b("\x1e".join(parts).encode(), digest_size=16).hexdigest()

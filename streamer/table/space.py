@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 import numpy as np
 
@@ -23,6 +24,15 @@ from streamer.table.hierarchy import Hierarchy
 
 FINENESS = 1 << 20
 """Codes within one cell of a decimal attribute that has no step."""
+
+CODES_MAX = 1 << 62
+"""Codes of one column: one more cell still fits an int64."""
+
+CELLS_MAX = (1 << 31) - 1
+"""Cells of one column: a shard's table has them as int32, and counts one beyond the last."""
+
+UNIT_SHARE = Decimal("0.2")
+"""What counts as 1 in QGSSD where table.yaml does not say: this share of the domain, or of the leaves."""
 
 
 @dataclass(frozen=True)

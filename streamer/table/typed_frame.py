@@ -5,7 +5,8 @@ The rules of this file
 * The types of the columns that say which box a row is in follow from table.yaml alone, so they are the same for every
   row and every moment: str; int64 where all ends of intervals are whole and int64 has room for them; float64 where all
   ends have at most `FLOAT_DIGITS` digits; else object, holding Decimal. A float of so few digits is one published
-  number and no other: its shortest decimal is the published text.
+  number and no other: its shortest decimal is the published text. Dates are datetime64 in seconds, timestamps in
+  microseconds, those that are instants in UTC: pandas has room for all years from 1 to 9999 in both.
 * Kept columns hold what JSON says (dtype object). A number with a point is a float where the float's shortest decimal
   is the published number, else a Decimal: nothing is rounded.
 """
@@ -21,9 +22,16 @@ import msgspec
 import numpy as np
 import pandas as pd
 
+from streamer.errors import EventRefused
 from streamer.table.arrays import Objects
+from streamer.table.moments import DATE, LOCAL_TIMESTAMP, TIMESTAMP, Clock, moment_of, moment_text
 from streamer.table.published import QI_GROUP, interval_columns
-from streamer.table.schema import NumericAttribute, Table
+from streamer.table.schema import CategoricalAttribute, NumericAttribute, Table, TemporalAttribute
+
+DATE_TYPE = "datetime64[s]"
+_TYPE_OF = {DATE: DATE_TYPE, TIMESTAMP: "datetime64[us, UTC]", LOCAL_TIMESTAMP: "datetime64[us]"}
+_CLOCK_OF = {type_: clock for clock, type_ in _TYPE_OF.items()}
+"""Types of dates and timestamps."""
 
 _TEXTS, _NUMBERS = {str}, {int, float, Decimal}
 _SCALARS = {*_TEXTS, *_NUMBERS, bool, NoneType}
@@ -33,14 +41,21 @@ FLOAT_DIGITS = int(np.finfo(np.float64).precision)
 
 
 def column_types(table: Table) -> dict[str, str]:
-    """Types of the published columns that say which box a row is in: str, int64, float64, or object for Decimals."""
+    """Types of the published columns that say which box a row is in: str, int64, float64, object for Decimals, or
+    datetime64."""
     types = {QI_GROUP: "str"}
     for attribute in table.attributes:
-        if isinstance(attribute, NumericAttribute):
-            types |= dict.fromkeys(interval_columns(attribute.name), _type_of_ends(attribute))
-        else:
+        if isinstance(attribute, CategoricalAttribute):
             types[attribute.name] = "str"
+        else:
+            types |= dict.fromkeys(interval_columns(attribute.name), _type_of_interval(attribute))
     return types
+
+
+def _type_of_interval(attribute: NumericAttribute | TemporalAttribute) -> str:
+    if isinstance(attribute, TemporalAttribute):
+        return _TYPE_OF[attribute.calendar.clock]
+    return _type_of_ends(attribute)
 
 
 def _type_of_ends(attribute: NumericAttribute) -> str:
@@ -81,13 +96,37 @@ def typed_frame(table: Table, columns: Mapping[str, Sequence[object] | Objects])
 
 def _typed(values: Sequence[object] | Objects, kind: str | None) -> pd.Series[Any]:
     """One column; kind: its entry of `column_types`, None for a kept one."""
-    found = set(map(type, values))
-    if not found <= (_SCALARS if kind is None else _TEXTS if kind == "str" else _NUMBERS):
+    found, clock = set(map(type, values)), _CLOCK_OF.get(kind or "")
+    if not found <= (_SCALARS if kind is None else _TEXTS if kind == "str" or clock else _NUMBERS):
         raise ValueError("a published column holds what is not of its type")
     if kind is None or kind == "str":
         return pd.Series(values, dtype=kind or object)
+    if clock is not None:
+        return _moments(values, clock)
     numbers = {value: _end(Decimal(str(value)), kind) for value in set(values)}
     return pd.Series([numbers[value] for value in values], dtype=kind)
+
+
+def _moments(texts: Sequence[object] | Objects, clock: Clock) -> pd.Series[Any]:
+    """Texts of moments as datetime64; length n. Raises ValueError for other texts."""
+    try:
+        foreign = any(moment_text(moment_of(text, "", clock), clock) != text for text in set(texts))
+    except EventRefused:
+        foreign = True
+    if foreign:
+        raise ValueError("a published column holds what is not of its type")
+    bare = [str(text).removesuffix("Z") for text in texts]
+    moments = pd.Series(np.array(bare, dtype="datetime64[s]" if clock is DATE else "datetime64[us]"))
+    return moments.dt.tz_localize("UTC") if clock.zoned else moments
+
+
+def with_iso_texts(column: pd.Series[Any]) -> pd.Series[Any]:
+    """A column of a published table in which moments are the texts that are published; any other as it is."""
+    if not pd.api.types.is_datetime64_any_dtype(column.dtype):
+        return column
+    days_only = str(column.dtype) == DATE_TYPE  # dates are told from timestamps by their type
+    texts = {stamp: stamp.isoformat().replace("+00:00", "Z") for stamp in column.unique()}
+    return column.map({stamp: text[:10] if days_only else text for stamp, text in texts.items()}).astype(object)
 
 
 def _end(exact: Decimal, kind: str) -> int | float | Decimal:

@@ -37,8 +37,9 @@ from streamer.table.schema import (
     NumericAttribute,
     Rebuilding,
     Table,
+    TemporalAttribute,
 )
-from streamer.table.space import FINENESS
+from streamer.table.space import CELLS_MAX, CODES_MAX, FINENESS, UNIT_SHARE
 from streamer.table.yaml_shape import (
     ColumnSettings,
     KeepSettings,
@@ -46,24 +47,18 @@ from streamer.table.yaml_shape import (
     QuasiIdentifierSettings,
     SensitiveSettings,
     TableSettings,
+    TemporalSettings,
     read_settings,
 )
+from streamer.table.yaml_temporal import temporal_attribute, temporal_with_null
 
 FILE_NAME = "table.yaml"
-CODES_MAX = 1 << 62
-"""Codes of one column: one more cell still fits an int64."""
-
-CELLS_MAX = (1 << 31) - 1
-"""Cells of one column: a shard's table has them as int32, and counts one beyond the last."""
 
 VALUES_BYTES_MIN = 16
 """What a row's kept values must be allowed at least: a table that takes fewer bytes takes next to no row."""
 
 _OF_THE_FORM = {GROUPS: (SIZE, VALUES, COUNT), LOSSY_JOIN: (COUNT,)}
 """Columns that a form publishes beside those of table.yaml."""
-
-UNIT_SHARE = Decimal("0.2")
-"""What counts as 1 in QGSSD where table.yaml does not say: this share of the domain, or of the leaves."""
 
 
 def load_table(path: str | Path) -> Table:
@@ -132,11 +127,11 @@ def _table(settings: TableSettings, folder: Path, faults: list[str]) -> Table | 
     kept: list[KeptColumn | None] = []
     for name, column in settings.columns.items():
         place = f"columns.{name}"
-        if isinstance(column, QuasiIdentifierSettings):
+        if isinstance(column, QuasiIdentifierSettings | TemporalSettings):
             attributes.append(_attribute(place, name, column, folder, faults))
         else:
             kept.append(_kept(place, name, column, folder, faults))
-    faults += _name_faults(settings) + _privacy_faults(settings, kept) + _repair_faults(settings)
+    faults += _name_faults(settings) + _privacy_faults(settings, kept)
     if not attributes:
         faults.append("columns: at least one must be a quasi-identifier")
     if faults:
@@ -153,6 +148,8 @@ def _table(settings: TableSettings, folder: Path, faults: list[str]) -> Table | 
         repair=_price(settings),
         durability_stated=settings.durability is not None,
         partitioner_stated=settings.input.partitioner is not None,
+        input_rows=settings.input.form is not None,
+        decimals_are_text=settings.input.decimals is not None,
         limits=Limits(**settings.limits.model_dump()),
         diversity=Diversity(**settings.privacy.model_dump(exclude={"k"})),
         rebuilding=Rebuilding(**settings.rebuild.model_dump()),
@@ -166,23 +163,11 @@ def _table(settings: TableSettings, folder: Path, faults: list[str]) -> Table | 
     return table
 
 
-def _asks_for_more_than_k(settings: TableSettings) -> bool:
-    privacy = settings.privacy
-    return any(asked is not None for asked in (privacy.l, privacy.alpha, privacy.beta, privacy.r))
-
-
 def _price(settings: TableSettings) -> float:
     """The price of local repair, 0 for none."""
     if settings.engine.repair is not None:
         return float(settings.engine.repair)
-    return 0.0 if _asks_for_more_than_k(settings) else float(REPAIR)
-
-
-def _repair_faults(settings: TableSettings) -> list[str]:
-    """Local repair asks of a row's leaving and coming whether k holds, and of nothing else."""
-    if settings.engine.repair and _asks_for_more_than_k(settings):
-        return ["engine.repair: local repair knows k only; remove it, or say `off`, beside l, alpha, beta or r"]
-    return []
+    return 0.0 if settings.publish.live.form == LOSSY_JOIN else float(REPAIR)
 
 
 def _privacy_faults(settings: TableSettings, kept: list[KeptColumn | None]) -> list[str]:
@@ -242,15 +227,19 @@ def _name_faults(settings: TableSettings) -> list[str]:
 
 
 def _published(name: str, column: ColumnSettings) -> tuple[str, ...]:
-    numeric = isinstance(column, QuasiIdentifierSettings) and column.type is not None
-    return interval_columns(name) if numeric else (name,)
+    is_quasi_identifier = isinstance(column, QuasiIdentifierSettings | TemporalSettings)
+    return interval_columns(name) if is_quasi_identifier and column.type is not None else (name,)
 
 
 def _attribute(
-    place: str, name: str, column: QuasiIdentifierSettings, folder: Path, faults: list[str]
+    place: str, name: str, column: QuasiIdentifierSettings | TemporalSettings, folder: Path, faults: list[str]
 ) -> Attribute | None:
-    build = _categorical if column.type is None else _numeric
-    attribute: Attribute | None = build(place, name, column, folder, faults)
+    attribute: Attribute | None
+    if isinstance(column, TemporalSettings):
+        attribute = temporal_attribute(place, name, column, faults)
+    else:
+        build = _categorical if column.type is None else _numeric
+        attribute = build(place, name, column, folder, faults)
     if attribute is None or column.null_as is None:
         return attribute
     return _with_null(f"{place}.null_as", attribute, column.null_as, faults)
@@ -326,7 +315,7 @@ def _categorical(
     place: str, name: str, column: QuasiIdentifierSettings, folder: Path, faults: list[str]
 ) -> CategoricalAttribute | None:
     if column.hierarchy is None:
-        faults.append(f"{place}: needs `type: integer` or `type: decimal` with a domain, or a hierarchy")
+        faults.append(f"{place}: needs a type (integer, decimal, date, timestamp) with a domain, or a hierarchy")
         return None
     numeric_only = [setting for setting in ("domain", "grid", "step") if getattr(column, setting) is not None]
     faults += [f"{place}.{setting}: is for `type: integer` and `type: decimal` only" for setting in numeric_only]
@@ -340,6 +329,8 @@ def _categorical(
 
 def _with_null(place: str, attribute: Attribute, null_as: str, faults: list[str]) -> Attribute | None:
     """The attribute with the code that a null counts as."""
+    if isinstance(attribute, TemporalAttribute):
+        return temporal_with_null(place, attribute, null_as, faults)
     value = read_decimal(null_as) if isinstance(attribute, NumericAttribute) else null_as
     if value is None:
         faults.append(f"{place}: must be a number")

@@ -14,8 +14,20 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    InstanceOf,
+    StringConstraints,
+    Tag,
+    ValidationError,
+)
 
+from streamer.table.calendar_cells import Span, read_span
+from streamer.table.moments import CLOCKS
 from streamer.table.scalars import read_decimal
 from streamer.table.schema import ROW_BYTES_MAX, Limits, Rebuilding
 
@@ -76,6 +88,13 @@ def _drift(text: object) -> Decimal | None:
     return factor
 
 
+def _span(text: object) -> Span:
+    span = read_span(text)
+    if span is None:
+        raise ValueError("must be a length such as 1 day, 7 days, 3 months, 5 years, 1 hour or 15 minutes")
+    return span
+
+
 def _listed(names: object) -> object:
     return [names] if isinstance(names, str) else names
 
@@ -84,8 +103,10 @@ Number = Annotated[Decimal, BeforeValidator(_number)]
 Price = Annotated[Decimal, BeforeValidator(_price)]
 Algorithm = Literal["mondrian", "emp", "ola", "degree-first", "gdppr", "bottom-up", "top-down", "ordered"]
 REBUILD_ALGORITHMS: tuple[str, ...] = get_args(Algorithm)
+LevelUnit = Literal["minute", "hour", "day", "month", "quarter", "year", "decade", "century", "millennium"]
 Duration = Annotated[int | None, BeforeValidator(_duration)]
 Drift = Annotated[Decimal | None, BeforeValidator(_drift)]
+Length = Annotated[InstanceOf[Span], BeforeValidator(_span)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f]+$")]
 TableName = Annotated[str, StringConstraints(max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 
@@ -98,7 +119,7 @@ class QuasiIdentifierSettings(_Settings):
     """A numeric quasi-identifier (`type` and `domain`) or a categorical one (`hierarchy`)."""
 
     role: Literal["quasi-identifier"]
-    type: Literal["integer", "decimal"] | None = None
+    type: Literal["integer", "decimal", "date", "timestamp", "local-timestamp"] | None = None  # the last: see below
     domain: tuple[Number, Number] | None = None
     grid: Number | None = None
     step: Number | None = None
@@ -107,21 +128,47 @@ class QuasiIdentifierSettings(_Settings):
     null_as: str | None = None
 
 
+class TemporalSettings(_Settings):
+    """A quasi-identifier of dates or timestamps."""
+
+    role: Literal["quasi-identifier"]
+    type: Literal["date", "timestamp", "local-timestamp"]
+    domain: tuple[str, str]
+    grid: Length
+    unit: Length | None = None
+    levels: tuple[LevelUnit, ...] | None = None
+    null_as: str | None = None
+
+
 class SensitiveSettings(_Settings):
     role: Literal["sensitive"]
-    type: Literal["text", "integer", "decimal", "boolean"] | None = None
+    type: Literal["text", "integer", "decimal", "boolean", "date", "timestamp", "local-timestamp"] | None = None
     hierarchy: Name | None = None
 
 
 class KeepSettings(_Settings):
     role: Literal["keep"]
-    type: Literal["text", "integer", "decimal", "boolean"] | None = None
+    type: Literal["text", "integer", "decimal", "boolean", "date", "timestamp", "local-timestamp"] | None = None
     acknowledge_linkable: bool = False
 
 
+_TEMPORAL = "quasi-identifier in time"
+
+
+def _kind_of_column(raw: Any) -> str | None:
+    """Which settings a column has: by its role, and by its type where that counts time."""
+    role, type_ = (raw.get(name) if isinstance(raw, Mapping) else None for name in ("role", "type"))
+    if not isinstance(role, str):
+        return None
+    return _TEMPORAL if role == "quasi-identifier" and isinstance(type_, str) and type_ in CLOCKS else role
+
+
 ColumnSettings = Annotated[
-    QuasiIdentifierSettings | SensitiveSettings | KeepSettings,
-    Field(discriminator="role"),
+    Annotated[QuasiIdentifierSettings, Tag("quasi-identifier")]
+    | Annotated[TemporalSettings, Tag(_TEMPORAL)]
+    | Annotated[SensitiveSettings, Tag("sensitive")]
+    | Annotated[KeepSettings, Tag("keep")],
+    Discriminator(_kind_of_column),
 ]
 
 
@@ -138,9 +185,9 @@ class PrivacySettings(_Settings):
 
 
 class EngineSettings(_Settings):
-    """How QI groups are kept; repair: the NCP that a row must save which local repair publishes again.
+    """How QI groups are kept; repair: the NCP that a row must save which local repair publishes again, 0 for none.
 
-    Without a word, local repair has its usual price where k is all that is asked of a QI group, and else there is none.
+    Without a word it has its usual price; under a form that publishes no boxes, and so no loss, there is none.
     """
 
     recut: bool = True
@@ -157,6 +204,14 @@ class PublishSettings(_Settings):
 
 
 class InputSettings(_Settings):
+    """What the messages do not say themselves.
+
+    form: a message that is a row without any mark is an upsert, and null its removal. decimals: without a schema they
+    are never bytes. partitioner: all messages of a row share a shard, though not the one that murmur2 gives.
+    """
+
+    form: Literal["rows"] | None = None
+    decimals: Literal["text"] | None = None
     partitioner: Literal["stated"] | None = None
 
 
@@ -206,6 +261,7 @@ _ROLES = "quasi-identifier, sensitive or keep"
 _MODELS: dict[str, type[_Settings]] = {
     "": TableSettings,
     "quasi-identifier": QuasiIdentifierSettings,
+    _TEMPORAL: TemporalSettings,
     "sensitive": SensitiveSettings,
     "keep": KeepSettings,
     "privacy": PrivacySettings,

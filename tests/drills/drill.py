@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from agents.outlet import KafkaOutlet
@@ -41,6 +42,7 @@ class Drill:
         self.rng = random.Random(name)
         self.figures = ""
         """The drill in numbers, as a line of the table under `COLUMNS`."""
+        self.table_name = table_name
         self._name = name
         self._servers = servers
         self._faults = 0
@@ -103,6 +105,11 @@ class Drill:
                 time.sleep(LOOK_SECONDS)
 
     # -- faults ---------------------------------------------------------------------------------------------------
+
+    def strike(self, fault: Callable[[], object]) -> None:
+        """Any other fault; returns with it."""
+        self._faults += 1
+        fault()
 
     def kill_worker(self) -> None:
         self._faults += 1

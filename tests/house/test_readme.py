@@ -13,12 +13,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+import msgspec
 import pytest
 from click.testing import CliRunner
 
 from agents.cli import main
 from benchmarks import readme
 from streamer.incremental.events.decoder import Decoder
+from streamer.table.published import box_columns
 from streamer.table.schema import Limits
 from streamer.table.yaml_loading import load_table
 from worlds.checkout import ROOT
@@ -135,6 +137,17 @@ def test_settings_that_it_calls_defaults_are_the_defaults(tmp_path: Path) -> Non
     (tmp_path / "mine" / "table.yaml").write_text("\n".join([block, *defaults]), "utf-8")
     said, silent = load_table(tmp_path / "mine"), load_table(ROOT / "examples" / "patients")
     assert (said.fingerprint, said.rebuilding) == (silent.fingerprint, silent.rebuilding)
+
+
+def test_its_columns_of_dates_are_columns_of_a_table(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "examples" / "patients", tmp_path / "mine")
+    block, *others = blocks("yaml")
+    (dates,) = (other for other in others if "type: date" in other)
+    (tmp_path / "mine" / "table.yaml").write_text(block.replace("columns:\n", f"columns:\n{dates}"), "utf-8")
+    table = load_table(tmp_path / "mine")
+    assert [attribute.name for attribute in table.attributes[:2]] == ["born", "seen"]
+    published = msgspec.json.encode(box_columns(table.attributes[0], 16, 16)).decode().strip("{}")
+    assert f"(`{published}`)" in README
 
 
 def test_its_messages_are_valid_for_that_table() -> None:

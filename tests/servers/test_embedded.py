@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from agents.embedded import SHARDS, embedded_servers
 from agents.outlet import KafkaOutlet
 from agents.shard_input import KafkaInput
+from streamer.incremental.kafka_clients import open_consumer
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
 from worlds.kafka_side import read, write
@@ -22,6 +24,14 @@ def test_both_servers_answer_and_every_topic_has_its_partitions() -> None:
         assert connect(servers.redis).ping()
         state = KafkaInput(servers.kafka, "patients", SHARDS - 1).state()
         assert (state.topic_ids, state.shards, state.earliest, state.end) == ({}, SHARDS, 0, 0)
+
+
+def test_they_ask_nobody_for_the_password_of_another_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_SECURITY_PROTOCOL", "SASL_SSL")
+    monkeypatch.setenv("KAFKA_CONFIG", "missing.properties")
+    with embedded_servers("patients") as servers, open_consumer(servers.kafka) as consumer:
+        assert consumer.partitions_for_topic("patients.live") == set(range(SHARDS))
+    assert os.environ["KAFKA_SECURITY_PROTOCOL"] == "SASL_SSL"
 
 
 @pytest.mark.slow

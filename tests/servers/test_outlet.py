@@ -71,6 +71,14 @@ def test_records_go_to_the_shards_own_partition_with_headers_and_tombstones(
     assert outlet.position() == position(1)
 
 
+def test_what_is_said_to_another_shard_lies_in_that_ones_partition(
+    outlet: KafkaOutlet, bootstrap: str, table_name: str
+) -> None:
+    outlet.publish([Outgoing("control", b"0", b"to 0", ()), Outgoing("control", b"3", b"to 3", ())], position(1))
+    said = [[message.value() for message in read(bootstrap, table_name, "control", shard)] for shard in range(4)]
+    assert said == [[b"to 0"], [], [], [b"to 3"]]
+
+
 def test_a_commit_without_records_still_moves_the_position(outlet: KafkaOutlet) -> None:
     outlet.publish([], position(1))
     outlet.publish([], position(2))

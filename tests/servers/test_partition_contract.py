@@ -1,4 +1,4 @@
-"""Four real shards, and producers that write message keys differently: nobody is doubled, or lost in silence."""
+"""Four real shards, and producers that write keys and values differently: nobody is doubled, or lost in silence."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from streamer.incremental.shard.publisher import Publisher
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
 from streamer.table.yaml_loading import load_table
+from worlds.connect_json import CONNECT, struct, unscaled_base64, with_schema
 from worlds.kafka_side import fresh_name, make_topics, read, write
 from worlds.patients import folded, write_table
 
@@ -42,6 +44,14 @@ def connect_json_with_schema(number: int) -> bytes:
     return b'{"schema":%b,"payload":{"id":%d}}' % (SCHEMA, number)
 
 
+MONEY = {"type": "bytes", "name": CONNECT + "Decimal", "version": 1, "parameters": {"scale": "2"}}
+
+
+def connect_decimal(number: int) -> bytes:
+    """The key of a table whose primary key is a NUMERIC."""
+    return with_schema(struct({"id": MONEY}), {"id": unscaled_base64(Decimal(number), 2)})
+
+
 def row(number: int, age: int) -> dict[str, object]:
     numbers = {"zip": 10000 + number * 7 % 10000, "bmi": 20.5 + number % 20}
     return {"id": number, "age": age, **numbers, "sex": "Male" if number % 2 else "Female", "problem": "flu"}
@@ -52,6 +62,15 @@ def envelope(op: str, number: int, age: int = 40) -> bytes:
     after = None if op == "d" else row(number, age)
     payload = {"before": {"id": number}, "after": after, "op": op, "ts_ms": 1}
     return json.dumps({"schema": {"type": "struct"}, "payload": payload}).encode()
+
+
+def flattened(number: int) -> bytes:
+    """A row as ExtractNewRecordState leaves it with its defaults, decimals as bytes."""
+    fields = row(number, number % 90)
+    money = {name: unscaled_base64(Decimal(str(fields[name])), 2) for name in ("id", "bmi")}
+    texts = {name: {"type": "string"} for name in ("sex", "problem")}
+    schema = struct({"id": MONEY, "bmi": MONEY, "age": {"type": "int32"}, "zip": {"type": "int32"}, **texts})
+    return with_schema(schema, fields | money)
 
 
 @dataclass
@@ -186,3 +205,29 @@ def test_a_table_without_primary_key_and_a_producer_without_murmur2_are_told(cli
     assert refused.keys() == {"message-key-missing", "wrong-partition"} and 100 < refused["wrong-partition"] < 200
     (detail,) = {letter["detail"] for letter in clinic.letters if letter["reason"] == "wrong-partition"}
     assert "partitioner=murmur2_random" in detail
+
+
+def test_rows_without_a_mark_under_keys_of_decimals_come_and_go_in_their_shards(clinic: Clinic) -> None:
+    clinic.table.write_text(clinic.table.read_text() + "\ninput: {form: rows}\n")
+    clinic.connector(connect_decimal, [(number, flattened(number)) for number in range(200)])
+    clinic.connector(connect_decimal, [(number, None) for number in range(0, 200, 2)])
+    events = clinic.table.parent / "events.jsonl"
+    events.write_text("\n".join(json.dumps({"op": "delete", "key": number}) for number in range(1, 80, 2)))
+    clinic.produce(str(events))
+    clinic.work()
+    assert (clinic.published, clinic.letters) == (60, [])
+    (form,) = clinic.key_forms
+    assert form.startswith("json-schema:")
+    assert sum(publisher.meta.counts.unknown_keys for publisher in clinic.publishers) == 0
+
+
+def test_decimals_as_bytes_that_look_like_numbers_are_told_and_nobody_is_published_under_them(clinic: Clinic) -> None:
+    envelopes = []
+    for number in range(200):
+        after = row(number, 40) | {"bmi": "1234" if number % 2 else unscaled_base64(Decimal("20.50"), 2)}
+        envelopes.append((number, json.dumps({"before": None, "after": after, "op": "c", "ts_ms": 1}).encode()))
+    clinic.connector(connect_json, envelopes)
+    clinic.work()
+    assert clinic.published == 0
+    assert clinic.refused == {"ambiguous-decimal": 100, "wrong-type": 100}
+    assert all("decimal.handling.mode=string" in letter["detail"] for letter in clinic.letters)

@@ -206,10 +206,14 @@ def test_the_command_keeps_a_database_and_a_folder_of_changes(kafka: str, table_
         assert result.exit_code == 0, result.output
         assert json.loads(result.output) == {"rows": [{"problem": "flu", "n": 2}, {"problem": "ulcer", "n": 2}]}
     with sqlite3.connect(people) as connection:
-        assert connection.execute(f'SELECT age_lo, problem FROM "{table.name}"').fetchall() == [
-            (21, "flu"),
-            (21, "ulcer"),
-        ] * 2
+        assert (
+            connection.execute(f'SELECT age_lo, problem FROM "{table.name}"').fetchall()
+            == [
+                (21, "flu"),
+                (21, "ulcer"),
+            ]
+            * 2
+        )
         shown = connection.execute("SELECT shard, release FROM streamer_releases WHERE shard >= 0").fetchall()
         assert sorted(shown) == [(0, 3), (1, 3)]
     assert len(list(changes.rglob("*.parquet"))) == 2

@@ -5,7 +5,7 @@ It keeps only what consumers that read committed records see: a transaction is t
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -15,7 +15,7 @@ from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.live_end import LiveEnd
 from streamer.incremental.shard.outlet import Position
-from streamer.incremental.topics import OUTPUTS, POSITIONS
+from streamer.incremental.topics import CONTROL, OUTPUTS, POSITIONS
 
 
 @dataclass
@@ -28,6 +28,8 @@ class ModelTopic:
     """By kind of topic, the first transaction that it holds, where it was deleted and made again."""
     ends: Counter[str] = field(default_factory=Counter)
     """The next offset in every topic of published rows, in which markers of transactions have offsets too."""
+    control: defaultdict[int, list[bytes]] = field(default_factory=lambda: defaultdict(list))
+    """The control topic by partition, which several shards may share."""
     meanwhile: Callable[[], None] = lambda: None
     """Called before `live` takes a record or a marker."""
 
@@ -64,6 +66,9 @@ class ModelOutlet:
         fell = any(end.fell for end in self._ends.values())
         if not fell:
             self._topic.transactions.append((list(records), Position.from_json(position.to_json())))
+            for record in records:
+                if record.topic == CONTROL and record.value is not None:
+                    self._topic.control[int(record.key)].append(record.value)
         for kind in sorted(set(published)):
             self._topic.take(kind)
         if fell:

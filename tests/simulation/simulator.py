@@ -20,13 +20,16 @@ A full re-anonymization goes on between the batches, where a world says so (`reb
 other QI groups, at once or after another batch, in which it may have changed. Whoever takes a shard over closes the
 rebuild that he finds.
 
+Where there are several shards, each is a world of its own, and they share the control topic. What another shard says of
+a truncation is heard between two batches.
+
 The input's end moves while all this goes on, where a world says so (`arrivals`). A message can break the engine: by an
 error in the middle of a change, or by a law that only shows when the batch is put together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from enum import Enum
 from functools import partial
@@ -38,17 +41,22 @@ import numpy as np
 from simulation.model_kafka import ModelInput, ModelOutlet, ModelTopic
 from streamer.errors import Conflict, Fenced, LawViolated, ServerUnreachable, ShardRefused
 from streamer.incremental.events.changes import Change, Insert
+from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.groups.engine import Engine, Outcome
 from streamer.incremental.groups.net_effect import Drained
 from streamer.incremental.groups.replacing import Region
+from streamer.incremental.shard.answers import answer
 from streamer.incremental.shard.input import InputState, Message, ShardInput
 from streamer.incremental.shard.publisher import Publisher
+from streamer.incremental.shard.read_again import place_truncation
 from streamer.incremental.shard.rebuilding import Rebuilding, next_rebuild, stopped
+from streamer.incremental.shard.requests import Placed, Retry, Truncation, placed_in, read_request
 from streamer.incremental.shard.retrying import Retrial
 from streamer.incremental.shard.taking_over import Holding
+from streamer.incremental.shard.truncations import is_news
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
-from streamer.incremental.topics import CHANGES, DEAD_LETTERS, POSITIONS, outputs_of
+from streamer.incremental.topics import CHANGES, CONTROL, DEAD_LETTERS, POSITIONS, outputs_of
 from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows
 from streamer.table.schema import Table
@@ -79,9 +87,9 @@ class Worker(Publisher):
     """A publisher with the input that it reads."""
 
     def __init__(self, world: World) -> None:
-        store = Faulty(world, MemoryStore(world.server, world.table.name, 0))
+        store = Faulty(world, MemoryStore(world.server, world.table.name, world.shard))
         outlet = Faulty(world, ModelOutlet(world.topic))
-        super().__init__(world.table, 0, store, outlet, secret=world.secret, holding=Holding.SNAPSHOT)
+        super().__init__(world.table, world.shard, store, outlet, secret=world.secret, holding=Holding.SNAPSHOT)
         self.input: Any = Faulty(world, ModelInput(world))
         self.check_input = partial(self.input.check, CHANGES, *outputs_of(world.table.form))
         self.messages_at = lambda offsets: [one for one in world.messages if one.offset in offsets]
@@ -89,9 +97,14 @@ class Worker(Publisher):
         self._rebuilding: Rebuilding | None = None
         self._prepared: tuple[Region, list[Ints]] | None = None
 
-    def take_over(self, shard_input: ShardInput, skips: Iterable[int] = ()) -> int:
+    def take_over(
+        self,
+        shard_input: ShardInput,
+        skips: Iterable[int] = (),
+        placed: Callable[[], Iterable[Placed]] = lambda: (),
+    ) -> int:
         self._rebuilding = self._prepared = None
-        next_ = super().take_over(shard_input, skips)
+        next_ = super().take_over(shard_input, skips, lambda: placed_in(self._world.control, self.shard))
         if self.meta.rebuild is not None and self.replays_to is None:
             self.end_rebuild(stopped(self.meta.rebuild))
         return next_
@@ -101,31 +114,54 @@ class Worker(Publisher):
         messages, through = self.input.read(after, batch)
         self.input.ask()
         left = self.step(messages, through).left
-        while self.awaits_release:
-            self.release_held("")
+        while self.awaits_release or self.truncation_due is not None:
+            if self.truncation_due is None:
+                self.release_held("")
+            else:
+                self._place(self.truncation_due.request, self.truncation_due.source)
+                self._world.repeated += 1
             left = self.step(left, through).left
+        if self._world.hears is None or self._world.hears.random() < 0.5:
+            self.hear()
         if self._world.rebuilds is not None and self.replays_to is None:
             for _ in range(self._world.rebuilds.randrange(6)):
                 self.rebuild_on(self._world.rebuilds)
-        while self.has_to_retry:
-            self.retry_next()
         return through
+
+    def hear(self) -> None:
+        """Places the truncations that other shards have said, and tries again what is read of what operators want."""
+        if not self.meta.commit or self.replays_to is not None:
+            return
+        for offset in range(self.meta.control_next, len(self._world.control)):
+            asked = answer(self._world.control[offset], offset, 0.0, self.shard, self.meta, 0.0)
+            if isinstance(asked, Truncation) and is_news(self.meta, asked.source):
+                self._place(offset, asked.source)
+                self._world.placed += 1
+            elif isinstance(asked, Retry):
+                if max(asked.offsets) >= self.meta.next:
+                    return
+                self._retry_offsets(offset, asked.offsets)
+
+    def _place(self, request: int, source: SourcePosition) -> None:
+        def read(start: int, end: int) -> Iterator[list[Message]]:
+            yield [message for message in self.input.read(start, len(self._world.messages))[0] if message.offset < end]
+
+        self.input.ask()
+        place_truncation(self, request, source, self._world.earliest, read)
 
     @property
     def has_to_retry(self) -> bool:
         """Whether an operator's request to try messages again has no answer, and they are all read."""
-        requests, meta = self._world.retries, self.meta
-        if self.replays_to is not None or meta.control_next >= len(requests):
+        if self.replays_to is not None:
             return False
-        return max(requests[meta.control_next]) < meta.next
+        asked = map(read_request, self._world.control[self.meta.control_next :])
+        return any(isinstance(one, Retry) and max(one.offsets) < self.meta.next for one in asked)
 
-    def retry_next(self) -> None:
-        """Answers the next request to try messages again."""
-        heard = self.meta.control_next
-        retrial = Retrial(self.table, self._world.retries[heard], self.meta)
+    def _retry_offsets(self, request: int, offsets: Sequence[int]) -> None:
+        retrial = Retrial(self.table, offsets, self.meta)
         retrial.see(self._world.messages, self.meta.next)
         self.input.ask()
-        self.retry(retrial.judged(), heard + 1)
+        self.retry(retrial.judged(), request + 1)
 
     def release_held(self, why: str) -> None:
         """Publishes what is held back of a snapshot; why: it is over, where no message said so."""
@@ -181,16 +217,18 @@ class World:
         self.table = table
         self.messages = list(messages)
         self.plan = dict(plan)
+        self.shard, self.shards = 0, 1
         self.server = MemoryServer()
         self.topic = ModelTopic()
-        self.topic_ids = {kind: f"first {kind}" for kind in (CHANGES, *outputs_of(table.form), POSITIONS, DEAD_LETTERS)}
+        beside = (POSITIONS, DEAD_LETTERS, CONTROL)
+        self.topic_ids = {kind: f"first {kind}" for kind in (CHANGES, *outputs_of(table.form), *beside)}
         self.secret = SECRET
         self.steps = 0
         self.written: int | None = None
         self.earliest = 0
         self.skips: list[int] = []
         self.retries: list[tuple[int, ...]] = []
-        """Offsets that operators want tried again, request by request, each as soon as they are all read."""
+        """What operators have asked for: offsets to be tried again."""
         self.snapshots: list[MemoryServer] = []
         self.happens: dict[int, Callable[[], None]] = {}
         """What happens to the topics before a numbered step."""
@@ -205,6 +243,10 @@ class World:
         """Regions that were replaced and confirmed."""
         self.changed_meanwhile = 0
         """Regions that were not, because they had changed."""
+        self.hears: Random | None = None
+        """Whether the control topic is heard between two batches: sometimes; None: always."""
+        self.placed = self.repeated = 0
+        """Truncations of other shards that took effect, and did so once more after a loss."""
         self.topic.meanwhile = self._meanwhile
         self._arrivals = arrivals
         self._idle = 0
@@ -215,9 +257,16 @@ class World:
 
     def meta(self) -> Meta:
         """What the store holds."""
-        meta = MemoryStore(self.server, self.table.name, 0).meta()
+        meta = MemoryStore(self.server, self.table.name, self.shard).meta()
         assert meta is not None
         return meta
+
+    def ask_to_retry(self, offsets: Iterable[int]) -> None:
+        """An operator wants messages tried again, as soon as they are all read."""
+        asked = tuple(sorted(offsets))
+        request = Retry(self.shard, f"request {len(self.control)}", 0, asked, self.topic_ids[CHANGES])
+        self.control.append(request.to_json())
+        self.retries.append(asked)
 
     def make_anew(self, *kinds: str) -> None:
         """Topics are deleted and made again: empty, and with other ids."""
@@ -253,7 +302,12 @@ class World:
     def state(self) -> InputState:
         """What the broker says."""
         live_begun = any(self._has_begun(kind) for kind in outputs_of(self.table.form))
-        return InputState(self.topic_ids, 1, self.earliest, self.end, live_begun)
+        return InputState(self.topic_ids, self.shards, self.earliest, self.end, live_begun, len(self.control))
+
+    @property
+    def control(self) -> list[bytes]:
+        """The shard's partition of the control topic."""
+        return self.topic.control[self.shard]
 
     def _has_begun(self, kind: str) -> bool:
         kept = self.topic.transactions[self.topic.begins.get(kind, 0) :]
@@ -284,6 +338,8 @@ class World:
                     through = worker.read_on(after, batch)
                     self._idle += after == through
                     after = through
+                if self.hears is None:
+                    worker.hear()
                 return worker
             except Died:
                 worker, dirty = self.worker(), True

@@ -13,10 +13,10 @@ from simulation.story import PEOPLE, events, fold
 from streamer.incremental.checks.changelog import ChangelogLaws
 from streamer.incremental.release.fold import Release
 from streamer.incremental.topics import OUTPUTS
-from streamer.table.schema import ROWS, Diversity, Table
+from streamer.table.schema import REPAIR, ROWS, Diversity, Table
 from worlds.published_groups import FORMS
 
-ASKING = replace(PEOPLE, diversity=Diversity(l=2, beta=Decimal("0.6")))
+ASKING = replace(PEOPLE, diversity=Diversity(l=2, beta=Decimal("0.6")), repair=float(REPAIR))
 MESSAGES = events(120, seed=3)
 
 

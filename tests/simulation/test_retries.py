@@ -69,8 +69,8 @@ def story(seed: int) -> World:
     messages = captured(40, seed)
     world = World(PEOPLE, messages, {}, arrivals=rng.choice([0, 1, 5]))
     world.skips = sorted(rng.sample([message.offset for message in messages], 9))
-    first, second = sorted(rng.sample(world.skips, 4)), sorted(rng.sample(world.skips, 6))
-    world.retries = [tuple(first), tuple(second)]
+    world.ask_to_retry(rng.sample(world.skips, 4))
+    world.ask_to_retry(rng.sample(world.skips, 6))
     return world
 
 
@@ -141,10 +141,12 @@ def test_a_store_that_loses_commits_tries_the_same_again_at_the_same_places(seed
 
 def test_a_store_that_has_lost_nothing_but_what_was_tried_again_repeats_it() -> None:
     world = story(seed=1)
-    world.retries, later = [], world.retries
+    later = world.retries.copy()
+    world.control.clear()
     world.run(batch=50)
     world.snapshot()
-    world.retries = later
+    for offsets in later:
+        world.ask_to_retry(offsets)
     world.run(batch=50)
     retried = world.meta().retried
     assert retried

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pandas as pd
 
+from streamer.cli.copies import Copy, changed_by
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.fold import Fold, Release
 from streamer.incremental.release.frames import recorded_frames
@@ -61,3 +62,16 @@ class FollowedTable:
         lo, hi = (tuple(end(column) for column in zip(*cells, strict=True)) for end in (min, max))
         values = tuple((self._rng.choice(PROBLEMS),) for _ in cells)
         return PublishedGroup(lo, hi, values, tuple(sorted(cells)))
+
+
+def followed(copy: Copy, world: FollowedTable, batches: int = 8) -> None:
+    """Begins a copy and has it follow some batches of releases."""
+    world.releases(5)
+    copy.begin(world.frames(), list(world.last.values()))
+    for count in range(batches):
+        copy.change(changed_by(world.table, world.releases(count % 3 + 1), world.frames))
+
+
+def rows_of(frame: pd.DataFrame) -> list[tuple[object, ...]]:
+    """Rows as they stand; a null is None."""
+    return [tuple(None if pd.isna(value) else value for value in row) for row in frame.itertuples(index=False)]

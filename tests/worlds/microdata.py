@@ -25,7 +25,7 @@ from streamer.recoding.algorithms.recoding import Recoding
 from streamer.table.canonical import canonical
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import INDIVIDUAL, NULL, Microdata, Subject
-from streamer.table.schema import CategoricalAttribute, KeptColumn, NumericAttribute, Table
+from streamer.table.schema import Attribute, CategoricalAttribute, KeptColumn, Table
 from worlds.small_tables import AGE, BMI, CITIES, CITY, YEARS
 
 PROBLEMS = Hierarchy.from_rows(
@@ -43,7 +43,7 @@ VALUES, ANCESTORS = Subject(0), Subject(0, 1)
 WITHOUT_NULL = Subject(0, null_counts=False)
 
 
-def people(*attributes: NumericAttribute | CategoricalAttribute, individual: bool = False) -> Table:
+def people(*attributes: Attribute, individual: bool = False) -> Table:
     return Table("people", ("id",), attributes, (PROBLEM,), 2, "ssn" if individual else None)
 
 
@@ -160,11 +160,11 @@ def moved_in_cells(data: Microdata, seed: int) -> Microdata:
     return replace(data, codes=np.random.default_rng(seed).integers(first, end))
 
 
-def n_codes(attribute: NumericAttribute | CategoricalAttribute) -> int:
+def n_codes(attribute: Attribute) -> int:
     """How many codes the attribute's values have."""
     if isinstance(attribute, CategoricalAttribute):
         return attribute.hierarchy.n_leaves
-    return int(attribute.width_codes) + (attribute.step is not None)
+    return int(attribute.width_codes) + attribute.axis.closed
 
 
 def with_k(model: Model, k: int) -> Model:

@@ -39,3 +39,11 @@ MODEL_TABLES = {
     "all at once": asking(BMI, YEARS, k=2, individual="ssn", alpha="0.6", beta="0.6", l=2, r="0.75", level=1),
     "all at once, whole": replace(asking(YEARS, CITY, l=2, beta="0.7", r="0.8"), recut=False, shrink=False),
 }
+
+PRICES = (0.001, 0.02, 0.05)
+
+REPAIRED_MODELS = {
+    f"{name}, repair": replace(small, repair=PRICES[i % len(PRICES)])
+    for i, (name, small) in enumerate(MODEL_TABLES.items())
+}
+"""The same with local repair."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import threading
+from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, cast
@@ -19,7 +20,7 @@ from agents.shard import HeldShard
 from streamer.errors import StreamerError
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position
-from streamer.incremental.shard.requests import Request
+from streamer.incremental.shard.requests import Placed, Request
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows
@@ -58,6 +59,8 @@ class Kafka:
         self.asked: list[bytes] = []
         self.written_at = 0.0
         self.failure: StreamerError | None = None
+        self.read: list[Message] = []
+        """What the input holds for who reads it once more."""
         self._position: Position | None = None
 
     def state(self) -> InputState:
@@ -66,6 +69,15 @@ class Kafka:
     def ask(self) -> None: ...
 
     def check(self, *kinds: str) -> None: ...
+
+    def earliest(self) -> int:
+        return 0
+
+    def messages(self, start: int, end: int) -> Iterator[list[Message]]:
+        yield [message for message in self.read if start <= message.offset < end]
+
+    def placed(self) -> list[Placed]:
+        return []
 
     def skips(self, topic_id: str) -> frozenset[int]:
         return frozenset()

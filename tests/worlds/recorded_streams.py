@@ -92,6 +92,7 @@ class Life:
     def _anywhere(self, attribute: Attribute) -> Any:
         if isinstance(attribute, CategoricalAttribute):
             return self._rng.choice(list(attribute.hierarchy.code_of))
+        assert isinstance(attribute, NumericAttribute)
         lo, hi = attribute.domain
         fine = attribute.step or Decimal("0.125")
         return _number(attribute, lo + fine * self._rng.randrange(int((hi - lo) / fine) + 1))
@@ -103,6 +104,7 @@ class Life:
             return value
         if isinstance(attribute, CategoricalAttribute) or chance > 0.85:
             return self._anywhere(attribute)
+        assert isinstance(attribute, NumericAttribute)
         lo, hi = attribute.domain
         fine = attribute.step or Decimal("0.125")
         moved = Decimal(str(value)) + fine * self._rng.randrange(-4, 5)
@@ -237,6 +239,7 @@ class Life:
             return f"{attribute.name} = '{self._anywhere(attribute)}'"
         if self._rng.random() < 0.15:
             return f"problem = '{self._problem() or 'flu'}'"
+        assert isinstance(attribute, NumericAttribute)
         lo, hi = attribute.domain
         begins = Decimal(str(self._anywhere(attribute)))
         ends = begins + Decimal(str(width)) * (hi - lo)
@@ -258,6 +261,7 @@ class Life:
         if isinstance(attribute, CategoricalAttribute):
             shifted = f"'{self._anywhere(attribute)}'"
         else:
+            assert isinstance(attribute, NumericAttribute)
             fine = attribute.step or Decimal("0.125")
             shifted = f"{attribute.name} + {fine * self._rng.choice([1, 1, 2, 5])}"
             if self._rng.random() < 0.5:

@@ -75,7 +75,7 @@ def codes_of(small: Table) -> st.SearchStrategy[tuple[int, ...]]:
     for attribute in small.attributes:
         if isinstance(attribute, CategoricalAttribute):
             columns.append(st.integers(0, attribute.hierarchy.n_leaves - 1))
-        elif attribute.step is None:
+        elif not attribute.axis.closed:
             last = int(attribute.width_codes)
             quarters = range(0, last, attribute.codes_per_cell // 4)
             columns.append(st.sampled_from([*quarters, last - 1]))
@@ -141,7 +141,7 @@ def last_code(small: Table, j: int) -> int:
     attribute = small.attributes[j]
     if isinstance(attribute, CategoricalAttribute):
         return attribute.hierarchy.n_leaves - 1
-    return int(attribute.width_codes) - (attribute.step is None)
+    return int(attribute.width_codes) - (not attribute.axis.closed)
 
 
 @st.composite
@@ -183,7 +183,8 @@ def changes(draw: st.DrawFn, small: Table) -> Change:
 
 def coming_and_going(small: Table, seed: int, first: int, then: int) -> Iterator[Change]:
     """Seeded: so many insertions; then as often a row comes, goes, or changes in one attribute."""
-    random, alive = Random(seed), list[str]()
+    random, alive, tree = Random(seed), list[str](), small.kept[0].hierarchy
+    values = [b'"flu"', b'"cough"'] if tree is None else [b'"%b"' % leaf.encode() for leaf in tree.leaves]
     for i in range(first + then):
         kind = random.choice(["insert", "delete", "modify"]) if i >= first else "insert"
         codes = tuple(random.randrange(last_code(small, j) + 1) for j in range(len(small.attributes)))
@@ -191,7 +192,7 @@ def coming_and_going(small: Table, seed: int, first: int, then: int) -> Iterator
             exact = tuple(f"code {codes[j]}" for j in small.stepless)
             who = None if small.individual is None else f"person {random.randrange(first)}"
             alive.append(str(i))
-            yield Insert(str(i), Row(codes, (random.choice([b'"flu"', b'"cough"']),), exact, who))
+            yield Insert(str(i), Row(codes, (random.choice(values),), exact, who))
         elif kind == "delete":
             yield Delete(alive.pop(random.randrange(len(alive))))
         else:

@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from fractions import Fraction
 from hashlib import blake2b
+from math import ceil
 from typing import Any
 
 import msgspec
@@ -27,7 +28,7 @@ from streamer.incremental.events.changes import (
     Upsert,
 )
 from streamer.table.row import Row
-from streamer.table.schema import CategoricalAttribute, NumericAttribute, Table
+from streamer.table.schema import CategoricalAttribute, Table
 from worlds.twin_repair import SPENT_PER_K, adopt, improve
 
 Box = tuple[tuple[int, int], ...]
@@ -68,11 +69,11 @@ class Twin:
 
     def cell(self, j: int, code: int) -> int:
         attribute = self.table.attributes[j]
-        return code // attribute.codes_per_cell if isinstance(attribute, NumericAttribute) else code
+        return code if isinstance(attribute, CategoricalAttribute) else code // attribute.codes_per_cell
 
     def cover(self, j: int, lo: int, hi: int) -> tuple[int, int]:
         attribute = self.table.attributes[j]
-        if isinstance(attribute, NumericAttribute):
+        if not isinstance(attribute, CategoricalAttribute):
             return lo, hi
         nodes = [(a, b) for a, b in attribute.hierarchy.interval_of.values() if a <= lo and hi <= b]
         return min(nodes, key=lambda node: node[1] - node[0])
@@ -90,7 +91,7 @@ class Twin:
         if isinstance(attribute, CategoricalAttribute):
             raise TypeError("a category has no edges")
         per, end = attribute.codes_per_cell, float(attribute.width_codes)
-        last = (hi + 1) * per if attribute.step is None else (hi + 1) * per - 1
+        last = (hi + 1) * per - attribute.axis.closed
         return float(lo * per), min(float(last), end)
 
     def ncp(self, box: Box) -> float:
@@ -169,6 +170,12 @@ class Twin:
 
     def count(self, keys: list[str]) -> int:
         return len(keys) if self.table.individual is None else len({self.rows[key].individual for key in keys})
+
+    @property
+    def k(self) -> int:
+        """How many a QI group has at least; a share of the rows that each of them may be asks for some as well."""
+        alpha = None if self.table.individual else self.table.diversity.alpha
+        return max(self.table.k, ceil(1 / Fraction(alpha or 1)))
 
     def holds(self, keys: list[str]) -> bool:
         """Whether these rows may be a QI group: k, (alpha, beta), l distinct values, (r, k)."""
@@ -348,7 +355,7 @@ class Twin:
         return self.next_number - 1
 
     def repair(self, gained: set[int], lost: set[int]) -> None:
-        k, to_cut, freed, touched = self.table.k, set(gained), [], gained | lost
+        k, to_cut, freed, touched = self.k, set(gained), [], gained | lost
         for number in lost:
             if not self.groups[number].members:
                 del self.groups[number]
@@ -359,7 +366,9 @@ class Twin:
                     self.group_of[key] = 0
                 break
             if self.table.repair and (donor := adopt(self, number)):
+                self.repaired["adopt"] += 1
                 touched |= {number, donor}
+                to_cut.add(number)
                 continue
             partner = self.nearest(number)
             small, large = sorted((number, partner), key=lambda n: (len(self.groups[n].members), -n))
@@ -390,7 +399,7 @@ class Twin:
         self.paid = set()
 
     def cut_all(self, to_cut: set[int], freed: list[int], touched: set[int]) -> None:
-        k = self.table.k
+        k = self.k
         while to_cut := {n for n in to_cut if n in self.groups and self.count(self.groups[n].members) >= 2 * k}:
             number = min(to_cut)
             to_cut.discard(number)
@@ -422,7 +431,7 @@ class Twin:
             for position in range(1, n):
                 if self.may_cut(lower := along[:position], upper := along[position:]):
                     found.append((j, position, lower, upper))
-        if n >= 4 * self.table.k:
+        if n >= 4 * self.k:
             found = [cut for cut in found if n / 4 <= cut[1] <= 3 * n / 4] or found
         if not found:
             return None

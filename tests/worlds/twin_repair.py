@@ -43,18 +43,30 @@ def ncp_without(twin: Twin, key: str, number: int) -> float:
     return twin.ncp(twin.box([other for other in twin.groups[number].members if other != key]))
 
 
+def holds_without(twin: Twin, key: str, number: int) -> bool:
+    """Whatever individual goes with the row, one less is asked for."""
+    members = twin.groups[number].members
+    return twin.count(members) > twin.table.k and twin.holds([other for other in members if other != key])
+
+
 def can_lose(twin: Twin, key: str, number: int) -> bool:
     members = twin.groups[number].members
     if twin.table.individual is not None:
         who = twin.rows[key].individual
         if sum(twin.rows[other].individual == who for other in members) > 1:
             return False
-    return twin.count(members) > twin.table.k
+    return holds_without(twin, key, number)
 
 
-def cheapest(twin: Twin, key: str, number: int) -> tuple[float, int]:
-    """The least expense in another group, and that group."""
-    others = [other for other in twin.groups if other != number]
+def can_take(twin: Twin, keys: list[str], number: int) -> bool:
+    return twin.holds([*twin.groups[number].members, *keys])
+
+
+def cheapest(twin: Twin, key: str, number: int) -> tuple[float, int] | None:
+    """The least expense in another group that can take the row, and that group."""
+    others = [other for other in twin.groups if other != number and can_take(twin, [key], other)]
+    if not others:
+        return None
     best = min(others, key=lambda other: (expense(twin, key, other), *twin.tie(other)))
     return expense(twin, key, best), best
 
@@ -75,16 +87,13 @@ def nearest(twin: Twin, number: int) -> list[int]:
 
 
 def adopt(twin: Twin, number: int) -> int | None:
-    """A group one short of k takes a row from one of the nearest; the group that gave it."""
-    if twin.count(twin.groups[number].members) != twin.table.k - 1:
-        return None
+    """A group that does not hold takes the row that it is short of from one of the nearest; the group that gave it."""
     price, found = twin.table.repair, []
     for place, other in enumerate(nearest(twin, number)[:NEAREST]):
         group = twin.groups[other]
         n = len(group.members)
         for key in group.members:
-            whole = twin.count([*twin.groups[number].members, key]) == twin.table.k
-            if whole and can_lose(twin, key, other):
+            if can_take(twin, [key], number) and can_lose(twin, key, other):
                 stays = price * again(twin, other, 2) - twin.ncp(group.box)
                 shrinks = price * again(twin, other, n) + (
                     (n - 1) * ncp_without(twin, key, other) - n * twin.ncp(group.box)
@@ -116,8 +125,9 @@ def evict(twin: Twin, number: int) -> Move | None:
     n, ncp = len(group.members), twin.ncp(group.box)
     rows = again(twin, number, n)
     for key in group.members:
-        if can_lose(twin, key, number) and ncp_without(twin, key, number) < ncp:
-            cost, to = cheapest(twin, key, number)
+        leaves = can_lose(twin, key, number) and ncp_without(twin, key, number) < ncp
+        if leaves and (taker := cheapest(twin, key, number)):
+            cost, to = taker
             gain = n * ncp - (n - 1) * ncp_without(twin, key, number) - price * rows - cost
             if gain > 0:
                 found.append((-gain, order(twin, key, number), key, to))
@@ -133,7 +143,7 @@ def evict(twin: Twin, number: int) -> Move | None:
 def dissolve(twin: Twin, number: int) -> Move | None:
     group, price = twin.groups[number], twin.table.repair
     keys = sorted(group.members, key=lambda key: order(twin, key, number))
-    if twin.count(group.members) > twin.table.k or len(keys) > ROWS_AT_MOST:
+    if len(keys) > ROWS_AT_MOST or any(holds_without(twin, key, number) for key in keys):
         return None
     spent = again(twin, number, len(keys))
     gain = len(keys) * twin.ncp(group.box) - price * spent
@@ -143,7 +153,7 @@ def dissolve(twin: Twin, number: int) -> Move | None:
     for key in keys:
         if gain <= 0:
             return None
-        cost, to = cheapest(twin, key, number)
+        cost, to = cheapest(twin, key, number) or (INFINITY, 0)
         if cost > gain:
             return None
         was, n = boxes.get(to, twin.groups[to].box), len(twin.groups[to].members) + came.get(to, 0)
@@ -156,7 +166,7 @@ def dissolve(twin: Twin, number: int) -> Move | None:
         boxes[to], came[to] = now, came.get(to, 0) + 1
         ways.append((key, to))
         spent += again(twin, to, len(twin.groups[to].members))
-    if gain <= 0:
+    if gain <= 0 or not all(can_take(twin, [key for key, at in ways if at == to], to) for to in came):
         return None
     for key, to in ways:
         move(twin, key, to)

@@ -41,7 +41,7 @@ def source_findings(table: Table, config: ConnectorConfig) -> list[Finding]:
     """All settings by which rows of a table would be lost or misread."""
     general = [*_converters(config), *_partitioner(table, config), *_skipped_errors(config)]
     if not is_debezium(config):
-        return [*general, *transform_findings(config)]
+        return [*general, *transform_findings(table, config)]
     return [
         *_destination(table, config),
         *general,
@@ -51,7 +51,7 @@ def source_findings(table: Table, config: ConnectorConfig) -> list[Finding]:
         *_numbers(table, config),
         *_columns(table, config),
         *_made_topics(table, config),
-        *transform_findings(config),
+        *transform_findings(table, config),
     ]
 
 
@@ -175,6 +175,10 @@ def _numbers(table: Table, config: ConnectorConfig) -> Iterator[Finding]:
     if config.get(setting, "precise") == "precise" and decimals and not with_schema and not is_numeric:
         consequence = f"{', '.join(decimals)}: without a schema they come as base64, which may look like a number"
         yield Finding(setting, config.shown(setting), consequence, "set it to string")
+    elif config.get(setting) == "string" and decimals and not (with_schema or is_numeric or table.decimals_are_text):
+        consequence = f"{', '.join(decimals)}: digits that could be bytes, too, are refused without a schema"
+        mend = "set it to true, or say `input: {decimals: text}` in table.yaml"
+        yield Finding("value.converter.schemas.enable", "false", consequence, mend)
     setting, times = "time.precision.mode", temporal_columns(table)
     if times and not with_schema and config.get(setting) != "isostring":
         consequence = f"{', '.join(times)}: without a schema they come as bare numbers, of days or of parts of a second"

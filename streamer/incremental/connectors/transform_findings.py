@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streamer.incremental.connectors.connector_config import ConnectorConfig, Finding, Transform
+from streamer.table.schema import Table
 
 HARMLESS = {
     "DropHeaders", "HeaderFrom", "HeaderToValue", "InsertHeader", "SetSchemaMetadata", "RegexRouter",
@@ -34,9 +35,9 @@ ALTERING = {
 FLATTEN, BY_TABLE = "ExtractNewRecordState", "ByLogicalTableRouter"
 
 
-def transform_findings(config: ConnectorConfig) -> list[Finding]:
+def transform_findings(table: Table, config: ConnectorConfig) -> list[Finding]:
     """All transforms by which rows of a table would be lost or misread."""
-    return [found for transform in config.transforms() for found in _judged(transform)]
+    return [found for transform in config.transforms() for found in _judged(table, transform)]
 
 
 def unknown_transforms(config: ConnectorConfig) -> list[str]:
@@ -49,19 +50,19 @@ def unknown_transforms(config: ConnectorConfig) -> list[str]:
     ]
 
 
-def _judged(transform: Transform) -> Iterator[Finding]:
+def _judged(table: Table, transform: Transform) -> Iterator[Finding]:
     kind = transform.simple_type
     if kind in ALTERING:
         yield Finding(transform.setting("type"), kind, ALTERING[kind], "take it out of `transforms`")
     if kind == FLATTEN:
-        yield from _flattened(transform)
+        yield from _flattened(table, transform)
     if kind == BY_TABLE and transform.settings.get("key.enforce.uniqueness", "true").lower() == "true":
         setting = transform.setting("key.enforce.uniqueness")
         consequence = "a field more comes into every message key, and every row is refused"
         yield Finding(setting, "true", consequence, "set it to false")
 
 
-def _flattened(transform: Transform) -> Iterator[Finding]:
+def _flattened(table: Table, transform: Transform) -> Iterator[Finding]:
     setting = transform.setting("type")
     consequence = "TRUNCATE is dropped, always: its rows stay published"
     yield Finding(setting, FLATTEN, consequence, "take it out of `transforms`: envelopes are read as they come")
@@ -69,9 +70,10 @@ def _flattened(transform: Transform) -> Iterator[Finding]:
     mode = transform.settings.get("delete.tombstone.handling.mode", "tombstone")
     if mode == "drop" or transform.settings.get("delete.handling.mode") == "drop":
         yield Finding(setting, "drop", "deletions never come", "set it to rewrite")
-    elif "rewrite" not in mode and not _says_op(transform):
+    elif "rewrite" not in mode and not _says_op(transform) and not table.input_rows:
         consequence = "a row does not say that it is one (neither __deleted nor __op), and is refused"
-        yield Finding(setting, mode, consequence, "set it to rewrite, and add.fields to op,source.snapshot")
+        mend = "set it to rewrite and add.fields to op,source.snapshot, or say `input: {form: rows}` in table.yaml"
+        yield Finding(setting, mode, consequence, mend)
     if transform.settings.get("replace.null.with.default", "true").lower() == "true":
         setting = transform.setting("replace.null.with.default")
         consequence = "a null in a column that has a DEFAULT comes as the default: another value is published"

@@ -185,6 +185,7 @@ def _best_cut(
     0: none is allowed that loses less than `most`.
 
     An attribute that does not vary, or before which none does, orders the rows as the first one: it can only be equal.
+    Whether halves meet the demands is asked only where a cut would be better if they did: that is seldom.
     """
     cells, hull = rows.cells, work.hull[WHOLE]
     along, least, lean, position, varied = work.ints[ALONG], most, 0, 0, False
@@ -198,10 +199,12 @@ def _best_cut(
                 sort_by_cells(column, low, high, along, work.ints[SPARE], work.ints[COUNTS], n)
             first, last = _allowed(state, rows, work, n)
             first, last = max(first, lowest), min(last, highest)
-            if demands.demand.shape[0] > 0 and first <= last:
+            better, now, leaning = _best_along(state, space, rows, demands, work, n, first, last, least, lean, False)
+            if better and demands.demand.shape[0] > 0:
                 first, last = mark_fitting(state, demands, rows, work, along, n, first, last)
-            better, least, lean = _best_along(state, space, rows, demands, work, n, first, last, least, lean)
+                better, now, leaning = _best_along(state, space, rows, demands, work, n, first, last, least, lean, True)
             if better:
+                least, lean = now, leaning
                 position = better
                 for at in range(n):
                     work.ints[BEST, at] = along[at]
@@ -246,17 +249,18 @@ def _best_along(
     last: int,
     least: float,
     lean: int,
+    marked: bool,
 ) -> tuple[int, float, int]:
     """The best position in first..last along ALONG, 0 where none is better than `least` and `lean`; and its own two.
 
-    `lean` is how far from the middle a cut is.
+    `lean` is how far from the middle a cut is. marked: only where the halves meet the demands.
     """
     if first > last:
         return 0, least, lean
     cells, along, hull = rows.cells, work.ints[ALONG], work.hull[HALF]
     first = _lose_above(space, rows, work, n, first, last, least)
     position, loss, wider = 0, 0.0, True
-    demanding, individuals = demands.demand.shape[0] > 0, state.individuals != 0
+    individuals = state.individuals != 0
     _start(hull, cells[along[0]])
     for at in range(1, last + 1):
         wider = _widen(hull, cells[along[at - 1]]) or wider
@@ -266,7 +270,7 @@ def _best_along(
             loss, wider = _ncp(space, hull), False
         if at * loss > least:
             break
-        if demanding and demands.fits[at] == 0:
+        if marked and demands.fits[at] == 0:
             continue
         if individuals and _torn(rows, along[at - 1], along[at]):
             continue

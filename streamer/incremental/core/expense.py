@@ -6,8 +6,9 @@ The rules of this file
   group whose box has changed in this event (`group.paid`) are published anyway: they cost nothing any more.
 * What a group loses by a row that comes: (n + 1) NCP(with it) - n NCP, and the price of the rows published for it: the
   new row alone inside its box, all of them where its box grows.
-* `cheapest` finds the true minimum, by the same tree as all other searches: a bound is never above the expense of any
-  group below, and what equals the best is visited too; equal ones by `precedes`. All groups hold k at that time.
+* `cheapest` finds the true minimum among the groups that hold the model with the row, by the same tree as all other
+  searches: a bound is never above the expense of any group below, and what equals the best is visited too; equal ones
+  by `precedes`. All groups hold the model at that time.
 * A row is missed only by its group's edges: `take_edges` notes the two lowest and the two highest cells along every
   attribute, so that NCP without any one row needs no second look at the others.
 """
@@ -18,13 +19,13 @@ from typing import Any
 
 import numpy as np
 
+from streamer.incremental.core.changed_by_one import can_take
 from streamer.incremental.core.geometry import box_contains, cover, ncp_term
 from streamer.incremental.core.layout import Shard
 from streamer.incremental.core.nodes import precedes
 from streamer.incremental.core.record_types import FAN, HALF, HI, HULL_HI, HULL_LO, LO, NCP, NONE
 from streamer.incremental.core.scores import ask_about_tuple, cover_with_children
 from streamer.incremental.core.search import stacked
-from streamer.incremental.core.tally import find
 from streamer.jit import inner, part
 
 OUTER, SECOND = 0, 1
@@ -38,25 +39,6 @@ ROUNDING = 1e-9
 
 RECORDS_OF_A_REMOVAL = 2
 """Inside an unchanged box a removed row takes its slot's record along, and the last one moves."""
-
-
-@part
-def can_lose(s: Shard, place: int) -> bool:
-    """Whether a row's QI group holds the model without it: who has other records there stays with them."""
-    state, row = s.state[0], s.rows.row[place]
-    if s.groups.group[row.group].count <= state.k:
-        return False
-    if state.individuals == 0:
-        return True
-    return bool(s.work.tally[find(s.work.tally, row.group, row.who)].n == 1)
-
-
-@part
-def completes(s: Shard, place: int, g: int) -> bool:
-    """Whether a group that is one short of k holds it with this row."""
-    if s.state[0].individuals == 0:
-        return True
-    return bool(s.work.tally[find(s.work.tally, g, s.rows.row[place].who)].n == 0)
 
 
 @part
@@ -162,12 +144,13 @@ def ncp_without(s: Shard, cells: Any) -> float:
 
 
 @part
-def cheapest(s: Shard, cells: Any, g: int, most: float) -> int:
-    """The group but g that takes a row of cells (d,) at least expense, in state.expense; NONE where all exceed `most`.
+def cheapest(s: Shard, place: int, most: float) -> int:
+    """The group that takes a row of another one at least expense, in state.expense; NONE where all exceed `most`.
 
     There is a root.
     """
     tree, state, stack, bounds, best, least = s.tree, s.state[0], s.work.candidates, s.work.bounds, NONE, most
+    cells, g = s.rows.cells[place], s.rows.row[place].group
     ask_about_tuple(s, cells)
     stack[0].node, stack[0].bound = state.root, 0.0
     depth = 1
@@ -186,7 +169,8 @@ def cheapest(s: Shard, cells: Any, g: int, most: float) -> int:
                 depth = stacked(s, begin, depth, one, -bounds[i])
             elif one != g:
                 exact = expense(s, cells, one)
-                if exact < least or (exact == least and (best == NONE or precedes(s.groups, one, best))):
+                wins = exact < least or (exact == least and (best == NONE or precedes(s.groups, one, best)))
+                if wins and can_take(s, place, one):
                     best, least = one, exact
     state.expense = least
     return best

@@ -5,17 +5,20 @@ The rules of this file
 * One price decides: `engine: {repair: ...}`, the NCP that every row must save that is published again for a move, as
   `streamer.incremental.core.expense` counts them. Without a price nothing here is done.
 * A box that a row has left *shrinks* where that saves more than the price, else it stays (`moves.shrink`).
-* A group that has fallen one short of k *adopts* a row before it would merge: from the NEAREST groups of highest QGSSD
-  (equal: the lower number), if one of them can lose a row. The row that costs least in both groups wins; equal: the
-  first of these groups, then the lower cells in table.yaml order, then the smaller lot, shuffled as for a cut.
+* Every group that a move touches holds the model behind it (`core.changed_by_one`): nobody leaves a group that needs
+  him, nor one where he has other records, and no row joins a group where its value or its individual has its share.
+* A group that does not hold the model, and does with one row more, *adopts* one before it would merge: from the NEAREST
+  groups of highest QGSSD (equal: the lower number), if one of them holds without it. The row that costs least in both
+  groups wins; equal: the first of these groups, then the lower cells in table.yaml order, then the smaller lot,
+  shuffled as for a cut.
 * Then the groups that the event has touched are looked at, lowest number first. A group *evicts* the row that gains
   most by joining the group where it costs least; equal: lower cells, then the smaller shuffled lot. One that
-  can spare none, because it counts k, *dissolves* if that gains: its rows, by cells and shuffled lots, join the groups
-  where each costs least as the boxes are before the first one leaves. What they cost together is counted exactly, and a
-  row that costs more than is left to gain ends it. A group of more than ROWS_AT_MOST rows does not dissolve. Where
-  neither gains, it is cut afresh together with a neighbour (`core.neighbours`). Groups that have received rows are
-  touched as well, and cut if they have 2k.
-* Nobody leaves a group that needs him, nor one where he has other records: `expense.can_lose`.
+  needs every row to hold the model *dissolves* if that gains: its rows, by cells and shuffled lots, join the groups
+  where each costs least, of those that can take it, as the boxes are before the first one leaves. What they cost
+  together is counted exactly, and a row that costs more than is left to gain ends it, as does a share that is too large
+  when all have come. A group of more than ROWS_AT_MOST rows does not dissolve. Where neither gains, it is cut afresh
+  together with a neighbour (`core.neighbours`). Groups that have received rows are touched as well, and cut if they
+  have 2k.
 * Every move lowers the loss. What the moves of one event publish again is bounded: once it has come to SPENT_PER_K
   times k rows, the groups that still wait are left as they are.
 * It is part of the event, and depends on boxes, cells, counts, numbers and lots: batches do not matter.
@@ -25,13 +28,12 @@ from __future__ import annotations
 
 from math import inf
 
+from streamer.incremental.core.changed_by_one import can_lose, can_spare_one, can_take, counted, one_may_do, tallied
 from streamer.incremental.core.cut import shuffled
 from streamer.incremental.core.expense import (
     RECORDS_OF_A_REMOVAL,
     ROUNDING,
-    can_lose,
     cheapest,
-    completes,
     expense,
     expense_behind,
     ncp_without,
@@ -41,6 +43,7 @@ from streamer.incremental.core.expense import (
 from streamer.incremental.core.heap import pop, push
 from streamer.incremental.core.journal import touch
 from streamer.incremental.core.layout import Shard
+from streamer.incremental.core.model import asks_share, reaches
 from streamer.incremental.core.moves import forget, is_short, join, leave, shrink
 from streamer.incremental.core.neighbours import cut_with_neighbour
 from streamer.incremental.core.record_types import DONE, FREED, MOVED, NONE, STOPPED, TO_LOOK
@@ -49,7 +52,7 @@ from streamer.incremental.core.waiting import cut_later, look_later
 from streamer.jit import part
 
 NEAREST = 8
-"""Groups that are asked for a row by one that has fallen short of k."""
+"""Groups that are asked for a row by one that does not hold the model."""
 
 ROWS_AT_MOST = 64
 """Of a group that is dissolved: every row is a search."""
@@ -80,14 +83,14 @@ def move(s: Shard, place: int, to: int) -> None:
     touch(s, place)
 
 
-# -- a group one short of k takes a row -------------------------------------------------------------------------------
+# -- a group takes the row that it is short of ------------------------------------------------------------------------
 
 
 @part
 def adopted(s: Shard, g: int) -> int:
-    """MOVED where a group below k has taken a row and holds k, DONE where it has to merge."""
+    """MOVED where a group that did not hold the model has taken a row and holds it, DONE where it has to merge."""
     state, group = s.state[0], s.groups.group
-    if state.price == 0.0 or group[g].count != state.k - 1:
+    if state.price == 0.0 or not one_may_do(s, g):
         return DONE
     state.n_found = 0
     top(s, g, NEAREST)
@@ -99,7 +102,7 @@ def adopted(s: Shard, g: int) -> int:
         take_edges(s, h)
         for i in range(group[h].members):
             place = int(s.groups.pool[0, group[h].block + i])
-            if not can_lose(s, place) or not completes(s, place, g):
+            if not can_lose(s, place) or not can_take(s, place, g):
                 continue
             cells = s.rows.cells[place]
             cost, box_stays = expense_of_losing(s, h, ncp_without(s, cells))
@@ -114,7 +117,8 @@ def adopted(s: Shard, g: int) -> int:
     move(s, best, g)
     if not stays:
         shrink(s, h, True)
-    group[g].broken = 0
+    group[g].broken = group[h].broken = 0
+    cut_later(s, g)
     look_later(s, g)
     look_later(s, h)
     return MOVED
@@ -171,7 +175,7 @@ def evicted(s: Shard, g: int) -> int:
         saved = members * group[g].ncp - (members - 1) * ncp - price * rows
         if ncp >= group[g].ncp or saved <= 0.0 or saved < most or not can_lose(s, place):
             continue
-        h = cheapest(s, cells, g, saved - most + ROUNDING)
+        h = cheapest(s, place, saved - most + ROUNDING)
         if h == NONE:
             continue
         gain = saved - state.expense
@@ -194,13 +198,13 @@ def dissolved(s: Shard, g: int) -> int:
     state, group, rows, targets = s.state[0], s.groups.group, s.work.ints[ROWS], s.work.ints[TARGETS]
     members = int(group[g].members)
     gain = members * group[g].ncp - state.price * rows_again(s, g, members)
-    if group[g].count > state.k or members > ROWS_AT_MOST or gain <= 0.0:
+    if members > ROWS_AT_MOST or gain <= 0.0 or can_spare_one(s, g):
         return DONE
     set_in_order(s, g)
     room, again = members, rows_again(s, g, members)
     for i in range(members):
         place = int(rows[i])
-        h = cheapest(s, s.rows.cells[place], g, gain)
+        h = cheapest(s, place, gain)
         if h == NONE:
             return DONE
         targets[i] = h
@@ -209,6 +213,8 @@ def dissolved(s: Shard, g: int) -> int:
             return DONE
         room += group[h].members + 1
         again += rows_again(s, h, group[h].members)
+    if not all_can_take(s, members):
+        return DONE
     if is_short(s, room, members + 1):
         return STOPPED
     state.spent += 1 + again
@@ -220,6 +226,33 @@ def dissolved(s: Shard, g: int) -> int:
     forget(s, g)
     push(s.work, FREED, number, group[g].entry)
     return MOVED
+
+
+@part
+def all_can_take(s: Shard, n: int) -> bool:
+    """Whether every group that is in TARGETS holds the model when all n rows have come, as it does with each alone."""
+    for c in range(s.demands.demand.shape[0]):
+        if asks_share(s.demands.demand[c]):
+            for i in range(n):
+                if not share_holds(s, c, i, n):
+                    return False
+    return True
+
+
+@part
+def share_holds(s: Shard, c: int, i: int, n: int) -> bool:
+    """Whether the subject of the row at place i of ROWS has no more than its share there when all n rows have come."""
+    rows, targets = s.work.ints[ROWS], s.work.ints[TARGETS]
+    h, what, demand = int(targets[i]), counted(s, c, int(rows[i])), s.demands.demand[c]
+    if what == NONE:
+        return True
+    has, members = tallied(s, h, what), int(s.groups.group[h].members)
+    for at in range(n):
+        if targets[at] == h:
+            members += 1
+            if counted(s, c, int(rows[at])) == what:
+                has += 1
+    return reaches(demand, demand.least, has, members)
 
 
 @part

@@ -55,12 +55,15 @@ def pending_hold(s: Shard) -> bool:
 def reached_by(demands: Demands, reached: Records, n: int) -> bool:
     """Whether n rows that have reached (c,) REACHED satisfy every demand."""
     for c in range(demands.demand.shape[0]):
-        demand = demands.demand[c]
-        if reached[c].distinct < demand.least:
-            return False
-        if reached[c].top * demand.denominator > n * demand.numerator:
+        if not reaches(demands.demand[c], int(reached[c].distinct), int(reached[c].top), n):
             return False
     return True
+
+
+@part
+def reaches(demand: Records, distinct: int, most: int, n: int) -> bool:
+    """Whether so many distinct subjects among n rows, of which one subject has most, satisfy a demand."""
+    return bool(distinct >= demand.least) and bool(most * demand.denominator <= n * demand.numerator)
 
 
 @part

@@ -103,10 +103,15 @@ class ModifyWhere:
 
 @dataclass(frozen=True, slots=True)
 class Truncate:
-    """Removes all rows. `whole_table_only`: reached one shard only, so it is refused where there are several."""
+    """Removes all rows but the spared ones, which are named by their source keys.
+
+    whole_table_only: said to one shard only, which cannot do it where there are several: whoever reads it tells the
+    others first (`streamer.incremental.shard.truncations`).
+    """
 
     statement_id: str | None = None
     whole_table_only: bool = False
+    spared: frozenset[str] = field(default=frozenset(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)

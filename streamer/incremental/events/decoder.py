@@ -3,9 +3,10 @@
 The rules of this file
 ----------------------
 * A message says itself which form it has, and is asked in this order: no value, or JSON's null, which Kafka Connect's
-  converter writes for none (the row of the message key is gone);
-  `__deleted` or `__op` (a flattened row); `op` insert, delete, modify or truncate (the plain form); `op` c, r, u, d, t
-  or m (Debezium's envelope); a notice of the connector. Anything else is refused, never guessed.
+  converter writes for none (the row of the message key is gone); `__deleted` or `__op` (a flattened row); the columns
+  of the primary key, where table.yaml says `input: {form: rows}` (a row); `op` insert, delete, modify or truncate (the
+  plain form); `op` c, r, u, d, t or m (Debezium's envelope); a notice of the connector. Anything else is refused, never
+  guessed.
 * The plain form is strict in what it needs and does not look at what it does not know: a row may have columns that
   table.yaml does not name.
 * The message key is read only where the value does not say whose row it is.
@@ -27,8 +28,10 @@ from streamer.incremental.events.changes import (
     Nothing,
     Truncate,
 )
+from streamer.incremental.events.column_readers import MessageReaders
 from streamer.incremental.events.debezium import ENVELOPE_OPS, Capture, is_flattened, is_notice
-from streamer.incremental.events.json_messages import read_json, unwrapped
+from streamer.incremental.events.json_messages import MessageReader
+from streamer.incremental.events.registered_schemas import Known
 from streamer.incremental.events.statements import Condition, parse_assignments, parse_condition
 from streamer.table.encode import Encoder
 from streamer.table.schema import Table
@@ -39,7 +42,7 @@ STATEMENT_ID_CHARS_MAX = 200
 
 
 class Decoder:
-    """The decoder of one table's messages.
+    """The decoder of one table's messages. schemas: those of a registry; None: there is none.
 
     >>> from decimal import Decimal
     >>> from streamer.table.schema import NumericAttribute
@@ -50,71 +53,78 @@ class Decoder:
     ('7', (42,))
     """
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, schemas: Known | None = None) -> None:
         self._table = table
         self._bytes_max = table.limits.event_bytes_max
         self._encoder = Encoder(table)
-        self._capture = Capture(table, self._encoder)
-        self._plain: dict[str, Callable[[Members], Change]] = {
+        self._capture = Capture(table, self._encoder, schemas)
+        self._messages = MessageReader(table, schemas)
+        self._plain: dict[str, Callable[[Members, MessageReaders], Change]] = {
             "insert": self._insert,
             "delete": self._delete,
             "modify": self._modify,
-            "truncate": lambda message: Truncate(_statement_id(message)),
+            "truncate": lambda message, _: Truncate(_statement_id(message)),
         }
 
     def decode(self, message_key: bytes | None, value: bytes | None) -> Change:
         """The change a message says; raises EventRefused with one of the codes below as its reason.
 
-        oversized, schema-registry, malformed-json, not-an-object, unknown-op; missing-key, missing-individual,
+        oversized, schema-registry, unknown-schema, malformed-avro, malformed-json, not-an-object, unknown-op;
+        missing-key, missing-individual,
         missing-row, missing-column; wrong-type, null-not-allowed, out-of-domain, off-the-step, unknown-category,
-        unavailable-value; key-changed; bad-statement.
+        unavailable-value, unknown-type, ambiguous-decimal; message-key-of-other-row; key-changed; bad-statement.
         """
         if value is None:
             return self._capture.tombstone(message_key)
         if len(value) > self._bytes_max:
             raise EventRefused("oversized", f"more than {self._bytes_max} bytes (limits.event_bytes_max)")
-        message = unwrapped(read_json(value))
+        message, readers = self._messages.read(value)
         if type(message) is dict:
-            return self._of_object(message, message_key)
+            return self._of_object(message, readers, message_key)
         if message is None:
             return self._capture.tombstone(message_key)
         raise EventRefused("not-an-object", "the message is JSON, but not an object")
 
-    def _of_object(self, message: Members, message_key: bytes | None) -> Change:
+    def _of_object(self, message: Members, readers: MessageReaders, message_key: bytes | None) -> Change:
         if is_flattened(message):
-            return self._capture.flattened(message, message_key)
+            return self._capture.flattened(message, readers.own, message_key)
+        if self._table.input_rows and self._capture.is_row(message):
+            return self._capture.row(message, readers.own, message_key)
         op = message.get("op")
         if isinstance(op, str):
             plain = self._plain.get(op)
             if plain is not None:
-                return plain(message)
+                return plain(message, readers)
             if op in ENVELOPE_OPS:
-                return self._capture.envelope(message, message_key)
+                return self._capture.envelope(message, readers, message_key)
         elif "op" not in message and is_notice(message):
             return Nothing()
         raise EventRefused(
             "unknown-op",
-            "op is none of insert, delete, modify, truncate (plain) and none of c, r, u, d, t, m (Debezium); a "
-            "flattened row needs __deleted (the unwrap transform's delete.tombstone.handling.mode=rewrite)",
+            "op is none of insert, delete, modify, truncate (plain) and none of c, r, u, d, t, m (Debezium); where the "
+            "messages are flattened rows without a mark, say `input: {form: rows}` in table.yaml (a message is how its "
+            "row is, null that it is gone) and read the input again from the start, or set the transform's "
+            "delete.tombstone.handling.mode=rewrite",
         )
 
     # -- the plain form -------------------------------------------------------------------------------------------
 
-    def _insert(self, message: Members) -> Change:
-        row = _row_of(message)
+    def _insert(self, message: Members, readers: MessageReaders) -> Change:
+        row = readers.parts["row"].row(_row_of(message))
         return Insert(self._encoder.source_key(row), self._encoder.row(row))
 
-    def _delete(self, message: Members) -> Change:
+    def _delete(self, message: Members, readers: MessageReaders) -> Change:
         if "where" in message:
             return DeleteWhere(self._condition(message), _statement_id(message))
-        return Delete(self._encoder.source_key_of(message.get("key")))
+        return Delete(self._encoder.source_key_of(readers.parts["key"].key(message.get("key"))))
 
-    def _modify(self, message: Members) -> Change:
+    def _modify(self, message: Members, readers: MessageReaders) -> Change:
         if "where" in message:
             assignments = parse_assignments(_expressions(message), self._table)
             return ModifyWhere(self._condition(message), assignments, _statement_id(message))
-        source_key, row = self._encoder.source_key_of(message.get("key")), _row_of(message)
-        self._check_same_key(source_key, message["key"], row)
+        said = readers.parts["key"].key(message.get("key"))
+        source_key, row = self._encoder.source_key_of(said), readers.parts["row"].row(_row_of(message))
+        self._check_same_key(source_key, said, row)
         individual = self._encoder.individual(row) if self._table.individual in row else None
         codes, exact, values = self._encoder.some(row)
         return Modify(source_key, codes, exact, values, individual)

@@ -5,7 +5,8 @@ The rules of this file
 * A row's messages must all come to one shard, and the shard follows from the bytes of the message key. So these bytes
   must follow from the source key alone. How they do is the *key form*: the text itself (`bare`), a JSON text with the
   source key in it (`json:{"id":number}`, or the hash of so long a text), or that within Kafka Connect's schema
-  (`json-schema:<hash of all but the source key>`). A form's name holds names of columns and never a value.
+  (`json-schema:<hash of all but the source key>`). Where a registry keeps the key's schema, its id stands in the bytes:
+  `avro:<id>`, and before a JSON text `registry:<id>:`. A form's name holds names of columns and never a value.
 * A shard has one form: that of the first row change which it applied. Every later row change must be written so, name
   the same row as its value, and lie in the shard that murmur2 of its key gives. Anything else is refused: the row's
   other messages may lie in another shard, and applying it would make a second copy that nobody ever removes.
@@ -18,6 +19,7 @@ The rules of this file
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
@@ -25,9 +27,15 @@ from hashlib import blake2b
 import msgspec
 
 from streamer.errors import EventRefused
+from streamer.incremental.events.avro_keys import AvroKeyForm, avro_key_form
 from streamer.incremental.events.changes import Change, Delete, Insert, Modify, Remove, Truncate, Upsert
-from streamer.incremental.events.json_messages import SCHEMA_REGISTRY_MAGIC, read_json, unwrapped
+from streamer.incremental.events.connect_schema import ConnectType
+from streamer.incremental.events.json_messages import read_json, unwrapped
+from streamer.incremental.events.logical_keys import kind_of, written_part
+from streamer.incremental.events.logical_types import VARIABLE_SCALE_DECIMAL
+from streamer.incremental.events.message_keys import MessageKeys
 from streamer.incremental.events.murmur2 import shard_of
+from streamer.incremental.events.registered_schemas import HEAD_BYTES, Known, is_registered, schema_of
 from streamer.table.encode import Encoder
 from streamer.table.schema import Table
 
@@ -35,6 +43,7 @@ RowChange = Insert | Delete | Modify | Upsert | Remove
 ROW_CHANGES = (Insert, Delete, Modify, Upsert, Remove)
 
 NAME_BYTES_MAX = 100
+REGISTERED = ("avro:", "registry:")  # how the names of forms begin that hold a schema's id
 NOT_BARE = ("", "{", "[", '"', "\0")  # what a message key that is a bare text does not begin with
 
 _to_json = msgspec.json.Encoder().encode
@@ -49,7 +58,8 @@ class KeyForm:
     """One way to write a source key as a message key.
 
     around: what stands around the parts of the source key, one text more than parts. parts: number of the column in the
-    source key, and how it is written: "bare", "number" or "text" (a JSON string).
+    source key, and how it is written: "bare", "number", "text" (a JSON string) or a kind of logical type
+    (`streamer.incremental.events.logical_keys`).
     """
 
     name: str
@@ -64,15 +74,26 @@ class KeyForm:
         written = self.around[0]
         for (number, kind), after in zip(self.parts, self.around[1:], strict=True):
             text = texts[number]
-            if kind == "number" and not _NUMBER.fullmatch(text):
+            part = _written(kind, text)
+            if part is None:
                 return None
-            quoted = kind == "text" or (kind == "bare" and not _is_bare(text))
-            written += (_to_json(text) if quoted else text.encode()) + after
+            written += part + after
         return written
+
+
+def _written(kind: str, text: str) -> bytes | None:
+    if kind == "number":
+        return text.encode() if _NUMBER.fullmatch(text) else None
+    if kind == "text" or (kind == "bare" and not _is_bare(text)):
+        return _to_json(text)
+    return text.encode() if kind == "bare" else written_part(kind, text)
 
 
 BARE = KeyForm("bare", (b"", b""), ((0, "bare"),))
 JSON_TEXT = KeyForm("json:text", (b"", b""), ((0, "text"),))
+
+
+AnyKeyForm = KeyForm | AvroKeyForm
 
 
 def form_unless_told(source_key: tuple[str, ...]) -> KeyForm:
@@ -88,37 +109,23 @@ def form_unless_told(source_key: tuple[str, ...]) -> KeyForm:
     return _named(around, tuple((i, "text") for i in range(len(names))), has_schema=False)
 
 
-def source_key_in(message_key: bytes | None, encoder: Encoder) -> str:
-    """The source key that a message key names; raises EventRefused.
-
-    A bare text, or a JSON text or object, with or without schema; a bare number is the text it is written as.
-    """
-    if not message_key:
-        raise EventRefused("missing-key", "neither the value nor the message key says which row is gone")
-    if message_key[0] == SCHEMA_REGISTRY_MAGIC or message_key.lstrip()[:1] in (b"{", b"[", b'"'):
-        return encoder.source_key_of(unwrapped(read_json(message_key)))
-    try:
-        text = message_key.decode().strip()
-    except UnicodeDecodeError:
-        raise EventRefused("malformed-json", "the message key is not UTF-8") from None
-    return encoder.source_key_of(None if text == "null" else text)
-
-
 class KeyContract:
     """What one shard of a table asks of the keys of its messages."""
 
-    def __init__(self, table: Table, shard: int) -> None:
+    def __init__(self, table: Table, shard: int, schemas: Known | None = None) -> None:
         self._columns = table.source_key
         self._shard = shard
         self._partitioner_stated = table.partitioner_stated
-        self._encoder = Encoder(table)
-        self._last = BARE
+        self._schemas = schemas
+        self._keys = MessageKeys(Encoder(table), schemas)
+        self._last: AnyKeyForm = BARE
 
     def form_after(self, key_form: str, message_key: bytes | None, change: Change, shards: int) -> str:
         """The shard's key form ("": not known yet) once a change is applied; raises EventRefused where it may not be.
 
         shards: how many the input has.
-        message-key-missing, message-key-unreadable, message-key-form, message-key-of-other-row, wrong-partition.
+        message-key-missing, message-key-unreadable, message-key-form, message-key-of-other-row, wrong-partition,
+        unknown-schema.
         """
         if isinstance(change, Truncate):
             return ""
@@ -142,29 +149,47 @@ class KeyContract:
             return key_form
         form = told or JSON_TEXT
         if key_form not in ("", form.name):
-            raise EventRefused("message-key-form", _OTHER_FORM.format(key_form, form.name))
+            mend = _OTHER_ID if form.name.startswith(REGISTERED) and key_form.startswith(REGISTERED) else _OTHER_WRITER
+            raise EventRefused("message-key-form", _OTHER_FORM.format(key_form, form.name, mend))
         self._last = form
         return form.name
 
-    def form_told(self, message_key: bytes, source_key: str) -> KeyForm | None:
+    def form_told(self, message_key: bytes, source_key: str) -> AnyKeyForm | None:
         """The form of a row's message key; None for one that is written the same in two forms (a quoted text).
 
-        Raises EventRefused: message-key-unreadable, message-key-of-other-row.
+        Raises EventRefused: message-key-unreadable, message-key-of-other-row, unknown-schema.
         """
         try:
-            named = source_key_in(message_key, self._encoder)
+            named = self._keys.source_key(message_key)
         except EventRefused as refused:
+            if refused.reason == "unknown-schema":
+                raise
             raise self._unreadable(refused.detail) from None
         if named != source_key:
             raise EventRefused("message-key-of-other-row", _OTHER_ROW)
         if len(self._columns) == 1 and BARE.written(source_key) == message_key:
             return BARE if _is_bare(source_key) else None
-        form = _json_form(message_key, self._columns)
+        types = self._keys.types(message_key)
+        if any(type_.name == VARIABLE_SCALE_DECIMAL for type_ in types.values()):
+            raise self._unreadable(_VARIABLE_SCALE)
+        form = self._form(message_key, types)
         if form is None:
             raise self._unreadable("the message key has other columns, or stands before its schema")
         if form.written(source_key) != message_key:
             raise self._unreadable("the message key has spaces around it, or a part longer than need be (7.0, \\u00e9)")
         return form
+
+    def _form(self, message_key: bytes, types: Mapping[str, ConnectType]) -> AnyKeyForm | None:
+        if not is_registered(message_key):
+            return _json_form(message_key, self._columns, types)
+        schema = schema_of(message_key, self._schemas)
+        if schema.avro is not None:
+            return avro_key_form(schema, self._columns, types)
+        head, text = message_key[:HEAD_BYTES], message_key[HEAD_BYTES:]
+        form = _json_form(text, self._columns, types)
+        if form is None:
+            return None
+        return KeyForm(f"registry:{schema.id}:{form.name}", (head + form.around[0], *form.around[1:]), form.parts)
 
     def _unreadable(self, fault: str) -> EventRefused:
         return EventRefused("message-key-unreadable", _UNREADABLE.format(fault, ", ".join(self._columns)))
@@ -175,7 +200,7 @@ def _is_bare(text: str) -> bool:
     return text == text.strip() != "null" and text[:1] not in NOT_BARE
 
 
-def _json_form(message_key: bytes, columns: tuple[str, ...]) -> KeyForm | None:
+def _json_form(message_key: bytes, columns: tuple[str, ...], types: Mapping[str, ConnectType]) -> KeyForm | None:
     """The form of a JSON key out of which exactly the columns of the source key can be read; None for any other."""
     if message_key.lstrip()[:1] not in (b"{", b'"'):
         return None
@@ -194,10 +219,14 @@ def _json_form(message_key: bytes, columns: tuple[str, ...]) -> KeyForm | None:
         return None
     starts, ends = [token.start() for token in tokens], [token.end() for token in tokens]
     around = tuple(message_key[i:j] for i, j in zip([0, *ends], [*starts, None], strict=True))
-    kinds = ("text" if token[0].startswith(b'"') else "number" for token in tokens)
-    return _named(
-        around, tuple((columns.index(name), kind) for name, kind in zip(names, kinds, strict=True)), has_schema
-    )
+    parts = ((columns.index(name), _kind(token[0], types.get(name))) for name, token in zip(names, tokens, strict=True))
+    return _named(around, tuple(parts), has_schema)
+
+
+def _kind(token: bytes, type_: ConnectType | None) -> str:
+    """How a part of the key is written; a Decimal may stand there as a number (the converter's decimal.format)."""
+    kind, is_text = kind_of(type_) if type_ else None, token.startswith(b'"')
+    return kind if kind and (is_text or not kind.startswith("decimal")) else "text" if is_text else "number"
 
 
 @lru_cache(64)
@@ -207,6 +236,10 @@ def _named(around: tuple[bytes, ...], parts: tuple[tuple[int, str], ...], has_sc
     return KeyForm(f"json-schema:{told}" if has_schema else f"json:{told}", around, parts)
 
 
+_VARIABLE_SCALE = (
+    "one source key has several message keys where a decimal has no scale of its own (1.5, 1.50): set the connector's "
+    "decimal.handling.mode=string, or give the column a scale"
+)
 _MISSING = (
     "there are several shards, and only its message key keeps a row's messages in one of them: let the producer write "
     "the primary key as message key (Debezium: message.key.columns, for a table without primary key)"
@@ -217,9 +250,14 @@ _UNREADABLE = (
     "(Debezium: message.key.columns)"
 )
 _OTHER_FORM = (
-    "this shard's message keys are written as {}, this one as {}: the same row would come to two shards. Set the "
-    "producer's key.converter back (`streamer produce` writes what the topic has); if the form is to change for good, "
-    "empty the table with `streamer produce --truncate` and send all rows again"
+    "this shard's message keys are written as {}, this one as {}: the same row would come to two shards. {}; if the "
+    "form is to change for good, empty the table with `streamer produce --truncate` and send all rows again"
+)
+_OTHER_WRITER = "Set the producer's key.converter back (`streamer produce` writes what the topic has)"
+_OTHER_ID = (
+    "The key's schema was registered anew, under another id: set back what changed it (names and types of the primary "
+    "key, the connector's topic.prefix, the converter's settings, the registry), and keep it with the key converter's "
+    "auto.register.schemas=false and use.latest.version=true"
 )
 _OTHER_ROW = (
     "message key and value name different rows, so that a row's messages would not meet in one shard: let the producer "

@@ -18,6 +18,10 @@ from enum import Enum
 
 import msgspec
 
+from streamer.errors import EventRefused
+from streamer.incremental.events.json_messages import read_registered
+from streamer.incremental.events.registered_schemas import Known, is_registered, schema_of
+
 
 class Mark(Enum):
     """What a message says of a snapshot."""
@@ -60,8 +64,8 @@ class _Message(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Message).decode
 
 
-def mark_of(value: bytes | None) -> Mark:
-    """What the value of a message says.
+def mark_of(value: bytes | None, schemas: Known | None = None) -> Mark:
+    """What the value of a message says; schemas: those of a registry.
 
     >>> mark_of(b'{"op": "r", "after": {"id": 7}, "source": {"snapshot": "last"}}').name
     'LAST'
@@ -71,8 +75,8 @@ def mark_of(value: bytes | None) -> Mark:
     if value is None:
         return Mark.NOTHING
     try:
-        message = _decode(value)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        message = _registered(value, schemas) if is_registered(value) else _decode(value)
+    except (EventRefused, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return Mark.NOTHING
     message = message.payload or message  # within Kafka Connect's {"schema", "payload"}
     if message.source is not None:
@@ -80,6 +84,10 @@ def mark_of(value: bytes | None) -> Mark:
     if message.flattened_op is not None:
         return _mark(message.flattened_op, message.flattened_snapshot)
     return Mark.NOTHING
+
+
+def _registered(value: bytes, schemas: Known | None) -> _Message:
+    return msgspec.convert(read_registered(value, schema_of(value, schemas)), _Message)
 
 
 def _mark(op: str | None, said: str | bool | None) -> Mark:

@@ -1,8 +1,8 @@
 """A table's columns as a statement sees them: exact values out of stored rows, and back.
 
 A quasi-identifier is stored as its code (a decimal without a step: as its exact text), a kept column as its JSON text.
-Reading gives int, Fraction, text, bool or None; a number is never a binary float. Columns that a statement does not
-use are never touched, and each distinct stored value of a column is read once.
+Reading gives int, Fraction, text, bool, None or a `Moment`; a number is never a binary float. Columns that a statement
+does not use are never touched, and each distinct stored value of a column is read once.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from streamer.incremental.events.statement_syntax import Number, Scalar
 from streamer.table.arrays import Ints
 from streamer.table.encode import Encoder
 from streamer.table.hierarchy import Hierarchy
+from streamer.table.moments import CLOCKS, DATE, LOCAL_TIMESTAMP, TIMESTAMP, Clock, moment_of, moment_text
 from streamer.table.row import Row, RowsView, Values
-from streamer.table.schema import CategoricalAttribute, Table
+from streamer.table.schema import Attribute, CategoricalAttribute, Table, TemporalAttribute
 
 
 class RowsOnce:
@@ -53,10 +54,33 @@ class Type(Enum):
     TEXT = "a text"
     BOOLEAN = "true or false"
     NULL = "null"
+    DATE = "a date"
+    TIMESTAMP = "a timestamp"
+    LOCAL_TIMESTAMP = "a local-timestamp"
     ANY = "any value"
 
 
-def type_of(value: Scalar) -> Type:
+_TYPE_OF_CLOCK = {DATE: Type.DATE, TIMESTAMP: Type.TIMESTAMP, LOCAL_TIMESTAMP: Type.LOCAL_TIMESTAMP}
+MOMENTS = frozenset(_TYPE_OF_CLOCK.values())
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Moment:
+    """A date or a timestamp; only those of one clock are compared."""
+
+    number: int = field(repr=False)
+    clock: Clock = field(compare=False)
+
+    @property
+    def text(self) -> str:
+        return moment_text(self.number, self.clock)
+
+
+Value = Scalar | Moment
+"""What a column holds for one row."""
+
+
+def type_of(value: Value) -> Type:
     """The type of one value.
 
     >>> type_of(True), type_of(Fraction(1, 2))
@@ -64,12 +88,14 @@ def type_of(value: Scalar) -> Type:
     """
     if value is None:
         return Type.NULL
+    if isinstance(value, Moment):
+        return _TYPE_OF_CLOCK[value.clock]
     if isinstance(value, str):
         return Type.TEXT
     return Type.BOOLEAN if isinstance(value, bool) else Type.NUMBER
 
 
-def is_number(value: Scalar) -> TypeGuard[Number]:
+def is_number(value: Value) -> TypeGuard[Number]:
     """Whether a value is an int or a Fraction; a bool is none."""
     return isinstance(value, (int, Fraction)) and not isinstance(value, bool)
 
@@ -113,24 +139,32 @@ class Scale:
 class Column(ABC):
     """A column that statements may use."""
 
-    def __init__(self, name: str, type_: Type, hierarchy: Hierarchy | None = None, scale: Scale | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        type_: Type,
+        hierarchy: Hierarchy | None = None,
+        scale: Scale | None = None,
+        clock: Clock | None = None,
+    ) -> None:
         self.name = name
         self.type = type_
+        self.clock = clock  # of the moments it holds; None: it holds none
         self.hierarchy = hierarchy  # of the categories it may hold; None: not a category
         self.scale = scale  # None: its values are not evenly spaced codes
 
-    def of_row(self, row: Row) -> Scalar:
+    def of_row(self, row: Row) -> Value:
         """The value of one row."""
         return self.read(self.stored(row))
 
-    def of_rows(self, rows: RowsOnce) -> list[Scalar]:
+    def of_rows(self, rows: RowsOnce) -> list[Value]:
         """The values of n rows."""
         stored = self.all_stored(rows)
         known = {text: self.read(text) for text in set(stored)}
         return [known[text] for text in stored]
 
     @abstractmethod
-    def read(self, stored: Any) -> Scalar:
+    def read(self, stored: Any) -> Value:
         """The value that a stored one stands for."""
 
     @abstractmethod
@@ -151,7 +185,10 @@ class CodedColumn(Column):
 
     def __init__(self, encoder: Encoder, j: int) -> None:
         attribute = encoder.table.attributes[j]
-        if isinstance(attribute, CategoricalAttribute):
+        if isinstance(attribute, TemporalAttribute):
+            clock = attribute.calendar.clock
+            super().__init__(attribute.name, _TYPE_OF_CLOCK[clock], clock=clock)
+        elif isinstance(attribute, CategoricalAttribute):
             scale = Scale(j, Fraction(0), Fraction(1), attribute.hierarchy.n_leaves)
             super().__init__(attribute.name, Type.TEXT, attribute.hierarchy, scale)
         else:
@@ -160,7 +197,7 @@ class CodedColumn(Column):
             super().__init__(attribute.name, Type.NUMBER, scale=scale)
         self._encoder, self._j = encoder, j
 
-    def read(self, stored: int) -> Scalar:
+    def read(self, stored: int) -> Value:
         return scalar(self._encoder.value(self._j, stored, None))
 
     def stored(self, row: Row) -> int:
@@ -172,6 +209,18 @@ class CodedColumn(Column):
 
     def assign(self, draft: Draft, value: object) -> None:
         draft.codes[self._j], _ = self._encoder.code(self._j, value)
+
+
+class TemporalColumn(CodedColumn):
+    """A quasi-identifier of dates or timestamps; codes: its codes as whole numbers, in the order of its moments."""
+
+    def __init__(self, encoder: Encoder, j: int, attribute: TemporalAttribute) -> None:
+        super().__init__(encoder, j)
+        self.calendar = attribute.calendar
+        self.codes = Scale(j, Fraction(0), Fraction(1), int(attribute.width_codes))
+
+    def read(self, stored: int) -> Moment:
+        return Moment(self.calendar.moment_of(stored), self.calendar.clock)
 
 
 class ExactColumn(Column):
@@ -204,11 +253,12 @@ class JsonColumn(Column):
     def __init__(self, encoder: Encoder, i: int) -> None:
         kept = encoder.table.kept[i]
         type_ = Type.TEXT if kept.hierarchy is not None else _TYPES[kept.type]
-        super().__init__(kept.name, type_, kept.hierarchy)
+        super().__init__(kept.name, type_, kept.hierarchy, clock=CLOCKS.get(kept.type or ""))
         self._encoder, self._i = encoder, i
 
-    def read(self, stored: bytes) -> Scalar:
-        return scalar(self._json.decode(stored))
+    def read(self, stored: bytes) -> Value:
+        value = scalar(self._json.decode(stored))
+        return Moment(moment_of(value, self.name, self.clock), self.clock) if self.clock and value else value
 
     def stored(self, row: Row) -> bytes:
         return row.values[self._i]
@@ -226,6 +276,9 @@ _TYPES = {
     "integer": Type.NUMBER,
     "decimal": Type.NUMBER,
     "boolean": Type.BOOLEAN,
+    "date": Type.DATE,
+    "timestamp": Type.TIMESTAMP,
+    "local-timestamp": Type.LOCAL_TIMESTAMP,
 }
 
 
@@ -233,12 +286,15 @@ _TYPES = {
 def columns_of(table: Table) -> dict[str, Column]:
     """The columns that statements about the table may use, by name."""
     encoder = Encoder(table)
-    columns: list[Column] = [
-        ExactColumn(encoder, j) if j in table.stepless else CodedColumn(encoder, j)
-        for j in range(len(table.attributes))
-    ]
+    columns: list[Column] = [_column_of(encoder, j, attribute) for j, attribute in enumerate(table.attributes)]
     columns += [JsonColumn(encoder, i) for i in range(len(table.kept))]
     return {column.name: column for column in columns}
+
+
+def _column_of(encoder: Encoder, j: int, attribute: Attribute) -> Column:
+    if isinstance(attribute, TemporalAttribute):
+        return TemporalColumn(encoder, j, attribute)
+    return ExactColumn(encoder, j) if j in encoder.table.stepless else CodedColumn(encoder, j)
 
 
 def find(name: str, table: Table) -> Column:

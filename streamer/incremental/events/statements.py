@@ -6,8 +6,11 @@ The rules of this file
   by the grammar of `streamer.incremental.events.statement_syntax`; nothing is ever evaluated as Python.
 * Usable are the quasi-identifiers and the kept columns: never the key, never the individual.
 * All arithmetic is exact: integers and fractions. What is not exactly a value of its column is refused, for that row.
-* A comparison with null is false, arithmetic with null is null. Only numbers have an order. A comparison of a text with
-  a number is refused where table.yaml can tell, and false where only the row can.
+* A comparison with null is false, arithmetic with null is null. Numbers and times have an order, and numbers alone are
+  computed with. A comparison of a text with a number is refused where table.yaml can tell, and false where only the row
+  can.
+* A date or a timestamp stands in quotes, as rows have it: `born < '1980-01-01'`. A day alone stands for its first
+  moment. Two columns are compared where both are of one type.
 * Right-hand sides see the old values of the row.
 * Codes that are evenly spaced are compared as whole columns of integers; every other comparison reads row by row.
 * No message shows a part of a statement: an unquoted text literal looks like a column's name.
@@ -26,7 +29,20 @@ from typing import TypeAlias
 import numpy as np
 
 from streamer.errors import EventRefused
-from streamer.incremental.events.statement_columns import Column, Draft, RowsOnce, Scale, Type, find, is_number, type_of
+from streamer.incremental.events.statement_columns import (
+    MOMENTS,
+    Column,
+    Draft,
+    Moment,
+    RowsOnce,
+    Scale,
+    TemporalColumn,
+    Type,
+    Value,
+    find,
+    is_number,
+    type_of,
+)
 from streamer.incremental.events.statement_syntax import (
     TESTS,
     Comparison,
@@ -35,11 +51,11 @@ from streamer.incremental.events.statement_syntax import (
     Operator,
     Postfix,
     Reference,
-    Scalar,
     read_condition,
     read_expression,
 )
 from streamer.table.arrays import Bools
+from streamer.table.moments import Clock, limit_of, moment_text
 from streamer.table.row import Row, RowsView
 from streamer.table.schema import Table
 
@@ -148,7 +164,7 @@ class _ValueTest:
     left: Column
     test: str
     right: Column | None
-    constant: Scalar
+    constant: Value
     has_offset: bool
 
     def matches(self, rows: RowsOnce) -> Bools:
@@ -156,7 +172,9 @@ class _ValueTest:
         rights = repeat(self.constant, len(lefts)) if self.right is None else self.right.of_rows(rows)
         return np.fromiter(map(self._holds, lefts, rights), np.bool_, len(lefts))
 
-    def _holds(self, left: Scalar, right: Scalar) -> bool:
+    def _holds(self, left: Value, right: Value) -> bool:
+        if isinstance(left, Moment) and isinstance(right, Moment):
+            return bool(TESTS[self.test](left, right))
         if is_number(left) and is_number(right):
             offset = self.constant if self.has_offset and is_number(self.constant) else 0
             return bool(TESTS[self.test](left, right + offset))
@@ -169,6 +187,8 @@ def _test_of(comparison: Comparison, table: Table) -> _CodeTest | _ValueTest:
     left = find(comparison.left, table)
     right = None if comparison.right is None else find(comparison.right, table)
     constant = comparison.constant
+    if left.clock is not None and right is None and isinstance(constant, str):
+        return _test_of_moment(left, left.clock, comparison.test, constant)
     _check_types(comparison, left, type_of(constant) if right is None else right.type)
     if left.hierarchy is not None and isinstance(constant, str):
         constant = left.hierarchy.code_of.get(constant)
@@ -186,6 +206,21 @@ def _test_of(comparison: Comparison, table: Table) -> _CodeTest | _ValueTest:
     return _ValueTest(left, comparison.test, right, comparison.constant, comparison.has_offset)
 
 
+def _test_of_moment(left: Column, clock: Clock, test: str, text: str) -> _CodeTest | _ValueTest:
+    """A column of dates or timestamps against one of them."""
+    moment = _moment_in_statement(text, left.name, clock)
+    if isinstance(left, TemporalColumn):
+        return _CodeTest.of([(left.codes, 1)], test, left.calendar.code_or_beyond(moment))
+    return _ValueTest(left, test, None, Moment(moment, clock), has_offset=False)
+
+
+def _moment_in_statement(text: str, column: str, clock: Clock) -> int:
+    try:
+        return limit_of(text, column, clock)
+    except EventRefused as refused:
+        raise EventRefused("bad-statement", refused.detail, column) from None
+
+
 def _check_types(comparison: Comparison, left: Column, right: Type) -> None:
     if Type.ANY not in (left.type, right) and left.type is not right:
         raise EventRefused(
@@ -193,10 +228,15 @@ def _check_types(comparison: Comparison, left: Column, right: Type) -> None:
             f"column {left.name!r} holds {left.type.value} and is compared with {right.value}",
             left.name,
         )
+    if comparison.has_offset and left.type in MOMENTS:
+        detail = f"column {left.name!r} holds {left.type.value}, which takes no offset: name the moment in quotes"
+        raise EventRefused("bad-statement", detail, left.name)
     ordered = comparison.test != "=" or comparison.has_offset
-    if ordered and not {left.type, right} <= {Type.NUMBER, Type.ANY}:
+    if ordered and not {left.type, right} <= {Type.NUMBER, Type.ANY, *MOMENTS}:
         raise EventRefused(
-            "bad-statement", f"column {left.name!r}: only numbers have an order and take an offset", left.name
+            "bad-statement",
+            f"column {left.name!r}: only numbers and times have an order, and only numbers take an offset",
+            left.name,
         )
 
 
@@ -221,8 +261,8 @@ class _Assigned:
         """Computes from the row, writes to the draft; raises EventRefused."""
         self.column.assign(draft, _plain(self._result(row), self.column.name))
 
-    def _result(self, row: Row) -> Scalar:
-        stack: list[Scalar] = []
+    def _result(self, row: Row) -> Value:
+        stack: list[Value] = []
         for step in self.steps:
             if isinstance(step, Constant):
                 stack.append(step.value)
@@ -233,7 +273,7 @@ class _Assigned:
                 stack.append(self._computed(step, left, right))
         return stack.pop()
 
-    def _computed(self, compute: Operator, left: Scalar, right: Scalar) -> Number | None:
+    def _computed(self, compute: Operator, left: Value, right: Value) -> Number | None:
         if left is None or right is None:
             return None
         if not is_number(left) or not is_number(right):
@@ -247,8 +287,11 @@ class _Assigned:
 def _assigned_of(column: Column, postfix: Postfix, table: Table) -> _Assigned:
     """Ties an expression to a table; raises EventRefused("bad-statement") for what can never be right."""
     steps = tuple(find(step.name, table) if isinstance(step, Reference) else step for step in postfix)
-    assigned = _Assigned(column, steps)
     type_ = _type_of_steps(steps)
+    if column.clock is not None and isinstance(steps[0], Constant) and isinstance(text := steps[0].value, str):
+        moment = _moment_in_statement(text, column.name, column.clock)
+        type_, steps = column.type, (Constant(moment_text(moment, column.clock)),)
+    assigned = _Assigned(column, steps)
     if type_ is not column.type and Type.ANY not in (type_, column.type) and type_ is not Type.NULL:
         detail = f"column {column.name!r} holds {column.type.value} and is set to {type_.value}"
         raise EventRefused("bad-statement", detail, column.name)
@@ -280,10 +323,12 @@ def _check_constant(assigned: _Assigned, table: Table) -> None:
         raise EventRefused("bad-statement", f"no row can take it: {refused.detail}", refused.column) from None
 
 
-def _plain(value: Scalar, column: str) -> int | Decimal | str | bool | None:
+def _plain(value: Value, column: str) -> int | Decimal | str | bool | None:
     """A value as rows of the input have it; raises EventRefused where a fraction has no finite decimal form."""
     if value is None or isinstance(value, (str, bool)):
         return value
+    if isinstance(value, Moment):
+        return value.text
     if isinstance(_bounded(value, column), int):
         return int(value)
     digits = value.denominator.bit_length()  # 2^a 5^b divides 10^max(a, b), and max(a, b) < digits

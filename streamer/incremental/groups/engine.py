@@ -322,12 +322,11 @@ class Engine:
 
     def _truncate(self, change: Truncate) -> None:
         if change.whole_table_only and self.shards > 1:
-            raise EventRefused(
-                "truncate-one-shard",
-                f"a truncate reached one of {self.shards} shards only; `streamer produce --truncate` reaches all",
-            )
-        self._queue.add(DISSOLVE)
-        self._take_out(self._rows.places().tolist())
+            raise EventRefused("truncate-one-shard", f"a truncation was said to one of {self.shards} shards only")
+        if not change.spared:
+            self._queue.add(DISSOLVE)
+        places = self._rows.places_but(change.spared) if change.spared else self._rows.places()
+        self._take_out(places.tolist())
 
     def _modify_where(self, change: ModifyWhere) -> Outcome:
         changed: list[tuple[int, Row]] = []

@@ -209,6 +209,13 @@ class Rows:
         """Places of all rows, in no order that decides anything; int64."""
         return self.place_of.places()
 
+    def places_but(self, source_keys: Iterable[str]) -> Ints:
+        """Places of all rows but some, in the order of their lots; int64."""
+        found = (self.place_of.get(source_key) for source_key in source_keys)
+        places = np.setdiff1d(self.places(), [place for place in found if place is not None]).astype(np.int64)
+        in_order: Ints = places[self.core["lot"][places].argsort()]
+        return in_order
+
     def records(self, changed: Ints, gone: Sequence[str]) -> RecordColumns:
         """Rows as a store keeps them; changed: place, values, individual, QI group of one after the other.
 

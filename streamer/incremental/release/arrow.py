@@ -22,7 +22,7 @@ from streamer.table.encode import cell_text
 from streamer.table.published import interval_columns
 from streamer.table.published_group import COUNT
 from streamer.table.schema import NumericAttribute, Table
-from streamer.table.typed_frame import column_types
+from streamer.table.typed_frame import DATE_TYPE, column_types
 
 DIGITS = 38
 """Digits that a decimal128 has; an end of an interval has 27 at most."""
@@ -41,8 +41,15 @@ def require(module: str, extra: str) -> Any:
 def arrow_types(table: Table) -> dict[str, Any]:
     """The Arrow type of every column that any frame of the table has."""
     arrow = require("pyarrow", "parquet")
-    names = {"str": arrow.string(), "int64": arrow.int64(), "float64": arrow.float64()}
-    types = {name: names.get(kind) for name, kind in column_types(table).items()}
+    same = {
+        "str": arrow.string(),
+        "int64": arrow.int64(),
+        "float64": arrow.float64(),
+        DATE_TYPE: arrow.date32(),
+        "datetime64[us]": arrow.timestamp("us"),
+        "datetime64[us, UTC]": arrow.timestamp("us", tz="UTC"),
+    }
+    types = {name: same.get(kind) for name, kind in column_types(table).items()}
     for attribute in table.attributes:
         if isinstance(attribute, NumericAttribute) and types[interval_columns(attribute.name)[0]] is None:
             places = max(0, *(-int(str(n.normalize().as_tuple().exponent)) for n in _numbers(attribute)))

@@ -5,6 +5,8 @@ The rules of this file
 * The rows come in QI groups that a whole-table algorithm made; nothing is taken over from the former state but what
   only it knows: the ids of its statements, letters that are not out yet, which requests have answers. Messages
   are counted anew.
+* Where there are several shards, what the control topic asks of them is history: a truncation that another shard said
+  there, or was about to say, is older than the rows, or is read again in the input.
 * Numbers go on: commits and QI groups above the highest that store, positions or output know, releases behind the last
   one. Nobody who followed the old table takes a new QI group for an old one.
 * What is removed is what readers have: the output is read to its end, after its former writer was shut out, and every
@@ -45,7 +47,7 @@ from streamer.incremental.shard.outlet import Outlet, Position
 from streamer.incremental.shard.republish import beside_rows
 from streamer.incremental.shard.standing import with_topics
 from streamer.incremental.store.base import Meta, Store
-from streamer.incremental.topics import LIVE, output_id
+from streamer.incremental.topics import CONTROL, LIVE, output_id
 from streamer.table.published import qi_group_of
 from streamer.table.schema import Table
 
@@ -107,8 +109,11 @@ def start_anew(
         found = replace(found, statement_ids=store.statement_ids(), control_next=answered)
         if meta.commit > (position.commit if position else 0):
             waiting = [entry for commit, entry in store.outbox() if commit == meta.commit]
-            letters = outgoing(beside_rows(waiting), meta.release, meta.next)
+            beside = [entry for entry in beside_rows(waiting) if entry.topic != CONTROL]
+            letters = outgoing(beside, meta.release, meta.next)
             outlet.publish(letters, not_fitting(meta, position, found))
+    if input_state.shards > 1:
+        found = replace(found, control_next=max(found.control_next, input_state.control_end))
     before, releases = meta.commit if meta else 0, 0
     for commit in commits(table, shard, input_state, prepared, found, records_max):
         store.commit(fence, before, commit)
@@ -144,6 +149,7 @@ def find(
         release=release,
         qi_group_next=max([highest + 1, *(known.qi_group_next for known in said)]),
         tombstones={number: sorted(entries, key=_in_order) for number, entries in sorted(by_group.items())},
+        truncations=max((known.truncations for known in said), default=0),
     )
 
 

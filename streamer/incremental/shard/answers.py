@@ -11,6 +11,7 @@ The rules of this file
 * What is tried again is remembered by its offset in `Meta.retried`: so it is applied once, whoever asks how often.
 * A snapshot is named by the offset at which it began, and ends once: so nothing has to be remembered of who asked for
   its end, and such a request is history as soon as another one, or none, is held back.
+* A truncation never becomes history: it is placed however late a worker hears of it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from streamer.incremental.shard.holding_back import holds_back
-from streamer.incremental.shard.requests import CancelRebuild, EndSnapshot, Rebuild, Retry, Skip, read_request
+from streamer.incremental.shard.requests import (
+    CancelRebuild,
+    EndSnapshot,
+    Placed,
+    Rebuild,
+    Retry,
+    Skip,
+    Truncation,
+    read_request,
+)
 from streamer.incremental.shard.retrying import objection_to_retry
 from streamer.incremental.store.base import Meta
 from streamer.incremental.topics import CHANGES
@@ -35,7 +45,7 @@ class Refused:
     why: str
 
 
-Answer = Rebuild | CancelRebuild | EndSnapshot | Retry | Refused | None
+Answer = Rebuild | CancelRebuild | EndSnapshot | Retry | Truncation | Refused | None
 
 
 def answer(value: bytes, offset: int, written_at: float, shard: int, meta: Meta, now: float) -> Answer:
@@ -44,8 +54,10 @@ def answer(value: bytes, offset: int, written_at: float, shard: int, meta: Meta,
     written_at, now: seconds since 1970.
     """
     request = read_request(value)
-    if isinstance(request, Skip):
+    if isinstance(request, Skip | Placed):
         return None  # read at the next take-over
+    if isinstance(request, Truncation):
+        return request if request.shard == shard and offset >= meta.control_next else None
     if isinstance(request, EndSnapshot):
         return request if request.shard == shard and _is_held(request, meta) else None
     if request is None:

@@ -15,12 +15,14 @@ from streamer.incremental.events.changes import Change
 from streamer.incremental.events.counts import APPLIED_LATE, IGNORED_LATE
 from streamer.incremental.events.decoder import Decoder
 from streamer.incremental.events.key_form import KeyContract
+from streamer.incremental.events.registered_schemas import NoSchemas, Schemas, schema_ids
 from streamer.incremental.groups.engine import Engine
 from streamer.incremental.shard import letters
 from streamer.incremental.shard.input import Message, ShardInput
 from streamer.incremental.shard.outlet import Outlet
 from streamer.incremental.shard.passed_over import Unforeseen, unforeseen
 from streamer.incremental.shard.repeated import cannot_repeat, due_again
+from streamer.incremental.shard.requests import Placed
 from streamer.incremental.shard.retrying import Judged, failed_by
 from streamer.incremental.shard.steps import StepReport, Tally
 from streamer.incremental.shard.taking_over import Holding, OwnedShard
@@ -40,15 +42,22 @@ class LateMessages(OwnedShard):
         turn: AbstractContextManager[object] | None = None,
         secret: bytes | None = None,
         holding: Holding = Holding.NOTHING,
+        schemas: Schemas | None = None,
     ) -> None:
         super().__init__(table, shard, store, outlet, turn, secret, holding)
-        self._decoder = Decoder(table)
-        self._contract = KeyContract(table, shard)
+        self._schemas = schemas or NoSchemas()
+        self._decoder = Decoder(table, self._schemas.known)
+        self._contract = KeyContract(table, shard, self._schemas.known)
         self.messages_at: Callable[[Sequence[int]], Sequence[Message]] = lambda offsets: ()
         """Reads messages of the input once more, for a replay in which they were tried again; those that are there."""
 
-    def take_over(self, shard_input: ShardInput, skips: Iterable[int] = ()) -> int:
-        super().take_over(shard_input, skips)
+    def take_over(
+        self,
+        shard_input: ShardInput,
+        skips: Iterable[int] = (),
+        placed: Callable[[], Iterable[Placed]] = lambda: (),
+    ) -> int:
+        super().take_over(shard_input, skips, placed)
         self._repeat_retries()
         return self._meta.next
 
@@ -75,7 +84,8 @@ class LateMessages(OwnedShard):
                 return report
 
     def _commit_retries(self, engine: Engine, judged: Sequence[Judged], report: StepReport) -> None:
-        tally = Tally(self._meta.next, self._meta.key_form)
+        tally = Tally.after(self._meta)
+        self._schemas.learn(schema_ids((one.message.key, one.message.value) for one in judged if one.message))
         with self._turn:
             for one in judged:
                 self._retry(engine, one, tally)
@@ -99,11 +109,16 @@ class LateMessages(OwnedShard):
             tally.letters.append(letters.retried(where))
 
     def _repeats_to(self) -> int | None:
-        """Where a replay has to stop next, to try something again or because it ends; None where there is none."""
+        """Where a replay has to stop next, for what lies between two messages or because it ends; None: there is none.
+
+        What was tried again before the message at which a truncation was placed comes before the truncation: behind it,
+        nothing that lies below may be tried again (`Meta.letters_from`).
+        """
         if self._replay_to is None:
             return None
         due = due_again(self._meta, self._replay_to)
-        return self._replay_to.next if due is None else due[0]
+        stops = [self._replay_to.next, *(one.next for one in self._to_repeat[:1])]
+        return min(stops if due is None else [due[0], *stops])
 
     def _repeat_retries(self) -> None:
         """In a replay, tries again what was tried again here before."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from streamer.errors import ConfigError, GroupTooLarge
 from streamer.incremental.events.counts import NO_MESSAGES, Counts
+from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.groups.engine import Engine
 from streamer.incremental.groups.kept import PENDING, QIGroupState, Record, SimilarityList
 from streamer.incremental.groups.net_effect import Seen
@@ -43,8 +44,8 @@ class FirstTable:
     """The rows of one shard in QI groups (arrays of row numbers; rows in none are pending), and where input goes on.
 
     next: the first source offset that is not in the rows. key_form: how the input writes message keys, "" unknown.
-    counts, letters, statement_ids, skipped: of the messages that the rows were read from, where they were; else nothing
-    below `next` can be tried again.
+    counts, letters, statement_ids, skipped, truncated: of the messages that the rows were read from, where they were.
+    letters_from: as in `Meta`.
     """
 
     rows: EncodedRows
@@ -56,6 +57,8 @@ class FirstTable:
     letters: Sequence[Entry] = ()
     statement_ids: Sequence[str] = ()
     skipped: tuple[int, ...] = ()
+    truncated: SourcePosition | None = None
+    letters_from: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,7 @@ class Found:
     """What was there of a shard: the highest numbers that are known, and what removes every published record.
 
     release: the last one, -1 where nothing was published in these topics. tombstones: by QI group. control_next: the
-    first request that has no answer yet.
+    first request that has no answer yet. truncations: how many the shard has placed.
     """
 
     commit: int = 0
@@ -87,6 +90,7 @@ class Found:
     tombstones: Mapping[int, Sequence[Entry]] = field(default_factory=dict, repr=False)
     statement_ids: Sequence[str] = ()
     control_next: int = 0
+    truncations: int = 0
 
     @property
     def n_records(self) -> int:
@@ -144,7 +148,9 @@ def commits(
         secret=first.secret,
         counts=first.counts,
         control_next=found.control_next,
-        letters_from=0 if first.counts.messages else first.next,
+        truncated=first.truncated,
+        truncations=found.truncations,
+        letters_from=first.letters_from if first.counts.messages else first.next,
     )
     changelog = Changelog(table, shard)
     cells = cells_by_group(

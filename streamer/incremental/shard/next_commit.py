@@ -33,6 +33,7 @@ def next_commit(meta: Meta, drained: Drained, tally: Tally, changelog: Changelog
         skipped=(*meta.skipped, *tally.skipped),
         retried=(*meta.retried, *tally.retried),
         snapshot=held_after(meta.snapshot, tally.marks),
+        truncated=tally.truncated,
     )
     outbox += tally.letters
     statement_ids = tuple(drained.statement_ids)

@@ -24,7 +24,8 @@ class Position(msgspec.Struct, frozen=True):
 
     An offset alone does not name a commit: one that did not come from the input leaves `next` unchanged. live_id: the
     id of the `live` that holds the table, or the ids of the two topics of a lossy join; a store that lost everything
-    knows of no others. retried: as in `Meta`; a replay has to apply the same messages in the same places.
+    knows of no others. truncations: how many the shard heard of from others, and placed. retried: as in `Meta`; a
+    replay has to apply the same messages in the same places.
     """
 
     commit: int
@@ -35,6 +36,7 @@ class Position(msgspec.Struct, frozen=True):
     digest: int
     skipped: tuple[int, ...] = ()
     live_id: str = ""
+    truncations: int = 0
     retried: tuple[tuple[int, int], ...] = ()
 
     @classmethod
@@ -48,6 +50,7 @@ class Position(msgspec.Struct, frozen=True):
             meta.digest,
             meta.skipped,
             output_id(meta.topic_ids),
+            meta.truncations,
             meta.retried,
         )
 

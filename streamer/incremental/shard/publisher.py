@@ -6,7 +6,8 @@ The same code runs over files, in a simulator that crashes, on the embedded brok
 takes a batch of messages:
 
 1. drop what is below the stored `next`;
-2. decode and apply every message by itself; what is wrong becomes a dead letter, an outgoing record like any other;
+2. decode and apply every message by itself; what is wrong becomes a dead letter, an outgoing record like any other
+   (the schemas that a registry keeps are fetched before, for the whole batch);
 3. check every touched QI group against the model (`Engine.drain` raises);
 4. commit to the store in one atomic call: changed records, groups, similarity lists, outbox, new `next`;
 5. publish the outbox in one transaction together with the position, then trim it;
@@ -31,12 +32,15 @@ from dataclasses import replace
 from time import perf_counter
 
 from streamer.errors import EventRefused, LawViolated, ShardRefused
-from streamer.incremental.events.changes import Statement
+from streamer.incremental.events.changes import Statement, Truncate, Upsert
 from streamer.incremental.events.counts import APPLIED, DEAD, IGNORED, UNKNOWN_KEY
+from streamer.incremental.events.registered_schemas import Schemas, schema_ids
 from streamer.incremental.events.snapshot_marks import Mark, mark_of
+from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.groups.engine import Engine
 from streamer.incremental.groups.replacing import Region
 from streamer.incremental.release.changelog import Changelog
+from streamer.incremental.release.records import Entry
 from streamer.incremental.shard import holding_back, letters
 from streamer.incremental.shard.anew import RECORDS_MAX
 from streamer.incremental.shard.applying_late import LateMessages
@@ -48,6 +52,7 @@ from streamer.incremental.shard.passed_over import UNWRITABLE, Unforeseen, unfor
 from streamer.incremental.shard.repeated import is_repeated, replayed
 from streamer.incremental.shard.steps import StepReport, Tally
 from streamer.incremental.shard.taking_over import Holding
+from streamer.incremental.shard.truncations import in_source_order, said_of_placing
 from streamer.incremental.store.base import Commit, Store
 from streamer.incremental.store.rebuild import Progress, remembered
 from streamer.incremental.store.snapshot import Snapshot
@@ -68,8 +73,9 @@ class Publisher(LateMessages):
         turn: AbstractContextManager[object] | None = None,
         secret: bytes | None = None,
         holding: Holding = Holding.NOTHING,
+        schemas: Schemas | None = None,
     ) -> None:
-        super().__init__(table, shard, store, outlet, turn, secret, holding)
+        super().__init__(table, shard, store, outlet, turn, secret, holding, schemas)
         self._changelog = Changelog(table, shard)
         self.check_input: Callable[[], None] = lambda: None
         """Called before a batch is committed; raises Conflict where it was not read from what was taken over."""
@@ -80,16 +86,18 @@ class Publisher(LateMessages):
         """Steps 1 to 6 for a batch of messages in offset order; any error makes `take_over` necessary.
 
         through: an offset below which the input holds no other messages than those read up to now: it ends with
-        markers of transactions. Ends early, with messages left, where a snapshot that is held back is over.
+        markers of transactions. Ends early, with messages left, where a snapshot that is held back is over, or where a
+        truncation has to be repeated.
         """
         report, first = StepReport(), 0
+        self._schemas.learn(schema_ids((message.key, message.value) for message in messages))
         while first < len(messages) or self._meta.next < through:
             self._turn_before(messages, first)
-            if self.awaits_release:
+            if self.awaits_release or self.truncation_due is not None:
                 break
             engine = self.engine
             self._usable = False  # an error below leaves the shard to be taken over
-            tally, fault = Tally(self._meta.next, self._meta.key_form), None
+            tally, fault = Tally.after(self._meta), None
             try:
                 reached = self._apply_some(engine, messages, first, through, tally, report)
                 commit = self._commit(engine, tally, report) if tally.next > self._meta.next else None
@@ -154,9 +162,34 @@ class Publisher(LateMessages):
         self._meta = replace(self._meta, rebuild=running, rebuilds=rebuilds, control_next=answered)
         return self._commit_from_outside(engine, "what is said of rebuilds cannot be kept")
 
-    def _commit_from_outside(self, engine: Engine, complaint: str) -> StepReport:
-        """Commits and publishes what no message has brought about."""
-        report, tally = StepReport(), Tally(self._meta.next, self._meta.key_form)
+    def place_truncation(self, request: int, source: SourcePosition, rows: EncodedRows, key_form: str) -> StepReport:
+        """Commits a truncation that another shard read; see `streamer.incremental.shard.truncations`.
+
+        request: the offset of its record in the control topic. rows, key_form: what the messages that stand behind it
+        come to. Any error makes `take_over` necessary.
+        """
+        engine, self._usable = self.engine, False
+        with self._turn:
+            engine.apply(Truncate(spared=frozenset(rows.source_keys)))
+            for source_key, row in zip(rows.source_keys, rows.rows(), strict=True):
+                engine.apply(Upsert(source_key, row))
+        self._to_repeat = self._to_repeat[1:]
+        heard, number = max(self._meta.control_next, request + 1), self._meta.truncations + 1
+        self._meta = replace(
+            self._meta,
+            key_form=key_form,
+            control_next=heard,
+            truncated=source,
+            truncations=number,
+            letters_from=max(self._meta.letters_from, self._meta.next),  # nothing brings back a row that is gone
+        )
+        placed = said_of_placing(self._meta, self.shard, request, source)
+        return self._commit_from_outside(engine, "a truncation cannot be placed", [placed])
+
+    def _commit_from_outside(self, engine: Engine, complaint: str, said: Sequence[Entry] = ()) -> StepReport:
+        """Commits and publishes what no message has brought about; said: of it, beside rows."""
+        report, tally = StepReport(), Tally.after(self._meta)
+        tally.letters += said
         try:
             commit = self._commit(engine, tally, report)
         except Unforeseen as fault:
@@ -207,6 +240,7 @@ class Publisher(LateMessages):
             self._passed_over.check(message.offset, tally)
             with unforeseen(message.offset):
                 change = self._decode(message)
+                change = in_source_order(self.table, self.shard, self._meta, change, message, tally)
                 key_form = self._contract.form_after(tally.key_form, message.key, change, self._meta.shards)
                 decoded = perf_counter()
             if isinstance(change, Statement):  # it runs what is queued, whose faults are not its own
@@ -238,7 +272,7 @@ class Publisher(LateMessages):
     def _mark(self, message: Message) -> Mark:
         """What a message says of a snapshot, where that matters."""
         if self._holding is Holding.SNAPSHOT and holding_back.looks_for_marks(self._meta):
-            return mark_of(message.value)
+            return mark_of(message.value, self._schemas.known)
         return Mark.NOTHING
 
     def _turned(self, mark: Mark, offset: int) -> Snapshot | None:

@@ -2,28 +2,40 @@
 
 The very loop of a shard runs over the messages, so that everything is decided as it would be there: strictness,
 statements, the partition contract, what is passed over. Only that no QI group is ever made: all rows are pending, and
-none of the work on groups is done. What it would publish are its letters alone.
+none of the work on groups is done. What it would publish are its letters alone. In the same way a part of the input is
+read: what stands behind a truncation that a shard hears of late.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from streamer.incremental.events.counts import Counts
+from streamer.incremental.events.registered_schemas import Schemas
+from streamer.incremental.events.source_position import OrderLost, SourcePosition
 from streamer.incremental.release.records import Entry, Outgoing
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.publisher import Publisher
+from streamer.incremental.shard.steps import StepReport
 from streamer.incremental.shard.taking_over import Holding
+from streamer.incremental.shard.truncations import begin_of_run, order_lost, passed_over_in
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
+from streamer.incremental.topics import DEAD_LETTERS
 from streamer.table.encode import EncodedRows
 from streamer.table.schema import Table
+
+Read = Callable[[int, int], Iterator[Sequence[Message]]]
+"""Reads the messages of an input from an offset to another, some at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowsRead:
-    """The rows at an offset of the input, and what its messages came to; next: that offset."""
+    """The rows at an offset of the input, and what its messages came to; next: that offset.
+
+    truncated: the last truncation that was captured in it, where there are several shards.
+    """
 
     rows: EncodedRows = field(repr=False)
     next: int
@@ -33,6 +45,7 @@ class RowsRead:
     statement_ids: Sequence[str]
     skipped: tuple[int, ...]
     faults: Sequence[str]
+    truncated: SourcePosition | None = None
 
 
 class _Letters:
@@ -48,7 +61,8 @@ class _Letters:
         return None
 
     def publish(self, records: Sequence[Outgoing], position: Position) -> None:
-        self.kept += [Entry(record.topic, record.key, record.value) for record in records]
+        letters = (record for record in records if record.topic == DEAD_LETTERS)
+        self.kept += [Entry(letter.topic, letter.key, letter.value) for letter in letters]
 
 
 def read_again(
@@ -59,13 +73,16 @@ def read_again(
     end: int,
     skips: Iterable[int] = (),
     advance: Callable[[int], None] = lambda count: None,
+    schemas: Schemas | None = None,
 ) -> RowsRead:
     """Reads all messages below the offset `end`; skips: offsets that an operator named.
 
-    advance: told how many messages each step took. Raises ShardRefused where messages in a row cannot be applied.
+    schemas: of a registry. advance: told how many messages each step took. Raises ShardRefused where messages in a row
+    cannot be applied, RegistryUnreachable.
     """
     letters, server = _Letters(), MemoryServer()
-    reader = Publisher(table, shard, MemoryStore(server, table.name, shard), letters, holding=Holding.ALL)
+    store, of = MemoryStore(server, table.name, shard), Holding.ALL
+    reader = Publisher(table, shard, store, letters, holding=of, schemas=schemas)
     reader.take_over(InputState({}, shards, earliest=0, end=end), skips)
     faults: list[str] = []
     for batch in batches:
@@ -84,4 +101,42 @@ def read_again(
         ids,
         meta.skipped,
         faults,
+        meta.truncated,
     )
+
+
+def read_behind(
+    source: SourcePosition,
+    table: Table,
+    shard: int,
+    shards: int,
+    earliest: int,
+    end: int,
+    read: Read,
+    skips: Iterable[int],
+) -> RowsRead:
+    """Reads the messages below the offset `end` that stand behind a truncation; earliest: the first one that is there.
+
+    Raises ShardRefused where the input does not tell which these are.
+    """
+    name = f"shard {shard} of {table.name}"
+    try:
+        begin = begin_of_run(name, table.name, source, earliest, end, lambda start: read(start, end))
+    except OrderLost:
+        raise order_lost(name, table.name) from None
+    return read_again(table, shard, shards, read(begin, end), end, skips)
+
+
+def place_truncation(
+    publisher: Publisher, request: int, source: SourcePosition, earliest: int, read: Read
+) -> StepReport:
+    """Has a truncation that another shard read take effect, between two messages of this one.
+
+    request: the offset of its record in the control topic. earliest: the first offset of the input. Raises ShardRefused
+    where the input does not tell which rows came later.
+    """
+    meta = publisher.meta
+    first = earliest if publisher.engine.n_rows else meta.next  # where no row is, nothing has to be told apart
+    place = publisher.table, publisher.shard, meta.shards
+    later = read_behind(source, *place, first, meta.next, read, passed_over_in(meta))
+    return publisher.place_truncation(request, source, later.rows, later.key_form)

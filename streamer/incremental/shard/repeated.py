@@ -12,8 +12,9 @@ from streamer.table.schema import Table
 
 
 def is_repeated(meta: Meta, target: Position) -> bool:
-    """Whether a replay has come to where it ends: all messages, and all that was tried again among them."""
-    return meta.next >= target.next and len(meta.retried) >= len(target.retried)
+    """Whether a replay has come to where it ends: all messages, all that was tried again, and all truncations."""
+    again = meta.next >= target.next and len(meta.retried) >= len(target.retried)
+    return again and meta.truncations >= target.truncations
 
 
 def due_again(meta: Meta, target: Position) -> tuple[int, int] | None:

@@ -1,4 +1,4 @@
-"""What operators ask of shards through the control topic, as values.
+"""What operators, and other shards, ask of a shard through the control topic, as values.
 
 A record of `<table>.control` lies in the partition of its shard and says one of
 `{"command":"skip","shard":0,"offset":1234}`,
@@ -6,6 +6,11 @@ A record of `<table>.control` lies in the partition of its shard and says one of
 `{"command":"cancel-rebuild","shard":0,"id":"77aa…","at":1764000000}`,
 `{"command":"end-snapshot","shard":0,"since":1234}` and
 `{"command":"retry","shard":0,"id":"90b1…","at":1764000000,"offsets":[17,42]}`. What cannot be read is nobody's request.
+
+Two come from shards (`streamer.incremental.shard.truncations`):
+`{"command":"truncate","shard":1,"source":{"log":"postgresql","place":[4711],"at":1764000000000},"by":0,"offset":1234}`
+and, by the shard that it was said to, where it has taken effect:
+`{"command":"truncated","shard":1,"source":{…},"request":17,"next":980,"number":3}`.
 """
 
 from __future__ import annotations
@@ -14,6 +19,8 @@ from collections.abc import Iterable
 from typing import Annotated
 
 import msgspec
+
+from streamer.incremental.events.source_position import SourcePosition
 
 Id = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 """Of a request: by it the operator finds the answer, and a worker knows what it has done already."""
@@ -71,6 +78,26 @@ class EndSnapshot(_Request, frozen=True, tag="end-snapshot"):
     topic_id: str = ""
 
 
+class Truncation(_Request, frozen=True, tag="truncate"):
+    """The source has truncated the table; by, offset: the shard that read so, and where."""
+
+    source: SourcePosition
+    by: int
+    offset: int
+
+
+class Placed(_Request, frozen=True, tag="truncated"):
+    """The shard has placed a truncation before its source offset `next`; whoever repeats its input does so there.
+
+    request: the offset of what asked for it. number: of the truncations that the shard has placed so, from 1.
+    """
+
+    source: SourcePosition
+    request: int
+    next: int
+    number: int
+
+
 RETRIES_MAX = 1_000
 """How many messages of a shard may be tried again in all: every one is told in all positions that follow."""
 
@@ -89,7 +116,7 @@ class Retry(_Request, frozen=True, tag="retry"):
     topic_id: str = ""
 
 
-Request = Skip | Rebuild | CancelRebuild | EndSnapshot | Retry
+Request = Skip | Rebuild | CancelRebuild | EndSnapshot | Retry | Truncation | Placed
 
 
 def skips_of(values: Iterable[bytes], shard: int, topic_id: str = "") -> frozenset[int]:
@@ -100,6 +127,11 @@ def skips_of(values: Iterable[bytes], shard: int, topic_id: str = "") -> frozens
     """
     requests = [request for request in map(read_request, values) if isinstance(request, Skip)]
     return frozenset(one.offset for one in requests if one.shard == shard and one.topic_id == topic_id)
+
+
+def placed_in(values: Iterable[bytes], shard: int) -> list[Placed]:
+    """The truncations that the records of a shard's control partition say it has placed, in order."""
+    return [one for one in map(read_request, values) if isinstance(one, Placed) and one.shard == shard]
 
 
 def read_request(value: bytes) -> Request | None:

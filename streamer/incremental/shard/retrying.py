@@ -11,7 +11,10 @@ The rules of this file
 * A later message counts if it can be decoded now and was not passed over, be it that it was refused for another reason:
   to be wrong about that costs a repetition, and the opposite would publish an old value. Messages that are tried again
   together do not supersede one another: they are applied in the order of the input.
-* A truncation supersedes everything before it. A statement (`where`) may have changed any row: what lies before one
+* A truncation supersedes everything before it, be it in the input or, where there are several shards, in the source's
+  order (`streamer.incremental.shard.truncations`). Where another shard read it, what lies below the `next` at which it
+  was placed is never tried again: what came before it is superseded, of the rest nobody can say where a replay would
+  have to apply it, and it stays refused. A statement (`where`) may have changed any row: what lies before one
   stays refused. Statements and truncations themselves are never tried again: they speak of the rows as they were.
 * What is applied late is remembered for ever, with the `next` at which that was done (`Meta.retried`, and the
   position): it is done once, and a replay does it again at the same place.
@@ -27,11 +30,14 @@ from streamer.errors import EventRefused
 from streamer.incremental.events.changes import Change, Modify, Nothing, Truncate, Upsert
 from streamer.incremental.events.decoder import Decoder
 from streamer.incremental.events.key_form import ROW_CHANGES, RowChange
+from streamer.incremental.events.registered_schemas import NoSchemas, Schemas, schema_ids
+from streamer.incremental.events.source_position import OrderLost
 from streamer.incremental.shard.holding_back import holds_back
 from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.letters import SUPERSEDED
 from streamer.incremental.shard.passed_over import Unforeseen
 from streamer.incremental.shard.requests import RETRIES_MAX
+from streamer.incremental.shard.truncations import in_order
 from streamer.incremental.store.base import Meta
 from streamer.incremental.topics import CHANGES
 from streamer.table.schema import Table
@@ -63,16 +69,19 @@ def objection_to_retry(offsets: Sequence[int], topic_id: str, meta: Meta) -> str
 class Retrial:
     """Some refused messages of one shard, and what the input says of their rows behind them.
 
-    meta: where the shard stands when the reading begins. Offsets that were applied late before are left out.
+    meta: where the shard stands when the reading begins. Offsets that were applied late before are left out. schemas:
+    of a registry.
     """
 
-    def __init__(self, table: Table, offsets: Iterable[int], meta: Meta) -> None:
+    def __init__(self, table: Table, offsets: Iterable[int], meta: Meta, schemas: Schemas | None = None) -> None:
         retried = {offset for _, offset in meta.retried}
         wanted = sorted(set(offsets) - retried)
         self._judged: dict[int, Judged | None] = {offset: _out_of_reach(offset, meta) for offset in wanted}
         self._not_applied = frozenset(meta.skipped) - retried
-        self._shards = meta.shards
-        self._decoder = Decoder(table)
+        self._letters_from = meta.letters_from
+        self._truncated = meta.truncated
+        self._schemas = schemas or NoSchemas()
+        self._decoder = Decoder(table, self._schemas.known)
         self._rows: dict[int, frozenset[str]] = {}
         self._about: dict[str, list[int]] = defaultdict(list)
         self._later: dict[int, dict[str, int]] = defaultdict(dict)
@@ -83,10 +92,14 @@ class Retrial:
         """The first offset that has to be seen yet."""
 
     def see(self, messages: Iterable[Message], through: int) -> None:
-        """Takes note of the messages from `next` on, in order; through: the first offset that they do not reach."""
-        for message in messages:
-            if self.next <= message.offset < through:
-                self._see(message)
+        """Takes note of the messages from `next` on, in order; through: the first offset that they do not reach.
+
+        Raises RegistryUnreachable.
+        """
+        seen = [message for message in messages if self.next <= message.offset < through]
+        self._schemas.learn(schema_ids((message.key, message.value) for message in seen))
+        for message in seen:
+            self._see(message)
         self.next = max(self.next, through)
 
     def judged(self) -> list[Judged]:
@@ -108,10 +121,24 @@ class Retrial:
                 failed = EventRefused("internal-error", f"decoding failed with {type(error).__name__}")
                 self._judged[message.offset] = Judged(message.offset, message, failed)
             return
-        if wanted:
-            self._see_wanted(message, change)
+        overtaken = self._is_overtaken(change, message)
+        if not wanted:
+            self._see_later(message.offset, Nothing() if overtaken else change)
+        elif overtaken:
+            self._judged[message.offset] = Judged(message.offset, message, _truncated())
+        elif message.offset < self._letters_from:
+            self._judged[message.offset] = Judged(message.offset, message, _before_placed())
         else:
-            self._see_later(message.offset, change)
+            self._see_wanted(message, change)
+
+    def _is_overtaken(self, change: Change, message: Message) -> bool:
+        """Whether the last truncation that is known came later in the source's order than a change of rows."""
+        if not isinstance(change, ROW_CHANGES):
+            return False  # whatever a truncation has overtaken, it has overtaken, too
+        try:
+            return isinstance(in_order(change, message.value, self._truncated), Nothing)
+        except OrderLost:
+            return True  # the shard is refused where it reads such a message; here it may not be applied
 
     def _see_wanted(self, message: Message, change: Change) -> None:
         if isinstance(change, ROW_CHANGES):
@@ -132,8 +159,7 @@ class Retrial:
                     if not isinstance(change, Modify):
                         self._decided[before].add(source_key)
         elif isinstance(change, Truncate):
-            if not change.whole_table_only or self._shards == 1:
-                self._settle(lambda: _superseded(offset))
+            self._settle(lambda: _superseded(offset))
         elif not isinstance(change, Nothing):
             self._settle(lambda: _before_statement(offset))
 
@@ -173,7 +199,7 @@ def rows_of(change: RowChange) -> frozenset[str]:
 def _out_of_reach(offset: int, meta: Meta) -> Judged | None:
     if offset >= meta.next:
         return Judged(offset, None, EventRefused("not-read-yet", "the shard has not come to this offset yet"))
-    if offset < meta.letters_from:
+    if offset < meta.letters_from and meta.truncated is None:
         detail = f"the table began anew from its source, behind offset {meta.letters_from - 1}: the source has the row"
         return Judged(offset, None, EventRefused(SUPERSEDED, detail))
     return None
@@ -185,6 +211,17 @@ def _gone() -> EventRefused:
 
 def _statement() -> EventRefused:
     return EventRefused("statement", "statements and truncations speak of the rows as they were then: send it again")
+
+
+def _truncated() -> EventRefused:
+    return EventRefused(SUPERSEDED, "the source has truncated the table since: the truncation stands")
+
+
+def _before_placed() -> EventRefused:
+    return EventRefused(
+        "before-a-truncation",
+        "a truncation that another shard read took effect behind it: where the source has the row, send it again",
+    )
 
 
 def _superseded(by: int) -> EventRefused:

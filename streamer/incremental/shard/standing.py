@@ -5,6 +5,8 @@ The rules of this file
 * The state belongs to this table.yaml, this input topic and this number of shards, or the shard is refused: a grown or
   recreated topic would double or drop people in silence.
 * The input still holds what is needed and has not lost what was read: earliest <= next <= end.
+* A store behind the output lacks messages, truncations that other shards said (`shard.truncations`), or what was tried
+  again (`shard.retrying`).
 * The store is at most one commit ahead of the output, because no batch is applied before the last one is published.
 * A store behind the output can be repeated from the input, unless a commit on the way did not come from the input.
 * A topic has an id, and one that was deleted and made again has another. A new `live` holds nothing of the table, and
@@ -64,8 +66,7 @@ def compare(table: Table, shard: int, meta: Meta, position: Position | None, inp
     if position is None and meta.commit > 0 and (emptied or POSITIONS in new):
         return _without_positions(name, table, emptied)
     _check_repeatable(name, table, meta, position)
-    more_retried = position is not None and not begun_anew and len(position.retried) > len(meta.retried)
-    if position is not None and (reached > meta.next or more_retried):
+    if position is not None and (reached > meta.next or (not begun_anew and _lacks(meta, position))):
         return _behind(name, table, meta, position, emptied or _is_of_another_live(position, input_state))
     published = position.commit if position else 0
     if meta.commit not in (published, published + 1):
@@ -74,9 +75,7 @@ def compare(table: Table, shard: int, meta: Meta, position: Position | None, inp
             f"one of them was restored from an earlier copy; {mends.publish_again(table.name, table.form)}"
         )
     if meta.commit == published and position is not None and position != Position.of(meta):
-        raise ShardRefused(
-            f"{name}: commit {published} is not the same in the store and in the output; {mends.begin_anew(table.name)}"
-        )
+        raise ShardRefused(f"{name}: {_not_the_same(table, published)}")
     if emptied:
         return Standing.EMPTIED
     return Standing.LEVEL if meta.commit == published else Standing.AHEAD
@@ -91,6 +90,11 @@ def with_topics(meta: Meta, input_state: InputState) -> Meta:
     """With the ids of the topics as they are now; in a control topic that was made anew no request has its answer."""
     answered = 0 if CONTROL in new_topics(meta, input_state) else meta.control_next
     return replace(meta, topic_ids={**meta.topic_ids, **input_state.topic_ids}, control_next=answered)
+
+
+def _lacks(meta: Meta, position: Position) -> bool:
+    """Whether more was tried again, or more truncations were placed, than a store knows."""
+    return position.truncations > meta.truncations or len(position.retried) > len(meta.retried)
 
 
 def _is_of_another_live(position: Position, input_state: InputState) -> bool:
@@ -156,8 +160,18 @@ def _without_positions(name: str, table: Table, emptied: bool) -> Standing:
     )
 
 
+def _not_the_same(table: Table, commit: int) -> str:
+    return f"commit {commit} is not the same in the store and in the output; {mends.begin_anew(table.name)}"
+
+
 def _behind(name: str, table: Table, meta: Meta, position: Position, emptied: bool) -> Standing:
-    """Whether a store that has lost commits can repeat them from the input."""
+    """Whether a store that has lost commits can repeat them from the input.
+
+    Not where it has another commit of the published number: one that the failover of a store brought back by losing a
+    fence, and a former owner wrote.
+    """
+    if meta.commit == position.commit:
+        raise ShardRefused(f"{name}: {_not_the_same(table, meta.commit)}")
     if emptied:
         raise ShardRefused(
             f"{name}: the store has lost commits, and the output was made anew and may hold some of them; "

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 
 from streamer.incremental.events.counts import NO_MESSAGES, Counts
 from streamer.incremental.events.snapshot_marks import Mark
+from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.release.records import Entry
 from streamer.incremental.shard.input import Message
+from streamer.incremental.store.base import Meta
 
 PHASES = ("decode", "apply", "drain", "commit", "publish")
 
@@ -20,6 +22,7 @@ class Tally:
 
     next: the first offset not applied. key_form: the shard's, as of the last change that was applied. last: the last
     message's offset. skipped: offsets that were passed over. marks: what they said of a snapshot that is held back.
+    letters: also what is said to other shards. truncated: the last truncation in the source's order, as far as known.
     retried: what was tried again and applied, as in `Meta`.
     """
 
@@ -30,7 +33,13 @@ class Tally:
     letters: list[Entry] = field(default_factory=list, repr=False)
     skipped: list[int] = field(default_factory=list)
     marks: Counter[Mark] = field(default_factory=Counter)
+    truncated: SourcePosition | None = None
     retried: list[tuple[int, int]] = field(default_factory=list)
+
+    @classmethod
+    def after(cls, meta: Meta) -> Tally:
+        """Nothing yet, after a commit."""
+        return cls(meta.next, meta.key_form, truncated=meta.truncated)
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ input again then gives the published table only where lots decided nothing, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from enum import Enum
@@ -28,7 +28,9 @@ from streamer.incremental.shard.input import InputState, ShardInput
 from streamer.incremental.shard.look import first_meta, look
 from streamer.incremental.shard.outlet import Outlet, Position
 from streamer.incremental.shard.passed_over import PassedOver
+from streamer.incremental.shard.requests import Placed
 from streamer.incremental.shard.standing import Standing, compare, with_topics
+from streamer.incremental.shard.truncations import to_repeat
 from streamer.incremental.store.base import Meta, State, Store
 from streamer.table.schema import Table
 
@@ -73,17 +75,23 @@ class OwnedShard:
         self._engine: Engine | None = None
         self._usable = False
         self._replay_to: Position | None = None
+        self._to_repeat: list[Placed] = []
         self._passed_over = PassedOver("", self._meta)
         self.published_anew = False
         """Whether the last take-over gave an output that was made anew the whole table."""
 
     # -- taking over ----------------------------------------------------------------------------------------------
 
-    def take_over(self, shard_input: ShardInput, skips: Iterable[int] = ()) -> int:
+    def take_over(
+        self,
+        shard_input: ShardInput,
+        skips: Iterable[int] = (),
+        placed: Callable[[], Iterable[Placed]] = lambda: (),
+    ) -> int:
         """Makes this the only writer of the shard; returns the offset to read from.
 
-        skips: offsets that an operator wants to be passed over. Raises ShardRefused where store, outlet and input do
-        not fit together; Fenced where another worker was faster.
+        skips: offsets that an operator wants to be passed over. placed: reads which truncations the shard has placed.
+        Raises ShardRefused where store, outlet and input do not fit together; Fenced where another worker was faster.
         """
         self._engine, self._usable, self.published_anew = None, False, False
         look(self.table, self.shard, self._store, self._outlet, shard_input)
@@ -95,7 +103,10 @@ class OwnedShard:
         input_state = shard_input.state()
         self._meta = stored or replace(first_meta(self.table, input_state), secret=self._secret)
         standing = compare(self.table, self.shard, self._meta, position, input_state)
-        self._replay_to = position if standing is Standing.BEHIND else None
+        self._replay_to, self._to_repeat = None, []
+        if standing is Standing.BEHIND and position is not None:
+            self._replay_to = position
+            self._to_repeat = to_repeat(self._name, self.table.name, self._meta, position, placed())
         if standing is Standing.AHEAD:
             self._publish_rest()
         if standing is Standing.EMPTIED:
@@ -139,13 +150,22 @@ class OwnedShard:
 
     def _publish_rest(self) -> None:
         """Publishes the commit that the store holds and the outlet does not."""
-        self._publish([entry for commit, entry in self._store.outbox() if commit == self._meta.commit])
+        self._publish(self._waiting())
+
+    def _waiting(self) -> list[Entry]:
+        """What the outbox holds of the last commit.
+
+        A store that fell back to before that commit, as a failover makes it, holds nothing of it, nor our fence.
+        """
+        waiting = [entry for commit, entry in self._store.outbox() if commit == self._meta.commit]
+        self._store.check_fence(self._fence)
+        return waiting
 
     def _publish_anew(self, position: Position | None, input_state: InputState) -> None:
         """Gives an output that was made anew the whole table: see `republish`."""
         state = self._stored()
         groups, records = (dict(state.kept.qi_groups), state.kept.records) if state else ({}, ())
-        waiting = [entry for commit, entry in self._store.outbox() if commit == self._meta.commit]
+        waiting = self._waiting()
         if position != Position.of(self._meta):
             self._publish(republish.beside_rows(waiting))
         commit = republish.whole_table(self.table, self.shard, self._meta, input_state, groups, waiting, records)
@@ -170,6 +190,11 @@ class OwnedShard:
     def replays_to(self) -> int | None:
         """The offset up to which the input is read again without publishing, because the store lost commits."""
         return None if self._replay_to is None else self._replay_to.next
+
+    @property
+    def truncation_due(self) -> Placed | None:
+        """The truncation that has to be repeated before the next message is applied (`place_truncation`)."""
+        return self._to_repeat[0] if self._to_repeat and self._meta.next >= self._to_repeat[0].next else None
 
     @property
     def engine(self) -> Engine:

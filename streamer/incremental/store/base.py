@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from streamer.incremental.events.counts import NO_MESSAGES, Counts
+from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.groups.kept import KeptTable, QIGroupState, Record, SimilarityList
 from streamer.incremental.release.records import Entry
 from streamer.incremental.store.rebuild import Progress
@@ -40,6 +41,8 @@ class Meta:
     lots are drawn by (`streamer.incremental.groups.lots`), the same from its first commit on; nothing else says it.
     rebuild: the one that was running; rebuilds: the last ones that ended, the newest last. snapshot: the one with which
     the table began, or begins. control_next: the first offset of the shard's control partition that has no answer yet.
+    truncated: where in the source's order the last truncation of the table stands, where there are several shards;
+    truncations: how many of these the shard heard of from others, and placed.
     retried: which refused messages were applied after all, as pairs in the order in which that was done: the `next` of
     the shard at that time, and the message's offset. letters_from: the first offset whose dead letter may be tried
     again: a table that began anew from its source holds what lies below, or what came instead.
@@ -62,6 +65,8 @@ class Meta:
     rebuilds: tuple[Progress, ...] = ()
     snapshot: Snapshot | None = None
     control_next: int = 0
+    truncated: SourcePosition | None = None
+    truncations: int = 0
     retried: tuple[tuple[int, int], ...] = ()
     letters_from: int = 0
 

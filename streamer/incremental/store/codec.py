@@ -23,6 +23,7 @@ import msgspec
 from streamer.errors import ShardRefused
 from streamer.incremental import mends
 from streamer.incremental.events.counts import Counts
+from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.groups.kept import QIGroupState, Record, SimilarityList
 from streamer.incremental.release.records import Entry
 from streamer.incremental.store.base import Meta
@@ -68,6 +69,8 @@ class _Meta(msgspec.Struct, array_like=True):
     rebuilds: tuple[Progress, ...] = ()
     snapshot: Snapshot | None = None
     control_next: int = 0
+    truncated: SourcePosition | None = None
+    truncations: int = 0
     retried: tuple[tuple[int, int], ...] = ()
     letters_from: int = 0
 

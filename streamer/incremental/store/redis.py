@@ -21,7 +21,7 @@ from importlib.resources import files
 from itertools import islice
 from typing import Any
 
-import redis
+from redis.exceptions import AskError
 
 from streamer.errors import Conflict, Fenced, ShardRefused
 from streamer.incremental import mends
@@ -29,7 +29,8 @@ from streamer.incremental.groups.kept import KeptTable, QIGroupState, Record, Si
 from streamer.incremental.release.records import Entry
 from streamer.incremental.store import codec, commit_script
 from streamer.incremental.store.base import Commit, Meta, State
-from streamer.incremental.store.redis_server import address_of, answers
+from streamer.incremental.store.redis_errors import answers
+from streamer.incremental.store.redis_server import RedisClient, address_of, master_of
 
 FIELDS_PER_SCAN = 5_000
 ENTRIES_PER_READ = 1_000
@@ -49,7 +50,7 @@ class RedisStore:
     "meta".
     """
 
-    def __init__(self, client: redis.Redis, table_name: str, shard: int) -> None:
+    def __init__(self, client: RedisClient, table_name: str, shard: int) -> None:
         self.shard = shard
         self.writes: Counter[str] = Counter()
         self._tokens: list[str] = []
@@ -201,12 +202,30 @@ class RedisStore:
             yield number, codec.decode_similarity(floor, neighbours)
 
     def _scan(self, hash_name: str) -> Iterator[tuple[bytes, bytes]]:
-        """Fields and values of a hash, a slice at a time. Each comes once as long as nobody writes to the hash."""
+        """Fields and values of a hash, a slice at a time. Each comes once as long as nobody writes to the hash.
+
+        All by one connection: another server, or the same one started again, would take the cursor for another place,
+        and fields would be missing in silence. So nothing is asked again by another connection.
+        """
+        with self._answers():
+            connections: Any = master_of(self._client, hash_name).connection_pool
+            connection = connections.get_connection()
         cursor = None
-        while cursor != 0:
-            with self._answers():
-                cursor, fields = self._client.hscan(hash_name, cursor or 0, count=FIELDS_PER_SCAN)
-            yield from fields.items()
+        try:
+            while cursor != b"0":
+                cursor, found = self._scan_on(connection, hash_name, cursor or b"0")
+                yield from zip(found[::2], found[1::2], strict=True)
+        finally:
+            connections.release(connection)
+
+    def _scan_on(self, connection: Any, hash_name: str, cursor: bytes) -> tuple[bytes, list[bytes]]:
+        with self._answers():
+            try:
+                connection.send_command("HSCAN", hash_name, cursor, "COUNT", FIELDS_PER_SCAN, check_health=False)
+                next_cursor, found = connection.read_response()
+            except AskError:  # and MovedError with it
+                raise Conflict(f"shard {self.shard}: it moves to another node of the cluster; load it again") from None
+            return next_cursor, found
 
     def _answers(self) -> AbstractContextManager[None]:
         return answers(self._address)

@@ -21,7 +21,8 @@ from streamer.incremental.groups.kept import KeptTable, QIGroupState, Record, Si
 from streamer.incremental.store import codec
 from streamer.incremental.store.base import Meta, State
 from streamer.incremental.store.redis import RedisStore
-from streamer.incremental.store.redis_server import address_of, answers
+from streamer.incremental.store.redis_errors import answers
+from streamer.incremental.store.redis_server import RedisClient, address_of, master_of, masters
 
 REFUSED = ("refused_by", "reason", "refused_at")
 BEGINNING = "beginning"
@@ -86,17 +87,22 @@ class RedisLookups(RedisStore):
         Returns when somebody did so first, in seconds since 1970.
         """
         with self._answers():
-            taken_at, _ = self._client.time()
+            taken_at, _ = self._time()
             pipeline = self._client.pipeline(transaction=True)
             pipeline.hdel(self._custody, *REFUSED)
             pipeline.hset(self._custody, mapping={"owner": owner, "taken_at": taken_at})
             pipeline.hsetnx(self._custody, "first_taken_at", taken_at).hget(self._custody, "first_taken_at")
             return int(pipeline.execute()[-1])
 
+    def refusal_is_over(self) -> None:
+        """What somebody refused the shard for has been mended meanwhile."""
+        with self._answers():
+            self._client.hdel(self._custody, *REFUSED)
+
     def tell_refusal(self, owner: str, reason: str) -> None:
         """Leaves word of why a worker refuses the shard, until one takes it over."""
         with self._answers():
-            refused_at, _ = self._client.time()
+            refused_at, _ = self._time()
             told = {"refused_by": owner, "reason": reason, "refused_at": refused_at}
             self._client.hset(self._custody, mapping=told)
 
@@ -124,6 +130,11 @@ class RedisLookups(RedisStore):
         refusal = Refusal(told["reason"], told["refused_by"], int(told["refused_at"])) if "reason" in told else None
         taken_at, beginning = _seconds(told.get("taken_at")), BEGINNING in told
         return Custody(told.get("owner", ""), taken_at, _seconds(committed_at), refusal, beginning)
+
+    def _time(self) -> tuple[int, int]:
+        clock: Any = master_of(self._client, self._meta)  # redis-py types every answer as "or an awaitable"
+        seconds, microseconds = clock.time()
+        return seconds, microseconds
 
     @property
     def _custody(self) -> str:
@@ -187,10 +198,16 @@ def _seconds(text: str | bytes | None) -> int | None:
     return None if text is None else int(text)
 
 
-def server_now(client: redis.Redis) -> RedisNow:
-    """The clock and the memory of the server. One that does not tell its memory is taken for one that has some."""
-    asked: Any = client  # redis-py types every answer as "or an awaitable"
-    with answers(address_of(client)):
+def server_now(client: RedisClient) -> RedisNow:
+    """The latest clock of the servers, and whether one of them is full."""
+    told = [_now(master) for master in masters(client)]
+    return RedisNow(max(now.time for now in told), any(now.full for now in told))
+
+
+def _now(master: redis.Redis) -> RedisNow:
+    """The clock and the memory of one server. One that does not tell its memory is taken for one that has some."""
+    asked: Any = master  # redis-py types every answer as "or an awaitable"
+    with answers(address_of(master)):
         seconds, microseconds = asked.time()
         try:
             memory = asked.info("memory")
@@ -200,7 +217,7 @@ def server_now(client: redis.Redis) -> RedisNow:
     return RedisNow(seconds + microseconds / 1e6, 0 < memory.get("maxmemory", 0) <= used)
 
 
-def shards_of(client: redis.Redis, table_name: str) -> list[int]:
+def shards_of(client: RedisClient, table_name: str) -> list[int]:
     """The numbers of the table's shards that Redis knows, ascending. Reads the names of all keys once."""
     own = re.compile(rf"\{{{re.escape(table_name)}:(\d+)\}}:meta")
     with answers(address_of(client)):
@@ -208,7 +225,7 @@ def shards_of(client: redis.Redis, table_name: str) -> list[int]:
     return sorted({int(found[1]) for found in map(own.fullmatch, names) if found})
 
 
-def forget_shard(client: redis.Redis, table_name: str, shard: int) -> None:
+def forget_shard(client: RedisClient, table_name: str, shard: int) -> None:
     """Removes all that Redis holds of a shard which the input has not any more, its fence first."""
     asked: Any = client  # redis-py types every answer as "or an awaitable"
     with answers(address_of(client)):

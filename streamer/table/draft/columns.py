@@ -1,9 +1,9 @@
 """What a column of a data file could be in table.yaml: a guess, and the reason for it.
 
-Guessed are the type, the scale and the levels that are obvious: dates by day, month and year, digit codes by prefix,
-few values below one root. Anything else is left out, with the reason. A column that names people is left out by its
-name; so is text that hardly repeats: it would be free text, or a name. Roles are a judgement: a column is guessed to
-be sensitive by its name alone, and marked as a guess.
+Guessed are the type, the scale and the levels that are obvious: dates and timestamps in cells of the calendar, digit
+codes by prefix, few values below one root. Anything else is left out, with the reason. A column that names people is
+left out by its name; so is text that hardly repeats: it would be free text, or a name. Roles are a judgement: a column
+is guessed to be sensitive by its name alone, and marked as a guess.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from streamer.table.draft.numbers import Scale, scale_of
+from streamer.table.draft.times import TimeScale, clock_of, time_scale_of
+from streamer.table.moments import Clock, limit_of, moment_of
 from streamer.table.scalars import DIGITS_MAX, read_decimal
 
 CATEGORIES_MAX = 100
 """Values of a column below one root; more of them need a hierarchy that somebody thinks about."""
 CODES_MAX = 20_000
-"""Dates or digit codes of a column, whose levels follow from their texts."""
+"""Digit codes of a column, whose levels follow from their texts."""
 TEXT_MAX = 60
 """Characters of a category; what is longer is free text."""
 NONE, ROOT = "(none)", "*"
@@ -35,7 +37,6 @@ _SENSITIVE = {
 }  # fmt: skip
 _POSTAL = {"zip", "zipcode", "postcode", "postal", "plz"}
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
-_DATE = re.compile(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])", re.ASCII)
 _DIGITS = re.compile(r"\d{4,12}", re.ASCII)
 _ZEROS_IN_FRONT = re.compile(r"-?0\d+", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x1f]")
@@ -48,14 +49,14 @@ class Drafted:
     """A guess about one column.
 
     role: "quasi-identifier", "sensitive", or "" for a column that is left out; why: what there is to check or know.
-    scale: of a numeric quasi-identifier; hierarchy: rows from leaf to root, of a categorical one; type: of a sensitive
-    column. null_as: what an empty cell counts as, None where there is none.
+    scale: of a quasi-identifier with intervals; hierarchy: rows from leaf to root, of a categorical one; type: of a
+    sensitive column. null_as: what an empty cell counts as, None where there is none.
     """
 
     name: str
     role: str
     why: str
-    scale: Scale | None = None
+    scale: Scale | TimeScale | None = None
     hierarchy: Rows = ()
     type: str = ""
     null_as: str | None = None
@@ -91,9 +92,12 @@ def drafted(name: str, texts: Sequence[str]) -> Drafted:
     distinct, empty = sorted(set(filled)), len(texts) - len(filled)
     if reason := _left_out(name, distinct):
         return Drafted(name, "", reason)
-    numbers = _numbers(distinct)
-    if words_of(name) & _SENSITIVE and (numbers or _few(distinct, len(filled))):
-        return Drafted(name, "sensitive", "a guess, by its name: published as it is", type=_type(numbers, distinct))
+    numbers, clock = _numbers(distinct), clock_of(distinct)
+    if words_of(name) & _SENSITIVE and (numbers or clock or _few(distinct, len(filled))):
+        type_ = clock.name if clock else _type(numbers, distinct)
+        return Drafted(name, "sensitive", "a guess, by its name: published as it is", type=type_)
+    if clock is not None:
+        return _moments(name, distinct, clock, empty)
     if numbers and not words_of(name) & _POSTAL:
         return _number(name, numbers, empty)
     return _category(name, distinct, len(filled), empty)
@@ -135,9 +139,21 @@ def _number(name: str, numbers: list[Decimal], empty: int) -> Drafted:
     null_as = format(free, "f") if empty else None
     exactly = set(scale.domain) <= set(numbers)
     why = f"the domain is {'that of the values seen' if exactly else 'rounded outward'}; check it, and the grid"
-    if empty:
-        why += f"; {empty} empty cells count as null_as, which is true of nobody: give a better one"
-    return Drafted(name, "quasi-identifier", why, scale=scale, null_as=null_as)
+    return Drafted(name, "quasi-identifier", why + _of_empty(empty), scale=scale, null_as=null_as)
+
+
+def _moments(name: str, distinct: list[str], clock: Clock, empty: int) -> Drafted:
+    scale = time_scale_of(distinct, clock)
+    seen = {moment_of(text, name, clock) for text in distinct}
+    free = next((end for end in scale.domain if limit_of(end, name, clock) not in seen), None)
+    if empty and free is None:
+        return Drafted(name, "", f"has {empty} empty cells, and all of the calendar for its domain")
+    why = "the domain is rounded outward; check it, and the grid" + _of_empty(empty)
+    return Drafted(name, "quasi-identifier", why, scale=scale, null_as=free if empty else None)
+
+
+def _of_empty(empty: int) -> str:
+    return f"; {empty} empty cells count as null_as, which is true of nobody: give a better one" if empty else ""
 
 
 def _few(distinct: list[str], filled: int) -> bool:
@@ -148,7 +164,7 @@ def _few(distinct: list[str], filled: int) -> bool:
 
 def _category(name: str, distinct: list[str], filled: int, empty: int) -> Drafted:
     rows, why = _levels(distinct), "its levels follow from its texts; check them"
-    identifies = 2 * len(distinct) > filled and not (words_of(name) & _POSTAL or _DATE.fullmatch(distinct[0]))
+    identifies = 2 * len(distinct) > filled and not words_of(name) & _POSTAL
     if not rows or identifies or len(distinct) > CODES_MAX:
         if not _few(distinct, filled):
             return Drafted(name, "", f"{len(distinct)} different texts in {filled} cells: names or free text?")
@@ -161,13 +177,11 @@ def _category(name: str, distinct: list[str], filled: int, empty: int) -> Drafte
 
 
 def _levels(distinct: list[str]) -> list[tuple[str, ...]]:
-    """The obvious hierarchy of dates or of digit codes of one length; empty where there is none.
+    """The obvious hierarchy of digit codes of one length; empty where there is none.
 
-    >>> _levels(["1971-03-09"]), _levels(["10085"])
-    ([('1971-03-09', '1971-03', '1971', '*')], [('10085', '1008*', '100**', '10***', '1****', '*')])
+    >>> _levels(["10085"])
+    [('10085', '1008*', '100**', '10***', '1****', '*')]
     """
-    if all(map(_DATE.fullmatch, distinct)):
-        return [(text, text[:7], text[:4], ROOT) for text in distinct]
     if all(map(_DIGITS.fullmatch, distinct)) and len(set(map(len, distinct))) == 1:
         return [(text, *_masked(text), ROOT) for text in distinct]
     return []

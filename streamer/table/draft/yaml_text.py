@@ -12,6 +12,7 @@ from io import StringIO
 import yaml
 
 from streamer.table.draft.columns import Drafted
+from streamer.table.draft.times import TimeScale
 from streamer.table.scalars import decimal_text
 
 FOLDER = "hierarchies"
@@ -80,7 +81,12 @@ def _lines(table: str, source: str, n_rows: int, source_key: str, k: int, column
 
 def _settings(column: Drafted, files: dict[str, str]) -> Iterator[str]:
     yield f"role: {column.role}"
-    if column.scale is not None:
+    if isinstance(column.scale, TimeScale):
+        first, last = map(_moment, column.scale.domain)
+        yield f"type: {column.scale.clock.name}"
+        yield f"domain: [{first}, {last}]"
+        yield f"grid: {column.scale.grid.text}"
+    elif column.scale is not None:
         scale = column.scale
         yield f"type: {'integer' if scale.integer else 'decimal'}"
         yield f"domain: [{_number(scale.domain[0])}, {_number(scale.domain[1])}]"
@@ -93,6 +99,11 @@ def _settings(column: Drafted, files: dict[str, str]) -> Iterator[str]:
         yield f"type: {column.type}"
     if column.null_as is not None:
         yield f"null_as: {quoted(column.null_as)}"
+
+
+def _moment(text: str) -> str:
+    """A day as it is; a time has colons."""
+    return quoted(text) if ":" in text else text
 
 
 def _number(number: Decimal) -> str:

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from servers.broker.servers import STOP_SECONDS_MAX, NoServers, Ports, Servers, redis_flags, say, settings
@@ -21,17 +22,21 @@ CLASSES = f"{JARS}/*"
 CLUSTER_ID = "c3RyZWFtZXItdGVzdHMtMA"  # 16 bytes in base64url; which ones does not matter
 JAVA_MIN = 17
 PROGRAMS = {"java": "default-jre-headless", "mvn": "maven", "redis-server": "redis-server"}  # program -> Debian package
+COPY, UNPACK = "dependency:copy-dependencies", "dependency:unpack"
 INSTALL_SECONDS_MAX = 600
 FORMAT_SECONDS_MAX = 60
+INSTEAD = (
+    "a real Kafka and Redis are needed: start a Docker engine, or install {} (Debian's names; Java "
+    f"{JAVA_MIN} or newer), or name running servers in KAFKA_BOOTSTRAP and REDIS_URL"
+)
 
 
 def provide() -> None:
     """Sees that the programs and the jars are there; raises NoServers where they cannot be had."""
-    missing = [package for program, package in PROGRAMS.items() if not _present(program)]
+    missing = [package for program, package in PROGRAMS.items() if not is_present(program)]
     if missing:
-        _install(missing)
-    if not list(JARS.glob("kafka_2.13-*.jar")):
-        _fetch_jars()
+        install(missing, INSTEAD.format(" ".join(missing)))
+    fetch("Kafka's jars", HERE / "pom.xml", JARS)
 
 
 def servers(directory: Path, ports: Ports) -> Servers:
@@ -125,12 +130,18 @@ class Process:
 
 
 class Kafka(Process):
-    """The broker: before it starts, its settings are written and, the first time, its data folder is formatted."""
+    """The broker: before it starts, its settings are written and, the first time, its data folder is formatted.
 
-    def __init__(self, directory: Path, ports: Ports) -> None:
+    more: settings beside those of every test broker, or in their place; to_format: more words for the formatting.
+    """
+
+    def __init__(
+        self, directory: Path, ports: Ports, more: Mapping[str, str] | None = None, to_format: Sequence[str] = ()
+    ) -> None:
         self._data = directory / "kafka" / "data"
         self._properties = directory / "kafka.properties"
-        self._settings = settings(ports, "127.0.0.1", str(self._data))
+        self._settings = settings(ports, "127.0.0.1", str(self._data)) | dict(more or {})
+        self._to_format = [*to_format]
         logging = f"-Dlog4j2.configurationFile={HERE / 'log4j2.xml'}"
         command = ["java", "-Xms256m", "-Xmx512m", logging, "-cp", CLASSES, "kafka.Kafka", str(self._properties)]
         super().__init__(directory, "kafka", ports.kafka, command)
@@ -139,11 +150,16 @@ class Kafka(Process):
         self._properties.write_text("".join(f"{name}={value}\n" for name, value in self._settings.items()))
         if not (self._data / "meta.properties").exists():
             tool = ["java", "-Xmx256m", "-cp", CLASSES, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID]
-            _run("format the broker's data folder", [*tool, "-c", str(self._properties)], FORMAT_SECONDS_MAX)
+            run(
+                "format the broker's data folder",
+                [*tool, "-c", str(self._properties), *self._to_format],
+                FORMAT_SECONDS_MAX,
+            )
         super().start()
 
 
-def _present(program: str) -> bool:
+def is_present(program: str) -> bool:
+    """Whether a program is there; Java only where it is new enough."""
     if shutil.which(program) is None:
         return False
     return program != "java" or _java_version() >= JAVA_MIN
@@ -155,34 +171,41 @@ def _java_version() -> int:
     return int(found[1]) if found else 0
 
 
-def _install(packages: list[str]) -> None:
+def install(packages: list[str], instead: str) -> None:
+    """Installs Debian packages; raises NoServers that says what to do instead where we may not."""
     wanted = " ".join(packages)
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        raise NoServers(
-            f"a real Kafka and Redis are needed: start a Docker engine, or install {wanted} (Debian's names; Java "
-            f"{JAVA_MIN} or newer), or name running servers in KAFKA_BOOTSTRAP and REDIS_URL"
-        )
+        raise NoServers(instead)
     say(f"installing {wanted} with apt-get")
-    _run("apt-get update", ["apt-get", "update", "-qq"], INSTALL_SECONDS_MAX)
+    run("apt-get update", ["apt-get", "update", "-qq"], INSTALL_SECONDS_MAX)
     command = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages]
-    _run(f"apt-get install {wanted}", command, INSTALL_SECONDS_MAX)
+    run(f"apt-get install {wanted}", command, INSTALL_SECONDS_MAX)
 
 
-def _fetch_jars() -> None:
-    """Into a folder beside the final one, renamed when complete: a broken download leaves nothing that looks whole."""
-    say("fetching Kafka's jars with Maven")
-    JARS.parent.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(prefix="fetching-", dir=JARS.parent))
-    copy = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={fresh}"]
+def fetch(what: str, pom: Path, folder: Path, goal: str = COPY) -> None:
+    """What a pom names, by a goal of Maven's dependency plugin, into a folder; a no-op where that is there.
+
+    Into a folder beside it first, renamed when complete: a broken download leaves nothing that looks whole. Maven gets
+    a copy of the pom, because it notes beside a pom what it has unpacked, and does not unpack it again.
+    """
+    if folder.exists():
+        return
+    say(f"fetching {what} with Maven")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(prefix="fetching-", dir=folder.parent))
     try:
-        _run("fetch Kafka's jars", ["mvn", "-B", "-q", "-ntp", "-f", str(HERE / "pom.xml"), *copy], INSTALL_SECONDS_MAX)
+        with tempfile.TemporaryDirectory() as building:
+            copied = shutil.copy(pom, building)
+            command = ["mvn", "-B", "-q", "-ntp", "-f", copied, goal, "-DincludeScope=runtime"]
+            run(f"fetch {what}", [*command, f"-DoutputDirectory={fresh}"], INSTALL_SECONDS_MAX)
         with contextlib.suppress(OSError):  # somebody else was faster
-            fresh.rename(JARS)
+            fresh.rename(folder)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
 
 
-def _run(what: str, command: list[str], seconds_max: float) -> None:
+def run(what: str, command: list[str], seconds_max: float) -> None:
+    """Runs a command to its end; raises NoServers with what it said last."""
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     try:
         done = subprocess.run(

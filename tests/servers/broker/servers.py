@@ -69,11 +69,11 @@ class Servers:
 
     def start_kafka(self) -> None:
         host, port = address_of(self.kafka_bootstrap)
-        _bring_up("Kafka", self._kafka, lambda: kafka_answers(host, port))
+        bring_up("Kafka", self._kafka, lambda: kafka_answers(host, port))
 
     def start_redis(self) -> None:
         host, port = address_of(self.redis_url)
-        _bring_up("Redis", self._redis, lambda: redis_answers(host, port))
+        bring_up("Redis", self._redis, lambda: redis_answers(host, port))
 
     def kill_kafka(self) -> None:
         """kill -9."""
@@ -131,7 +131,7 @@ class Ports:
         return cls(*map(int, file.read_text().split()))
 
 
-def _bring_up(name: str, server: Server, answers: Callable[[], bool]) -> None:
+def bring_up(name: str, server: Server, answers: Callable[[], bool]) -> None:
     server.thaw()
     if answers():
         return

@@ -10,12 +10,14 @@ from confluent_kafka import KafkaError, KafkaException
 from agents.ingest import _failure
 from agents.kafka_calls import KafkaCalls
 from streamer.errors import ConfigError, Fenced, ServerUnreachable, ShardRefused, StreamerError
+from streamer.incremental.kafka_rights import WRITE
+from streamer.incremental.topics import LIVE
 
 CALLS = KafkaCalls("broker:9092", "patients", 2)
 
 
 def meant(error: KafkaError) -> StreamerError:
-    with pytest.raises(StreamerError) as caught, CALLS.failures("publishing"):
+    with pytest.raises(StreamerError) as caught, CALLS.failures("publishing", WRITE, LIVE):
         raise KafkaException(error)
     return caught.value
 
@@ -23,8 +25,9 @@ def meant(error: KafkaError) -> StreamerError:
 @pytest.mark.parametrize(
     ("name", "kind", "says"),
     [
-        ("TOPIC_AUTHORIZATION_FAILED", ConfigError, "ACLs"),
-        ("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", ConfigError, "ACLs"),
+        ("TOPIC_AUTHORIZATION_FAILED", ConfigError, "--operation Write --topic patients.live`"),
+        ("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", ConfigError, "--transactional-id patients-shard- --resource"),
+        ("GROUP_AUTHORIZATION_FAILED", ConfigError, "--group streamer-patients`"),
         ("MSG_SIZE_TOO_LARGE", ShardRefused, "max.message.bytes"),
         ("INVALID_TRANSACTION_TIMEOUT", ShardRefused, "transaction.max.timeout.ms"),
         ("UNKNOWN_TOPIC_OR_PART", ShardRefused, "streamer topics check"),
@@ -64,4 +67,4 @@ def test_a_producer_that_is_not_allowed_is_not_called_shut_out_though_its_error_
 )
 def test_the_reading_client_tells_them_apart_too(name: str, kind: type[StreamerError]) -> None:
     error: ReaderError = getattr(aiokafka.errors, name)("patients.changes")
-    assert type(_failure("reading patients.changes", error)) is kind
+    assert type(_failure("reading patients.changes", error, "patients.changes")) is kind

@@ -17,6 +17,7 @@ from agents.shard import EXIT_HUNG, HeldShard, Unexpected
 from agents.topic_questions import TopicQuestions, Topics
 from streamer.errors import Conflict, Fenced
 from streamer.incremental.shard.input import InputState, Message
+from streamer.incremental.shard.requests import Placed
 from streamer.incremental.shard.steps import StepReport
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.table.yaml_loading import load_table
@@ -38,6 +39,9 @@ class NoKafka:
     def ask(self) -> None: ...
 
     def check(self, *kinds: str) -> None: ...
+
+    def placed(self) -> list[Placed]:
+        return []
 
     def skips(self, topic_id: str) -> frozenset[int]:
         return self.asked_for

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -43,3 +44,15 @@ def test_a_password_in_kafkas_address_is_refused_and_never_printed(kafka: str) -
 
 def test_a_worker_is_named_by_its_host_and_process() -> None:
     assert WorkerSettings.from_environment(ENVIRONMENT).name.endswith(f":{os.getpid()}")
+
+
+def test_the_servers_may_stand_in_the_file_of_kafkas_settings(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("bootstrap.servers=a.example:9093\n")
+    environment = {name: value for name, value in ENVIRONMENT.items() if name != "KAFKA_BOOTSTRAP"}
+    settings = WorkerSettings.from_environment({**environment, "KAFKA_CONFIG": str(file)})
+    assert settings.kafka == "a.example:9093"
+    assert (
+        WorkerSettings.from_environment({**ENVIRONMENT, "KAFKA_CONFIG": str(file)}).kafka
+        == ENVIRONMENT["KAFKA_BOOTSTRAP"]
+    )

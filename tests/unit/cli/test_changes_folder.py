@@ -11,8 +11,7 @@ import pytest
 from streamer.cli.changes_folder import ChangesFolder
 from streamer.errors import UsageError
 from streamer.incremental.release.frames import PUBLISHED
-from unit.cli.test_copies import followed, rows_of
-from worlds.followed_tables import FollowedTable
+from worlds.followed_tables import FollowedTable, followed, rows_of
 from worlds.published_groups import FORMS
 
 NOW = """

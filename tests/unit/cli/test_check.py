@@ -400,3 +400,35 @@ def test_check_needs_neither_kafka_nor_redis() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr.strip()) == (0, "[]")
+
+
+# -- dates ----------------------------------------------------------------------------------------------------------
+
+DATES = (
+    "born: {role: quasi-identifier, type: date, domain: [1930-01-01, 2009-12-31], grid: 1 year},"
+    " seen: {role: quasi-identifier, type: timestamp, domain: [2024-01-01, 2025-01-01], grid: 7 days},"
+    " since: {role: sensitive, type: local-timestamp}"
+)
+
+
+def test_dates_are_described_in_their_own_words_and_tried(tmp_path: Path) -> None:
+    report = checked("--table", table_of(tmp_path, DATES))
+    born = report["columns"][0]
+    assert (born["type"], born["domain"], born["grid"]) == ("date", ["1930-01-01", "2009-12-31"], "1 year")
+    assert (born["cells"], born["levels"], born["unit"], born["step"]) == (80, 3, 16, None)
+    assert report["example"] == {
+        "qi_group": "0-1", "born_lo": "1930-01-01", "born_hi": "1931-12-31",
+        "seen_lo": "2024-01-01T00:00:00Z", "seen_hi": "2024-01-15T00:00:00Z", "since": "1980-01-31T08:00:00",
+    }  # fmt: skip
+    rows = [f"{i},19{30 + i}-05-17,2024-0{i % 9 + 1}-01T08:00Z,2024-01-01T00:00" for i in range(40)]
+    rows += ["40,17.05.1960,2024-01-01T08:00Z,", "41,1929-12-31,2024-01-01T08:00Z,", "42,1960-01-01,2024-01-01T08:00,"]
+    (tmp_path / "rows.csv").write_text("\n".join(["id,born,seen,since", *rows]) + "\n")
+    data = checked("--table", tmp_path, "--data", tmp_path / "rows.csv")["data"]
+    assert data["accepted"] == 40
+    assert sorted((fault["reason"], fault["column"]) for fault in data["refused"]) == [
+        ("out-of-domain", "born"), ("wrong-type", "born"), ("wrong-type", "seen")
+    ]  # fmt: skip
+    assert [line["name"] for line in data["costs"]["attributes"]] == ["born", "seen"]
+    page = check("--table", tmp_path, "--data", tmp_path / "rows.csv").stdout
+    assert "1930-01-01 to 2009-12-31" in page
+    assert "1960" not in page

@@ -32,6 +32,7 @@ def test_a_source_is_one_json_object_as_connect_takes_it_and_remarks_are_beside_
     assert json.loads(printed.stdout) == {"name": "patients-source", "config": expected}
     assert "`streamer topics create`" in printed.stderr
     assert "replace HOST" not in printed.stderr
+    assert "`input: {decimals: text}`" in printed.stderr
 
 
 def test_what_the_operator_has_to_replace_is_said() -> None:

@@ -9,20 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from streamer.cli.copies import ArrowFile, Copy, CsvFile, ParquetFile, changed_by, check_columns
+from streamer.cli.copies import ArrowFile, CsvFile, ParquetFile, changed_by, check_columns
 from streamer.errors import ConfigError
 from streamer.table.files import table_files
 from streamer.table.schema import KeptColumn, Table
-from worlds.followed_tables import FollowedTable
+from worlds.followed_tables import FollowedTable, followed, rows_of
 from worlds.published_groups import FORMS
-
-
-def followed(copy: Copy, world: FollowedTable, batches: int = 8) -> None:
-    """Begins a copy and has it follow some batches of releases."""
-    world.releases(5)
-    copy.begin(world.frames(), list(world.last.values()))
-    for count in range(batches):
-        copy.change(changed_by(world.table, world.releases(count % 3 + 1), world.frames))
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -40,11 +32,6 @@ def read(path: Path) -> pd.DataFrame:
         return pd.read_csv(path, keep_default_na=False, na_values=[""])
     arrow = pq.read_table(path) if path.suffix == ".parquet" else pa.ipc.open_file(path).read_all()
     return arrow.to_pandas()
-
-
-def rows_of(frame: pd.DataFrame) -> list[tuple[object, ...]]:
-    """Rows as they stand; a null is None."""
-    return [tuple(None if pd.isna(value) else value for value in row) for row in frame.itertuples(index=False)]
 
 
 def test_what_several_releases_did_to_one_record_is_told_once() -> None:

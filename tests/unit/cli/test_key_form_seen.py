@@ -12,6 +12,7 @@ from streamer.cli import key_form_seen as module
 from streamer.cli.key_form_seen import OFFSETS_LOOKED_AT, key_form_seen
 from streamer.errors import UsageError
 from streamer.incremental.events.murmur2 import shard_of
+from streamer.incremental.events.registered_schemas import NoSchemas
 from worlds.small_tables import YEARS, table
 from worlds.topics_in_memory import TopicsInMemory
 
@@ -46,7 +47,7 @@ def seen_in(*records: Record | None, begins: int = 0) -> str | None:
     topics = TopicsInMemory({TOPIC: 1})
     topics.write(TOPIC, 0, *records)
     topics.expire(TOPIC, 0, begins)
-    form = key_form_seen(topics, TOPIC, PEOPLE)
+    form = key_form_seen(topics, TOPIC, PEOPLE, NoSchemas())
     return None if form is None else form.name
 
 
@@ -82,7 +83,7 @@ def test_a_row_that_lies_in_another_shard_than_its_key_gives_tells_nothing() -> 
     topics = TopicsInMemory({TOPIC: 2})
     misplaced = next(number for number in range(99) if shard_of(bare(number), 2) == 1)
     topics.write(TOPIC, 0, insertion(bare(misplaced), misplaced))
-    assert key_form_seen(topics, TOPIC, PEOPLE) is None
+    assert key_form_seen(topics, TOPIC, PEOPLE, NoSchemas()) is None
 
 
 def test_shards_that_have_learned_different_forms_are_named_and_nothing_is_guessed() -> None:
@@ -91,7 +92,7 @@ def test_shards_that_have_learned_different_forms_are_named_and_nothing_is_guess
         number = next(number for number in range(99) if shard_of(key_of(number), 2) == shard)
         topics.write(TOPIC, shard, insertion(key_of(number), number))
     with pytest.raises(UsageError) as refused:
-        key_form_seen(topics, TOPIC, PEOPLE)
+        key_form_seen(topics, TOPIC, PEOPLE, NoSchemas())
     assert f"shard 0: bare; shard 1: {JSON}" in str(refused.value)
     assert "streamer produce --truncate" in str(refused.value), "the mend"
 
@@ -99,7 +100,7 @@ def test_shards_that_have_learned_different_forms_are_named_and_nothing_is_guess
 def test_only_both_ends_of_a_long_input_are_read() -> None:
     topics = TopicsInMemory({TOPIC: 1})
     topics.write(TOPIC, 0, *bare_rows(5 * OFFSETS_LOOKED_AT))
-    form = key_form_seen(topics, TOPIC, PEOPLE)
+    form = key_form_seen(topics, TOPIC, PEOPLE, NoSchemas())
     assert form is not None
     assert form.name == "bare"
     offsets = {record.offset for record in topics.read}

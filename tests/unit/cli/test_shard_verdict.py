@@ -16,6 +16,8 @@ from streamer.incremental.shard.outlet import Position
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.rebuild import ANSWERED, DONE, FAILED, REFUSED, RUNNING, STOPPED, Progress, Rebuild
 from streamer.incremental.store.redis_lookups import Custody, RedisNow, Refusal, Sizes
+from streamer.incremental.store.redis_server import Durability
+from streamer.incremental.store.redis_url import Kind
 from streamer.incremental.store.snapshot import Snapshot
 from streamer.incremental.topics import CHANGES, topic_name, topics_of
 from streamer.table.yaml_loading import load_table
@@ -264,10 +266,13 @@ def test_rows_that_are_too_few_to_be_published_are_told() -> None:
 # -- the table --------------------------------------------------------------------------------------------------------
 
 
+KEEPS = Durability(Kind.SERVER, masters=1)
+
+
 def seen(**more: Any) -> TableFacts:
     topics = {topic.name: 2 for topic in topics_of(TABLE.name, TABLE.form)}
     shards = [shard(), replace(shard(), number=1)]
-    return replace(TableFacts(shards, BY_ALICE, topics, [0, 1], RedisNow(NOW)), **more)
+    return replace(TableFacts(shards, BY_ALICE, topics, [0, 1], RedisNow(NOW), KEEPS), **more)
 
 
 def test_a_table_whose_topics_and_workers_are_there_is_well() -> None:
@@ -291,6 +296,13 @@ def test_a_full_redis_and_shards_that_nobody_reads_are_problems() -> None:
     problems = judge_table(TABLE, seen(redis_now=RedisNow(NOW, full=True), shards_in_redis=[0, 1, 5])).problems
     assert any("raise its maxmemory" in problem for problem in problems)
     assert any("Redis holds a shard 5" in problem for problem in problems)
+
+
+def test_a_redis_that_could_lose_what_it_confirms_is_warned_of_unless_somebody_vouches_for_it() -> None:
+    facts = seen(durability=replace(KEEPS, lax=("Redis a:1: appendonly is no",)))
+    (warning,) = judge_table(TABLE, facts).warnings
+    assert warning.startswith("Redis a:1: appendonly is no: Redis could lose")
+    assert judge_table(replace(TABLE, durability_stated=True), facts) == Verdict()
 
 
 def test_with_individuals_readers_by_sql_are_warned_of() -> None:

@@ -19,8 +19,10 @@ from streamer.incremental.groups.kept import PENDING
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.fold import Fold
 from streamer.incremental.release.published_group import PublishedGroup
+from streamer.table.moments import DATE, LOCAL_TIMESTAMP, TIMESTAMP, Clock
 from streamer.table.row import Row
 from streamer.table.schema import LOSSY_JOIN, Table
+from worlds.calendars import temporal
 from worlds.folded_table import FoldedTable
 from worlds.published_groups import FORMS, SONG
 from worlds.small_tables import AGE, BMI, CITY, YEARS, changes, table
@@ -87,6 +89,14 @@ def test_what_was_never_published_is_refused_and_not_computed_with() -> None:
             Query(SMALL, text).answer(foreign)
 
 
+def test_what_is_no_moment_is_refused_too() -> None:
+    small = table(temporal("x", "1980-01-01", "1985-12-31", "2 months"), k=2)
+    for ends in (("canary", "1980-02-29"), ("1980-03-01", "1980-02-29")):
+        foreign = pd.DataFrame([{"qi_group": "0-1", "x_lo": ends[0], "x_hi": ends[1], "problem": "flu"}])
+        with pytest.raises(LawViolated, match=r"holds what table\.yaml does not know"):
+            Query(small, "x < '1980-02-01'").answer({"live": foreign})
+
+
 @pytest.mark.parametrize("form", FORMS)
 @given(data=st.data())
 def test_the_truth_lies_within_the_bounds(form: str, data: st.DataObject) -> None:
@@ -141,3 +151,25 @@ def test_where_there_is_no_step_shares_are_of_lengths(text: str, found: tuple[Fr
     bmi = replace(table(BMI, k=2), form=LOSSY_JOIN)
     about, low, high, _ = asked(bmi, text, {1: PublishedGroup((0,), (0,), (FLU, FLU), ((0,),))})
     assert (about, low, high) == (2 * float(found[0]), found[1], found[2])
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("clock", "text", "found"),
+    [
+        (DATE, "x < '1980-02-01'", (Fraction(31, 60), 0, 2)),  # January and February of a leap year
+        (DATE, "x = '1980-02-29'", (Fraction(1, 60), 0, 2)),
+        (DATE, "x >= '1980-01-01' and x <= '1980-02-29'", (Fraction(1), 2, 2)),
+        (DATE, "x > '1980-02-29'", (Fraction(0), 0, 0)),
+        (TIMESTAMP, "x < '1980-02-01'", (Fraction(31, 60), 0, 2)),
+        (TIMESTAMP, "x < '1980-02-01T12:00:00Z'", (Fraction(63, 120), 0, 2)),
+        (LOCAL_TIMESTAMP, "x < '1980-03-01'", (Fraction(1), 2, 2)),
+        (LOCAL_TIMESTAMP, "x = '1980-02-01'", (Fraction(0), 0, 2)),
+    ],
+)
+def test_shares_of_dates_are_of_days_and_those_of_timestamps_of_lengths(
+    form: str, clock: Clock, text: str, found: tuple[Fraction, int, int]
+) -> None:
+    small = replace(table(temporal("x", "1980-01-01", "1985-12-31", "2 months", clock), k=2), form=form)
+    about, low, high, _ = asked(small, text, {1: PublishedGroup((0,), (0,), (FLU, FLU), ((0,),))})
+    assert (about, low, high) == (pytest.approx(2 * float(found[0])), found[1], found[2])

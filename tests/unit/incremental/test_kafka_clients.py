@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import ssl
+
 import pytest
 from kafka import TopicPartition
-from kafka.errors import KafkaTimeoutError, TopicAuthorizationFailedError, UnknownTopicOrPartitionError
+from kafka.errors import (
+    ClusterAuthorizationFailedError,
+    KafkaTimeoutError,
+    NotLeaderForPartitionError,
+    TopicAuthorizationFailedError,
+    TransactionalIdAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+)
 
-from streamer.errors import ServerUnreachable, StreamerError, UsageError
+from streamer.errors import ConfigError, ServerUnreachable, StreamerError, UsageError
 from streamer.incremental import kafka_clients
 from streamer.incremental.kafka_clients import reaching, records_until, servers_of, shards_in
 from worlds.topics_in_memory import TopicsInMemory
@@ -26,7 +35,11 @@ def test_what_is_no_address_is_refused_and_not_repeated(wrong: str) -> None:
     ("error", "kind", "says"),
     [
         (UnknownTopicOrPartitionError("canary"), UsageError, "`streamer topics create` makes them all"),
-        (TopicAuthorizationFailedError("canary"), ServerUnreachable, "refuses the request: TopicAuthorizationFailed"),
+        (TopicAuthorizationFailedError({"canary", "a.live"}), ConfigError, r"--operation Read --topic a\.live`"),
+        (TransactionalIdAuthorizationFailedError("canary"), ConfigError, "--transactional-id"),
+        (ClusterAuthorizationFailedError("canary"), ConfigError, "not authorised"),
+        (NotLeaderForPartitionError("canary"), ServerUnreachable, "refuses the request: NotLeaderForPartition"),
+        (ssl.SSLError(1, "canary"), ServerUnreachable, "does it want TLS"),
         (KafkaTimeoutError("canary"), ServerUnreachable, "does not answer"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import date
 from decimal import Decimal
 
 import numpy as np
@@ -14,12 +15,15 @@ from streamer.recoding.algorithms.contract import Options
 from streamer.recoding.algorithms.lattice import lattice_nodes
 from streamer.recoding.costs import KS, NODES_TRIED_MAX, costs, other_grids, suppressing, with_grid
 from streamer.recoding.metrics.utility import ncp
+from streamer.table.calendar_cells import Span
 from streamer.table.microdata import Microdata
-from streamer.table.schema import NumericAttribute
+from streamer.table.schema import Attribute, NumericAttribute, TemporalAttribute
+from worlds.calendars import temporal
 from worlds.microdata import TEXTS, people
 from worlds.small_tables import AGE, BMI, CITY, YEARS
 
 D = Decimal
+BORN = temporal("born", "1980-01-01", "1989-06-15", "2 months")
 
 
 def some_people(n: int, k: int = 2) -> Microdata:
@@ -102,9 +106,13 @@ def test_progress_goes_from_0_to_1() -> None:
         (replace(AGE, grid=D(20)), [D(10)]),  # double is wider than the domain
         (BMI, [D("0.5"), D(2)]),
         (CITY, []),
+        (BORN, [Span(1, "month"), Span(4, "month")]),
+        (temporal("day", "1980-01-01", "1980-01-10", "7 days"), []),  # double is wider than the domain
     ],
 )
-def test_half_and_double_the_grid_are_tried_where_there_is_room(attribute: object, grids: list[Decimal]) -> None:
+def test_half_and_double_the_grid_are_tried_where_there_is_room(
+    attribute: Attribute, grids: list[Decimal | Span]
+) -> None:
     assert other_grids(attribute) == grids
 
 
@@ -126,6 +134,18 @@ def test_places_within_the_cells_of_a_decimal_move_with_the_grid() -> None:
     )  # fmt: skip
     assert data.cells[:, 0].tolist() == [0, 1, 2]
     assert with_grid(data, 0, D("0.5")).cells[:, 0].tolist() == [1, 3, 4]
+
+
+def test_days_keep_their_dates_in_another_grid() -> None:
+    days = [date(1980, 1, 31), date(1980, 2, 29), date(1980, 3, 1), date(1989, 6, 15)]
+    codes = np.array([[BORN.calendar.code_of(day.toordinal() - 1)] for day in days])
+    data = Microdata(people(BORN), codes, None, np.zeros((4, 1), dtype=np.int64), TEXTS)
+    finer = with_grid(data, 0, Span(1, "month"))
+    (attribute,) = finer.table.attributes
+    assert isinstance(attribute, TemporalAttribute)
+    assert finer.cells[:, 0].tolist() == [0, 1, 2, 113]
+    assert attribute.calendar.moment_of(finer.codes[:, 0]).tolist() == [day.toordinal() - 1 for day in days]
+    assert attribute.unit == 2 * BORN.unit
 
 
 def test_a_category_has_no_grid() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import string
+from datetime import UTC, date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,8 +16,12 @@ from hypothesis import strategies as st
 
 from streamer.errors import ConfigError, EventRefused
 from streamer.table.encode import Encoder
+from streamer.table.files import read_table
+from streamer.table.moments import TIMESTAMP
+from streamer.table.row import Row
 from streamer.table.schema import Attribute, KeptColumn, Table
 from streamer.table.space import FINENESS
+from worlds.calendars import temporal
 from worlds.small_tables import AGE, BMI, CITY
 
 D = Decimal
@@ -183,3 +189,90 @@ def test_a_hole_in_a_frame_is_a_null() -> None:
     holed = frame(TEXTS, {**TEXTS, "id": "8"})
     holed.loc[1, "problem"] = None
     assert Encoder(WIDE).frame(holed).values == [(b'"flu"',), (b"null",)]
+
+
+# -- dates and timestamps -------------------------------------------------------------------------------------------
+
+BORN = temporal("born", "1980-01-01", "1989-12-31", "1 month")
+SEEN = temporal("seen", "2024-01-01", "2025-01-01", "1 day", TIMESTAMP)
+SINCE = KeptColumn("since", True, "date")
+DATED = table(BORN, SEEN, kept=(SINCE, KeptColumn("wall", True, "local-timestamp")))
+SAID = {
+    "id": "1",
+    "born": "1980-02-29",
+    "seen": "2024-02-29T08:00:00Z",
+    "since": "1999-12-31",
+    "wall": "2024-01-01T08:00",
+}
+
+
+def dated(**changed: object) -> Row:
+    return Encoder(DATED).row({**SAID, **changed})
+
+
+def test_a_date_is_its_cell_and_the_day_in_it_and_a_kept_one_its_shortest_text() -> None:
+    row = dated()
+    assert row.codes[0] == 1 * 31 + 28
+    assert DATED.space.cells(np.array(row.codes)).tolist() == [1, 59]
+    assert [Encoder(DATED).value(j, row.codes[j], None) for j in (0, 1)] == ["1980-02-29", "2024-02-29T08:00:00Z"]
+    assert row.values == (b'"1999-12-31"', b'"2024-01-01T08:00:00"')
+    assert row.exact == ()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"born": date(1980, 2, 29), "seen": datetime(2024, 2, 29, 8, tzinfo=UTC), "since": date(1999, 12, 31)},
+        {"born": "1980-02-29 00:00", "seen": "2024-02-29 10:00:00+02", "wall": datetime(2024, 1, 1, 8)},
+    ],
+)
+def test_a_moment_is_the_same_in_every_form(values: dict[str, object]) -> None:
+    assert dated(**values) == dated()
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "reason"),
+    [
+        ("born", "1979-12-31", "out-of-domain"),
+        ("born", "10000-01-01", "out-of-domain"),
+        ("born", 3711, "wrong-type"),
+        ("born", Decimal(3711), "wrong-type"),
+        ("born", None, "null-not-allowed"),
+        ("born", "1980-02-29T01:00:00", "off-the-step"),
+        ("seen", "2024-02-29T08:00:00", "wrong-type"),
+        ("seen", "2024-02-29T08:00:00.0000001Z", "off-the-step"),
+        ("since", "0000-01-01", "out-of-domain"),
+        ("since", 1, "wrong-type"),
+        ("wall", "2024-01-01T08:00Z", "wrong-type"),
+    ],
+)
+def test_what_is_no_moment_of_its_column_is_refused(column: str, value: object, reason: str) -> None:
+    with pytest.raises(EventRefused) as caught:
+        dated(**{column: value})
+    assert (caught.value.reason, caught.value.column) == (reason, column)
+
+
+def test_a_data_frame_has_dates_in_any_of_its_types() -> None:
+    typed = pd.DataFrame(
+        {
+            "id": [1, 2],
+            "born": pd.Series(pd.to_datetime(["1980-02-29", "1989-12-31"])),
+            "seen": pd.Series(pd.to_datetime(["2024-02-29T08:00:00.000000Z", "2024-01-01T00:00:00.000001Z"])),
+            "since": [date(1999, 12, 31), None],
+            "wall": [pd.Timestamp("2024-01-01T08:00"), pd.NaT],
+        }
+    )
+    encoded = Encoder(DATED).frame(typed)
+    assert encoded.rows()[0] == dated()
+    assert encoded.values[1] == (b"null", b"null")
+    assert Encoder(DATED).value(1, int(encoded.codes[1, 1]), None) == "2024-01-01T00:00:00.000001Z"
+    for type_ in ("datetime64[ns]", "datetime64[s]", "datetime64[us]"):
+        assert (Encoder(DATED).frame(typed.astype({"born": type_})).codes == encoded.codes).all()
+
+
+def test_a_parquet_file_has_dates_too(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    rows = {"id": ["1"], "born": [date(1980, 2, 29)], "seen": [datetime(2024, 2, 29, 8, tzinfo=UTC)]}
+    rows |= {"since": [date(1999, 12, 31)], "wall": [datetime(2024, 1, 1, 8)]}
+    pd.DataFrame(rows).to_parquet(tmp_path / "rows.parquet")
+    assert Encoder(DATED).frame(read_table(tmp_path / "rows.parquet")).rows() == [dated()]

@@ -7,13 +7,25 @@ from decimal import Decimal
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from streamer.errors import LawViolated
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.published_group import PublishedGroup
-from streamer.table.published import RowKey, RowReader, parse_key, parse_qi_group, published_columns, row_key
+from streamer.table.calendar_cells import CalendarCells
+from streamer.table.moments import TIMESTAMP
+from streamer.table.published import (
+    RowKey,
+    RowReader,
+    frame_bytes,
+    parse_key,
+    parse_qi_group,
+    published_columns,
+    row_key,
+)
 from streamer.table.row import Values
-from streamer.table.schema import KeptColumn, NumericAttribute, Table
+from streamer.table.schema import KeptColumn, NumericAttribute, Table, TemporalAttribute
+from worlds.calendars import calendars, temporal
 from worlds.published_groups import ALL_KINDS, SONG, VALUES_OF_TWO, boxes, table_of
 from worlds.small_tables import AGE, CITY, PROBLEM
 
@@ -106,3 +118,59 @@ def test_a_key_is_read_back() -> None:
 def test_a_key_has_one_form_only_because_compaction_compares_bytes(key: bytes) -> None:
     with pytest.raises(LawViolated, match="the key of a record"):
         parse_key(key)
+
+
+# -- dates and timestamps -------------------------------------------------------------------------------------------
+
+BORN, SEEN = (
+    temporal("born", "1980-01-01", "1989-06-15", "1 month"),
+    temporal("seen", "2024-01-01", "2024-01-03", "6 hours", TIMESTAMP),
+)
+DATED = Table("people", ("id",), (BORN, SEEN), (KeptColumn("since", sensitive=True, type="date"),), k=2)
+
+
+def dated_row(**changed: object) -> bytes:
+    row = {"qi_group": "0-1", "born_lo": "1980-02-01", "born_hi": "1980-03-31"}
+    row |= {"seen_lo": "2024-01-01T06:00:00Z", "seen_hi": "2024-01-01T18:00:00Z", "since": "1999-12-31"}
+    return json.dumps({**row, **changed}, separators=(",", ":")).encode()
+
+
+def test_dates_are_published_by_first_and_last_day_and_timestamps_by_edges() -> None:
+    group = PublishedGroup((1, 1), (2, 2), ((b'"1999-12-31"',),))
+    (record,), _ = Changelog(DATED, 0).diff(1, None, group)
+    assert record.value == dated_row()
+    assert RowReader(DATED).read(dated_row()) == ("0-1", (1, 1), (2, 2), (b'"1999-12-31"',))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"born_lo": "1980-02-02"},
+        {"born_hi": "1980-03-30"},
+        {"born_lo": "1980-04-01"},
+        {"born_lo": "1979-12-01"},
+        {"born_hi": "1989-06-30"},
+        {"born_lo": "1980-02-01T00:00:00"},
+        {"born_lo": 3683},
+        {"born_lo": None},
+        {"seen_lo": "2024-01-01T07:00:00+01:00"},
+        {"seen_lo": "2024-01-01 06:00:00Z"},
+        {"seen_hi": "2024-01-01T17:59:59.999999Z"},
+        {"seen_hi": "2024-01-01T06:00:00Z"},
+        {"since": "1999-12-32"},
+        {"since": 7},
+    ],
+)
+def test_moments_off_their_grid_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(LawViolated):
+        RowReader(DATED).read(dated_row(**wrong))
+
+
+@given(cells=calendars(), data=st.data())
+def test_boxes_of_any_calendar_are_read_back(cells: CalendarCells, data: st.DataObject) -> None:
+    small = Table("people", ("id",), (TemporalAttribute("x", cells, Decimal(1)),), (), k=2)
+    lo = data.draw(st.integers(0, cells.n_cells - 1))
+    hi = data.draw(st.integers(lo, cells.n_cells - 1))
+    (record,), _ = Changelog(small, 0).diff(1, None, PublishedGroup((lo,), (hi,), ((),)))
+    assert RowReader(small).read(record.value or b"") == ("0-1", (lo,), (hi,), ())
+    assert len(record.key) + len(record.value or b"") <= frame_bytes(small)

@@ -75,6 +75,8 @@ DIFFERENT = {
     "individuals": replace(PEOPLE, individual="ssn"),
     "another k": replace(PEOPLE, k=4),
     "diversity": replace(PEOPLE, diversity=Diversity(l=2)),
+    "rows without a mark": replace(PEOPLE, input_rows=True),
+    "decimals that are text": replace(PEOPLE, decimals_are_text=True),
     "no recut": replace(PEOPLE, recut=False),
     "no shrink": replace(PEOPLE, shrink=False),
     "local repair": replace(PEOPLE, repair=0.05),

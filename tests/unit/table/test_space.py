@@ -32,6 +32,7 @@ def loss(attribute: Attribute, lo: int, hi: int) -> Fraction:
     if isinstance(attribute, CategoricalAttribute):
         leaves = hi - lo + 1
         return Fraction(0 if leaves == 1 else leaves, attribute.hierarchy.n_leaves)
+    assert isinstance(attribute, NumericAttribute)
     first, last = attribute.interval(lo, hi)
     width = attribute.domain[1] - attribute.domain[0]
     return Fraction(last - first) / Fraction(width)

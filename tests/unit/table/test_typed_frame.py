@@ -12,10 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.table.files import write_rows
+from streamer.table.moments import CLOCKS, DATE, LOCAL_TIMESTAMP, TIMESTAMP, Clock
 from streamer.table.published import box_columns
 from streamer.table.scalars import decimal_text
-from streamer.table.schema import KeptColumn, NumericAttribute, Table
+from streamer.table.schema import Attribute, KeptColumn, NumericAttribute, Table
 from streamer.table.typed_frame import column_types, decode_json, typed_frame
+from worlds.calendars import temporal
 
 
 def attribute(first: str, last: str, grid: str, step: str | None = None) -> NumericAttribute:
@@ -24,7 +26,7 @@ def attribute(first: str, last: str, grid: str, step: str | None = None) -> Nume
     )
 
 
-def of(numeric: NumericAttribute) -> Table:
+def of(numeric: Attribute) -> Table:
     return Table("people", ("id",), (numeric,), (KeptColumn("dose", sensitive=True),), k=2)
 
 
@@ -117,3 +119,32 @@ def test_what_a_box_cannot_publish_is_refused_and_not_cut_off(end: str) -> None:
     else:
         with pytest.raises((ValueError, OverflowError)):
             typed_frame(table, columns)
+
+
+@pytest.mark.parametrize(
+    ("clock", "kind"),
+    [(DATE, "datetime64[s]"), (TIMESTAMP, "datetime64[us, UTC]"), (LOCAL_TIMESTAMP, "datetime64[us]")],
+)
+def test_dates_and_timestamps_are_datetime64_of_all_years_and_come_back_letter_by_letter(
+    clock: Clock, kind: str
+) -> None:
+    whole = temporal("x", "0001-01-01", "9999-12-30", "1 year", clock)
+    boxes = [box_columns(whole, lo, hi) for lo, hi in [(0, 0), (1969, 1970), (9000, whole.n_cells - 1), (0, 0)]]
+    frame = typed_frame(of(whole), {name: [box[name] for box in boxes] for name in ("x_lo", "x_hi")})
+    assert {name: str(type_) for name, type_ in frame.dtypes.items()} == {"x_lo": kind, "x_hi": kind}
+    assert column_types(of(whole)) == {"qi_group": "str", "x_lo": kind, "x_hi": kind}
+    assert csv_cells(frame) == [(box["x_lo"], box["x_hi"]) for box in boxes]
+    assert frame["x_lo"].dt.year.tolist() == [1, 1970, 9001, 1]
+
+
+def test_microseconds_are_not_rounded() -> None:
+    seen = temporal("x", "2020-01-01", "2020-01-01T01:00:00.000001Z", "1 hour", TIMESTAMP)
+    frame = typed_frame(of(seen), {"x_hi": [box_columns(seen, 1, 1)["x_hi"]]})
+    assert csv_cells(frame) == [("2020-01-01T01:00:00.000001Z",)]
+
+
+@pytest.mark.parametrize("clock", CLOCKS.values(), ids=CLOCKS)
+@pytest.mark.parametrize("end", ["1980", "1980-01-01 00:00:00", "1980-01-01T00:00:00+00:00", 3652, None])
+def test_what_is_no_published_moment_is_refused(clock: Clock, end: object) -> None:
+    with pytest.raises(ValueError, match="not of its type"):
+        typed_frame(of(temporal("x", "1980-01-01", "1989-12-31", "1 year", clock)), {"x_lo": [end]})

@@ -97,7 +97,7 @@ privacy: {k: 5}
 engine: {recut: false, shrink: false, repair: 0.2}
 publish: {live: {form: rows}}
 durability: stated
-input: {partitioner: stated}
+input: {partitioner: stated, form: rows, decimals: text}
 limits:
   {batch_events_max: 100, batch_ms_max: 20, transaction_rows_max: 1000, statement_rows_max: 9, event_bytes_max: 5000}
 """)
@@ -115,7 +115,7 @@ limits:
     assert score == KeptColumn("score", sensitive=True, type="decimal")
     assert clinic == KeptColumn("clinic", sensitive=False, type="text")
     assert (table.recut, table.shrink, table.repair, table.durability_stated) == (False, False, 0.2, True)
-    assert table.partitioner_stated
+    assert (table.partitioner_stated, table.input_rows, table.decimals_are_text) == (True, True, True)
     assert table.limits == Limits(100, 20, 1000, 9, 5000)
 
 
@@ -126,14 +126,19 @@ def test_local_repair_has_a_price_or_is_off(load: Load) -> None:
     assert load(f"{settings}\nengine: {{repair: 1.50}}").repair == 1.5
 
 
-def test_local_repair_knows_k_only(load: Load) -> None:
+def test_local_repair_is_on_beside_every_model(load: Load) -> None:
     asking_more = GOLDEN.replace("k: 2", "k: 2, l: 2")
     assert asking_more != GOLDEN
-    assert load(asking_more).repair == 0
+    assert load(asking_more).repair == float(REPAIR)
     assert load(f"{asking_more}\nengine: {{repair: off}}").repair == 0
-    assert faults(load, f"{asking_more}\nengine: {{repair: 0.02}}") == [
-        "engine.repair: local repair knows k only; remove it, or say `off`, beside l, alpha, beta or r"
-    ]
+    assert load(f"{asking_more}\nengine: {{repair: 0.02}}").repair == 0.02
+
+
+def test_without_a_word_there_is_no_local_repair_where_no_boxes_are_published(load: Load) -> None:
+    joined = GOLDEN.replace("k: 2", "k: 2, l: 2").replace("form: rows", "form: lossy-join")
+    assert load(joined).form == "lossy-join"
+    assert load(joined).repair == 0
+    assert load(f"{joined}\nengine: {{repair: 0.02}}").repair == 0.02
 
 
 def test_what_is_not_said_has_a_default(load: Load) -> None:
@@ -142,7 +147,7 @@ def test_what_is_not_said_has_a_default(load: Load) -> None:
     assert isinstance(x, NumericAttribute)
     assert (x.step, x.grid, x.unit, x.null_code) == (1, 1, 20, None)
     assert (table.individual, table.recut, table.shrink, table.durability_stated) == (None, True, True, False)
-    assert not table.partitioner_stated
+    assert (table.partitioner_stated, table.input_rows, table.decimals_are_text) == (False, False, False)
     assert table.limits == Limits()
 
 
@@ -236,8 +241,8 @@ QI = "role: quasi-identifier"
             f"{QI}, type: integer, domain: [0, 9], null_as: 10",
             "columns.x.null_as: column 'x': outside the domain of table.yaml",
         ),
-        (f"{QI}, type: text", "columns.x.type: must be 'integer' or 'decimal'"),
-        (QI, "columns.x: needs `type: integer` or `type: decimal` with a domain, or a hierarchy"),
+        (f"{QI}, type: text", "columns.x.type: must be 'integer', 'decimal', 'date', 'timestamp' or 'local-timestamp'"),
+        (QI, "columns.x: needs a type (integer, decimal, date, timestamp) with a domain, or a hierarchy"),
         (
             f"{QI}, hierarchy: sex.csv, grid: 5",
             "columns.x.grid: is for `type: integer` and `type: decimal` only",
@@ -338,6 +343,8 @@ def test_a_column_that_cannot_be_is_refused(load: Load, settings: str, sentence:
         ),
         ("table: patients", "", "table: is missing"),
         ("key: id", "key: id\ninput: {partitioner: crc32}", "input.partitioner: must be 'stated'"),
+        ("key: id", "key: id\ninput: {form: row}", "input.form: must be 'rows'"),
+        ("key: id", "key: id\ninput: {decimals: bytes}", "input.decimals: must be 'text'"),
         ("key: id", "key: [id, id]", "key: names a column twice"),
         ("key: id", "key: age", "columns.age: is the key, which never leaves; remove it"),
         ("key: id", "key: id\nindividual: zip", "columns.zip: is the individual, which never leaves; remove it"),

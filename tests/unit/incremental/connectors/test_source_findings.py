@@ -34,7 +34,7 @@ def findings(**changed: str | None) -> dict[str, Finding]:
 @pytest.mark.parametrize("schemas", [True, False])
 def test_what_streamer_connect_prints_has_no_finding(connector: str, schemas: bool) -> None:
     config = ConnectorConfig(source_config(TABLE, connector, schemas=schemas))
-    assert source_findings(TABLE, config) == []
+    assert source_findings(replace(TABLE, decimals_are_text=not schemas), config) == []
     assert len(not_checked(TABLE, config)) == 1
 
 
@@ -74,6 +74,12 @@ def test_decimals_without_a_schema_are_base64_that_may_look_like_numbers() -> No
     assert findings(decimal__handling__mode=None) == {}, "with a schema they say what they are"
     assert findings(**bare, value__converter__decimal__format="numeric") == {}
     assert findings(**{**bare, "decimal__handling__mode": "double"}) == {}
+
+
+def test_digits_without_a_schema_are_texts_only_where_table_yaml_says_so() -> None:
+    found = findings(value__converter__schemas__enable="false")["value.converter.schemas.enable"]
+    assert "bmi, cost" in found.consequence
+    assert "`input: {decimals: text}`" in found.mend
 
 
 def test_dates_without_a_schema_are_numbers() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from streamer.incremental.connectors.connector_config import ConnectorConfig
 from streamer.incremental.connectors.transform_findings import ALTERING, transform_findings, unknown_transforms
+from worlds.published_forms import TABLE
 
 
 def with_transform(type_: str, **settings: str) -> ConnectorConfig:
@@ -14,7 +17,10 @@ def with_transform(type_: str, **settings: str) -> ConnectorConfig:
 
 
 def found(type_: str, **settings: str) -> list[str]:
-    return [one.setting.removeprefix("transforms.x.") for one in transform_findings(with_transform(type_, **settings))]
+    return [
+        one.setting.removeprefix("transforms.x.")
+        for one in transform_findings(TABLE, with_transform(type_, **settings))
+    ]
 
 
 FLATTEN = "io.debezium.transforms.ExtractNewRecordState"
@@ -24,7 +30,7 @@ MODE, NULLS = "delete.tombstone.handling.mode", "replace.null.with.default"
 def test_a_flattened_row_loses_truncate_in_every_mode() -> None:
     sound = {"delete_tombstone_handling_mode": "rewrite", "replace_null_with_default": "false"}
     assert found(FLATTEN, **sound) == ["type"]
-    (finding,) = transform_findings(with_transform(FLATTEN, **sound))
+    (finding,) = transform_findings(TABLE, with_transform(FLATTEN, **sound))
     assert "TRUNCATE is dropped" in finding.consequence
 
 
@@ -35,9 +41,14 @@ def test_a_flattened_row_by_default_does_not_say_that_it_is_one_and_shows_defaul
     assert MODE not in found(FLATTEN, delete_handling_mode="rewrite"), "as older releases say it"
 
 
+def test_rows_without_a_mark_are_read_where_table_yaml_says_so() -> None:
+    findings = transform_findings(replace(TABLE, input_rows=True), with_transform(FLATTEN))
+    assert [one.setting.removeprefix("transforms.x.") for one in findings] == ["type", NULLS]
+
+
 def test_deletions_that_a_transform_drops_are_found_whatever_else_it_adds() -> None:
     (_, finding, _) = transform_findings(
-        with_transform(FLATTEN, delete_tombstone_handling_mode="drop", add_fields="op")
+        TABLE, with_transform(FLATTEN, delete_tombstone_handling_mode="drop", add_fields="op")
     )
     assert (finding.found, finding.consequence) == ("drop", "deletions never come")
 

@@ -17,6 +17,9 @@ from worlds.scanned_boxes import SPACES, random_box, random_cells
 from worlds.shard_boxes import ShardBoxes
 from worlds.small_tables import AGE, table
 
+ROW = 0
+"""The place of the row that is asked about."""
+
 
 def world_of(name: str, n_groups: int, random: np.random.Generator) -> ShardBoxes:
     """Random boxes of two rows and more, some of which were set in this event."""
@@ -25,7 +28,8 @@ def world_of(name: str, n_groups: int, random: np.random.Generator) -> ShardBoxe
     for number in range(1, n_groups + 1):
         lo, hi = random_box(random, world.space)
         world.put(number, lo.tolist(), hi.tolist(), int(random.integers(2, 5)))
-        world.s.groups.group[world.places[number]].paid = int(random.integers(0, 2))
+        group = world.s.groups.group[world.places[number]]
+        group.paid, group.count = int(random.integers(0, 2)), group.members
     return world
 
 
@@ -49,9 +53,10 @@ def test_the_least_expense_is_found(seed: int, name: str, n_groups: int) -> None
             world.places[int(random.integers(1, n_groups + 1))],
         )
         best, least = best_of_scan(world, cells, but)
-        assert (cheapest(world.s, cells, but, inf), world.s.state[0].expense) == (best, least)
-        assert cheapest(world.s, cells, but, least) == best
-        assert cheapest(world.s, cells, but, np.nextafter(least, -inf)) == NONE
+        world.s.rows.cells[ROW], world.s.rows.row[ROW].group = cells, but
+        assert (cheapest(world.s, ROW, inf), world.s.state[0].expense) == (best, least)
+        assert cheapest(world.s, ROW, least) == best
+        assert cheapest(world.s, ROW, np.nextafter(least, -inf)) == NONE
 
 
 @pytest.mark.parametrize("years", [(3, 3), (1, 9), (1, 1, 9), (5, 2, 9, 9), (4, 1, 7, 2, 9)])

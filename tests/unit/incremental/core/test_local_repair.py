@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from streamer.incremental.core.local_repair import SPENT_PER_K
 from streamer.incremental.core.record_types import NONE, REWRITE
+from streamer.table.schema import Table
 from worlds.core_tables import CoreTable
+from worlds.model_tables import asking
 from worlds.small_tables import YEARS, table
+
+TWO_KINDS, HALF_AT_MOST = asking(YEARS, l=2), asking(YEARS, beta="0.5")
 
 
 def table_of(*groups: tuple[int, ...], price: float = 0.05, k: int = 2) -> CoreTable:
@@ -108,3 +114,79 @@ def test_without_a_price_nothing_is_repaired() -> None:
     world = table_of((0, 1, 9), (8, 8), price=0)
     world.rewrite(1, 0)
     assert world.cells_by_number() == {1: [0, 0, 9], 2: [8, 8]}
+
+
+# -- beside a richer model --------------------------------------------------------------------------------------------
+
+
+def of_values(small: Table, *groups: tuple[tuple[int, str], ...]) -> CoreTable:
+    """The same of years and values, at a low price."""
+    world = CoreTable(replace(small, repair=0.01))
+    for group in groups:
+        world.form(*(year for year, _ in group), values=tuple(value for _, value in group))
+    world.held.drain()
+    world.held.taken()
+    return world
+
+
+def all_of(year: int, *values: str) -> tuple[tuple[int, str], ...]:
+    return tuple((year, value) for value in values)
+
+
+def test_a_group_that_lost_its_last_row_of_a_value_takes_one_with_another_that_is_not_needed() -> None:
+    near = ((5, "ulcer"), (6, "flu"), (7, "ulcer"), (8, "flu"))
+    world = of_values(TWO_KINDS, ((0, "flu"), (1, "cough"), (2, "flu")), near)
+    world.take(1)
+    assert world.cells_by_number() == {1: [0, 2, 5], 2: [6, 7, 8]}
+    assert world.held.say("merges") == 0
+
+
+def test_it_merges_where_all_others_are_needed() -> None:
+    near = ((5, "flu"), (6, "ulcer"), (7, "flu"))
+    world = of_values(TWO_KINDS, ((0, "flu"), (1, "cough"), (2, "flu")), near)
+    world.take(1)
+    assert world.held.say("merges") == 1
+
+
+def test_a_group_whose_share_an_insertion_broke_takes_a_row_of_another_value() -> None:
+    world = of_values(HALF_AT_MOST, ((0, "flu"), (1, "cough")), ((4, "ulcer"), (5, "flu"), (6, "itch")))
+    world.insert(1, "flu")
+    assert world.cells_by_number() == {1: [0, 1, 1, 4], 2: [5, 6]}
+    assert world.held.say("merges") == 0
+
+
+def test_a_group_that_can_be_cut_with_the_row_that_it_took_is_cut() -> None:
+    flus = ((0, "flu"), (0, "flu"), (1, "cough"), (1, "ulcer"), (2, "itch"))
+    world = of_values(HALF_AT_MOST, flus, ((3, "itch"), (9, "cough"), (9, "ulcer")))
+    world.rewrite(4, 2, "flu")
+    assert sorted(world.cells_by_number().values()) == [[0, 0, 1, 1], [2, 3], [9, 9]]
+
+
+@pytest.mark.parametrize(("value", "taker"), [("itch", [9, 9]), ("flu", [7, 9, 9])])
+def test_a_row_leaves_for_the_cheapest_of_the_groups_where_its_value_keeps_its_share(
+    value: str, taker: list[int]
+) -> None:
+    """In the nearest group a third flu would be one too many of five."""
+    goes = ((0, "ulcer"), (0, "cough"), (7, value))
+    near = all_of(7, "flu", "flu", "ulcer", "cough")
+    world = of_values(HALF_AT_MOST, goes, near, all_of(9, "itch", "ulcer"))
+    world.rewrite(0, 1, "ulcer")
+    assert (world.cells(1), world.cells(3)) == ([0, 1], taker)
+
+
+@pytest.mark.parametrize(("third", "stays"), [("itch", [0, 0, 1]), ("flu", [0, 0, 1, 8])])
+def test_a_row_whose_value_its_group_needs_stays(third: str, stays: list[int]) -> None:
+    wide = ((0, "flu"), (0, "cough"), (0, third), (8, "ulcer"))
+    world = of_values(asking(YEARS, l=3), wide, all_of(8, "flu", "cough", "ulcer"))
+    world.rewrite(0, 1, "flu")
+    assert world.cells(1) == stays
+
+
+@pytest.mark.parametrize(("second", "taker"), [("itch", [8, 9, 9, 9]), ("flu", [9, 9, 9])])
+def test_a_group_stays_where_another_could_take_each_of_its_rows_and_not_all(second: str, taker: list[int]) -> None:
+    """Of the second group's five rows three are flu: four of six are allowed, and not five of seven."""
+    goes = ((1, "flu"), (1, second), (9, "cough"))
+    near = all_of(1, "flu", "flu", "flu", "ulcer", "cough")
+    world = of_values(asking(YEARS, k=3, beta="0.67"), goes, near, all_of(9, "itch", "ulcer", "cough"))
+    world.rewrite(2, 8, "cough")
+    assert world.cells(3) == taker

@@ -23,7 +23,7 @@ from streamer.machine_code import never_compiled
 from streamer.table.row import Row
 from streamer.table.schema import Table
 from worlds.checked_arrays import check_arrays
-from worlds.model_tables import MODEL_TABLES
+from worlds.model_tables import REPAIRED_MODELS
 from worlds.recorded_streams import STREAMS
 from worlds.recording import Replay
 from worlds.small_tables import AGE, CITY, YEARS, changes, table
@@ -101,7 +101,7 @@ def test_a_shard_without_room_publishes_what_one_with_plenty_does(
     assert (record_types.TALLIES in shortages) == (stream.table.individual is not None)
 
 
-@pytest.mark.parametrize("small", MODEL_TABLES.values(), ids=MODEL_TABLES.keys())
+@pytest.mark.parametrize("small", REPAIRED_MODELS.values(), ids=REPAIRED_MODELS.keys())
 @given(data=st.data())
 def test_what_a_model_counts_grows_with_the_shard_and_is_right_everywhere(small: Table, data: st.DataObject) -> None:
     plenty = Engine(small)

@@ -14,6 +14,7 @@ from streamer.incremental.events.debezium import UNAVAILABLE
 from streamer.incremental.events.decoder import Decoder
 from streamer.table.row import Row
 from streamer.table.schema import KeptColumn, Table
+from worlds.connect_json import recorded_of, struct, with_schema
 from worlds.small_tables import AGE, BMI, CITY, PROBLEM, table
 
 PEOPLE = replace(table(AGE, BMI, CITY), kept=(PROBLEM, KeptColumn("cost", False, "decimal")))
@@ -181,6 +182,25 @@ def test_decimals_as_bytes_are_refused_and_the_setting_is_named(column: str, val
     assert "decimal.handling.mode=string" in refused.detail
 
 
+def test_digits_without_a_schema_that_may_be_bytes_are_never_read_in_silence() -> None:
+    refused = refusal(envelope("c", after={**ANN, "cost": "1234"}))
+    assert (refused.reason, refused.column) == ("ambiguous-decimal", "cost")
+    stated = decode(envelope("c", after={**ANN, "cost": "1234"}), of=replace(PEOPLE, decimals_are_text=True))
+    assert isinstance(stated, Upsert) and stated.row.values[1] == b"1234"
+
+
+def test_bytes_where_bytes_were_stated_to_be_text_are_refused_and_the_setting_is_named() -> None:
+    stated = Decoder(replace(PEOPLE, decimals_are_text=True))
+    with pytest.raises(EventRefused, match=r"decimal\.handling\.mode=string"):
+        stated.decode(None, json.dumps(envelope("c", after={**ANN, "cost": "BH4="})).encode())
+
+
+def test_a_text_in_a_column_of_integers_is_refused_and_the_settings_are_named() -> None:
+    refused = refusal(envelope("c", after={**ANN, "age": "6"}))
+    assert (refused.reason, refused.column) == ("wrong-type", "age")
+    assert "decimal.format=NUMERIC" in refused.detail
+
+
 def test_the_setting_for_decimals_is_not_named_for_other_columns() -> None:
     refused = refusal(envelope("c", after={**ANN, "problem": {"x": 1}}))
     assert (refused.reason, refused.column) == ("wrong-type", "problem")
@@ -196,5 +216,172 @@ def test_a_value_that_the_connector_did_not_send_is_refused(
     assert (refused.reason, refused.column) == ("unavailable-value", column)
 
 
+@pytest.mark.parametrize("schemas", [True, False])
+def test_bytes_that_the_connector_did_not_send_are_refused(schemas: bool) -> None:
+    toast = Table("people", ("id",), (), (KeptColumn("toast", False),), k=2)
+    (message,) = recorded_of("envelope filled", schemas=schemas)
+    with pytest.raises(EventRefused) as caught:
+        Decoder(toast).decode(message.key, message.value)
+    assert (caught.value.reason, caught.value.column) == ("unavailable-value", "toast")
+
+
 def test_a_value_that_was_not_sent_does_not_matter_in_a_column_nobody_publishes() -> None:
     assert decode(envelope("u", after={**ANN, "name": UNAVAILABLE})) == Upsert("7", ROW, was_there=True)
+
+
+# -- as Connect and Debezium wrote them -------------------------------------------------------------------------------
+
+MEASURED = Table("people", ("id",), (), (KeptColumn("bmi", False, "decimal"),), k=2)
+LIFE = [
+    Upsert("7", Row((), (b"11.5",))),
+    Upsert("7", Row((), (b"12.34",)), was_there=True),
+    Remove("7", was_there=True),
+    Remove("7"),
+]
+
+
+def lived(what: str, of: Table, *, schemas: bool = True) -> list[Change]:
+    decoder = Decoder(of)
+    return [decoder.decode(message.key, message.value) for message in recorded_of(what, schemas=schemas)]
+
+
+def test_a_row_is_created_changed_and_deleted_as_debezium_says_it_with_schemas() -> None:
+    assert lived("life int envelopes", MEASURED) == LIFE
+
+
+@pytest.mark.parametrize(
+    ("type_", "source_key"),
+    [
+        ("decimal", "7.5"), ("variable", "7.5"), ("date", "1980-01-31"),
+        ("uuid", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"), ("connect_timestamp", "2018-06-20T13:37:03.123Z"),
+        ("micro_timestamp", "2018-06-20T13:37:03.123456"),
+    ],
+)  # fmt: skip
+def test_a_row_under_a_key_of_another_type_is_deleted_under_the_very_key(type_: str, source_key: str) -> None:
+    changes = lived(f"life {type_} envelopes", MEASURED)
+    assert [getattr(change, "source_key", None) for change in changes] == [source_key] * 4
+    assert not any(getattr(change, "former_key", None) for change in changes)
+
+
+def test_decimals_as_bytes_are_refused_without_their_schema_whatever_they_look_like() -> None:
+    decoder = Decoder(MEASURED)
+    for message in recorded_of("life int envelopes", schemas=False)[:2]:
+        with pytest.raises(EventRefused, match=r"decimal\.handling\.mode=string") as caught:
+            decoder.decode(message.key, message.value)
+        assert (caught.value.reason, caught.value.column) == ("wrong-type", "bmi")
+
+
+def test_a_decimal_that_looks_like_another_number_is_read_with_its_schema_and_refused_without() -> None:
+    money = Table("people", ("id",), (), (KeptColumn("decimal", False, "decimal"),), k=2)
+    for form in ("envelope filled", "flattened filled"):
+        of_form = replace(money, input_rows=form.startswith("flattened"))
+        for decimals, schemas in (("BASE64", True), ("NUMERIC", True), ("NUMERIC", False)):
+            (message,) = recorded_of(form, schemas=schemas, decimals=decimals)
+            change = Decoder(of_form).decode(message.key, message.value)
+            assert change == Upsert("7", Row((), (b"-26588.24",)))
+        (message,) = recorded_of(form, schemas=False)
+        with pytest.raises(EventRefused) as caught:
+            Decoder(of_form).decode(message.key, message.value)
+        assert caught.value.reason == "ambiguous-decimal"
+
+
+def test_dates_are_read_with_their_schema_and_never_guessed_without() -> None:
+    born = Table("people", ("id",), (), (KeptColumn("date", False, "date"),), k=2)
+    (message,) = recorded_of("envelope filled", schemas=True)
+    assert Decoder(born).decode(message.key, message.value) == Upsert("7", Row((), (b'"1980-01-31"',)))
+    (message,) = recorded_of("envelope filled", schemas=False)
+    with pytest.raises(EventRefused, match=r"time\.precision\.mode=isostring"):
+        Decoder(born).decode(message.key, message.value)
+
+
+@pytest.mark.parametrize("schemas", [True, False])
+def test_nulls_are_nulls_in_a_column_of_any_type(schemas: bool) -> None:
+    names = ("decimal", "date", "point", "bits", "float64", "duration")
+    table_ = Table("people", ("id",), (), tuple(KeptColumn(name, False) for name in names), k=2)
+    (message,) = recorded_of("envelope nulls", schemas=schemas)
+    assert Decoder(table_).decode(message.key, message.value) == Upsert("8", Row((), (b"null",) * len(names)))
+
+
+def test_a_type_that_nobody_knows_matters_in_a_column_of_table_yaml_alone() -> None:
+    (message,) = recorded_of("envelope filled", schemas=True)
+    hidden = Table("people", ("id",), (), (KeptColumn("text", False),), k=2)
+    assert Decoder(hidden).decode(message.key, message.value) == Upsert("7", Row((), (b'"12.50"',)))
+    with pytest.raises(EventRefused, match=r"io\.debezium\.data\.geometry\.Point") as caught:
+        Decoder(replace(hidden, kept=(KeptColumn("point", False),))).decode(message.key, message.value)
+    assert (caught.value.reason, caught.value.column) == ("unknown-type", "point")
+
+
+def test_a_deletion_needs_no_column_but_the_keys() -> None:
+    gone = envelope("d", before={"id": 7, "point": {"x": 1}, "bmi": "no bytes"})
+    unknown = {"point": {"type": "struct", "name": "Point"}, "bmi": {"type": "bytes"}}
+    schema = {"type": "struct", "fields": [{**struct({"id": {"type": "int32"}, **unknown}), "field": "before"}]}
+    of = replace(MEASURED, kept=(*MEASURED.kept, KeptColumn("point", False)))
+    assert Decoder(of).decode(None, with_schema(schema, gone)) == Remove("7", was_there=True)
+
+
+# -- rows without any mark --------------------------------------------------------------------------------------------
+
+STATED = replace(MEASURED, input_rows=True)
+FLAT = ["drop", "tombstone", "delete-to-tombstone", "rewrite", "rewrite-with-tombstone"]
+
+
+@pytest.mark.parametrize("fields", ["", " op"])
+@pytest.mark.parametrize("mode", FLAT)
+def test_flattened_rows_live_and_die_in_every_mode_of_the_transform(mode: str, fields: str) -> None:
+    changes = lived(f"life int {mode}{fields}", STATED)
+    assert changes[:2] == [LIFE[0], Upsert("7", Row((), (b"12.34",)), was_there=bool(fields))]
+    assert all(change == Remove("7", was_there=True) for change in changes[2:])
+    assert len(changes[2:]) == {"drop": 0, "rewrite-with-tombstone": 2}.get(mode, 1)
+
+
+@pytest.mark.parametrize("mode", FLAT)
+def test_without_a_schema_they_do_so_too_though_a_deletion_is_the_text_null(mode: str) -> None:
+    changes = lived(f"life int {mode}", replace(STATED, kept=()), schemas=False)
+    assert changes[:2] == [Upsert("7", Row((), ()))] * 2
+    assert all(change == Remove("7", was_there=True) for change in changes[2:])
+    assert len(changes[2:]) == {"drop": 0, "rewrite-with-tombstone": 2}.get(mode, 1)
+
+
+@pytest.mark.parametrize("schemas", [True, False])
+def test_deletions_beside_rows_with_an_op_are_applied_without_a_word_in_table_yaml(schemas: bool) -> None:
+    of = replace(MEASURED, kept=())
+    changes = lived("life int tombstone op", of, schemas=schemas)
+    assert changes == [Upsert("7", Row((), ())), Upsert("7", Row((), ()), was_there=True), Remove("7")]
+
+
+def test_a_row_without_any_mark_is_refused_where_table_yaml_does_not_say_so_and_the_setting_is_named() -> None:
+    (message, *_) = recorded_of("life int tombstone", schemas=True)
+    with pytest.raises(EventRefused, match=r"input: \{form: rows\}") as caught:
+        Decoder(MEASURED).decode(message.key, message.value)
+    assert caught.value.reason == "unknown-op"
+
+
+def test_rows_may_have_columns_that_are_called_like_members_of_other_forms() -> None:
+    rows = Decoder(replace(STATED, kept=()))
+    for fields in ({"op": "truncate"}, {"op": "delete"}, {"op": "t"}, {"before": 1, "after": {}}, {"ts_ms": 1}):
+        assert rows.decode(b"7", json.dumps({"id": 7, **fields}).encode()) == Upsert("7", Row((), ()))
+
+
+def test_statements_and_notices_reach_a_table_of_rows() -> None:
+    rows = Decoder(STATED)
+    assert rows.decode(None, b'{"op": "truncate", "statement_id": "s"}') == Truncate("s")
+    assert rows.decode(None, b'{"ts_ms": 1}') == Nothing()
+
+
+DAY_SEVEN = b'{"schema":{"type":"int32","name":"io.debezium.time.Date"},"payload":7}'
+
+
+@pytest.mark.parametrize("marks", [{}, {"__op": "c"}])
+@pytest.mark.parametrize(
+    "message_key", [b"8", b'{"id":8}', b'{"schema":{"type":"int32","name":"io.debezium.time.Date"},"payload":7}']
+)
+def test_a_row_that_its_removal_would_pass_by_is_refused(message_key: bytes, marks: dict[str, object]) -> None:
+    with pytest.raises(EventRefused, match="both converters write it alike") as caught:
+        Decoder(STATED).decode(message_key, json.dumps({"id": 7, "bmi": 1, **marks}).encode())
+    assert caught.value.reason == "message-key-of-other-row"
+
+
+def test_a_row_without_any_message_key_could_never_be_removed() -> None:
+    with pytest.raises(EventRefused) as caught:
+        Decoder(STATED).decode(None, b'{"id": 7, "bmi": 1}')
+    assert caught.value.reason == "message-key-of-other-row"

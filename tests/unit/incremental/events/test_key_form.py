@@ -28,6 +28,7 @@ from streamer.incremental.events.murmur2 import shard_of
 from streamer.incremental.events.statements import parse_condition
 from streamer.table.row import Row
 from streamer.table.schema import Table
+from worlds.connect_json import Cell, days, decimals, recorded_of, struct, timestamps, with_schema
 from worlds.small_tables import AGE, table
 
 SHARDS = 4
@@ -260,3 +261,40 @@ def test_no_refusal_says_a_value() -> None:
 def test_a_form_too_long_to_be_said_is_told_by_its_hash() -> None:
     form = after("", b'{"id":%b7}' % (b" " * 500), upsert(7))
     assert len(form) < 30 and form.startswith("json:")
+
+
+# -- keys of logical types --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("type_", ["int", "decimal", "date", "connect_timestamp", "micro_timestamp", "uuid"])
+def test_a_key_of_any_type_has_a_form_that_writes_it_again(type_: str) -> None:
+    (message, *_) = recorded_of(f"life {type_} envelopes", schemas=True)
+    change = Decoder(replace(PEOPLE, attributes=(), kept=())).decode(message.key, message.value)
+    assert isinstance(change, Upsert)
+    contract = KeyContract(PEOPLE, 0)
+    form = contract.form_told(message.key, change.source_key)
+    assert form is not None and form.name.startswith("json-schema:")
+    assert form.written(change.source_key) == message.key
+    assert form.written("neither a number nor a date") is None or type_ == "uuid"
+
+
+@given(st.one_of(decimals(), days(), timestamps()).filter(lambda cell: cell.schema["type"] != "struct"))
+def test_a_composite_key_of_any_types_is_written_as_it_was(cell: Cell) -> None:
+    schema = struct({"number": cell.schema, "ward": {"type": "string"}})
+    message_key = with_schema(schema, {"number": cell.wire, "ward": "B"})
+    contract = KeyContract(VISITS, 0)
+    named = contract._keys.source_key(message_key)
+    form = contract.form_told(message_key, named)
+    assert form is not None and form.written(named) == message_key
+
+
+def test_one_row_under_two_message_keys_is_refused_where_a_decimal_has_no_scale_of_its_own() -> None:
+    (message, *_) = recorded_of("life variable envelopes", schemas=True)
+    refused = refusal("", message.key, upsert("7.5"))
+    assert refused.reason == "message-key-unreadable" and "decimal.handling.mode=string" in refused.detail
+
+
+def test_a_decimal_key_whose_bytes_are_not_the_shortest_is_refused() -> None:
+    scale = {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}}
+    message_key = with_schema(struct({"id": scale}), {"id": "AALu"})
+    assert refusal("", message_key, upsert("7.5")).reason == "message-key-unreadable"

@@ -6,8 +6,18 @@ from dataclasses import replace
 
 import pytest
 
+from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.shard.answers import WAITING_SECONDS_MAX, Refused, answer
-from streamer.incremental.shard.requests import CancelRebuild, EndSnapshot, Rebuild, Request, Retry, Skip
+from streamer.incremental.shard.requests import (
+    CancelRebuild,
+    EndSnapshot,
+    Placed,
+    Rebuild,
+    Request,
+    Retry,
+    Skip,
+    Truncation,
+)
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.rebuild import ANSWERED, CANCELLED, REFUSED, Progress
 from streamer.incremental.store.rebuild import Rebuild as Begun
@@ -121,3 +131,12 @@ def test_a_request_is_answered_once_whatever_the_answer_was(state: str) -> None:
 def test_what_nobody_did_for_an_hour_is_history_even_if_nobody_remembers_it(at: int, written_at: int) -> None:
     assert answered(Rebuild(SHARD, "a", at), written_at=written_at) is None
     assert answered(CancelRebuild(SHARD, "a", at), RUNNING, written_at=written_at) is None
+
+
+def test_a_truncation_is_placed_however_old_it_is_and_once() -> None:
+    said = Truncation(SHARD, SourcePosition("postgresql", (90,)), by=0, offset=4)
+    assert answered(said, written_at=0.0) == said
+    assert answered(said, replace(QUIET, control_next=17)) == said
+    assert answered(said, replace(QUIET, control_next=18)) is None
+    assert answered(Truncation(1, said.source, by=0, offset=4)) is None
+    assert answered(Placed(SHARD, said.source, request=3, next=9, number=1)) is None

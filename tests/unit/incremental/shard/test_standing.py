@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from streamer.errors import ShardRefused
@@ -42,6 +43,18 @@ def test_a_shard_at_rest_is_level_one_commit_more_is_ahead_and_a_lost_one_behind
     assert standing(AT_FIVE) is Standing.LEVEL
     assert standing(AT_FOUR) is Standing.AHEAD
     assert standing(AT_SEVEN) is Standing.BEHIND
+
+
+def test_a_store_that_lost_a_truncation_alone_is_behind_though_no_message_is_missing() -> None:
+    truncated = Position.of(replace(FIVE, commit=6, release=5, digest=0, truncations=1))
+    assert standing(truncated) is Standing.BEHIND
+    assert standing(truncated, meta=replace(FIVE, commit=7, truncations=0)) is Standing.BEHIND, "in the middle of it"
+
+
+def test_another_commit_of_the_published_number_is_refused_whichever_is_further() -> None:
+    """A failover that lost a fence lets the former owner store a commit of that number once more."""
+    for next_ in (40, 60):
+        assert "commit 5 is not the same" in refusal(msgspec.structs.replace(AT_FIVE, next=next_))
 
 
 @pytest.mark.parametrize("position", [AT_FIVE, AT_FOUR])

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
 
 import msgspec
 import pytest
 
-from streamer.errors import StreamerError
+from streamer.errors import Fenced, StreamerError
 from streamer.incremental.groups.lots import SECRET_BYTES
-from streamer.incremental.release.records import Outgoing
+from streamer.incremental.release.records import Entry, Outgoing
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.publisher import Publisher
@@ -111,3 +112,38 @@ def test_a_secret_is_drawn_for_a_shard_that_never_committed() -> None:
     owner = Owners().owner(Holding.SNAPSHOT)
     owner.step(read(3))
     assert len(owner.meta.secret) == SECRET_BYTES
+
+
+class FallsBack(MemoryStore):
+    """A store whose server, when the outbox is asked for, has become a replica that had not got the last commit."""
+
+    def __init__(self, server: MemoryServer, before: MemoryServer) -> None:
+        super().__init__(server, "people", 0)
+        self._before: MemoryServer | None = before
+
+    def outbox(self) -> Iterator[tuple[int, Entry]]:
+        if self._before is not None:
+            self._server.shards, self._before = self._before.shards, None
+        return super().outbox()
+
+
+def test_a_store_that_falls_back_while_it_is_taken_over_publishes_no_commit_without_its_records() -> None:
+    """Else the position would say that they are out, and nobody would ever send them."""
+    owners = Owners()
+    owner = owners.owner(Holding.NOTHING)
+    owner.step(read(8, op="c", snapshot="false"))
+    before, published = deepcopy(owners.server), list(owners.outlet.records)
+    former = deepcopy(owners.outlet.last)
+    owner.step(read(8, first=8, op="c", snapshot="false"))
+    wanted = list(owners.outlet.records)
+    owners.outlet.records, owners.outlet.last = published, former  # the second commit was stored, and not published
+    owners.server.shards[("people", 0)].outbox.extend(
+        (2, Entry(record.topic, record.key, record.value)) for record in wanted[len(published) :]
+    )
+    next_owner = Publisher(PEOPLE, 0, FallsBack(owners.server, before), owners.outlet)
+    with pytest.raises(Fenced):
+        next_owner.take_over(INPUT)
+    assert (owners.outlet.records, owners.outlet.last) == (published, former)
+    again = owners.owner(Holding.NOTHING)
+    again.step(read(8, first=8, op="c", snapshot="false"))
+    assert owners.outlet.records == wanted

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from streamer.errors import ShardRefused
 from streamer.incremental.events.counts import Counts
+from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.groups.kept import QIGroupState, Record, SimilarityList
 from streamer.incremental.release.records import Entry
 from streamer.incremental.store import codec
@@ -88,6 +89,15 @@ REBUILDS = st.builds(
 def test_what_a_shard_knows_of_its_rebuilds_comes_back(rebuild: Progress | None, ended: tuple[Progress, ...]) -> None:
     meta = Meta(5, 50, secret=b"key", rebuild=rebuild, rebuilds=ended)
     assert codec.decode_meta(codec.encode_meta(meta)) == meta
+
+
+def test_what_is_known_of_truncations_comes_back() -> None:
+    meta = Meta(
+        5, 50, secret=b"key", truncated=SourcePosition("mysql-bin", (12, 4, 0), 1_764_000_000_000), truncations=3
+    )
+    assert codec.decode_meta(codec.encode_meta(meta)) == meta
+    own = Meta(5, 50, truncated=SourcePosition("postgresql", (90,)))
+    assert codec.decode_meta(codec.encode_meta(own)) == own
 
 
 @given(COUNT, st.builds(Entry, TEXT, st.binary(), st.none() | st.binary()))

@@ -24,7 +24,7 @@ from streamer.recoding.algorithms.lattice import DEGREE_FIRST, NODES_MAX, OLA
 from streamer.recoding.algorithms.recoding import Recoding
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata
-from streamer.table.schema import NumericAttribute, Table
+from streamer.table.schema import CategoricalAttribute, NumericAttribute, Table
 from worlds.lattices import (
     CITIZENS,
     Node,
@@ -146,7 +146,7 @@ def test_the_order_of_the_rows_does_not_matter(
 
 def shown(data: Microdata, recoding: Recoding) -> set[tuple[str, ...]]:
     """The published rows, as labels."""
-    trees = [attribute.hierarchy for attribute in data.table.attributes if attribute.hierarchy is not None]
+    trees = [attribute.hierarchy for attribute in data.table.attributes if isinstance(attribute, CategoricalAttribute)]
     return {
         tuple(tree.label(a, b) for tree, a, b in zip(trees, lo, hi, strict=True))
         for lo, hi in zip(recoding.lo.tolist(), recoding.hi.tolist(), strict=True)

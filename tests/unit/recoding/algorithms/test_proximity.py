@@ -16,7 +16,7 @@ from streamer.privacy.models import identity_reserved, k_anonymity, r_k
 from streamer.recoding.algorithms.fuzzy import gdppr, nearest
 from streamer.recoding.algorithms.proximity import Measured, points_of, sensitive_columns
 from streamer.table.microdata import Microdata
-from streamer.table.schema import CategoricalAttribute, Table
+from streamer.table.schema import CategoricalAttribute, NumericAttribute, Table
 from worlds.microdata import (
     ANCESTORS,
     FLAT,
@@ -38,6 +38,7 @@ def distance(data: Microdata, a: int, b: int, alpha: float, beta: float, sign: i
         if isinstance(attribute, CategoricalAttribute):
             parts.append(float(unlike(attribute.hierarchy, x, y)))
         else:
+            assert isinstance(attribute, NumericAttribute)
             middles = [sum(attribute.interval(cell, cell), Decimal(0)) / 2 for cell in (x, y)]
             parts.append(float(abs(middles[0] - middles[1]) / (attribute.domain[1] - attribute.domain[0])))
     one, other = (msgspec.json.decode(data.texts[0][data.values[i, 0]]) for i in (a, b))

@@ -20,7 +20,7 @@ from streamer.recoding.algorithms.recoding import Recoding, local_recoding
 from streamer.recoding.metrics import risk, utility
 from streamer.recoding.metrics.measures import WHAT, measure
 from streamer.table.microdata import INDIVIDUAL, Microdata
-from streamer.table.schema import CategoricalAttribute, Diversity, NumericAttribute
+from streamer.table.schema import Attribute, CategoricalAttribute, Diversity, NumericAttribute
 from worlds.measured_tables import (
     GROUPS,
     SEVEN,
@@ -155,11 +155,12 @@ def lost_by(data: Microdata, j: int, lo: int, hi: int) -> float:
     attribute = data.table.attributes[j]
     if isinstance(attribute, CategoricalAttribute):
         return 0.0 if lo == hi else (hi - lo + 1) / attribute.hierarchy.n_leaves
+    assert isinstance(attribute, NumericAttribute)
     first, last = attribute.interval(lo, hi)
     return float((last - first) / (attribute.domain[1] - attribute.domain[0]))
 
 
-def height_of(attribute: NumericAttribute | CategoricalAttribute, lo: int, hi: int) -> int:
+def height_of(attribute: Attribute, lo: int, hi: int) -> int:
     """The lowest level that makes one value of all cells of the box."""
     for level in range(attribute.levels.n_levels):
         firsts, lasts = attribute.levels.recode(level, np.arange(lo, hi + 1))

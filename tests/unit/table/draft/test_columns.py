@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from streamer.table.draft.columns import drafted
-from streamer.table.schema import CategoricalAttribute, KeptColumn, NumericAttribute
+from streamer.table.schema import CategoricalAttribute, KeptColumn, NumericAttribute, TemporalAttribute
 from worlds.drafting import begun
 
 
@@ -58,9 +58,27 @@ def test_what_is_said_of_a_domain_is_true_of_it() -> None:
     assert "rounded outward" in drafted("member", ["0", "1", ""]).why
 
 
-def test_dates_and_digit_codes_get_the_levels_of_their_texts() -> None:
-    (day,) = drafted("born", ["1971-03-09"]).hierarchy
-    assert day == ("1971-03-09", "1971-03", "1971", "*")
+def test_dates_and_timestamps_get_cells_of_the_calendar(tmp_path: Path) -> None:
+    table, text = begun(
+        tmp_path,
+        born=["1971-03-09", "", "1999-12-31", "1952-01-01"],
+        seen=["2020-05-01T08:00:00Z", "2020-05-01T09:30:00Z", "2020-05-02T10:00:00Z", "2020-05-01T08:00:01+02:00"],
+        wall=["2020-05-01 08:00:00", "2020-05-01 08:07:00", "2020-05-01 08:09:00", "2020-05-01 08:03:00"],
+        salary_since=["2020-01-01", "2020-01-02", "2020-01-01", "2020-01-03"],
+        mixed=["2020-01-01", "soon", "2020-01-01", "soon"],
+    )
+    born, seen, wall, mixed = table.attributes
+    assert [type(attribute) for attribute in (born, seen, wall)] == [TemporalAttribute] * 3
+    assert "born: {role: quasi-identifier, type: date, domain: [1950-01-01, 2004-12-31], grid: 5 years" in text
+    assert 'null_as: "1950-01-01"}  # the domain is rounded outward' in text
+    assert "1 empty cells count as null_as, which is true of nobody" in text
+    assert 'type: timestamp, domain: ["2020-05-01T06:00:00Z", "2020-05-02T12:00:00Z"], grid: 6 hours' in text
+    assert 'local-timestamp, domain: ["2020-05-01T07:59:00", "2020-05-01T08:10:00"], grid: 1 minute' in text
+    assert isinstance(mixed, CategoricalAttribute)
+    assert table.kept == (KeptColumn("salary_since", sensitive=True, type="date"),)
+
+
+def test_digit_codes_get_the_levels_of_their_texts() -> None:
     (code,) = drafted("zip", ["10085"]).hierarchy
     assert code == ("10085", "1008*", "100**", "10***", "1****", "*")
 

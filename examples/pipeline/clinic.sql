@@ -1,0 +1,45 @@
+-- The source: people.
+CREATE TABLE clinic (
+  id integer PRIMARY KEY, name text, phone text, age integer NOT NULL, bmi numeric(4, 1) NOT NULL, sex text NOT NULL, problem text
+);
+INSERT INTO clinic
+SELECT i, 'Name ' || i, '555-' || i, i * 37 % 100, 15 + (i * 53 % 250) / 10.0, (ARRAY['Female', 'Male'])[1 + i % 2],
+       (ARRAY['flu', 'asthma', 'ulcer', 'burn', 'sprain'])[1 + i * 7 % 5]
+FROM generate_series(1, 200) i;
+
+-- What Debezium is given of it, and the table by which an operator asks it for an incremental snapshot.
+-- By the table's owner, once, on a server with wal_level = logical.
+-- Every change then tells the whole row before it, and values that Postgres stores apart (TOAST) come, too:
+ALTER TABLE "public"."clinic" REPLICA IDENTITY FULL;
+-- Asked for an incremental snapshot by a row in it:
+CREATE TABLE IF NOT EXISTS "public"."debezium_signal" (id varchar(42) PRIMARY KEY, type varchar(32) NOT NULL, data varchar(2048));
+CREATE PUBLICATION "streamer_clinic" FOR TABLE "public"."clinic", "public"."debezium_signal";
+-- The connector's user needs REPLICATION, and:
+-- GRANT SELECT ON "public"."clinic" TO ...; GRANT SELECT, INSERT ON "public"."debezium_signal" TO ...;
+
+-- Where the sink writes, and what readers are given: QI groups of which they see at least k rows.
+CREATE TABLE "clinic_live" (
+  "qi_group" text NOT NULL,
+  "slot" bigint NOT NULL,
+  "age_lo" bigint NOT NULL,
+  "age_hi" bigint NOT NULL,
+  "bmi_lo" numeric(3, 1) NOT NULL,
+  "bmi_hi" numeric(3, 1) NOT NULL,
+  "sex" text NOT NULL,
+  "problem" text,
+  PRIMARY KEY ("qi_group", "slot")
+);
+CREATE VIEW "clinic_anonymous" AS
+SELECT r."qi_group", r."age_lo", r."age_hi", r."bmi_lo", r."bmi_hi", r."sex", r."problem"
+FROM "clinic_live" AS r
+JOIN (
+  SELECT "qi_group", "age_lo", "age_hi", "bmi_lo", "bmi_hi", "sex" FROM "clinic_live"
+  GROUP BY "qi_group", "age_lo", "age_hi", "bmi_lo", "bmi_hi", "sex"
+  HAVING count(*) >= 3
+) AS g
+ON r."qi_group" = g."qi_group"
+  AND r."age_lo" = g."age_lo"
+  AND r."age_hi" = g."age_hi"
+  AND r."bmi_lo" = g."bmi_lo"
+  AND r."bmi_hi" = g."bmi_hi"
+  AND r."sex" = g."sex";

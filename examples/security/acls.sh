@@ -1,0 +1,46 @@
+#!/bin/sh
+# Who may do what with the topics of one table, as ACLs of Kafka; least privilege. Call it once per table, as an
+# administrator of Kafka, before `streamer topics create`:
+#
+#   KAFKA_ACLS="kafka-acls --bootstrap-server broker.example:9093 --command-config admin.properties" \
+#     examples/security/acls.sh TABLE
+#
+# The users are those of the .properties files beside this one. `changes` holds raw values: producer, worker and operator
+# may read it, and nobody else. `live` tells a reader who keeps it the history of the table (README, "What is not
+# guaranteed"). Under `form: lossy-join` the topics qit and stt stand for live.
+set -eu
+table=${1:?the name of the table}
+outputs="--topic $table.live --topic $table.qit --topic $table.stt"
+
+allow() {
+  user=$1
+  shift
+  # shellcheck disable=SC2086
+  ${KAFKA_ACLS:?the command kafka-acls with its server} --add --allow-principal "User:$user" "$@"
+}
+
+# Writes row changes, and statements in transactions; reads the last ones, to write keys as they are written already.
+allow producer --operation Write --operation Read --topic "$table.changes"
+allow producer --operation Write --operation Describe --transactional-id "$table.changes-produce-" \
+  --resource-pattern-type prefixed
+
+# Keeps the table; also for load and start-anew. Its transactions are named after the shards, <table>-shard-0 and so on.
+allow worker --operation Describe --topic "$table." --resource-pattern-type prefixed
+allow worker --operation Read --topic "$table.changes" --topic "$table.control"
+# shellcheck disable=SC2086
+allow worker --operation Read --operation Write --topic "$table.positions" $outputs
+# What a shard reads in its input that concerns the others, a truncation, it says to them on the control topic.
+allow worker --operation Write --topic "$table.dead-letters" --topic "$table.control"
+allow worker --operation Read --group "streamer-$table" --group "$table-outlet"
+allow worker --operation Write --operation Describe --transactional-id "$table-shard-" --resource-pattern-type prefixed
+
+# Reads the published table, and nothing else.
+# shellcheck disable=SC2086
+allow reader --operation Read $outputs
+
+# Makes topics, looks (status, dead-letters), and asks the shards for something (rebuild, skip, end-snapshot).
+allow operator --operation Create --operation Describe --operation DescribeConfigs --topic "$table." \
+  --resource-pattern-type prefixed
+allow operator --operation Read --topic "$table.changes" --topic "$table.positions" --topic "$table.dead-letters"
+allow operator --operation Read --operation Write --topic "$table.control"
+allow operator --operation Describe --group "streamer-$table"

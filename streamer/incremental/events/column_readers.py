@@ -1,0 +1,178 @@
+"""How the columns of a message are read: by the schema that it carries, else by what table.yaml implies.
+
+The rules of this file
+----------------------
+* Only columns that table.yaml names are read: quasi-identifiers, kept ones, the key's, the individual. What else a
+  message has is not looked at, whatever its type.
+* With a schema its types decide (`streamer.incremental.events.logical_types`). A column that the schema does not know
+  is read as if there were none.
+* Without one, a captured row's texts and numbers are taken for what table.yaml says only where nothing else can be
+  meant. A text that may be the base64 of a decimal's bytes is refused for a column of decimals (`"1234"` is -26588.24
+  too), unless table.yaml says `input: {decimals: text}`; bytes have a length of 4n and no point and no minus, so most
+  texts of numbers are none. A number is no date and no timestamp: it may count days, milliseconds or microseconds.
+* The plain form is this project's own: without a schema it means what it says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from streamer.errors import EventRefused
+from streamer.incremental.events.connect_schema import ConnectType
+from streamer.incremental.events.logical_types import VARIABLE_SCALE_DECIMAL, Reader, reader_of
+from streamer.table.scalars import read_decimal
+from streamer.table.schema import Attribute, KeptColumn, NumericAttribute, Table, TemporalAttribute
+
+Fields = Mapping[str, object]
+Named = tuple[tuple[str, Reader], ...]
+
+PARTS = ("before", "after", "row", "key")
+"""Members of a message that hold a row, or its key."""
+
+NUMBERS = ("integer", "decimal")
+MOMENTS = ("date", "timestamp", "local-timestamp")
+
+_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})+|(?:[A-Za-z0-9+/]{4})*[A-Za-z0-9+/]{2}(?:[A-Za-z0-9+/]=|==)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class RowReaders:
+    """The readers of a row's columns, or of one value that is a key; a column without one is taken as it comes.
+
+    types: of the key's columns, as far as a schema says them. value: the reader of one value.
+    """
+
+    of_columns: Named = ()
+    of_key: Named = ()
+    types: Mapping[str, ConnectType] = field(default_factory=dict)
+    value: Reader | None = None
+
+    def row(self, fields: Fields) -> Fields:
+        """The fields with every named column read. Raises EventRefused."""
+        return _read(fields, self.of_columns) if self.of_columns else fields
+
+    def key_columns(self, fields: Fields) -> Fields:
+        """The fields with the primary key's columns read, and no others. Raises EventRefused."""
+        return _read(fields, self.of_key) if self.of_key else fields
+
+    def key(self, said: object) -> object:
+        """The same for a key, one value or an object."""
+        if self.value is not None:
+            return None if said is None else self.value(said)
+        return self.key_columns(said) if isinstance(said, Mapping) else said
+
+
+def _read(fields: Fields, readers: Named) -> Fields:
+    read = dict(fields)
+    for name, reader in readers:
+        if (value := fields.get(name)) is not None:
+            read[name] = reader(value)
+    return read
+
+
+@dataclass(frozen=True, slots=True)
+class MessageReaders:
+    """The readers of a message that is a row or a key itself, and of its members that are; parts: by name, of PARTS."""
+
+    own: RowReaders
+    parts: Mapping[str, RowReaders]
+
+
+class TableReaders:
+    """Makes the readers of one table's messages.
+
+    schemaless: those of messages without a schema.
+    """
+
+    def __init__(self, table: Table) -> None:
+        columns = {column.name: _type_said(column) for column in (*table.attributes, *table.kept)}
+        names = (*table.source_key, table.individual, *columns)
+        self._key_columns = table.source_key
+        self._said = {name: columns.get(name) for name in names if name is not None}
+        implied = {name: _implied(name, said, table.decimals_are_text) for name, said in columns.items()}
+        captured, plain = RowReaders(_present(implied)), RowReaders()
+        self.schemaless = MessageReaders(captured, dict(zip(PARTS, (captured, captured, plain, plain), strict=True)))
+
+    def of(self, type_: ConnectType | None) -> MessageReaders:
+        """The readers of messages whose value has this type; None: nobody says it."""
+        if type_ is None:
+            return self.schemaless
+        parts = {name: self._of_part(type_.fields.get(name), self.schemaless.parts[name]) for name in PARTS}
+        return MessageReaders(self._of_part(type_, self.schemaless.own), parts)
+
+    def _of_part(self, type_: ConnectType | None, otherwise: RowReaders) -> RowReaders:
+        """The readers of a row or a key of this type; `otherwise`: of the columns that it does not know."""
+        if type_ is None:
+            return otherwise
+        if type_.type != "struct" or type_.name == VARIABLE_SCALE_DECIMAL:
+            column = self._key_columns[0]
+            return replace(otherwise, types={column: type_}, value=reader_of(type_, column, of_numbers=False))
+        implied, known = dict(otherwise.of_columns), type_.fields
+        readers = {
+            name: reader_of(known[name], name, of_numbers=said in NUMBERS) if name in known else implied.get(name)
+            for name, said in self._said.items()
+        }
+        of_key = {name: readers[name] for name in self._key_columns}
+        types = {name: type_.fields[name] for name in self._key_columns if name in type_.fields}
+        return RowReaders(_present(readers), _present(of_key), types)
+
+
+def _present(readers: Mapping[str, Reader | None]) -> Named:
+    return tuple((name, reader) for name, reader in readers.items() if reader is not None)
+
+
+def _type_said(column: Attribute | KeptColumn) -> str | None:
+    """What table.yaml says of a column's values."""
+    if isinstance(column, NumericAttribute):
+        return "integer" if column.integer else "decimal"
+    if isinstance(column, TemporalAttribute):
+        return column.calendar.clock.name
+    return column.type if isinstance(column, KeptColumn) else None
+
+
+# -- without a schema -------------------------------------------------------------------------------------------------
+
+
+def _implied(column: str, said: str | None, decimals_are_text: bool) -> Reader | None:
+    if said == "decimal" and not decimals_are_text:
+        return _decimal(column)
+    return _moment(column, said) if said in MOMENTS else None
+
+
+def _decimal(column: str) -> Reader:
+    is_base64 = _BASE64.fullmatch
+
+    def read(value: object) -> object:
+        if type(value) is str and len(value) % 4 == 0 and is_base64(value):
+            if read_decimal(value) is None:
+                raise EventRefused("wrong-type", f"column {column!r}: not a number; {_BYTES}", column)
+            raise EventRefused("ambiguous-decimal", f"column {column!r}: {_AMBIGUOUS}", column)
+        return value
+
+    return read
+
+
+def _moment(column: str, said: str | None) -> Reader:
+    def read(value: object) -> object:
+        if type(value) is str:
+            return value.removesuffix("Z") if said == "date" else value  # Debezium's IsoDate ends with a Z
+        raise EventRefused("wrong-type", f"column {column!r}: {_UNCOUNTABLE.format(said)}", column)
+
+    return read
+
+
+_BYTES = (
+    "decimals as bytes cannot be read without a schema: set the connector's decimal.handling.mode=string (or double), "
+    "or its converter's schemas.enable=true or decimal.format=NUMERIC"
+)
+_AMBIGUOUS = (
+    "without a schema, digits may be a number or the base64 of other numbers' bytes: let the converter say which "
+    "(schemas.enable=true, or decimal.format=NUMERIC), or, where the connector has decimal.handling.mode=string, say "
+    "`input: {decimals: text}` in table.yaml and read the input again from the start"
+)
+_UNCOUNTABLE = (
+    "what a number counts as a {} is said by no one (days, milliseconds, microseconds): set the converter's "
+    "schemas.enable=true, or the connector's time.precision.mode=isostring"
+)

@@ -1,0 +1,107 @@
+"""Where a captured message stands in the order of its source, as the connector's `source` block says it.
+
+The rules of this file
+----------------------
+* The partitions of the input are read apart, so their offsets say nothing of one another; the source's own log does.
+  What is asked of it is whether a message came before a truncation of the same table.
+* PostgreSQL: `lsn`, the place of the change itself in the write-ahead log. Changes of several transactions are captured
+  by their commits, and not by these places; but a truncation locks its table against everybody, so of this table all
+  that was committed before it lies before it in the log, and all else behind it.
+* MySQL and MariaDB: the number of the binlog's file, the position in it, the row of the event. Files of another name
+  are another log.
+* Places of two logs cannot be compared: neither comes before the other. A connector that is not named here, or a
+  message without these members, has no place.
+* A log may begin anew (another server, a restored copy) and use lower places for later changes. Then the dates
+  contradict the places: that is never decided, but told (`OrderLost`).
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+DATES_APART_MS = 600_000
+"""How much later than a truncation a message before it may be dated: MySQL dates statements by when they began."""
+
+POSTGRES = "postgresql"
+BINLOGS = frozenset({"mysql", "mariadb"})
+
+_FILE = re.compile(r"(.+)\.([0-9]{1,18})")
+
+
+class OrderLost(Exception):
+    """The places of a log and the dates of its changes contradict one another."""
+
+
+class SourcePosition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A place in a log. log: which one; place: to be compared within it; at: milliseconds since 1970, 0 not known.
+
+    >>> before, after = SourcePosition("postgresql", (70,)), SourcePosition("postgresql", (90,))
+    >>> before.precedes(after), after.precedes(before), before.precedes(SourcePosition("mysql binlog", (90,)))
+    (True, False, False)
+    """
+
+    log: str
+    place: tuple[int, ...]
+    at: int = 0
+
+    def precedes(self, other: SourcePosition) -> bool:
+        """Whether this place comes before the other one; raises OrderLost where the dates say something else."""
+        if self.log != other.log or self.place >= other.place:
+            return False
+        if self.at and other.at and self.at - other.at > DATES_APART_MS:
+            raise OrderLost
+        return True
+
+
+class _Source(msgspec.Struct):
+    connector: str | None = None
+    lsn: int | None = None
+    file: str | None = None
+    pos: int | None = None
+    row: int | None = None
+    ts_ms: int | None = None
+
+
+class _Message(msgspec.Struct):
+    """The members that tell, of an envelope or a flattened row; all others are passed over without being read."""
+
+    source: _Source | None = None
+    connector: str | None = msgspec.field(default=None, name="__source_connector")
+    lsn: int | None = msgspec.field(default=None, name="__source_lsn")
+    file: str | None = msgspec.field(default=None, name="__source_file")
+    pos: int | None = msgspec.field(default=None, name="__source_pos")
+    row: int | None = msgspec.field(default=None, name="__source_row")
+    ts_ms: int | None = msgspec.field(default=None, name="__source_ts_ms")
+    payload: _Message | None = None
+
+
+_decode = msgspec.json.Decoder(_Message).decode
+
+
+def position_of(value: bytes | None) -> SourcePosition | None:
+    """The place that the value of a message names; None where it names none that is known here.
+
+    >>> position_of(b'{"op": "t", "source": {"connector": "postgresql", "lsn": 33, "ts_ms": 5}}')
+    SourcePosition(log='postgresql', place=(33,), at=5)
+    >>> position_of(b'{"op": "insert", "row": {"id": 7}}')
+    """
+    if value is None:
+        return None
+    try:
+        message = _decode(value)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    message = message.payload or message  # within Kafka Connect's {"schema", "payload"}
+    return _position(message.source or message)
+
+
+def _position(said: _Source | _Message) -> SourcePosition | None:
+    at = said.ts_ms or 0
+    if said.lsn is not None and said.connector in (POSTGRES, None):
+        return SourcePosition(POSTGRES, (said.lsn,), at)
+    named = None if said.file is None else _FILE.fullmatch(said.file)
+    if named is None or said.pos is None or (said.connector is not None and said.connector not in BINLOGS):
+        return None
+    return SourcePosition(named[1], (int(named[2]), said.pos, said.row or 0), at)

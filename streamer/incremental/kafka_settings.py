@@ -1,0 +1,276 @@
+"""How to get into a secured Kafka, as values: said once, obeyed by all three clients inside.
+
+The rules of this file
+----------------------
+* The settings are those of Kafka's Java clients, by their names, so that a `client.properties` which works for
+  `kafka-console-consumer` works here. A variable of the environment wins over the file, one setting at a time.
+* What a property says of security is obeyed by every client, or refused by its name: never left out in silence. What
+  else the file holds (serializers, batches, groups: others' business) is not used, and listed as `not_used`.
+* Settings that would have no effect because `security.protocol` leaves them out are refused: somebody meant them.
+* Secrets are in no repr and in no message. A refusal names the setting, and says nothing of its value but where the
+  value is one of a few words of Kafka's own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from streamer.errors import ConfigError
+
+CONFIG = "KAFKA_CONFIG"
+"""The variable that names the file."""
+
+SSL, PLAINTEXT, SASL_SSL, SASL_PLAINTEXT = "SSL", "PLAINTEXT", "SASL_SSL", "SASL_PLAINTEXT"
+PROTOCOLS = (PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL)
+PLAIN, OAUTHBEARER = "PLAIN", "OAUTHBEARER"
+PASSWORD_MECHANISMS = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512")
+
+USERNAME, PASSWORD = "username", "password"
+"""Of JAAS; as variables they stand beside the properties."""
+
+VARIABLES = {
+    "KAFKA_SECURITY_PROTOCOL": "security.protocol",
+    "KAFKA_SASL_MECHANISM": "sasl.mechanism",
+    "KAFKA_SASL_USERNAME": USERNAME,
+    "KAFKA_SASL_PASSWORD": PASSWORD,
+    "KAFKA_SSL_CAFILE": "ssl.truststore.location",
+    "KAFKA_SSL_KEYSTORE": "ssl.keystore.location",
+    "KAFKA_SSL_KEY_PASSWORD": "ssl.key.password",
+}
+"""Variables of the environment, and the settings that they stand for. The files they name are PEM."""
+
+_OBEYED = frozenset(
+    {
+        "bootstrap.servers", "security.protocol", "sasl.mechanism", "sasl.jaas.config",
+        "sasl.oauthbearer.token.endpoint.url", "ssl.truststore.location", "ssl.truststore.type",
+        "ssl.keystore.location", "ssl.keystore.type", "ssl.key.password", "ssl.endpoint.identification.algorithm",
+    }
+)  # fmt: skip
+
+_OAUTH_HANDLERS = {
+    f"org.apache.kafka.common.security.oauthbearer.{room}oauthbearerlogincallbackhandler" for room in ("", "secured.")
+}
+_AS_IT_IS = {
+    "ssl.protocol": {"tls", "tlsv1.3"},
+    "ssl.enabled.protocols": {"tlsv1.2,tlsv1.3", "tlsv1.3,tlsv1.2"},
+    "ssl.keymanager.algorithm": {"sunx509"},
+    "ssl.trustmanager.algorithm": {"pkix"},
+    "sasl.login.callback.handler.class": _OAUTH_HANDLERS,
+}
+"""Values of settings that clients here follow without being told: TLS 1.2 and 1.3, Java's own algorithms."""
+
+_PACE = ("sasl.login.refresh.", "sasl.login.connect.", "sasl.login.read.", "sasl.login.retry.")
+_OF_THE_REGISTRY = ("schema.registry.", "basic.auth.", "bearer.auth.")
+_OF_SECURITY = re.compile(r"ssl|sasl|secur|jaas|passw|secret|token|oauth|config\.providers|interceptor", re.IGNORECASE)
+"""What a name says that has to do with security, misspelt or not."""
+
+_PROPERTY = re.compile(r"acks|retries|[a-z][a-z0-9]*(?:[._-][a-z0-9]+)+")
+
+_MEND_STORE = {
+    "ssl.truststore": "`keytool -list -rfc -keystore STORE >ca.pem`",
+    "ssl.keystore": "`keytool -importkeystore -srckeystore STORE -destkeystore client.p12 -deststoretype PKCS12`, then "
+    "`openssl pkcs12 -in client.p12 -out client.pem`",
+}
+"""How a store of Java's own becomes PEM."""
+
+_NEEDED = {
+    "sasl.mechanism": ("SASL", SASL_PLAINTEXT),
+    "sasl.jaas.config": ("SASL", SASL_PLAINTEXT),
+    USERNAME: ("SASL", SASL_PLAINTEXT),
+    PASSWORD: ("SASL", SASL_PLAINTEXT),
+    "ssl.truststore.location": (SSL, SSL),
+    "ssl.keystore.location": (SSL, SSL),
+}
+"""What a setting needs in the name of the protocol, and the protocol that is only that."""
+
+_INLINE = {
+    "ssl.truststore.certificates": "ssl.truststore.location",
+    "ssl.keystore.certificate.chain": "ssl.keystore.location",
+    "ssl.keystore.key": "ssl.keystore.location",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TokenEndpoint:
+    """Where a token for OAUTHBEARER is had, by OAuth's client credentials."""
+
+    url: str
+    client_id: str
+    client_secret: str = field(repr=False)
+    scope: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaSettings:
+    """How clients get into Kafka. ca_file: PEM, "" for the system's own; keystore_file: PEM, key and certificates.
+
+    not_used: names of properties in the file that say nothing to the clients here.
+    """
+
+    protocol: str = PLAINTEXT
+    mechanism: str = ""
+    username: str = ""
+    password: str = field(default="", repr=False)
+    endpoint: TokenEndpoint | None = None
+    ca_file: str = ""
+    keystore_file: str = ""
+    key_password: str = field(default="", repr=False)
+    checks_host: bool = True
+    bootstrap: str = ""
+    not_used: tuple[str, ...] = ()
+
+    @property
+    def by_tls(self) -> bool:
+        return self.protocol in (SSL, SASL_SSL)
+
+    @property
+    def is_secured(self) -> bool:
+        return self.by_tls or self.by_sasl
+
+    @property
+    def by_sasl(self) -> bool:
+        return self.protocol in (SASL_PLAINTEXT, SASL_SSL)
+
+
+def settings_of(properties: Mapping[str, str], environment: Mapping[str, str]) -> KafkaSettings:
+    """The settings that a file's properties and the variables say. Raises ConfigError that names the setting."""
+    not_used = _not_used(properties)
+    said = {name: value.strip() for name, value in properties.items()}
+    said |= _of_variables(environment)
+    _check_stores(said)
+    protocol = _word("security.protocol", said.get("security.protocol", PLAINTEXT).upper(), PROTOCOLS)
+    _check_no_idle(protocol, said)
+    by_sasl, by_tls = protocol.startswith("SASL"), protocol.endswith("SSL")
+    return KafkaSettings(
+        protocol,
+        **(_credentials(said) if by_sasl else {}),  # type: ignore[arg-type]
+        ca_file=said.get("ssl.truststore.location", "") if by_tls else "",
+        keystore_file=said.get("ssl.keystore.location", "") if by_tls else "",
+        key_password=said.get("ssl.key.password", "") if by_tls else "",
+        checks_host=_checks_host(said),
+        bootstrap=said.get("bootstrap.servers", ""),
+        not_used=not_used,
+    )
+
+
+def _of_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    said = {name: environment[variable] for variable, name in VARIABLES.items() if environment.get(variable)}
+    for store in _MEND_STORE:
+        if f"{store}.location" in said:
+            said[f"{store}.type"] = "PEM"
+    return said
+
+
+def _not_used(properties: Mapping[str, str]) -> tuple[str, ...]:
+    """Names of what is somebody else's business. Raises ConfigError for what is ours, and cannot be obeyed."""
+    others = []
+    for place, (name, value) in enumerate(properties.items(), 1):
+        if name in _OBEYED or name.startswith(_OF_THE_REGISTRY):
+            continue
+        if not value.strip() or not _PROPERTY.fullmatch(name):
+            raise ConfigError(  # the name is not told: it may be a part of a value that went astray
+                f"setting {place} of the file is no property of Kafka's clients: does a line before it lack the "
+                "backslash at its end?"
+            )
+        if name in _INLINE:
+            raise ConfigError(f"{name}: PEM text is read from files only: name one in {_INLINE[name]}")
+        if value.replace(" ", "").lower() in _AS_IT_IS.get(name, ()):
+            continue
+        if _OF_SECURITY.search(name) and not name.startswith(_PACE):
+            raise ConfigError(f"{name}: the clients here cannot do what it says, and security may depend on it")
+        others.append(name)
+    return tuple(sorted(others))
+
+
+def _check_stores(said: Mapping[str, str]) -> None:
+    """Raises ConfigError for a store that is not PEM, with the command that makes it so."""
+    for store, mend in _MEND_STORE.items():
+        if said.get(f"{store}.location") and said.get(f"{store}.type", "JKS").upper() != "PEM":
+            raise ConfigError(
+                f"{store}.type: stores are read as PEM only (where nothing is said, Java takes JKS): convert it with "
+                f"{mend}, name the .pem in {store}.location, and say {store}.type=PEM"
+            )
+
+
+def _check_no_idle(protocol: str, said: Mapping[str, str]) -> None:
+    """Raises ConfigError where the protocol leaves out what somebody has set."""
+    for name, (needed, alone) in _NEEDED.items():
+        if said.get(name) and needed not in protocol.split("_"):
+            raise ConfigError(
+                f"{_called(name)}: has no effect under security.protocol={protocol} (KAFKA_SECURITY_PROTOCOL): say "
+                f"{SASL_SSL} or {alone}, or take it out"
+            )
+
+
+def _called(name: str) -> str:
+    """A setting as the operator knows it, with its variable."""
+    variable = next((variable for variable, stands_for in VARIABLES.items() if stands_for == name), "")
+    return f"{name} ({variable})" if variable else name
+
+
+def _word(name: str, word: str, allowed: Iterable[str]) -> str:
+    if word not in allowed:
+        raise ConfigError(f"{name}: expected one of {', '.join(allowed)}")
+    return word
+
+
+def _checks_host(said: Mapping[str, str]) -> bool:
+    """An empty value is Java's way to say no."""
+    name = "ssl.endpoint.identification.algorithm"
+    return _word(name, said.get(name, "https").lower(), ("https", "")) == "https"
+
+
+def _credentials(said: Mapping[str, str]) -> dict[str, object]:
+    mechanisms = (*PASSWORD_MECHANISMS, OAUTHBEARER)
+    if "sasl.mechanism" not in said:
+        raise ConfigError(
+            f"sasl.mechanism (KAFKA_SASL_MECHANISM) is missing: one of {', '.join(mechanisms)}; Java's own default, "
+            "GSSAPI, is not to be had here"
+        )
+    mechanism = _word("sasl.mechanism", said["sasl.mechanism"].upper(), mechanisms)
+    stated = _jaas(said["sasl.jaas.config"], mechanism) if said.get("sasl.jaas.config") else {}
+    if mechanism == OAUTHBEARER:
+        return {"mechanism": mechanism, "endpoint": _endpoint(said, stated)}
+    stated |= {name: said[name] for name in (USERNAME, PASSWORD) if name in said}
+    for name in (USERNAME, PASSWORD):
+        if not stated.get(name):
+            raise ConfigError(f"{name} is missing for {mechanism}: sasl.jaas.config, or KAFKA_SASL_{name.upper()}")
+    return {"mechanism": mechanism, USERNAME: stated[USERNAME], PASSWORD: stated[PASSWORD]}
+
+
+def _endpoint(said: Mapping[str, str], stated: Mapping[str, str]) -> TokenEndpoint:
+    """The variables of user and password are the client's id and secret."""
+    url = said.get("sasl.oauthbearer.token.endpoint.url", "")
+    if not url.startswith(("https://", "http://")):
+        raise ConfigError(f"sasl.oauthbearer.token.endpoint.url: {OAUTHBEARER} needs the http(s) address of tokens")
+    client_id = said.get(USERNAME) or stated.get("clientId")
+    client_secret = said.get(PASSWORD) or stated.get("clientSecret")
+    if not client_id or not client_secret:
+        raise ConfigError(
+            f"sasl.jaas.config: {OAUTHBEARER} needs clientId (KAFKA_SASL_USERNAME) and clientSecret "
+            "(KAFKA_SASL_PASSWORD)"
+        )
+    return TokenEndpoint(url, client_id, client_secret, stated.get("scope", ""))
+
+
+_MODULES = {"PlainLoginModule": "PLAIN", "ScramLoginModule": "SCRAM", "OAuthBearerLoginModule": OAUTHBEARER}
+_JAAS = re.compile(
+    r"(?P<module>[\w.]+)\s+required(?P<options>(?:\s+\w+\s*=\s*(?:\"(?:[^\"\\]|\\.)*\"|[^\s\";]+))*)\s*;"
+)
+_OPTION = re.compile(r"(\w+)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|([^\s\";]+))")
+
+
+def _jaas(text: str, mechanism: str) -> dict[str, str]:
+    """The options of the one login module that JAAS text names."""
+    found = _JAAS.fullmatch(text.strip())
+    if found is None:
+        raise ConfigError(
+            'sasl.jaas.config: expected one login module: CLASS required NAME="VALUE" ...; with a semicolon at the end'
+        )
+    module = found["module"].rpartition(".")[2]
+    if module not in _MODULES or not mechanism.startswith(_MODULES[module]):
+        raise ConfigError(f"sasl.jaas.config: its login module is not the one of sasl.mechanism={mechanism}")
+    options = _OPTION.findall(found["options"])
+    return {name: re.sub(r"\\(.)", r"\1", quoted) if quoted else bare for name, quoted, bare in options}

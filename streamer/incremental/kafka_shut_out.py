@@ -1,0 +1,128 @@
+"""Why a secured Kafka does not let this process in.
+
+The client libraries tell little of it, each something else, and some the wrong thing: after a wrong password one of
+them calls the broker too old. So where one gets no connection, one connection of our own is tried, and what becomes of
+it is told. It sends nothing but what every connection begins with.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import ssl
+from collections.abc import Sequence
+
+from kafka.conn import BrokerConnection, ConnectionStates
+from kafka.errors import (
+    KafkaConnectionError,
+    KafkaError,
+    SaslAuthenticationFailedError,
+    UnsupportedSaslMechanismError,
+)
+
+from streamer.errors import ConfigError, ServerUnreachable, StreamerError
+from streamer.incremental.kafka_access import for_kafka_python, kafka_settings
+from streamer.incremental.kafka_settings import KafkaSettings
+
+TRY_SECONDS_MAX = 5.0
+_OTHER_NAME = (62, 64)
+"""OpenSSL's numbers of a certificate for another host name, or another address."""
+
+_GREETING = (ConnectionStates.HANDSHAKE, ConnectionStates.API_VERSIONS_SEND, ConnectionStates.API_VERSIONS_RECV)
+"""What comes before the client says who it is."""
+
+
+class _Attempt(BrokerConnection):  # type: ignore[misc]
+    """One connection, which remembers why it was closed."""
+
+    why: Exception | None = None
+    reached = ConnectionStates.DISCONNECTED
+    """How far it had come by then."""
+
+    def close(self, error: Exception | None = None) -> None:
+        if self.why is None:
+            self.why, self.reached = error, self.state
+        super().close(error)
+
+
+def require_access(servers: Sequence[str]) -> None:
+    """Raises what `shut_out` tells, where it tells something."""
+    error = shut_out(servers)
+    if error is not None:
+        raise error
+
+
+def shut_out(servers: Sequence[str]) -> StreamerError | None:
+    """Why a secured Kafka does not let us in, by the first of its servers that says so; None where none does.
+
+    ConfigError: no repetition helps. ServerUnreachable: it may be an outage.
+    """
+    try:
+        settings = kafka_settings()
+        if not settings.is_secured:
+            return None
+        return next(filter(None, (_refused(server, settings) for server in servers)), None)
+    except StreamerError as error:  # the settings themselves
+        return error
+
+
+def _refused(server: str, settings: KafkaSettings) -> StreamerError | None:
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)
+    host, _, port = server.rpartition(":")
+    attempt = _Attempt(host.strip("[]"), int(port), socket.AF_UNSPEC, **for_kafka_python(settings))
+    try:
+        attempt.connect_blocking(TRY_SECONDS_MAX)
+        why = attempt.why
+    except (KafkaError, OSError) as error:
+        why = attempt.why or error
+    except StreamerError as error:  # no token
+        return error
+    finally:
+        attempt.close()
+    return reason(f"Kafka at {server}", why, attempt.reached, settings)
+
+
+def reason(
+    where: str, why: Exception | None, reached: ConnectionStates, settings: KafkaSettings
+) -> StreamerError | None:
+    """What closed a connection that had come so far, in our words; None for what is no more than an outage."""
+    if isinstance(why, ssl.SSLCertVerificationError):
+        return ConfigError(f"{where}: {_of_certificate(why)}")
+    if isinstance(why, ssl.SSLError):
+        return ConfigError(
+            f"{where}: TLS was refused: the broker may want a certificate that it trusts: "
+            "ssl.keystore.location (KAFKA_SSL_KEYSTORE)"
+        )
+    if isinstance(why, SaslAuthenticationFailedError):
+        return ConfigError(f"{where}: {_of_user(settings)}")
+    hung_up = isinstance(why, KafkaConnectionError | OSError) and "timeout" not in str(why)
+    hangs_up_at_the_mechanism = hung_up and reached is ConnectionStates.AUTHENTICATING
+    if isinstance(why, UnsupportedSaslMechanismError) or hangs_up_at_the_mechanism:  # both at once: the first is lost
+        return ConfigError(f"{where}: this listener does not offer sasl.mechanism={settings.mechanism}")
+    if hung_up and reached in _GREETING:
+        return ServerUnreachable(
+            f"{where} closes the connection: does this listener speak security.protocol={settings.protocol}?"
+        )
+    return None
+
+
+def _of_certificate(error: ssl.SSLCertVerificationError) -> str:
+    if error.verify_code in _OTHER_NAME:
+        return (
+            "the broker's certificate is made for another name: call the broker by a name that stands in it, in "
+            "--kafka as well as in the broker's advertised.listeners"
+        )
+    return (
+        f"the broker's certificate is not trusted ({error.verify_message}): name the certificate of its authority in "
+        "ssl.truststore.location (KAFKA_SSL_CAFILE)"
+    )
+
+
+def _of_user(settings: KafkaSettings) -> str:
+    if settings.endpoint is not None:
+        return "authentication failed: the broker does not accept the token that the endpoint gives this client"
+    return (
+        f"authentication failed: user and password are not the broker's, or the user has none for {settings.mechanism} "
+        "(`kafka-configs --alter --entity-type users --entity-name USER --add-config 'SCRAM-SHA-512=[password=...]'` "
+        "sets it); look at sasl.jaas.config, KAFKA_SASL_USERNAME, KAFKA_SASL_PASSWORD"
+    )

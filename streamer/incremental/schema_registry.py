@@ -1,0 +1,170 @@
+"""A schema registry, asked over its REST interface (Confluent's; Apicurio and Karapace speak it, too).
+
+The rules of this file
+----------------------
+* A schema is fetched once: an id means the same for ever. An id that the registry does not know is asked for again when
+  it comes again.
+* Only the registry's own word (error code 40403) means that an id is unknown. Whatever else goes wrong (silence, a
+  refused password, a page that is no registry's) raises `RegistryUnreachable`: nothing is decoded, nothing gets lost.
+* User and password come from the environment or a file, and go nowhere but into the request's header: not into the URL,
+  not to where the registry redirects to, not through a proxy of the environment's, not into any text.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import ssl
+import threading
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import httpx
+import msgspec
+
+from streamer.errors import ConfigError, RegistryUnreachable
+from streamer.incremental.events.registered_schemas import (
+    AVRO,
+    Known,
+    NoSchemas,
+    RegisteredSchema,
+    Schemas,
+    UnusableSchema,
+    schema_from,
+)
+
+URL, BASIC_AUTH, CA = "SCHEMA_REGISTRY_URL", "SCHEMA_REGISTRY_BASIC_AUTH", "SCHEMA_REGISTRY_CA"
+BASIC_AUTH_FILE = BASIC_AUTH + "_FILE"
+
+ANSWER_SECONDS_MAX = 10.0
+SCHEMA_UNKNOWN = 40403
+
+
+class _Told(msgspec.Struct):
+    """What the registry says of a schema."""
+
+    text: str = msgspec.field(name="schema")
+    kind: str = msgspec.field(name="schemaType", default=AVRO)
+    references: list[object] | None = None
+
+
+class _Fault(msgspec.Struct):
+    error_code: int
+
+
+class SchemaRegistry:
+    """The schemas of one registry; to be used from any thread.
+
+    user_and_password: for basic auth. ca: path of the certificates that an https registry is known by; None: the
+    system's. Raises ConfigError where a setting is wrong.
+    """
+
+    def __init__(self, url: str, user_and_password: tuple[str, str] | None = None, ca: str | None = None) -> None:
+        self.url = _checked(url)
+        logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs every request
+        self._client = httpx.Client(
+            base_url=self.url,
+            auth=user_and_password,
+            verify=_certificates(ca) if self.url.startswith("https:") else False,
+            timeout=ANSWER_SECONDS_MAX,
+            trust_env=False,
+        )
+        self._schemas: dict[int, RegisteredSchema | UnusableSchema] = {}
+        self._asking = threading.Lock()
+
+    @property
+    def known(self) -> Known | None:
+        """All schemas that were asked for so far."""
+        return self._schemas
+
+    def learn(self, ids: Iterable[int]) -> None:
+        """Fetches what is not known yet. Raises RegistryUnreachable."""
+        if unknown := sorted(set(ids) - self._schemas.keys()):
+            with self._asking:
+                for schema_id in unknown:
+                    self._fetch(schema_id)
+
+    def _fetch(self, schema_id: int) -> None:
+        if schema_id in self._schemas:
+            return
+        answer = self._answer("GET", f"schemas/ids/{schema_id}")
+        if answer.status_code == httpx.codes.NOT_FOUND and _is_unknown(answer.content):
+            return
+        told = self._read(answer, _Told)
+        self._schemas[schema_id] = schema_from(schema_id, told.kind, told.text, bool(told.references))
+
+    def _answer(self, method: str, path: str) -> httpx.Response:
+        try:
+            return self._client.request(method, path)
+        except httpx.HTTPError as error:
+            raise self._unreachable(f"does not answer ({type(error).__name__})", "is it up, are they right?") from None
+
+    def _read(self, answer: httpx.Response, wanted: type[_Told]) -> _Told:
+        if answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+            raise self._unreachable(f"refuses us ({answer.status_code})", f"see {BASIC_AUTH}, or {BASIC_AUTH_FILE}")
+        try:
+            if answer.status_code == httpx.codes.OK:
+                return msgspec.json.decode(answer.content, type=wanted)
+        except msgspec.DecodeError:
+            pass
+        raise self._unreachable(f"answers as no registry does ({answer.status_code})", "is the URL complete?")
+
+    def _unreachable(self, fault: str, mend: str) -> RegistryUnreachable:
+        return RegistryUnreachable(
+            f"the schema registry at {self.url} {fault}: messages wait until it tells their schemas "
+            f"({URL}, {CA}; {mend})"
+        )
+
+
+def registry_from(environment: Mapping[str, str] = os.environ) -> Schemas:
+    """The registry that the environment names, or none. Raises ConfigError, which repeats no secret."""
+    url = environment.get(URL)
+    if not url:
+        return NoSchemas()
+    return SchemaRegistry(url, _user_and_password(environment), environment.get(CA) or None)
+
+
+def _user_and_password(environment: Mapping[str, str]) -> tuple[str, str] | None:
+    said, path = environment.get(BASIC_AUTH), environment.get(BASIC_AUTH_FILE)
+    if said and path:
+        raise ConfigError(f"{BASIC_AUTH} and {BASIC_AUTH_FILE} are both set: which one is meant?")
+    if path:
+        try:
+            said = Path(path).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{BASIC_AUTH_FILE}: cannot be read ({type(error).__name__})") from None
+    if not said:
+        return None
+    user, colon, password = said.partition(":")
+    if not colon:
+        raise ConfigError(f"{BASIC_AUTH}: expected USER:PASSWORD")
+    return user, password
+
+
+def _checked(url: str) -> str:
+    """Raises ConfigError, which never repeats the text: a password may stand in it."""
+    try:
+        parsed = httpx.URL(url)
+        usable = parsed.scheme in ("http", "https") and bool(parsed.host) and not (parsed.userinfo or parsed.query)
+    except httpx.InvalidURL:
+        usable = False
+    if not usable:
+        raise ConfigError(
+            f"{URL}: expected http://HOST:PORT or https://HOST:PORT, with a path where the registry has one; user and "
+            f"password belong into {BASIC_AUTH}"
+        )
+    return url.rstrip("/")
+
+
+def _certificates(ca: str | None) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=ca)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"{CA}: no certificates can be read there ({type(error).__name__})") from None
+
+
+def _is_unknown(content: bytes) -> bool:
+    try:
+        return msgspec.json.decode(content, type=_Fault).error_code == SCHEMA_UNKNOWN
+    except msgspec.DecodeError:
+        return False

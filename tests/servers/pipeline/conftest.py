@@ -1,0 +1,41 @@
+"""The fixtures `parts` and `pipeline`. Where the parts cannot be had, the tests are skipped with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from servers.broker.servers import NoServers, Servers
+from servers.pipeline.configurations import Shape
+from servers.pipeline.pipeline import Laying, Parts, Pipeline
+
+
+@pytest.fixture(scope="session")
+def parts(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parts]:
+    """Postgres and Kafka Connect, shared by the whole run."""
+    try:
+        found = Parts(servers, tmp_path_factory.mktemp("parts"))
+    except NoServers as reason:
+        pytest.skip(str(reason))
+    try:
+        found.start()
+        yield found
+    finally:
+        found.stop()
+
+
+@pytest.fixture
+def lay(parts: Parts, tmp_path: Path) -> Iterator[Laying]:
+    """Makes pipelines: `lay(Shape(...), shards=4)`."""
+    parts.start()
+    made: list[Pipeline] = []
+
+    def laid(shape: Shape, shards: int = 4) -> Pipeline:
+        made.append(Pipeline(parts, tmp_path / f"pipeline-{len(made)}", shape, shards))
+        return made[-1]
+
+    yield laid
+    for pipeline in made:
+        pipeline.end()

@@ -1,0 +1,259 @@
+"""The whole way: people in Postgres, Debezium, the topics, workers, the JDBC sink, the view in Postgres.
+
+`Parts` are the servers, started once for all tests; `Pipeline` is the way of one table through them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import psycopg
+from click.testing import CliRunner
+
+from drills.crew import Crew
+from servers.broker.servers import NoServers, Servers
+from servers.pipeline import connect, postgres
+from servers.pipeline.configurations import (
+    SECRETS,
+    Database,
+    Shape,
+    sink_config,
+    sink_table,
+    source_config,
+    source_sql,
+    view_sql,
+)
+from servers.pipeline.connect import Connect, ConnectRefused
+from servers.pipeline.judge import Reader, Seen, faults
+from servers.pipeline.people import NAME, People
+from servers.pipeline.postgres import OWNER, PASSWORD, Postgres
+from streamer.cli.main import main
+from streamer.incremental.events.snapshot_marks import Mark, mark_of
+from streamer.incremental.store.base import Meta
+from streamer.incremental.store.redis import RedisStore
+from streamer.incremental.store.redis_server import connect as connect_redis
+from streamer.table.yaml_loading import load_table
+from worlds.kafka_side import fresh_name, make_topics, read
+from worlds.patients import write_table
+from worlds.workers import wait_until
+
+START_SECONDS_MAX = 120.0
+STEP_SECONDS = 100.0
+"""How long a step of the way may take on a machine that has nothing else to do."""
+
+INPUTS = {"bare": "input: {form: rows}\n"}
+"""What table.yaml has to say of the input, by the shape's flattening."""
+
+
+class Parts:
+    """Postgres and Connect beside Kafka and Redis. client: settings of Connect's Kafka clients."""
+
+    def __init__(self, servers: Servers, directory: Path, client: Mapping[str, str] = MappingProxyType({})) -> None:
+        postgres.provide()
+        connect.provide()
+        self.servers = servers
+        self.postgres = Postgres(directory)
+        environment = dict(zip(SECRETS, 2 * (OWNER, PASSWORD), strict=True))
+        self.connect = Connect(directory, servers.kafka_bootstrap, environment, client)
+
+    @property
+    def place(self) -> Database:
+        """Where connectors find Postgres."""
+        return Database("127.0.0.1", self.postgres.port, OWNER)
+
+    def start(self) -> None:
+        """Starts and awaits both; cheap when they already answer."""
+        for name, server in (("Postgres", self.postgres), ("Kafka Connect", self.connect)):
+            server.start()
+            _await(server.answers, name, server.last_words)
+
+    def stop(self) -> None:
+        """Ends both; Postgres' data go with it."""
+        try:
+            self.connect.stop()
+        finally:
+            self.postgres.remove()
+
+
+class Pipeline:
+    """The way of one table; nothing of it is shared with others but the servers."""
+
+    def __init__(self, parts: Parts, directory: Path, shape: Shape, shards: int = 4) -> None:
+        name = fresh_name()
+        directory.mkdir(exist_ok=True)
+        self.parts = parts
+        self.shards = shards
+        self.path = write_table(directory, name)
+        with self.path.open("a") as file:
+            file.write(INPUTS.get(shape.flattening, ""))
+        self.table = load_table(self.path)
+        self.shape = shape
+        self.database = parts.postgres.connect()
+        self.people = People(self.database, name)
+        for statements in (source_sql(self.table), view_sql(self.table)):
+            self.database.execute(statements.encode())
+        self.crew: Crew | None = None
+        self.reader: Reader | None = None
+        self._directory = directory
+        self._redis = connect_redis(parts.servers.redis_url)
+        make_topics(parts.servers.kafka_bootstrap, name, shards)
+
+    # -- its course -------------------------------------------------------------------------------------------------
+
+    def start_workers(self, count: int = 2) -> None:
+        """So many workers, each replaced when it ends."""
+        environment = {**self.parts.servers.environment(), "STREAMER_TABLE": str(self.path)}
+        self.crew = Crew(environment, self._directory / "workers.log", count)
+        self.crew.start()
+
+    def start_source(self) -> None:
+        self.parts.connect.put(self.source, source_config(self.table, self.shape, self.parts.place))
+
+    def start_sink(self) -> None:
+        self.parts.connect.put(self.sink, sink_config(self.table, self.parts.place))
+
+    def until_source_reads(self) -> None:
+        """Until Debezium follows Postgres' log: what was committed before is not told."""
+        streams = (
+            f"SELECT EXISTS (SELECT 1 FROM pg_replication_slots WHERE active AND slot_name LIKE '%{self.table.name}')"
+        )
+        self._until(lambda: bool(_one(self.database, streams)), "the connector follows the log")
+
+    @property
+    def bootstrap(self) -> str:
+        return self.parts.servers.kafka_bootstrap
+
+    @property
+    def source(self) -> str:
+        return f"{self.table.name}-source"
+
+    @property
+    def sink(self) -> str:
+        return f"{self.table.name}-sink"
+
+    def begin_to_look(self) -> None:
+        """From now on somebody reads the view."""
+        self.reader = Reader(self.parts.postgres.connect(), self.table)
+
+    def until_connected(self) -> None:
+        """Until both connectors run."""
+        connect = self.parts.connect
+        self._until(lambda: all(map(connect.runs, (self.source, self.sink))), "both connectors run")
+
+    def until_released(self) -> list[Meta]:
+        """Until every shard has published its first snapshot; what each keeps."""
+
+        def released() -> bool:
+            self._assert_nothing_refused()
+            metas = self.metas()
+            return all(m.snapshot is not None and not m.snapshot.holds for m in metas)
+
+        self._until(released, "every shard publishes its first snapshot")
+        return self.metas()
+
+    def until_arrived(self) -> None:
+        """Until the sink's table is the truth about the source's, by an independent judge."""
+
+        def arrived() -> bool:
+            self._assert_nothing_refused()
+            self.parts.connect.restart_failed()
+            return self._nothing_waits() and not self.wrong()
+
+        self._until(arrived, "the sink tells the truth")
+
+    def until_looked(self, looks: int) -> Seen:
+        """Ends the reader once it has looked so often."""
+        reader = self.reader
+        assert reader is not None
+        self._until(lambda: reader.seen.looks >= looks, "the reader looks")
+        self.reader = None
+        return reader.stop()
+
+    def end(self) -> None:
+        """Leaves nothing running."""
+        if self.reader is not None:
+            self.reader.stop()
+        if self.crew is not None:
+            self.crew.abandon()
+        with contextlib.suppress(OSError, ConnectRefused):  # a test that failed may have left it dead
+            for name in (self.source, self.sink):
+                self.parts.connect.delete(name)
+        self.database.close()
+
+    # -- what is seen of it -----------------------------------------------------------------------------------------
+
+    def metas(self) -> list[Meta]:
+        return [RedisStore(self._redis, self.table.name, shard).meta() or Meta() for shard in range(self.shards)]
+
+    def marks(self) -> list[list[Mark]]:
+        """What the connector's messages have said of its snapshot so far, by shard."""
+        written = [read(self.bootstrap, self.table.name, "changes", shard) for shard in range(self.shards)]
+        return [[mark_of(message.value()) for message in messages] for messages in written]
+
+    def status(self) -> dict[str, Any]:
+        servers = ["--kafka", self.bootstrap, "--redis", self.parts.servers.redis_url]
+        words = ["--table", str(self.path), *servers]
+        shown: dict[str, Any] = json.loads(CliRunner().invoke(main, ["status", *words, "--json"]).stdout)
+        return shown
+
+    def wrong(self) -> dict[str, int]:
+        index = self._directory / "index.csv"
+        words = ["--table", str(self.path), "--redis", self.parts.servers.redis_url, "--out", str(index)]
+        made = CliRunner().invoke(main, ["index", *words])
+        assert made.exit_code == 0, made.output
+        return faults(self.database, self.table, index)
+
+    def log(self) -> str:
+        return self.crew.log.read_text(errors="replace") if self.crew is not None else ""
+
+    def assert_nobody_was_named(self) -> None:
+        """Neither a worker nor Connect has written a person's name or the password into its log."""
+        said = self.log() + self.parts.connect.log()
+        assert NAME not in self.log()
+        assert PASSWORD not in said
+
+    def _assert_nothing_refused(self) -> None:
+        assert sum(meta.counts.dead_letters for meta in self.metas()) == 0, self._reasons()
+
+    def _reasons(self) -> set[str]:
+        """What the dead letters say."""
+        letters = [one for n in range(self.shards) for one in read(self.bootstrap, self.table.name, "dead-letters", n)]
+        return {json.loads(letter.value() or b"{}").get("detail", "") for letter in letters}
+
+    def _nothing_waits(self) -> bool:
+        """Cheap, and not enough: as many rows here and there."""
+        there = _one(self.database, f"SELECT count(*) FROM {sink_table(self.table)}")
+        return bool(there == _one(self.database, f"SELECT count(*) FROM {self.table.name}"))
+
+    def _until(self, holds: Callable[[], bool], what: str) -> None:
+        wait_until(holds, STEP_SECONDS, lambda: f"{what}: {self._how_it_stands()}")
+
+    def _how_it_stands(self) -> str:
+        """For whoever reads a failure."""
+        letters = [(meta.next, meta.counts.dead_letters, meta.snapshot) for meta in self.metas()]
+        logs = "\n".join(self.log().splitlines()[-20:])
+        return f"{self.parts.connect.faults()} {letters}\n{self.status().get('problems')}\n{logs}"
+
+
+def _one(database: psycopg.Connection, question: str) -> Any:
+    row = database.execute(question).fetchone()
+    assert row is not None
+    return row[0]
+
+
+def _await(answers: Callable[[], bool], name: str, last_words: Callable[[], str]) -> None:
+    deadline = time.monotonic() + START_SECONDS_MAX
+    while not answers():
+        if time.monotonic() > deadline:
+            raise NoServers(f"{name} did not answer within {START_SECONDS_MAX} s; its last words: {last_words()}")
+        time.sleep(0.1)
+
+
+Laying = Callable[..., Pipeline]
+"""What the fixture `lay` gives: a pipeline of a shape, with so many shards."""

@@ -1,0 +1,95 @@
+"""People's changes arrive: Postgres, Debezium, two workers, the JDBC sink, Postgres; nothing of it is played."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from servers.pipeline.configurations import Shape
+from servers.pipeline.pipeline import Laying
+from servers.pipeline.readers import of_the_console, of_the_sink
+from streamer.incremental.events.snapshot_marks import Mark
+from streamer.incremental.store.snapshot import ELSEWHERE, LAST, QUIET
+
+pytestmark = [pytest.mark.servers, pytest.mark.slow, pytest.mark.timeout(900)]
+
+ROWS, CHANGES, LOOKS = 2000, 2000, 400
+FEW = 300
+
+
+def test_every_change_arrives_and_no_look_sees_less_than_k(lay: Laying) -> None:
+    """Rows come, change and go, some get another primary key, a column is added, all is read again in between."""
+    pipeline = lay(Shape())
+    pipeline.people.load(ROWS)
+    pipeline.begin_to_look()
+    pipeline.start_sink()
+    pipeline.start_source()
+    pipeline.start_workers()
+    metas = pipeline.until_released()
+    assert [meta.release for meta in metas] == [0] * pipeline.shards
+    assert {meta.snapshot.ended for meta in metas if meta.snapshot} == {LAST, ELSEWHERE}
+    assert Counter(mark for marks in pipeline.marks() for mark in marks) == {Mark.READ: ROWS - 1, Mark.LAST: 1}
+    pipeline.people.change(CHANGES // 2)
+    pipeline.people.read_again()
+    pipeline.people.add_column()
+    pipeline.people.change(CHANGES // 2)
+    pipeline.until_arrived()
+    seen = pipeline.until_looked(LOOKS)
+    assert (seen.broken, pipeline.status()["problems"]) == (0, [])
+    assert of_the_console(pipeline.bootstrap, pipeline.table, pipeline.shards) == of_the_sink(
+        pipeline.database, pipeline.table
+    )
+    pipeline.assert_nobody_was_named()
+
+
+def test_a_truncated_table_of_one_shard_is_empty_and_fills_again(lay: Laying) -> None:
+    pipeline = lay(Shape(schemas=False), shards=1)
+    pipeline.people.load(FEW)
+    pipeline.begin_to_look()
+    pipeline.start_sink()
+    pipeline.start_source()
+    pipeline.start_workers(1)
+    (meta,) = pipeline.until_released()
+    assert meta.release == 0
+    assert meta.snapshot is not None and meta.snapshot.ended == LAST
+    assert pipeline.marks() == [[*[Mark.READ] * (FEW - 1), Mark.LAST]]
+    pipeline.people.truncate()
+    pipeline.people.load(FEW)
+    pipeline.people.change(FEW)
+    pipeline.until_arrived()
+    assert pipeline.status()["problems"] == []
+    (marks,) = pipeline.marks()
+    assert set(marks[FEW:]) == {Mark.CHANGE, Mark.NOTHING}
+
+
+def test_a_truncated_table_of_several_shards_is_empty_and_fills_again(lay: Laying) -> None:
+    pipeline = lay(Shape())
+    pipeline.people.load(FEW)
+    pipeline.begin_to_look()
+    pipeline.start_sink()
+    pipeline.start_source()
+    pipeline.start_workers(1)
+    pipeline.until_released()
+    pipeline.people.change(FEW)
+    pipeline.people.truncate()
+    pipeline.people.load(FEW)
+    pipeline.people.change(FEW)
+    pipeline.until_arrived()
+
+
+def test_a_snapshot_between_changes_is_published_whole_after_it_was_quiet(lay: Laying) -> None:
+    """The connector begins without a snapshot; an operator asks it for an incremental one."""
+    pipeline = lay(Shape(snapshot="no_data"))
+    pipeline.people.load(FEW)
+    pipeline.begin_to_look()
+    pipeline.start_sink()
+    pipeline.start_source()
+    pipeline.start_workers(1)
+    pipeline.until_source_reads()
+    pipeline.people.read_again()
+    metas = pipeline.until_released()
+    assert [meta.release for meta in metas] == [0] * pipeline.shards
+    assert {meta.snapshot.ended for meta in metas if meta.snapshot} == {QUIET}
+    assert {mark for marks in pipeline.marks() for mark in marks} == {Mark.INCREMENTAL}
+    pipeline.until_arrived()

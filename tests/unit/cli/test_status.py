@@ -1,0 +1,31 @@
+"""What `status` says of Redis; of the rest, tests/servers/test_status.py tells."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from streamer.cli.status import redis_lines
+from streamer.incremental.store.redis_server import Durability
+from streamer.incremental.store.redis_url import Kind
+
+SERVER = Durability(Kind.SERVER, masters=1)
+
+
+def test_the_sort_of_redis_is_told_with_what_it_keeps() -> None:
+    assert list(redis_lines(SERVER)) == ["Redis: one server, keeps what it confirms"]
+    lax = replace(SERVER, lax=("Redis a:1: appendonly is no",))
+    assert list(redis_lines(lax)) == ["Redis: one server, could lose what it confirms"]
+    assert list(redis_lines(replace(SERVER, shown=False))) == ["Redis: one server, does not show its settings"]
+
+
+def test_of_redis_that_fails_over_it_is_told_what_becomes_of_what_it_loses() -> None:
+    cluster = Durability(Kind.CLUSTER, masters=3, replicas_min=1)
+    assert list(redis_lines(cluster)) == [
+        "Redis: a cluster of 3 masters, keeps what it confirms",
+        "what a failover loses is noticed and read again (min-replicas-to-write: 1)",
+    ]
+    hidden = Durability(Kind.SENTINEL, masters=1, shown=False)
+    assert list(redis_lines(hidden)) == [
+        "Redis: a master found by Sentinel, does not show its settings",
+        "what a failover loses is noticed and read again",
+    ]
