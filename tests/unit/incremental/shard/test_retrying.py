@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from streamer.errors import EventRefused
+from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.passed_over import Unforeseen
 from streamer.incremental.shard.requests import RETRIES_MAX
@@ -86,10 +87,24 @@ def test_a_truncation_supersedes_and_a_statement_leaves_refused() -> None:
     assert tried({5: statement, 6: truncate}, 5, 6) == {5: "statement", 6: "statement"}
 
 
-def test_a_truncation_that_was_refused_because_there_are_several_shards_supersedes_nothing() -> None:
-    said = {5: upsert(7), 60: {"op": "t"}}
-    assert tried(said, 5, meta=Meta(commit=5, next=100, shards=2)) == {5: ""}
-    assert tried(said, 5) == {5: "superseded"}
+def at(lsn: int, said: dict[str, object]) -> dict[str, object]:
+    """A captured change with its place in the source's order."""
+    return said | {"source": {"connector": "postgresql", "lsn": lsn}}
+
+
+def test_what_a_truncation_has_overtaken_in_the_source_is_superseded_and_supersedes_nothing() -> None:
+    of_two = Meta(commit=5, next=100, shards=2, truncated=SourcePosition("postgresql", (50,)))
+    assert tried({5: at(40, upsert(7))}, 5, meta=of_two) == {5: "superseded"}
+    assert tried({5: at(60, upsert(7)), 60: at(40, upsert(7))}, 5, meta=of_two) == {5: ""}
+    assert tried({5: at(60, upsert(7)), 60: at(50, {"op": "t"})}, 5, meta=of_two) == {5: "superseded"}
+
+
+def test_nothing_before_the_place_at_which_a_truncation_was_placed_is_tried_again() -> None:
+    source = SourcePosition("postgresql", (50,))
+    placed = Meta(commit=5, next=100, shards=2, truncated=source, truncations=1, letters_from=20)
+    said = {5: at(40, upsert(7)), 6: at(60, upsert(8)), 7: upsert(9), 20: at(60, upsert(6))}
+    expected = {5: "superseded", 6: "before-a-truncation", 7: "before-a-truncation", 20: ""}
+    assert tried(said, 5, 6, 7, 20, meta=placed) == expected
 
 
 def test_what_cannot_be_decoded_is_refused_again_and_supersedes_nothing() -> None:
