@@ -16,7 +16,7 @@ from time import perf_counter
 from typing import Any
 
 from streamer.cli.changes_folder import ChangesFolder
-from streamer.cli.copies import Copy, CsvFile, ParquetFile, changed_by
+from streamer.cli.copies import Changed, Copy, CsvFile, ParquetFile
 from streamer.cli.sql_copies import Duckdb, Sqlite
 from streamer.incremental.release.fold import Release
 from streamer.incremental.release.frames import recorded_frames
@@ -54,7 +54,7 @@ def seconds(kind: str, table: Table, rows: int, folder: Path) -> float:
         changes: list[Any] = [record(first + i, b"ulcer") for i in range(RECORDS)]
         stored.update(changes)
         started = perf_counter()
-        changed = changed_by(
+        changed = Changed(
             table, [Release(0, number + 1, number, changes)], lambda: recorded_frames(table, stored.items())
         )
         copy.change(changed)

@@ -27,11 +27,11 @@ from typing import Any
 import pandas as pd
 from filelock import FileLock, Timeout
 
-from streamer.cli.copies import Changed, Frames, changed_by, check_columns
+from streamer.cli.copies import Changed, Frames, check_columns
 from streamer.errors import UsageError
 from streamer.incremental.release.arrow import require, to_arrow
 from streamer.incremental.release.fold import Release
-from streamer.incremental.release.frames import PUBLISHED, RECORD
+from streamer.incremental.release.frames import PUBLISHED, RECORD, frame_names
 from streamer.table.files import atomic_writer
 from streamer.table.schema import Table
 
@@ -62,17 +62,15 @@ class ChangesFolder:
         self._seq += 1
 
     def change(self, changed: Changed) -> None:
-        first, told = self._seq, [changed_by(self._table, [release], changed.whole) for release in changed.releases]
-        files: dict[str, list[Any]] = {name: [] for name in changed.frames}
-        for release in told:
-            for name, frame in release.frames.items():
+        first = self._seq
+        files: dict[str, list[Any]] = {name: [] for name in frame_names(self._table)}
+        for release in changed.releases:
+            alone = Changed(self._table, [release], changed.whole)
+            for name, frame in alone.frames.items():
                 there = set(frame[RECORD])
-                gone = [record for record in release.records if record not in there]
+                gone = [record for record in alone.records if record not in there]
                 removed = frame.iloc[:0].reindex(range(len(gone))).assign(**{RECORD: gone})
-                files[name] += [
-                    self._rows(frame, UPSERT, *release.releases),
-                    self._rows(removed, REMOVAL, *release.releases),
-                ]
+                files[name] += [self._rows(frame, UPSERT, release), self._rows(removed, REMOVAL, release)]
             self._seq += 1
         for name, parts in files.items():
             self._write(name, first, parts)

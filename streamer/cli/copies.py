@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -31,21 +32,28 @@ Frames = Mapping[str, pd.DataFrame]
 
 @dataclass(frozen=True)
 class Changed:
-    """What some releases did: records that are gone or replaced, the rows that are there now, and the whole table."""
+    """What some releases did, given in their order; whole: makes the table as it is behind them.
 
-    records: tuple[str, ...]
-    frames: Frames
+    What a copy does not ask for is not made.
+    """
+
+    table: Table
     releases: Sequence[Release]
     whole: Callable[[], Frames]
 
+    @cached_property
+    def records(self) -> tuple[str, ...]:
+        """The keys of the records that are gone or replaced, each once."""
+        return tuple(key.decode() for key in self._last)
 
-def changed_by(table: Table, releases: Sequence[Release], whole: Callable[[], Frames]) -> Changed:
-    """The net effect of releases, given in their order. Raises LawViolated."""
-    last: dict[bytes, bytes | None] = {}
-    for release in releases:
-        last.update(release.records)
-    stored = [(key, value) for key, value in last.items() if value is not None]
-    return Changed(tuple(key.decode() for key in last), recorded_frames(table, stored), releases, whole)
+    @cached_property
+    def frames(self) -> Frames:
+        """The rows that are there in their stead. Raises LawViolated."""
+        return recorded_frames(self.table, [(key, value) for key, value in self._last.items() if value is not None])
+
+    @cached_property
+    def _last(self) -> dict[bytes, bytes | None]:
+        return {key: value for release in self.releases for key, value in release.records}
 
 
 class Copy(Protocol):

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from streamer.cli.changes_folder import ChangesFolder
-from streamer.cli.copies import ArrowFile, Copy, CsvFile, Frames, ParquetFile, changed_by
+from streamer.cli.copies import ArrowFile, Changed, Copy, CsvFile, Frames, ParquetFile
 from streamer.cli.options import json_option, kafka_option, table_option
 from streamer.cli.sql_copies import Duckdb, Sqlite, looked_up
 from streamer.errors import UsageError
@@ -105,7 +105,7 @@ def command(
             if look is _print_tables:
                 _print_releases(releases, as_json)
             if releases:
-                changed = changed_by(schema, releases, subscription.recorded_frames)
+                changed = Changed(schema, releases, subscription.recorded_frames)
                 for copy in kept:
                     copy.change(changed)
                 if look is not _print_tables:

@@ -60,12 +60,17 @@ def _type_of_interval(attribute: NumericAttribute | TemporalAttribute) -> str:
 
 def _type_of_ends(attribute: NumericAttribute) -> str:
     """The narrowest type that holds every end an interval of the attribute can have."""
-    numbers = (*attribute.domain, attribute.grid, attribute.step or attribute.grid)
-    places = max(_places(number) for number in numbers)
+    places = places_of_ends(attribute)
     largest = max(abs(end) for end in attribute.domain)  # ends lie inside the domain, on multiples of 10^-places
     if places == 0:
         return "int64" if largest <= np.iinfo(np.int64).max else "object"
     return "float64" if largest.scaleb(places) < 10**FLOAT_DIGITS else "object"
+
+
+def places_of_ends(attribute: NumericAttribute) -> int:
+    """Digits behind the point that the ends of an attribute's intervals need."""
+    numbers = (*attribute.domain, attribute.grid, attribute.step or attribute.grid)
+    return max(_places(number) for number in numbers)
 
 
 def _places(number: Decimal) -> int:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from streamer.cli.copies import Copy, changed_by
+from streamer.cli.copies import Changed, Copy
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.fold import Fold, Release
 from streamer.incremental.release.frames import recorded_frames
@@ -69,7 +69,7 @@ def followed(copy: Copy, world: FollowedTable, batches: int = 8) -> None:
     world.releases(5)
     copy.begin(world.frames(), list(world.last.values()))
     for count in range(batches):
-        copy.change(changed_by(world.table, world.releases(count % 3 + 1), world.frames))
+        copy.change(Changed(world.table, world.releases(count % 3 + 1), world.frames))
 
 
 def rows_of(frame: pd.DataFrame) -> list[tuple[object, ...]]:

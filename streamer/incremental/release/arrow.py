@@ -22,7 +22,7 @@ from streamer.table.encode import cell_text
 from streamer.table.published import interval_columns
 from streamer.table.published_group import COUNT
 from streamer.table.schema import NumericAttribute, Table
-from streamer.table.typed_frame import DATE_TYPE, column_types
+from streamer.table.typed_frame import DATE_TYPE, column_types, places_of_ends
 
 DIGITS = 38
 """Digits that a decimal128 has; an end of an interval has 27 at most."""
@@ -52,15 +52,11 @@ def arrow_types(table: Table) -> dict[str, Any]:
     types = {name: same.get(kind) for name, kind in column_types(table).items()}
     for attribute in table.attributes:
         if isinstance(attribute, NumericAttribute) and types[interval_columns(attribute.name)[0]] is None:
-            places = max(0, *(-int(str(n.normalize().as_tuple().exponent)) for n in _numbers(attribute)))
-            types |= dict.fromkeys(interval_columns(attribute.name), arrow.decimal128(DIGITS, places))
+            ends = arrow.decimal128(DIGITS, places_of_ends(attribute))
+            types |= dict.fromkeys(interval_columns(attribute.name), ends)
     declared = {"integer": arrow.int64(), "boolean": arrow.bool_()}
     kept = {column.name: declared.get(str(column.type), arrow.string()) for column in table.kept}
     return {RECORD: arrow.string(), **types, **kept, COUNT: arrow.int64()}
-
-
-def _numbers(attribute: NumericAttribute) -> tuple[Any, ...]:
-    return (*attribute.domain, attribute.grid, attribute.step or attribute.grid)
 
 
 def to_arrow(table: Table, frame: pd.DataFrame) -> Any:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from streamer.cli.copies import ArrowFile, CsvFile, ParquetFile, changed_by, check_columns
+from streamer.cli.copies import ArrowFile, Changed, CsvFile, ParquetFile, check_columns
 from streamer.errors import ConfigError
 from streamer.table.files import table_files
 from streamer.table.schema import KeptColumn, Table
@@ -37,7 +37,7 @@ def read(path: Path) -> pd.DataFrame:
 def test_what_several_releases_did_to_one_record_is_told_once() -> None:
     world = FollowedTable("rows", seed=1)
     releases = world.releases(40)
-    changed = changed_by(world.table, releases, world.frames)
+    changed = Changed(world.table, releases, world.frames)
     assert len(set(changed.records)) == len(changed.records)
     (told,), (whole,) = changed.frames.values(), world.frames().values()
     pd.testing.assert_frame_equal(told, whole)

@@ -12,7 +12,7 @@ import duckdb
 import pandas as pd
 import pytest
 
-from streamer.cli.copies import changed_by
+from streamer.cli.copies import Changed
 from streamer.cli.sql_copies import RELEASES, Database, Duckdb, Sqlite, looked_up, quoted, table_name
 from streamer.errors import StreamerError, UsageError
 from worlds.followed_tables import FollowedTable, followed, rows_of
@@ -73,7 +73,7 @@ def test_what_ends_in_the_middle_leaves_the_table_before(kind: type[Sqlite | Duc
     copy = kind(world.table, path)
     followed(copy, world)
     before = true_rows(world)
-    changed = changed_by(world.table, world.releases(4), world.frames)
+    changed = Changed(world.table, world.releases(4), world.frames)
     with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(copy, "_note", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
         copy.change(changed)
@@ -126,7 +126,7 @@ def test_a_run_that_another_has_taken_the_table_from_ends(tmp_path: Path) -> Non
     world, path = FollowedTable("rows", seed=17), tmp_path / "people.db"
     first, second = Sqlite(world.table, path), Sqlite(world.table, path)
     followed(first, world)
-    late = changed_by(world.table, world.releases(4), world.frames)
+    late = Changed(world.table, world.releases(4), world.frames)
     followed(second, world)
     with pytest.raises(StreamerError, match="another `subscribe` has begun"):
         first.change(late)
