@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from streamer.incremental.events.murmur2 import shard_of
-from worlds.patients import CANARY
+from worlds.patients import CANARY, random_values
 
 COLUMNS = ("id", "ssn", "age", "zip", "bmi", "sex", "problem")
 PROBLEMS = ("flu", "asthma", "bronchitis", "ulcer", "gastritis", "arrhythmia", "hypertension", "burn", "fracture")
@@ -119,15 +119,11 @@ class SourceTable:
 
     def _insert(self) -> Sent:
         self._born += 1
-        id_, rng = f"{CANARY}-{self._born}", self._rng
+        id_ = f"{CANARY}-{self._born}"
         self.rows[id_] = {
             "id": id_,
             "ssn": f"{CANARY}-person-{self._born // ROWS_OF_ONE}",
-            "age": rng.randrange(AGES),
-            "zip": rng.randrange(10000, 20000),
-            "bmi": rng.randrange(150, 450) / 10,
-            "sex": rng.choice(["Female", "Male"]),
-            "problem": rng.choice(PROBLEMS),
+            **random_values(self._rng),
         }
         self._keys.append(id_)
         return self._sent(id_, {"op": "insert", "row": self.rows[id_]})

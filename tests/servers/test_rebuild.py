@@ -29,7 +29,7 @@ from streamer.incremental.store.redis_server import connect
 from streamer.incremental.topics import topic_name
 from worlds.checkout import ROOT
 from worlds.kafka_side import read, write
-from worlds.patients import PROBLEMS
+from worlds.patients import PROBLEMS, random_values
 from worlds.workers import SHARDS, WorkedTable, wait_until
 
 COLUMNS = ("id", "age", "zip", "bmi", "sex", "problem")
@@ -48,7 +48,7 @@ class People:
     def come(self, count: int, shard: int | None = None) -> None:
         for _ in range(count):
             id_ = self._new_id(shard)
-            self.rows[id_] = {"id": id_, **self._values()}
+            self.rows[id_] = {"id": id_, **random_values(self._rng)}
             self._send(id_, {"op": "insert", "row": self.rows[id_]})
 
     def sent(self) -> None:
@@ -82,16 +82,6 @@ class People:
             id_ = f"p{self._born}"
             if shard is None or shard_of(id_.encode(), SHARDS) == shard:
                 return id_
-
-    def _values(self) -> dict[str, object]:
-        rng = self._rng
-        return {
-            "age": rng.randrange(120),
-            "zip": rng.randrange(10000, 20000),
-            "bmi": rng.randrange(150, 450) / 10,
-            "sex": rng.choice(["Female", "Male"]),
-            "problem": rng.choice(PROBLEMS),
-        }
 
     def _send(self, id_: str, value: dict[str, object]) -> None:
         shard = shard_of(id_.encode(), SHARDS)

@@ -21,7 +21,7 @@ from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
 from worlds.kafka_side import read, write
-from worlds.patients import PROBLEMS
+from worlds.patients import random_values
 from worlds.workers import SHARDS, WorkedTable, wait_until
 
 COLUMNS = ("id", "age", "zip", "bmi", "sex", "problem")
@@ -98,16 +98,7 @@ class Source:
         return json.dumps({"schema": {"type": "struct"}, "payload": payload}).encode()
 
     def _row(self, key: str) -> dict[str, object]:
-        rng = self._rng
-        return {
-            "id": key,
-            "name": NAME,
-            "age": rng.randrange(120),
-            "zip": rng.randrange(10000, 20000),
-            "bmi": rng.randrange(150, 450) / 10,
-            "sex": rng.choice(["Female", "Male"]),
-            "problem": rng.choice(PROBLEMS),
-        }
+        return {"id": key, "name": NAME, **random_values(self._rng)}
 
 
 class Operator:

@@ -37,6 +37,17 @@ def write_table(directory: Path, table_name: str) -> Path:
     return path
 
 
+def random_values(rng: random.Random) -> dict[str, object]:
+    """What a row of the example's table says of somebody, beside who it is."""
+    return {
+        "age": rng.randrange(120),
+        "zip": rng.randrange(10000, 20000),
+        "bmi": rng.randrange(150, 450) / 10,
+        "sex": rng.choice(["Female", "Male"]),
+        "problem": rng.choice(PROBLEMS),
+    }
+
+
 class Changes:
     """Random changes; per shard the messages written so far, in order."""
 
@@ -83,16 +94,8 @@ class Changes:
                 return source_key
 
     def _row(self, source_key: str) -> dict[str, object]:
-        rng = self._rng
-        return {
-            "id": source_key,
-            "name": f"{CANARY} {rng.random()}",
-            "age": rng.randrange(120),
-            "zip": rng.randrange(10000, 20000),
-            "bmi": rng.randrange(150, 450) / 10,
-            "sex": rng.choice(["Female", "Male"]),
-            "problem": rng.choice(PROBLEMS),
-        }
+        name = f"{CANARY} {self._rng.random()}"
+        return {"id": source_key, "name": name, **random_values(self._rng)}
 
 
 class _Collected:
