@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from streamer.incremental.events.murmur2 import shard_of
-from worlds.patients import CANARY, random_values
+from worlds.patients import CANARY
 
 COLUMNS = ("id", "ssn", "age", "zip", "bmi", "sex", "problem")
 PROBLEMS = ("flu", "asthma", "bronchitis", "ulcer", "gastritis", "arrhythmia", "hypertension", "burn", "fracture")
@@ -119,11 +119,15 @@ class SourceTable:
 
     def _insert(self) -> Sent:
         self._born += 1
-        id_ = f"{CANARY}-{self._born}"
+        id_, rng = f"{CANARY}-{self._born}", self._rng
         self.rows[id_] = {
             "id": id_,
             "ssn": f"{CANARY}-person-{self._born // ROWS_OF_ONE}",
-            **random_values(self._rng),
+            "age": rng.randrange(AGES),
+            "zip": rng.randrange(10000, 20000),
+            "bmi": rng.randrange(150, 450) / 10,
+            "sex": rng.choice(["Female", "Male"]),
+            "problem": rng.choice(PROBLEMS),
         }
         self._keys.append(id_)
         return self._sent(id_, {"op": "insert", "row": self.rows[id_]})
