@@ -16,7 +16,10 @@ def test_the_exit_codes_are_those_of_the_manual() -> None:
 
 @pytest.mark.parametrize("kind", OURS, ids=lambda kind: kind.__name__)
 def test_an_error_says_whose_fault_it_is_and_never_ends_a_command_well(kind: type[StreamerError]) -> None:
-    special = {"LawViolated": EXIT_LAW, "GroupTooLarge": EXIT_LAW, "ServerUnreachable": EXIT_SERVER}
+    special = {
+        "LawViolated": EXIT_LAW, "GroupTooLarge": EXIT_LAW,
+        "ServerUnreachable": EXIT_SERVER, "RegistryUnreachable": EXIT_SERVER,
+    }  # fmt: skip
     assert kind.exit_code == special.get(kind.__name__, EXIT_USAGE)
     assert kind.__doc__
 
