@@ -182,11 +182,11 @@ def changes(draw: st.DrawFn, small: Table) -> Change:
 
 
 def coming_and_going(small: Table, seed: int, first: int, then: int) -> Iterator[Change]:
-    """Seeded: so many insertions; then as often a row comes, goes, or changes in one attribute."""
+    """Seeded: so many insertions; then as often a row comes, goes, or changes in one attribute or its value."""
     random, alive, tree = Random(seed), list[str](), small.kept[0].hierarchy
     values = [b'"flu"', b'"cough"'] if tree is None else [b'"%b"' % leaf.encode() for leaf in tree.leaves]
     for i in range(first + then):
-        kind = random.choice(["insert", "delete", "modify"]) if i >= first else "insert"
+        kind = random.choice(["insert", "delete", "modify", "value"]) if i >= first else "insert"
         codes = tuple(random.randrange(last_code(small, j) + 1) for j in range(len(small.attributes)))
         if kind == "insert":
             exact = tuple(f"code {codes[j]}" for j in small.stepless)
@@ -195,6 +195,8 @@ def coming_and_going(small: Table, seed: int, first: int, then: int) -> Iterator
             yield Insert(str(i), Row(codes, (random.choice(values),), exact, who))
         elif kind == "delete":
             yield Delete(alive.pop(random.randrange(len(alive))))
+        elif kind == "value":
+            yield Modify(random.choice(alive), values={0: random.choice(values)})
         else:
             j = random.randrange(len(codes))
             yield Modify(random.choice(alive), {j: codes[j]}, {j: f"code {codes[j]}"} if j in small.stepless else {})

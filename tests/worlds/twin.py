@@ -177,6 +177,13 @@ class Twin:
         alpha = None if self.table.individual else self.table.diversity.alpha
         return max(self.table.k, ceil(1 / Fraction(alpha or 1)))
 
+    @property
+    def asks_more_than_k(self) -> bool:
+        """Whether a row that stays where it is can change what its group may do, by another value."""
+        asked = self.table.diversity
+        by_individuals = asked.alpha is not None and self.table.individual is not None
+        return by_individuals or not (asked.l is asked.beta is asked.r is None)
+
     def holds(self, keys: list[str]) -> bool:
         """Whether these rows may be a QI group: k, (alpha, beta), l distinct values, (r, k)."""
         asked = self.table.diversity
@@ -310,7 +317,7 @@ class Twin:
         self.repair(set(), lost)
 
     def modify(self, changed: list[tuple[str, Row]]) -> None:
-        gained, lost = set(), set()
+        gained, lost, recounted = set(), set(), set()
         for key, row in changed:
             old, number, before = self.rows[key], self.group_of[key], self.cells(key)
             if number == 0:
@@ -321,6 +328,7 @@ class Twin:
                 self.rows[key] = row
                 if row.values != old.values:
                     group.slots[max(i for i, values in enumerate(group.slots) if values == old.values)] = row.values
+                    recounted |= {number} if self.asks_more_than_k else set()
                 if self.cells(key) != before:
                     lost.add(number)
             else:
@@ -329,7 +337,7 @@ class Twin:
                 self.rows[key] = row
                 gained.add(self.join(key))
         self.shrink(lost)
-        self.repair(gained, lost)
+        self.repair(gained, lost | recounted)
 
     def shrink(self, numbers: set[int]) -> None:
         for number in numbers:

@@ -11,7 +11,8 @@ The rules of this file
   groups of highest QGSSD (equal: the lower number), if one of them holds without it. The row that costs least in both
   groups wins; equal: the first of these groups, then the lower cells in table.yaml order, then the smaller lot,
   shuffled as for a cut.
-* Then the groups that the event has touched are looked at, lowest number first. A group *evicts* the row that gains
+* Then the groups that the event has touched (rows came, went or got other cells; or other values, where the model asks
+  for more than k) are looked at, lowest number first. A group *evicts* the row that gains
   most by joining the group where it costs least; equal: lower cells, then the smaller shuffled lot. One that
   needs every row to hold the model *dissolves* if that gains: its rows, by cells and shuffled lots, join the groups
   where each costs least, of those that can take it, as the boxes are before the first one leaves. What they cost

@@ -190,3 +190,12 @@ def test_a_group_stays_where_another_could_take_each_of_its_rows_and_not_all(sec
     world = of_values(asking(YEARS, k=3, beta="0.67"), goes, near, all_of(9, "itch", "ulcer", "cough"))
     world.rewrite(2, 8, "cough")
     assert world.cells(3) == taker
+
+
+def test_another_value_in_the_same_cell_lets_a_row_go_that_its_group_needed_until_then() -> None:
+    wide = ((0, "flu"), (0, "flu"), (0, "cough"), (8, "itch"))
+    world = of_values(HALF_AT_MOST, wide, all_of(8, "flu", "cough", "ulcer"))
+    world.rewrite(0, 0, "flu")
+    assert world.cells(1) == [0, 0, 0, 8]
+    world.rewrite(0, 0, "ulcer")
+    assert world.cells(1) == [0, 0, 0]
