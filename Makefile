@@ -21,7 +21,7 @@ quick: venv  ## The tests of two minutes: neither servers nor what is slow
 	$(BIN)/pytest -m "not servers and not slow and not drill"
 
 test: venv  ## All tests but the long drills, in about half an hour (gets a real Kafka and Redis by itself)
-	$(BIN)/pytest -m "not drill" -n 2
+	$(BIN)/pytest -m "not drill" -n 2 --durations=40
 
 # What fails is printed, and tried first the next time, out of .fuzz/ (which `make clean` leaves alone); it goes into the
 # tests as an @example or as a test of its own.

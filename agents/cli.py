@@ -1,9 +1,8 @@
 """The command `streamer` with the commands that run agents: `worker` and `demo`.
 
-Faust is imported when a worker starts, so that the other commands need not wait for it. Logs go to stderr, one line
-each. The libraries' own debug lines hold whole messages, people's values with them, and are never written, whatever
-the level. SIGTERM and Ctrl-C end the worker in order, exit code 0: shards are given back, a step that has begun gets a
-moment. A call that hangs then is left behind; the next owner of the shard resolves it.
+Faust is imported when a worker starts, so that the other commands need not wait for it. SIGTERM and Ctrl-C end the
+worker in order, exit code 0: shards are given back, a step that has begun gets a moment. A call that hangs then is left
+behind; the next owner of the shard resolves it.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import gc
 import logging
 import os
 import signal
-import sys
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -29,8 +27,6 @@ if TYPE_CHECKING:
     from agents.worker_settings import WorkerSettings
 
 __all__ = ["main"]
-
-OURS = ("agents", "streamer")
 
 GARBAGE_THRESHOLD = 50_000
 """New objects between two looks for garbage: a batch makes many, and hardly any of them in circles."""
@@ -57,36 +53,38 @@ Kafka and Redis run inside this process: they keep nothing after it ends, and pr
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="info",
     show_default=True,
-    help="What is logged at least; debug: one line per batch.",
+    envvar="STREAMER_LOG_LEVEL",
+    show_envvar=True,
+    help="What is logged at least; info: one line per shard and minute, debug: one line per batch.",
 )
-def worker(table: str, kafka: str, redis: str, embedded: bool, log_level: str) -> None:
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    envvar="STREAMER_LOG_FORMAT",
+    show_envvar=True,
+    help="Lines for people, or one JSON object per line.",
+)
+def worker(table: str, kafka: str, redis: str, embedded: bool, log_level: str, log_format: str) -> None:
     """Keeps the shards of a table that Kafka gives to this worker, and publishes them, until it is stopped.
 
     Start as many workers as there are shards at most. A worker that ends by an error is to be started again by what
     supervises it: exit code 1 a law is violated or an error was not foreseen, 2 the configuration or a shard's state is
     wrong, 3 a server or another worker is in the way, 4 a call hung.
     """
+    from agents.worker_log import write_logs
     from agents.worker_settings import WorkerSettings
     from streamer.incremental.schema_registry import registry_from
     from streamer.table.yaml_loading import load_table
 
-    write_logs(log_level)
+    write_logs(log_level, log_format)
     gc.set_threshold(GARBAGE_THRESHOLD)
     settings = WorkerSettings(load_table(table), kafka, redis, schemas=registry_from())
     with ExitStack() as servers:
         if embedded:
             settings = _with_embedded_servers(settings, servers)
         asyncio.run(run(settings))
-
-
-def write_logs(level: str) -> None:
-    """Sends log lines to stderr: ours from `level` on, those of libraries from warnings on."""
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s", force=True
-    )
-    for name in OURS:
-        logging.getLogger(name).setLevel(level.upper())
-    logging.getLogger("mode").setLevel(logging.CRITICAL)  # an error that ends the worker is told once, by the command
 
 
 def _with_embedded_servers(settings: WorkerSettings, servers: ExitStack) -> WorkerSettings:

@@ -40,6 +40,7 @@ from agents.rebuilds import ShardRebuilds
 from agents.shard import EXIT_LOST, HeldShard, end_process, unexpected
 from agents.shard_input import KafkaInput
 from agents.topic_questions import kafka_topics
+from agents.worker_log import MINUTE_SECONDS, tell_start
 from agents.worker_settings import WorkerSettings
 from streamer.errors import Conflict, Fenced, RegistryUnreachable, ServerUnreachable, StreamerError
 from streamer.incremental.kafka_clients import servers_of
@@ -49,7 +50,7 @@ from streamer.incremental.shard.holding_back import has_seen_the_end
 from streamer.incremental.shard.input import Message
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_lookups import RedisLookups
-from streamer.incremental.store.redis_server import connect, require_durable
+from streamer.incremental.store.redis_server import address_of, connect, require_durable
 from streamer.incremental.topics import CHANGES, outputs_of, topic_name
 
 log = logging.getLogger(__name__)
@@ -120,8 +121,9 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             stated = self._table.durability_stated or self._settings.embedded
             require_durable(self._redis, stated)
             where = self._settings.kafka, self._table.name, 0
-            topic_ids = KafkaInput(*where, self._topics, outputs_of(self._table.form)).state().topic_ids
-            self._check_crcs = bool(topic_ids)  # the embedded broker's transaction markers have no checksum
+            state = KafkaInput(*where, self._topics, outputs_of(self._table.form)).state()
+            self._check_crcs = bool(state.topic_ids)  # the embedded broker's transaction markers have no checksum
+            tell_start(self._settings, address_of(self._redis), state.shards)
         finally:
             self._checking = False
 
@@ -333,6 +335,13 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
                 await self._consumer.commit(offsets)
             except KafkaError as error:
                 log.debug("the lag could not be told: %s", type(error).__name__)
+
+    @Service.timer(MINUTE_SECONDS)
+    async def _tell_minute(self) -> None:
+        """Logs what every shard did, and how far it is behind."""
+        for topic_partition, shard in self._held.items():
+            if not shard.lost:
+                shard.tell_minute(self._consumer.highwater(topic_partition) or 0)
 
     @Service.timer(NO_SHARD_SECONDS)
     async def _look_at_shards(self) -> None:

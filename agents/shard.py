@@ -29,6 +29,7 @@ from agents.control import KafkaControl
 from agents.outlet import KafkaOutlet
 from agents.shard_input import KafkaInput
 from agents.turn import Turn
+from agents.worker_log import tell_minute
 from streamer.errors import Fenced, StreamerError
 from streamer.incremental.events.registered_schemas import Schemas
 from streamer.incremental.events.source_position import SourcePosition
@@ -105,6 +106,10 @@ class HeldShard:
         self._turn = Turn(turn)
         of = Holding.SNAPSHOT
         self._publisher = Publisher(table, number, store, outlet, self._turn, holding=of, schemas=schemas)
+        self.done = StepReport()
+        """What its steps did since it was last told."""
+        self.sizes: dict[str, int] = {}
+        """Rows, pending rows and QI groups behind the last step; none before the shard is taken over."""
         self.left: Sequence[Message] = ()
         """Messages that were read and not begun: they come after the release of what is held back."""
         self._outputs = outputs_of(table.form)
@@ -136,6 +141,7 @@ class HeldShard:
         skips = self._control.skips(self._input.state().topic_ids.get(CHANGES, ""))
         self.left = ()
         offset = self._publisher.take_over(self, skips, self._control.placed)
+        self._measure()
         self._log_taken_over(offset, monotonic() - began)
         if self._publisher.published_anew:
             log.warning("%s: the output was made anew; the whole table was published into it as release 1", self.name)
@@ -184,6 +190,7 @@ class HeldShard:
         """Applies and publishes a batch; through: the offset below which the input holds no other messages."""
         report = await self._in_thread(partial(self._step, messages, through), STEP_SECONDS_MAX)
         self.left, meta = report.left, self._publisher.meta
+        self.done.add(report)
         for fault in report.faults:
             log.error("%s: %s", self.name, fault)
         log.debug(
@@ -198,7 +205,20 @@ class HeldShard:
 
     def _step(self, messages: Sequence[Message], through: int) -> StepReport:
         self._input.ask()  # now that the messages are here; the answer comes while they are applied
-        return self._publisher.step(messages, through)
+        report = self._publisher.step(messages, through)
+        self._measure()
+        return report
+
+    def _measure(self) -> None:
+        if not self._publisher.awaits_release:
+            engine = self._publisher.engine
+            self.sizes = {"rows": engine.n_rows, "pending": engine.n_pending, "qi_groups": engine.n_qi_groups}
+
+    def tell_minute(self, end: int) -> None:
+        """Logs what was done since it was last told; end: of the input, as far as it is known."""
+        if self.sizes:
+            tell_minute(self.name, self.done, {**self.sizes, "lag": max(0, end - self.next)})
+            self.done = StepReport()
 
     # -- truncations ----------------------------------------------------------------------------------------------
 

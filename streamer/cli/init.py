@@ -14,7 +14,7 @@ from streamer.errors import UsageError
 from streamer.table.draft.columns import Drafted, drafted, source_key_of
 from streamer.table.draft.yaml_text import FOLDER, hierarchy_names, hierarchy_text, table_text
 from streamer.table.files import atomic_writers, read_rows
-from streamer.table.yaml_loading import FILE_NAME
+from streamer.table.yaml_files import FILE_NAME
 
 K_WANTED = 5
 _NO_TABLE_NAME = re.compile(r"[^A-Za-z0-9._-]+")

@@ -24,6 +24,7 @@ AS_JSON = "streamer.as_json"
 COMMANDS = {
     "init": "streamer.cli.init",
     "check": "streamer.cli.check",
+    "config": "streamer.cli.config",
     "anonymize": "streamer.cli.anonymize",
     "compare": "streamer.cli.compare",
     "topics": "streamer.cli.topics",

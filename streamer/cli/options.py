@@ -22,6 +22,8 @@ table_option = click.option(
     "--table",
     metavar="TABLE",
     required=True,
+    envvar="STREAMER_TABLE",
+    show_envvar=True,
     help="The table.yaml, or a directory that holds one.",
 )
 

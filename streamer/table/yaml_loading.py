@@ -10,14 +10,12 @@ between two steps is taken down to the lower one.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from io import StringIO
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 from streamer.errors import ConfigError, EventRefused
 from streamer.table.hierarchy import Hierarchy
@@ -40,6 +38,7 @@ from streamer.table.schema import (
     TemporalAttribute,
 )
 from streamer.table.space import CELLS_MAX, CODES_MAX, FINENESS, UNIT_SHARE
+from streamer.table.yaml_files import file_of, read_yaml, settings_by_variable, with_variables
 from streamer.table.yaml_shape import (
     ColumnSettings,
     KeepSettings,
@@ -52,8 +51,6 @@ from streamer.table.yaml_shape import (
 )
 from streamer.table.yaml_temporal import temporal_attribute, temporal_with_null
 
-FILE_NAME = "table.yaml"
-
 VALUES_BYTES_MIN = 16
 """What a row's kept values must be allowed at least: a table that takes fewer bytes takes next to no row."""
 
@@ -61,64 +58,41 @@ _OF_THE_FORM = {GROUPS: (SIZE, VALUES, COUNT), LOSSY_JOIN: (COUNT,)}
 """Columns that a form publishes beside those of table.yaml."""
 
 
-def load_table(path: str | Path) -> Table:
+def load_table(path: str | Path, environment: Mapping[str, str] = os.environ) -> Table:
     """The table that a table.yaml describes; `path` is the file or a directory that holds one.
 
-    Raises ConfigError, which lists every fault of the file, one per line.
+    environment: whose variables win over the file, as `streamer.table.yaml_files` says. Raises ConfigError, which lists
+    every fault of the file, one per line.
     """
-    path = _file(path)
-    settings, faults = read_settings(_read_yaml(path))
+    path = file_of(path)
+    settings, faults = read_settings(with_variables(read_yaml(path), environment))
+    faults = [_with_variable(fault, environment) for fault in faults]
     table = None if settings is None else _table(settings, path.parent, faults)
     if table is None or faults:
         raise ConfigError("\n  ".join([f"{path}: {len(faults)} fault{'s' * (len(faults) > 1)}", *faults]))
     return table
 
 
+def _with_variable(fault: str, environment: Mapping[str, str]) -> str:
+    """A fault, with the variable that has said what is wrong."""
+    place, colon, what = fault.partition(":")
+    variables = [name for name, said in settings_by_variable(environment).items() if said == place]
+    return f"{place} ({variables[0]}){colon}{what}" if variables else fault
+
+
 def files_of(path: str | Path) -> list[Path]:
     """The files that a table is read from: table.yaml and its hierarchies. Raises ConfigError."""
-    path = _file(path)
-    settings, _ = read_settings(_read_yaml(path))
+    path = file_of(path)
+    settings, _ = read_settings(read_yaml(path))
     columns = settings.columns.values() if settings else ()
     named = (getattr(column, "hierarchy", None) for column in columns)
     return [path, *(path.parent / name for name in dict.fromkeys(named) if name)]
-
-
-def _file(path: str | Path) -> Path:
-    """table.yaml itself, where a directory that holds one may be named."""
-    return Path(path) / FILE_NAME if Path(path).is_dir() else Path(path)
 
 
 def hidden_columns(table: Table, header: Iterable[str]) -> list[str]:
     """Columns of the data that do not leave: neither quasi-identifiers nor kept."""
     published = {column.name for column in (*table.attributes, *table.kept)}
     return [name for name in header if name not in published]
-
-
-class _TextLoader(yaml.BaseLoader):
-    """YAML whose scalars all stay text, and whose mappings name each setting once."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = set()
-        for name, _ in node.value:
-            if isinstance(name, yaml.ScalarNode):
-                if name.value in seen:
-                    raise yaml.constructor.ConstructorError(None, None, f"{name.value!r} comes twice", name.start_mark)
-                seen.add(name.value)
-        return super().construct_mapping(node, deep)
-
-
-def _read_yaml(path: Path) -> object:
-    try:
-        return yaml.load(path.read_text("utf-8-sig"), _TextLoader)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path}: is not UTF-8 text") from None
-    except yaml.MarkedYAMLError as error:
-        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise ConfigError(f"{path}{line}: not valid YAML: {error.problem}") from None
-    except yaml.YAMLError:
-        raise ConfigError(f"{path}: not valid YAML") from None
 
 
 def _table(settings: TableSettings, folder: Path, faults: list[str]) -> Table | None:

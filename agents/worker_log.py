@@ -1,0 +1,80 @@
+"""What a worker writes to its log, for people or for programs: how, its first line, and a line a minute of every shard.
+
+The rules of this file
+----------------------
+* Everything goes to stderr, one line each: as text, or as one JSON object by `--log-format json`, where the numbers
+  are fields of their own.
+* Ours from the chosen level on, those of libraries from warnings on; an error that ends the worker is told once, by the
+  command. The libraries' debug lines hold whole messages, people's values with them, and are never written.
+* Counts and names only; a server is shown without user, password and options.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Mapping
+from importlib.metadata import version
+
+from pythonjsonlogger.json import JsonFormatter
+
+from agents.worker_settings import WorkerSettings
+from streamer.incremental.shard.steps import StepReport
+
+log = logging.getLogger(__name__)
+
+OURS = ("agents", "streamer")
+
+LEVELS = ("debug", "info", "warning", "error")
+TEXT, JSON = "text", "json"
+
+MINUTE_SECONDS = 60.0
+
+
+def write_logs(level: str, form: str = TEXT) -> None:
+    """Sends log lines to stderr: ours from `level` on, those of libraries from warnings on."""
+    lines = logging.StreamHandler(sys.stderr)
+    lines.setFormatter(_formatter(form))
+    logging.basicConfig(level=logging.WARNING, handlers=[lines], force=True)
+    for name in OURS:
+        logging.getLogger(name).setLevel(level.upper())
+    logging.getLogger("mode").setLevel(logging.CRITICAL)
+
+
+def _formatter(form: str) -> logging.Formatter:
+    if form == JSON:
+        names = {"levelname": "level", "name": "logger", "timestamp": "time"}
+        return JsonFormatter(["levelname", "name", "message"], rename_fields=names, timestamp=True)
+    return logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+
+def tell_start(settings: WorkerSettings, redis: str, shards: int) -> None:
+    """Which version begins on which table and servers; redis: in words; shards: of the whole table."""
+    table = settings.table
+    said = {
+        "version": version("streamer"), "table": table.name, "fingerprint": table.fingerprint, "k": table.k,
+        "shards": shards, "kafka": settings.kafka, "redis": redis, "worker": settings.name,
+    }  # fmt: skip
+    log.info(
+        "streamer %(version)s, worker %(worker)s: table %(table)s (k = %(k)d, %(shards)d shards, fingerprint "
+        "%(fingerprint)s), Kafka at %(kafka)s, %(redis)s",
+        said,
+        extra=said,
+    )
+
+
+def tell_minute(shard: str, done: StepReport, now: Mapping[str, int]) -> None:
+    """What a shard did since the last such line; now: where it stands, by name: rows, qi_groups, pending, lag."""
+    counts = done.counts
+    said: dict[str, object] = {
+        "shard": shard, "messages": counts.messages, "applied": counts.applied, "ignored": counts.ignored,
+        "dead_letters": counts.dead_letters, "records": done.published, "commits": done.commits,
+        "merges": done.merges, "splits": done.splits, **now,
+    }  # fmt: skip
+    log.info(
+        "%(shard)s: %(messages)d messages (%(applied)d applied, %(ignored)d ignored, %(dead_letters)d dead letters), "
+        "%(records)d records in %(commits)d commits, %(merges)d merges, %(splits)d splits; %(rows)d rows "
+        "(%(pending)d pending), %(qi_groups)d QI groups, lag %(lag)d",
+        said,
+        extra=said,
+    )

@@ -1,0 +1,161 @@
+"""`streamer config`: every setting that is in effect, and where it comes from.
+
+One rule everywhere: what a command is told by an option, else what a variable of the environment says, else the file
+(table.yaml; for Kafka's clients the one that KAFKA_CONFIG names), else the default. Secrets are told as set, and
+nothing else of them. Columns and what they mean: `streamer check`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import click
+import msgspec
+from click.core import ParameterSource
+from pydantic import BaseModel
+from rich.table import Table as RichTable
+
+from streamer.cli.options import json_option, kafka_option, redis_option, table_option
+from streamer.cli.tables import print_table
+from streamer.incremental.kafka_access import kafka_settings, read_properties
+from streamer.incremental.kafka_settings import CONFIG, USERNAME, VARIABLES
+from streamer.incremental.schema_registry import BASIC_AUTH, BASIC_AUTH_FILE, CA, URL, registry_from
+from streamer.incremental.store.redis_server import address_of, connect
+from streamer.table.yaml_files import FILE_NAME, file_of, read_yaml, settings_by_variable, with_variables
+from streamer.table.yaml_loading import load_table
+from streamer.table.yaml_shape import read_settings
+
+SET = "(set)"
+"""All that is shown of a secret."""
+
+DEFAULT = "default"
+
+SHOWN_PROPERTIES = {
+    "security.protocol", "sasl.mechanism", USERNAME, "ssl.truststore.location", "ssl.truststore.type",
+    "ssl.keystore.location", "ssl.keystore.type", "ssl.endpoint.identification.algorithm",
+}  # fmt: skip
+"""Of Kafka's clients: whatever else the file holds may be a secret, or have one in it."""
+
+REDIS_VARIABLES = [
+    f"{of}_{what}" for of in ("REDIS", "REDIS_SENTINEL") for what in ("USERNAME", "PASSWORD", "PASSWORD_FILE")
+]
+WORKER_VARIABLES = {"STREAMER_LOG_LEVEL": "info", "STREAMER_LOG_FORMAT": "text"}
+"""Of `streamer worker`, and what holds where nothing is said."""
+
+
+class Setting(NamedTuple):
+    name: str
+    value: str
+    source: str
+
+
+@click.command(name="config")
+@table_option
+@kafka_option
+@redis_option
+@json_option
+@click.pass_context
+def command(ctx: click.Context, table: str, kafka: str, redis: str, as_json: bool) -> None:
+    """Shows every setting in effect, and where it comes from: an option, a variable, a file, or the default.
+
+    An option wins over a variable, a variable over the file. Of table.yaml, variables can set `limits` and `rebuild`:
+    STREAMER_LIMITS_BATCH_MS_MAX=20. Nothing is connected to; of secrets it says only that they are set.
+    """
+    repair = load_table(table).repair
+    settings = [
+        Setting("table", table, _source(ctx, "table")),
+        *_of_file(table, repair, os.environ),
+        Setting("kafka", kafka, _source(ctx, "kafka")),
+        *_of_kafka(os.environ),
+        Setting("redis", address_of(connect(redis)), _source(ctx, "redis")),
+        *_of_redis(os.environ),
+        *_of_registry(os.environ),
+        *(
+            Setting(name.removeprefix("STREAMER_").replace("_", "-").lower(), os.environ.get(name) or value, by)
+            for name, value in WORKER_VARIABLES.items()
+            for by in [name if os.environ.get(name) else DEFAULT]
+        ),
+    ]
+    if as_json:
+        said = [{"name": name, "value": value, "from": source} for name, value, source in settings]
+        click.echo(msgspec.json.encode({"ok": True, "settings": said}))
+    else:
+        _print(settings)
+
+
+def _source(ctx: click.Context, option: str) -> str:
+    """Where the value of an option comes from."""
+    source = ctx.get_parameter_source(option)
+    if source is ParameterSource.COMMANDLINE:
+        return f"--{option}"
+    if source is ParameterSource.ENVIRONMENT:
+        return next(str(one.envvar) for one in ctx.command.params if one.name == option)
+    return f"{CONFIG}, bootstrap.servers" if option == "kafka" and kafka_settings().bootstrap else DEFAULT
+
+
+def _of_file(table: str, repair: float, environment: Mapping[str, str]) -> Iterator[Setting]:
+    """What table.yaml sets beside its columns; repair: what holds, where the default depends on the form."""
+    path = file_of(table)
+    settings, _ = read_settings(with_variables(read_yaml(path), environment))
+    variables = {place: name for name, place in settings_by_variable(environment).items()}
+    if settings is not None:
+        for place, value, stated in _flat(settings, ""):
+            value = f"{repair:g}" if place == "engine.repair" else value
+            yield Setting(place, value, variables.get(place, FILE_NAME if stated else DEFAULT))
+
+
+def _flat(settings: BaseModel, above: str) -> Iterator[tuple[str, str, bool]]:
+    """Place, value and whether it was stated, of every setting below, but columns."""
+    for name in type(settings).model_fields:
+        value, stated, place = getattr(settings, name), name in settings.model_fields_set, f"{above}{name}"
+        if isinstance(value, BaseModel):
+            yield from _flat(value, f"{place}.")
+        elif place not in ("columns", "table"):
+            yield place, _text(value), stated
+
+
+def _text(value: object) -> str:
+    """As table.yaml would say it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return ", ".join(value)
+    return "-" if value is None else str(value)
+
+
+def _of_kafka(environment: Mapping[str, str]) -> Iterator[Setting]:
+    """How the clients get in: what the file and the variables say."""
+    file = environment.get(CONFIG, "")
+    properties = read_properties(file) if file else {}
+    by_variable = {name: variable for variable, name in VARIABLES.items() if environment.get(variable)}
+    not_used = kafka_settings(environment).not_used
+    for name in sorted({*properties, *by_variable} - {"bootstrap.servers"}):
+        value = environment[by_variable[name]] if name in by_variable else properties[name]
+        source = by_variable.get(name, CONFIG) + (", not used" if name in not_used else "")
+        yield Setting(f"kafka {name}", value if name in SHOWN_PROPERTIES else SET, source)
+
+
+def _of_redis(environment: Mapping[str, str]) -> Iterator[Setting]:
+    for variable in REDIS_VARIABLES:
+        if environment.get(variable):
+            shown = environment[variable] if variable.endswith("_FILE") else SET
+            yield Setting(f"redis {variable.partition('_')[2].lower().replace('_', ' ')}", shown, variable)
+
+
+def _of_registry(environment: Mapping[str, str]) -> Iterator[Setting]:
+    registry_from(environment)  # which refuses an address with a password in it
+    for variable in (URL, CA, BASIC_AUTH, BASIC_AUTH_FILE):
+        if environment.get(variable):
+            shown = SET if variable == BASIC_AUTH else environment[variable]
+            yield Setting(variable.removeprefix("SCHEMA_").lower().replace("_", " "), shown, variable)
+
+
+def _print(settings: list[Setting]) -> None:
+    lines = RichTable(box=None, padding=(0, 2, 0, 0))
+    for heading in ("setting", "value", "from"):
+        lines.add_column(heading, overflow="fold")
+    for setting in settings:
+        lines.add_row(*setting)
+    print_table(lines)

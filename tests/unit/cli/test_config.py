@@ -1,0 +1,82 @@
+"""Every setting in effect and where it comes from; of secrets, that they are set."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from streamer.cli.main import main
+from worlds.checkout import PATIENTS
+from worlds.patients import CANARY
+
+
+def call(*words: str, **environment: str | None) -> Result:
+    table = () if "STREAMER_TABLE" in environment else ("--table", str(PATIENTS))
+    return CliRunner().invoke(main, ["config", *table, *words], env=environment)
+
+
+def settings(*words: str, **environment: str | None) -> dict[str, tuple[str, str]]:
+    """Value and where it comes from, by name."""
+    result = call("--json", *words, **environment)
+    assert result.exit_code == 0, result.output
+    return {one["name"]: (one["value"], one["from"]) for one in json.loads(result.stdout)["settings"]}
+
+
+def test_an_option_wins_over_a_variable_and_that_over_the_default() -> None:
+    assert settings()["kafka"] == ("127.0.0.1:9092", "default")
+    assert settings(KAFKA_BOOTSTRAP="a:1")["kafka"] == ("a:1", "KAFKA_BOOTSTRAP")
+    assert settings("--kafka", "b:2", KAFKA_BOOTSTRAP="a:1")["kafka"] == ("b:2", "--kafka")
+
+
+def test_the_table_may_be_named_by_a_variable() -> None:
+    assert settings(STREAMER_TABLE=str(PATIENTS))["table"] == (str(PATIENTS), "STREAMER_TABLE")
+
+
+def test_a_setting_of_table_yaml_is_told_from_its_default_and_from_a_variable() -> None:
+    found = settings(STREAMER_LIMITS_BATCH_MS_MAX="20")
+    assert found["privacy.k"] == ("3", "table.yaml")
+    assert found["limits.batch_ms_max"] == ("20", "STREAMER_LIMITS_BATCH_MS_MAX")
+    assert found["limits.batch_events_max"] == ("2000", "default")
+    assert not [name for name in found if name.startswith("columns")]
+
+
+def test_what_local_repair_costs_is_what_holds_and_not_that_nothing_was_said() -> None:
+    assert float(settings()["engine.repair"][0]) > 0
+
+
+def test_no_secret_is_shown_wherever_it_stands(tmp_path: Path) -> None:
+    file, password = tmp_path / "client.properties", tmp_path / "password"
+    password.write_text(CANARY)
+    file.write_text(
+        f"bootstrap.servers=c:3\nsecurity.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nclient.id={CANARY}\n"
+        "sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required "
+        f'username="me" password="{CANARY}";\n'
+        f"basic.auth.user.info=me:{CANARY}\n"
+    )
+    secrets = {
+        "KAFKA_CONFIG": str(file), "REDIS_URL": f"redis://me:{CANARY}@d:4/0", "REDIS_SENTINEL_PASSWORD": CANARY,
+        "SCHEMA_REGISTRY_URL": "http://e:5", "SCHEMA_REGISTRY_BASIC_AUTH": f"me:{CANARY}",
+    }  # fmt: skip
+    found = settings(**secrets)
+    assert found["kafka"] == ("c:3", "KAFKA_CONFIG, bootstrap.servers")
+    assert found["kafka security.protocol"] == ("SASL_PLAINTEXT", "KAFKA_CONFIG")
+    assert found["kafka client.id"] == ("(set)", "KAFKA_CONFIG, not used")
+    assert found["redis"] == ("Redis d:4", "REDIS_URL")
+    for how in ((), ("--json",)):
+        assert CANARY not in call(*how, **secrets).output
+
+
+@pytest.mark.parametrize(
+    ("environment", "says"),
+    [
+        ({"STREAMER_PRIVACY_K": "2"}, "stands in table.yaml alone"),
+        ({"SCHEMA_REGISTRY_URL": f"http://me:{CANARY}@e:5"}, "SCHEMA_REGISTRY_URL: expected"),
+        ({"KAFKA_SASL_PASSWORD": CANARY}, "has no effect under security.protocol"),
+    ],
+)
+def test_what_a_worker_would_refuse_is_refused_here(environment: dict[str, str], says: str) -> None:
+    result = call(**environment)
+    assert result.exit_code == 2 and says in result.output and CANARY not in result.output
