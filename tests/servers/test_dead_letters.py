@@ -4,28 +4,17 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 from click.testing import CliRunner
 
-from servers.broker.servers import Servers
 from streamer.cli.main import main
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
 from worlds.kafka_side import write
 from worlds.workers import WorkedTable, inserts, rows_of, wait_until
-
-
-@pytest.fixture
-def world(servers: Servers, tmp_path: Path) -> Iterator[WorkedTable]:
-    world = WorkedTable(servers, tmp_path)
-    yield world
-    for worker in world.workers:
-        worker.kill()
 
 
 def run(world: WorkedTable, *arguments: str, code: int = 0) -> dict[str, Any]:
