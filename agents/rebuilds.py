@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+from collections import deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from time import monotonic, time
@@ -31,6 +32,7 @@ from msgspec.structs import replace
 from agents.anonymizer import Anonymizer, Job, NotAnonymized
 from agents.control import Asked, ControlNews, News
 from agents.drift_look import DriftLook
+from agents.retries import ShardRetries
 from agents.shard import HeldShard, Unexpected
 from streamer.errors import Conflict, LawViolated, StreamerError, UsageError
 from streamer.incremental.groups.replacing import Region
@@ -39,7 +41,7 @@ from streamer.incremental.shard.holding_back import holds_back
 from streamer.incremental.shard.rebuild_regions import region_rows
 from streamer.incremental.shard.rebuild_reports import RESTARTS_MAX, attempts, last_rebuild, reached, told
 from streamer.incremental.shard.rebuilding import Rebuilding, Task, next_rebuild, stopped
-from streamer.incremental.shard.requests import CancelRebuild, EndSnapshot, Rebuild, Truncation
+from streamer.incremental.shard.requests import CancelRebuild, EndSnapshot, Rebuild, Retry, Truncation
 from streamer.incremental.shard.schedule import OPERATOR, Known, due
 from streamer.incremental.store.rebuild import (
     ANSWERED,
@@ -77,6 +79,8 @@ class ShardRebuilds:
         self._asked: Future[News] | None = None
         self._asked_at = 0.0
         self._next = self._answered = 0
+        self._waiting: deque[Asked] = deque()
+        self._retries = ShardRetries(table, shard)
         self._checked_at = 0.0
         self._look = DriftLook(table, shard, anonymizer)
         self._running: Rebuilding | None = None
@@ -88,6 +92,8 @@ class ShardRebuilds:
         """Nobody waits for what is under way any more."""
         self._forget()
         self._look.forget()
+        self._retries.close()
+        self._waiting.clear()
 
     def _forget(self) -> None:
         if self._job is not None:
@@ -110,6 +116,7 @@ class ShardRebuilds:
         if self._running is None and self._shard.meta.rebuild is not None:
             await self._close_interrupted(self._shard.meta.rebuild)
         await self._hear()
+        await self._go_on_retrying()
         if holds_back(self._shard.meta):
             return  # nothing is published that could be rebuilt
         if self._running is not None:
@@ -134,9 +141,19 @@ class ShardRebuilds:
         except StreamerError as error:
             log.warning("%s: %s; asked again", self._shard.name, error)
             return
-        for one in news.asked:
-            await self._answer(one)
+        self._waiting += news.asked
         self._next = news.next
+        await self._answer_all()
+
+    async def _answer_all(self) -> None:
+        """Answers what waits, up to what takes its time: nothing behind that may count as answered before it is."""
+        while self._waiting and self._retries.idle:
+            await self._answer(self._waiting.popleft())
+
+    async def _go_on_retrying(self) -> None:
+        if await self._retries.go_on():
+            self._answered += 1
+            await self._answer_all()
 
     async def _answer(self, asked: Asked) -> None:
         meta, self._answered = self._shard.meta, asked.offset + 1
@@ -146,6 +163,9 @@ class ShardRebuilds:
                 await self._begin(request.id, algorithm, OPERATOR)
             case CancelRebuild() as request:
                 await self._cancel(request)
+            case Retry() as request:
+                self._answered = asked.offset  # its answer is a commit that is still to come
+                self._retries.begin(request, asked.offset + 1)
             case EndSnapshot() as request:
                 self.snapshot_to_end = request.since
             case Truncation() as request:

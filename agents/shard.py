@@ -40,6 +40,7 @@ from streamer.incremental.shard.passed_over import told
 from streamer.incremental.shard.publisher import Publisher
 from streamer.incremental.shard.read_again import place_truncation
 from streamer.incremental.shard.rebuild_regions import gains
+from streamer.incremental.shard.retrying import Judged
 from streamer.incremental.shard.steps import StepReport
 from streamer.incremental.shard.taking_over import Holding
 from streamer.incremental.shard.truncations import is_news
@@ -110,9 +111,11 @@ class HeldShard:
         """What its steps did since it was last told."""
         self.sizes: dict[str, int] = {}
         """Rows, pending rows and QI groups behind the last step; none before the shard is taken over."""
+        self.schemas = schemas
         self.left: Sequence[Message] = ()
         """Messages that were read and not begun: they come after the release of what is held back."""
         self._outputs = outputs_of(table.form)
+        self._publisher.messages_at = lambda offsets: shard_input.messages_at(offsets)
         self._publisher.check_input = partial(shard_input.check, CHANGES, *self._outputs)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"shard-{number}")
         self._call: Future[Any] | None = None
@@ -324,6 +327,20 @@ class HeldShard:
     def _remember(self, running: Progress | None, ended: Sequence[Progress], control_next: int) -> None:
         self._input.ask()
         self._publisher.remember_rebuilds(running, ended, control_next)
+
+    # -- what was refused, and is tried again -----------------------------------------------------------------------
+
+    def read_once_more(self, start: int, end: int) -> tuple[list[Message], int]:
+        """Messages that were read before, up to an offset that is returned; from any thread."""
+        return self._input.read_once_more(start, end)
+
+    async def retry(self, judged: Sequence[Judged], control_next: int) -> StepReport:
+        """Applies refused messages late, in a commit of its own, by which the request has its answer."""
+        return await self._in_thread(partial(self._retry, judged, control_next), STEP_SECONDS_MAX)
+
+    def _retry(self, judged: Sequence[Judged], control_next: int) -> StepReport:
+        self._input.ask()
+        return self._publisher.retry(judged, control_next)
 
     # -- its thread -----------------------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from time import monotonic, sleep
 from confluent_kafka import Consumer, TopicPartition
 
 from agents.anew.reading import KafkaReading
+from agents.input_again import read_at, read_piece
 from agents.kafka_calls import CALL_SECONDS_MAX, KafkaCalls
 from agents.topic_questions import ANSWER_SECONDS_MAX, TopicQuestions, Topics, kafka_topics
 from streamer.errors import Conflict, ShardRefused
@@ -72,6 +73,17 @@ class KafkaInput:
             control_end = self._kafka.watermarks(consumer, self._place(CONTROL))[1] if CONTROL in self._seen else 0
         ids = {kind: described.id for kind, described in self._seen.items() if described.id}
         return InputState(ids, shards, earliest, end, live_begun, control_end)
+
+    def read_once_more(self, start: int, end: int) -> tuple[list[Message], int]:
+        """Messages that were read before, up to an offset that is returned; from any thread.
+
+        Raises ServerUnreachable, ShardRefused.
+        """
+        return read_piece(self._kafka, start, end)
+
+    def messages_at(self, offsets: Sequence[int]) -> list[Message]:
+        """Messages that were read before, as far as they are there. Raises ServerUnreachable, ShardRefused."""
+        return read_at(self._kafka, offsets)
 
     def ask(self) -> None:
         """Asks for the topics, for `check` to compare them; does not wait for the answer."""

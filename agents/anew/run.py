@@ -15,7 +15,7 @@ The rules of this file
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -40,7 +40,7 @@ from streamer.incremental.shard.anew import Begun, start_anew
 from streamer.incremental.shard.first_commits import FirstTable, Prepared, prepare
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.read_again import RowsRead, read_again, read_behind
-from streamer.incremental.shard.truncations import last_truncation
+from streamer.incremental.shard.truncations import last_truncation, passed_over_in
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis_lookups import RedisLookups, forget_shard, shards_of
 from streamer.incremental.store.redis_server import connect, require_durable
@@ -187,11 +187,9 @@ def _of_topic(shards: Shards, shard: int, tell: Tell) -> FirstTable:
     """The rows that a shard's input says from its beginning to its end."""
     settings, state = shards.settings, shards.states[shard]
     skips = KafkaControl(settings.kafka, settings.table.name, shard).skips(state.topic_ids.get(CHANGES, ""))
-    passed_over = _passed_over(shards.stores[shard].meta(), state)
+    passed_over = _passed_over(shards.stores[shard].meta(), state, skips)
     messages = shards.reading(shard).messages(state)
-    read = read_again(
-        settings.table, shard, len(shards), messages, state.end, {*skips, *passed_over}, schemas=settings.schemas
-    )
+    read = read_again(settings.table, shard, len(shards), messages, state.end, passed_over, schemas=settings.schemas)
     _tell_read(shard, state, read, tell)
     return _first_table(
         read.rows,
@@ -218,13 +216,21 @@ def _behind(shards: Shards, shard: int, first: FirstTable, source: SourcePositio
     """The rows of a shard that came later than a truncation."""
     reading, bounds = shards.reading(shard), (shards.states[shard].earliest, first.next)
     later = read_behind(source, shards.settings.table, shard, len(shards), *bounds, reading.between, first.skipped)
-    return replace(first, rows=later.rows, key_form=later.key_form, truncated=source, log_seen=later.log_seen)
+    return replace(
+        first,
+        rows=later.rows,
+        key_form=later.key_form,
+        truncated=source,
+        log_seen=later.log_seen,
+        letters_from=first.next,
+    )
 
 
-def _passed_over(meta: Meta | None, state: InputState) -> Sequence[int]:
-    """What was passed over in this very input."""
-    same = meta is not None and meta.topic_ids.get(CHANGES) == state.topic_ids.get(CHANGES)
-    return meta.skipped if meta is not None and same else ()
+def _passed_over(meta: Meta | None, state: InputState, skips: Iterable[int]) -> set[int]:
+    """What was passed over in this very input, and is to be, by an operator's word; not what was applied after all."""
+    if meta is None or meta.topic_ids.get(CHANGES) != state.topic_ids.get(CHANGES):
+        return set(skips)
+    return set(skips).difference(offset for _, offset in meta.retried) | passed_over_in(meta)
 
 
 def _tell_read(shard: int, state: InputState, read: RowsRead, tell: Tell) -> None:

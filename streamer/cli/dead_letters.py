@@ -1,14 +1,17 @@
-"""`streamer dead-letters`: what was refused, where and why; never what it said.
+"""`streamer dead-letters`: what was refused, where and why; never what it said. `retry` has it tried again.
 
-A letter holds coordinates (shard and offset of the input), a reason and the column at fault. Of kind "refused": the
-message was not applied. Of kind "partial": a statement was applied, and some of its rows kept their old values.
+Letters are printed and exported as they stand in the topic: what a letter is, and what they come to, is in
+`streamer.cli.letters_seen`.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+import csv
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from heapq import nlargest
+from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
@@ -16,53 +19,100 @@ from kafka import KafkaConsumer
 from kafka.consumer.fetcher import ConsumerRecord
 from rich.table import Table as RichTable
 
-from streamer.cli.options import json_option, kafka_option, table_option
+from streamer.cli.letters_seen import Letter, Tallies, letter_of, row_of
+from streamer.cli.options import json_option, kafka_option
+from streamer.cli.retry import command as retry
 from streamer.cli.tables import print_table
+from streamer.errors import UsageError
 from streamer.incremental.kafka_clients import open_consumer, records_until, shards_in
 from streamer.table.yaml_loading import load_table
 
 POLL_MS = 500
+EXPORTED = ("at", *Letter.__struct_fields__)
+"""The columns of an exported file."""
 
 
-class Letter(msgspec.Struct, frozen=True):
-    """One dead letter; partition and offset: where the message stands in the input topic."""
-
-    kind: str
-    reason: str
-    detail: str
-    partition: int
-    offset: int
-    column: str | None = None
-    rows: int | None = None
-
-
-@click.command(name="dead-letters")
-@table_option
+@click.group(name="dead-letters", invoke_without_command=True)
+@click.option("--table", metavar="TABLE", help="The table.yaml, or a directory that holds one.")
 @kafka_option
 @click.option("--follow", is_flag=True, help="Go on and print letters as they come, until interrupted.")
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Latest letters to print.")
+@click.option(
+    "--export",
+    "file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write all letters into a file, .csv or .jsonl.",
+)
 @json_option
-def command(table: str, kafka: str, follow: bool, limit: int, as_json: bool) -> None:
-    """Counts the dead letters of a table by reason and prints the latest ones.
+@click.pass_context
+def command(
+    ctx: click.Context, table: str | None, kafka: str, follow: bool, limit: int, file: Path | None, as_json: bool
+) -> None:
+    """Counts the dead letters of a table by kind, reason and column, and prints the latest ones.
 
     With --json: one object; with --follow as well, one more object per line for every letter that comes.
     """
+    if ctx.invoked_subcommand is not None:
+        if table is not None:
+            raise UsageError(f"the options of `{ctx.invoked_subcommand}` come behind its name")
+        return
+    if table is None:
+        raise click.MissingParameter(ctx=ctx, param_hint="'--table'", param_type="option")
     topic = f"{load_table(table).name}.dead-letters"
-    with open_consumer(kafka) as consumer:
+    with open_consumer(kafka) as consumer, _exporting(file) as export:
         places = shards_in(consumer, topic)
         consumer.assign(places)
         consumer.seek_to_beginning()
-        reasons: Counter[tuple[str, str]] = Counter()
-        records = nlargest(limit, _counted(records_until(consumer, consumer.end_offsets(places)), reasons), key=_age)
-        _print(topic, reasons, [_letter(record) for record in reversed(records)], as_json)
+        tallies = Tallies()
+        passing = _counted(records_until(consumer, consumer.end_offsets(places)), tallies, export)
+        latest = [letter_of(record) for record in reversed(nlargest(limit, passing, key=_age))]
+        _print(topic, tallies, latest, as_json)
         if follow:
-            _follow(consumer, as_json)
+            _follow(consumer, export, as_json)
 
 
-def _counted(records: Iterator[ConsumerRecord], reasons: Counter[tuple[str, str]]) -> Iterator[ConsumerRecord]:
+command.add_command(retry)
+
+Export = Callable[[Letter, int], None]
+"""Takes a letter, and when it was written, in milliseconds since 1970."""
+
+
+@contextmanager
+def _exporting(path: Path | None) -> Iterator[Export]:
+    """Writes letters into a file, by its suffix; without one, nowhere. Raises UsageError."""
+    if path is None:
+        yield lambda letter, at: None
+        return
+    if path.suffix not in (".csv", ".jsonl"):
+        raise UsageError(f"--export {path}: the suffix says the format, and is .csv or .jsonl")
+    try:
+        file = path.open("w", encoding="utf-8", newline="")
+    except OSError as error:
+        raise UsageError(f"--export {path}: cannot be written: {error.strerror}") from None
+    with file:
+        write = _csv_lines(file) if path.suffix == ".csv" else _json_lines(file)
+        yield lambda letter, at: write(row_of(letter, at))
+
+
+def _csv_lines(file: Any) -> Callable[[dict[str, Any]], None]:
+    lines = csv.DictWriter(file, EXPORTED)
+    lines.writeheader()
+    return lines.writerow
+
+
+def _json_lines(file: Any) -> Callable[[dict[str, Any]], None]:
+    def write(row: dict[str, Any]) -> None:
+        file.write(msgspec.json.encode(row).decode() + "\n")
+        file.flush()
+
+    return write
+
+
+def _counted(records: Iterator[ConsumerRecord], tallies: Tallies, export: Export) -> Iterator[ConsumerRecord]:
     for record in records:
-        letter = _letter(record)
-        reasons[letter.kind, letter.reason] += 1
+        letter = letter_of(record)
+        tallies.add(letter, record.timestamp)
+        export(letter, record.timestamp)
         yield record
 
 
@@ -71,29 +121,30 @@ def _age(record: ConsumerRecord) -> tuple[int, int, int]:
     return record.timestamp, record.partition, record.offset
 
 
-def _letter(record: ConsumerRecord) -> Letter:
-    try:
-        return msgspec.json.decode(record.value or b"", type=Letter)
-    except msgspec.DecodeError:
-        detail = "somebody else wrote this record of the dead-letters topic"
-        return Letter("foreign", "not-a-dead-letter", detail, record.partition, record.offset)
-
-
-def _follow(consumer: KafkaConsumer, as_json: bool) -> None:
+def _follow(consumer: KafkaConsumer, export: Export, as_json: bool) -> None:
     while True:
         for records in consumer.poll(timeout_ms=POLL_MS).values():
-            for letter in map(_letter, records):
+            for record in records:
+                letter = letter_of(record)
+                export(letter, record.timestamp)
                 click.echo(msgspec.json.encode(letter) if as_json else " ".join(_cells(letter)))
 
 
-def _print(topic: str, reasons: Counter[tuple[str, str]], latest: list[Letter], as_json: bool) -> None:
-    counts = [{"kind": kind, "reason": reason, "letters": n} for (kind, reason), n in reasons.most_common()]
+def _print(topic: str, tallies: Tallies, latest: list[Letter], as_json: bool) -> None:
+    counts = tallies.most_common()
     if as_json:
-        click.echo(msgspec.json.encode({"topic": topic, "total": reasons.total(), "reasons": counts, "latest": latest}))
+        click.echo(msgspec.json.encode({"topic": topic, "total": tallies.total, "reasons": counts, "latest": latest}))
         return
-    click.echo(f"{reasons.total():,} dead letters in {topic}")
-    for count in counts:
-        click.echo(f"{count['letters']:>10,}  {count['kind']}: {count['reason']}")
+    click.echo(f"{tallies.total:,} dead letters in {topic}")
+    if counts:
+        reasons = RichTable("letters", "kind", "reason", "column", "first", "last", "shards", "example")
+        for one in counts:
+            example = f"shard {one.example['partition']} offset {one.example['offset']}"
+            shards = ", ".join(map(str, one.shards))
+            reasons.add_row(
+                f"{one.letters:,}", one.kind, one.reason, one.column or "-", one.first, one.last, shards, example
+            )
+        print_table(reasons)
     if latest:
         letters = RichTable("shard", "offset", "kind", "reason", "column", "detail", title=f"the latest {len(latest)}")
         for letter in latest:

@@ -26,6 +26,7 @@ from kafka.errors import (
     NotCoordinatorError,
 )
 
+from streamer.cli.letters_seen import LATEST_OFFSETS, letter_of, refused_lately
 from streamer.errors import UsageError
 from streamer.incremental.kafka_clients import open_admin, open_consumer, records_until, shards_in
 from streamer.incremental.last_record import last_value
@@ -35,7 +36,16 @@ from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis_lookups import Custody, RedisLookups, RedisNow, Sizes, server_now, shards_of
 from streamer.incremental.store.redis_server import Durability, connect, durability_of
 from streamer.incremental.topic_ids import topic_ids
-from streamer.incremental.topics import CHANGES, OUTPUTS, POSITIONS, outputs_of, topic_name, topics_of, worker_group
+from streamer.incremental.topics import (
+    CHANGES,
+    DEAD_LETTERS,
+    OUTPUTS,
+    POSITIONS,
+    outputs_of,
+    topic_name,
+    topics_of,
+    worker_group,
+)
 from streamer.table.schema import Table
 
 SETTLED = ("Stable", "Empty", "Dead")
@@ -67,11 +77,15 @@ class InRedis:
 
 @dataclass(frozen=True, slots=True)
 class InKafka:
-    """What Kafka holds of one shard; position None: it never published."""
+    """What Kafka holds of one shard; position None: it never published.
+
+    refused_lately: how many of the last messages that were read are dead letters (`streamer.cli.letters_seen`).
+    """
 
     input_state: InputState
     position: Position | None
     waiting: Waiting | None
+    refused_lately: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +167,7 @@ def _in_kafka(
             InputState(ids, len(places), first[place], end[place], live_begun=place.partition in begun),
             positions.get(place.partition),
             _waiting(consumer, place, max(first[place], meta.next if meta else 0), end[place]),
+            _refused_lately(consumer, table.name, place.partition, meta),
         )
         for place, meta in zip(places, metas, strict=True)
     ]
@@ -182,6 +197,16 @@ def _waiting(consumer: KafkaConsumer, place: TopicPartition, start: int, end: in
     """The first message from `start` on: the offsets up to the end may hold none, but markers of transactions."""
     record = next(_records(consumer, place, start, end), None) if start < end else None
     return None if record is None else Waiting(record.offset, record.timestamp / 1000)
+
+
+def _refused_lately(consumer: KafkaConsumer, table_name: str, shard: int, meta: Meta | None) -> int:
+    """How many of a shard's latest messages are dead letters; asked only where the shard's counts do not tell."""
+    place = TopicPartition(topic_name(table_name, DEAD_LETTERS), shard)
+    if meta is None or meta.counts.messages <= LATEST_OFFSETS or not _places(consumer, place.topic):
+        return 0
+    first, end = consumer.beginning_offsets([place])[place], consumer.end_offsets([place])[place]
+    tail = partial(_records, consumer, place, end=end)
+    return refused_lately(meta.next, first, end, lambda start: map(letter_of, tail(start)))
 
 
 def _records(consumer: KafkaConsumer, one: TopicPartition, start: int, end: int) -> Iterator[ConsumerRecord]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from streamer.cli.letters_seen import LATEST_OFFSETS
 from streamer.cli.shard_facts import ShardFacts, TableFacts, Workers
 from streamer.cli.sql_readers import sql_warnings
 from streamer.errors import ShardRefused
@@ -133,7 +134,7 @@ def waits(shard: ShardFacts) -> bool:
 def judge_shard(
     table: Table, shard: ShardFacts, workers: Workers, now: float, dead_letters_max: float = 1.0
 ) -> Verdict:
-    """What concerns one shard; dead_letters_max: the largest share of its messages that may be dead letters."""
+    """What concerns one shard; dead_letters_max: the largest share of its latest messages that may be dead letters."""
     verdict = Verdict()
     verdict.add(_standing(table, shard))
     verdict.add(_refused(shard, now, known=verdict.problems))
@@ -302,8 +303,11 @@ def _counts(shard: ShardFacts, dead_letters_max: float) -> Iterator[str]:
             f"shard {shard.number}: counts {counts.messages} messages, but only {meta.next} offsets were read: its "
             "counts are wrong, which is a fault of streamer's: please report it"
         )
-    if counts.dead_letters > dead_letters_max * counts.messages:
+    refused, messages, which = counts.dead_letters, counts.messages, ""
+    if messages > LATEST_OFFSETS:
+        refused, messages, which = shard.kafka.refused_lately, LATEST_OFFSETS, "the latest "
+    if refused > dead_letters_max * messages:
         yield (
-            f"shard {shard.number}: {counts.dead_letters:,} of {counts.messages:,} messages are dead letters, more "
-            f"than {dead_letters_max:.0%}: `streamer dead-letters` says why"
+            f"shard {shard.number}: {refused:,} of {which}{messages:,} messages are dead letters, more than "
+            f"{dead_letters_max:.0%}: `streamer dead-letters` says why"
         )

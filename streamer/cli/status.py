@@ -44,13 +44,13 @@ SHOWN = {"lag": "lag", "rows": "rows", "qi_groups": "QI groups", "messages": "re
     "--dead-letters-max",
     metavar="SHARE",
     type=click.FloatRange(0, 1),
-    default=0.05,
-    show_default=True,
-    help="Largest share of a shard's messages that may be dead letters.",
+    help="Largest share of a shard's latest 10,000 messages that may be dead letters [default: that of table.yaml].",
 )
 @json_option
 @click.pass_context
-def command(ctx: click.Context, table: str, kafka: str, redis: str, dead_letters_max: float, as_json: bool) -> None:
+def command(
+    ctx: click.Context, table: str, kafka: str, redis: str, dead_letters_max: float | None, as_json: bool
+) -> None:
     """Shows where every shard of a table stands, who holds it since when, and what does not fit together.
 
     Ends with 1 where somebody has to mend something: a worker refused a shard, messages wait and nobody works on them,
@@ -58,10 +58,11 @@ def command(ctx: click.Context, table: str, kafka: str, redis: str, dead_letters
     """
     schema = load_table(table)
     facts = look(schema, kafka, redis)
+    share_max = schema.limits.dead_letters_share_max if dead_letters_max is None else dead_letters_max
     of_table, shards = judge_table(schema, facts), []
     verdict = Verdict()
     for shard in facts.shards:
-        of_shard = judge_shard(schema, shard, facts.workers, facts.redis_now.time, dead_letters_max)
+        of_shard = judge_shard(schema, shard, facts.workers, facts.redis_now.time, share_max)
         shards.append(_described(shard, of_shard))
         verdict.add(of_shard)
     verdict.add(of_table)

@@ -221,6 +221,7 @@ class Limits:
     statement_rows_max: int = 100_000
     event_bytes_max: int = 900_000
     row_bytes_max: int = ROW_BYTES_MAX
+    dead_letters_share_max: float = 0.05  # of the latest messages of a shard; above it `status` is red
 
 
 @dataclass(frozen=True)

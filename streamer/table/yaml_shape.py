@@ -224,6 +224,7 @@ class LimitsSettings(_Settings):
     statement_rows_max: int = Field(default=Limits.statement_rows_max, ge=1, le=100_000_000)
     event_bytes_max: int = Field(default=Limits.event_bytes_max, ge=1_000, le=100_000_000)
     row_bytes_max: int = Field(default=Limits.row_bytes_max, ge=1_000, le=ROW_BYTES_MAX)
+    dead_letters_share_max: float = Field(default=Limits.dead_letters_share_max, ge=0, le=1)
 
 
 class RebuildSettings(_Settings):

@@ -216,6 +216,21 @@ def test_first_load_tells_both_ways_beside_what_they_are_held_to(servers: Server
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("adult")
+def test_retries_tells_what_reading_once_more_costs_at_every_distance() -> None:
+    found = figures("retries")
+    assert [(one["distance"], one["at_once"]) for one in found["readings"]] == [
+        (1_000, 1),
+        (1_000, 50),
+        (3_000, 1),
+        (3_000, 50),
+    ]
+    assert all(one["ratio"] > 0 for one in found["readings"])
+    assert 0 < found["applied_late"] <= 50
+    assert found["applying_ratio"] > 0
+
+
+@pytest.mark.slow
 @pytest.mark.timeout(SECONDS_MAX + 60)
 @pytest.mark.usefixtures("adult")
 def test_end_to_end_runs_both_workers_and_accounts_for_every_phase(servers: Servers) -> None:

@@ -50,6 +50,8 @@ def command_named(words: list[str]) -> tuple[click.Command, list[str]]:
     """The command that the words begin with, and the words after its name."""
     command: click.Command = main
     while isinstance(command, click.Group):
+        if command.invoke_without_command and words and words[0].startswith("--"):
+            break  # a command that has others below it
         found = command.get_command(click.Context(command), words[0]) if words else None
         assert found is not None, f"there is no command {' '.join(words[:2])!r} in {command.name}"
         command, words = found, words[1:]

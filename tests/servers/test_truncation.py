@@ -1,5 +1,7 @@
 """A source that truncates its table, on two workers, a real Kafka and Redis: every shard loses what came before.
 
+So it is beside dead letters that are tried again: nobody comes back who is gone, and nobody is missing.
+
 Messages are as Debezium 3 writes them for PostgreSQL. The partitions are written apart, as far from the source's order
 as a slow partition leader could have it.
 """
@@ -9,6 +11,7 @@ from __future__ import annotations
 import csv
 import json
 import random
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -137,10 +140,45 @@ class Operator:
         people = source.file(self.folder / "people.csv")
         self._run("verify", str(live), "--source", str(people), "--index", str(index))
 
+    def skip_some(self, source: Source, begins: list[int]) -> None:
+        """Has three rows of each shard passed over, of those that are written from these offsets on."""
+        for shard, begin in enumerate(begins):
+            for offset in range(begin, source.n_written[shard], max(1, (source.n_written[shard] - begin) // 3))[:3]:
+                self._run("skip", "--shard", str(shard), "--offset", str(offset), kafka=True)
+
+    def retry(self) -> None:
+        self._run("dead-letters retry", kafka=True)
+
+    def letters(self) -> list[dict[tuple[int, str], int]]:
+        """By shard, how many letters of each kind there are about each offset."""
+        found = []
+        for shard in range(SHARDS):
+            letters = [
+                json.loads(one.value() or b"")
+                for one in read(self.world.bootstrap, self.world.name, "dead-letters", shard)
+            ]
+            found.append(dict(Counter((letter["offset"], letter["kind"]) for letter in letters)))
+        return found
+
+    def until_answered(self) -> None:
+        """Until it is said of every refused message what became of it."""
+
+        def answered() -> bool:
+            return all(
+                {offset for offset, kind in of if kind == "refused"}
+                == {offset for offset, kind in of if kind != "refused"}
+                for of in self.letters()
+            )
+
+        wait_until(answered, 60, self.world.logs)
+
+    def until_any_is_truncated(self) -> None:
+        wait_until(lambda: any(meta.truncated for meta in self.metas()), 60, self.world.logs)
+
     def _run(self, command: str, *arguments: str, kafka: bool = False, redis: bool = False) -> None:
         servers = [*(("--kafka", self.world.bootstrap) if kafka else ())]
         servers += ["--redis", self.world.environment["REDIS_URL"]] if redis else []
-        result = CliRunner().invoke(main, [command, "--table", str(self.world.table), *servers, *arguments])
+        result = CliRunner().invoke(main, [*command.split(), "--table", str(self.world.table), *servers, *arguments])
         assert result.exit_code == 0, result.output
 
 
@@ -204,6 +242,67 @@ def test_rows_that_came_before_go_in_every_shard_and_rows_that_came_after_stay(o
     operator.verify(source)
     world.workers[-1].terminate()
     operator.start_anew()
+    operator.verify(source)
+
+
+@pytest.mark.timeout(600)
+def test_letters_tried_again_beside_a_truncation_and_killed_workers_come_to_what_the_source_holds(
+    operator: Operator,
+) -> None:
+    world, source = operator.world, Source(operator.world)
+    everywhere = set(range(SHARDS))
+    source.come(0, 80)
+    source.written(everywhere)
+    operator.skip_some(source, [0] * SHARDS)
+    world.start()
+    operator.until_applied(source)
+    former = world.copy_redis()
+
+    # the worker dies between what is tried again and the truncation, in whatever order each shard hears of them
+    source.truncate(shard=2)
+    source.come(60, 120)
+    source.written(everywhere - {2})
+    operator.retry()
+    source.written({2})
+    operator.until_any_is_truncated()
+    world.workers[-1].kill()
+    world.start()
+    operator.until_truncated(1, everywhere)
+    operator.until_applied(source)
+    operator.until_answered()
+    operator.verify(source)
+
+    # letters of after it, some of them about rows that come once more
+    world.workers[-1].terminate()
+    begins = source.n_written.copy()
+    source.come(120, 180)
+    source.written(everywhere)
+    operator.skip_some(source, begins)
+    world.start()
+    source.come(150, 200)
+    source.written(everywhere)
+    operator.until_applied(source)
+    operator.retry()
+    world.workers[-1].kill()
+    world.start()
+    operator.until_answered()
+    operator.verify(source)
+    letters, metas = operator.letters(), operator.metas()
+    assert all(number == 1 for of in letters for number in of.values()), "nothing is applied, or answered, twice"
+    kinds = Counter(kind for of in letters for _, kind in of)
+    assert kinds["refused"] == 6 * SHARDS == kinds["retried"] + kinds["superseded"]
+    assert min(kinds["retried"], kinds["superseded"]) >= SHARDS
+    applied = [sorted(offset for offset, kind in of if kind == "retried") for of in letters]
+    assert [sorted(offset for _, offset in meta.retried) for meta in metas] == applied
+
+    # a store that falls back repeats both
+    published = operator.n_published()
+    world.workers[-1].terminate()
+    former.restore()
+    world.start()
+    wait_until(lambda: [meta.commit for meta in operator.metas()] == [meta.commit for meta in metas], 60, world.logs)
+    assert [(meta.retried, meta.digest) for meta in operator.metas()] == [(meta.retried, meta.digest) for meta in metas]
+    assert operator.n_published() == published, "what is published is not published again"
     operator.verify(source)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -16,12 +15,11 @@ from confluent_kafka.admin import AdminClient
 from agents.shard import EXIT_LOST
 from servers.broker.servers import Servers
 from streamer.cli.main import main
-from streamer.incremental.events.murmur2 import shard_of
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
 from worlds.kafka_side import read, write
-from worlds.patients import folded, write_table
-from worlds.workers import SHARDS, WorkedTable, Worker, wait_until
+from worlds.patients import write_table
+from worlds.workers import SHARDS, WorkedTable, Worker, inserts, rows_of, wait_until
 
 
 @pytest.mark.slow
@@ -91,27 +89,10 @@ def test_shards_whose_redis_keys_are_gone_are_refused_until_a_former_copy_is_res
     world.assert_published_as_expected()
 
 
-def inserts(names: Iterable[str], shard: int = 0) -> list[tuple[int, bytes, bytes]]:
-    """One insert per name, each under a source key of that beginning that belongs to the shard."""
-    records = []
-    for name in names:
-        numbered = (f"{name}-{number}" for number in range(1000))
-        source_key = next(one for one in numbered if shard_of(one.encode(), SHARDS) == shard)
-        row = {"id": source_key, "age": 30, "zip": 12345, "bmi": 20.5, "sex": "Female", "problem": "flu"}
-        value = json.dumps({"op": "insert", "row": row}).encode()
-        records.append((shard, source_key.encode(), value))
-    return records
-
-
 def letters_of(world: WorkedTable, shard: int = 0) -> list[tuple[str, int]]:
     """Reason and offset of a shard's dead letters."""
     letters = [json.loads(letter.value() or b"") for letter in read(world.bootstrap, world.name, "dead-letters", shard)]
     return [(letter["reason"], letter["offset"]) for letter in letters]
-
-
-def rows_of(world: WorkedTable, shard: int = 0) -> int:
-    """Rows that readers of a shard see."""
-    return len(folded([(record.key(), record.value()) for record in read(world.bootstrap, world.name, "live", shard)]))
 
 
 def test_a_message_that_breaks_the_engine_does_not_end_its_worker(world: WorkedTable) -> None:

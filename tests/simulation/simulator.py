@@ -50,7 +50,8 @@ from streamer.incremental.shard.input import InputState, Message, ShardInput
 from streamer.incremental.shard.publisher import Publisher
 from streamer.incremental.shard.read_again import place_truncation
 from streamer.incremental.shard.rebuilding import Rebuilding, next_rebuild, stopped
-from streamer.incremental.shard.requests import Placed, Truncation, placed_in
+from streamer.incremental.shard.requests import Placed, Retry, Truncation, placed_in, read_request
+from streamer.incremental.shard.retrying import Retrial
 from streamer.incremental.shard.taking_over import Holding
 from streamer.incremental.shard.truncations import is_news
 from streamer.incremental.store.base import Meta
@@ -91,6 +92,7 @@ class Worker(Publisher):
         super().__init__(world.table, world.shard, store, outlet, secret=world.secret, holding=Holding.SNAPSHOT)
         self.input: Any = Faulty(world, ModelInput(world))
         self.check_input = partial(self.input.check, CHANGES, *outputs_of(world.table.form))
+        self.messages_at = lambda offsets: [one for one in world.messages if one.offset in offsets]
         self._world = world
         self._rebuilding: Rebuilding | None = None
         self._prepared: tuple[Region, list[Ints]] | None = None
@@ -127,7 +129,7 @@ class Worker(Publisher):
         return through
 
     def hear(self) -> None:
-        """Places the truncations that other shards have said."""
+        """Places the truncations that other shards have said, and tries again what is read of what operators want."""
         if not self.meta.commit or self.replays_to is not None:
             return
         for offset in range(self.meta.control_next, len(self._world.control)):
@@ -135,6 +137,10 @@ class Worker(Publisher):
             if isinstance(asked, Truncation) and is_news(self._name, self.table.name, self.meta, asked.source):
                 self._place(offset, asked.source)
                 self._world.placed += 1
+            elif isinstance(asked, Retry):
+                if max(asked.offsets) >= self.meta.next:
+                    return
+                self._retry_offsets(offset, asked.offsets)
 
     def _place(self, request: int, source: SourcePosition) -> None:
         def read(start: int, end: int) -> Iterator[list[Message]]:
@@ -142,6 +148,20 @@ class Worker(Publisher):
 
         self.input.ask()
         place_truncation(self, request, source, self._world.earliest, read)
+
+    @property
+    def has_to_retry(self) -> bool:
+        """Whether an operator's request to try messages again has no answer, and they are all read."""
+        if self.replays_to is not None:
+            return False
+        asked = map(read_request, self._world.control[self.meta.control_next :])
+        return any(isinstance(one, Retry) and max(one.offsets) < self.meta.next for one in asked)
+
+    def _retry_offsets(self, request: int, offsets: Sequence[int]) -> None:
+        retrial = Retrial(self.table, offsets, self.meta)
+        retrial.see(self._world.messages, self.meta.next)
+        self.input.ask()
+        self.retry(retrial.judged(), request + 1)
 
     def release_held(self, why: str) -> None:
         """Publishes what is held back of a snapshot; why: it is over, where no message said so."""
@@ -207,6 +227,8 @@ class World:
         self.written: int | None = None
         self.earliest = 0
         self.skips: list[int] = []
+        self.retries: list[tuple[int, ...]] = []
+        """What operators have asked for: offsets to be tried again."""
         self.snapshots: list[MemoryServer] = []
         self.happens: dict[int, Callable[[], None]] = {}
         """What happens to the topics before a numbered step."""
@@ -238,6 +260,13 @@ class World:
         meta = MemoryStore(self.server, self.table.name, self.shard).meta()
         assert meta is not None
         return meta
+
+    def ask_to_retry(self, offsets: Iterable[int]) -> None:
+        """An operator wants messages tried again, as soon as they are all read."""
+        asked = tuple(sorted(offsets))
+        request = Retry(self.shard, f"request {len(self.control)}", 0, asked, self.topic_ids[CHANGES])
+        self.control.append(request.to_json())
+        self.retries.append(asked)
 
     def make_anew(self, *kinds: str) -> None:
         """Topics are deleted and made again: empty, and with other ids."""
@@ -305,7 +334,7 @@ class World:
                 if dirty:
                     after = worker.take_over(worker.input, self.skips)
                     dirty = False
-                while after < self.end or len(self.there) < len(self.messages[: self.written]):
+                while after < self.end or len(self.there) < len(self.messages[: self.written]) or worker.has_to_retry:
                     through = worker.read_on(after, batch)
                     self._idle += after == through
                     after = through

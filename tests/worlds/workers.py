@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -17,6 +18,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 
 from agents.outlet import KafkaOutlet
 from servers.broker.servers import Servers
+from streamer.incremental.events.murmur2 import shard_of
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
 from worlds.checkout import ROOT
@@ -164,6 +166,23 @@ class WorkedTable:
 
 PATIENCE = 3
 """What is waited for takes longer on a machine that has other work."""
+
+
+def inserts(names: Iterable[str], shard: int = 0) -> list[tuple[int, bytes, bytes]]:
+    """One insert per name, each under a source key of that beginning that belongs to the shard."""
+    records = []
+    for name in names:
+        numbered = (f"{name}-{number}" for number in range(1000))
+        source_key = next(one for one in numbered if shard_of(one.encode(), SHARDS) == shard)
+        row = {"id": source_key, "age": 30, "zip": 12345, "bmi": 20.5, "sex": "Female", "problem": "flu"}
+        value = json.dumps({"op": "insert", "row": row}).encode()
+        records.append((shard, source_key.encode(), value))
+    return records
+
+
+def rows_of(world: WorkedTable, shard: int = 0) -> int:
+    """Rows that readers of a shard see."""
+    return len(folded([(record.key(), record.value()) for record in read(world.bootstrap, world.name, "live", shard)]))
 
 
 def wait_until(holds: Callable[[], bool], seconds: float, otherwise: Callable[[], str]) -> None:

@@ -40,5 +40,8 @@ NO_MESSAGES = Counts()
 APPLIED, IGNORED, DEAD = Counts(applied=1), Counts(ignored=1), Counts(dead_letters=1)
 """One message each."""
 
+APPLIED_LATE, IGNORED_LATE = Counts(applied=1, dead_letters=-1), Counts(ignored=1, dead_letters=-1)
+"""A message that had been refused, and was tried again: it is no dead letter any more."""
+
 UNKNOWN_KEY = Counts(unknown_keys=1)
 """To be added to what became of the message."""

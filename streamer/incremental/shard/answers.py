@@ -8,6 +8,7 @@ The rules of this file
 * A request waits for a worker for WAITING_SECONDS_MAX. Older ones that nobody remembers answering are history: they are
   passed over, so that a lost store does not make a worker repeat what was done long ago.
 * One rebuild of a shard at a time. Who asks for another one meanwhile is refused, not kept waiting.
+* What is tried again is remembered by its offset in `Meta.retried`: so it is applied once, whoever asks how often.
 * A snapshot is named by the offset at which it began, and ends once: so nothing has to be remembered of who asked for
   its end, and such a request is history as soon as another one, or none, is held back.
 * A truncation never becomes history: it is placed however late a worker hears of it.
@@ -23,10 +24,12 @@ from streamer.incremental.shard.requests import (
     EndSnapshot,
     Placed,
     Rebuild,
+    Retry,
     Skip,
     Truncation,
     read_request,
 )
+from streamer.incremental.shard.retrying import objection_to_retry
 from streamer.incremental.store.base import Meta
 from streamer.incremental.topics import CHANGES
 from streamer.table.yaml_shape import REBUILD_ALGORITHMS
@@ -42,7 +45,7 @@ class Refused:
     why: str
 
 
-Answer = Rebuild | CancelRebuild | EndSnapshot | Truncation | Refused | None
+Answer = Rebuild | CancelRebuild | EndSnapshot | Retry | Truncation | Refused | None
 
 
 def answer(value: bytes, offset: int, written_at: float, shard: int, meta: Meta, now: float) -> Answer:
@@ -78,9 +81,11 @@ def _is_over(id_: str, at: float, meta: Meta, now: float) -> bool:
     return now - at > WAITING_SECONDS_MAX or any(one.rebuild.id == id_ for one in known)
 
 
-def _objection(request: Rebuild | CancelRebuild, shard: int, meta: Meta) -> str:
+def _objection(request: Rebuild | CancelRebuild | Retry, shard: int, meta: Meta) -> str:
     if request.shard != shard:
         return f"it names shard {request.shard}, and lies in the partition of shard {shard}"
+    if isinstance(request, Retry):
+        return objection_to_retry(request.offsets, request.topic_id, meta)
     running = meta.rebuild
     if isinstance(request, CancelRebuild):
         return "" if running else "no rebuild is running that could be stopped"

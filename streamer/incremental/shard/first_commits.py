@@ -45,7 +45,7 @@ class FirstTable:
 
     next: the first source offset that is not in the rows. key_form: how the input writes message keys, "" unknown.
     counts, letters, statement_ids, skipped, truncated, log_seen: of the messages that the rows were read from, where
-    they were.
+    they were. letters_from: as in `Meta`.
     """
 
     rows: EncodedRows
@@ -59,6 +59,7 @@ class FirstTable:
     skipped: tuple[int, ...] = ()
     truncated: SourcePosition | None = None
     log_seen: bool = False
+    letters_from: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +152,7 @@ def commits(
         truncated=first.truncated,
         truncations=found.truncations,
         log_seen=first.log_seen,
+        letters_from=first.letters_from if first.counts.messages else first.next,
     )
     changelog = Changelog(table, shard)
     cells = cells_by_group(

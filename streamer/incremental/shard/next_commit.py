@@ -32,6 +32,7 @@ def next_commit(meta: Meta, drained: Drained, tally: Tally, changelog: Changelog
         counts=meta.counts + tally.counts,
         key_form=tally.key_form,
         skipped=(*meta.skipped, *tally.skipped),
+        retried=(*meta.retried, *tally.retried),
         snapshot=held_after(meta.snapshot, tally.marks),
         truncated=tally.truncated,
         log_seen=tally.log_seen,

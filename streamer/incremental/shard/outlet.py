@@ -24,7 +24,8 @@ class Position(msgspec.Struct, frozen=True):
 
     An offset alone does not name a commit: one that did not come from the input leaves `next` unchanged. live_id: the
     id of the `live` that holds the table, or the ids of the two topics of a lossy join; a store that lost everything
-    knows of no others. truncations: how many the shard heard of from others, and placed.
+    knows of no others. truncations: how many the shard heard of from others, and placed. retried: as in `Meta`; a
+    replay has to apply the same messages in the same places.
     """
 
     commit: int
@@ -36,6 +37,7 @@ class Position(msgspec.Struct, frozen=True):
     skipped: tuple[int, ...] = ()
     live_id: str = ""
     truncations: int = 0
+    retried: tuple[tuple[int, int], ...] = ()
 
     @classmethod
     def of(cls, meta: Meta) -> Position:
@@ -49,6 +51,7 @@ class Position(msgspec.Struct, frozen=True):
             meta.skipped,
             output_id(meta.topic_ids),
             meta.truncations,
+            meta.retried,
         )
 
     def to_json(self) -> bytes:

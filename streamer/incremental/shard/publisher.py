@@ -31,12 +31,10 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from time import perf_counter
 
-from streamer.errors import EventRefused, LawViolated, ShardRefused, StreamerError
-from streamer.incremental.events.changes import Change, Statement, Truncate, Upsert
+from streamer.errors import EventRefused, LawViolated, ShardRefused
+from streamer.incremental.events.changes import Statement, Truncate, Upsert
 from streamer.incremental.events.counts import APPLIED, DEAD, IGNORED, UNKNOWN_KEY
-from streamer.incremental.events.decoder import Decoder
-from streamer.incremental.events.key_form import KeyContract
-from streamer.incremental.events.registered_schemas import NoSchemas, Schemas, schema_ids
+from streamer.incremental.events.registered_schemas import Schemas, schema_ids
 from streamer.incremental.events.snapshot_marks import Mark, mark_of
 from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.groups.engine import Engine
@@ -45,6 +43,7 @@ from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.records import Entry
 from streamer.incremental.shard import holding_back, letters
 from streamer.incremental.shard.anew import RECORDS_MAX
+from streamer.incremental.shard.applying_late import LateMessages
 from streamer.incremental.shard.first_release import release_commits, rows_in
 from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.next_commit import next_commit
@@ -52,7 +51,7 @@ from streamer.incremental.shard.outlet import Outlet
 from streamer.incremental.shard.passed_over import UNWRITABLE, Unforeseen, unforeseen
 from streamer.incremental.shard.repeated import is_repeated, replayed
 from streamer.incremental.shard.steps import StepReport, Tally
-from streamer.incremental.shard.taking_over import Holding, OwnedShard
+from streamer.incremental.shard.taking_over import Holding
 from streamer.incremental.shard.truncations import in_source_order, said_of_placing
 from streamer.incremental.store.base import Commit, Store
 from streamer.incremental.store.rebuild import Progress, remembered
@@ -62,7 +61,7 @@ from streamer.table.encode import EncodedRows
 from streamer.table.schema import Table
 
 
-class Publisher(OwnedShard):
+class Publisher(LateMessages):
     """One shard of one table; synchronous, to be used from one thread at a time."""
 
     def __init__(
@@ -76,10 +75,7 @@ class Publisher(OwnedShard):
         holding: Holding = Holding.NOTHING,
         schemas: Schemas | None = None,
     ) -> None:
-        super().__init__(table, shard, store, outlet, turn, secret, holding)
-        self._schemas = schemas or NoSchemas()
-        self._decoder = Decoder(table, self._schemas.known)
-        self._contract = KeyContract(table, shard, self._schemas.known)
+        super().__init__(table, shard, store, outlet, turn, secret, holding, schemas)
         self._changelog = Changelog(table, shard)
         self.check_input: Callable[[], None] = lambda: None
         """Called before a batch is committed; raises Conflict where it was not read from what was taken over."""
@@ -111,6 +107,7 @@ class Publisher(OwnedShard):
                 if commit is not None:
                     self._send(commit, tally, report)
                 first, self._usable = reached, True
+                self._repeat_retries()
             else:
                 del engine
                 self._begin_again(fault, tally, report)
@@ -165,13 +162,6 @@ class Publisher(OwnedShard):
         self._meta = replace(self._meta, rebuild=running, rebuilds=rebuilds, control_next=answered)
         return self._commit_from_outside(engine, "what is said of rebuilds cannot be kept")
 
-    def _able_to_rebuild(self) -> Engine:
-        engine = self.engine
-        if self._replay_to is not None:
-            raise StreamerError(f"{self._name} reads its input again: nothing is rebuilt before it has caught up")
-        self._usable = False
-        return engine
-
     def begin_behind(self, source: SourcePosition, log_seen: bool) -> None:
         """Takes a truncation for known before the first message is read; log_seen: as in `Meta`."""
         self._meta = replace(self._meta, truncated=source, log_seen=log_seen)
@@ -191,8 +181,15 @@ class Publisher(OwnedShard):
                 engine.apply(Upsert(source_key, row))
         self._to_repeat = self._to_repeat[1:]
         heard, number = max(self._meta.control_next, request + 1), self._meta.truncations + 1
-        self._meta = replace(self._meta, key_form=key_form, control_next=heard, truncated=source, truncations=number)
-        self._meta = replace(self._meta, log_seen=self._meta.log_seen or log_seen)
+        self._meta = replace(
+            self._meta,
+            key_form=key_form,
+            control_next=heard,
+            truncated=source,
+            truncations=number,
+            log_seen=self._meta.log_seen or log_seen,
+            letters_from=max(self._meta.letters_from, self._meta.next),  # nothing brings back a row that is gone
+        )
         placed = said_of_placing(self._meta, self.shard, request, source)
         return self._commit_from_outside(engine, "a truncation cannot be placed", [placed])
 
@@ -219,9 +216,7 @@ class Publisher(OwnedShard):
         report: StepReport,
     ) -> int:
         """Steps 1 and 2 from messages[first] on, up to where a commit is due; returns the first message not applied."""
-        stop = None if self._replay_to is None else self._replay_to.next
-        if stop is not None and self._to_repeat:
-            stop = min(stop, self._to_repeat[0].next)
+        stop = self._repeats_to()
         with self._turn:
             for i in range(first, len(messages)):
                 message = messages[i]
@@ -275,14 +270,6 @@ class Publisher(OwnedShard):
         tally.last, tally.next = message.offset, message.offset + 1
         seconds["decode"] += decoded - started
         seconds["apply"] += perf_counter() - decoded
-
-    def _decode(self, message: Message) -> Change:
-        try:
-            return self._decoder.decode(message.key, message.value)
-        except EventRefused:
-            raise
-        except Exception as error:  # a bug; but one message must not stop the stream, and decoding changes nothing
-            raise EventRefused("internal-error", f"decoding failed with {type(error).__name__}") from None
 
     def _coordinates(self, message: Message) -> letters.Coordinates:
         return letters.Coordinates(f"{self.table.name}.changes", self.shard, message.offset)

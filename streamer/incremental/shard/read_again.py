@@ -20,7 +20,7 @@ from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.publisher import Publisher
 from streamer.incremental.shard.steps import StepReport
 from streamer.incremental.shard.taking_over import Holding
-from streamer.incremental.shard.truncations import begin_of_run, order_lost
+from streamer.incremental.shard.truncations import begin_of_run, order_lost, passed_over_in
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.incremental.topics import DEAD_LETTERS
 from streamer.table.encode import EncodedRows
@@ -146,5 +146,5 @@ def place_truncation(
     meta = publisher.meta
     first = earliest if publisher.engine.n_rows else meta.next  # where no row is, nothing has to be told apart
     place = publisher.table, publisher.shard, meta.shards
-    later = read_behind(source, *place, first, meta.next, read, meta.skipped)
+    later = read_behind(source, *place, first, meta.next, read, passed_over_in(meta))
     return publisher.place_truncation(request, source, later.rows, later.key_form, later.log_seen)

@@ -12,8 +12,14 @@ from streamer.table.schema import Table
 
 
 def is_repeated(meta: Meta, target: Position) -> bool:
-    """Whether all messages were read again, and all truncations placed, that are in the published table."""
-    return meta.next >= target.next and meta.truncations >= target.truncations
+    """Whether a replay has come to where it ends: all messages, all that was tried again, and all truncations."""
+    again = meta.next >= target.next and len(meta.retried) >= len(target.retried)
+    return again and meta.truncations >= target.truncations
+
+
+def due_again(meta: Meta, target: Position) -> tuple[int, int] | None:
+    """The next message that a replay has to try again, as in `Meta.retried`; None where there is no more."""
+    return target.retried[len(meta.retried)] if len(meta.retried) < len(target.retried) else None
 
 
 def replayed(table: Table, shard: int, meta: Meta, target: Position) -> Meta:
@@ -23,7 +29,7 @@ def replayed(table: Table, shard: int, meta: Meta, target: Position) -> Meta:
     """
     if not is_repeated(meta, target):
         return replace(meta, commit=max(meta.commit, target.commit + 1))
-    rebuilt, published = ((one.digest, one.qi_group_next, one.skipped) for one in (meta, target))
+    rebuilt, published = ((one.digest, one.qi_group_next, one.skipped, one.retried) for one in (meta, target))
     if rebuilt != published:
         raise ShardRefused(
             f"shard {shard} of {table.name}: reading the input again does not give the published table of commit "
@@ -32,3 +38,12 @@ def replayed(table: Table, shard: int, meta: Meta, target: Position) -> Meta:
             f"former copy and start the workers, or, {mends.begin_anew(table.name)}"
         )
     return replace(meta, commit=target.commit, release=target.release, outside=target.outside)
+
+
+def cannot_repeat(table: Table, shard: int, offset: int, why: str) -> str:
+    """What is said where a replay cannot apply what was tried again."""
+    return (
+        f"shard {shard} of {table.name}: offset {offset} was a dead letter that was tried again and applied, and "
+        f"reading the input again cannot repeat that ({why}); restore Redis from a copy that holds it, or, "
+        f"{mends.begin_anew(table.name)}"
+    )

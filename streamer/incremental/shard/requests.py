@@ -3,8 +3,9 @@
 A record of `<table>.control` lies in the partition of its shard and says one of
 `{"command":"skip","shard":0,"offset":1234}`,
 `{"command":"rebuild","shard":0,"id":"5f0c…","at":1764000000,"algorithm":"ordered"}`,
-`{"command":"cancel-rebuild","shard":0,"id":"77aa…","at":1764000000}` and
-`{"command":"end-snapshot","shard":0,"since":1234}`. What cannot be read is nobody's request.
+`{"command":"cancel-rebuild","shard":0,"id":"77aa…","at":1764000000}`,
+`{"command":"end-snapshot","shard":0,"since":1234}` and
+`{"command":"retry","shard":0,"id":"90b1…","at":1764000000,"offsets":[17,42]}`. What cannot be read is nobody's request.
 
 Two come from shards (`streamer.incremental.shard.truncations`):
 `{"command":"truncate","shard":1,"source":{"log":"postgresql","place":[4711],"at":1764000000000},"by":0,"offset":1234}`
@@ -97,7 +98,25 @@ class Placed(_Request, frozen=True, tag="truncated"):
     number: int
 
 
-Request = Skip | Rebuild | CancelRebuild | EndSnapshot | Truncation | Placed
+RETRIES_MAX = 1_000
+"""How many messages of a shard may be tried again in all: every one is told in all positions that follow."""
+
+
+class Retry(_Request, frozen=True, tag="retry"):
+    """Messages of the input that were refused are to be tried again; offsets: theirs, ascending.
+
+    topic_id: of the input that holds them, "" where the broker gives no ids: in one made anew, offsets are others'.
+    """
+
+    id: Id
+    at: Seconds
+    offsets: Annotated[
+        tuple[Annotated[int, msgspec.Meta(ge=0)], ...], msgspec.Meta(min_length=1, max_length=RETRIES_MAX)
+    ]
+    topic_id: str = ""
+
+
+Request = Skip | Rebuild | CancelRebuild | EndSnapshot | Retry | Truncation | Placed
 
 
 def skips_of(values: Iterable[bytes], shard: int, topic_id: str = "") -> frozenset[int]:

@@ -5,7 +5,8 @@ The rules of this file
 * The state belongs to this table.yaml, this input topic and this number of shards, or the shard is refused: a grown or
   recreated topic would double or drop people in silence.
 * The input still holds what is needed and has not lost what was read: earliest <= next <= end.
-* A store behind the output lacks messages, or truncations that other shards said (`shard.truncations`).
+* A store behind the output lacks messages, truncations that other shards said (`shard.truncations`), or what was tried
+  again (`shard.retrying`).
 * The store is at most one commit ahead of the output, because no batch is applied before the last one is published.
 * A store behind the output can be repeated from the input, unless a commit on the way did not come from the input.
 * A topic has an id, and one that was deleted and made again has another. A new `live` holds nothing of the table, and
@@ -65,7 +66,7 @@ def compare(table: Table, shard: int, meta: Meta, position: Position | None, inp
     if position is None and meta.commit > 0 and (emptied or POSITIONS in new):
         return _without_positions(name, table, emptied)
     _check_repeatable(name, table, meta, position)
-    if position is not None and (reached > meta.next or position.truncations > meta.truncations):
+    if position is not None and (reached > meta.next or (not begun_anew and _lacks(meta, position))):
         return _behind(name, table, meta, position, emptied or _is_of_another_live(position, input_state))
     published = position.commit if position else 0
     if meta.commit not in (published, published + 1):
@@ -89,6 +90,11 @@ def with_topics(meta: Meta, input_state: InputState) -> Meta:
     """With the ids of the topics as they are now; in a control topic that was made anew no request has its answer."""
     answered = 0 if CONTROL in new_topics(meta, input_state) else meta.control_next
     return replace(meta, topic_ids={**meta.topic_ids, **input_state.topic_ids}, control_next=answered)
+
+
+def _lacks(meta: Meta, position: Position) -> bool:
+    """Whether more was tried again, or more truncations were placed, than a store knows."""
+    return position.truncations > meta.truncations or len(position.retried) > len(meta.retried)
 
 
 def _is_of_another_live(position: Position, input_state: InputState) -> bool:

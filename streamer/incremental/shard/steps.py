@@ -23,7 +23,7 @@ class Tally:
     next: the first offset not applied. key_form: the shard's, as of the last change that was applied. last: the last
     message's offset. skipped: offsets that were passed over. marks: what they said of a snapshot that is held back.
     letters: also what is said to other shards. truncated: the last truncation in the source's order, as far as known;
-    log_seen: whether a message of its log was read.
+    log_seen: whether a message of its log was read. retried: what was tried again and applied, as in `Meta`.
     """
 
     next: int
@@ -35,6 +35,7 @@ class Tally:
     marks: Counter[Mark] = field(default_factory=Counter)
     truncated: SourcePosition | None = None
     log_seen: bool = False
+    retried: list[tuple[int, int]] = field(default_factory=list)
 
     @classmethod
     def after(cls, meta: Meta) -> Tally:

@@ -146,6 +146,11 @@ def said_of_placing(meta: Meta, shard: int, request: int, source: SourcePosition
     return Entry(CONTROL, b"%d" % shard, Placed(shard, source, request, meta.next, meta.truncations).to_json())
 
 
+def passed_over_in(meta: Meta) -> set[int]:
+    """The offsets below a shard's `next` that it has not applied by an operator's word, or for an unknown fault."""
+    return set(meta.skipped).difference(offset for _, offset in meta.retried)
+
+
 def is_news(name: str, table_name: str, meta: Meta, source: SourcePosition) -> bool:
     """Whether a truncation is later than what the shard knows. Raises ShardRefused where nobody can tell."""
     known = meta.truncated

@@ -44,7 +44,10 @@ class Meta:
     the table began, or begins. control_next: the first offset of the shard's control partition that has no answer yet.
     truncated: where in the source's order the last truncation of the table stands, where there are several shards;
     truncations: how many of these the shard heard of from others, and placed; log_seen: whether it has read a
-    message of the log of `truncated`.
+    message of the log of `truncated`. retried: which refused messages were applied after all, as pairs in the order in
+    which that was done: the `next` of the shard at that time, and the message's offset. letters_from: the first offset
+    whose dead letter may be tried again: a table that began anew from its source holds what lies below, or what came
+    instead.
     """
 
     commit: int = 0
@@ -67,6 +70,8 @@ class Meta:
     truncated: SourcePosition | None = None
     truncations: int = 0
     log_seen: bool = False
+    retried: tuple[tuple[int, int], ...] = ()
+    letters_from: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,6 +74,8 @@ class _Meta(msgspec.Struct, array_like=True):
     truncated: SourcePosition | None = None
     truncations: int = 0
     log_seen: bool = False
+    retried: tuple[tuple[int, int], ...] = ()
+    letters_from: int = 0
 
 
 _LATER = {field.name: field.default for field in fields(Meta)[13:]}

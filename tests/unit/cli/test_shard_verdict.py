@@ -43,6 +43,7 @@ def shard(
         "input_state": InputState({}, 2, 0, end, begun),
         "position": position,
         "waiting": None,
+        "refused_lately": 0,
     }
     in_redis: dict[str, Any] = {"sizes": Sizes(30, 5, 2, 0), "custody": Custody(ALICE, int(NOW) - 500, int(NOW) - 300)}
     for name, value in more.items():
@@ -169,6 +170,13 @@ def test_a_shard_all_of_whose_messages_are_dead_letters_is_a_problem() -> None:
     assert problem == (
         "shard 0: 2,000 of 2,000 messages are dead letters, more than 5%: `streamer dead-letters` says why"
     )
+
+
+def test_of_many_messages_the_latest_ones_decide_about_the_share_of_dead_letters() -> None:
+    old = replace(META, counts=Counts(applied=90_000, dead_letters=30_000), next=120_000)
+    assert not judged(shard(old, before=old, refused_lately=500)).problems
+    (problem,) = judged(shard(old, before=old, refused_lately=501)).problems
+    assert "501 of the latest 10,000 messages are dead letters, more than 5%" in problem
 
 
 def test_the_share_of_dead_letters_that_is_too_large_can_be_set() -> None:

@@ -14,6 +14,7 @@ from streamer.incremental.shard.requests import (
     Placed,
     Rebuild,
     Request,
+    Retry,
     Skip,
     Truncation,
 )
@@ -60,6 +61,15 @@ def test_a_request_that_can_be_done_is_done() -> None:
 def test_a_request_that_cannot_be_done_is_refused_with_the_reason(request_: Request, meta: Meta, why: str) -> None:
     assert isinstance(request_, Rebuild | CancelRebuild)
     assert answered(request_, meta) == Refused(request_.id, why)
+
+
+def test_messages_are_tried_again_where_the_shard_can_do_it() -> None:
+    request = Retry(SHARD, "r", NOW - 5, (3, 9))
+    assert answered(request) == answered(request, RUNNING) == request
+    assert answered(request, written_at=NOW - WAITING_SECONDS_MAX - 1) is None
+    said = answered(Retry(SHARD, "r", NOW - 5, (3, 9), "another input"))
+    assert isinstance(said, Refused)
+    assert "made anew" in said.why
 
 
 def test_the_end_of_a_snapshot_is_asked_for_by_its_first_offset_and_only_while_it_is_held_back() -> None:

@@ -1,0 +1,247 @@
+"""`streamer dead-letters retry`: has refused messages tried again, which can be applied by now.
+
+The rules of this file
+----------------------
+* What is asked for is a list of offsets, one record of the control topic per shard; no value of a message is read here,
+  but by --dry-run, nor kept anywhere. The worker that holds the shard reads the messages in the input, and applies what
+  is not superseded (`streamer.incremental.shard.retrying`). Its answers are letters, too.
+* Only messages that are refused to this day are asked for: by their last letter, no matter how often they were tried.
+* What cannot be right is refused here, before anything is written: an offset that has no such letter, more messages
+  than a shard may have tried again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from secrets import token_hex
+from time import monotonic, time
+from typing import Any
+
+import click
+import msgspec
+from kafka import KafkaConsumer, TopicPartition
+from rich.table import Table as RichTable
+
+from streamer.cli.letters_seen import Letter, letter_of, standing_refused
+from streamer.cli.options import json_option, kafka_option, table_option
+from streamer.cli.tables import print_table
+from streamer.errors import EXIT_LAW, UsageError
+from streamer.incremental.kafka_clients import (
+    ANSWER_MS_MAX,
+    open_admin,
+    open_consumer,
+    open_producer,
+    records_until,
+    shards_in,
+)
+from streamer.incremental.last_record import last_value
+from streamer.incremental.schema_registry import registry_from
+from streamer.incremental.shard.input import Message
+from streamer.incremental.shard.letters import REFUSED_AGAIN, RETRIED, SUPERSEDED
+from streamer.incremental.shard.outlet import Position
+from streamer.incremental.shard.requests import RETRIES_MAX, Retry
+from streamer.incremental.shard.retrying import Retrial
+from streamer.incremental.store.base import Meta
+from streamer.incremental.topic_ids import topic_id
+from streamer.incremental.topics import CHANGES, CONTROL, DEAD_LETTERS, POSITIONS, topic_name
+from streamer.table.schema import Table
+from streamer.table.yaml_loading import load_table
+
+ANSWER_SECONDS_MAX = 120.0
+"""How long --wait waits for a worker."""
+
+NOBODY = "no worker has answered; is one running? It will within the hour, if one is started"
+
+Chosen = Mapping[int, Sequence[Letter]]
+"""By shard, the letters whose messages are to be tried again, by offset."""
+
+
+@click.command(name="retry")
+@table_option
+@kafka_option
+@click.option("--reason", help="Only what was refused for this reason.")
+@click.option("--shard", type=click.IntRange(min=0), help="Only this shard [default: all].")
+@click.option("--offset", "offsets", type=click.IntRange(min=0), multiple=True, help="Only this message of --shard.")
+@click.option(
+    "--dry-run", is_flag=True, help="Ask for nothing; say what is superseded, and what cannot be decoded now."
+)
+@click.option("--wait", is_flag=True, help="Wait for the workers, and say what became of each message.")
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    table: str,
+    kafka: str,
+    reason: str | None,
+    shard: int | None,
+    offsets: tuple[int, ...],
+    dry_run: bool,
+    wait: bool,
+    as_json: bool,
+) -> None:
+    """Has refused messages tried again, each applied once at most, and never over what came later for its row.
+
+    For messages that another version of streamer can read, or that were passed over by an error or by `streamer skip`.
+    What a change of table.yaml makes acceptable needs no retry: the table begins anew then, and reads everything again.
+    Ends with 1 where --wait sees one refused again.
+    """
+    if (offsets and shard is None) or (dry_run and wait):
+        raise UsageError("--offset goes with --shard, and --dry-run not with --wait")
+    schema = load_table(table)
+    with open_consumer(kafka) as consumer:
+        places = shards_in(consumer, topic_name(schema.name, DEAD_LETTERS))
+        if shard is not None and shard >= len(places):
+            raise UsageError(f"--shard {shard}: {schema.name} has the shards 0 to {len(places) - 1}")
+        ends = consumer.end_offsets(places)
+        chosen = _chosen(consumer, [place for place in places if shard in (None, place.partition)], reason, offsets)
+        if dry_run:
+            _print_answers(_forecast(consumer, schema, chosen), as_json)
+            return
+    _send(kafka, schema.name, chosen)
+    if not wait:
+        _print_sent(schema.name, chosen, as_json)
+        return
+    with open_consumer(kafka) as consumer:
+        answers = _answers(consumer, ends, chosen)
+    _print_answers(answers, as_json)
+    if any(letter.kind == REFUSED_AGAIN for letter in answers):
+        ctx.exit(EXIT_LAW)
+
+
+# -- which ones -----------------------------------------------------------------------------------------------------
+
+
+def _chosen(
+    consumer: KafkaConsumer, places: Sequence[TopicPartition], reason: str | None, offsets: Sequence[int]
+) -> Chosen:
+    """The letters that stand, of these shards; raises UsageError where one that is named does not, or for too many."""
+    chosen: dict[int, Sequence[Letter]] = {}
+    for place in places:
+        consumer.assign([place])
+        consumer.seek_to_beginning(place)
+        letters = map(letter_of, records_until(consumer, consumer.end_offsets([place])))
+        standing = chosen_of(letters, reason, offsets)
+        if missing := sorted(set(offsets) - {letter.offset for letter in standing}):
+            raise UsageError(
+                f"--offset {missing[0]}: no message at this offset of shard {place.partition} is refused"
+                f"{f' for {reason}' if reason else ''}: `streamer dead-letters` lists those that are"
+            )
+        if len(standing) > RETRIES_MAX:
+            raise UsageError(
+                f"shard {place.partition}: {len(standing):,} messages, and {RETRIES_MAX:,} may be tried again at most: "
+                "choose by --reason or --offset, or `streamer start-anew --from-source topic` reads all of them again"
+            )
+        if standing:
+            chosen[place.partition] = standing
+    return chosen
+
+
+def chosen_of(letters: Iterable[Letter], reason: str | None, offsets: Sequence[int]) -> list[Letter]:
+    """Of one shard's letters, in the order they were written, those that stand and are asked for, by offset."""
+    named = (letter for letter in letters if not offsets or letter.offset in offsets)
+    standing = standing_refused(named).values()
+    return sorted((one for one in standing if reason in (None, one.reason)), key=lambda one: one.offset)
+
+
+def _send(kafka: str, table_name: str, chosen: Chosen) -> None:
+    with open_admin(kafka) as admin:
+        input_id = topic_id(admin, table_name, CHANGES)
+    with open_producer(kafka) as producer:
+        for shard, letters in chosen.items():
+            offsets = tuple(letter.offset for letter in letters)
+            request = Retry(shard, token_hex(8), int(time()), offsets, input_id)
+            sent = producer.send(topic_name(table_name, CONTROL), request.to_json(), b"retry", partition=shard)
+            sent.get(ANSWER_MS_MAX / 1000)
+
+
+# -- what becomes of them -------------------------------------------------------------------------------------------
+
+
+def _answers(consumer: KafkaConsumer, ends: Mapping[TopicPartition, int], chosen: Chosen) -> list[Letter]:
+    """The letters that answer, by shard and offset; raises UsageError where no worker does."""
+    waiting = {(shard, letter.offset) for shard, letters in chosen.items() for letter in letters}
+    answers: dict[tuple[int, int], Letter] = {}
+    consumer.assign(list(ends))
+    for place, end in ends.items():
+        consumer.seek(place, end)
+    until = monotonic() + ANSWER_SECONDS_MAX
+    while len(answers) < len(waiting):
+        if monotonic() > until:
+            raise UsageError(NOBODY)
+        for records in consumer.poll(timeout_ms=500).values():
+            for letter in map(letter_of, records):
+                if letter.kind in (RETRIED, SUPERSEDED, REFUSED_AGAIN) and (letter.partition, letter.offset) in waiting:
+                    answers[letter.partition, letter.offset] = letter
+    return [answers[place] for place in sorted(answers)]
+
+
+def _forecast(consumer: KafkaConsumer, table: Table, chosen: Chosen) -> list[Letter]:
+    """What a worker would answer, as far as the messages tell: what its rows say, only the worker knows."""
+    inputs = shards_in(consumer, topic_name(table.name, CHANGES))
+    forecast, schemas = [], registry_from()
+    for shard, letters in chosen.items():
+        position = _position(consumer, TopicPartition(topic_name(table.name, POSITIONS), shard))
+        meta = Meta(next=position.next, shards=len(inputs), skipped=position.skipped, retried=position.retried)
+        retrial = Retrial(table, [letter.offset for letter in letters], meta, schemas)
+        place = inputs[shard]
+        consumer.assign([place])
+        consumer.seek(place, max(retrial.next, consumer.beginning_offsets([place])[place]))
+        records = records_until(consumer, {place: position.next})
+        retrial.see((Message(one.offset, one.key, one.value) for one in records), position.next)
+        for judged in retrial.judged():
+            why = judged.refusal
+            kind = RETRIED if why is None else SUPERSEDED if why.reason == SUPERSEDED else REFUSED_AGAIN
+            detail = why.detail if why else "it would be applied, if its row allows it"
+            column = why.column if why else None
+            forecast.append(Letter(kind, why.reason if why else RETRIED, detail, shard, judged.offset, column))
+    return forecast
+
+
+def _position(consumer: KafkaConsumer, place: TopicPartition) -> Position:
+    """The last position of a shard that has written letters."""
+    consumer.assign([place])
+    first, end = consumer.beginning_offsets([place])[place], consumer.end_offsets([place])[place]
+    value = last_value(first, end, partial(_values_from, consumer, place, end))
+    if value is None:
+        raise UsageError(f"shard {place.partition} has not published anything since its positions were made anew")
+    return Position.from_json(value)
+
+
+def _values_from(consumer: KafkaConsumer, place: TopicPartition, end: int, start: int) -> list[bytes]:
+    consumer.seek(place, start)
+    return [record.value for record in records_until(consumer, {place: end})]
+
+
+# -- for people -------------------------------------------------------------------------------------------------------
+
+
+def _print_sent(table_name: str, chosen: Chosen, as_json: bool) -> None:
+    n = sum(map(len, chosen.values()))
+    if as_json:
+        shards = {str(shard): [letter.offset for letter in letters] for shard, letters in chosen.items()}
+        click.echo(msgspec.json.encode({"table": table_name, "asked": n, "offsets": shards}))
+    elif not n:
+        click.echo("no message is refused that could be tried again")
+    else:
+        click.echo(
+            f"{n:,} messages will be tried again by the workers that hold shard {', '.join(map(str, chosen))}: "
+            "`streamer dead-letters` says what became of them"
+        )
+
+
+def _print_answers(answers: Sequence[Letter], as_json: bool) -> None:
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for letter in answers:
+        counts[letter.kind][letter.reason] += 1
+    if as_json:
+        said: dict[str, Any] = {kind: counts[kind].total() for kind in (RETRIED, SUPERSEDED, REFUSED_AGAIN)}
+        click.echo(msgspec.json.encode({**said, "messages": answers}))
+        return
+    click.echo(", ".join(f"{kind}: {of.total():,}" for kind, of in counts.items()) or "nothing to be tried again")
+    if answers:
+        lines = RichTable("shard", "offset", "answer", "reason", "detail")
+        for letter in answers:
+            lines.add_row(str(letter.partition), str(letter.offset), letter.kind, letter.reason, letter.detail)
+        print_table(lines)

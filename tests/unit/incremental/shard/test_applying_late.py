@@ -1,0 +1,36 @@
+"""Messages that are applied late: what fails in a way nobody foresaw stays refused, and takes nothing with it."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamer.incremental.events.changes import Change, Insert
+from streamer.incremental.groups.engine import Engine, Outcome
+from streamer.incremental.shard.applying_late import LateMessages
+from streamer.incremental.shard.publisher import Publisher
+from streamer.incremental.shard.retrying import Judged
+from worlds.rebuilt_shards import Kafka, RebuiltShard
+
+
+def test_a_message_that_breaks_the_engine_stays_refused_and_the_others_are_applied(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, kafka, apply = RebuiltShard(), Kafka(), Engine.apply
+    messages = [world._one() for _ in range(8)]
+
+    def fragile(engine: Engine, change: Change) -> Outcome:
+        outcome = apply(engine, change)
+        if isinstance(change, Insert) and change.source_key == "p3":
+            raise KeyError(change.source_key)
+        return outcome
+
+    monkeypatch.setattr(Engine, "apply", fragile)
+    publisher = Publisher(world.table, 0, world.store, kafka)
+    assert isinstance(publisher, LateMessages)
+    publisher.take_over(kafka, skips=[1, 2, 3])
+    publisher.step(messages)
+    publisher.retry([Judged(one.offset, one, None) for one in messages[1:4]], heard=5)
+    meta = publisher.meta
+    assert (meta.retried, meta.control_next) == (((8, 1), (8, 3)), 5)
+    assert (meta.counts.applied, meta.counts.dead_letters) == (7, 1)
+    assert sorted(key for key, _ in publisher.engine.index_table()) == ["p1", "p2", "p4", "p5", "p6", "p7", "p8"]
