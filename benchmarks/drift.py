@@ -4,8 +4,11 @@ Adult, 15,000 rows at first, then 75,000 changes (40 % inserts, 30 % deletes, 30
 any rebuild, each change a batch of its own. Along the way, at every point: the information loss (NCP) of the
 incremental table over that of fresh runs on the same rows, of `ordered`, the default algorithm, and of Median Mondrian;
 and the records that were published per change since the point before. Once without local repair, and once for every
-price (`engine: {repair: ...}`) that is asked for. `--plot` draws both along the changes, as SVG. `--model` takes the
-census with occupation as the sensitive column, and tables that ask for more than k; fresh runs ask for the same.
+price (`engine: {repair: ...}`) that is asked for. At every point a worker's default trigger (`rebuild: {drift: 1.2}`)
+is asked as well; where it is due somewhere, the same course is run once more with the rebuilds that it begins, and what
+these publish is told beside what the changes publish. `--plot` draws loss and records along the changes, as SVG.
+`--model` takes the census with occupation as the sensitive column, and tables that ask for more than k; fresh runs ask
+for the same.
 
     python benchmarks/drift.py [--events 75000] [--points 5] [--repair PRICE ...] [--model NAME ...] [--plot FILE]
         [--quick] [--json]
@@ -33,6 +36,7 @@ import adult
 import ready
 from streamer.incremental.groups.engine import Engine
 from streamer.incremental.groups.kept import SimilarityList
+from streamer.incremental.groups.net_effect import Drained
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.published_group import PublishedGroup
 from streamer.privacy.models import model_of
@@ -46,6 +50,7 @@ from streamer.table.encode import EncodedRows
 from streamer.table.microdata import microdata_of
 from streamer.table.row import Row
 from streamer.table.schema import REPAIR, Table
+from worker_rebuilds import Trigger
 
 Result = dict[str, Any]
 
@@ -92,48 +97,91 @@ def run(k: int, grid: int, model: str, events: int, points: int, prices: list[fl
     people = adult.microdata(k, grid) if model == PLAIN else adult.asking(k, 2 * ROWS_AT_FIRST, model)
     pool = adult.rows_of(people)
     groups = first_groups(people.table, pool)
-    courses = [course(replace(people.table, repair=price), pool, groups, events, points, fresh) for price in prices]
+    courses = [
+        {
+            **course(table, pool, groups, events, points, fresh),
+            "engine_us_per_event_batch_1": round(engine_time(table, pool, groups, events, 1), 1),
+            "engine_us_per_event_batch_500": round(engine_time(table, pool, groups, events, 500), 1),
+        }
+        for table in (replace(people.table, repair=price) for price in prices)
+    ]
+    for one in courses:
+        if any(point["due"] for point in one["along"]):
+            table = replace(people.table, repair=one["repair"])
+            one["triggered"] = course(table, pool, groups, events, points, fresh, rebuilds=True)
     return {"k": k, "grid": grid, "model": model, "fresh": fresh, "courses": courses}
 
 
 def course(
-    table: Table, pool: list[Row], groups: list[Ints], events: int, points: int, fresh: list[dict[str, float]]
+    table: Table,
+    pool: list[Row],
+    groups: list[Ints],
+    events: int,
+    points: int,
+    fresh: list[dict[str, float]],
+    rebuilds: bool = False,
 ) -> Result:
-    """The table along the changes; at a point that no course has come to before, fresh runs are added to `fresh`."""
-    engine, published, lists = started(table, pool, groups)
-    changelog, records, before, writes = Changelog(table, 0), 0, 0, 0
-    along: list[dict[str, float]] = []
+    """The table along the changes; at a point that no course has come to before, fresh runs are added to `fresh`.
+
+    rebuilds: whether those are done that the default trigger begins; points are what readers see before.
+    """
+    engine, readers = started(table, pool, groups)
+    trigger, records, before, again = Trigger(), 0, 0, 0
+    along: list[dict[str, Any]] = []
     for i in changes(engine, pool, events):
-        drained = engine.drain()
-        for number, was, after in drained.published:
-            records += len(changelog.diff(number, was, after)[0])
-            published[number] = after
-        for number, now in drained.similarity.items():
-            writes += written(lists.pop(number, None), now)
-            if now is not None:
-                lists[number] = now
+        records += readers.take(engine.drain())
         if (i + 1) * points // events > i * points // events:
             if len(fresh) == len(along):
                 fresh.append({"events": i + 1, "rows": engine.n_rows, **losses_of_fresh(table, engine)})
-            now_lost = loss(table, [group for group in published.values() if group is not None])
+            now_lost = readers.loss()
             along.append(
                 {
                     "ncp": round(now_lost, 5),
                     "over_ordered": round(now_lost / fresh[len(along)]["ordered"], 3),
                     "over_mondrian": round(now_lost / fresh[len(along)]["mondrian"], 3),
                     "records_per_event": round((records - before) / (events / points), 2),
+                    "due": trigger.is_due(engine),
                 }
             )
             before = records
+            if rebuilds and along[-1]["due"]:
+                again += sum(map(readers.take, trigger.rebuilt(engine)))
     return {
         "repair": table.repair,
         "qi_groups": engine.n_qi_groups,
         "records_per_event": round(records / events, 3),
-        "similarity_writes_per_event": round(writes / events, 3),
-        "engine_us_per_event_batch_1": round(engine_time(table, pool, groups, events, 1), 1),
-        "engine_us_per_event_batch_500": round(engine_time(table, pool, groups, events, 500), 1),
+        "similarity_writes_per_event": round(readers.writes / events, 3),
+        "drift_told_most": round(max(trigger.told), 3),
+        "rebuilds": trigger.rebuilds,
+        "rebuilds_over_changes": round(again / records, 4),
         "along": along,
     }
+
+
+class Readers:
+    """What is published of an engine's table and stands in its similarity lists; writes: of these, into Redis."""
+
+    def __init__(self, table: Table, first: Drained) -> None:
+        self.writes = 0
+        self._table, self._changelog = table, Changelog(table, 0)
+        self.published = {number: after for number, _, after in first.published}
+        self._lists = {number: now for number, now in first.similarity.items() if now is not None}
+
+    def take(self, drained: Drained) -> int:
+        """Applies a net effect; how many records it is."""
+        records = 0
+        for number, was, after in drained.published:
+            records += len(self._changelog.diff(number, was, after)[0])
+            self.published[number] = after
+        for number, now in drained.similarity.items():
+            self.writes += written(self._lists.pop(number, None), now)
+            if now is not None:
+                self._lists[number] = now
+        return records
+
+    def loss(self) -> float:
+        """Mean NCP per row and attribute."""
+        return loss(self._table, [group for group in self.published.values() if group is not None])
 
 
 def first_rows(table: Table, pool: list[Row]) -> EncodedRows:
@@ -146,16 +194,12 @@ def first_groups(table: Table, pool: list[Row]) -> list[Ints]:
     return initial_groups(microdata_of(table, first_rows(table, pool)), model_of(table), seed=0)
 
 
-def started(
-    table: Table, pool: list[Row], groups: list[Ints] | None = None
-) -> tuple[Engine, dict[int, PublishedGroup | None], dict[int, SimilarityList]]:
-    """An engine with the first rows in these QI groups, those of the initial load; what it has published, its lists."""
+def started(table: Table, pool: list[Row], groups: list[Ints] | None = None) -> tuple[Engine, Readers]:
+    """An engine with the first rows in these QI groups, those of the initial load; what it has published."""
     rows, engine = first_rows(table, pool), Engine(table)
     groups = first_groups(table, pool) if groups is None else groups
     engine.load_initial(rows.source_keys, rows.rows(), rows.codes, groups)
-    drained = engine.drain()
-    published = {number: after for number, _, after in drained.published}
-    return engine, published, {number: now for number, now in drained.similarity.items() if now is not None}
+    return engine, Readers(table, engine.drain())
 
 
 def written(was: SimilarityList | None, now: SimilarityList | None) -> int:
@@ -256,6 +300,20 @@ def show(result: Result) -> None:
     for figure in ("records_per_event", "engine_us_per_event_batch_1", "engine_us_per_event_batch_500"):
         grid.add_row(figure.replace("_", " "), *(text for one in courses for text in ("", "", str(one[figure]))))
     Console(width=160).print(grid)
+    for one in courses:
+        Console(width=160).print(f"{named(one)}, default trigger: {triggered(one)}")
+
+
+def triggered(course: Result) -> str:
+    """What the default trigger did, in words."""
+    if "triggered" not in course:
+        return f"drift told at most {course['drift_told_most']}, no rebuild, 0 % of what the changes publish"
+    found = course["triggered"]
+    losses = ", ".join(str(point["over_ordered"]) for point in found["along"])
+    return (
+        f"{found['rebuilds']} rebuilds publish {found['rebuilds_over_changes']:.1%} of what the changes publish; "
+        f"NCP over ordered at the points, before a rebuild: {losses}"
+    )
 
 
 if __name__ == "__main__":

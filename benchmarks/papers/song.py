@@ -62,7 +62,8 @@ class Live:
     published: dict[int, PublishedGroup | None] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self.engine, self.published, _ = drift.started(self.table, self.pool)
+        self.engine, readers = drift.started(self.table, self.pool)
+        self.published = readers.published
 
     def drain(self) -> None:
         self.published.update((number, after) for number, _, after in self.engine.drain().published)

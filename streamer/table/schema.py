@@ -42,7 +42,7 @@ ENGINE_VERSION = 4
 REPAIR_VERSION = 2
 """The same, where that is so with local repair alone: what has none carries on."""
 
-REPAIR = Decimal("0.06")
+REPAIR = Decimal("0.055")
 """The price of local repair where table.yaml names none: the NCP that a row must save which is published again."""
 
 

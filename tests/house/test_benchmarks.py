@@ -90,7 +90,9 @@ def test_cold_tells_what_compiling_and_loading_cost_and_that_both_ways_come_to_o
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("adult")
-def test_drift_tells_loss_beside_fresh_runs_with_and_without_local_repair(tmp_path: Path) -> None:
+def test_drift_tells_loss_and_what_rebuilds_publish_with_and_without_local_repair(
+    tmp_path: Path,
+) -> None:
     plot = tmp_path / "drift.svg"
     (result,) = json.loads(run("drift", "--json", "--plot", str(plot))[-1])["results"]
     assert all(drawn in plot.read_text() for drawn in ("k = 5", "no repair", f"repair {REPAIR}"))
@@ -103,6 +105,12 @@ def test_drift_tells_loss_beside_fresh_runs_with_and_without_local_repair(tmp_pa
         assert course["similarity_writes_per_event"] <= 4
     assert repaired["along"][-1]["ncp"] < without["along"][-1]["ncp"]
     assert repaired["records_per_event"] <= 4
+    assert without["rebuilds"] == repaired["rebuilds"] == 0
+    assert repaired["drift_told_most"] < 1.2 <= without["drift_told_most"]
+    assert "triggered" not in repaired
+    rebuilt = without["triggered"]
+    assert rebuilt["rebuilds"] == sum(point["due"] for point in rebuilt["along"]) > 0
+    assert 0 < rebuilt["rebuilds_over_changes"] < 1
 
 
 @pytest.mark.slow
