@@ -7,7 +7,7 @@ read these as far apart as chance has it, hear of truncations when chance has it
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -18,12 +18,15 @@ from streamer.errors import ShardRefused
 from streamer.incremental.checks.changelog import ChangelogLaws
 from streamer.incremental.events.decoder import Decoder
 from streamer.incremental.events.murmur2 import shard_of
+from streamer.incremental.events.registered_schemas import RegisteredSchema, UnusableSchema, schema_from
 from streamer.incremental.release.fold import Release
 from streamer.incremental.shard.input import Message
 from streamer.incremental.store.memory import MemoryStore
 from streamer.incremental.store.snapshot import OPERATOR
 from streamer.incremental.topics import LIVE
 from streamer.table.row import Row
+from worlds.avro_messages import LOGGED, envelope
+from worlds.avro_messages import message as in_avro
 from worlds.small_tables import CITY, YEARS, table
 
 PEOPLE = table(YEARS, CITY, k=2)
@@ -40,6 +43,7 @@ class Source:
     happened: list[dict[str, object]] = field(default_factory=list)
     rows: dict[int, dict[str, object]] = field(default_factory=dict)
     partitions: list[list[Message]] = field(default_factory=lambda: [[] for _ in range(SHARDS)])
+    written: Callable[[object], bytes] = lambda value: json.dumps(value).encode()
 
     def happen(self, n: int, truncations: float = 0.04) -> None:
         """n events at random."""
@@ -87,7 +91,7 @@ class Source:
         key = event["key"]
         message_key = None if key is None else str(key).encode()
         n = self.chance.randrange(SHARDS) if message_key is None else shard_of(message_key, SHARDS)
-        self.partitions[n].append(Message(len(self.partitions[n]), message_key, json.dumps(event["value"]).encode()))
+        self.partitions[n].append(Message(len(self.partitions[n]), message_key, self.written(event["value"])))
         value = event["value"]
         if isinstance(value, dict) and value["op"] == "d":  # a tombstone follows, which names no place
             self.partitions[n].append(Message(len(self.partitions[n]), message_key, None))
@@ -163,6 +167,41 @@ def test_shards_that_read_apart_and_lose_commits_come_to_what_the_source_holds(s
         if world.snapshots and chance.random() < 0.3:
             world.lose_commits(chance.choice(world.snapshots))
     read_to_the_end(worlds)
+    assert_the_shards_hold_what_the_source_holds(worlds, source)
+
+
+ENVELOPE = envelope({"id": "long", "years": "long", "city": "string", "problem": "string"}, LOGGED)
+
+
+class Learned:
+    """The schemas of a registry that has one, each known only when it was asked for."""
+
+    def __init__(self) -> None:
+        self.known: dict[int, RegisteredSchema | UnusableSchema] = {}
+
+    def learn(self, ids: Iterable[int]) -> None:
+        self.known |= {one: schema_from(one, "AVRO", json.dumps(ENVELOPE)) for one in ids if one == 1}
+
+
+@pytest.mark.parametrize("seed", SEEDS[:3])
+def test_shards_whose_messages_are_avro_come_to_what_the_source_holds(seed: int) -> None:
+    chance = Random(seed)
+    source = Source(chance, written=lambda value: in_avro(1, ENVELOPE, {**value, "ts_ms": 1}))  # type: ignore[dict-item]
+    source.happen(60)
+    source.truncate()
+    source.happen(20, truncations=0)
+    worlds = worlds_of(source.captured().partitions)
+    for world in worlds:
+        world.schemas, world.hears = Learned, Random(seed)
+    for _ in range(8):
+        world = chance.choice(worlds)
+        world.written = min(len(world.messages), (world.written or 0) + chance.randrange(1, 20))
+        world.run(batch=chance.choice([1, 3, 8]))
+        world.snapshot()
+        if chance.random() < 0.3:
+            world.lose_commits(chance.choice(world.snapshots))
+    read_to_the_end(worlds)
+    assert sum(world.placed for world in worlds) > 0
     assert_the_shards_hold_what_the_source_holds(worlds, source)
 
 

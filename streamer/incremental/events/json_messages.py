@@ -75,9 +75,9 @@ _wrapped = msgspec.json.Decoder(_Wrapped).decode
 
 
 def capture_json(data: bytes, schemas: Known | None = None) -> bytes | msgspec.Raw:
-    """A message out of Kafka Connect's wrapping, as JSON; where a registry keeps its schema, no columns but `op`, `source`.
+    """A message out of Kafka Connect's wrapping, as JSON; where a registry keeps its schema, the telling members alone.
 
-    Of bytes that are no JSON nothing is said here. Raises EventRefused: as `MessageReader.read` does for registered ones.
+    Nothing is said of bytes that are no JSON. Raises EventRefused where `MessageReader.read` does for registered ones.
 
     >>> bytes(capture_json(b'{"schema": null, "payload": {"op": "c"}}')), capture_json(b'{"payload": 7}')
     (b'{"op": "c"}', b'{"payload": 7}')

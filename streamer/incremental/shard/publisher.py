@@ -29,6 +29,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 
 from streamer.errors import EventRefused, LawViolated, ShardRefused, StreamerError
@@ -38,7 +39,7 @@ from streamer.incremental.events.decoder import Decoder
 from streamer.incremental.events.key_form import KeyContract
 from streamer.incremental.events.registered_schemas import NoSchemas, Schemas, schema_ids
 from streamer.incremental.events.snapshot_marks import Mark, mark_of
-from streamer.incremental.events.source_position import SourcePosition
+from streamer.incremental.events.source_position import SourcePosition, position_of
 from streamer.incremental.groups.engine import Engine
 from streamer.incremental.groups.replacing import Region
 from streamer.incremental.release.changelog import Changelog
@@ -77,9 +78,10 @@ class Publisher(OwnedShard):
         schemas: Schemas | None = None,
     ) -> None:
         super().__init__(table, shard, store, outlet, turn, secret, holding)
-        self._schemas = schemas or NoSchemas()
-        self._decoder = Decoder(table, self._schemas.known)
-        self._contract = KeyContract(table, shard, self._schemas.known)
+        self.schemas = schemas or NoSchemas()
+        self._decoder = Decoder(table, self.schemas.known)
+        self._contract = KeyContract(table, shard, self.schemas.known)
+        self._place_of = partial(position_of, schemas=self.schemas.known)
         self._changelog = Changelog(table, shard)
         self.check_input: Callable[[], None] = lambda: None
         """Called before a batch is committed; raises Conflict where it was not read from what was taken over."""
@@ -94,7 +96,7 @@ class Publisher(OwnedShard):
         truncation has to be repeated.
         """
         report, first = StepReport(), 0
-        self._schemas.learn(schema_ids((message.key, message.value) for message in messages))
+        self.schemas.learn(schema_ids((message.key, message.value) for message in messages))
         while first < len(messages) or self._meta.next < through:
             self._turn_before(messages, first)
             if self.awaits_release or self.truncation_due is not None:
@@ -252,7 +254,7 @@ class Publisher(OwnedShard):
             self._passed_over.check(message.offset, tally)
             with unforeseen(message.offset):
                 change = self._decode(message)
-                change = in_source_order(self.table, self.shard, self._meta, change, message, tally)
+                change = in_source_order(self.table, self.shard, self._meta, change, message, tally, self._place_of)
                 key_form = self._contract.form_after(tally.key_form, message.key, change, self._meta.shards)
                 decoded = perf_counter()
             if isinstance(change, Statement):  # it runs what is queued, whose faults are not its own
@@ -292,7 +294,7 @@ class Publisher(OwnedShard):
     def _mark(self, message: Message) -> Mark:
         """What a message says of a snapshot, where that matters."""
         if self._holding is Holding.SNAPSHOT and holding_back.looks_for_marks(self._meta):
-            return mark_of(message.value, self._schemas.known)
+            return mark_of(message.value, self.schemas.known)
         return Mark.NOTHING
 
     def _turned(self, mark: Mark, offset: int) -> Snapshot | None:

@@ -42,6 +42,9 @@ from streamer.incremental.store.base import Meta
 from streamer.incremental.topics import CONTROL
 from streamer.table.schema import Table
 
+PlaceOf = Callable[[bytes | None], SourcePosition | None]
+"""Where a message stands, by its value: `position_of`, with what is known of a registry's schemas."""
+
 WINDOW_OFFSETS: Final = 4_000
 WIDER: Final = 8
 """The input is read backwards in windows: mostly, what came after a truncation is a few seconds long."""
@@ -81,7 +84,15 @@ def in_order(change: Change, stands: SourcePosition | None, truncated: SourcePos
     return Nothing() if known else change
 
 
-def in_source_order(table: Table, shard: int, meta: Meta, change: Change, message: Message, tally: Tally) -> Change:
+def in_source_order(
+    table: Table,
+    shard: int,
+    meta: Meta,
+    change: Change,
+    message: Message,
+    tally: Tally,
+    place_of: PlaceOf = position_of,
+) -> Change:
     """What a message of a shard changes, seen from the source's order; tells other shards where it truncates.
 
     meta: of the last commit. Raises ShardRefused where nobody can tell.
@@ -90,10 +101,11 @@ def in_source_order(table: Table, shard: int, meta: Meta, change: Change, messag
         return change
     name = f"shard {shard} of {table.name}"
     if tally.truncated is not None:
-        change = _behind(f"{name}, offset {message.offset}", table.name, change, message.value, tally.truncated, tally)
+        stands = place_of(message.value)
+        change = _behind(f"{name}, offset {message.offset}", table.name, change, stands, tally.truncated, tally)
     if not (isinstance(change, Truncate) and change.whole_table_only):
         return change
-    source = place_of_truncation(name, table.name, message)
+    source = place_of_truncation(name, table.name, message, place_of)
     check_same_log(f"{name}, offset {message.offset}", table.name, source, tally.truncated)
     tally.truncated, tally.log_seen = source, True
     tally.letters += said_to_others(meta, name, shard, message.offset, tally.truncated)
@@ -101,10 +113,9 @@ def in_source_order(table: Table, shard: int, meta: Meta, change: Change, messag
 
 
 def _behind(
-    name: str, table_name: str, change: Change, value: bytes | None, truncated: SourcePosition, tally: Tally
+    name: str, table_name: str, change: Change, stands: SourcePosition | None, truncated: SourcePosition, tally: Tally
 ) -> Change:
     """What a change comes to behind a truncation. Raises ShardRefused where nobody can tell."""
-    stands = position_of(value)
     if stands is not None and stands.log == truncated.log:
         tally.log_seen = True
     elif isinstance(change, Upsert | Insert) and not tally.log_seen:
@@ -119,9 +130,11 @@ def _behind(
         raise order_lost(name, table_name) from None
 
 
-def place_of_truncation(name: str, table_name: str, message: Message) -> SourcePosition:
+def place_of_truncation(
+    name: str, table_name: str, message: Message, place_of: PlaceOf = position_of
+) -> SourcePosition:
     """Where a truncation that was captured stands. Raises ShardRefused where nobody can tell."""
-    source = position_of(message.value)
+    source = place_of(message.value)
     if source is None:
         raise ShardRefused(_NO_PLACE.format(name, message.offset, mends.begin_from_file(table_name)))
     return source
@@ -196,12 +209,12 @@ def to_repeat(name: str, table_name: str, meta: Meta, position: Position, placed
     return [known[number] for number in missing]
 
 
-def run_behind(source: SourcePosition, batches: Iterable[Sequence[Message]]) -> Run:
+def run_behind(source: SourcePosition, batches: Iterable[Sequence[Message]], place_of: PlaceOf = position_of) -> Run:
     """The messages that stand behind a truncation at the end of what is read. Raises OrderLost."""
     begins, told = None, False
     for batch in batches:
         for message in batch:
-            stands = position_of(message.value)
+            stands = place_of(message.value)
             if stands is not None and stands.log == source.log:
                 told = True
                 begins = message.offset + 1 if stands.precedes(source) else begins
@@ -215,6 +228,7 @@ def begin_of_run(
     earliest: int,
     next_: int,
     read: Callable[[int], Iterator[Sequence[Message]]],
+    place_of: PlaceOf = position_of,
 ) -> int:
     """The offset from which on the messages below `next_` stand behind a truncation.
 
@@ -224,7 +238,7 @@ def begin_of_run(
     run = Run()
     while start > earliest and run.begins is None:
         start, window = max(earliest, next_ - window), window * WIDER
-        run = run_behind(source, read(start))
+        run = run_behind(source, read(start), place_of)
     if run.begins is not None:
         return run.begins
     if earliest < next_ and (earliest or not run.told):
