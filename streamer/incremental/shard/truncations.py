@@ -21,6 +21,9 @@ The rules of this file
 * Truncations of two logs have no order: whoever knows one and meets the other is refused, and guesses nothing.
 * Where a truncation names no place, or rows name none, or the input has expired, or places and dates contradict one
   another, the shard is refused: nobody could say who is in the table.
+* Only a date tells a message that comes late from one of a log that has begun anew. So a truncation without a date is
+  refused as one without a place, and a change without one, whose place is before a truncation, is a dead letter:
+  where the log is the same nothing was lost, and else somebody has to hear of it.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from streamer.errors import ShardRefused
+from streamer.errors import EventRefused, ShardRefused
 from streamer.incremental import mends
 from streamer.incremental.events.changes import Change, Insert, Nothing, Truncate, Upsert
 from streamer.incremental.events.source_position import OrderLost, SourcePosition, position_of
@@ -50,12 +53,19 @@ WIDER: Final = 8
 """The input is read backwards in windows: mostly, what came after a truncation is a few seconds long."""
 
 _NO_PLACE = (
-    "{}: the table was truncated (offset {}), and the message does not say where in the source's order: let the "
+    "{}: the table was truncated (offset {}), and the message does not say {}: let the "
     "connector send its source block (flattened rows: add.fields=op,source.connector,source.lsn,source.ts_ms, of MySQL "
     "source.file,source.pos,source.row in place of source.lsn), which only PostgreSQL, MySQL and MariaDB have. Other "
     "shards may have later rows already, so `streamer produce --truncate` alone would remove these, too: pass the "
     "message over (`streamer skip`), pause the connector, run `streamer produce --truncate`, resume it, and signal an "
     "incremental snapshot of the table, so that all rows come again; or, {}"
+)
+
+
+_NO_DATE = (
+    "by its place in the source's log the message came before the last truncation, and no date says that this log has "
+    "not begun anew since (another server, a restored copy). Where it has not, nothing is lost; else, {}. Let the "
+    "connector send the date (flattened rows: add.fields=...,source.ts_ms)"
 )
 
 
@@ -70,15 +80,17 @@ class Run:
     told: bool = False
 
 
-def in_order(change: Change, stands: SourcePosition | None, truncated: SourcePosition) -> Change:
+def in_order(change: Change, stands: SourcePosition | None, truncated: SourcePosition, table_name: str) -> Change:
     """What a change comes to in the source's order, in one of several shards: nothing, where it is overtaken.
 
     stands: where its message does. truncated: the last truncation, as far as the shard knows. A truncation that was
-    captured and is to be said to the others stays as it is. Raises OrderLost.
+    captured and is to be said to the others stays as it is. Raises OrderLost, EventRefused: undated-before-truncation.
     """
     if stands is None:
         return change
     if stands.precedes(truncated):
+        if not (stands.at and truncated.at or isinstance(change, Nothing)):
+            raise EventRefused("undated-before-truncation", _NO_DATE.format(mends.begin_from_file(table_name)))
         return Nothing()
     known = isinstance(change, Truncate) and (stands.log, stands.place) == (truncated.log, truncated.place)
     return Nothing() if known else change
@@ -125,7 +137,7 @@ def _behind(
             f"more; {mends.begin_from_file(table_name)}"
         )
     try:
-        return in_order(change, stands, truncated)
+        return in_order(change, stands, truncated, table_name)
     except OrderLost:
         raise order_lost(name, table_name) from None
 
@@ -133,10 +145,11 @@ def _behind(
 def place_of_truncation(
     name: str, table_name: str, message: Message, place_of: PlaceOf = position_of
 ) -> SourcePosition:
-    """Where a truncation that was captured stands. Raises ShardRefused where nobody can tell."""
+    """Where a truncation that was captured stands, and when. Raises ShardRefused where nobody can tell."""
     source = place_of(message.value)
-    if source is None:
-        raise ShardRefused(_NO_PLACE.format(name, message.offset, mends.begin_from_file(table_name)))
+    if source is None or not source.at:
+        missing = "where in the source's order" if source is None else "when (source.ts_ms)"
+        raise ShardRefused(_NO_PLACE.format(name, message.offset, missing, mends.begin_from_file(table_name)))
     return source
 
 
