@@ -94,7 +94,7 @@ class Worker(Publisher):
             world.table, world.shard, store, outlet, secret=world.secret, holding=of, schemas=world.schemas()
         )
         self.input: Any = Faulty(world, ModelInput(world))
-        self.check_input = partial(self.input.check, CHANGES, *outputs_of(world.table.form))
+        self.check_input = partial(self.input.check, CHANGES, CONTROL, *outputs_of(world.table.form))
         self._world = world
         self._rebuilding: Rebuilding | None = None
         self._prepared: tuple[Region, list[Ints]] | None = None

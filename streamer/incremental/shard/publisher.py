@@ -47,17 +47,19 @@ from streamer.incremental.release.records import Entry
 from streamer.incremental.shard import holding_back, letters
 from streamer.incremental.shard.anew import RECORDS_MAX
 from streamer.incremental.shard.first_release import release_commits, rows_in
-from streamer.incremental.shard.input import Message
+from streamer.incremental.shard.input import Message, ShardInput
 from streamer.incremental.shard.next_commit import next_commit
 from streamer.incremental.shard.outlet import Outlet
 from streamer.incremental.shard.passed_over import UNWRITABLE, Unforeseen, unforeseen
 from streamer.incremental.shard.repeated import is_repeated, replayed
+from streamer.incremental.shard.requests import Placed
 from streamer.incremental.shard.steps import StepReport, Tally
 from streamer.incremental.shard.taking_over import Holding, OwnedShard
-from streamer.incremental.shard.truncations import in_source_order, said_of_placing
+from streamer.incremental.shard.truncations import in_source_order, said_of_placing, said_to_others
 from streamer.incremental.store.base import Commit, Store
 from streamer.incremental.store.rebuild import Progress, remembered
 from streamer.incremental.store.snapshot import Snapshot
+from streamer.incremental.topics import CONTROL
 from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows
 from streamer.table.schema import Table
@@ -85,6 +87,29 @@ class Publisher(OwnedShard):
         self._changelog = Changelog(table, shard)
         self.check_input: Callable[[], None] = lambda: None
         """Called before a batch is committed; raises Conflict where it was not read from what was taken over."""
+
+    def take_over(
+        self,
+        shard_input: ShardInput,
+        skips: Iterable[int] = (),
+        placed: Callable[[], Iterable[Placed]] = lambda: (),
+    ) -> int:
+        """As `OwnedShard.take_over`; says what a control topic that was made anew lacks."""
+        next_ = super().take_over(shard_input, skips, placed)
+        self._say_again()
+        return next_
+
+    def _say_again(self) -> None:
+        """Says the last truncation in a new control topic; not before the table stands where it is published."""
+        if not self._new_control or self._replay_to is not None or not self._usable:
+            return
+        self._meta = replace(self._meta, topic_ids={**self._meta.topic_ids, CONTROL: self._new_control})
+        self._new_control, known = "", self._meta.truncated
+        if known is None:
+            return
+        engine, self._usable = self.engine, False
+        said = said_to_others(self._meta, self._name, self.shard, self._meta.next, known)
+        self._commit_from_outside(engine, "a truncation cannot be said again", said)
 
     # -- one step -------------------------------------------------------------------------------------------------
 
@@ -117,6 +142,7 @@ class Publisher(OwnedShard):
                 del engine
                 self._begin_again(fault, tally, report)
         report.left = messages[first:]
+        self._say_again()
         return report
 
     def _begin_again(self, fault: Unforeseen, tally: Tally, report: StepReport) -> None:
@@ -348,6 +374,7 @@ class Publisher(OwnedShard):
             report.commits += 1
             report.published += len(commit.outbox)
         self._load()
+        self._say_again()
         return report
 
     # -- commit and publish ---------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ The rules of this file
 * A message that names no place stands with the one before it in its partition. Connectors send tombstones so.
 * A row without a place, or with one in another log, may be older than the truncation where its partition has held no
   message of the truncation's log before it (`Meta.log_seen`): then the shard is refused.
+* A control topic that was made anew lacks what somebody may not have heard: who knows a truncation says it there again.
 * Of truncations the latest one says all; who knows it ignores the earlier ones, and its repetitions.
 * A shard hears of a truncation between two messages, and nobody can foretell between which. So it says in its own
   partition of the control topic where that was, in the same transaction, and counts in `Meta` and `Position` how often
@@ -89,7 +90,7 @@ def in_order(change: Change, stands: SourcePosition | None, truncated: SourcePos
     if stands is None:
         return change
     if stands.precedes(truncated):
-        if not (stands.at and truncated.at or isinstance(change, Nothing)):
+        if not ((stands.at and truncated.at) or isinstance(change, Nothing)):
             raise EventRefused("undated-before-truncation", _NO_DATE.format(mends.begin_from_file(table_name)))
         return Nothing()
     known = isinstance(change, Truncate) and (stands.log, stands.place) == (truncated.log, truncated.place)
@@ -155,6 +156,8 @@ def place_of_truncation(
 
 def said_to_others(meta: Meta, name: str, shard: int, offset: int, source: SourcePosition) -> list[Entry]:
     """What a shard that read a truncation at an offset says to all others, each in its partition (the record's key).
+
+    Once more where the control topic was made anew; offset: then the next one that it reads.
 
     Raises ShardRefused where the control topic is missing.
     """
