@@ -46,7 +46,7 @@ from streamer.incremental.shard.taking_over import Holding
 from streamer.incremental.shard.truncations import is_news
 from streamer.incremental.store.base import Meta, Store
 from streamer.incremental.store.rebuild import Progress
-from streamer.incremental.topics import CHANGES, POSITIONS, outputs_of
+from streamer.incremental.topics import CHANGES, CONTROL, POSITIONS, outputs_of
 from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows
 from streamer.table.schema import Table
@@ -116,7 +116,7 @@ class HeldShard:
         """Messages that were read and not begun: they come after the release of what is held back."""
         self._outputs = outputs_of(table.form)
         self._publisher.messages_at = lambda offsets: shard_input.messages_at(offsets)
-        self._publisher.check_input = partial(shard_input.check, CHANGES, *self._outputs)
+        self._publisher.check_input = partial(shard_input.check, CHANGES, CONTROL, *self._outputs)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"shard-{number}")
         self._call: Future[Any] | None = None
 
@@ -187,7 +187,7 @@ class HeldShard:
 
     def _look_around(self) -> None:
         self._input.ask()
-        self._input.check(CHANGES, *self._outputs, POSITIONS)
+        self._input.check(CHANGES, CONTROL, *self._outputs, POSITIONS)
 
     async def step(self, messages: Sequence[Message], through: int = 0) -> StepReport:
         """Applies and publishes a batch; through: the offset below which the input holds no other messages."""

@@ -66,7 +66,7 @@ class KafkaInput:
         ServerUnreachable.
         """
         with self._kafka.failures("asking for the topics"), self._kafka.consumer() as consumer:
-            self._seen = self._all_topics()
+            self._seen, self._asked = self._all_topics(), None
             shards = self._shards()
             earliest, end = self._kafka.watermarks(consumer, self._place(CHANGES))
             live_begun = any(self._has_begun(consumer, self._place(kind)) for kind in self._outputs)

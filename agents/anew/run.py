@@ -215,7 +215,8 @@ def _truncated(shards: Shards, first: Sequence[FirstTable]) -> list[FirstTable]:
 def _behind(shards: Shards, shard: int, first: FirstTable, source: SourcePosition) -> FirstTable:
     """The rows of a shard that came later than a truncation."""
     reading, bounds = shards.reading(shard), (shards.states[shard].earliest, first.next)
-    later = read_behind(source, shards.settings.table, shard, len(shards), *bounds, reading.between, first.skipped)
+    table, skips, schemas = shards.settings.table, first.skipped, shards.settings.schemas
+    later = read_behind(source, table, shard, len(shards), *bounds, reading.between, skips, schemas)
     return replace(
         first,
         rows=later.rows,

@@ -18,6 +18,7 @@ from contextlib import ExitStack, contextmanager
 from io import TextIOWrapper
 from itertools import chain, islice
 from pathlib import Path
+from stat import S_IMODE
 from typing import IO, Any
 
 import pandas as pd
@@ -165,13 +166,14 @@ def atomic_writer(path: str | Path, text: bool = False) -> Iterator[Any]:
 def atomic_writers(paths: Sequence[str | Path], text: bool = False) -> Iterator[list[Any]]:
     """Several files of which all take their places when the block ends well, or none.
 
-    Every file is on the disk before the first takes its place. Raises ConfigError where a file cannot be made.
+    Every file is on the disk before the first takes its place. A link stays one, to the new file, and a file that was
+    there leaves its mode to the new one. Raises ConfigError where a file cannot be made.
     """
     drafts: list[tuple[Path, Path]] = []
     try:
         with ExitStack() as files:
             writers = []
-            for path in map(Path, paths):
+            for path in (named.resolve() if named.is_symlink() else named for named in map(Path, paths)):
                 drafts.append((_draft_of(path), path))
                 file = files.enter_context(open(drafts[-1][0], "wb"))
                 writers.append(TextIOWrapper(file, encoding="utf-8", newline="") if text else file)
@@ -199,6 +201,8 @@ def _draft_of(path: Path) -> Path:
     draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
     try:
         draft.touch()
+        if path.exists():
+            draft.chmod(S_IMODE(path.stat().st_mode))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be written: {error.strerror}") from None
     return draft

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
 from streamer.incremental.subscribe import Subscription
 from streamer.table.yaml_loading import load_table
-from worlds.avro_messages import change, envelope, message, money, optional, record, unscaled
+from worlds.avro_messages import LOGGED, change, envelope, message, money, optional, record, unscaled
 from worlds.kafka_side import fresh_name, make_topics, read, write
 from worlds.patients import write_table
 from worlds.workers import Worker, wait_until
@@ -32,7 +32,8 @@ USER_AND_PASSWORD = "reader:Canary-4711"
 KEY = record("Key", {"id": "long"})
 OTHER_KEY = {**KEY, "doc": "the same, registered anew"}
 TEXTS = {"sex": "string", "problem": optional("string"), "name": optional("string")}
-VALUE = envelope({"id": "long", "age": "int", "zip": optional("long"), "bmi": money(1), **TEXTS})
+ROW = {"id": "long", "age": "int", "zip": optional("long"), "bmi": money(1), **TEXTS}
+VALUE, LOGGED_VALUE = envelope(ROW), envelope(ROW, LOGGED)
 
 
 class AvroTable:
@@ -40,7 +41,7 @@ class AvroTable:
 
     def __init__(self, servers: Servers, folder: Path) -> None:
         self.registry = StubRegistry(USER_AND_PASSWORD)
-        self.key, self.value = self.registry.add(KEY), self.registry.add(VALUE)
+        self.key, self.value, self.logged = (self.registry.add(said) for said in (KEY, VALUE, LOGGED_VALUE))
         self.name = fresh_name()
         self.servers, self.folder = servers, folder
         self.table = write_table(folder, self.name)
@@ -51,6 +52,20 @@ class AvroTable:
     def send(self, number: int, said: Any, key_id: int | None = None, value_id: int | None = None) -> None:
         self._write([self._record(number, said, key_id or self.key, value_id or self.value)])
 
+    def send_logged(self, numbers: Iterable[int], lsn: int) -> None:
+        """Rows with their places in PostgreSQL's log."""
+        self._write([self._logged(number, change("c", person(number)), lsn + number) for number in numbers])
+
+    def send_truncation(self, shard: int, lsn: int) -> None:
+        """It has no key, and lies in any one partition."""
+        said = {**change("t", {}), "after": None}
+        self._write([(shard, None, self._logged(0, said, lsn)[2])])
+
+    def _logged(self, number: int, said: Any, lsn: int) -> tuple[int, bytes, bytes]:
+        message_key, placed = message(self.key, KEY, {"id": number}), {**said["source"], "lsn": lsn, "ts_ms": 9}
+        value = message(self.logged, LOGGED_VALUE, {**said, "source": placed})
+        return shard_of(message_key, SHARDS), message_key, value
+
     def send_people(self) -> None:
         self._write([self._record(number, change("c", person(number)), self.key, self.value) for number in PEOPLE])
 
@@ -59,7 +74,7 @@ class AvroTable:
         value = None if said is None else message(value_id, VALUE, said)
         return shard_of(message_key, SHARDS), message_key, value
 
-    def _write(self, records: Sequence[tuple[int, bytes, bytes | None]]) -> None:
+    def _write(self, records: Sequence[tuple[int, bytes | None, bytes | None]]) -> None:
         for shard, _, _ in records:
             self.sent[shard] += 1
         write(self.servers.kafka_bootstrap, f"{self.name}.changes", records)
@@ -123,6 +138,11 @@ def person(number: int) -> dict[str, Any]:
     }
 
 
+def lies_in(shard: int) -> Callable[[int], bool]:
+    """Whether a person's row lies in a shard, where the key's schema is the first that was registered."""
+    return lambda number: shard_of(message(1, KEY, {"id": number}), SHARDS) == shard
+
+
 @pytest.fixture
 def people(servers: Servers, tmp_path: Path) -> Iterator[AvroTable]:
     table = AvroTable(servers, tmp_path)
@@ -161,6 +181,28 @@ def _delete_by_produce(people: AvroTable, number: int) -> None:
     assert told.exit_code == 0, told.output
     assert json.loads(told.stdout)["key_form"] == f"avro:{people.key}"
     people.sent[shard_of(message(people.key, KEY, {"id": number}), SHARDS)] += 1
+
+
+def test_a_truncation_in_avro_reaches_every_shard_at_its_place_in_the_sources_order(people: AvroTable) -> None:
+    people.registry.open()
+    people.send_logged(range(8, 108), lsn=1_000)
+    worker = people.work()
+    people.wait()
+    assert people.published() == 100
+    later = range(100, 140)
+    people.send_logged(filter(lies_in(0), later), lsn=3_000)  # its partition is written first: the truncation is late
+    people.wait()
+    people.send_truncation(shard=1, lsn=2_000)
+    people.send_logged(filter(lies_in(1), later), lsn=3_000)
+    people.wait()
+    wait_until(lambda: people.published() == 40, 30, people.logs)
+    worker.terminate()
+    people.send_logged(range(8, 20), lsn=1_000)  # a connector that was started again sends some once more
+    people.send_logged(range(140, 150), lsn=3_000)
+    people.work()
+    people.wait()
+    wait_until(lambda: people.published() == 50, 30, people.logs)
+    assert people.refused() == {}
 
 
 def test_a_registry_that_is_down_is_waited_for_and_status_says_so(people: AvroTable) -> None:

@@ -96,7 +96,7 @@ class ModelInput:
 
     def state(self) -> InputState:
         state = self._world.state()
-        self._seen = state.topic_ids
+        self._seen, self._answer = state.topic_ids, None
         return state
 
     def read(self, after: int, batch: int) -> tuple[list[Message], int]:

@@ -41,6 +41,7 @@ import numpy as np
 from simulation.model_kafka import ModelInput, ModelOutlet, ModelTopic
 from streamer.errors import Conflict, Fenced, LawViolated, ServerUnreachable, ShardRefused
 from streamer.incremental.events.changes import Change, Insert
+from streamer.incremental.events.registered_schemas import NoSchemas, Schemas
 from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.groups.engine import Engine, Outcome
 from streamer.incremental.groups.net_effect import Drained
@@ -89,9 +90,12 @@ class Worker(Publisher):
     def __init__(self, world: World) -> None:
         store = Faulty(world, MemoryStore(world.server, world.table.name, world.shard))
         outlet = Faulty(world, ModelOutlet(world.topic))
-        super().__init__(world.table, world.shard, store, outlet, secret=world.secret, holding=Holding.SNAPSHOT)
+        of = Holding.SNAPSHOT
+        super().__init__(
+            world.table, world.shard, store, outlet, secret=world.secret, holding=of, schemas=world.schemas()
+        )
         self.input: Any = Faulty(world, ModelInput(world))
-        self.check_input = partial(self.input.check, CHANGES, *outputs_of(world.table.form))
+        self.check_input = partial(self.input.check, CHANGES, CONTROL, *outputs_of(world.table.form))
         self.messages_at = lambda offsets: [one for one in world.messages if one.offset in offsets]
         self._world = world
         self._rebuilding: Rebuilding | None = None
@@ -222,6 +226,8 @@ class World:
         self.topic = ModelTopic()
         beside = (POSITIONS, DEAD_LETTERS, CONTROL)
         self.topic_ids = {kind: f"first {kind}" for kind in (CHANGES, *outputs_of(table.form), *beside)}
+        self.schemas: Callable[[], Schemas] = NoSchemas
+        """Of a registry, as a worker that has just begun knows them."""
         self.secret = SECRET
         self.steps = 0
         self.written: int | None = None

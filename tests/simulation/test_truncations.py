@@ -7,7 +7,7 @@ read these as far apart as chance has it, hear of truncations when chance has it
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from random import Random
 
 import pytest
@@ -18,11 +18,14 @@ from streamer.errors import ShardRefused
 from streamer.incremental.checks.changelog import ChangelogLaws
 from streamer.incremental.events.decoder import Decoder
 from streamer.incremental.events.murmur2 import shard_of
+from streamer.incremental.events.registered_schemas import RegisteredSchema, UnusableSchema, schema_from
 from streamer.incremental.release.fold import Release
 from streamer.incremental.shard.input import Message
 from streamer.incremental.store.snapshot import OPERATOR
-from streamer.incremental.topics import LIVE
+from streamer.incremental.topics import CONTROL, LIVE
 from streamer.table.row import Row
+from worlds.avro_messages import LOGGED, envelope
+from worlds.avro_messages import message as in_avro
 
 SEEDS = range(12)
 
@@ -73,6 +76,41 @@ def test_shards_that_read_apart_and_lose_commits_come_to_what_the_source_holds(s
         if world.snapshots and chance.random() < 0.3:
             world.lose_commits(chance.choice(world.snapshots))
     read_to_the_end(worlds)
+    assert_the_shards_hold_what_the_source_holds(worlds, source)
+
+
+ENVELOPE = envelope({"id": "long", "years": "long", "city": "string", "problem": "string"}, LOGGED)
+
+
+class Learned:
+    """The schemas of a registry that has one, each known only when it was asked for."""
+
+    def __init__(self) -> None:
+        self.known: dict[int, RegisteredSchema | UnusableSchema] = {}
+
+    def learn(self, ids: Iterable[int]) -> None:
+        self.known |= {one: schema_from(one, "AVRO", json.dumps(ENVELOPE)) for one in ids if one == 1}
+
+
+@pytest.mark.parametrize("seed", SEEDS[:3])
+def test_shards_whose_messages_are_avro_come_to_what_the_source_holds(seed: int) -> None:
+    chance = Random(seed)
+    source = Source(chance, written=lambda value: in_avro(1, ENVELOPE, {**value, "ts_ms": 1}))  # type: ignore[dict-item]
+    source.happen(60)
+    source.truncate()
+    source.happen(20, truncations=0)
+    worlds = worlds_of(source.captured().partitions)
+    for world in worlds:
+        world.schemas, world.hears = Learned, Random(seed)
+    for _ in range(8):
+        world = chance.choice(worlds)
+        world.written = min(len(world.messages), (world.written or 0) + chance.randrange(1, 20))
+        world.run(batch=chance.choice([1, 3, 8]))
+        world.snapshot()
+        if chance.random() < 0.3:
+            world.lose_commits(chance.choice(world.snapshots))
+    read_to_the_end(worlds)
+    assert sum(world.placed for world in worlds) > 0
     assert_the_shards_hold_what_the_source_holds(worlds, source)
 
 
@@ -165,6 +203,55 @@ def test_a_store_whose_control_topic_forgot_where_truncations_took_effect_is_ref
     heard.lose_commits(heard.snapshots[0])
     with pytest.raises(ShardRefused, match="does not say any more where truncations took effect"):
         heard.run(batch=5)
+
+
+def make_control_anew(worlds: Sequence[World]) -> None:
+    """The control topic is deleted and made again: nothing in it is there any more."""
+    worlds[0].topic.control.clear()
+    for world in worlds:
+        world.make_anew(CONTROL)
+
+
+def test_a_truncation_that_nobody_has_heard_is_said_again_where_the_control_topic_was_made_anew() -> None:
+    source = one_truncation()
+    worlds = worlds_of(source.partitions)
+    for world in (*worlds[HEARS:], worlds[SAYS]):
+        world.run(9)
+        world.snapshot()
+    assert not any(world.placed for world in worlds)
+    make_control_anew(worlds)
+    read_to_the_end(worlds)
+    assert_the_shards_hold_what_the_source_holds(worlds, source)
+    assert [world.placed for world in worlds] == [0, 1, 1]
+    said = [len(world.control) for world in worlds]
+    read_to_the_end(worlds)
+    assert [len(world.control) for world in worlds] == said, "once"
+
+
+@pytest.mark.parametrize("second", [True, False])
+def test_it_is_said_again_whenever_the_control_topic_is_made_anew(second: bool) -> None:
+    source = one_truncation()
+    for step in range(second, steps_of_a_quiet_run(source.partitions, SAYS), 6):
+        worlds = worlds_of(source.partitions)
+        worlds[SAYS].happens[step] = lambda worlds=worlds: make_control_anew(worlds)  # type: ignore[misc]
+        worlds[SAYS].plan = {step + 3: Fault.DIE_AFTER} if second else {}
+        read_to_the_end(worlds)
+        read_to_the_end(worlds)
+        assert_the_shards_hold_what_the_source_holds(worlds, source)
+
+
+def test_a_store_that_repeats_its_input_says_it_again_when_it_has_caught_up() -> None:
+    source = one_truncation()
+    worlds = worlds_of(source.partitions)
+    worlds[SAYS].written = 1
+    worlds[SAYS].run(1)
+    worlds[SAYS].snapshot()
+    worlds[SAYS].written = None
+    worlds[SAYS].run(9)
+    make_control_anew(worlds)
+    worlds[SAYS].lose_commits(worlds[SAYS].snapshots[0])
+    read_to_the_end(worlds)
+    assert_the_shards_hold_what_the_source_holds(worlds, source)
 
 
 @pytest.mark.parametrize("heard_while_held", [True, False])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -27,6 +27,7 @@ class Source:
     happened: list[dict[str, object]] = field(default_factory=list)
     rows: dict[int, dict[str, object]] = field(default_factory=dict)
     partitions: list[list[Message]] = field(default_factory=lambda: [[] for _ in range(SHARDS)])
+    written: Callable[[object], bytes] = lambda value: json.dumps(value).encode()
 
     def happen(self, n: int, truncations: float = 0.04) -> None:
         """n events at random."""
@@ -74,7 +75,7 @@ class Source:
         key = event["key"]
         message_key = None if key is None else str(key).encode()
         n = self.chance.randrange(SHARDS) if message_key is None else shard_of(message_key, SHARDS)
-        self.partitions[n].append(Message(len(self.partitions[n]), message_key, json.dumps(event["value"]).encode()))
+        self.partitions[n].append(Message(len(self.partitions[n]), message_key, self.written(event["value"])))
         value = event["value"]
         if isinstance(value, dict) and value["op"] == "d":  # a tombstone follows, which names no place
             self.partitions[n].append(Message(len(self.partitions[n]), message_key, None))

@@ -37,9 +37,14 @@ def optional(type_: Any) -> list[Any]:
     return ["null", type_]
 
 
-def envelope(fields: Mapping[str, Any]) -> dict[str, Any]:
+SOURCE = {"connector": "string", "snapshot": optional("string")}
+LOGGED = {**SOURCE, "lsn": optional("long"), "ts_ms": "long"}
+"""Members of the source block, and with those that say where in PostgreSQL's log a change stands."""
+
+
+def envelope(fields: Mapping[str, Any], source_block: Mapping[str, Any] = SOURCE) -> dict[str, Any]:
     """The schema of Debezium's envelope around a row."""
-    source = record("Source", {"connector": "string", "snapshot": optional("string")})
+    source = record("Source", source_block)
     return record(
         "Envelope",
         {

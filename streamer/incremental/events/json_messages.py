@@ -3,7 +3,8 @@
 Reading is strict: UTF-8, one value, no NaN, no lone surrogates. Numbers with a point or an exponent become exact
 Decimals. Of a member that comes twice the last one counts, as for Kafka Connect's own reader, and Connect's wrapping,
 an object of exactly the two members `schema` and `payload`, is taken off. The text of an error says nothing of the
-bytes. A message whose schema a registry keeps is read by that (`registered_schemas`).
+bytes. A message whose schema a registry keeps is read by that (`registered_schemas`). Who asks only how a message was
+captured gets it as JSON without its wrapping (`capture_json`), whoever keeps its schema.
 
 A connector writes its schema, thousands of bytes of it, before every payload. So the bytes before the payload of the
 last few messages are remembered, with the readers that came of their schemas: where a message begins with the same
@@ -63,6 +64,36 @@ def unwrapped(value: object) -> object:
     (7, 7)
     """
     return value["payload"] if _is_wrapped(value) else value
+
+
+class _Wrapped(msgspec.Struct, forbid_unknown_fields=True):
+    schema: msgspec.Raw
+    payload: msgspec.Raw
+
+
+_wrapped = msgspec.json.Decoder(_Wrapped).decode
+
+
+def capture_json(data: bytes, schemas: Known | None = None) -> bytes | msgspec.Raw:
+    """A message out of Kafka Connect's wrapping, as JSON; where a registry keeps its schema, the telling members alone.
+
+    Nothing is said of bytes that are no JSON. Raises EventRefused where `MessageReader.read` does for registered ones.
+
+    >>> bytes(capture_json(b'{"schema": null, "payload": {"op": "c"}}')), capture_json(b'{"payload": 7}')
+    (b'{"op": "c"}', b'{"payload": 7}')
+    """
+    if not is_registered(data):
+        try:
+            return _wrapped(data).payload
+        except _UNREADABLE:
+            return data
+    message = read_registered(data, schema_of(data, schemas))
+    if not isinstance(message, dict):
+        return b""
+    return msgspec.json.encode({name: of for name, of in message.items() if name in _OF_CAPTURE or name[:2] == "__"})
+
+
+_OF_CAPTURE = ("op", "source")
 
 
 def _is_wrapped(value: object) -> TypeGuard[dict[str, object]]:

@@ -9,18 +9,20 @@ is the first of several says `first` alone. Connectors that read one table in ch
 other rows, so it says that the end is near, no more.
 
 This is read apart from the change, because a message that is refused as a row says it as well. What cannot be read says
-nothing.
+nothing. A flattened row may have columns of any name and type, `source` and `payload` too: these are none of the
+connector's.
 """
 
 from __future__ import annotations
 
 from enum import Enum
+from typing import Final
 
 import msgspec
 
 from streamer.errors import EventRefused
-from streamer.incremental.events.json_messages import read_registered
-from streamer.incremental.events.registered_schemas import Known, is_registered, schema_of
+from streamer.incremental.events.json_messages import capture_json
+from streamer.incremental.events.registered_schemas import Known
 
 
 class Mark(Enum):
@@ -47,21 +49,31 @@ _OF_READS = {
 _CHANGES = frozenset("cudt")
 
 
-class _Source(msgspec.Struct):
-    snapshot: str | bool | None = None
+_ABSENT: Final = msgspec.Raw()
 
 
 class _Message(msgspec.Struct):
     """The members that tell, of an envelope or a flattened row; all others are passed over without being read."""
 
-    op: str | None = None
-    source: _Source | None = None
+    op: msgspec.Raw = _ABSENT
+    source: msgspec.Raw = _ABSENT
+    deleted: msgspec.Raw = msgspec.field(default=_ABSENT, name="__deleted")
     flattened_op: str | None = msgspec.field(default=None, name="__op")
     flattened_snapshot: str | bool | None = msgspec.field(default=None, name="__source_snapshot")
-    payload: _Message | None = None
+
+    @property
+    def is_flattened(self) -> bool:
+        """Whether what else it has are columns of a row."""
+        return self.flattened_op is not None or self.deleted is not _ABSENT
 
 
-_decode = msgspec.json.Decoder(_Message).decode
+class _Source(msgspec.Struct):
+    snapshot: str | bool | None = None
+
+
+_message = msgspec.json.Decoder(_Message).decode
+_source = msgspec.json.Decoder(_Source).decode
+_op = msgspec.json.Decoder(str).decode
 
 
 def mark_of(value: bytes | None, schemas: Known | None = None) -> Mark:
@@ -75,19 +87,14 @@ def mark_of(value: bytes | None, schemas: Known | None = None) -> Mark:
     if value is None:
         return Mark.NOTHING
     try:
-        message = _registered(value, schemas) if is_registered(value) else _decode(value)
+        message = _message(capture_json(value, schemas))
+        if message.is_flattened:
+            return _mark(message.flattened_op, message.flattened_snapshot)
+        if message.op is _ABSENT or message.source is _ABSENT:
+            return Mark.NOTHING
+        return _mark(_op(message.op), _source(message.source).snapshot)
     except (EventRefused, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return Mark.NOTHING
-    message = message.payload or message  # within Kafka Connect's {"schema", "payload"}
-    if message.source is not None:
-        return _mark(message.op, message.source.snapshot)
-    if message.flattened_op is not None:
-        return _mark(message.flattened_op, message.flattened_snapshot)
-    return Mark.NOTHING
-
-
-def _registered(value: bytes, schemas: Known | None) -> _Message:
-    return msgspec.convert(read_registered(value, schema_of(value, schemas)), _Message)
 
 
 def _mark(op: str | None, said: str | bool | None) -> Mark:

@@ -12,7 +12,8 @@ The rules of this file
 * Places of two logs cannot be compared: neither comes before the other. A connector that is not named here, or a
   message without these members, has no place.
 * A flattened row may have columns of any name, `source` and `payload` too. So these are read only where the message is
-  no flattened row, and nothing but a message of Kafka Connect's two members is unwrapped.
+  no flattened row, and nothing but a message of Kafka Connect's two members is unwrapped. Where a registry keeps the
+  schema, the place is read by that.
 * A log may begin anew (another server, a restored copy) and use lower places for later changes. Then the dates
   contradict the places: that is never decided, but told (`OrderLost`).
 """
@@ -23,6 +24,10 @@ import re
 from typing import Final
 
 import msgspec
+
+from streamer.errors import EventRefused
+from streamer.incremental.events.json_messages import capture_json
+from streamer.incremental.events.registered_schemas import Known
 
 DATES_APART_MS = 600_000
 """How much later than a truncation a message before it may be dated: MySQL dates statements by when they began."""
@@ -75,8 +80,6 @@ class _Message(msgspec.Struct):
 
     op: msgspec.Raw = _ABSENT
     source: msgspec.Raw = _ABSENT
-    schema: msgspec.Raw = _ABSENT
-    payload: msgspec.Raw = _ABSENT
     flattened_op: msgspec.Raw = msgspec.field(default=_ABSENT, name="__op")
     deleted: msgspec.Raw = msgspec.field(default=_ABSENT, name="__deleted")
     connector: str | None = msgspec.field(default=None, name="__source_connector")
@@ -95,11 +98,12 @@ class _Message(msgspec.Struct):
 
 _message = msgspec.json.Decoder(_Message).decode
 _source = msgspec.json.Decoder(_Source).decode
-_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
-def position_of(value: bytes | None) -> SourcePosition | None:
+def position_of(value: bytes | None, schemas: Known | None = None) -> SourcePosition | None:
     """The place that the value of a message names; None where it names none that is known here.
+
+    schemas: those of a registry.
 
     >>> position_of(b'{"op": "t", "source": {"connector": "postgresql", "lsn": 33, "ts_ms": 5}}')
     SourcePosition(log='postgresql', place=(33,), at=5)
@@ -108,17 +112,10 @@ def position_of(value: bytes | None) -> SourcePosition | None:
     if value is None:
         return None
     try:
-        message = _message(value)
-        if _is_wrapped(message, value):
-            message = _message(message.payload)
+        message = _message(capture_json(value, schemas))
         return _position(message if message.is_flattened else _source_of(message))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (EventRefused, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-
-
-def _is_wrapped(message: _Message, value: bytes) -> bool:
-    """Whether it is Kafka Connect's `{"schema", "payload"}`, and not a row with columns of these names."""
-    return message.schema is not _ABSENT and message.payload is not _ABSENT and len(_members(value)) == 2
 
 
 def _source_of(message: _Message) -> _Source:

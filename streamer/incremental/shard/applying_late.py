@@ -45,9 +45,9 @@ class LateMessages(OwnedShard):
         schemas: Schemas | None = None,
     ) -> None:
         super().__init__(table, shard, store, outlet, turn, secret, holding)
-        self._schemas = schemas or NoSchemas()
-        self._decoder = Decoder(table, self._schemas.known)
-        self._contract = KeyContract(table, shard, self._schemas.known)
+        self.schemas = schemas or NoSchemas()
+        self._decoder = Decoder(table, self.schemas.known)
+        self._contract = KeyContract(table, shard, self.schemas.known)
         self.messages_at: Callable[[Sequence[int]], Sequence[Message]] = lambda offsets: ()
         """Reads messages of the input once more, for a replay in which they were tried again; those that are there."""
 
@@ -85,7 +85,7 @@ class LateMessages(OwnedShard):
 
     def _commit_retries(self, engine: Engine, judged: Sequence[Judged], report: StepReport) -> None:
         tally = Tally.after(self._meta)
-        self._schemas.learn(schema_ids((one.message.key, one.message.value) for one in judged if one.message))
+        self.schemas.learn(schema_ids((one.message.key, one.message.value) for one in judged if one.message))
         with self._turn:
             for one in judged:
                 self._retry(engine, one, tally)

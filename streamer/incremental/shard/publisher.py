@@ -29,6 +29,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 
 from streamer.errors import EventRefused, LawViolated, ShardRefused
@@ -36,7 +37,7 @@ from streamer.incremental.events.changes import Statement, Truncate, Upsert
 from streamer.incremental.events.counts import APPLIED, DEAD, IGNORED, UNKNOWN_KEY
 from streamer.incremental.events.registered_schemas import Schemas, schema_ids
 from streamer.incremental.events.snapshot_marks import Mark, mark_of
-from streamer.incremental.events.source_position import SourcePosition
+from streamer.incremental.events.source_position import SourcePosition, position_of
 from streamer.incremental.groups.engine import Engine
 from streamer.incremental.groups.replacing import Region
 from streamer.incremental.release.changelog import Changelog
@@ -45,17 +46,19 @@ from streamer.incremental.shard import holding_back, letters
 from streamer.incremental.shard.anew import RECORDS_MAX
 from streamer.incremental.shard.applying_late import LateMessages
 from streamer.incremental.shard.first_release import release_commits, rows_in
-from streamer.incremental.shard.input import Message
+from streamer.incremental.shard.input import Message, ShardInput
 from streamer.incremental.shard.next_commit import next_commit
 from streamer.incremental.shard.outlet import Outlet
 from streamer.incremental.shard.passed_over import UNWRITABLE, Unforeseen, unforeseen
 from streamer.incremental.shard.repeated import is_repeated, replayed
+from streamer.incremental.shard.requests import Placed
 from streamer.incremental.shard.steps import StepReport, Tally
 from streamer.incremental.shard.taking_over import Holding
-from streamer.incremental.shard.truncations import in_source_order, said_of_placing
+from streamer.incremental.shard.truncations import in_source_order, said_of_placing, said_to_others
 from streamer.incremental.store.base import Commit, Store
 from streamer.incremental.store.rebuild import Progress, remembered
 from streamer.incremental.store.snapshot import Snapshot
+from streamer.incremental.topics import CONTROL
 from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows
 from streamer.table.schema import Table
@@ -76,9 +79,33 @@ class Publisher(LateMessages):
         schemas: Schemas | None = None,
     ) -> None:
         super().__init__(table, shard, store, outlet, turn, secret, holding, schemas)
+        self._place_of = partial(position_of, schemas=self.schemas.known)
         self._changelog = Changelog(table, shard)
         self.check_input: Callable[[], None] = lambda: None
         """Called before a batch is committed; raises Conflict where it was not read from what was taken over."""
+
+    def take_over(
+        self,
+        shard_input: ShardInput,
+        skips: Iterable[int] = (),
+        placed: Callable[[], Iterable[Placed]] = lambda: (),
+    ) -> int:
+        """As `OwnedShard.take_over`; says what a control topic that was made anew lacks."""
+        next_ = super().take_over(shard_input, skips, placed)
+        self._say_again()
+        return next_
+
+    def _say_again(self) -> None:
+        """Says the last truncation in a new control topic; not before the table stands where it is published."""
+        if not self._new_control or self._replay_to is not None or not self._usable:
+            return
+        self._meta = replace(self._meta, topic_ids={**self._meta.topic_ids, CONTROL: self._new_control})
+        self._new_control, known = "", self._meta.truncated
+        if known is None:
+            return
+        engine, self._usable = self.engine, False
+        said = said_to_others(self._meta, self._name, self.shard, self._meta.next, known)
+        self._commit_from_outside(engine, "a truncation cannot be said again", said)
 
     # -- one step -------------------------------------------------------------------------------------------------
 
@@ -90,7 +117,7 @@ class Publisher(LateMessages):
         truncation has to be repeated.
         """
         report, first = StepReport(), 0
-        self._schemas.learn(schema_ids((message.key, message.value) for message in messages))
+        self.schemas.learn(schema_ids((message.key, message.value) for message in messages))
         while first < len(messages) or self._meta.next < through:
             self._turn_before(messages, first)
             if self.awaits_release or self.truncation_due is not None:
@@ -112,6 +139,7 @@ class Publisher(LateMessages):
                 del engine
                 self._begin_again(fault, tally, report)
         report.left = messages[first:]
+        self._say_again()
         return report
 
     def _begin_again(self, fault: Unforeseen, tally: Tally, report: StepReport) -> None:
@@ -247,7 +275,7 @@ class Publisher(LateMessages):
             self._passed_over.check(message.offset, tally)
             with unforeseen(message.offset):
                 change = self._decode(message)
-                change = in_source_order(self.table, self.shard, self._meta, change, message, tally)
+                change = in_source_order(self.table, self.shard, self._meta, change, message, tally, self._place_of)
                 key_form = self._contract.form_after(tally.key_form, message.key, change, self._meta.shards)
                 decoded = perf_counter()
             if isinstance(change, Statement):  # it runs what is queued, whose faults are not its own
@@ -279,7 +307,7 @@ class Publisher(LateMessages):
     def _mark(self, message: Message) -> Mark:
         """What a message says of a snapshot, where that matters."""
         if self._holding is Holding.SNAPSHOT and holding_back.looks_for_marks(self._meta):
-            return mark_of(message.value, self._schemas.known)
+            return mark_of(message.value, self.schemas.known)
         return Mark.NOTHING
 
     def _turned(self, mark: Mark, offset: int) -> Snapshot | None:
@@ -333,6 +361,7 @@ class Publisher(LateMessages):
             report.commits += 1
             report.published += len(commit.outbox)
         self._load()
+        self._say_again()
         return report
 
     # -- commit and publish ---------------------------------------------------------------------------------------

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from streamer.incremental.events.counts import Counts
-from streamer.incremental.events.registered_schemas import Schemas
-from streamer.incremental.events.source_position import OrderLost, SourcePosition
+from streamer.incremental.events.registered_schemas import NoSchemas, Schemas, schema_ids
+from streamer.incremental.events.source_position import OrderLost, SourcePosition, position_of
 from streamer.incremental.release.records import Entry, Outgoing
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position
@@ -121,18 +122,30 @@ def read_behind(
     end: int,
     read: Read,
     skips: Iterable[int],
+    schemas: Schemas | None = None,
 ) -> RowsRead:
     """Reads the messages below the offset `end` that stand behind a truncation; earliest: the first one that is there.
 
-    Raises ShardRefused where the input does not tell which these are.
+    schemas: of a registry. Raises ShardRefused where the input does not tell which these are, RegistryUnreachable.
     """
-    name = f"shard {shard} of {table.name}"
+    name, schemas = f"shard {shard} of {table.name}", schemas or NoSchemas()
+    place_of = partial(position_of, schemas=schemas.known)
     try:
-        begin = begin_of_run(name, table.name, source, earliest, end, lambda start: read(start, end))
+        begin = begin_of_run(
+            name, table.name, source, earliest, end, lambda start: _learned(schemas, read(start, end)), place_of
+        )
     except OrderLost:
         raise order_lost(name, table.name) from None
     told_before = begin > earliest  # it lies behind a message of the truncation's log
-    return read_again(table, shard, shards, read(begin, end), end, skips, behind=source, log_seen=told_before)
+    rest = read(begin, end)
+    return read_again(table, shard, shards, rest, end, skips, schemas=schemas, behind=source, log_seen=told_before)
+
+
+def _learned(schemas: Schemas, batches: Iterable[Sequence[Message]]) -> Iterator[Sequence[Message]]:
+    """The same batches, each when its schemas are known."""
+    for batch in batches:
+        schemas.learn(schema_ids((None, message.value) for message in batch))
+        yield batch
 
 
 def place_truncation(
@@ -146,5 +159,5 @@ def place_truncation(
     meta = publisher.meta
     first = earliest if publisher.engine.n_rows else meta.next  # where no row is, nothing has to be told apart
     place = publisher.table, publisher.shard, meta.shards
-    later = read_behind(source, *place, first, meta.next, read, passed_over_in(meta))
+    later = read_behind(source, *place, first, meta.next, read, passed_over_in(meta), publisher.schemas)
     return publisher.place_truncation(request, source, later.rows, later.key_form, later.log_seen)

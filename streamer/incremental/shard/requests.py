@@ -79,7 +79,7 @@ class EndSnapshot(_Request, frozen=True, tag="end-snapshot"):
 
 
 class Truncation(_Request, frozen=True, tag="truncate"):
-    """The source has truncated the table; by, offset: the shard that read so, and where."""
+    """The source has truncated the table; by, offset: the shard that read so or says it again, and where it was."""
 
     source: SourcePosition
     by: int

@@ -137,7 +137,7 @@ class Retrial:
         """Whether the last truncation that is known came later in the source's order than a change of rows."""
         if self._truncated is None or not isinstance(change, ROW_CHANGES):
             return False  # whatever a truncation has overtaken, it has overtaken, too
-        stands = position_of(message.value)
+        stands = position_of(message.value, self._schemas.known)
         try:
             return stands is not None and stands.precedes(self._truncated)
         except OrderLost:
@@ -147,7 +147,7 @@ class Retrial:
         """Whether a message brings a row, and does not say where it stands against the last truncation."""
         if self._truncated is None or not isinstance(change, Upsert | Insert):
             return False
-        stands = position_of(message.value)
+        stands = position_of(message.value, self._schemas.known)
         return stands is None or stands.log != self._truncated.log
 
     def _see_wanted(self, message: Message, change: Change) -> None:

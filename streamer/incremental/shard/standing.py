@@ -12,7 +12,7 @@ The rules of this file
 * A topic has an id, and one that was deleted and made again has another. A new `live` holds nothing of the table, and
   differences mean nothing there: it is given the whole table first, from a store that is not behind. New positions tell
   nothing: they are accepted where they say the same as the store, or where the whole table goes out anyway. New dead
-  letters are a new beginning and no more.
+  letters are a new beginning and no more. In a new control topic a shard says once more which truncation it knows of.
 * A table that began anew, from its source, is one commit that did not come from the input. Until it is published, what
   the output says of the input is of no account: it may go on at a lower offset, or of another topic.
 * The two topics of a lossy join are one table: where one of them alone was made anew, the shard is refused.
@@ -87,9 +87,22 @@ def new_topics(meta: Meta, input_state: InputState) -> frozenset[str]:
 
 
 def with_topics(meta: Meta, input_state: InputState) -> Meta:
-    """With the ids of the topics as they are now; in a control topic that was made anew no request has its answer."""
+    """With the ids of the topics as they are now; in a control topic that was made anew no request has its answer.
+
+    Until a shard has said there what it has to (`to_say_again`), that topic counts as new.
+    """
     answered = 0 if CONTROL in new_topics(meta, input_state) else meta.control_next
-    return replace(meta, topic_ids={**meta.topic_ids, **input_state.topic_ids}, control_next=answered)
+    ids = {**meta.topic_ids, **input_state.topic_ids, **({CONTROL: ""} if to_say_again(meta, input_state) else {})}
+    return replace(meta, topic_ids=ids, control_next=answered)
+
+
+def to_say_again(meta: Meta, input_state: InputState) -> str:
+    """The id of a control topic that was made anew and may lack what other shards have not heard; "" where none does.
+
+    A truncation that was said in the former one is lost with it. A store that lost everything cannot tell.
+    """
+    new = meta.commit == 0 or CONTROL in new_topics(meta, input_state)
+    return input_state.topic_ids.get(CONTROL, "") if new and meta.shards > 1 else ""
 
 
 def _lacks(meta: Meta, position: Position) -> bool:

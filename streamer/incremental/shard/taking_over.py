@@ -29,7 +29,7 @@ from streamer.incremental.shard.look import first_meta, look
 from streamer.incremental.shard.outlet import Outlet, Position
 from streamer.incremental.shard.passed_over import PassedOver
 from streamer.incremental.shard.requests import Placed
-from streamer.incremental.shard.standing import Standing, compare, with_topics
+from streamer.incremental.shard.standing import Standing, compare, to_say_again, with_topics
 from streamer.incremental.shard.truncations import to_repeat
 from streamer.incremental.store.base import Meta, State, Store
 from streamer.table.schema import Table
@@ -76,6 +76,8 @@ class OwnedShard:
         self._usable = False
         self._replay_to: Position | None = None
         self._to_repeat: list[Placed] = []
+        self._new_control = ""
+        """The id of a control topic in which the last truncation has to be said once more."""
         self._passed_over = PassedOver("", self._meta)
         self.published_anew = False
         """Whether the last take-over gave an output that was made anew the whole table."""
@@ -112,6 +114,7 @@ class OwnedShard:
         if standing is Standing.EMPTIED:
             self._publish_anew(position, input_state)
         self._store.trim(self._fence, self._meta.commit)
+        self._new_control = to_say_again(self._meta, input_state)
         self._meta = with_topics(self._meta, input_state)
         self._passed_over = PassedOver(self._name, self._meta, skips, self._replay_to)
         self._load()

@@ -13,6 +13,7 @@ The rules of this file
 * A message that names no place stands with the one before it in its partition. Connectors send tombstones so.
 * A row without a place, or with one in another log, may be older than the truncation where its partition has held no
   message of the truncation's log before it (`Meta.log_seen`): then the shard is refused.
+* A control topic that was made anew lacks what somebody may not have heard: who knows a truncation says it there again.
 * Of truncations the latest one says all; who knows it ignores the earlier ones, and its repetitions.
 * A shard hears of a truncation between two messages, and nobody can foretell between which. So it says in its own
   partition of the control topic where that was, in the same transaction, and counts in `Meta` and `Position` how often
@@ -21,6 +22,9 @@ The rules of this file
 * Truncations of two logs have no order: whoever knows one and meets the other is refused, and guesses nothing.
 * Where a truncation names no place, or rows name none, or the input has expired, or places and dates contradict one
   another, the shard is refused: nobody could say who is in the table.
+* Only a date tells a message that comes late from one of a log that has begun anew. So a truncation without a date is
+  refused as one without a place, and a change without one, whose place is before a truncation, is a dead letter:
+  where the log is the same nothing was lost, and else somebody has to hear of it.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from streamer.errors import ShardRefused
+from streamer.errors import EventRefused, ShardRefused
 from streamer.incremental import mends
 from streamer.incremental.events.changes import Change, Insert, Nothing, Truncate, Upsert
 from streamer.incremental.events.source_position import OrderLost, SourcePosition, position_of
@@ -42,17 +46,27 @@ from streamer.incremental.store.base import Meta
 from streamer.incremental.topics import CONTROL
 from streamer.table.schema import Table
 
+PlaceOf = Callable[[bytes | None], SourcePosition | None]
+"""Where a message stands, by its value: `position_of`, with what is known of a registry's schemas."""
+
 WINDOW_OFFSETS: Final = 4_000
 WIDER: Final = 8
 """The input is read backwards in windows: mostly, what came after a truncation is a few seconds long."""
 
 _NO_PLACE = (
-    "{}: the table was truncated (offset {}), and the message does not say where in the source's order: let the "
+    "{}: the table was truncated (offset {}), and the message does not say {}: let the "
     "connector send its source block (flattened rows: add.fields=op,source.connector,source.lsn,source.ts_ms, of MySQL "
     "source.file,source.pos,source.row in place of source.lsn), which only PostgreSQL, MySQL and MariaDB have. Other "
     "shards may have later rows already, so `streamer produce --truncate` alone would remove these, too: pass the "
     "message over (`streamer skip`), pause the connector, run `streamer produce --truncate`, resume it, and signal an "
     "incremental snapshot of the table, so that all rows come again; or, {}"
+)
+
+
+_NO_DATE = (
+    "by its place in the source's log the message came before the last truncation, and no date says that this log has "
+    "not begun anew since (another server, a restored copy). Where it has not, nothing is lost; else, {}. Let the "
+    "connector send the date (flattened rows: add.fields=...,source.ts_ms)"
 )
 
 
@@ -67,21 +81,31 @@ class Run:
     told: bool = False
 
 
-def in_order(change: Change, stands: SourcePosition | None, truncated: SourcePosition) -> Change:
+def in_order(change: Change, stands: SourcePosition | None, truncated: SourcePosition, table_name: str) -> Change:
     """What a change comes to in the source's order, in one of several shards: nothing, where it is overtaken.
 
     stands: where its message does. truncated: the last truncation, as far as the shard knows. A truncation that was
-    captured and is to be said to the others stays as it is. Raises OrderLost.
+    captured and is to be said to the others stays as it is. Raises OrderLost, EventRefused: undated-before-truncation.
     """
     if stands is None:
         return change
     if stands.precedes(truncated):
+        if not ((stands.at and truncated.at) or isinstance(change, Nothing)):
+            raise EventRefused("undated-before-truncation", _NO_DATE.format(mends.begin_from_file(table_name)))
         return Nothing()
     known = isinstance(change, Truncate) and (stands.log, stands.place) == (truncated.log, truncated.place)
     return Nothing() if known else change
 
 
-def in_source_order(table: Table, shard: int, meta: Meta, change: Change, message: Message, tally: Tally) -> Change:
+def in_source_order(
+    table: Table,
+    shard: int,
+    meta: Meta,
+    change: Change,
+    message: Message,
+    tally: Tally,
+    place_of: PlaceOf = position_of,
+) -> Change:
     """What a message of a shard changes, seen from the source's order; tells other shards where it truncates.
 
     meta: of the last commit. Raises ShardRefused where nobody can tell.
@@ -90,10 +114,11 @@ def in_source_order(table: Table, shard: int, meta: Meta, change: Change, messag
         return change
     name = f"shard {shard} of {table.name}"
     if tally.truncated is not None:
-        change = _behind(f"{name}, offset {message.offset}", table.name, change, message.value, tally.truncated, tally)
+        stands = place_of(message.value)
+        change = _behind(f"{name}, offset {message.offset}", table.name, change, stands, tally.truncated, tally)
     if not (isinstance(change, Truncate) and change.whole_table_only):
         return change
-    source = place_of_truncation(name, table.name, message)
+    source = place_of_truncation(name, table.name, message, place_of)
     check_same_log(f"{name}, offset {message.offset}", table.name, source, tally.truncated)
     tally.truncated, tally.log_seen = source, True
     tally.letters += said_to_others(meta, name, shard, message.offset, tally.truncated)
@@ -101,10 +126,9 @@ def in_source_order(table: Table, shard: int, meta: Meta, change: Change, messag
 
 
 def _behind(
-    name: str, table_name: str, change: Change, value: bytes | None, truncated: SourcePosition, tally: Tally
+    name: str, table_name: str, change: Change, stands: SourcePosition | None, truncated: SourcePosition, tally: Tally
 ) -> Change:
     """What a change comes to behind a truncation. Raises ShardRefused where nobody can tell."""
-    stands = position_of(value)
     if stands is not None and stands.log == truncated.log:
         tally.log_seen = True
     elif isinstance(change, Upsert | Insert) and not tally.log_seen:
@@ -114,21 +138,26 @@ def _behind(
             f"more; {mends.begin_from_file(table_name)}"
         )
     try:
-        return in_order(change, stands, truncated)
+        return in_order(change, stands, truncated, table_name)
     except OrderLost:
         raise order_lost(name, table_name) from None
 
 
-def place_of_truncation(name: str, table_name: str, message: Message) -> SourcePosition:
-    """Where a truncation that was captured stands. Raises ShardRefused where nobody can tell."""
-    source = position_of(message.value)
-    if source is None:
-        raise ShardRefused(_NO_PLACE.format(name, message.offset, mends.begin_from_file(table_name)))
+def place_of_truncation(
+    name: str, table_name: str, message: Message, place_of: PlaceOf = position_of
+) -> SourcePosition:
+    """Where a truncation that was captured stands, and when. Raises ShardRefused where nobody can tell."""
+    source = place_of(message.value)
+    if source is None or not source.at:
+        missing = "where in the source's order" if source is None else "when (source.ts_ms)"
+        raise ShardRefused(_NO_PLACE.format(name, message.offset, missing, mends.begin_from_file(table_name)))
     return source
 
 
 def said_to_others(meta: Meta, name: str, shard: int, offset: int, source: SourcePosition) -> list[Entry]:
     """What a shard that read a truncation at an offset says to all others, each in its partition (the record's key).
+
+    Once more where the control topic was made anew; offset: then the next one that it reads.
 
     Raises ShardRefused where the control topic is missing.
     """
@@ -201,12 +230,12 @@ def to_repeat(name: str, table_name: str, meta: Meta, position: Position, placed
     return [known[number] for number in missing]
 
 
-def run_behind(source: SourcePosition, batches: Iterable[Sequence[Message]]) -> Run:
+def run_behind(source: SourcePosition, batches: Iterable[Sequence[Message]], place_of: PlaceOf = position_of) -> Run:
     """The messages that stand behind a truncation at the end of what is read. Raises OrderLost."""
     begins, told = None, False
     for batch in batches:
         for message in batch:
-            stands = position_of(message.value)
+            stands = place_of(message.value)
             if stands is not None and stands.log == source.log:
                 told = True
                 begins = message.offset + 1 if stands.precedes(source) else begins
@@ -220,6 +249,7 @@ def begin_of_run(
     earliest: int,
     next_: int,
     read: Callable[[int], Iterator[Sequence[Message]]],
+    place_of: PlaceOf = position_of,
 ) -> int:
     """The offset from which on the messages below `next_` stand behind a truncation.
 
@@ -229,7 +259,7 @@ def begin_of_run(
     run = Run()
     while start > earliest and run.begins is None:
         start, window = max(earliest, next_ - window), window * WIDER
-        run = run_behind(source, read(start))
+        run = run_behind(source, read(start), place_of)
     if run.begins is not None:
         return run.begins
     if earliest < next_ and (earliest or not run.told):

@@ -8,6 +8,7 @@ import io
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from stat import S_IMODE
 
 import pandas as pd
 import pytest
@@ -174,3 +175,23 @@ def test_parquet_without_what_reads_it_is_told(tmp_path: Path, monkeypatch: pyte
 
 def test_any_other_file_of_rows_is_csv(saved: Callable[[str | bytes], Path]) -> None:
     assert read_table(saved("id,n\n1,2\n")).to_dict("list") == {"id": ["1"], "n": ["2"]}
+
+
+def test_a_link_stays_one_and_its_file_keeps_its_mode(tmp_path: Path) -> None:
+    (tmp_path / "exports").mkdir()
+    target, link = tmp_path / "exports" / "people-1.csv", tmp_path / "people.csv"
+    target.write_text("old")
+    target.chmod(0o640)
+    link.symlink_to("exports/people-1.csv")
+    with atomic_writer(link, text=True) as file:
+        file.write("new")
+    assert link.is_symlink()
+    assert (target.read_text(), S_IMODE(target.stat().st_mode)) == ("new", 0o640)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["exports", "people-1.csv", "people.csv"]
+
+
+def test_a_link_to_nothing_yet_leads_to_the_file_afterwards(tmp_path: Path) -> None:
+    (tmp_path / "people.csv").symlink_to(tmp_path / "later.csv")
+    with atomic_writer(tmp_path / "people.csv", text=True) as file:
+        file.write("new")
+    assert (tmp_path / "later.csv").read_text() == "new"

@@ -23,6 +23,7 @@ from streamer.incremental.events.registered_schemas import (
     schema_ids,
 )
 from streamer.incremental.events.snapshot_marks import Mark, mark_of
+from streamer.incremental.events.source_position import SourcePosition, position_of
 from streamer.table.schema import KeptColumn
 from worlds.avro_messages import change, envelope, logical, message, money, optional, record, unscaled
 from worlds.small_tables import table
@@ -118,6 +119,17 @@ def test_a_snapshots_marks_are_seen_in_avro() -> None:
     for snapshot, mark in (("last", Mark.LAST), ("incremental", Mark.INCREMENTAL), ("false", Mark.CHANGE)):
         assert mark_of(message(2, VALUE, change("c", row(), snapshot=snapshot)), SCHEMAS) is mark
     assert mark_of(message(9, VALUE, change("c", row())), SCHEMAS) is Mark.NOTHING
+
+
+def test_a_flattened_rows_mark_and_place_are_seen_in_avro_whatever_its_columns_are_called() -> None:
+    names = {"__op": "string", "__source_snapshot": "string", "__source_connector": "string", "__source_lsn": "long"}
+    schema = record("Value", {**ROW, "source": optional("string"), "payload": optional("bytes"), **names})
+    known = {6: schema_from(6, "AVRO", json.dumps(schema))}
+    marks = {"__op": "r", "__source_snapshot": "last", "__source_connector": "postgresql", "__source_lsn": 33}
+    value = message(6, schema, {**row(), "source": "web", "payload": b"\xff", **marks})
+    assert mark_of(value, known) is Mark.LAST
+    assert position_of(value, known) == SourcePosition("postgresql", (33,))
+    assert position_of(value) is position_of(value[:-1], known) is None
 
 
 def test_the_ids_of_a_batch_are_found_in_keys_and_values() -> None:

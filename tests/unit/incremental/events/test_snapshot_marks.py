@@ -57,6 +57,24 @@ def test_a_row_that_is_refused_says_it_as_well() -> None:
     assert marked(message) is Mark.LAST
 
 
+@pytest.mark.parametrize("column", ["source", "payload", "schema", "op", "snapshot"])
+@pytest.mark.parametrize("value", ["web", 7, None, {"snapshot": "last"}, {"op": "r"}, [1]])
+def test_a_flattened_row_says_what_its_marks_say_whatever_its_own_columns_hold(column: str, value: object) -> None:
+    row = {"id": 7, column: value}
+    assert marked({**row, "__op": "r", "__source_snapshot": "incremental"}) is Mark.INCREMENTAL
+    assert marked({**row, "__op": "u", "__source_snapshot": "false", "__deleted": "false"}) is Mark.CHANGE
+    assert marked({**row, "__deleted": "false"}) is Mark.NOTHING
+    assert marked({"schema": None, "payload": {**row, "__op": "r", "__source_snapshot": "true"}}) is Mark.READ
+
+
+def test_columns_that_look_like_a_wrapping_or_a_source_block_are_none() -> None:
+    read = envelope("r", snapshot="last")
+    assert marked({"id": 7, "schema": "s", "payload": read}) is Mark.NOTHING
+    assert marked({"payload": read}) is Mark.NOTHING
+    assert marked({"id": 7, "source": read["source"]}) is Mark.NOTHING
+    assert marked({"id": 7, "op": "r", "source": read["source"], "__deleted": "false"}) is Mark.NOTHING
+
+
 @pytest.mark.parametrize(
     "value",
     [

@@ -116,7 +116,7 @@ def test_a_row_that_was_too_large_for_its_form_is_refused_in_the_same_words(form
 
 def captured(offset: int, key: int, place: int, op: str = "c") -> Message:
     row = None if op == "t" else {"id": key, "years": place % 10, "city": "a1", "problem": "flu"}
-    source = {"connector": "postgresql", "lsn": place}
+    source = {"connector": "postgresql", "lsn": place, "ts_ms": 9}
     return Message(offset, b"%d" % key, msgspec.json.encode({"op": op, "after": row, "source": source}))
 
 
@@ -146,7 +146,7 @@ def test_a_source_whose_log_began_anew_is_refused() -> None:
 def test_an_input_that_is_read_again_tells_its_last_truncation_and_letters_alone() -> None:
     messages = [captured(0, 1, 10), captured(1, 0, 30, "t"), captured(2, 3, 35)]
     found = read_again(STATED, 0, 2, [messages], 3)
-    assert found.truncated == SourcePosition("postgresql", (30,))
+    assert found.truncated == SourcePosition("postgresql", (30,), at=9)
     assert (found.rows.source_keys, list(found.letters)) == (["3"], [])
 
 

@@ -11,7 +11,7 @@ from streamer.errors import ShardRefused
 from streamer.incremental import mends
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.outlet import Position
-from streamer.incremental.shard.standing import Standing, compare, with_topics
+from streamer.incremental.shard.standing import Standing, compare, to_say_again, with_topics
 from streamer.incremental.store.base import UNFINISHED, Meta
 from streamer.incremental.topics import CHANGES, CONTROL, DEAD_LETTERS, LIVE, POSITIONS
 from worlds.small_tables import YEARS, table
@@ -170,3 +170,15 @@ def test_answers_are_about_the_control_topic_that_they_were_given_to() -> None:
     assert with_topics(asked, same) == asked
     assert with_topics(asked, made_anew(LIVE)).control_next == 9
     assert with_topics(asked, made_anew(CONTROL)).control_next == 0
+
+
+def test_a_control_topic_that_was_made_anew_counts_as_new_until_what_it_lacks_is_said() -> None:
+    knows = replace(FIVE, shards=3, topic_ids={**IDS, CONTROL: "first control"}, control_next=9)
+    now = replace(INPUT, shards=3, topic_ids={**IDS, CONTROL: "second control"})
+    assert to_say_again(knows, now) == "second control"
+    assert to_say_again(with_topics(knows, now), now) == "second control"
+    assert with_topics(knows, now).topic_ids == {**IDS, CONTROL: ""}
+    assert to_say_again(replace(knows, topic_ids=now.topic_ids), now) == ""
+    assert to_say_again(replace(knows, shards=1), now) == "", "there is nobody else"
+    assert to_say_again(replace(knows, commit=0, topic_ids=now.topic_ids), now) == "second control"
+    assert to_say_again(knows, replace(now, topic_ids=IDS)) == "", "there is none"

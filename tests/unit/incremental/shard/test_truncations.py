@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.errors import ShardRefused
+from streamer.errors import EventRefused, ShardRefused
 from streamer.incremental import mends
 from streamer.incremental.events.changes import Change, Insert, Nothing, Remove, Truncate, Upsert
 from streamer.incremental.events.source_position import DATES_APART_MS, OrderLost, SourcePosition
@@ -52,28 +52,42 @@ def said(place: int | None, op: str = "u", at: int = 0) -> bytes:
 
 
 OTHER_LOG = SourcePosition("mysql-bin", (1, 4, 0))
-OF_OTHER_LOG = b'{"op":"t","source":{"connector":"mysql","file":"mysql-bin.000001","pos":4}}'
+OF_OTHER_LOG = b'{"op":"t","source":{"connector":"mysql","file":"mysql-bin.000001","pos":4,"ts_ms":7}}'
 NOBODY = Row((), ())
 ROW, TRUNCATION = Remove("7"), Truncate(whole_table_only=True)
 
 
 def test_messages_before_the_last_truncation_change_nothing_any_more() -> None:
-    assert in_order(ROW, lsn(70), lsn(90)) == Nothing()
-    assert in_order(ROW, lsn(91), lsn(90)) is ROW
-    assert in_order(ROW, None, lsn(90)) is ROW
+    assert in_order(ROW, lsn(70, 1), lsn(90, 2), "people") == Nothing()
+    assert in_order(ROW, lsn(91, 2), lsn(90, 1), "people") is ROW
+    assert in_order(ROW, lsn(91), lsn(90, 1), "people") is ROW
+    assert in_order(ROW, None, lsn(90, 1), "people") is ROW
+
+
+@pytest.mark.parametrize(("dated", "truncated"), [(0, 5), (5, 0), (0, 0)])
+@pytest.mark.parametrize("change", [Remove("7"), Upsert("7", Row((), ())), Truncate(whole_table_only=True)])
+def test_a_change_of_before_without_a_date_is_told_because_its_log_may_have_begun_anew(
+    change: Change, dated: int, truncated: int
+) -> None:
+    with pytest.raises(EventRefused, match=r"source\.ts_ms") as refused:
+        in_order(change, lsn(70, dated), lsn(90, truncated), "people")
+    assert refused.value.reason == "undated-before-truncation"
+    assert mends.begin_from_file("people") in refused.value.detail
+    assert in_order(Nothing(), lsn(70, dated), lsn(90, truncated), "people") == Nothing()
 
 
 def test_a_truncation_that_is_known_or_overtaken_is_none() -> None:
-    assert in_order(TRUNCATION, lsn(90), lsn(90)) == Nothing()
-    assert in_order(TRUNCATION, lsn(70), lsn(90)) == Nothing()
-    assert in_order(TRUNCATION, lsn(91), lsn(90)) is TRUNCATION
-    assert in_order(TRUNCATION, None, lsn(90)) is TRUNCATION
-    assert in_order(ROW, lsn(90), lsn(90)) is ROW
+    known = lsn(90, 5)
+    assert in_order(TRUNCATION, lsn(90), known, "people") == Nothing()
+    assert in_order(TRUNCATION, lsn(70, 5), known, "people") == Nothing()
+    assert in_order(TRUNCATION, lsn(91, 5), known, "people") is TRUNCATION
+    assert in_order(TRUNCATION, None, known, "people") is TRUNCATION
+    assert in_order(ROW, lsn(90, 5), known, "people") is ROW
 
 
 def test_a_message_that_dates_contradict_is_not_decided() -> None:
     with pytest.raises(OrderLost):
-        in_order(ROW, lsn(70, at=2 + DATES_APART_MS), lsn(90, at=1))
+        in_order(ROW, lsn(70, at=2 + DATES_APART_MS), lsn(90, at=1), "people")
 
 
 COMES = Upsert("7", NOBODY)
@@ -84,12 +98,12 @@ COMES = Upsert("7", NOBODY)
 def test_a_row_whose_place_says_nothing_of_a_truncation_is_refused_until_its_log_was_seen(
     change: Change, value: bytes
 ) -> None:
-    knows, message = replace(META, truncated=lsn(90)), Message(5, b"7", value)
+    knows, message = replace(META, truncated=lsn(90, 1)), Message(5, b"7", value)
     tally = Tally.after(knows)
     with pytest.raises(ShardRefused, match="offset 5") as refused:
         in_source_order(PEOPLE, 1, knows, change, message, tally)
     assert mends.begin_from_file("people") in str(refused.value)
-    for seen in (said(70), said(91)):
+    for seen in (said(70, at=1), said(91, at=1)):
         tally = Tally.after(knows)
         in_source_order(PEOPLE, 1, knows, COMES, Message(4, b"7", seen), tally)
         assert tally.log_seen
@@ -109,8 +123,8 @@ def test_what_brings_no_row_needs_no_place() -> None:
 
 def test_who_reads_a_truncation_has_seen_its_log() -> None:
     tally = Tally.after(META)
-    in_source_order(PEOPLE, 1, META, TRUNCATION, Message(5, None, said(90, "t")), tally)
-    assert (tally.truncated, tally.log_seen) == (lsn(90), True)
+    in_source_order(PEOPLE, 1, META, TRUNCATION, Message(5, None, said(90, "t", at=3)), tally)
+    assert (tally.truncated, tally.log_seen) == (lsn(90, 3), True)
 
 
 def test_a_truncation_without_a_place_refuses_the_shard_and_says_what_to_do_instead() -> None:
@@ -121,6 +135,11 @@ def test_a_truncation_without_a_place_refuses_the_shard_and_says_what_to_do_inst
     assert "offset 5" in text
     assert text.index("pause the connector") < text.index("run `streamer produce --truncate`") < text.index("resume")
     assert mends.begin_from_file("people") in text
+
+
+def test_a_truncation_without_a_date_refuses_the_shard_because_another_log_could_not_be_told_from_its_own() -> None:
+    with pytest.raises(ShardRefused, match=r"offset 5.*does not say when \(source\.ts_ms\).*source\.ts_ms"):
+        place_of_truncation(NAME, "people", Message(5, None, said(90, "t")))
 
 
 def test_what_is_said_lies_in_the_partition_of_everybody_else() -> None:
