@@ -5,7 +5,8 @@ The rules of this file
 * The settings are those of Kafka's Java clients, by their names, so that a `client.properties` which works for
   `kafka-console-consumer` works here. A variable of the environment wins over the file, one setting at a time.
 * What a property says of security is obeyed by every client, or refused by its name: never left out in silence. What
-  else the file holds (serializers, batches, groups: others' business) is not used, and listed as `not_used`.
+  else the file holds (serializers, batches, groups, a schema registry: others' business) is not used, and listed as
+  `not_used`; so is what belongs to a setting that is not there (a key's password without a key).
 * Settings that would have no effect because `security.protocol` leaves them out are refused: somebody meant them.
 * Secrets are in no repr and in no message. A refusal names the setting, and says nothing of its value but where the
   value is one of a few words of Kafka's own.
@@ -63,6 +64,15 @@ _AS_IT_IS = {
 
 _PACE = ("sasl.login.refresh.", "sasl.login.connect.", "sasl.login.read.", "sasl.login.retry.")
 _OF_THE_REGISTRY = ("schema.registry.", "basic.auth.", "bearer.auth.")
+"""Of a serializer's own client: here the registry has variables of its own."""
+
+_BELONGS_TO = {
+    "ssl.key.password": "ssl.keystore.location",
+    "ssl.keystore.type": "ssl.keystore.location",
+    "ssl.truststore.type": "ssl.truststore.location",
+}
+"""What says nothing without another setting."""
+
 _OF_SECURITY = re.compile(r"ssl|sasl|secur|jaas|passw|secret|token|oauth|config\.providers|interceptor", re.IGNORECASE)
 """What a name says that has to do with security, misspelt or not."""
 
@@ -136,13 +146,14 @@ class KafkaSettings:
 
 def settings_of(properties: Mapping[str, str], environment: Mapping[str, str]) -> KafkaSettings:
     """The settings that a file's properties and the variables say. Raises ConfigError that names the setting."""
-    not_used = _not_used(properties)
+    others = _not_used(properties)
     said = {name: value.strip() for name, value in properties.items()}
     said |= _of_variables(environment)
     _check_stores(said)
     protocol = _word("security.protocol", said.get("security.protocol", PLAINTEXT).upper(), PROTOCOLS)
     _check_no_idle(protocol, said)
     by_sasl, by_tls = protocol.startswith("SASL"), protocol.endswith("SSL")
+    idle = [name for name in properties if _is_idle(name, said, by_sasl, by_tls)]
     return KafkaSettings(
         protocol,
         **(_credentials(said) if by_sasl else {}),  # type: ignore[arg-type]
@@ -151,7 +162,7 @@ def settings_of(properties: Mapping[str, str], environment: Mapping[str, str]) -
         key_password=said.get("ssl.key.password", "") if by_tls else "",
         checks_host=_checks_host(said),
         bootstrap=said.get("bootstrap.servers", ""),
-        not_used=not_used,
+        not_used=tuple(sorted((*others, *idle))),
     )
 
 
@@ -167,7 +178,10 @@ def _not_used(properties: Mapping[str, str]) -> tuple[str, ...]:
     """Names of what is somebody else's business. Raises ConfigError for what is ours, and cannot be obeyed."""
     others = []
     for place, (name, value) in enumerate(properties.items(), 1):
-        if name in _OBEYED or name.startswith(_OF_THE_REGISTRY):
+        if name in _OBEYED:
+            continue
+        if name.startswith(_OF_THE_REGISTRY):
+            others.append(name)
             continue
         if not value.strip() or not _PROPERTY.fullmatch(name):
             raise ConfigError(  # the name is not told: it may be a part of a value that went astray
@@ -181,7 +195,17 @@ def _not_used(properties: Mapping[str, str]) -> tuple[str, ...]:
         if _OF_SECURITY.search(name) and not name.startswith(_PACE):
             raise ConfigError(f"{name}: the clients here cannot do what it says, and security may depend on it")
         others.append(name)
-    return tuple(sorted(others))
+    return tuple(others)
+
+
+def _is_idle(name: str, said: Mapping[str, str], by_sasl: bool, by_tls: bool) -> bool:
+    """Whether a property that is obeyed elsewhere has no effect beside the others."""
+    if name in _BELONGS_TO:
+        return not said.get(_BELONGS_TO[name])
+    if name == "ssl.endpoint.identification.algorithm":
+        return not by_tls
+    of_tokens = name == "sasl.oauthbearer.token.endpoint.url"
+    return of_tokens and not (by_sasl and said.get("sasl.mechanism", "").upper() == OAUTHBEARER)
 
 
 def _check_stores(said: Mapping[str, str]) -> None:

@@ -72,11 +72,36 @@ def test_any_password_survives_the_quotes_of_jaas(password: str) -> None:
     assert (said.username, said.password) == ("bare", password)
 
 
-def test_what_is_not_about_security_is_listed_and_the_registrys_is_left_to_it() -> None:
+def test_what_is_not_about_security_is_listed_and_so_is_what_the_registrys_client_would_read() -> None:
     others = {"key.deserializer": "x", "acks": "1", "group.id": "x", "sasl.login.refresh.buffer.seconds": "1"}
     registry = {"schema.registry.url": "x", "basic.auth.user.info": CANARY}
     said = settings_of(FILE | others | registry | {"ssl.enabled.protocols": "TLSv1.2, TLSv1.3"}, {})
-    assert said.not_used == tuple(sorted(others))
+    assert said.not_used == tuple(sorted((*others, *registry)))
+    assert CANARY not in repr(said)
+
+
+@pytest.mark.parametrize(
+    "idle",
+    [
+        {"ssl.key.password": CANARY},
+        {"ssl.keystore.type": "PEM"},
+        {"ssl.truststore.type": "PEM", "security.protocol": "PLAINTEXT"},
+        {"ssl.endpoint.identification.algorithm": "https", "security.protocol": "PLAINTEXT"},
+        {"sasl.oauthbearer.token.endpoint.url": "https://id.example/token", "security.protocol": "PLAINTEXT"},
+    ],
+    ids=lambda idle: next(iter(idle)),
+)
+def test_what_belongs_to_a_setting_that_is_not_there_is_listed(idle: dict[str, str]) -> None:
+    said = settings_of({"security.protocol": "SSL", **idle}, {})
+    assert said.not_used == (next(iter(idle)),)
+
+
+def test_what_has_an_effect_is_not_listed() -> None:
+    keys = {"ssl.keystore.location": "client.pem", "ssl.keystore.type": "PEM", "ssl.key.password": CANARY}
+    assert settings_of(FILE | keys | {"ssl.endpoint.identification.algorithm": ""}, {}).not_used == ()
+    assert settings_of({"security.protocol": "SASL_SSL", **OAUTH}, {}).not_used == ()
+    by_variable = {"KAFKA_SSL_KEYSTORE": "client.pem", "KAFKA_SECURITY_PROTOCOL": "SSL"}
+    assert settings_of({"ssl.key.password": CANARY}, by_variable).not_used == ()
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
 
 import pandas as pd
 import pytest
@@ -128,3 +129,25 @@ def test_a_year_that_the_calendar_does_not_have_is_out_of_every_domain(text: str
 def test_nothing_is_rounded() -> None:
     assert refusal("1980-01-31T08:00:00.0000001", LOCAL_TIMESTAMP)[0] == "off-the-step"
     assert refusal("1980-01-31T08:00:00", DATE) == ("off-the-step", "column 'x': a date with a time of day")
+
+
+LOCAL_MEAN_TIME = timezone(timedelta(minutes=19, seconds=32))
+"""Of Amsterdam until 1937."""
+
+
+@pytest.mark.parametrize("clock", [TIMESTAMP, LOCAL_TIMESTAMP, DATE], ids=lambda clock: clock.name)
+def test_an_offset_with_seconds_is_refused_and_never_rounded(clock: Clock) -> None:
+    for value in (datetime(1890, 1, 1, 8, tzinfo=LOCAL_MEAN_TIME), "1890-01-01T08:00:00+00:19:32"):
+        with pytest.raises(EventRefused) as refused:
+            moment_of(value, "x", clock)
+        assert refused.value.reason == "wrong-type"
+
+
+@pytest.mark.parametrize("fold", [0, 1])
+def test_of_an_hour_that_comes_twice_an_instant_is_the_one_that_is_meant_and_a_clock_on_the_wall_shows_the_same(
+    fold: int,
+) -> None:
+    twice = datetime(2024, 10, 27, 2, 30, fold=fold)
+    assert moment_of(twice, "x", LOCAL_TIMESTAMP) == moment_of("2024-10-27T02:30:00", "x", LOCAL_TIMESTAMP)
+    there = twice.replace(tzinfo=ZoneInfo("Europe/Amsterdam"))
+    assert moment_text(moment_of(there, "x", TIMESTAMP), TIMESTAMP) == f"2024-10-27T0{fold}:30:00Z"

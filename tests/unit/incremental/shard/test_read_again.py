@@ -170,6 +170,25 @@ def test_a_truncation_that_another_shard_read_is_placed_between_two_messages(kno
     assert sorted(key for key, _ in publisher.engine.index_table()) == ["2", "3", "4"]
 
 
+def test_a_key_form_that_changed_with_the_truncation_is_the_shards_when_it_is_placed() -> None:
+    """Rows in the new form were refused before the shard heard of it; they are read again, and their letters stay."""
+
+    def keyed(message: Message) -> Message:
+        return Message(message.offset, msgspec.json.encode({"id": int(message.key or b"")}), message.value)
+
+    publisher = Publisher(STATED, 1, MemoryStore(MemoryServer(), "people", 1), outlet := Collected())
+    publisher.take_over(InputState({}, 2, 0, 6))
+    messages = [*TOLD[:2], *map(keyed, TOLD[2:])]
+    publisher.step(messages)
+    assert (publisher.meta.key_form, publisher.meta.counts.dead_letters) == ("bare", 3)
+    place_truncation(publisher, 6, SourcePosition("postgresql", (30,), at=9), 0, reading(messages))
+    assert sorted(key for key, _ in publisher.engine.index_table()) == ["2", "3", "4"]
+    assert publisher.meta.key_form == 'json:{"id":number}'
+    publisher.step([keyed(captured(5, 9, 40))])
+    assert sorted(key for key, _ in publisher.engine.index_table()) == ["2", "3", "4", "9"]
+    assert sum(record.topic == "dead-letters" for record in outlet.sent) == 3
+
+
 class Collected:
     """An outlet that keeps what it is given."""
 
