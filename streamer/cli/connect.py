@@ -16,10 +16,10 @@ from streamer.errors import UsageError
 from streamer.incremental.connectors.database import MYSQL, POSTGRES, Database, database_of
 from streamer.incremental.connectors.debezium_source import default_relation, source_config, source_sql
 from streamer.incremental.connectors.jdbc_sink import sink_config
-from streamer.incremental.connectors.published_types import left_out
 from streamer.incremental.connectors.sql_dialects import DIALECTS
 from streamer.incremental.connectors.sql_tables import view_sql
 from streamer.incremental.kafka_clients import servers_of
+from streamer.table.published_types import left_out
 from streamer.table.schema import ROWS
 from streamer.table.yaml_loading import load_table
 

@@ -7,11 +7,11 @@ types, and in MySQL its collation, are the ones the view counts on. Secrets are 
 
 from __future__ import annotations
 
-from streamer.incremental.connectors.connect_schemas import key_schema, schema_text, value_schema
 from streamer.incremental.connectors.connector_config import JSON_CONVERTER
 from streamer.incremental.connectors.database import MYSQL, POSTGRES, Database
-from streamer.incremental.connectors.published_types import sink_table
 from streamer.incremental.topics import LIVE, topic_name
+from streamer.table.connect_schemas import key_schema, schema_text, value_schema
+from streamer.table.published_types import sink_table
 from streamer.table.schema import Table
 
 SINK_CLASS = "io.debezium.connector.jdbc.JdbcSinkConnector"

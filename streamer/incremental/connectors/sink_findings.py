@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from streamer.incremental.connectors.connect_schemas import CONNECT_VERSION, key_schema, value_schema
 from streamer.incremental.connectors.connector_config import JSON_CONVERTER, ConnectorConfig, Finding
 from streamer.incremental.connectors.transform_findings import ALTERING, unknown_transforms
 from streamer.incremental.topics import outputs_of, topic_name
+from streamer.table.connect_schemas import CONNECT_VERSION, key_schema, value_schema
 from streamer.table.schema import LOSSY_JOIN, Table
 
 PRINTED = "`streamer connect sink` prints it"

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from streamer.incremental.connectors.database import MYSQL, POSTGRES
-from streamer.incremental.connectors.published_types import (
+from streamer.table.published import LONGEST_NAME
+from streamer.table.published_types import (
     BOOLEAN,
     DECIMAL,
     FLOAT,
@@ -17,7 +18,6 @@ from streamer.incremental.connectors.published_types import (
     TEXT,
     PublishedColumn,
 )
-from streamer.table.published import LONGEST_NAME
 
 FLINK, KSQLDB = "flink", "ksqldb"
 

@@ -14,7 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streamer.incremental.connectors.published_types import (
+from streamer.incremental.connectors.sql_dialects import DIALECTS, KSQLDB, Dialect
+from streamer.incremental.topics import LIVE, topic_name
+from streamer.table.published import QI_GROUP, all_box_columns
+from streamer.table.published_group import COUNT, VALUES
+from streamer.table.published_types import (
     INTEGER,
     TEXT,
     PublishedColumn,
@@ -25,10 +29,6 @@ from streamer.incremental.connectors.published_types import (
     sink_table,
     view_name,
 )
-from streamer.incremental.connectors.sql_dialects import DIALECTS, KSQLDB, Dialect
-from streamer.incremental.topics import LIVE, topic_name
-from streamer.table.published import QI_GROUP, all_box_columns
-from streamer.table.published_group import COUNT, VALUES
 from streamer.table.schema import GROUPS, Table
 
 

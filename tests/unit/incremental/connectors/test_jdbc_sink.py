@@ -7,9 +7,9 @@ import json
 import pytest
 
 from streamer.errors import UsageError
-from streamer.incremental.connectors.connect_schemas import key_schema, value_schema
 from streamer.incremental.connectors.database import MYSQL, Database
 from streamer.incremental.connectors.jdbc_sink import sink_config
+from streamer.table.connect_schemas import key_schema, value_schema
 from streamer.table.schema import GROUPS, LOSSY_JOIN
 from worlds.published_forms import TABLE, published_as
 

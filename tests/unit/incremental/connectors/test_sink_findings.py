@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from streamer.incremental.connectors.connect_schemas import value_schema
 from streamer.incremental.connectors.connector_config import ConnectorConfig, Finding
 from streamer.incremental.connectors.database import MYSQL, POSTGRES
 from streamer.incremental.connectors.jdbc_sink import sink_config
 from streamer.incremental.connectors.sink_findings import is_sink_of, not_checked, sink_findings
+from streamer.table.connect_schemas import value_schema
 from streamer.table.schema import GROUPS, LOSSY_JOIN, Table
 from worlds.published_forms import TABLE, published_as
 
