@@ -7,6 +7,7 @@ The rules of this file
   for once; what is published later needs no registry.
 * What is read may have other ids, of a table.yaml of before or of another registry's copy: it is read by the schema
   that the registry has under its id, never by the one that is expected.
+* A record in Avro is the bytes of its columns one after the other, so they are made column by column.
 * Decimals are the shortest text on either side, binary numbers the shortest that gives them back
   (`streamer.table.format_limits` has refused what that would change).
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
+from functools import lru_cache
 from io import BytesIO
 from typing import Any, TypedDict
 
@@ -26,6 +28,7 @@ from streamer.incremental.events.connect_schema import ConnectType
 from streamer.incremental.events.registered_schemas import Schemas, read_avro, schema_ids, schema_of
 from streamer.incremental.topics import topic_name
 from streamer.table.avro_schemas import avro_key_schema, avro_value_schema
+from streamer.table.published import TextsReader
 from streamer.table.published_group import COUNT, VALUES
 from streamer.table.published_types import (
     BOOLEAN,
@@ -42,6 +45,9 @@ from streamer.table.scalars import decimal_text
 from streamer.table.schema import GROUPS, Table
 
 _TYPES: Mapping[str, Any] = {TEXT: str, INTEGER: int, DECIMAL: Decimal, FLOAT: float, BOOLEAN: bool}
+
+TEXTS_MAX = 1 << 12
+"""Texts of a column that are remembered with their bytes: rows of a QI group share most of theirs."""
 
 Written = Callable[[bytes], bytes]
 
@@ -60,7 +66,7 @@ class AvroFormat:
         self._schemas = schemas
         self._topic = topic_name(table.name, kind)
         self._key_schema, self._value_schema = avro_key_schema(table), avro_value_schema(table)
-        self._key_type, self._value_type = _key_type(table), _value_type(table)
+        self._key_types, self._value_types = _key_types(table), _value_types(table)
         self.written_key: Written = _not_begun
         self.written_value: Written = _not_begun
 
@@ -68,8 +74,8 @@ class AvroFormat:
         """Has the schemas registered. Raises RegistryUnreachable; ConfigError where the registry does not take them."""
         key_id = self._schemas.register(f"{self._topic}-key", _text(self._key_schema))
         value_id = self._schemas.register(f"{self._topic}-value", _text(self._value_schema))
-        self.written_key = _writer(key_id, self._key_schema, self._key_type)
-        self.written_value = _writer(value_id, self._value_schema, self._value_type)
+        self.written_key = _writer(key_id, self._key_schema, self._key_types)
+        self.written_value = _writer(value_id, self._value_schema, self._value_types)
 
     def learn(self, records: Iterable[tuple[bytes | None, bytes | None]]) -> None:
         self._schemas.learn(schema_ids(records))
@@ -97,38 +103,47 @@ def _text(schema: dict[str, Any]) -> str:
     return msgspec.json.encode(schema).decode()
 
 
-def _writer(schema_id: int, schema: dict[str, Any], members: Any) -> Written:
-    """JSON of a record's key or value -> its bytes on the wire."""
-    head, parsed = b"\0" + schema_id.to_bytes(4, "big"), parse_schema(schema)
-    decode = msgspec.json.Decoder(members).decode
+def _writer(schema_id: int, schema: dict[str, Any], types: Mapping[str, Any]) -> Written:
+    """JSON of a record's key or value -> its bytes on the wire. types: of the members, by which their JSON is read."""
+    head = b"\0" + schema_id.to_bytes(4, "big")
+    texts = TextsReader([field["name"] for field in schema["fields"]])
+    writers = [_field_writer(field["type"], types[field["name"]]) for field in schema["fields"]]
+
+    def written(text: bytes) -> bytes:
+        return head + b"".join([writer(one) for writer, one in zip(writers, texts.read(text), strict=True)])
+
+    return written
+
+
+def _field_writer(type_: Any, member: Any) -> Written:
+    """JSON of one member -> its part of the record."""
+    parsed, decode = parse_schema(type_), msgspec.json.Decoder(member).decode
 
     def written(text: bytes) -> bytes:
         out = BytesIO()
-        out.write(head)
         schemaless_writer(out, parsed, decode(text))
         return out.getvalue()
 
-    return written
+    return lru_cache(TEXTS_MAX)(written)
 
 
 # -- the types by which JSON is read: numbers exact, and of the very kind that Avro's writer wants
 
 
-def _key_type(table: Table) -> Any:
-    return _members("Key", record_key_columns(table))
+def _key_types(table: Table) -> dict[str, Any]:
+    return _types(record_key_columns(table))
 
 
-def _value_type(table: Table) -> Any:
-    more: dict[str, Any] = {}
+def _value_types(table: Table) -> dict[str, Any]:
+    found = _types(record_value_columns(table))
     if table.form == GROUPS:
         counted = [*map(kept_column, table.kept), PublishedColumn(COUNT, INTEGER)]
-        more[VALUES] = list[_members("Counted", counted)]  # type: ignore[misc]
-    return _members("Value", record_value_columns(table), more)
+        found[VALUES] = list[TypedDict("Counted", _types(counted))]  # type: ignore[misc]
+    return found
 
 
-def _members(name: str, columns: Iterable[PublishedColumn], more: Mapping[str, Any] | None = None) -> Any:
-    fields = {one.name: _TYPES[one.type] | None if one.nullable else _TYPES[one.type] for one in columns}
-    return TypedDict(name, {**fields, **(more or {})})  # type: ignore[operator]
+def _types(columns: Iterable[PublishedColumn]) -> dict[str, Any]:
+    return {one.name: _TYPES[one.type] | None if one.nullable else _TYPES[one.type] for one in columns}
 
 
 # -- the way back

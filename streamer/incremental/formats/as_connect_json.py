@@ -12,7 +12,7 @@ The rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from decimal import Decimal
 from functools import lru_cache
 
@@ -20,6 +20,8 @@ import msgspec
 
 from streamer.errors import LawViolated
 from streamer.table.connect_schemas import DECIMAL_NAME, envelopes
+from streamer.table.published import TextsReader
+from streamer.table.published_group import value_columns
 from streamer.table.published_types import record_value_columns
 from streamer.table.scalars import decimal_text
 from streamer.table.schema import Table
@@ -52,8 +54,13 @@ class ConnectJsonFormat:
 
     def __init__(self, table: Table) -> None:
         self._before_key, self._before_value = envelopes(table)
+        names = value_columns(table)
         scales = {column.name: column.scale for column in record_value_columns(table) if column.scale}
-        self._full = {name: _full_writer(scale) for name, scale in scales.items()}
+        self._texts = TextsReader(names)
+        self._full = [_full_writer(scales[name]) if name in scales else None for name in names]
+        written = (msgspec.json.encode(name).replace(b"%", b"%%") for name in names)
+        self._payload = b"{%b}" % b",".join(b"%b:%%b" % name for name in written)
+        self._has_decimals = bool(scales)
 
     def begin(self) -> None:
         """Nothing is needed: every record has its schema."""
@@ -62,8 +69,13 @@ class ConnectJsonFormat:
         return b"%b%b}" % (self._before_key, key)
 
     def written_value(self, value: bytes) -> bytes:
-        payload = _rewritten(value, self._full) if self._full else value
-        return b"%b%b}" % (self._before_value, payload)
+        return b"%b%b}" % (self._before_value, self._with_all_digits(value) if self._has_decimals else value)
+
+    def _with_all_digits(self, value: bytes) -> bytes:
+        texts = self._texts.read(value)
+        return self._payload % tuple(
+            [full(text) if full else text for full, text in zip(self._full, texts, strict=True)]
+        )
 
     def learn(self, records: Iterable[tuple[bytes | None, bytes | None]]) -> None:
         """Nothing is needed: every record has its schema."""
@@ -75,16 +87,17 @@ class ConnectJsonFormat:
         try:
             envelope = _ENVELOPE.decode(value)
             decimals, payload = _decimals(bytes(envelope.schema)), bytes(envelope.payload)
-            return _rewritten(payload, dict.fromkeys(decimals, _shortest)) if decimals else payload
+            return _shortened(payload, decimals) if decimals else payload
         except (msgspec.MsgspecError, UnicodeDecodeError, ArithmeticError):
             raise LawViolated('a record is not of the format connect-json: {"schema":{..},"payload":{..}}') from None
 
 
-def _rewritten(members: bytes, texts: Mapping[str, Callable[[bytes], bytes]]) -> bytes:
-    """A JSON object with the texts of some of its members written anew."""
-    found = {name: bytes(text) for name, text in _MEMBERS.decode(members).items()}
-    found |= {name: text(found[name]) for name, text in texts.items() if name in found}
-    return b"{%b}" % b",".join([b"%b:%b" % (_name(name), text) for name, text in found.items()])
+def _shortened(payload: bytes, decimals: Collection[str]) -> bytes:
+    """A JSON object with some of its members as shortest decimals."""
+    members = [(name, bytes(text)) for name, text in _MEMBERS.decode(payload).items()]
+    return b"{%b}" % b",".join(
+        [b"%b:%b" % (_name(name), _shortest(text) if name in decimals else text) for name, text in members]
+    )
 
 
 @lru_cache(TEXTS_MAX)
