@@ -138,7 +138,7 @@ def _value_types(table: Table) -> dict[str, Any]:
     found = _types(record_value_columns(table))
     if table.form == GROUPS:
         counted = [*map(kept_column, table.kept), PublishedColumn(COUNT, INTEGER)]
-        found[VALUES] = list[TypedDict("Counted", _types(counted))]  # type: ignore[misc]
+        found[VALUES] = list[TypedDict("Counted", _types(counted))]  # type: ignore[misc, operator]
     return found
 
 
