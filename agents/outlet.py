@@ -26,11 +26,12 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from time import monotonic
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from agents.kafka_calls import CALL_SECONDS_MAX, KafkaCalls
-from streamer.errors import Conflict, ServerUnreachable
-from streamer.incremental.formats.live_format import PLAIN, LiveFormat
+from streamer.errors import Conflict, ServerUnreachable, ShardRefused
+from streamer.incremental import mends
+from streamer.incremental.formats.live_format import PLAIN, LiveFormat, is_written
 from streamer.incremental.kafka_rights import READ, WRITE
 from streamer.incremental.last_record import last_value
 from streamer.incremental.release.records import Outgoing
@@ -75,8 +76,22 @@ class KafkaOutlet:
             producer.init_transactions(CALL_SECONDS_MAX)
             with self._kafka.consumer() as consumer:
                 ends = {kind: self._kafka.watermarks(consumer, self._place(kind))[1] for kind in self._ends}
+                if self._format is not PLAIN:
+                    self._check_keys(consumer)
         self._ends = {kind: LiveEnd(end) for kind, end in ends.items()}
         self._producer = producer
+
+    def _check_keys(self, consumer: Consumer) -> None:
+        """Raises ShardRefused where the records that are there have other keys than would be written now."""
+        for kind in self._ends:
+            first, end = self._kafka.watermarks(consumer, place := self._place(kind))
+            deadline = monotonic() + CALL_SECONDS_MAX
+            record = next(self._kafka.records(consumer, place, first, deadline), None) if first < end else None
+            if record is not None and not is_written(record.key() or b"", self._format):
+                raise ShardRefused(
+                    f"{self._kafka.name}: {place.topic} has other keys than would be written now: the schema registry"
+                    f" has given their schema another id; {mends.publish_again(self._kafka.table_name)}"
+                )
 
     def _producer_settings(self) -> dict[str, object]:
         return {

@@ -11,12 +11,11 @@ from confluent_kafka import Message as Record
 
 from agents.kafka_calls import CALL_SECONDS_MAX, KafkaCalls
 from streamer.errors import LawViolated, ServerUnreachable, UsageError
-from streamer.incremental.formats.live_format import PLAIN, LiveFormat
+from streamer.incremental.formats.live_format import PLAIN, LiveFormat, is_written
 from streamer.incremental.kafka_rights import READ
 from streamer.incremental.shard.anew import PublishedRecord
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.topics import CHANGES, LIVE, topic_name
-from streamer.table.published import qi_group_of
 
 RECORDS_AT_ONCE = 5_000
 
@@ -52,16 +51,12 @@ class KafkaReading:
         for kind in self._outputs:
             with closing(self._batches(kind, 0)) as batches:
                 first = next(batches, [])[:1]
-            self._format.learn((record.key(), None) for record in first)
-            try:
-                for record in first:
-                    qi_group_of(self._format.read_key(record.key() or b""))
-            except LawViolated:
+            if not all(is_written(record.key() or b"", self._format) for record in first):
                 raise UsageError(
                     f"{topic_name(self._kafka.table_name, kind)} holds records of another format than"
-                    " publish.live.format says, and a topic has one: stop all workers, delete it, run `streamer topics"
-                    " create`, then call this again"
-                ) from None
+                    " publish.live.format says, or under other ids of a schema registry, and a topic has one: stop all"
+                    " workers, delete it, run `streamer topics create`, then call this again"
+                )
 
     def messages(self, input_state: InputState) -> Iterator[list[Message]]:
         """The messages of the input from its beginning to the end that it had, some at a time."""

@@ -211,3 +211,18 @@ def test_a_schema_that_the_registry_refuses_ends_the_worker_and_says_what_to_do(
     assert world.work().process.wait(60) == 2
     assert f"does not take the schema of {world.name}.live-key (409)" in world.logs()
     assert "Canary" not in world.logs()
+
+
+def test_another_id_of_the_same_schema_is_refused_before_anything_is_written(world: FormattedTable) -> None:
+    world.registry.open()
+    world.write_yaml(ROWS, AVRO)
+    world.send(0, 6)
+    world.work()
+    world.until_published(6)
+    world.workers[0].terminate()
+    before = world.folded_by_bytes()
+    world.registry.schemas = {number + 100: schema for number, schema in world.registry.schemas.items()}
+    world.send(6, len(world.messages))
+    assert world.work().process.wait(60) == 2
+    assert f"{world.name}.live has other keys than would be written now" in world.logs()
+    assert world.folded_by_bytes() == before

@@ -9,7 +9,8 @@ The rules of this file
 * Equal keys have equal bytes in every format, since a compacted topic keeps one record per key, by bytes. Which
   partition a record is in does not follow from them: it is the shard's.
 * A tombstone is null in every format; its key is written like any other.
-* One topic has one format. Keys of another one are other keys, which nothing would remove.
+* One topic has one format, and under Avro one id of the keys' schema. Other keys are never written beside those that
+  are there: nothing would remove these.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
+from streamer.errors import LawViolated
 from streamer.incremental.events.registered_schemas import Schemas
 from streamer.incremental.formats.as_avro import AvroFormat
 from streamer.incremental.formats.as_connect_json import ConnectJsonFormat
 from streamer.incremental.topics import LIVE
+from streamer.table.published import qi_group_of
 from streamer.table.schema import AVRO, CONNECT_JSON, Table
 
 
@@ -76,3 +79,14 @@ def live_format(table: Table, schemas: Schemas) -> LiveFormat:
     if table.format == AVRO:
         return AvroFormat(table, schemas, LIVE)
     return ConnectJsonFormat(table) if table.format == CONNECT_JSON else PLAIN
+
+
+def is_written(key: bytes, by: LiveFormat) -> bool:
+    """Whether a key out of a topic is, to the byte, what a format writes; after `begin`. Raises RegistryUnreachable."""
+    by.learn([(key, None)])
+    try:
+        plain = by.read_key(key)
+        qi_group_of(plain)
+    except LawViolated:
+        return False
+    return by.written_key(plain) == key

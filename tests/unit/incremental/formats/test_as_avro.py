@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from streamer.errors import ConfigError, LawViolated
 from streamer.incremental.events.registered_schemas import Known, NoSchemas, schema_from
 from streamer.incremental.formats.as_avro import AvroFormat
+from streamer.incremental.formats.live_format import is_written
 from streamer.table.format_limits import bytes_more
 from streamer.table.schema import AVRO, GROUPS, ROWS, KeptColumn
 from worlds.avro_messages import message
@@ -132,3 +133,11 @@ def test_what_cannot_be_read_is_told_without_repeating_it() -> None:
 def test_without_a_registry_there_is_no_avro() -> None:
     with pytest.raises(ConfigError, match="set SCHEMA_REGISTRY_URL"):
         AvroFormat(GOLDEN, NoSchemas(), "live")
+
+
+def test_a_key_under_another_id_is_another_key() -> None:
+    first, later = begun(GOLDEN, registry := Registry()), AvroFormat(GOLDEN, registry, "live")
+    registry.schemas = [*reversed(registry.schemas)]
+    later.begin()
+    assert is_written(later.written_key(KEY), later)
+    assert not is_written(first.written_key(KEY), later)
