@@ -14,10 +14,10 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka.admin import AdminClient
 
+from agents.cli import main
 from agents.outlet import KafkaOutlet
 from servers.broker.servers import Servers
 from servers.registry import StubRegistry
-from streamer.cli.main import main
 from streamer.incremental.message_files import read_messages
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.published_group import PublishedGroup
