@@ -86,6 +86,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         self._settings = settings
         self._table = settings.table
         self._topic = topic_name(self._table.name, CHANGES)
+        self._format = settings.live_format
         self._batches = batches
         self._redis = connect(settings.redis)
         self._topics = kafka_topics(settings.kafka, self._table.name)
@@ -176,7 +177,8 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             where = self._settings.kafka, self._table.name, topic_partition.partition
             store = RedisStore(self._redis, self._table.name, topic_partition.partition)
             outputs = outputs_of(self._table.form)
-            kafka = KafkaInput(*where, self._topics, outputs), KafkaControl(*where), KafkaOutlet(*where, outputs)
+            outlet = KafkaOutlet(*where, outputs, self._format)
+            kafka = KafkaInput(*where, self._topics, outputs), KafkaControl(*where), outlet
             shard = HeldShard(self._table, topic_partition.partition, store, *kafka, self._turn, self._settings.schemas)
             self._held[topic_partition] = shard
             shard.task = self.add_future(self._serve(topic_partition, shard))

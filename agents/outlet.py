@@ -10,6 +10,8 @@ The rules of this file
   the control topic has the number of that partition as its key.
 * One request at a time: where the first of several is refused because a topic has no leader yet, the broker takes the
   second as the beginning, calls the repeated first one a duplicate, and commits a transaction without its records.
+* Records of `live` are put into the format of table.yaml here, one by one as they are handed to Kafka; what the format
+  needs of a schema registry is there before the former writer is shut out.
 * A lossy join has two topics for what is published; what is said here of `live` holds for each.
 * A `live` made anew is told by the offset that its last record gets, before the transaction ends (`shard.live_end`).
   Of the records before it no answer is asked for: where Kafka does not take one, the transaction cannot be committed.
@@ -24,10 +26,12 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from time import monotonic
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from agents.kafka_calls import CALL_SECONDS_MAX, KafkaCalls
-from streamer.errors import Conflict, ServerUnreachable
+from streamer.errors import Conflict, ServerUnreachable, ShardRefused
+from streamer.incremental import mends
+from streamer.incremental.formats.live_format import PLAIN, LiveFormat, is_written
 from streamer.incremental.kafka_rights import READ, WRITE
 from streamer.incremental.last_record import last_value
 from streamer.incremental.release.records import Outgoing
@@ -46,11 +50,19 @@ _GIVEN_UP = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 class KafkaOutlet:
     """The outlet of one shard; to be used from one thread. Implements `streamer.incremental.shard.outlet.Outlet`.
 
-    outputs: the kinds of topics that hold what is published.
+    outputs: the kinds of topics that hold what is published. live_format: how it is written there.
     """
 
-    def __init__(self, bootstrap: str, table_name: str, shard: int, outputs: Sequence[str] = (LIVE,)) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        table_name: str,
+        shard: int,
+        outputs: Sequence[str] = (LIVE,),
+        live_format: LiveFormat = PLAIN,
+    ) -> None:
         self._kafka = KafkaCalls(bootstrap, table_name, shard)
+        self._format = live_format
         self._producer: Producer | None = None
         self._ends = {kind: LiveEnd(0) for kind in outputs}
 
@@ -58,13 +70,28 @@ class KafkaOutlet:
 
     def fence(self) -> None:
         self._producer = None
+        self._format.begin()
         with self._kafka.failures("shutting out the former writer", READ, *self._ends):
             producer = Producer(self._producer_settings())
             producer.init_transactions(CALL_SECONDS_MAX)
             with self._kafka.consumer() as consumer:
                 ends = {kind: self._kafka.watermarks(consumer, self._place(kind))[1] for kind in self._ends}
+                if self._format is not PLAIN:
+                    self._check_keys(consumer)
         self._ends = {kind: LiveEnd(end) for kind, end in ends.items()}
         self._producer = producer
+
+    def _check_keys(self, consumer: Consumer) -> None:
+        """Raises ShardRefused where the records that are there have other keys than would be written now."""
+        for kind in self._ends:
+            first, end = self._kafka.watermarks(consumer, place := self._place(kind))
+            deadline = monotonic() + CALL_SECONDS_MAX
+            record = next(self._kafka.records(consumer, place, first, deadline), None) if first < end else None
+            if record is not None and not is_written(record.key() or b"", self._format):
+                raise ShardRefused(
+                    f"{self._kafka.name}: {place.topic} has other keys than would be written now: the schema registry"
+                    f" has given their schema another id; {mends.publish_again(self._kafka.table_name)}"
+                )
 
     def _producer_settings(self) -> dict[str, object]:
         return {
@@ -126,17 +153,20 @@ class KafkaOutlet:
         last = {record.topic: i for i, record in enumerate(records)}
         topics = {kind: topic_name(self._kafka.table_name, kind) for kind in {record.topic for record in records}}
         produce, shard = producer.produce, self._kafka.shard
+        written_key, written_value = self._format.written_key, self._format.written_value
         for i, record in enumerate(records):
             answer: OnDelivery | None = taken
+            key, value = record.key, record.value
             if record.topic in self._ends:
+                key, value = written_key(key), None if value is None else written_value(value)
                 is_last = i == last[record.topic]
                 answer = partial(taken.last_row, self._ends[record.topic], counts[record.topic]) if is_last else None
             headers = list(record.headers)
             place = int(record.key) if record.topic == CONTROL else shard
             try:
-                produce(topics[record.topic], record.value, record.key, place, answer, headers=headers)
+                produce(topics[record.topic], value, key, place, answer, headers=headers)
             except BufferError:
-                self._produce(producer, topics[record.topic], place, record.value, record.key, headers, answer)
+                self._produce(producer, topics[record.topic], place, value, key, headers, answer)
 
     def _produce(
         self,

@@ -6,9 +6,11 @@ import os
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from streamer.errors import ConfigError
 from streamer.incremental.events.registered_schemas import NoSchemas, Schemas
+from streamer.incremental.formats.live_format import LiveFormat, live_format
 from streamer.incremental.kafka_access import kafka_settings
 from streamer.incremental.kafka_clients import servers_of
 from streamer.incremental.schema_registry import registry_from
@@ -50,6 +52,11 @@ class WorkerSettings:
 
     def __post_init__(self) -> None:
         servers_of(self.kafka)
+
+    @cached_property
+    def live_format(self) -> LiveFormat:
+        """How records of `live` are written. Raises ConfigError where that needs a registry, and none is named."""
+        return live_format(self.table, self.schemas)
 
     @property
     def app_id(self) -> str:

@@ -33,6 +33,7 @@ from streamer.cli.background import is_coming, wait_while_coming, warm_in_backgr
 from streamer.cli.first_groups import first_groups
 from streamer.errors import Conflict, UsageError
 from streamer.incremental.events.source_position import SourcePosition
+from streamer.incremental.formats.live_format import LiveFormat
 from streamer.incremental.groups.lots import SECRET_BYTES, seed
 from streamer.incremental.kafka_clients import servers_of
 from streamer.incremental.kafka_shut_out import require_access
@@ -69,7 +70,7 @@ class Shards:
         return len(self.states)
 
     def outlet(self, shard: int) -> KafkaOutlet:
-        return KafkaOutlet(self.settings.kafka, self.settings.table.name, shard, outputs_of(self.settings.table.form))
+        return KafkaOutlet(*self._output_of(shard))
 
     def former(self) -> list[int]:
         """Numbers of the shards that Redis holds, and the input has not any more: it was made anew with fewer."""
@@ -77,12 +78,20 @@ class Shards:
         return [number for number in held if number >= len(self)]
 
     def reading(self, shard: int) -> KafkaReading:
-        return KafkaReading(self.settings.kafka, self.settings.table.name, shard, outputs_of(self.settings.table.form))
+        return KafkaReading(*self._output_of(shard))
+
+    def _output_of(self, shard: int) -> tuple[str, str, int, Sequence[str], LiveFormat]:
+        settings = self.settings
+        return settings.kafka, settings.table.name, shard, outputs_of(settings.table.form), settings.live_format
 
 
 def found_shards(settings: WorkerSettings) -> Shards:
-    """Looks at the servers. Raises ConfigError, ShardRefused, NotDurable, ServerUnreachable."""
+    """Looks at the servers, the schema registry too where one is needed.
+
+    Raises ConfigError, ShardRefused, NotDurable, ServerUnreachable.
+    """
     kafka, table = settings.kafka, settings.table
+    settings.live_format.begin()
     require_access(servers_of(kafka))
     client, topics = connect(settings.redis), kafka_topics(kafka, table.name)
     require_durable(client, table.durability_stated or settings.embedded)
@@ -117,6 +126,8 @@ def begin(shards: Shards, source: str, from_offset: str, tell: Tell) -> Iterator
     In the end Redis forgets the shards that the input has not any more.
     """
     table, n = shards.settings.table, len(shards)
+    for shard in range(n):
+        shards.reading(shard).check_format()
     with ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="shard") as threads:
         first = list(threads.map(partial(_in_groups, table), _read(shards, source, from_offset, tell)))
         _have_compiled(table, sum(len(one.rows.source_keys) for one in first), tell)

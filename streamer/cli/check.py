@@ -40,7 +40,10 @@ from streamer.table.published_join import qit_columns, stt_columns
 from streamer.table.row import Row
 from streamer.table.scalars import decimal_text
 from streamer.table.schema import (
+    AVRO,
+    CONNECT_JSON,
     GROUPS,
+    JSON,
     LOSSY_JOIN,
     Attribute,
     CategoricalAttribute,
@@ -63,6 +66,11 @@ LOSSY_JOIN_REVEALS = (
     " copy of the table (`subscribe --csv`)",
 )
 """What a form of publication tells, which nobody who chooses it should learn from somebody else."""
+
+_FORMATS_NEED = {
+    CONNECT_JSON: ", with Kafka Connect's schema in every record",
+    AVRO: ", by a schema registry (SCHEMA_REGISTRY_URL)",
+}
 
 _to_json = msgspec.json.Encoder(decimal_format="number").encode
 
@@ -121,6 +129,7 @@ def describe(table: Table) -> dict[str, Any]:
         "warnings": list(_table_warnings(table)),
         "columns": [_described(attribute) for attribute in table.attributes] + [_described_kept(c) for c in table.kept],
         "form": table.form,
+        "format": table.format,
         "published_columns": _published_columns(table),
         "example": _example(table),
     }
@@ -300,6 +309,8 @@ def _print(report: dict[str, Any], out: Console) -> None:
         out.print(f"warning: {warning}")
     what = {GROUPS: "a published QI group", LOSSY_JOIN: "published rows"}.get(report["form"], "a published row")
     out.print(f"{what}: {_to_json(report['example']).decode()}")
+    if report["format"] != JSON:
+        out.print(f"which is written as {report['format']}{_FORMATS_NEED[report['format']]}")
     if "data" in report:
         _print_data(report["data"], out)
     print_connectors(report.get("connectors", []), out)

@@ -16,11 +16,11 @@ from streamer.errors import UsageError
 from streamer.incremental.connectors.database import MYSQL, POSTGRES, Database, database_of
 from streamer.incremental.connectors.debezium_source import default_relation, source_config, source_sql
 from streamer.incremental.connectors.jdbc_sink import sink_config
-from streamer.incremental.connectors.published_types import left_out
 from streamer.incremental.connectors.sql_dialects import DIALECTS
 from streamer.incremental.connectors.sql_tables import view_sql
 from streamer.incremental.kafka_clients import servers_of
-from streamer.table.schema import ROWS
+from streamer.table.published_types import left_out
+from streamer.table.schema import AVRO, JSON, ROWS
 from streamer.table.yaml_loading import load_table
 
 PROVIDER = (
@@ -29,6 +29,18 @@ PROVIDER = (
 )
 MADE_FIRST = "make the topics first: `streamer topics create`; where Connect was quicker, with --adopt"
 WITHOUT_SCHEMAS = "messages without schemas: say `input: {decimals: text}` in table.yaml where the table has decimals"
+REGISTRY_ACCESS = (
+    "records are Avro: Connect needs Confluent's AvroConverter, and in its environment SCHEMA_REGISTRY_URL; for user"
+    " and password add (key|value).converter.basic.auth.credentials.source=USER_INFO and .basic.auth.user.info"
+)
+SCHEMA_FROM = {
+    JSON: [
+        "needs Connect 4.2 or newer: older converters know no schema.content (publish `format: connect-json` for them)"
+    ],
+    AVRO: [REGISTRY_ACCESS],
+}
+"""What a person has to know of where the sink has its schema from."""
+
 PLACEHOLDERS = "replace HOST and DATABASE, or say --database"
 
 database_option = click.option("--database", metavar="HOST[:PORT][/NAME]", help="Where the database is.")
@@ -80,7 +92,7 @@ def sink(table: str, system: str, database: str | None) -> None:
     config = sink_config(schema, system, database=database_of(database) if database else None)
     _print_request(f"{schema.name}-sink", config)
     _remark(f"make its table first: `streamer connect view --dialect {system}`, and let readers see the view alone")
-    _remark("needs Connect 4.2 or newer: older converters know no schema.content", PROVIDER)
+    _remark(*SCHEMA_FROM.get(schema.format, ()), PROVIDER)
     _remark(
         *(f"not sunk: {name}, a list of objects, for which a flat table has no column" for name in left_out(schema))
     )

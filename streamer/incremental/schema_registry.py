@@ -4,6 +4,8 @@ The rules of this file
 ----------------------
 * A schema is fetched once: an id means the same for ever. An id that the registry does not know is asked for again when
   it comes again.
+* A schema is registered once, and its id remembered: what is published later does not need the registry. One that the
+  registry refuses (it does not go with an earlier one of its subject) is refused for good, and a person has to decide.
 * Only the registry's own word (error code 40403) means that an id is unknown. Whatever else goes wrong (silence, a
   refused password, a page that is no registry's) raises `RegistryUnreachable`: nothing is decoded, nothing gets lost.
 * User and password come from the environment or a file, and go nowhere but into the request's header: not into the URL,
@@ -18,6 +20,7 @@ import ssl
 import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 import httpx
 import msgspec
@@ -38,6 +41,9 @@ BASIC_AUTH_FILE = BASIC_AUTH + "_FILE"
 
 ANSWER_SECONDS_MAX = 10.0
 SCHEMA_UNKNOWN = 40403
+_REFUSED = (httpx.codes.CONFLICT, httpx.codes.UNPROCESSABLE_ENTITY)
+
+Answer = TypeVar("Answer")
 
 
 class _Told(msgspec.Struct):
@@ -46,6 +52,12 @@ class _Told(msgspec.Struct):
     text: str = msgspec.field(name="schema")
     kind: str = msgspec.field(name="schemaType", default=AVRO)
     references: list[object] | None = None
+
+
+class _Registered(msgspec.Struct):
+    """What the registry says of a schema that it was given."""
+
+    id: int
 
 
 class _Fault(msgspec.Struct):
@@ -70,6 +82,7 @@ class SchemaRegistry:
             trust_env=False,
         )
         self._schemas: dict[int, RegisteredSchema | UnusableSchema] = {}
+        self._registered: dict[tuple[str, str], int] = {}
         self._asking = threading.Lock()
 
     @property
@@ -93,13 +106,30 @@ class SchemaRegistry:
         told = self._read(answer, _Told)
         self._schemas[schema_id] = schema_from(schema_id, told.kind, told.text, bool(told.references))
 
-    def _answer(self, method: str, path: str) -> httpx.Response:
+    def register(self, subject: str, schema: str) -> int:
+        """The id of a schema of Avro's under a subject. Raises RegistryUnreachable; ConfigError where it is refused."""
+        with self._asking:
+            if (subject, schema) not in self._registered:
+                self._registered[subject, schema] = self._put(subject, schema)
+            return self._registered[subject, schema]
+
+    def _put(self, subject: str, schema: str) -> int:
+        answer = self._answer("POST", f"subjects/{subject}/versions", {"schema": schema})
+        if answer.status_code in _REFUSED:
+            raise ConfigError(
+                f"the schema registry at {self.url} does not take the schema of {subject} ({answer.status_code}): where"
+                " it does not go with an earlier one, as table.yaml has changed, delete the subject or set its"
+                " compatibility to NONE; then start again"
+            )
+        return self._read(answer, _Registered).id
+
+    def _answer(self, method: str, path: str, body: object = None) -> httpx.Response:
         try:
-            return self._client.request(method, path)
+            return self._client.request(method, path, json=body)
         except httpx.HTTPError as error:
             raise self._unreachable(f"does not answer ({type(error).__name__})", "is it up, are they right?") from None
 
-    def _read(self, answer: httpx.Response, wanted: type[_Told]) -> _Told:
+    def _read(self, answer: httpx.Response, wanted: type[Answer]) -> Answer:
         if answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
             raise self._unreachable(f"refuses us ({answer.status_code})", f"see {BASIC_AUTH}, or {BASIC_AUTH_FILE}")
         try:
@@ -111,8 +141,8 @@ class SchemaRegistry:
 
     def _unreachable(self, fault: str, mend: str) -> RegistryUnreachable:
         return RegistryUnreachable(
-            f"the schema registry at {self.url} {fault}: messages wait until it tells their schemas "
-            f"({URL}, {CA}; {mend})"
+            f"the schema registry at {self.url} {fault}: messages, and records to be published, wait until it "
+            f"tells their schemas ({URL}, {CA}; {mend})"
         )
 
 

@@ -27,11 +27,14 @@ import pandas as pd
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 
 from streamer.errors import LawViolated, ServerUnreachable, StreamerError
+from streamer.incremental.events.registered_schemas import Schemas
+from streamer.incremental.formats.live_format import live_format
 from streamer.incremental.kafka_clients import SILENCE_SECONDS_MAX, open_admin, open_consumer, reaching, shards_in
 from streamer.incremental.release.arrow import to_arrow
 from streamer.incremental.release.fold import Fold, Release, parse_part
 from streamer.incremental.release.frames import recorded_frames
 from streamer.incremental.release.records import OUTSIDE
+from streamer.incremental.schema_registry import registry_from
 from streamer.incremental.topic_ids import topic_ids
 from streamer.incremental.topics import READER_TIME_MS, outputs_of, topic_name
 from streamer.table.schema import Table
@@ -50,11 +53,14 @@ class Subscription:
             for release in people.follow():  # and every change of it from now on
                 print(release.shard, release.number, len(people.frame()))
 
+    schemas: of a registry, where publish.live.format is avro; None: the one that the environment names.
+
     Raises ServerUnreachable where the broker does not answer, UsageError where the topic does not exist, LawViolated
     for a record that no publisher of ours wrote, StreamerError where a new reader has to begin.
     """
 
-    def __init__(self, table: Table, kafka: str) -> None:
+    def __init__(self, table: Table, kafka: str, schemas: Schemas | None = None) -> None:
+        self._format = live_format(table, schemas or registry_from())
         self._kinds = {topic_name(table.name, kind): kind for kind in outputs_of(table.form)}
         self._name = " and ".join(self._kinds)
         self._table = table
@@ -146,6 +152,7 @@ class Subscription:
             came: dict[TopicPartition, list[Any]] = self._consumer.poll(timeout_ms=int(timeout_s * 1000))
             if came:
                 self._check_topic()
+            self._format.learn((record.key, record.value) for records in came.values() for record in records)
             complete = [release for records in came.values() for record in records for release in self._apply(record)]
             complete += self._reach_ends()
             self._check_time(bool(came))
@@ -170,9 +177,17 @@ class Subscription:
             where = f"{record.topic}, partition {record.partition}, offset {record.offset}"
             raise LawViolated(f"{where}: a record without the headers release, part and through") from None
         kind, outside = self._kinds[record.topic], OUTSIDE in record.headers
-        return self._fold.apply(
-            place.partition, release, through, record.key, record.value, part, kind, beside, outside
-        )
+        key, value = self._read(record)
+        return self._fold.apply(place.partition, release, through, key, value, part, kind, beside, outside)
+
+    def _read(self, record: Any) -> tuple[bytes, bytes | None]:
+        """Key and value out of the format of the topic."""
+        try:
+            value = None if record.value is None else self._format.read_value(record.value)
+            return self._format.read_key(record.key), value
+        except LawViolated as broken:
+            where = f"{record.topic}, partition {record.partition}, offset {record.offset}"
+            raise LawViolated(f"{where}: {broken} (publish.live.format: {self._table.format})") from None
 
     def _reach_ends(self) -> list[Release]:
         """Looks which shards have reached the end that they had at the start."""

@@ -28,6 +28,7 @@ import pandas as pd
 
 from streamer.errors import ConfigError, EventRefused
 from streamer.table.arrays import Ints
+from streamer.table.format_limits import within_type
 from streamer.table.row import Row, Values
 from streamer.table.scalars import (
     DIGITS_MAX,
@@ -84,7 +85,9 @@ class Encoder:
         self.table = table
         self._to_code = tuple(to_code(attribute) for attribute in table.attributes)
         self._codes_plan = tuple((a.name, code) for a, code in zip(table.attributes, self._to_code, strict=True))
-        self._kept_plan = tuple((column.name, to_json_text(column)) for column in table.kept)
+        self._kept_plan = tuple(
+            (column.name, within_type(column, table.format, to_json_text(column))) for column in table.kept
+        )
         self._stepless: tuple[tuple[int, NumericAttribute], ...] = tuple(
             (j, a) for j, a in enumerate(table.attributes) if _is_stepless(a)
         )

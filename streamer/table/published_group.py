@@ -28,10 +28,11 @@ from streamer.table.published import (
     ValuesReader,
     all_box_columns,
     parse_qi_group,
+    published_columns,
     read_text,
 )
 from streamer.table.row import Values
-from streamer.table.schema import Table
+from streamer.table.schema import GROUPS, Table
 
 SIZE, VALUES, COUNT = "size", "values", "count"
 """What a message says beside the box: rows, combinations of kept values, and rows of each."""
@@ -63,6 +64,11 @@ def parse_group_key(key: bytes) -> tuple[int, int]:
 def group_columns(table: Table) -> tuple[str, ...]:
     """Members of a message, in their order."""
     return (QI_GROUP, *all_box_columns(table), SIZE, VALUES)
+
+
+def value_columns(table: Table) -> tuple[str, ...]:
+    """Members of the value of a record of `live`, in their order."""
+    return group_columns(table) if table.form == GROUPS else published_columns(table)
 
 
 def values_template(table: Table) -> bytes:

@@ -207,6 +207,9 @@ class Diversity:
 ROWS, GROUPS, LOSSY_JOIN = "rows", "groups", "lossy-join"
 """The forms of what is published: rows by slot, whole QI groups, and Tong's two tables (Tong et al. 2010, 3.2)."""
 
+JSON, CONNECT_JSON, AVRO = "json", "connect-json", "avro"
+"""How a published record is written: plain JSON, JSON with Kafka Connect's schema in it, Avro by a registry's."""
+
 ROW_BYTES_MAX = 1_000_000
 """What fits, with headers and framing, into a batch of 1,048,588 bytes: Kafka's own limit where nobody set another."""
 
@@ -257,6 +260,7 @@ class Table:
     diversity: Diversity = Diversity()
     rebuilding: Rebuilding = Rebuilding()
     form: str = ROWS
+    format: str = JSON
 
     @cached_property
     def space(self) -> Space:
@@ -302,4 +306,6 @@ class Table:
             parts.append("partitioner stated")
         if self.input_rows or self.decimals_are_text:  # decides what messages say
             parts.append(f"input rows {self.input_rows} decimals {self.decimals_are_text}")
+        if self.format != JSON:  # other keys in the output, and other rows that are refused
+            parts.append(f"format {self.format}")
         return hashlib.blake2b("\x1e".join(parts).encode(), digest_size=16).hexdigest()

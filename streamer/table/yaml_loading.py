@@ -18,6 +18,7 @@ from io import StringIO
 from pathlib import Path
 
 from streamer.errors import ConfigError, EventRefused
+from streamer.table.format_limits import no_schema
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.published import QI_GROUP, interval_columns
 from streamer.table.published_group import COUNT, SIZE, VALUES
@@ -128,7 +129,11 @@ def _table(settings: TableSettings, folder: Path, faults: list[str]) -> Table | 
         diversity=Diversity(**settings.privacy.model_dump(exclude={"k"})),
         rebuilding=Rebuilding(**settings.rebuild.model_dump()),
         form=settings.publish.live.form,
+        format=settings.publish.live.format,
     )
+    faults += no_schema(table)
+    if faults:
+        return None
     if table.form == GROUPS and values_bytes_max(table) < VALUES_BYTES_MIN:
         faults.append(
             "limits.row_bytes_max: a message has to hold a QI group of 2k rows (publish.live.form: groups), and with"

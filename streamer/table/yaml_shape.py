@@ -197,6 +197,7 @@ class EngineSettings(_Settings):
 
 class LiveSettings(_Settings):
     form: Literal["rows", "groups", "lossy-join"]
+    format: Literal["json", "connect-json", "avro"] = "json"
 
 
 class PublishSettings(_Settings):

@@ -269,3 +269,11 @@ def test_rebuild_tells_gain_and_cost_and_what_changes_wait(servers: Servers) -> 
     assert len(waits["gain"]) == 4
     assert found["speed"]["before"] > 0
     assert found["speed"]["during"] >= 0  # a quick run's backlog may be worked off before its rebuild begins
+
+
+@pytest.mark.slow
+def test_formats_tells_what_each_costs_over_plain_json() -> None:
+    for formats in figures("formats")["batches"].values():
+        assert formats["json"]["ratio"] == 1
+        assert formats["avro"]["us"] > 0
+        assert formats["avro"]["bytes"] < formats["json"]["bytes"] < formats["connect-json"]["bytes"]

@@ -24,8 +24,8 @@ INCREMENTAL = tuple(
     f"streamer.incremental.{room}"
     for room in (
         "topics", "mends", "connectors", "last_record", "kafka_rights", "kafka_settings", "kafka_token",
-        "kafka_access", "kafka_shut_out", "kafka_clients", "topic_ids", "release", "events", "schema_registry",
-        "core", "groups",
+        "kafka_access", "kafka_shut_out", "kafka_clients", "topic_ids", "release", "events", "formats",
+        "schema_registry", "core", "groups",
         "estimate", "checks", "store", "shard", "message_files", "subscribe", "secret_file", "replay",
     )
 )  # fmt: skip
@@ -72,7 +72,7 @@ HOMES = {
     "mode": ("agents/",),
     "aiokafka": ("agents/",),
     "confluent_kafka": ("agents/",),
-    "fastavro": ("streamer/incremental/events/",),
+    "fastavro": ("streamer/incremental/events/", "streamer/incremental/formats/"),
 }
 VAGUE_NAMES = {
     "common", "data", "group", "helper", "helpers", "key", "manager", "misc", "partition", "tool", "tools", "util",

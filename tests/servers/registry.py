@@ -23,6 +23,8 @@ class StubRegistry:
         self.schemas: dict[int, dict[str, object]] = {}
         self.subjects: dict[str, int] = {}
         self.asked: list[str] = []
+        self.refuses: int | None = None
+        """The answer to whoever registers a schema; None: it is taken."""
         self._wanted = user_and_password and "Basic " + b64encode(user_and_password.encode()).decode()
         (self._port,) = free_ports(1)
         self._server: ThreadingHTTPServer | None = None
@@ -55,6 +57,8 @@ class StubRegistry:
         if method == "GET" and parts[:2] == ["schemas", "ids"]:
             found = self.schemas.get(int(parts[2]))
             return (200, found) if found else (404, {"error_code": 40403, "message": "Schema not found"})
+        if method == "POST" and parts[0] == "subjects" and self.refuses is not None:
+            return self.refuses, {"error_code": self.refuses, "message": "Canary: the schema"}
         if method == "POST" and parts[0] == "subjects" and parts[2:] == ["versions"]:
             said = json.loads(body)
             same = [number for number, schema in self.schemas.items() if schema == said]

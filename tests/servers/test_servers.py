@@ -20,6 +20,7 @@ from packaging.utils import canonicalize_name
 
 from servers.broker import ways
 from servers.broker.servers import NoServers, Ports, Servers, address_of, kafka_answers, redis_answers, settings
+from streamer.incremental.schema_registry import BASIC_AUTH, BASIC_AUTH_FILE, CA, URL
 from worlds.checkout import ROOT
 
 WITH = [sys.executable, str(ROOT / "tests" / "servers" / "broker" / "with")]
@@ -131,6 +132,13 @@ def test_the_worker_waits_for_healthy_servers_and_for_its_topics() -> None:
     assert SERVICES["topics"]["depends_on"]["kafka"]["condition"] == "service_healthy"
     assert SERVICES["worker"]["restart"] == "unless-stopped"
     assert "healthcheck" in SERVICES["kafka"] and "healthcheck" in SERVICES["redis"]
+
+
+def test_programs_in_compose_are_told_of_a_schema_registry() -> None:
+    for name in ("topics", "worker"):
+        given = SERVICES[name]["environment"]
+        for variable in (URL, BASIC_AUTH, BASIC_AUTH_FILE, CA):
+            assert given[variable] == f"${{{variable}:-}}"
 
 
 def test_redis_in_compose_loses_and_evicts_nothing() -> None:

@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from streamer.errors import ConfigError
 from streamer.incremental.connectors.connector_config import JSON_CONVERTER
 from streamer.incremental.connectors.database import MYSQL, POSTGRES, Database
-from streamer.incremental.connectors.published_types import plain_name
 from streamer.incremental.topics import CHANGES, REQUIRED_CONFIGS, SHARDS_DEFAULT, topic_name
+from streamer.table.published_types import plain_name
 from streamer.table.schema import Table
 
 CLASSES = {

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 import msgspec
 
-from streamer.incremental.connectors.connect_schemas import CONNECT_VERSION, key_schema, value_schema
 from streamer.incremental.connectors.connector_config import JSON_CONVERTER, ConnectorConfig, Finding
+from streamer.incremental.connectors.jdbc_sink import AVRO_CONVERTER
 from streamer.incremental.connectors.transform_findings import ALTERING, unknown_transforms
 from streamer.incremental.topics import outputs_of, topic_name
-from streamer.table.schema import LOSSY_JOIN, Table
+from streamer.table.connect_schemas import CONNECT_VERSION, key_schema, value_schema
+from streamer.table.schema import AVRO, CONNECT_JSON, LOSSY_JOIN, Table
 
 PRINTED = "`streamer connect sink` prints it"
 
@@ -113,6 +114,36 @@ def _fold(sink: JdbcSink, config: ConnectorConfig) -> Iterator[Finding]:
 
 
 def _schemas(table: Table, config: ConnectorConfig, connect_version: str | None) -> Iterator[Finding]:
+    """What is wrong with how keys and values are read."""
+    if table.format == AVRO:
+        yield from _of_registry(config)
+    elif table.format == CONNECT_JSON:
+        yield from _in_records(config)
+    else:
+        yield from _in_settings(table, config, connect_version)
+
+
+def _of_registry(config: ConnectorConfig) -> Iterator[Finding]:
+    for converter in ("key.converter", "value.converter"):
+        if not config.get(converter).endswith("AvroConverter"):
+            consequence = "records are Avro, and are not read"
+            yield Finding(converter, config.shown(converter), consequence, f"set it to {AVRO_CONVERTER}")
+
+
+def _in_records(config: ConnectorConfig) -> Iterator[Finding]:
+    for converter in ("key.converter", "value.converter"):
+        enable, content = f"{converter}.schemas.enable", f"{converter}.schema.content"
+        if config.get(converter) != JSON_CONVERTER:
+            consequence = "records are JSON with their schema, and are not read"
+            yield Finding(converter, config.shown(converter), consequence, f"set it to {JSON_CONVERTER}")
+        elif not config.is_on(enable, default=True):
+            yield Finding(enable, "false", "without a schema the sink refuses every record", "set it to true")
+        elif config.get(content):
+            consequence = "every record has its schema in it, and is taken for a payload"
+            yield Finding(content, "set", consequence, "remove it")
+
+
+def _in_settings(table: Table, config: ConnectorConfig, connect_version: str | None) -> Iterator[Finding]:
     for side, wanted in (("key", key_schema(table)), ("value", value_schema(table))):
         converter, content = f"{side}.converter", f"{side}.converter.schema.content"
         if config.get(converter) != JSON_CONVERTER:

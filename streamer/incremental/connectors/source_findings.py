@@ -20,10 +20,10 @@ from streamer.incremental.connectors.connector_config import (
     names_matched,
 )
 from streamer.incremental.connectors.debezium_source import named_columns
-from streamer.incremental.connectors.published_types import CLOCKS, temporal_columns
 from streamer.incremental.connectors.routes import relations_of, topic_of
 from streamer.incremental.connectors.transform_findings import transform_findings, unknown_transforms
 from streamer.incremental.topics import CHANGES, REQUIRED_CONFIGS, topic_name
+from streamer.table.published_types import CLOCKS, temporal_columns
 from streamer.table.schema import NumericAttribute, Table
 
 DEBEZIUM = re.compile(r"io\.debezium\.connector\.(postgresql|mysql|mariadb|sqlserver|oracle|db2|informix|vitess)\.\w+")

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from streamer.incremental.connectors.database import MYSQL, POSTGRES
-from streamer.incremental.connectors.published_types import (
+from streamer.table.published import LONGEST_NAME
+from streamer.table.published_types import (
     BOOLEAN,
     DECIMAL,
     FLOAT,
@@ -17,7 +18,6 @@ from streamer.incremental.connectors.published_types import (
     TEXT,
     PublishedColumn,
 )
-from streamer.table.published import LONGEST_NAME
 
 FLINK, KSQLDB = "flink", "ksqldb"
 
@@ -29,7 +29,7 @@ class Dialect:
     decimal: with places for precision and scale. nested: a list of objects, with a place for their members; "": there
     is no such type. not_null: behind the type of a column that is never null; key: behind that of one of the primary
     key. primary_key: a line with a place for the names; "": `key` says it. opening: a statement before. closing: behind
-    the columns, with places for `topic` and `kafka`.
+    the columns, with places for `topic` and `kafka`; closing_avro: the same over Avro, with a place for `registry`.
     """
 
     quote: str
@@ -41,6 +41,7 @@ class Dialect:
     primary_key: str = "PRIMARY KEY ({})"
     nested: str = ""
     closing: str = ""
+    closing_avro: str = ""
     opening: str = ""
 
     def name(self, text: str) -> str:
@@ -63,6 +64,13 @@ _UPSERT_KAFKA = """ WITH (
   'value.format' = 'json',
   'value.fields-include' = 'EXCEPT_KEY'
 )"""
+
+_AVRO_KAFKA = _UPSERT_KAFKA.replace("= 'json'", "= 'avro-confluent'").replace(
+    "  'value.fields-include'",
+    "  'key.avro-confluent.url' = '{registry}',\n"
+    "  'value.avro-confluent.url' = '{registry}',\n"
+    "  'value.fields-include'",
+)
 
 DIALECTS = {
     POSTGRES: Dialect(
@@ -87,6 +95,7 @@ DIALECTS = {
         primary_key="PRIMARY KEY ({}) NOT ENFORCED",
         nested="ARRAY<ROW<{}>>",
         closing=_UPSERT_KAFKA,
+        closing_avro=_AVRO_KAFKA,
     ),
     KSQLDB: Dialect(
         quote="`",
@@ -98,6 +107,7 @@ DIALECTS = {
         primary_key="",
         nested="ARRAY<STRUCT<{}>>",
         closing=" WITH (KAFKA_TOPIC = '{topic}', KEY_FORMAT = 'JSON', VALUE_FORMAT = 'JSON')",
+        closing_avro=" WITH (KAFKA_TOPIC = '{topic}', KEY_FORMAT = 'AVRO', VALUE_FORMAT = 'AVRO')",
         opening="SET 'processing.guarantee' = 'exactly_once_v2'; -- reads committed records alone",
     ),
 }

@@ -14,7 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streamer.incremental.connectors.published_types import (
+from streamer.errors import UsageError
+from streamer.incremental.connectors.sql_dialects import DIALECTS, KSQLDB, Dialect
+from streamer.incremental.topics import LIVE, topic_name
+from streamer.table.published import QI_GROUP, all_box_columns
+from streamer.table.published_group import COUNT, VALUES
+from streamer.table.published_types import (
     INTEGER,
     TEXT,
     PublishedColumn,
@@ -25,18 +30,17 @@ from streamer.incremental.connectors.published_types import (
     sink_table,
     view_name,
 )
-from streamer.incremental.connectors.sql_dialects import DIALECTS, KSQLDB, Dialect
-from streamer.incremental.topics import LIVE, topic_name
-from streamer.table.published import QI_GROUP, all_box_columns
-from streamer.table.published_group import COUNT, VALUES
-from streamer.table.schema import GROUPS, Table
+from streamer.table.schema import CONNECT_JSON, GROUPS, JSON, Table
+
+SOME_REGISTRY = "http://REGISTRY:8081"
+"""In place of the schema registry's address, which is no matter of table.yaml."""
 
 
 def view_sql(table: Table, dialect: str, kafka: str = "HOST:PORT") -> str:
     """The statements for one of DIALECTS.
 
-    kafka: bootstrap servers, which Flink is told. Raises UsageError for a lossy join, ConfigError for a column without
-    a type.
+    kafka: bootstrap servers, which Flink is told. Raises UsageError for a lossy join and for a format that the dialect
+    does not read, ConfigError for a column without a type.
     """
     spoken = DIALECTS[dialect]
     statements = [*_remarks(table, dialect), *filter(None, [spoken.opening]), _create_table(table, spoken, kafka)]
@@ -68,8 +72,20 @@ def _create_table(table: Table, dialect: Dialect, kafka: str) -> str:
     if dialect.primary_key:
         lines.append(dialect.primary_key.format(_listed((column.name for column in keys), dialect)))
     body = ",\n  ".join(lines)
-    closing = dialect.closing.format(topic=topic_name(table.name, LIVE), kafka=kafka)
+    closing = _closing(table, dialect).format(topic=topic_name(table.name, LIVE), kafka=kafka, registry=SOME_REGISTRY)
     return f"CREATE TABLE {dialect.name(sink_table(table))} (\n  {body}\n){closing};"
+
+
+def _closing(table: Table, dialect: Dialect) -> str:
+    """What stands behind the columns; raises UsageError where a topic's format is none that the dialect reads."""
+    if not dialect.closing_avro or table.format == JSON:  # a database's own table, or plain records
+        return dialect.closing
+    if table.format == CONNECT_JSON:
+        raise UsageError(
+            "publish.live.format: connect-json: Flink and ksqlDB do not look for a row within Kafka Connect's schema"
+            " and payload: publish `format: json` or `format: avro` for them"
+        )
+    return dialect.closing_avro
 
 
 def _key_line(column: PublishedColumn, dialect: Dialect) -> str:

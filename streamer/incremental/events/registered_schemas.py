@@ -22,7 +22,7 @@ from typing import Protocol
 import msgspec
 from fastavro import schemaless_reader
 
-from streamer.errors import EventRefused
+from streamer.errors import ConfigError, EventRefused
 from streamer.incremental.events.avro_types import Schema, parsed_avro
 from streamer.incremental.events.connect_schema import ConnectType
 from streamer.incremental.events.json_schema_types import json_schema_type
@@ -61,6 +61,12 @@ class Schemas(Protocol):
     def learn(self, ids: Iterable[int]) -> None:
         """Has every one of these in `known` that there is. Raises RegistryUnreachable."""
 
+    def register(self, subject: str, schema: str) -> int:
+        """The id of a schema of Avro's under a subject, which it is put under if need be.
+
+        Raises RegistryUnreachable, ConfigError where the registry does not take it.
+        """
+
 
 class NoSchemas:
     """Of a table whose messages need no registry."""
@@ -69,6 +75,9 @@ class NoSchemas:
 
     def learn(self, ids: Iterable[int]) -> None:
         """There is nobody to ask; messages that name an id are refused."""
+
+    def register(self, subject: str, schema: str) -> int:
+        raise ConfigError(f"subject {subject} needs a schema registry, and SCHEMA_REGISTRY_URL names none")
 
 
 def schema_from(

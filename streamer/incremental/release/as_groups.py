@@ -12,6 +12,7 @@ from streamer.errors import GroupTooLarge
 from streamer.incremental.release.published_group import PublishedGroup
 from streamer.incremental.release.records import Entry
 from streamer.incremental.topics import LIVE
+from streamer.table.format_limits import bytes_more
 from streamer.table.published import FRAGMENTS_MAX, box_piece, qi_group_name
 from streamer.table.published_group import counted, group_key, values_template
 from streamer.table.schema import Table
@@ -24,6 +25,7 @@ class GroupsWriter:
         self._attributes = table.attributes
         self._shard = shard
         self._bytes_max = table.limits.row_bytes_max
+        self._more_for_record, self._more_for_values = bytes_more(table)
         self._piece = lru_cache(FRAGMENTS_MAX)(self._piece_of)
         self._entry = values_template(table)
 
@@ -35,7 +37,8 @@ class GroupsWriter:
         if before and _are_alike(before, after):
             return []
         message = self._message(qi_group, after)
-        if len(key) + len(message) > self._bytes_max:
+        more = self._more_for_record + self._more_for_values * len(after.slots)
+        if len(key) + len(message) + more > self._bytes_max:
             raise GroupTooLarge(
                 f"a QI group of {len(after.slots)} rows does not fit into one message of {self._bytes_max} bytes "
                 "(limits.row_bytes_max); `form: rows` knows no such bound"

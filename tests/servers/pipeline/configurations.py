@@ -12,8 +12,8 @@ from streamer.incremental.connectors import debezium_source, jdbc_sink, sql_tabl
 from streamer.incremental.connectors.database import POSTGRES
 from streamer.incremental.connectors.database import Database as Database
 from streamer.incremental.connectors.debezium_source import SIGNALS as SIGNALS
-from streamer.incremental.connectors.published_types import sink_table as sink_table
-from streamer.incremental.connectors.published_types import view_name
+from streamer.table.published_types import sink_table as sink_table
+from streamer.table.published_types import view_name
 from streamer.table.schema import Table
 
 IN_COMPOSE = Database("postgres", 5432, "postgres")

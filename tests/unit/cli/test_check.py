@@ -132,6 +132,19 @@ def test_columns_that_a_form_needs_for_itself_and_groups_too_large_for_a_message
     assert "limits.row_bytes_max: a message has to hold a QI group of 2k rows" in check("--table", folder).stderr
 
 
+def test_a_format_is_said_and_a_table_without_types_has_none_but_json(tmp_path: Path) -> None:
+    path = in_form(tmp_path, "groups", "{k: 3}") / "table.yaml"
+    path.write_text(path.read_text().replace("form: groups", "form: groups, format: avro"))
+    refused = check("--table", path)
+    assert refused.exit_code == 2
+    assert "columns.problem: its values may be of any type" in refused.stderr
+    path.write_text(path.read_text().replace("problem: {role: sensitive}", "problem: {role: sensitive, type: text}"))
+    assert checked("--table", path)["format"] == "avro"
+    assert "which is written as avro, by a schema registry (SCHEMA_REGISTRY_URL)" in check("--table", path).stdout
+    path.write_text(path.read_text().replace("format: avro", "format: xml"))
+    assert "must be 'json', 'connect-json' or 'avro'" in check("--table", path).stderr
+
+
 def test_the_model_is_said_in_words_and_which_algorithms_can_hold_it(monkeypatch: pytest.MonkeyPatch) -> None:
     unable = replace(ALGORITHMS[DEFAULT], name="unable", objections=lambda *_: ["it does not count problems"])
     monkeypatch.setitem(ALGORITHMS, "unable", unable)

@@ -85,3 +85,33 @@ def test_wrong_settings_are_told_without_repeating_them(settings: dict[str, str]
     with pytest.raises(ConfigError, match="SCHEMA_REGISTRY") as wrong:
         registry_from(settings)
     assert CANARY not in f"{wrong.value!r}"
+
+
+def test_a_schema_is_registered_once_and_its_id_outlives_the_registry(stub: StubRegistry) -> None:
+    registry = named(stub)
+    first = registry.register("people.live-key", '"string"')
+    stub.shut()
+    assert registry.register("people.live-key", '"string"') == first
+    with pytest.raises(RegistryUnreachable, match="records to be published, wait"):
+        registry.register("people.live-value", '"string"')
+    stub.open()
+    assert stub.subjects == {"people.live-key": first}
+    assert stub.schemas[first] == {"schema": '"string"'}
+
+
+@pytest.mark.parametrize(("code", "fault"), [(409, ConfigError), (422, ConfigError), (503, RegistryUnreachable)])
+def test_a_schema_that_is_refused_is_told_and_a_registry_that_is_ill_waited_for(
+    stub: StubRegistry, code: int, fault: type[Exception]
+) -> None:
+    registry = named(stub)
+    stub.refuses = code
+    with pytest.raises(fault, match=str(code)) as told:
+        registry.register("people.live-key", '"string"')
+    assert CANARY not in str(told.value) and "Canary: the schema" not in str(told.value)
+    stub.refuses = None
+    assert registry.register("people.live-key", '"string"') == 1
+
+
+def test_nobody_registers_without_a_registry() -> None:
+    with pytest.raises(ConfigError, match="SCHEMA_REGISTRY_URL names none"):
+        NoSchemas().register("people.live-key", '"string"')

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from streamer.errors import UsageError
-from streamer.incremental.connectors.connect_schemas import key_schema, value_schema
 from streamer.incremental.connectors.database import MYSQL, Database
 from streamer.incremental.connectors.jdbc_sink import sink_config
-from streamer.table.schema import GROUPS, LOSSY_JOIN
+from streamer.table.connect_schemas import key_schema, value_schema
+from streamer.table.schema import AVRO, CONNECT_JSON, GROUPS, LOSSY_JOIN
 from worlds.published_forms import TABLE, published_as
 
 
@@ -53,3 +54,29 @@ def test_whole_groups_are_sunk_by_their_name() -> None:
 def test_a_lossy_join_cannot_be_sunk() -> None:
     with pytest.raises(UsageError, match="two moments"):
         sink_config(published_as(LOSSY_JOIN))
+
+
+def test_a_schema_in_each_record_needs_no_setting_of_connects() -> None:
+    config = sink_config(replace(TABLE, format=CONNECT_JSON))
+    assert {name: text for name, text in config.items() if "converter" in name} == {
+        "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "key.converter.schemas.enable": "true",
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter.schemas.enable": "true",
+    }
+
+
+def test_avro_is_read_by_the_registry_of_connects_environment() -> None:
+    config = sink_config(replace(TABLE, format=AVRO))
+    assert {name: text for name, text in config.items() if "converter" in name} == {
+        "key.converter": "io.confluent.connect.avro.AvroConverter",
+        "key.converter.schema.registry.url": "${env:SCHEMA_REGISTRY_URL}",
+        "value.converter": "io.confluent.connect.avro.AvroConverter",
+        "value.converter.schema.registry.url": "${env:SCHEMA_REGISTRY_URL}",
+    }
+
+
+def test_a_list_in_avro_cannot_be_sunk_and_one_beside_a_schema_is_left_out() -> None:
+    with pytest.raises(UsageError, match="or `format: connect-json`"):
+        sink_config(replace(TABLE, form=GROUPS, format=AVRO))
+    assert sink_config(replace(TABLE, form=GROUPS, format=CONNECT_JSON))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from streamer.incremental.connectors.connect_schemas import value_schema
 from streamer.incremental.connectors.connector_config import ConnectorConfig, Finding
 from streamer.incremental.connectors.database import MYSQL, POSTGRES
 from streamer.incremental.connectors.jdbc_sink import sink_config
 from streamer.incremental.connectors.sink_findings import is_sink_of, not_checked, sink_findings
-from streamer.table.schema import GROUPS, LOSSY_JOIN, Table
+from streamer.table.connect_schemas import value_schema
+from streamer.table.schema import AVRO, CONNECT_JSON, GROUPS, LOSSY_JOIN, Table
 from worlds.published_forms import TABLE, published_as
 
 SOUND = sink_config(TABLE)
@@ -112,3 +113,22 @@ def test_any_other_sink_is_looked_at_in_general_and_that_is_said() -> None:
 def test_a_sink_is_a_table_s_where_it_reads_what_is_published() -> None:
     assert is_sink_of(TABLE, ConnectorConfig({"topics": "a, people.live"}))
     assert not is_sink_of(TABLE, ConnectorConfig({"topics": "people.changes"}))
+
+
+@pytest.mark.parametrize(
+    ("format_", "changed", "setting"),
+    [
+        (CONNECT_JSON, {}, None),
+        (CONNECT_JSON, {"value.converter": "org.apache.kafka.connect.storage.StringConverter"}, "value.converter"),
+        (CONNECT_JSON, {"key.converter.schemas.enable": "false"}, "key.converter.schemas.enable"),
+        (CONNECT_JSON, {CONTENT: SOUND[CONTENT]}, CONTENT),
+        (AVRO, {}, None),
+        (AVRO, {"key.converter": "org.apache.kafka.connect.json.JsonConverter"}, "key.converter"),
+    ],
+)
+def test_a_sink_reads_the_format_of_the_table_on_any_connect(
+    format_: str, changed: dict[str, str], setting: str | None
+) -> None:
+    table = replace(TABLE, format=format_)
+    found = sink_findings(table, ConnectorConfig({**sink_config(table), **changed}), "3.9.0")
+    assert [one.setting for one in found] == ([setting] if setting else [])

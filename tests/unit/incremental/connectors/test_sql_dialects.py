@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from streamer.incremental.connectors.database import MYSQL, POSTGRES
-from streamer.incremental.connectors.published_types import BOOLEAN, DECIMAL, FLOAT, INTEGER, TEXT, PublishedColumn
 from streamer.incremental.connectors.sql_dialects import DIALECTS, FLINK, KSQLDB
+from streamer.table.published_types import BOOLEAN, DECIMAL, FLOAT, INTEGER, TEXT, PublishedColumn
 
 
 @pytest.mark.parametrize(

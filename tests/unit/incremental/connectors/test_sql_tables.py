@@ -19,7 +19,7 @@ from streamer.errors import UsageError
 from streamer.incremental.connectors.database import MYSQL, POSTGRES
 from streamer.incremental.connectors.sql_dialects import DIALECTS, FLINK, KSQLDB
 from streamer.incremental.connectors.sql_tables import view_sql
-from streamer.table.schema import GROUPS, LOSSY_JOIN, Diversity, KeptColumn, Table
+from streamer.table.schema import AVRO, CONNECT_JSON, GROUPS, LOSSY_JOIN, Diversity, KeptColumn, Table
 from worlds.published_forms import AGE, CITY, published_as
 
 PROBLEM = KeptColumn("problem", sensitive=True, type="text")
@@ -144,3 +144,17 @@ def test_every_parenthesis_is_closed(dialect: str) -> None:
     sql = view_sql(published_as(), dialect)
     assert sql.count("(") == sql.count(")")
     assert not re.search(r"[{}]", sql), "a place that nobody filled"
+
+
+def test_stream_processors_read_avro_by_a_registry_and_no_envelope() -> None:
+    avro, enveloped = replace(SMALL, format=AVRO), replace(SMALL, format=CONNECT_JSON)
+    flink = view_sql(avro, FLINK)
+    for line in ("'key.format' = 'avro-confluent'", "'value.avro-confluent.url' = 'http://REGISTRY:8081'"):
+        assert f"  {line},\n" in flink
+    assert "'json'" not in flink
+    assert "KEY_FORMAT = 'AVRO', VALUE_FORMAT = 'AVRO')" in view_sql(avro, KSQLDB)
+    for dialect in (FLINK, KSQLDB):
+        with pytest.raises(UsageError, match="publish `format: json` or `format: avro`"):
+            view_sql(enveloped, dialect)
+    for dialect in (POSTGRES, MYSQL):
+        assert view_sql(enveloped, dialect) == view_sql(avro, dialect) == view_sql(SMALL, dialect)

@@ -1,7 +1,8 @@
 """Kafka Connect's schemas of what is published, in the form of its JsonConverter.
 
-The records themselves have none, so that they stay small; from Connect 4.2 on (KIP-1054) the converter takes it from
-its setting `schema.content`. Members that the schema does not name are passed over by the converter.
+Plain records have none, so that they stay small; from Connect 4.2 on (KIP-1054) the converter takes it from its setting
+`schema.content`. Under `format: connect-json` every record has it in it. Members that the schema does not name are
+passed over by the converter.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from streamer.incremental.connectors.published_types import (
+from streamer.table.published_types import (
     BOOLEAN,
     DECIMAL,
     FLOAT,
@@ -25,6 +26,9 @@ from streamer.table.schema import Table
 
 CONNECT_VERSION = (4, 2)
 """The first version of Connect whose JsonConverter has `schema.content`."""
+
+DECIMAL_NAME = "org.apache.kafka.connect.data.Decimal"
+"""Connect's name of a decimal, which has a scale."""
 
 _TYPES = {TEXT: "string", INTEGER: "int64", FLOAT: "double", BOOLEAN: "boolean"}
 
@@ -44,6 +48,14 @@ def schema_text(schema: dict[str, Any]) -> str:
     return msgspec.json.encode(schema).decode()
 
 
+def envelopes(table: Table) -> tuple[bytes, bytes]:
+    """What stands before the payload of a key and of a value that have their schema in them; behind it: `}`."""
+    key, value = (
+        b'{"schema":%b,"payload":' % schema_text(schema).encode() for schema in (key_schema(table), value_schema(table))
+    )
+    return key, value
+
+
 def _struct(columns: Iterable[PublishedColumn]) -> dict[str, Any]:
     return {"type": "struct", "optional": False, "fields": [_field(column) for column in columns]}
 
@@ -51,6 +63,6 @@ def _struct(columns: Iterable[PublishedColumn]) -> dict[str, Any]:
 def _field(column: PublishedColumn) -> dict[str, Any]:
     shared = {"field": column.name, "optional": column.nullable}
     if column.type == DECIMAL:
-        name, parameters = "org.apache.kafka.connect.data.Decimal", {"scale": str(column.scale)}
-        return {"type": "bytes", "name": name, "version": 1, "parameters": parameters, **shared}
+        parameters = {"scale": str(column.scale)}
+        return {"type": "bytes", "name": DECIMAL_NAME, "version": 1, "parameters": parameters, **shared}
     return {"type": _TYPES[column.type], **shared}

@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 
 from streamer.errors import ConfigError, UsageError
-from streamer.incremental.connectors.published_types import (
+from streamer.table.published import published_columns
+from streamer.table.published_group import group_columns
+from streamer.table.published_types import (
     BOOLEAN,
     DECIMAL,
     FLOAT,
@@ -23,8 +25,6 @@ from streamer.incremental.connectors.published_types import (
     temporal_columns,
     view_name,
 )
-from streamer.table.published import published_columns
-from streamer.table.published_group import group_columns
 from streamer.table.schema import GROUPS, LOSSY_JOIN, KeptColumn
 from worlds.published_forms import TABLE, published_as
 from worlds.small_tables import BMI, CITIES, table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from streamer.incremental.connectors.connect_schemas import key_schema, schema_text, value_schema
+from streamer.table.connect_schemas import key_schema, schema_text, value_schema
 from streamer.table.schema import GROUPS
 from worlds.published_forms import TABLE, published_as
 
