@@ -45,6 +45,10 @@ class Servers:
         self._kafka = kafka
         self._redis = redis
 
+    def beside(self, origin: str, kafka_bootstrap: str, kafka: Server) -> Servers:
+        """The same Redis with another Kafka."""
+        return Servers(origin, kafka_bootstrap, self.redis_url, kafka, self._redis)
+
     def environment(self) -> dict[str, str]:
         """The two variables by which every other program finds these servers."""
         return {"KAFKA_BOOTSTRAP": self.kafka_bootstrap, "REDIS_URL": self.redis_url}
