@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit
 
-START_SECONDS_MAX = 90
+START_SECONDS_MAX = 300
 STOP_SECONDS_MAX = 30
 PROBE_SECONDS_MAX = 3
 

@@ -7,6 +7,7 @@ registry answers to Confluent's REST interface, too.
 from __future__ import annotations
 
 import urllib.request
+import zipfile
 from pathlib import Path
 
 from servers.broker.processes import JARS, UNPACK, Process, fetch
@@ -15,6 +16,10 @@ from servers.broker.servers import free_ports
 HERE = Path(__file__).parent / "apicurio"
 APP = JARS.parent / "apicurio-registry-2.6.13"
 CONVERTERS = JARS.parent / "apicurio-converter-2.6.13"
+AVRO_CONVERTER = "io.apicurio.registry.utils.converter.AvroConverter"
+DECLARED = CONVERTERS / "apicurio-converter" / "declared.jar"
+"""Says what the converter is, as `connect-plugin-path sync-manifests` would: else Connect looks into all jars."""
+
 ANSWER_SECONDS_MAX = 5.0
 
 
@@ -43,7 +48,7 @@ class Registry(Process):
     def converters(self) -> tuple[tuple[str, str], ...]:
         """What a connector needs to write keys and values in Avro."""
         settings = {
-            "": "io.apicurio.registry.utils.converter.AvroConverter",
+            "": AVRO_CONVERTER,
             ".apicurio.registry.url": f"http://127.0.0.1:{self.port}/apis/registry/v2",
             ".apicurio.registry.auto-register": "true",
             ".apicurio.registry.as-confluent": "true",
@@ -56,3 +61,5 @@ def provide() -> None:
     """Sees that both are there; raises NoServers where they cannot be had."""
     fetch("Apicurio's registry", HERE / "registry.xml", APP, UNPACK)
     fetch("Apicurio's converter", HERE / "converter.xml", CONVERTERS)
+    with zipfile.ZipFile(DECLARED, "w") as declared:
+        declared.writestr("META-INF/services/org.apache.kafka.connect.storage.Converter", AVRO_CONVERTER)

@@ -52,7 +52,7 @@ class Connect(Process):
     """One Connect worker on a broker; group and topics of its own.
 
     environment: what connectors may refer to. client: settings of all its Kafka clients, as a secured broker asks for.
-    plugins: folders beside PLUGINS; what is in them need not say what it offers (META-INF/services).
+    plugins: folders of plugins beside PLUGINS.
     """
 
     def __init__(
@@ -69,10 +69,8 @@ class Connect(Process):
         topics = {f"{kind}.storage.topic": f"{name}-{kind}s" for kind in ("config", "offset", "status")}
         own = {"bootstrap.servers": bootstrap, "group.id": name, "listeners": f"http://127.0.0.1:{port}"}
         clients = {f"{whose}{name}": value for whose in CLIENTS for name, value in client.items()}
-        found = {"plugin.path": ",".join(map(str, (PLUGINS, *plugins)))}
-        if plugins:
-            found["plugin.discovery"] = "hybrid_warn"
-        self._settings = {**example_settings(), **QUICK, **topics, **own, **found, **clients}
+        path = ",".join(map(str, (PLUGINS, *plugins)))
+        self._settings = {**example_settings(), **QUICK, **topics, **own, "plugin.path": path, **clients}
         memory = ["-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
         java = ["java", *memory, f"-Dlog4j2.configurationFile={LOGGING}", "-cp", f"{CLASSES}/*"]
         main = ["org.apache.kafka.connect.cli.ConnectDistributed", str(self._properties)]

@@ -43,7 +43,7 @@ from worlds.kafka_side import fresh_name, make_topics, read
 from worlds.patients import write_table
 from worlds.workers import wait_until
 
-START_SECONDS_MAX = 120.0
+START_SECONDS_MAX = 300.0
 STEP_SECONDS = 100.0
 """How long a step of the way may take on a machine that has nothing else to do."""
 

@@ -6,6 +6,7 @@ Workers and operators have the files and the rights of examples/security. Connec
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from servers.broker.secured import MODULES, SCRAM, SecuredKafka
@@ -20,8 +21,9 @@ from worlds.checkout import ROOT
 SECURITY = ROOT / "examples" / "security"
 USERS = ("worker", "operator")
 CONNECT, CONNECTS_PASSWORD = "connect", "Canary-7319"
-OF_CONNECT = """
---operation Create --operation Read --operation Write --operation DescribeConfigs --topic connect- --group connect-
+ITS_OWN = "--operation Create --operation Read --operation Write --operation DescribeConfigs --topic connect-"
+ITS_GROUPS = "--operation Read --operation Describe --group connect-"
+OF_A_TABLE = """
 --operation Create --operation Write --operation DescribeConfigs --topic {table}.
 --operation Create --operation Write --operation DescribeConfigs --topic __debezium-heartbeat.{table}
 --operation Read --topic {table}.live
@@ -36,6 +38,7 @@ class SecuredParts(Parts):
         passwords = {user: settings_of(read_properties(str(_file(user))), {}).password for user in USERS}
         self._kafka = SecuredKafka(directory / "secured", {**passwords, CONNECT: CONNECTS_PASSWORD})
         self._kafka.start()
+        self._grant_connect([ITS_OWN, ITS_GROUPS])
         self.registry = avro.Registry(directory)
         own = servers.beside("a secured Kafka", self._kafka.plaintext, self._kafka.server)
         access = Access(
@@ -81,10 +84,12 @@ class SecuredParts(Parts):
         """What the recipe of examples/security gives, and what Connect needs."""
         folder = directory / f"acls-{table_name}"
         folder.mkdir()
-        lines = OF_CONNECT.format(table=table_name).strip().splitlines()
-        more = [["--add", "--allow-principal", f"User:{CONNECT}", *line.split()] for line in lines]
-        prefixed = [[*words, "--resource-pattern-type", "prefixed"] for words in more]
-        grant(self._kafka.plaintext, [*commands_of(SECURITY / "acls.sh", table_name, folder), *prefixed])
+        grant(self._kafka.plaintext, commands_of(SECURITY / "acls.sh", table_name, folder))
+        self._grant_connect(OF_A_TABLE.format(table=table_name).strip().splitlines())
+
+    def _grant_connect(self, lines: Sequence[str]) -> None:
+        opening = ["--add", "--allow-principal", f"User:{CONNECT}", "--resource-pattern-type", "prefixed"]
+        grant(self._kafka.plaintext, [[*opening, *line.split()] for line in lines])
 
 
 def _file(user: str) -> Path:
