@@ -53,6 +53,7 @@ class Registry(Process):
             ".apicurio.registry.auto-register": "true",
             ".apicurio.registry.as-confluent": "true",
             ".apicurio.registry.use-id": "contentId",
+            ".apicurio.registry.headers.enabled": "false",  # else the id stands in a header, where only Apicurio looks
         }
         return tuple((f"{side}.converter{name}", text) for side in ("key", "value") for name, text in settings.items())
 
