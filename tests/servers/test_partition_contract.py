@@ -129,6 +129,14 @@ class Clinic:
         return Counter(letter["reason"] for letter in self.letters)
 
     @property
+    def told(self) -> int:
+        """In how many shards `streamer status` says that too much was refused."""
+        servers = ["--kafka", self.servers.kafka_bootstrap, "--redis", self.servers.redis_url]
+        result = CliRunner().invoke(main, ["status", "--table", str(self.table), *servers, "--json"])
+        assert result.exit_code == 1, result.output
+        return sum("are dead letters" in problem for problem in json.loads(result.stdout)["problems"])
+
+    @property
     def key_forms(self) -> set[str]:
         return {publisher.meta.key_form for publisher in self.publishers}
 
@@ -151,6 +159,7 @@ def test_a_connector_after_produce_doubles_nobody_and_its_messages_are_told(clin
     clinic.work()
     assert clinic.published == PEOPLE
     assert clinic.refused == {"message-key-form": 2 * PEOPLE}
+    assert clinic.told == SHARDS
     assert all("key.converter" in letter["detail"] for letter in clinic.letters)
     clinic.connector(bare, [(number, b"null") for number in range(0, PEOPLE, 2)])
     clinic.work()
@@ -175,6 +184,7 @@ def test_a_connectors_converter_that_is_changed_is_told_and_set_back_loses_nothi
     clinic.connector(connect_json_with_schema, [(number, envelope("d", number)) for number in range(100)])
     clinic.work()
     assert (clinic.published, clinic.refused) == (PEOPLE, {"message-key-form": 100})
+    assert clinic.told == SHARDS
     clinic.connector(connect_json, [(number, b"null") for number in range(100)])
     clinic.work()
     assert clinic.published == PEOPLE - 100
@@ -205,6 +215,7 @@ def test_a_table_without_primary_key_and_a_producer_without_murmur2_are_told(cli
     assert refused.keys() == {"message-key-missing", "wrong-partition"} and 100 < refused["wrong-partition"] < 200
     (detail,) = {letter["detail"] for letter in clinic.letters if letter["reason"] == "wrong-partition"}
     assert "partitioner=murmur2_random" in detail
+    assert clinic.told == SHARDS
 
 
 def test_rows_without_a_mark_under_keys_of_decimals_come_and_go_in_their_shards(clinic: Clinic) -> None:
@@ -231,3 +242,4 @@ def test_decimals_as_bytes_that_look_like_numbers_are_told_and_nobody_is_publish
     assert clinic.published == 0
     assert clinic.refused == {"ambiguous-decimal": 100, "wrong-type": 100}
     assert all("decimal.handling.mode=string" in letter["detail"] for letter in clinic.letters)
+    assert clinic.told == SHARDS

@@ -45,13 +45,13 @@ class SecuredKafka:
         """The same listener by a name that is not in its certificate."""
         scram = [f"{SCRAM}=[name={user},password={password}]" for user, password in passwords.items()]
         to_format = [word for user in scram for word in ("--add-scram", user)]
-        self._server = Kafka(directory, self._ports, self._settings(passwords), to_format)
+        self.server = Kafka(directory, self._ports, self._settings(passwords), to_format)
 
     def start(self) -> None:
-        bring_up("the secured Kafka", self._server, lambda: kafka_answers("127.0.0.1", self._ports.kafka))
+        bring_up("the secured Kafka", self.server, lambda: kafka_answers("127.0.0.1", self._ports.kafka))
 
     def stop(self) -> None:
-        self._server.stop()
+        self.server.stop()
 
     def certificate(self, file: Path, name: str, password: str = "", ca: trustme.CA | None = None) -> Path:
         """Writes a user's key, encrypted where there is a password, and certificate."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit
 
-START_SECONDS_MAX = 90
+START_SECONDS_MAX = 300
 STOP_SECONDS_MAX = 30
 PROBE_SECONDS_MAX = 3
 
@@ -44,6 +44,10 @@ class Servers:
         self.redis_url = redis_url
         self._kafka = kafka
         self._redis = redis
+
+    def beside(self, origin: str, kafka_bootstrap: str, kafka: Server) -> Servers:
+        """The same Redis with another Kafka."""
+        return Servers(origin, kafka_bootstrap, self.redis_url, kafka, self._redis)
 
     def environment(self) -> dict[str, str]:
         """The two variables by which every other program finds these servers."""

@@ -11,7 +11,7 @@ import json
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,10 +52,16 @@ class Connect(Process):
     """One Connect worker on a broker; group and topics of its own.
 
     environment: what connectors may refer to. client: settings of all its Kafka clients, as a secured broker asks for.
+    plugins: folders of plugins beside PLUGINS.
     """
 
     def __init__(
-        self, directory: Path, bootstrap: str, environment: Mapping[str, str], client: Mapping[str, str]
+        self,
+        directory: Path,
+        bootstrap: str,
+        environment: Mapping[str, str],
+        client: Mapping[str, str],
+        plugins: Sequence[Path] = (),
     ) -> None:
         (port,) = free_ports(1)
         self._properties = directory / "connect.properties"
@@ -63,7 +69,8 @@ class Connect(Process):
         topics = {f"{kind}.storage.topic": f"{name}-{kind}s" for kind in ("config", "offset", "status")}
         own = {"bootstrap.servers": bootstrap, "group.id": name, "listeners": f"http://127.0.0.1:{port}"}
         clients = {f"{whose}{name}": value for whose in CLIENTS for name, value in client.items()}
-        self._settings = {**example_settings(), **QUICK, **topics, **own, "plugin.path": str(PLUGINS), **clients}
+        path = ",".join(map(str, (PLUGINS, *plugins)))
+        self._settings = {**example_settings(), **QUICK, **topics, **own, "plugin.path": path, **clients}
         memory = ["-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
         java = ["java", *memory, f"-Dlog4j2.configurationFile={LOGGING}", "-cp", f"{CLASSES}/*"]
         main = ["org.apache.kafka.connect.cli.ConnectDistributed", str(self._properties)]

@@ -8,9 +8,9 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import psycopg
@@ -43,7 +43,7 @@ from worlds.kafka_side import fresh_name, make_topics, read
 from worlds.patients import write_table
 from worlds.workers import wait_until
 
-START_SECONDS_MAX = 120.0
+START_SECONDS_MAX = 300.0
 STEP_SECONDS = 100.0
 """How long a step of the way may take on a machine that has nothing else to do."""
 
@@ -51,16 +51,36 @@ INPUTS = {"bare": "input: {form: rows}\n"}
 """What table.yaml has to say of the input, by the shape's flattening."""
 
 
-class Parts:
-    """Postgres and Connect beside Kafka and Redis. client: settings of Connect's Kafka clients."""
+@dataclass(frozen=True)
+class Access:
+    """How the parts reach Kafka, where that is not as the tests themselves do.
 
-    def __init__(self, servers: Servers, directory: Path, client: Mapping[str, str] = MappingProxyType({})) -> None:
+    bootstrap: of the listener. client: settings of Connect's Kafka clients. worker, operator: variables of the workers
+    and of those who call commands. grant: gives the users their rights to the topics of a table. secrets: never to be
+    read in a log.
+    """
+
+    bootstrap: str
+    client: Mapping[str, str] = field(default_factory=dict)
+    worker: Mapping[str, str] = field(default_factory=dict)
+    operator: Mapping[str, str] = field(default_factory=dict)
+    grant: Callable[[str], None] = lambda table_name: None
+    secrets: tuple[str, ...] = ()
+
+
+class Parts:
+    """Postgres and Connect beside Kafka and Redis. plugins: of Connect's, beside Debezium's."""
+
+    def __init__(
+        self, servers: Servers, directory: Path, access: Access | None = None, plugins: Sequence[Path] = ()
+    ) -> None:
         postgres.provide()
         connect.provide()
         self.servers = servers
+        self.access = access or Access(servers.kafka_bootstrap)
         self.postgres = Postgres(directory)
         environment = dict(zip(SECRETS, 2 * (OWNER, PASSWORD), strict=True))
-        self.connect = Connect(directory, servers.kafka_bootstrap, environment, client)
+        self.connect = Connect(directory, self.access.bootstrap, environment, self.access.client, plugins)
 
     @property
     def place(self) -> Database:
@@ -71,7 +91,7 @@ class Parts:
         """Starts and awaits both; cheap when they already answer."""
         for name, server in (("Postgres", self.postgres), ("Kafka Connect", self.connect)):
             server.start()
-            _await(server.answers, name, server.last_words)
+            await_answer(server.answers, name, server.last_words)
 
     def stop(self) -> None:
         """Ends both; Postgres' data go with it."""
@@ -103,12 +123,16 @@ class Pipeline:
         self._directory = directory
         self._redis = connect_redis(parts.servers.redis_url)
         make_topics(parts.servers.kafka_bootstrap, name, shards)
+        parts.access.grant(name)
 
     # -- its course -------------------------------------------------------------------------------------------------
 
     def start_workers(self, count: int = 2) -> None:
         """So many workers, each replaced when it ends."""
-        environment = {**self.parts.servers.environment(), "STREAMER_TABLE": str(self.path)}
+        servers, access = self.parts.servers.environment(), self.parts.access
+        environment = {
+            **servers, "KAFKA_BOOTSTRAP": access.bootstrap, **access.worker, "STREAMER_TABLE": str(self.path),
+        }  # fmt: skip
         self.crew = Crew(environment, self._directory / "workers.log", count)
         self.crew.start()
 
@@ -127,6 +151,7 @@ class Pipeline:
 
     @property
     def bootstrap(self) -> str:
+        """Where the tests themselves find Kafka."""
         return self.parts.servers.kafka_bootstrap
 
     @property
@@ -197,10 +222,21 @@ class Pipeline:
         return [[mark_of(message.value()) for message in messages] for messages in written]
 
     def status(self) -> dict[str, Any]:
-        servers = ["--kafka", self.bootstrap, "--redis", self.parts.servers.redis_url]
+        access = self.parts.access
+        servers = ["--kafka", access.bootstrap, "--redis", self.parts.servers.redis_url]
         words = ["--table", str(self.path), *servers]
-        shown: dict[str, Any] = json.loads(CliRunner().invoke(main, ["status", *words, "--json"]).stdout)
+        said = CliRunner(env=access.operator).invoke(main, ["status", *words, "--json"])
+        shown: dict[str, Any] = json.loads(said.stdout)
         return shown
+
+    def findings(self) -> dict[str, set[str]]:
+        """The settings that `streamer check` finds wrong in the connectors, asked of Connect."""
+        connect = f"http://127.0.0.1:{self.parts.connect.port}"
+        said = CliRunner().invoke(main, ["check", "--table", str(self.path), "--connector", connect, "--json"])
+        return {
+            one["name"]: {found["setting"] for found in one["findings"]}
+            for one in json.loads(said.stdout)["connectors"]
+        }
 
     def wrong(self) -> dict[str, int]:
         index = self._directory / "index.csv"
@@ -213,10 +249,10 @@ class Pipeline:
         return self.crew.log.read_text(errors="replace") if self.crew is not None else ""
 
     def assert_nobody_was_named(self) -> None:
-        """Neither a worker nor Connect has written a person's name or the password into its log."""
+        """Neither a worker nor Connect has written a person's name or a password into its log."""
         said = self.log() + self.parts.connect.log()
         assert NAME not in self.log()
-        assert PASSWORD not in said
+        assert not [secret for secret in (PASSWORD, *self.parts.access.secrets) if secret in said]
 
     def _assert_nothing_refused(self) -> None:
         assert sum(meta.counts.dead_letters for meta in self.metas()) == 0, self._reasons()
@@ -247,7 +283,7 @@ def _one(database: psycopg.Connection, question: str) -> Any:
     return row[0]
 
 
-def _await(answers: Callable[[], bool], name: str, last_words: Callable[[], str]) -> None:
+def await_answer(answers: Callable[[], bool], name: str, last_words: Callable[[], str]) -> None:
     deadline = time.monotonic() + START_SECONDS_MAX
     while not answers():
         if time.monotonic() > deadline:

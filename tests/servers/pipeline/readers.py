@@ -17,9 +17,11 @@ import psycopg
 from servers.broker.processes import JARS, fetch, install, is_present
 from servers.pipeline.configurations import sink_table
 from servers.pipeline.connect import CLASSES, LOGGING
+from streamer.incremental.connectors.sql_dialects import FLINK
+from streamer.incremental.connectors.sql_tables import view_sql
 from streamer.incremental.topics import LIVE, topic_name
 from streamer.table.published import published_columns
-from streamer.table.schema import NumericAttribute, Table
+from streamer.table.schema import Table
 from worlds.kafka_side import read
 
 HERE = Path(__file__).parent / "readers"
@@ -85,7 +87,7 @@ def of_flink(bootstrap: str, table: Table, folder: Path) -> Rows:
     statement = folder / "live.sql"
     statement.write_text(flink_sql(table, bootstrap))
     rows: dict[tuple[str, int], Mapping[str, Any]] = {}
-    for line in _java(f"{READERS}/*", str(HERE / "FoldInFlink.java"), str(statement)):
+    for line in _java(f"{READERS}/*", str(HERE / "FoldInFlink.java"), str(statement), sink_table(table)):
         kind, _, value = line.partition("\t")
         row = _row(value)
         place = row["qi_group"], row.pop("slot")
@@ -97,22 +99,9 @@ def of_flink(bootstrap: str, table: Table, folder: Path) -> Rows:
 
 
 def flink_sql(table: Table, bootstrap: str) -> str:
-    """Flink's CREATE TABLE of `live`, read up to the end that it has now."""
-    numbers = {f"{a.name}{end}" for a in table.attributes if isinstance(a, NumericAttribute) for end in ("_lo", "_hi")}
-    columns = [f"`{name}` {'DOUBLE' if name in numbers else 'STRING'}" for name in published_columns(table)]
-    options = {
-        "connector": "upsert-kafka",
-        "topic": topic_name(table.name, LIVE),
-        "properties.bootstrap.servers": bootstrap,
-        "properties.isolation.level": "read_committed",
-        "scan.bounded.mode": "latest-offset",
-        "key.format": "json",
-        "value.format": "json",
-        "value.fields-include": "EXCEPT_KEY",
-    }
-    told = ", ".join(f"'{name}' = '{value}'" for name, value in options.items())
-    columns += ["slot BIGINT", "PRIMARY KEY (qi_group, slot) NOT ENFORCED"]
-    return f"CREATE TABLE live ({', '.join(columns)}) WITH ({told})"
+    """Flink's CREATE TABLE as `streamer connect view` prints it, read up to the end that the topic has now."""
+    made, _, _ = view_sql(table, FLINK, bootstrap).partition(";\n")
+    return f"{made[: made.rindex(')')].rstrip()},\n  'scan.bounded.mode' = 'latest-offset'\n)"
 
 
 def _row(value: str) -> dict[str, Any]:

@@ -3,43 +3,84 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from servers.broker.servers import NoServers, Servers
 from servers.pipeline.configurations import Shape
 from servers.pipeline.pipeline import Laying, Pipeline
 from servers.pipeline.readers import of_flink, of_kafka_streams, of_the_console, of_the_sink, provide
+from servers.pipeline.secured_parts import SecuredParts
 
 pytestmark = [pytest.mark.servers, pytest.mark.drill, pytest.mark.timeout(1500)]
 
 ROWS, CHANGES, LOOKS = 2000, 2000, 400
 
 
-def kinds() -> list[object]:
-    """Shapes by name. Decimals are bytes in `precise`, which only a message with its schema can tell from text."""
-    return [
-        pytest.param(Shape(), id="schemas"),
-        pytest.param(Shape(schemas=False), id="no schemas"),
-        pytest.param(Shape(flattening="rewritten"), id="flattened"),
-        pytest.param(Shape(schemas=False, flattening="rewritten"), id="flattened, no schemas"),
-        pytest.param(Shape(decimals="precise"), id="decimals as bytes"),
-        pytest.param(Shape(flattening="bare"), id="bare rows"),
-        pytest.param(Shape(schemas=False, flattening="bare"), id="bare rows, no schemas"),
-        pytest.param(Shape(decimals="precise", flattening="bare"), id="bare rows, decimals as bytes"),
-    ]
+# Every two of: schemas or none, decimals as text or bytes, rows as they are, flattened or bare, JSON or Avro, an open
+# broker or a secured one; but bytes without a schema, which are refused. Decimals are bytes in `precise`.
+OPEN = [
+    pytest.param(Shape(flattening="rewritten"), id="flattened"),
+    pytest.param(Shape(decimals="precise"), id="decimals as bytes"),
+    pytest.param(Shape(decimals="precise", flattening="bare"), id="bare rows, decimals as bytes"),
+    pytest.param(Shape(schemas=False), id="no schemas"),
+    pytest.param(Shape(schemas=False, flattening="rewritten"), id="flattened, no schemas"),
+    pytest.param(Shape(schemas=False, flattening="bare"), id="bare rows, no schemas"),
+]
+SECURED = [
+    pytest.param(Shape(), False, id="schemas"),
+    pytest.param(Shape(schemas=False, flattening="rewritten"), False, id="flattened, no schemas"),
+    pytest.param(Shape(decimals="precise"), True, id="Avro, decimals as bytes"),
+    pytest.param(Shape(decimals="precise", flattening="rewritten"), True, id="Avro, flattened, decimals as bytes"),
+    pytest.param(Shape(flattening="bare"), True, id="Avro, bare rows"),
+]
 
 
-@pytest.mark.parametrize("shape", kinds())
+@pytest.mark.parametrize("shape", OPEN)
 def test_every_change_arrives_whoever_is_killed(lay: Laying, shape: Shape) -> None:
     pipeline = lay(shape)
     pipeline.parts.servers.require_own()
+    _changes_arrive(pipeline)
+
+
+@pytest.fixture(scope="module")
+def secured(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredParts]:
+    try:
+        parts = SecuredParts(servers, tmp_path_factory.mktemp("secured-parts"))
+    except NoServers as reason:
+        pytest.skip(str(reason))
+    try:
+        parts.start()
+        yield parts
+    finally:
+        parts.stop()
+
+
+@pytest.mark.parametrize(("shape", "avro"), SECURED)
+def test_every_change_arrives_by_a_secured_broker_whoever_is_killed(
+    secured: SecuredParts, tmp_path: Path, shape: Shape, avro: bool
+) -> None:
+    secured.start()
+    written = replace(shape, more=secured.registry.converters()) if avro else shape
+    pipeline = Pipeline(secured, tmp_path / "pipeline", written)
+    try:
+        _changes_arrive(pipeline)
+    finally:
+        pipeline.end()
+
+
+def _changes_arrive(pipeline: Pipeline) -> None:
     pipeline.people.load(ROWS)
     pipeline.begin_to_look()
     pipeline.start_sink()
     pipeline.start_source()
     pipeline.start_workers()
-    if shape.flattening != "bare":  # such rows do not say that a snapshot has read them: they are single changes
+    if (
+        pipeline.shape.flattening != "bare"
+    ):  # such rows do not say that a snapshot has read them: they are single changes
         pipeline.until_released()
     for fault in (_kill_a_worker, _kill_connect, _kill_the_broker):
         pipeline.people.change(CHANGES // 4)

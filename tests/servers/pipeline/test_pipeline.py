@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 
 from servers.pipeline.configurations import Shape
-from servers.pipeline.pipeline import Laying
+from servers.pipeline.pipeline import Laying, Parts, Pipeline
 from servers.pipeline.readers import of_the_console, of_the_sink
 from streamer.incremental.events.snapshot_marks import Mark
 from streamer.incremental.store.snapshot import ELSEWHERE, LAST, QUIET
@@ -18,6 +19,27 @@ ROWS, CHANGES, LOOKS = 2000, 2000, 400
 FEW = 300
 
 
+@pytest.fixture(scope="module")
+def asked(parts: Parts, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
+    """A way whose connector was asked for a snapshot between changes, and skips truncations.
+
+    Its rows are published after half a minute without any: so it is laid before all others, and looked at last.
+    """
+    shape = Shape(snapshot="no_data", more=(("skipped.operations", "t"),))
+    pipeline = Pipeline(parts, tmp_path_factory.mktemp("asked"), shape)
+    try:
+        pipeline.people.load(FEW)
+        pipeline.start_sink()
+        pipeline.start_source()
+        pipeline.start_workers(1)
+        pipeline.until_source_reads()
+        pipeline.people.read_again()
+        yield pipeline
+    finally:
+        pipeline.end()
+
+
+@pytest.mark.usefixtures("asked")
 def test_every_change_arrives_and_no_look_sees_less_than_k(lay: Laying) -> None:
     """Rows come, change and go, some get another primary key, a column is added, all is read again in between."""
     pipeline = lay(Shape())
@@ -37,6 +59,7 @@ def test_every_change_arrives_and_no_look_sees_less_than_k(lay: Laying) -> None:
     pipeline.until_arrived()
     seen = pipeline.until_looked(LOOKS)
     assert (seen.broken, pipeline.status()["problems"]) == (0, [])
+    assert pipeline.findings() == {pipeline.source: set(), pipeline.sink: set()}
     assert of_the_console(pipeline.bootstrap, pipeline.table, pipeline.shards) == of_the_sink(
         pipeline.database, pipeline.table
     )
@@ -78,18 +101,15 @@ def test_a_truncated_table_of_several_shards_is_empty_and_fills_again(lay: Layin
     pipeline.until_arrived()
 
 
-def test_a_snapshot_between_changes_is_published_whole_after_it_was_quiet(lay: Laying) -> None:
+def test_a_snapshot_between_changes_is_published_whole_after_it_was_quiet(asked: Pipeline) -> None:
     """The connector begins without a snapshot; an operator asks it for an incremental one."""
-    pipeline = lay(Shape(snapshot="no_data"))
-    pipeline.people.load(FEW)
-    pipeline.begin_to_look()
-    pipeline.start_sink()
-    pipeline.start_source()
-    pipeline.start_workers(1)
-    pipeline.until_source_reads()
-    pipeline.people.read_again()
-    metas = pipeline.until_released()
-    assert [meta.release for meta in metas] == [0] * pipeline.shards
+    metas = asked.until_released()
+    assert [meta.release for meta in metas] == [0] * asked.shards
     assert {meta.snapshot.ended for meta in metas if meta.snapshot} == {QUIET}
-    assert {mark for marks in pipeline.marks() for mark in marks} == {Mark.INCREMENTAL}
-    pipeline.until_arrived()
+    assert {mark for marks in asked.marks() for mark in marks} == {Mark.INCREMENTAL}
+    asked.until_arrived()
+
+
+def test_a_connector_that_would_lose_something_is_found_where_it_runs(asked: Pipeline) -> None:
+    """A truncation that it skips is in no topic: nobody behind the connector can tell."""
+    assert asked.findings() == {asked.source: {"skipped.operations", "snapshot.mode"}, asked.sink: set()}

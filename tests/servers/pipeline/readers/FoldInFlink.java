@@ -5,15 +5,15 @@ import org.apache.flink.table.api.TableEnvironment;
 import org.apache.flink.types.Row;
 import org.apache.flink.util.CloseableIterator;
 
-/** FoldInFlink FILE: a CREATE TABLE of `live`, bounded; prints every change of it as kind, tab, its columns as JSON. */
+/** FoldInFlink FILE NAME: the bounded CREATE TABLE of that name; prints every change of it as kind, tab, its columns as JSON. */
 public class FoldInFlink {
     public static void main(String[] words) throws Exception {
         TableEnvironment tables = TableEnvironment.create(EnvironmentSettings.inStreamingMode());
         tables.getConfig().set("parallelism.default", "1");
         tables.executeSql(Files.readString(Path.of(words[0])));
-        String rows = "SELECT JSON_OBJECT(%s) FROM live";
+        String rows = "SELECT JSON_OBJECT(%s) FROM `" + words[1] + "`";
         StringBuilder members = new StringBuilder();
-        for (String column : tables.from("live").getResolvedSchema().getColumnNames()) {
+        for (String column : tables.from("`" + words[1] + "`").getResolvedSchema().getColumnNames()) {
             members.append(members.length() == 0 ? "" : ", ").append("KEY '").append(column).append("' VALUE `")
                 .append(column).append("`");
         }
