@@ -201,7 +201,7 @@ def test_the_files_that_the_architecture_names_exist() -> None:
 
 def test_the_limits_of_the_architecture_are_those_of_the_code() -> None:
     limits = Limits()
-    told = re.findall(r"^\| `(\w+)` \| ([\d,]+)", ARCHITECTURE, re.M)
-    assert {name: int(value.replace(",", "")) for name, value in told} == {
+    told = re.findall(r"^\| `(\w+)` \| ([\d,.]+)", ARCHITECTURE, re.M)
+    assert {name: float(value.replace(",", "")) for name, value in told} == {
         name: getattr(limits, name) for name in limits.__dataclass_fields__
     }

@@ -3,81 +3,28 @@
 from __future__ import annotations
 
 import gc
-import json
 import weakref
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import ClassVar
 
 import msgspec
-import numpy as np
 import pytest
 
 from streamer.errors import Conflict, Fenced, LawViolated, ShardRefused, StreamerError
 from streamer.incremental.events.changes import Change, Insert
 from streamer.incremental.groups.engine import Engine, Outcome
-from streamer.incremental.groups.replacing import Region
-from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.publisher import Publisher
 from streamer.incremental.store import codec
-from streamer.incremental.store.memory import MemoryServer, MemoryStore
-from streamer.incremental.store.rebuild import DONE, Progress, Rebuild
-from streamer.table.arrays import Ints
+from streamer.incremental.store.memory import MemoryStore
 from streamer.table.encode import EncodedRows
 from streamer.table.schema import KeptColumn, Limits, Table
+from worlds.shard_in_memory import PEOPLE, Shard, insert
 from worlds.small_tables import CITY, PROBLEM, YEARS, table
 
-PEOPLE = table(YEARS, CITY, k=2)
 CANARY = "canary"
-
-
-@dataclass
-class Shard:
-    """One shard in memory: what its store, its output and its input hold, and who was shut out."""
-
-    table: Table = PEOPLE
-    server: MemoryServer = field(default_factory=MemoryServer)
-    sent: list[Outgoing] = field(default_factory=list)
-    last: Position | None = None
-    end: int = 1000
-    earliest: int = 0
-    fences: int = 0
-    asked: list[str] = field(default_factory=list)
-
-    def publisher(self) -> Publisher:
-        return Publisher(self.table, 0, MemoryStore(self.server, "people", 0), self)
-
-    def state(self) -> InputState:
-        self.asked.append("input")
-        return InputState({"changes": "id"}, 1, self.earliest, self.end)
-
-    def fence(self) -> None:
-        self.asked.append("fence")
-        self.fences += 1
-
-    def position(self) -> Position | None:
-        return self.last
-
-    def publish(self, records: Sequence[Outgoing], position: Position) -> None:
-        self.sent += records
-        self.last = position
-
-    @property
-    def rows(self) -> int:
-        """Rows that readers see."""
-        live = [record for record in self.sent if record.topic == "live"]
-        return len({r.key for r in live}) - sum(r.value is None for r in live)
-
-    @property
-    def reasons(self) -> list[str]:
-        return [json.loads(r.value or b"")["reason"] for r in self.sent if r.topic == "dead-letters"]
-
-
-def insert(offset: int, problem: str = "flu") -> Message:
-    row = {"id": offset, "years": offset % 10, "city": "a1", "problem": problem}
-    return Message(offset, None, msgspec.json.encode({"op": "insert", "row": row}))
 
 
 # -- taking over ------------------------------------------------------------------------------------------------------
@@ -397,91 +344,3 @@ def test_the_secret_goes_into_the_store_and_nowhere_else() -> None:
     said += [repr(record) for record in shard.sent]
     assert not [text for text in said if "canary" in text]
     assert b"canary" in (shard.server.shards["people", 0].meta or b"")
-
-
-# -- rebuilds ---------------------------------------------------------------------------------------------------------
-
-REBUILD = Rebuild("r1", "ordered", 7, 0)
-
-
-def in_pairs(region: Region) -> list[Ints]:
-    """QI groups of two, by the rows' order."""
-    n = len(region.rows.source_keys)
-    return np.array_split(np.arange(n), n // 2)
-
-
-def test_a_region_is_one_commit_one_release_and_no_message() -> None:
-    shard = Shard()
-    publisher = shard.publisher()
-    publisher.take_over(shard)
-    publisher.step([insert(offset) for offset in range(8)])
-    before, sent = publisher.meta, len(shard.sent)
-    engine = publisher.engine
-    region = engine.region(engine.regions(0)[0])
-    report = publisher.replace_region(region, in_pairs(region), Progress(REBUILD, 1))
-    assert report is not None
-    meta = publisher.meta
-    assert (meta.commit, meta.release, meta.next) == (before.commit + 1, before.release + 1, before.next)
-    assert (meta.outside, meta.counts) == (meta.commit, before.counts)
-    assert (report.commits, report.published) == (1, len(shard.sent) - sent)
-    assert meta.rebuild is not None
-    assert (meta.rebuild.done, meta.rebuild.ncp_before) == (1, region.ncp)
-    assert shard.last == Position.of(meta)
-    assert shard.rows == 8
-    headers = [dict(record.headers) for record in shard.sent[sent:]]
-    assert {header["release"] for header in headers} == {b"%d" % meta.release}
-    publisher.step([insert(8)])
-    assert publisher.meta.outside == meta.commit
-    assert publisher.meta.rebuild == meta.rebuild
-
-
-def test_a_region_that_changed_is_not_committed_and_the_shard_goes_on(served: Shard) -> None:
-    publisher = served.publisher()
-    publisher.take_over(served)
-    region = publisher.engine.region(publisher.engine.regions(0)[0])
-    publisher.step([insert(6)])
-    meta = publisher.meta
-    assert publisher.replace_region(region, in_pairs(region), Progress(REBUILD, 1)) is None
-    assert publisher.meta is meta
-    publisher.step([insert(7)])
-    assert publisher.meta.rebuild is None
-
-
-def test_the_end_of_a_rebuild_is_kept_and_only_the_last_ones_are(served: Shard) -> None:
-    publisher = served.publisher()
-    publisher.take_over(served)
-    before, sent = publisher.meta, len(served.sent)
-    for turn in range(7):
-        publisher.end_rebuild(Progress(Rebuild("r", "ordered", 7, turn), 1, 1, state=DONE))
-    meta = publisher.meta
-    assert (meta.rebuild, [one.rebuild.turn for one in meta.rebuilds]) == (None, [2, 3, 4, 5, 6])
-    assert (meta.commit, meta.release, meta.outside) == (before.commit + 7, before.release, before.outside)
-    assert len(served.sent) == sent
-    assert MemoryStore(served.server, "people", 0).meta() == meta
-
-
-def test_groups_that_do_not_hold_are_refused_before_anything_is_committed(served: Shard) -> None:
-    publisher = served.publisher()
-    publisher.take_over(served)
-    region = publisher.engine.region(publisher.engine.regions(0)[0])
-    before = publisher.meta
-    with pytest.raises(LawViolated, match="do not hold the privacy model"):
-        publisher.replace_region(region, [np.array([0]), np.arange(1, 6)])
-    with pytest.raises(StreamerError, match="take_over"):
-        publisher.step([insert(6)])
-    publisher.take_over(served)
-    assert publisher.meta == before
-
-
-def test_nothing_is_rebuilt_while_the_input_is_read_again(served: Shard) -> None:
-    served.server = MemoryServer()  # it lost everything
-    publisher = served.publisher()
-    publisher.take_over(served)
-    publisher.step([insert(offset) for offset in range(3)])
-    assert publisher.replays_to == 6
-    region = publisher.engine.region(publisher.engine.regions(0)[0])
-    with pytest.raises(StreamerError, match="reads its input again"):
-        publisher.replace_region(region, in_pairs(region))
-    with pytest.raises(StreamerError, match="reads its input again"):
-        publisher.end_rebuild(Progress(REBUILD, 1))
-    publisher.step([insert(3)])
