@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streamer.errors import LawViolated, StreamerError
+from streamer.errors import LawViolated, ShardRefused, StreamerError
 from streamer.incremental.groups.replacing import Region
+from streamer.incremental.shard.from_outside import CommitsFromOutside
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.incremental.store.rebuild import DONE, Progress, Rebuild
@@ -107,3 +108,12 @@ def test_nothing_is_rebuilt_while_the_input_is_read_again(served: Shard) -> None
     with pytest.raises(StreamerError, match="reads its input again"):
         publisher.end_rebuild(Progress(REBUILD, 1))
     publisher.step([insert(3)])
+
+
+def test_a_shard_that_holds_a_table_takes_no_other_as_its_first(served: Shard) -> None:
+    publisher: CommitsFromOutside = served.publisher()
+    publisher.take_over(served)
+    before, sent = publisher.meta, len(served.sent)
+    with pytest.raises(ShardRefused, match="holds a table already"):
+        publisher.load_initial(lambda secret: pytest.fail("nobody asks for rows"))
+    assert (publisher.meta, len(served.sent)) == (before, sent)
