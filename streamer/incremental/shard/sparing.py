@@ -3,9 +3,10 @@
 The rules of this file
 ----------------------
 * The algorithm's answer is taken, and then QI groups as they stand are put back into it, one after the other, where the
-  loss that this costs is at most PRICE for every row that is not published again. The one that costs least by the
-  answer's boxes comes first; equal: the lower number. So a region ends near what the algorithm has reached, and a QI
-  group that it has only shuffled about stays.
+  loss that this costs is at most a price for every row that is not published again: LOST_MORE_MAX of what a row of the
+  answer loses, because a fixed price is most of the loss in a large table, and nothing in a small one. The one that
+  costs least by the answer's boxes comes first; equal: the lower number. So a region ends near what the algorithm has
+  reached, and a QI group that it has only shuffled about stays.
 * A group that is put back takes its rows out of the answer's groups. What is left of those has to hold the model; where
   it does not, the groups that stand around its rows are put back as well, up to TOGETHER_MAX rows in all.
 * A group whose box is larger than its rows is published again anyway, and is not put back: in `Region.standing` its
@@ -26,8 +27,8 @@ from streamer.table.encode import EncodedRows
 from streamer.table.microdata import microdata_of
 from streamer.table.schema import Table
 
-PRICE = 0.1
-"""NCP that a row may lose that is not published again for it."""
+LOST_MORE_MAX = 0.05
+"""What a row may lose more that is not published again for it, over what a row of the answer loses on average."""
 
 TOGETHER_MAX = 60
 """Rows of groups that are put back together: larger sets gain little more, and take long to find."""
@@ -63,6 +64,7 @@ class _Sparing:
         self._stands_loss = [self._loss(some) for some in self._stands]
         self._rows = {number: set(members.tolist()) for number, members in enumerate(groups)}
         self._losses = {number: self._loss(some) for number, some in self._rows.items()}
+        self._price = LOST_MORE_MAX * sum(self._losses.values()) / len(standing)
         self._group_of = [0] * len(standing)
         for number, some in self._rows.items():
             self._take(number, some)
@@ -86,7 +88,7 @@ class _Sparing:
             (loss - sum(now[row] for row in rows)) / len(rows) if rows else np.inf
             for rows, loss in zip(self._stands, self._stands_loss, strict=True)
         ]
-        return [i for i in sorted(range(len(more)), key=more.__getitem__) if more[i] <= HOPELESS * PRICE]
+        return [i for i in sorted(range(len(more)), key=more.__getitem__) if more[i] <= HOPELESS * self._price]
 
     def put_back(self, number: int) -> None:
         """Puts a group back as it stands, with those that have to go with it, if that is worth it."""
@@ -99,7 +101,7 @@ class _Sparing:
         left = {group: self._rows[group] - rows for group in {self._group_of[row] for row in rows}}
         losses = {group: self._loss(some) for group, some in left.items()}
         before = sum(self._losses[group] for group in left)
-        if sum(self._stands_loss[one] for one in together) + sum(losses.values()) - before > PRICE * len(rows):
+        if sum(self._stands_loss[one] for one in together) + sum(losses.values()) - before > self._price * len(rows):
             return
         self._rows.update(left)
         self._losses.update(losses)

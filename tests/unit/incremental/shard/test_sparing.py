@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from streamer.incremental.groups.replacing import NOWHERE
 from streamer.incremental.shard.drift import loss
-from streamer.incremental.shard.sparing import PRICE, spared
+from streamer.incremental.shard.sparing import LOST_MORE_MAX, spared
 from streamer.privacy.models import model_of
 from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows
@@ -76,7 +76,7 @@ def test_everybody_is_in_one_group_that_holds_and_little_more_is_lost(name: str,
     model, subjects = model_of(table), microdata_of(table, rows).subjects(model_of(table).subjects)
     if model.holds(subjects):
         assert all(model.holds(subjects[group]) for group in groups)
-    most = loss(table.space, codes, answer) + PRICE * len(people)
+    most = loss(table.space, codes, answer) * (1 + LOST_MORE_MAX)
     assert loss(table.space, codes, groups) <= most + 1e-9
 
 
