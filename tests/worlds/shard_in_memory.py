@@ -64,3 +64,12 @@ class Shard:
 def insert(offset: int, problem: str = "flu") -> Message:
     row = {"id": offset, "years": offset % 10, "city": "a1", "problem": problem}
     return Message(offset, None, msgspec.json.encode({"op": "insert", "row": row}))
+
+
+def served_shard() -> Shard:
+    """A shard with six rows, that a healthy worker serves."""
+    shard = Shard()
+    publisher = shard.publisher()
+    publisher.take_over(shard)
+    publisher.step([insert(offset) for offset in range(6)])
+    return shard

@@ -12,19 +12,14 @@ from streamer.incremental.shard.outlet import Position
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.incremental.store.rebuild import DONE, Progress, Rebuild
 from streamer.table.arrays import Ints
-from worlds.shard_in_memory import Shard, insert
+from worlds.shard_in_memory import Shard, insert, served_shard
 
 REBUILD = Rebuild("r1", "ordered", 7, 0)
 
 
 @pytest.fixture
 def served() -> Shard:
-    """A shard with six rows, that a healthy worker serves."""
-    shard = Shard()
-    publisher = shard.publisher()
-    publisher.take_over(shard)
-    publisher.step([insert(offset) for offset in range(6)])
-    return shard
+    return served_shard()
 
 
 def in_pairs(region: Region) -> list[Ints]:

@@ -21,7 +21,7 @@ from streamer.incremental.store import codec
 from streamer.incremental.store.memory import MemoryStore
 from streamer.table.encode import EncodedRows
 from streamer.table.schema import KeptColumn, Limits, Table
-from worlds.shard_in_memory import PEOPLE, Shard, insert
+from worlds.shard_in_memory import PEOPLE, Shard, insert, served_shard
 from worlds.small_tables import CITY, PROBLEM, YEARS, table
 
 CANARY = "canary"
@@ -32,12 +32,7 @@ CANARY = "canary"
 
 @pytest.fixture
 def served() -> Shard:
-    """A shard that a healthy worker serves."""
-    shard = Shard()
-    publisher = shard.publisher()
-    publisher.take_over(shard)
-    publisher.step([insert(offset) for offset in range(6)])
-    return shard
+    return served_shard()
 
 
 @pytest.mark.parametrize(
