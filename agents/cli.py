@@ -98,7 +98,7 @@ def _with_embedded_servers(settings: WorkerSettings, servers: ExitStack) -> Work
 async def run(settings: WorkerSettings) -> None:
     """Runs one worker until a signal or an error ends it. Raises the StreamerError that ended it."""
     from agents.app import create_app
-    from agents.shard import unexpected
+    from agents.shard_thread import unexpected
 
     app = create_app(settings)
     signalled = asyncio.Event()

@@ -37,8 +37,9 @@ from agents.outlet import KafkaOutlet
 from agents.publish import Batch
 from agents.reader_access import reader_access
 from agents.rebuilds import ShardRebuilds
-from agents.shard import EXIT_LOST, HeldShard, end_process, unexpected
+from agents.shard import HeldShard
 from agents.shard_input import KafkaInput
+from agents.shard_thread import EXIT_LOST, end_process, unexpected
 from agents.topic_questions import kafka_topics
 from agents.worker_log import MINUTE_SECONDS, tell_start
 from agents.worker_settings import WorkerSettings

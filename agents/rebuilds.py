@@ -33,7 +33,8 @@ from agents.anonymizer import Anonymizer, Job, NotAnonymized
 from agents.control import Asked, ControlNews, News
 from agents.drift_look import DriftLook
 from agents.retries import ShardRetries
-from agents.shard import HeldShard, Unexpected
+from agents.shard import HeldShard
+from agents.shard_thread import Unexpected
 from streamer.errors import Conflict, LawViolated, StreamerError, UsageError
 from streamer.incremental.groups.replacing import Region
 from streamer.incremental.shard.answers import Refused, answer

@@ -4,39 +4,33 @@ The rules of this file
 ----------------------
 * All work on a shard that may wait (Redis, Kafka) or compute runs in the shard's own thread, one call at a time: so its
   batches stay in order, the worker's heartbeats go on, and several shards overlap.
-* A time limit counts the time in which the shard computes or waits for Redis and Kafka, not that in which it waits for
-  its turn while other shards of this worker compute.
-* A call that hangs beyond its limit cannot be cancelled, and nobody knows what it still does: the process ends, and a
-  supervisor starts it again.
+* Each of them has a limit of time, beyond which the process ends (`agents.shard_thread`).
 * A shard that was lost is dropped, and its table with it. It is never taken over again in place: Kafka has to assign it
   anew. Whether it is lost is asked once more just before another worker would be shut out.
-* Errors that are not ours may quote people's values: only their class and place in the code get out of here.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from time import monotonic
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from agents.control import KafkaControl
 from agents.outlet import KafkaOutlet
 from agents.shard_input import KafkaInput
+from agents.shard_thread import ShardThread
 from agents.turn import Turn
 from agents.worker_log import tell_minute
-from streamer.errors import Fenced, StreamerError
+from streamer.errors import Fenced
 from streamer.incremental.events.registered_schemas import Schemas
 from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.groups.replacing import Region
 from streamer.incremental.shard.adapting import adapted
 from streamer.incremental.shard.input import InputState, Message
-from streamer.incremental.shard.passed_over import told
 from streamer.incremental.shard.publisher import Publisher
 from streamer.incremental.shard.read_again import place_truncation
 from streamer.incremental.shard.rebuild_regions import gains
@@ -63,15 +57,7 @@ TAKE_OVER_SECONDS_MAX = 900.0
 LOOK_SECONDS = 3.0
 """How long topics may change unnoticed where no messages come."""
 
-EXIT_LOST, EXIT_HUNG = 3, 4
-
 Result = TypeVar("Result")
-
-
-class Unexpected(StreamerError):
-    """An error nobody foresaw, told without its text."""
-
-    exit_code = 1
 
 
 class HeldShard:
@@ -117,13 +103,12 @@ class HeldShard:
         self._outputs = outputs_of(table.form)
         self._publisher.messages_at = lambda offsets: shard_input.messages_at(offsets)
         self._publisher.check_input = partial(shard_input.check, CHANGES, CONTROL, *self._outputs)
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"shard-{number}")
-        self._call: Future[Any] | None = None
+        self._thread = ShardThread(number, self.name, self._turn)
 
     @property
     def busy(self) -> bool:
         """Whether the shard's thread is at work, be it that nobody waits for it any more."""
-        return self._call is not None and not self._call.done()
+        return self._thread.busy
 
     @property
     def next(self) -> int:
@@ -348,45 +333,10 @@ class HeldShard:
         """Runs `work` in the shard's thread. Raises StreamerError only; Fenced where the shard is lost."""
         if self.lost:
             raise Fenced(f"{self.name}: {self.lost}")
-        self._call = call = self._thread.submit(work)
-        done = asyncio.wrap_future(call)
-        try:
-            if not await self._ends_within(done, seconds_max):
-                end_process(EXIT_HUNG, f"{self.name}: a call did not end within {seconds_max:.0f} s")
-                raise TimeoutError
-            return done.result()
-        except StreamerError:
-            raise
-        except Exception as error:
-            raise unexpected(self.name, error) from None
-        finally:
-            done.cancel()  # or its error, text and all, would be logged when nobody asks for it any more
-
-    async def _ends_within(self, done: asyncio.Future[Any], seconds_max: float) -> bool:
-        """Waits for a call of the shard's thread; what it waits for its turn does not count."""
-        began, waited = monotonic(), self._turn.seconds_waited
-        while not done.done():
-            left = seconds_max + (self._turn.seconds_waited - waited) - (monotonic() - began)
-            if left <= 0:
-                return False
-            await asyncio.wait([done], timeout=left)
-        return True
+        return await self._thread.run(work, seconds_max)
 
     def close(self) -> None:
         """Stops what serves the shard; a call that its thread is in is let end, then the table is dropped."""
         if self.task is not None and not self.busy:
             self.task.cancel()
-        self._thread.submit(self._publisher.drop)
-        self._thread.shutdown(wait=False)
-
-
-def unexpected(where: str, error: BaseException) -> Unexpected:
-    """An error of ours that says where another one came from, without its text."""
-    return Unexpected(f"{where}: unexpected {told(error)}")
-
-
-def end_process(code: int, why: str) -> None:
-    """Ends the process at once: for what cannot be mended while it runs."""
-    log.critical("%s: the process ends, to be started again", why)
-    logging.shutdown()
-    os._exit(code)
+        self._thread.close(self._publisher.drop)

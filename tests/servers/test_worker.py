@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from agents.shard import EXIT_LOST
+from agents.shard_thread import EXIT_LOST
 from servers.broker.servers import Servers
 from streamer.cli.main import main
 from streamer.incremental.store.redis import RedisStore

@@ -1,0 +1,97 @@
+"""The thread of one shard: its work one call at a time, a limit of time for each, and what of its errors gets out.
+
+The rules of this file
+----------------------
+* A time limit counts the time in which the shard computes or waits for Redis and Kafka, not that in which it waits for
+  its turn while other shards of this worker compute.
+* A call that hangs beyond its limit cannot be cancelled, and nobody knows what it still does: the process ends, and a
+  supervisor starts it again.
+* Errors that are not ours may quote people's values: only their class and place in the code get out of here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from time import monotonic
+from typing import Any, TypeVar
+
+from agents.turn import Turn
+from streamer.errors import StreamerError
+from streamer.incremental.shard.passed_over import told
+
+log = logging.getLogger(__name__)
+
+EXIT_LOST, EXIT_HUNG = 3, 4
+
+Result = TypeVar("Result")
+
+
+class Unexpected(StreamerError):
+    """An error nobody foresaw, told without its text."""
+
+    exit_code = 1
+
+
+class ShardThread:
+    """Runs one shard's calls, in order; used from the worker's event loop. number: the shard's; name: in messages."""
+
+    def __init__(self, number: int, name: str, turn: Turn) -> None:
+        self._name = name
+        self._turn = turn
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix=f"shard-{number}")
+        self._call: Future[Any] | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether it is at work, be it that nobody waits for it any more."""
+        return self._call is not None and not self._call.done()
+
+    async def run(self, work: Callable[[], Result], seconds_max: float) -> Result:
+        """What `work` returns. Raises StreamerError only."""
+        self._call = call = self._executor.submit(work)
+        done = asyncio.wrap_future(call)
+        try:
+            if not await self._ends_within(done, seconds_max):
+                end_process(EXIT_HUNG, f"{self._name}: a call did not end within {seconds_max:.0f} s")
+                raise TimeoutError
+            return done.result()
+        except StreamerError:
+            raise
+        except Exception as error:
+            raise unexpected(self._name, error) from None
+        finally:
+            done.cancel()  # or its error, text and all, would be logged when nobody asks for it any more
+
+    async def _ends_within(self, done: asyncio.Future[Any], seconds_max: float) -> bool:
+        began, waited = monotonic(), self._turn.seconds_waited
+        while not done.done():
+            left = seconds_max + (self._turn.seconds_waited - waited) - (monotonic() - began)
+            if left <= 0:
+                return False
+            await asyncio.wait([done], timeout=left)
+        return True
+
+    def close(self, last: Callable[[], object]) -> None:
+        """Takes no more calls; one that it is in is let end, then `last` is called."""
+        self._executor.submit(last)
+        self._executor.shutdown(wait=False)
+
+    def join(self) -> None:
+        """Waits until everything has ended."""
+        self._executor.shutdown(wait=True)
+
+
+def unexpected(where: str, error: BaseException) -> Unexpected:
+    """An error of ours that says where another one came from, without its text."""
+    return Unexpected(f"{where}: unexpected {told(error)}")
+
+
+def end_process(code: int, why: str) -> None:
+    """Ends the process at once: for what cannot be mended while it runs."""
+    log.critical("%s: the process ends, to be started again", why)
+    logging.shutdown()
+    os._exit(code)
