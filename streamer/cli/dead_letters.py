@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 import msgspec
+from click.core import ParameterSource
 from kafka import KafkaConsumer
 from kafka.consumer.fetcher import ConsumerRecord
 from rich.table import Table as RichTable
@@ -33,7 +34,13 @@ EXPORTED = ("at", *Letter.__struct_fields__)
 
 
 @click.group(name="dead-letters", invoke_without_command=True)
-@click.option("--table", metavar="TABLE", help="The table.yaml, or a directory that holds one.")
+@click.option(
+    "--table",
+    metavar="TABLE",
+    envvar="STREAMER_TABLE",
+    show_envvar=True,
+    help="The table.yaml, or a directory that holds one.",
+)
 @kafka_option
 @click.option("--follow", is_flag=True, help="Go on and print letters as they come, until interrupted.")
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Latest letters to print.")
@@ -53,7 +60,7 @@ def command(
     With --json: one object; with --follow as well, one more object per line for every letter that comes.
     """
     if ctx.invoked_subcommand is not None:
-        if table is not None:
+        if ctx.get_parameter_source("table") is ParameterSource.COMMANDLINE:
             raise UsageError(f"the options of `{ctx.invoked_subcommand}` come behind its name")
         return
     if table is None:

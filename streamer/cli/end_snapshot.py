@@ -10,14 +10,15 @@ from __future__ import annotations
 import click
 import msgspec
 
+from streamer.cli.asking import ask_shards
 from streamer.cli.options import json_option, kafka_option, redis_option, table_option
 from streamer.errors import UsageError
-from streamer.incremental.kafka_clients import ANSWER_MS_MAX, open_consumer, open_producer, shards_in
+from streamer.incremental.kafka_clients import open_consumer, shards_in
 from streamer.incremental.shard.holding_back import holds_back
 from streamer.incremental.shard.requests import EndSnapshot
 from streamer.incremental.store.redis_lookups import RedisLookups
 from streamer.incremental.store.redis_server import connect
-from streamer.incremental.topics import CHANGES, CONTROL, topic_name
+from streamer.incremental.topics import CHANGES, topic_name
 from streamer.table.yaml_loading import load_table
 
 
@@ -42,11 +43,7 @@ def command(table: str, kafka: str, redis: str, shard: int | None, as_json: bool
     if not asked:
         none = "no shard holds" if shard is None else f"shard {shard} does not hold"
         raise UsageError(f"{none} back rows of a snapshot; `streamer status` says how they stand")
-    with open_producer(kafka) as producer:
-        for request in asked:
-            place = topic_name(table_name, CONTROL)
-            sent = producer.send(place, request.to_json(), b"end-snapshot", partition=request.shard)
-            sent.get(ANSWER_MS_MAX / 1000)
+    ask_shards(kafka, table_name, "end-snapshot", asked)
     numbers = [request.shard for request in asked]
     if as_json:
         click.echo(msgspec.json.encode({"ok": True, "table": table_name, "shards": numbers}))

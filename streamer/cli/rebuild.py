@@ -19,18 +19,19 @@ from typing import Any
 import click
 import msgspec
 
+from streamer.cli.asking import ask_shards
 from streamer.cli.dry_rebuild import Trial, tried
 from streamer.cli.options import json_option, kafka_option, redis_option, table_option
 from streamer.cli.progress import Stages, stages
 from streamer.errors import EXIT_LAW, UsageError
-from streamer.incremental.kafka_clients import ANSWER_MS_MAX, open_consumer, open_producer, shards_in
+from streamer.incremental.kafka_clients import open_consumer, shards_in
 from streamer.incremental.shard.rebuild_reports import described, how_it_ended, told
 from streamer.incremental.shard.requests import CancelRebuild, Rebuild
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.rebuild import ANSWERED, DONE, Progress
 from streamer.incremental.store.redis_lookups import RedisLookups
 from streamer.incremental.store.redis_server import connect
-from streamer.incremental.topics import CHANGES, CONTROL, topic_name
+from streamer.incremental.topics import CHANGES, topic_name
 from streamer.table.schema import Table
 from streamer.table.yaml_loading import load_table
 from streamer.table.yaml_shape import REBUILD_ALGORITHMS
@@ -113,11 +114,10 @@ def _check_algorithm(table: Table, algorithm: str) -> None:
 
 def _send(kafka: str, table_name: str, numbers: Sequence[int], id_: str, algorithm: str, cancel: bool) -> None:
     now = int(time())
-    with open_producer(kafka) as producer:
-        for number in numbers:
-            request = CancelRebuild(number, id_, now) if cancel else Rebuild(number, id_, now, algorithm)
-            sent = producer.send(topic_name(table_name, CONTROL), request.to_json(), b"rebuild", partition=number)
-            sent.get(ANSWER_MS_MAX / 1000)
+    requests = [
+        CancelRebuild(number, id_, now) if cancel else Rebuild(number, id_, now, algorithm) for number in numbers
+    ]
+    ask_shards(kafka, table_name, "rebuild", requests)
 
 
 # -- waiting ----------------------------------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from secrets import token_hex
 from time import monotonic, time
 from typing import Any
@@ -24,19 +23,18 @@ import msgspec
 from kafka import KafkaConsumer, TopicPartition
 from rich.table import Table as RichTable
 
+from streamer.cli.asking import ask_shards
+from streamer.cli.last_positions import last_positions, records_between
 from streamer.cli.letters_seen import Letter, letter_of, standing_refused
 from streamer.cli.options import json_option, kafka_option, table_option
 from streamer.cli.tables import print_table
 from streamer.errors import EXIT_LAW, UsageError
 from streamer.incremental.kafka_clients import (
-    ANSWER_MS_MAX,
     open_admin,
     open_consumer,
-    open_producer,
     records_until,
     shards_in,
 )
-from streamer.incremental.last_record import last_value
 from streamer.incremental.schema_registry import registry_from
 from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.letters import REFUSED_AGAIN, RETRIED, SUPERSEDED
@@ -45,7 +43,7 @@ from streamer.incremental.shard.requests import RETRIES_MAX, Retry
 from streamer.incremental.shard.retrying import Retrial
 from streamer.incremental.store.base import Meta
 from streamer.incremental.topic_ids import topic_id
-from streamer.incremental.topics import CHANGES, CONTROL, DEAD_LETTERS, POSITIONS, topic_name
+from streamer.incremental.topics import CHANGES, DEAD_LETTERS, POSITIONS, topic_name
 from streamer.table.schema import Table
 from streamer.table.yaml_loading import load_table
 
@@ -148,12 +146,11 @@ def chosen_of(letters: Iterable[Letter], reason: str | None, offsets: Sequence[i
 def _send(kafka: str, table_name: str, chosen: Chosen) -> None:
     with open_admin(kafka) as admin:
         input_id = topic_id(admin, table_name, CHANGES)
-    with open_producer(kafka) as producer:
-        for shard, letters in chosen.items():
-            offsets = tuple(letter.offset for letter in letters)
-            request = Retry(shard, token_hex(8), int(time()), offsets, input_id)
-            sent = producer.send(topic_name(table_name, CONTROL), request.to_json(), b"retry", partition=shard)
-            sent.get(ANSWER_MS_MAX / 1000)
+    requests = [
+        Retry(shard, token_hex(8), int(time()), tuple(letter.offset for letter in letters), input_id)
+        for shard, letters in chosen.items()
+    ]
+    ask_shards(kafka, table_name, "retry", requests)
 
 
 # -- what becomes of them -------------------------------------------------------------------------------------------
@@ -186,9 +183,8 @@ def _forecast(consumer: KafkaConsumer, table: Table, chosen: Chosen) -> list[Let
         meta = Meta(next=position.next, shards=len(inputs), skipped=position.skipped, retried=position.retried)
         retrial = Retrial(table, [letter.offset for letter in letters], meta, schemas)
         place = inputs[shard]
-        consumer.assign([place])
-        consumer.seek(place, max(retrial.next, consumer.beginning_offsets([place])[place]))
-        records = records_until(consumer, {place: position.next})
+        start = max(retrial.next, consumer.beginning_offsets([place])[place])
+        records = records_between(consumer, place, start, position.next)
         retrial.see((Message(one.offset, one.key, one.value) for one in records), position.next)
         for judged in retrial.judged():
             why = judged.refusal
@@ -201,17 +197,10 @@ def _forecast(consumer: KafkaConsumer, table: Table, chosen: Chosen) -> list[Let
 
 def _position(consumer: KafkaConsumer, place: TopicPartition) -> Position:
     """The last position of a shard that has written letters."""
-    consumer.assign([place])
-    first, end = consumer.beginning_offsets([place])[place], consumer.end_offsets([place])[place]
-    value = last_value(first, end, partial(_values_from, consumer, place, end))
-    if value is None:
+    positions = last_positions(consumer, [place])
+    if not positions:
         raise UsageError(f"shard {place.partition} has not published anything since its positions were made anew")
-    return Position.from_json(value)
-
-
-def _values_from(consumer: KafkaConsumer, place: TopicPartition, end: int, start: int) -> list[bytes]:
-    consumer.seek(place, start)
-    return [record.value for record in records_until(consumer, {place: end})]
+    return positions[place.partition]
 
 
 # -- for people -------------------------------------------------------------------------------------------------------

@@ -11,14 +11,13 @@ The rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic, sleep
 from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
-from kafka.consumer.fetcher import ConsumerRecord
 from kafka.errors import (
     CoordinatorNotAvailableError,
     GroupAuthorizationFailedError,
@@ -26,10 +25,10 @@ from kafka.errors import (
     NotCoordinatorError,
 )
 
+from streamer.cli.last_positions import last_positions, records_between
 from streamer.cli.letters_seen import LATEST_OFFSETS, letter_of, refused_lately
 from streamer.errors import UsageError
-from streamer.incremental.kafka_clients import open_admin, open_consumer, records_until, shards_in
-from streamer.incremental.last_record import last_value
+from streamer.incremental.kafka_clients import open_admin, open_consumer, shards_in
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.store.base import Meta
@@ -157,7 +156,7 @@ def _in_kafka(
     metas: Sequence[Meta | None],
     ids: Mapping[str, str],
 ) -> list[InKafka]:
-    positions = _last_positions(consumer, _places(consumer, topic_name(table.name, POSITIONS)))
+    positions = last_positions(consumer, _places(consumer, topic_name(table.name, POSITIONS)))
     outputs = [topic_name(table.name, kind) for kind in outputs_of(table.form)]
     published = consumer.end_offsets([place for name in outputs for place in _places(consumer, name)])
     begun = {place.partition for place, end in published.items() if end > 0}
@@ -178,24 +177,9 @@ def _places(consumer: KafkaConsumer, topic: str) -> list[TopicPartition]:
     return [TopicPartition(topic, number) for number in sorted(consumer.partitions_for_topic(topic) or ())]
 
 
-def _last_positions(consumer: KafkaConsumer, partitions: Sequence[TopicPartition]) -> dict[int, Position]:
-    """The last committed position of every shard that has one."""
-    first, end = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
-    positions: dict[int, Position] = {}
-    for one in partitions:
-        value = last_value(first[one], end[one], partial(_values, consumer, one, end[one]))
-        if value is not None:
-            positions[one.partition] = Position.from_json(value)
-    return positions
-
-
-def _values(consumer: KafkaConsumer, one: TopicPartition, end: int, start: int) -> Iterator[bytes]:
-    return (record.value for record in _records(consumer, one, start, end))
-
-
 def _waiting(consumer: KafkaConsumer, place: TopicPartition, start: int, end: int) -> Waiting | None:
     """The first message from `start` on: the offsets up to the end may hold none, but markers of transactions."""
-    record = next(_records(consumer, place, start, end), None) if start < end else None
+    record = next(records_between(consumer, place, start, end), None) if start < end else None
     return None if record is None else Waiting(record.offset, record.timestamp / 1000)
 
 
@@ -205,14 +189,8 @@ def _refused_lately(consumer: KafkaConsumer, table_name: str, shard: int, meta: 
     if meta is None or meta.counts.messages <= LATEST_OFFSETS or not _places(consumer, place.topic):
         return 0
     first, end = consumer.beginning_offsets([place])[place], consumer.end_offsets([place])[place]
-    tail = partial(_records, consumer, place, end=end)
+    tail = partial(records_between, consumer, place, end=end)
     return refused_lately(meta.next, first, end, lambda start: map(letter_of, tail(start)))
-
-
-def _records(consumer: KafkaConsumer, one: TopicPartition, start: int, end: int) -> Iterator[ConsumerRecord]:
-    consumer.assign([one])
-    consumer.seek(one, start)
-    return records_until(consumer, {one: end})
 
 
 def _workers(admin: KafkaAdminClient, table_name: str) -> Workers:

@@ -14,21 +14,18 @@ import click
 import msgspec
 from kafka import KafkaConsumer, TopicPartition
 
+from streamer.cli.asking import ask_shards
+from streamer.cli.last_positions import last_positions
 from streamer.cli.options import json_option, kafka_option, table_option
 from streamer.errors import UsageError
 from streamer.incremental.kafka_clients import (
-    ANSWER_MS_MAX,
     open_admin,
     open_consumer,
-    open_producer,
-    records_until,
     shards_in,
 )
-from streamer.incremental.last_record import last_value
-from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.requests import Skip
 from streamer.incremental.topic_ids import topic_id
-from streamer.incremental.topics import CHANGES, CONTROL, POSITIONS, topic_name
+from streamer.incremental.topics import CHANGES, POSITIONS, topic_name
 from streamer.table.yaml_loading import load_table
 
 
@@ -49,9 +46,7 @@ def command(table: str, kafka: str, shard: int, offset: int, as_json: bool) -> N
         request = Skip(shard, offset, topic_id(admin, table_name, CHANGES))
     with open_consumer(kafka) as consumer:
         _check(consumer, table_name, request)
-    with open_producer(kafka) as producer:
-        sent = producer.send(topic_name(table_name, CONTROL), request.to_json(), b"skip", partition=shard)
-        sent.get(ANSWER_MS_MAX / 1000)
+    ask_shards(kafka, table_name, "skip", [request])
     if as_json:
         click.echo(msgspec.json.encode({"table": table_name, "shard": shard, "offset": offset}))
     else:
@@ -75,22 +70,10 @@ def _check(consumer: KafkaConsumer, table_name: str, request: Skip) -> None:
             if first < end
             else f"--offset {request.offset}: shard {request.shard} of {changes} is empty"
         )
-    reached = _published(consumer, TopicPartition(topic_name(table_name, POSITIONS), request.shard))
+    positions = last_positions(consumer, [TopicPartition(topic_name(table_name, POSITIONS), request.shard)])
+    reached = positions[request.shard].next if positions else 0
     if request.offset < reached:
         raise UsageError(
             f"--offset {request.offset}: shard {request.shard} is published up to offset {reached - 1}; what was "
             "applied cannot be passed over any more"
         )
-
-
-def _published(consumer: KafkaConsumer, place: TopicPartition) -> int:
-    """The first offset that is not published."""
-    consumer.assign([place])
-    first, end = consumer.beginning_offsets([place])[place], consumer.end_offsets([place])[place]
-
-    def values_from(start: int) -> list[bytes]:
-        consumer.seek(place, start)
-        return [record.value for record in records_until(consumer, {place: end})]
-
-    value = last_value(first, end, values_from)
-    return 0 if value is None else Position.from_json(value).next

@@ -62,6 +62,10 @@ class TopicsInMemory:
     def seek(self, place: TopicPartition, offset: int) -> None:
         self._stands[place] = offset
 
+    def seek_to_beginning(self, *places: TopicPartition) -> None:
+        for place in places or self._assigned:
+            self.seek(place, self._begins.get(place, 0))
+
     def position(self, place: TopicPartition, timeout_ms: int) -> int:
         return self._stands[place]
 
