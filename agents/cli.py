@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import click
 
 from streamer.cli.main import COMMANDS, main
-from streamer.cli.options import kafka_option, redis_option, table_option
+from streamer.cli.options import kafka_option, log_format_option, log_level_option, redis_option, table_option
 from streamer.errors import EXIT_OK
 
 if TYPE_CHECKING:
@@ -48,24 +48,8 @@ Kafka and Redis run inside this process: they keep nothing after it ends, and pr
 @kafka_option
 @redis_option
 @click.option("--embedded", is_flag=True, help="Run Kafka and Redis inside this process, for a first look.")
-@click.option(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    default="info",
-    show_default=True,
-    envvar="STREAMER_LOG_LEVEL",
-    show_envvar=True,
-    help="What is logged at least; info: one line per shard and minute, debug: one line per batch.",
-)
-@click.option(
-    "--log-format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    envvar="STREAMER_LOG_FORMAT",
-    show_envvar=True,
-    help="Lines for people, or one JSON object per line.",
-)
+@log_level_option
+@log_format_option
 def worker(table: str, kafka: str, redis: str, embedded: bool, log_level: str, log_format: str) -> None:
     """Keeps the shards of a table that Kafka gives to this worker, and publishes them, until it is stopped.
 

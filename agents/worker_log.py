@@ -25,7 +25,6 @@ log = logging.getLogger(__name__)
 
 OURS = ("agents", "streamer")
 
-LEVELS = ("debug", "info", "warning", "error")
 TEXT, JSON = "text", "json"
 
 MINUTE_SECONDS = 60.0

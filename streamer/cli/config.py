@@ -17,7 +17,14 @@ from click.core import ParameterSource
 from pydantic import BaseModel
 from rich.table import Table as RichTable
 
-from streamer.cli.options import json_option, kafka_option, redis_option, table_option
+from streamer.cli.options import (
+    json_option,
+    kafka_option,
+    log_format_option,
+    log_level_option,
+    redis_option,
+    table_option,
+)
 from streamer.cli.tables import print_table
 from streamer.incremental.kafka_access import kafka_settings, read_properties
 from streamer.incremental.kafka_settings import CONFIG, USERNAME, VARIABLES
@@ -41,8 +48,6 @@ SHOWN_PROPERTIES = {
 REDIS_VARIABLES = [
     f"{of}_{what}" for of in ("REDIS", "REDIS_SENTINEL") for what in ("USERNAME", "PASSWORD", "PASSWORD_FILE")
 ]
-WORKER_VARIABLES = {"STREAMER_LOG_LEVEL": "info", "STREAMER_LOG_FORMAT": "text"}
-"""Of `streamer worker`, and what holds where nothing is said."""
 
 
 class Setting(NamedTuple):
@@ -55,9 +60,13 @@ class Setting(NamedTuple):
 @table_option
 @kafka_option
 @redis_option
+@log_level_option
+@log_format_option
 @json_option
 @click.pass_context
-def command(ctx: click.Context, table: str, kafka: str, redis: str, as_json: bool) -> None:
+def command(
+    ctx: click.Context, table: str, kafka: str, redis: str, log_level: str, log_format: str, as_json: bool
+) -> None:
     """Shows every setting in effect, and where it comes from: an option, a variable, a file, or the default.
 
     An option wins over a variable, a variable over the file. Of table.yaml, variables can set `limits` and `rebuild`:
@@ -72,11 +81,8 @@ def command(ctx: click.Context, table: str, kafka: str, redis: str, as_json: boo
         Setting("redis", address_of(connect(redis)), _source(ctx, "redis")),
         *_of_redis(os.environ),
         *_of_registry(os.environ),
-        *(
-            Setting(name.removeprefix("STREAMER_").replace("_", "-").lower(), os.environ.get(name) or value, by)
-            for name, value in WORKER_VARIABLES.items()
-            for by in [name if os.environ.get(name) else DEFAULT]
-        ),
+        Setting("log-level", log_level, _source(ctx, "log_level")),
+        Setting("log-format", log_format, _source(ctx, "log_format")),
     ]
     if as_json:
         said = [{"name": name, "value": value, "from": source} for name, value, source in settings]
@@ -89,7 +95,7 @@ def _source(ctx: click.Context, option: str) -> str:
     """Where the value of an option comes from."""
     source = ctx.get_parameter_source(option)
     if source is ParameterSource.COMMANDLINE:
-        return f"--{option}"
+        return f"--{option.replace('_', '-')}"
     if source is ParameterSource.ENVIRONMENT:
         return next(str(one.envvar) for one in ctx.command.params if one.name == option)
     return f"{CONFIG}, bootstrap.servers" if option == "kafka" and kafka_settings().bootstrap else DEFAULT

@@ -49,6 +49,26 @@ redis_option = click.option(
     help="Redis, as redis://[user:password@]host:port/number; README has the forms for TLS, sentinels and clusters.",
 )
 
+log_level_option = click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+    envvar="STREAMER_LOG_LEVEL",
+    show_envvar=True,
+    help="What is logged at least; info: one line per shard and minute, debug: one line per batch.",
+)
+
+log_format_option = click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    envvar="STREAMER_LOG_FORMAT",
+    show_envvar=True,
+    help="Lines for people, or one JSON object per line.",
+)
+
 k_option = click.option("--k", type=click.IntRange(min=2), help="Another k than table.yaml's.")
 
 suppression_option = click.option(

@@ -31,6 +31,12 @@ def test_an_option_wins_over_a_variable_and_that_over_the_default() -> None:
     assert settings("--kafka", "b:2", KAFKA_BOOTSTRAP="a:1")["kafka"] == ("b:2", "--kafka")
 
 
+def test_a_workers_log_is_shown_too() -> None:
+    found = settings("--log-level", "error", STREAMER_LOG_FORMAT="json")
+    assert (found["log-level"], found["log-format"]) == (("error", "--log-level"), ("json", "STREAMER_LOG_FORMAT"))
+    assert (settings()["log-level"], settings()["log-format"]) == (("info", "default"), ("text", "default"))
+
+
 def test_the_table_may_be_named_by_a_variable() -> None:
     assert settings(STREAMER_TABLE=str(PATIENTS))["table"] == (str(PATIENTS), "STREAMER_TABLE")
 
