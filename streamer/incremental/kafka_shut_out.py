@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from kafka.conn import BrokerConnection, ConnectionStates, get_ip_port_afi
 from kafka.errors import (
+    InvalidReceiveError,
     KafkaConnectionError,
     KafkaError,
     SaslAuthenticationFailedError,
@@ -30,16 +31,21 @@ _OTHER_NAME = (62, 64)
 _GREETING = (ConnectionStates.HANDSHAKE, ConnectionStates.API_VERSIONS_SEND, ConnectionStates.API_VERSIONS_RECV)
 """What comes before the client says who it is."""
 
+_STEPS = (ConnectionStates.DISCONNECTED, ConnectionStates.CONNECTING, *_GREETING, ConnectionStates.AUTHENTICATING)
+
 
 class _Attempt(BrokerConnection):  # type: ignore[misc]
-    """One connection, which remembers why it was closed."""
+    """One connection, which remembers why it was closed.
+
+    A name may stand for several addresses, which are tried in turn: what counts is the one that let us come farthest.
+    """
 
     why: Exception | None = None
     reached = ConnectionStates.DISCONNECTED
     """How far it had come by then."""
 
     def close(self, error: Exception | None = None) -> None:
-        if self.why is None:
+        if error is not None and self.state in _STEPS and _STEPS.index(self.state) > _STEPS.index(self.reached):
             self.why, self.reached = error, self.state
         super().close(error)
 
@@ -75,7 +81,8 @@ def _refused(server: str, settings: KafkaSettings) -> StreamerError | None:
     try:
         attempt.connect_blocking(TRY_SECONDS_MAX)
         why = attempt.why
-    except (KafkaError, OSError) as error:
+    except (KafkaError, OSError) as error:  # not every one closes the connection
+        attempt.close(error)
         why = attempt.why or error
     except StreamerError as error:  # no token
         return error
@@ -101,7 +108,8 @@ def reason(
     hangs_up_at_the_mechanism = hung_up and reached is ConnectionStates.AUTHENTICATING
     if isinstance(why, UnsupportedSaslMechanismError) or hangs_up_at_the_mechanism:  # both at once: the first is lost
         return ConfigError(f"{where}: this listener does not offer sasl.mechanism={settings.mechanism}")
-    if hung_up and reached in _GREETING:
+    answers_in_tls = isinstance(why, InvalidReceiveError)  # an alert, before it hangs up: who reads it first, sees it
+    if (hung_up or answers_in_tls) and reached in _GREETING:
         return ServerUnreachable(
             f"{where} closes the connection: does this listener speak security.protocol={settings.protocol}?"
         )

@@ -11,7 +11,12 @@ from pathlib import Path
 import pytest
 import trustme
 from kafka.conn import ConnectionStates as States
-from kafka.errors import KafkaConnectionError, SaslAuthenticationFailedError, UnsupportedSaslMechanismError
+from kafka.errors import (
+    InvalidReceiveError,
+    KafkaConnectionError,
+    SaslAuthenticationFailedError,
+    UnsupportedSaslMechanismError,
+)
 
 from streamer.errors import ConfigError, ServerUnreachable, StreamerError
 from streamer.incremental.kafka_settings import KafkaSettings
@@ -40,6 +45,12 @@ SETTINGS = KafkaSettings("SASL_SSL", "PLAIN", "me", CANARY)
         (ssl.SSLError(1, CANARY), States.HANDSHAKE, ConfigError, "TLS was refused"),
         (
             KafkaConnectionError(CANARY),
+            States.API_VERSIONS_RECV,
+            ServerUnreachable,
+            "does this listener speak .*SASL_SSL",
+        ),
+        (
+            InvalidReceiveError(CANARY),
             States.API_VERSIONS_RECV,
             ServerUnreachable,
             "does this listener speak .*SASL_SSL",
@@ -110,6 +121,40 @@ def test_a_certificate_that_does_not_hold_is_told(
     monkeypatch.setenv("KAFKA_SSL_CAFILE", str(tmp_path / ca))
     with pytest.raises(ConfigError, match=says):
         require_access([f"{host}:{tls_server}"])
+
+
+@pytest.mark.parametrize("answer", [b"", b"\x15\x03\x03\x00\x02\x02\x16"], ids=["hangs up", "alert of TLS"])
+def test_a_listener_of_another_protocol_is_told_however_it_ends_the_connection(
+    answer: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_SECURITY_PROTOCOL", "SASL_PLAINTEXT")
+    monkeypatch.setenv("KAFKA_SASL_MECHANISM", "PLAIN")
+    monkeypatch.setenv("KAFKA_SASL_USERNAME", "me")
+    monkeypatch.setenv("KAFKA_SASL_PASSWORD", CANARY)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=_answer, args=(server, answer), daemon=True)
+        thread.start()
+        told = shut_out([f"127.0.0.1:{server.getsockname()[1]}"])
+        thread.join(5)
+    assert isinstance(told, ServerUnreachable) and "does this listener speak" in str(told)
+
+
+def _answer(server: socket.socket, answer: bytes) -> None:
+    connection, _ = server.accept()
+    connection.recv(1024)
+    connection.sendall(answer)
+    connection.close()
+
+
+def test_of_a_name_with_two_addresses_the_one_that_came_farther_is_told(
+    tls_server: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first, where nobody listens, refuses the connection."""
+    monkeypatch.setenv("KAFKA_SSL_CAFILE", str(tmp_path / "other.pem"))
+    addresses = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, tls_server)) for host in ("127.0.0.9", "127.0.0.1")]
+    monkeypatch.setattr("kafka.conn.dns_lookup", lambda *_: list(addresses))
+    with pytest.raises(ConfigError, match="certificate is not trusted"):
+        require_access([f"localhost:{tls_server}"])
 
 
 @pytest.mark.parametrize("server", ["localhost", "[::1]", "127.0.0.1"])
