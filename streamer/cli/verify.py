@@ -1,12 +1,10 @@
 """`streamer verify`: holds a published changelog to its laws.
 
-The laws are `checks`; this file reads files, lets an engine run beside the changelog where it is asked to, and says
-what was found. The changelog may come from any tool that writes JSON: whitespace and the order of members do not
-matter. It may interleave shards, and stand in several files: only the order of a shard's own records counts. A
-changelog without a record breaks no law and proves nothing: it is refused. With `--events` the engine stops at every
-release where the release does (`through`), and the rows of the QI groups that either of the two touched are compared.
-That engine needs the secret by which the shard's lots were drawn: without it, it would come to another table that is as
-lawful as this one, so nothing is said then.
+The laws are `checks`, read from files and held by `verification`; this file lets an engine run beside the changelog
+where it is asked to, and says what was found. With `--events` the engine stops at every release where the release does
+(`through`), and the rows of the QI groups that either of the two touched are compared. That engine needs the secret by
+which the shard's lots were drawn: without it, it would come to another table that is as lawful as this one, so nothing
+is said then.
 """
 
 from __future__ import annotations
@@ -14,8 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -28,51 +25,25 @@ from streamer.cli.first_groups import first_groups
 from streamer.cli.options import json_option, table_option
 from streamer.errors import ConfigError, EventRefused, LawViolated, UsageError
 from streamer.incremental import secret_file
-from streamer.incremental.checks.as_published import FORMS, Form, QIGroupId
-from streamer.incremental.checks.changelog import ChangelogLaws, LiveRecord, in_releases, laws_of, release_name
+from streamer.incremental.checks.as_published import QIGroupId
+from streamer.incremental.checks.changelog import ChangelogLaws, LiveRecord, laws_of, release_name
 from streamer.incremental.checks.source import SOURCE_LAWS, IndexTable, SourceLaws, index_table
 from streamer.incremental.events.decoder import Decoder
 from streamer.incremental.groups.engine import Engine
 from streamer.incremental.groups.kept import PENDING
+from streamer.incremental.live_files import read_files
 from streamer.incremental.message_files import read_messages
-from streamer.incremental.release.fold import Release, parse_part
+from streamer.incremental.release.fold import Release
 from streamer.incremental.replay import encode_initial
 from streamer.incremental.shard.input import Message
+from streamer.incremental.verification import Verified, follow, require_records
 from streamer.table.encode import Encoder
 from streamer.table.files import read_rows
 from streamer.table.published import parse_qi_group
-from streamer.table.schema import GROUPS, LOSSY_JOIN, ROWS, Table
+from streamer.table.schema import Table
 from streamer.table.yaml_loading import load_table
 
 INDEX_COLUMNS = ["key", "qi_group"]
-
-KEYS = {
-    ROWS: '{"qi_group":"0-17","slot":3}',
-    GROUPS: '{"qi_group":"0-17"}',
-    LOSSY_JOIN: '{"qi_group":"0-17", cells or values}',
-}
-"""How a record's key looks in each form."""
-
-
-class _Line(msgspec.Struct):
-    shard: int
-    release: int
-    through: int
-    key: msgspec.Raw
-    value: msgspec.Raw
-    part: str | None = None
-    outside: bool = False
-
-
-@dataclass
-class Verified:
-    """What was held to which laws."""
-
-    releases: int = 0
-    records: int = 0
-    rows: int = 0
-    qi_groups: int = 0
-    laws: int = 0
 
 
 @click.command(name="verify")
@@ -122,45 +93,12 @@ def command(
         engine = start_engine(schema, initial, known_secret(secret or live[0].with_name(secret_file.NAME)))
         beside = EngineBeside(schema, laws, engine, read_messages(events))
     with _progress(live) as show:
-        verified = follow(laws, beside, read_files(live, schema, show))
-    if not verified.records:
-        raise UsageError(f"{', '.join(map(str, live))}: there is no record in it, so there is nothing to verify")
+        verified = follow(laws, read_files(live, schema, show), beside)
+    require_records(verified, live)
     if source is not None and index is not None:
         _check_last(schema, laws, source, index)
     verified.laws = len(laws_of(schema)) + (len(SOURCE_LAWS) if source or events else 0)
     _print(verified, as_json)
-
-
-def follow(laws: ChangelogLaws, beside: EngineBeside | None, records: Iterable[LiveRecord]) -> Verified:
-    """Holds a changelog to its laws, release by release; raises LawViolated at the first broken one."""
-    verified, records = Verified(), iter(records)
-    for release in in_releases(records):
-        touched = laws.check(release)
-        if beside is not None:
-            _check_beside(beside, release, touched, records)
-        verified.releases += 1
-        verified.records += len(release.records)
-    if beside is not None:
-        beside.check_end()
-    verified.rows, verified.qi_groups = laws.n_rows, len(laws.qi_groups)
-    return verified
-
-
-def _check_beside(
-    beside: EngineBeside, release: Release, touched: set[QIGroupId], remaining: Iterable[LiveRecord]
-) -> None:
-    """Holds a release to the events behind it; where the changelog has more shards than they, no law is broken."""
-    if release.outside:
-        raise UsageError(
-            f"{release_name(release)} did not come from events, so --events cannot tell what it should hold: check the "
-            "last release by --source and --index"
-        )
-    try:
-        beside.check(release, touched)
-    except LawViolated as broken:
-        for record in remaining:
-            beside.require_shard(record.shard)
-        raise LawViolated(f"{broken} (or the secret is not that of this changelog)") from None
 
 
 def _check_last(table: Table, laws: ChangelogLaws, source: str, index: str) -> None:
@@ -216,6 +154,20 @@ class EngineBeside:
                 f"{self._engine.shard}, and the changelog holds shard {shard}"
             )
 
+    def check_release(self, release: Release, touched: set[QIGroupId], remaining: Iterable[LiveRecord]) -> None:
+        """Holds a release to the events behind it; where the changelog has more shards than they, no law is broken."""
+        if release.outside:
+            raise UsageError(
+                f"{release_name(release)} did not come from events, so --events cannot tell what it should hold: check "
+                "the last release by --source and --index"
+            )
+        try:
+            self.check(release, touched)
+        except LawViolated as broken:
+            for record in remaining:
+                self.require_shard(record.shard)
+            raise LawViolated(f"{broken} (or the secret is not that of this changelog)") from None
+
     def check_end(self) -> None:
         """What comes after the last release must not have changed anything that is published."""
         while self._next is not None:
@@ -241,50 +193,6 @@ class EngineBeside:
 
 
 # -- files ------------------------------------------------------------------------------------------------------------
-
-
-def read_files(paths: Iterable[Path], table: Table, show: Callable[[int], None]) -> Iterator[LiveRecord]:
-    """The records of several files, one file after the other; `show` is told how many bytes of all are read."""
-    before = 0
-    for path in paths:
-        yield from read_live(path, table, partial(_show_after, show, before))
-        before += path.stat().st_size if path.is_file() else 0
-
-
-def _show_after(show: Callable[[int], None], before: int, n_bytes: int) -> None:
-    show(before + n_bytes)
-
-
-def read_live(path: Path, table: Table, show: Callable[[int], None] = lambda _: None) -> Iterator[LiveRecord]:
-    """The records of a changelog in a file; `show` is told now and then how many bytes are read.
-
-    Raises ConfigError for a file that cannot be read or a line that is no record.
-    """
-    decode, form = msgspec.json.Decoder(_Line).decode, FORMS[table.form](table)
-    try:
-        with open(path, "rb") as file:
-            for number, text in enumerate(file, start=1):
-                if number % 1000 == 0:
-                    show(file.tell())
-                if not text.strip():
-                    continue
-                try:
-                    yield _record(decode(text), form)
-                except (msgspec.DecodeError, LawViolated):
-                    raise ConfigError(
-                        f'{path}, line {number}: is not of the form {{"shard":0,"release":1,"through":9,'
-                        f'"key":{KEYS[table.form]},"value":{{..}} or null}}'
-                    ) from None
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
-
-
-def _record(line: _Line, form: Form) -> LiveRecord:
-    key = form.rewritten(bytes(line.key))
-    said = bytes(line.value)
-    value = None if said == b"null" else said
-    part = None if line.part is None else parse_part(line.part.encode())
-    return LiveRecord(line.shard, line.release, line.through, key, value, part, form.topic(key), line.outside)
 
 
 def read_index(path: str) -> list[tuple[str, QIGroupId | None]]:

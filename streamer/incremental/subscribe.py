@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
 from time import monotonic
 from types import TracebackType
 from typing import Any
@@ -38,6 +39,7 @@ from streamer.incremental.schema_registry import registry_from
 from streamer.incremental.topic_ids import topic_ids
 from streamer.incremental.topics import READER_TIME_MS, outputs_of, topic_name
 from streamer.table.schema import Table
+from streamer.table.yaml_loading import table_of
 
 POLL_SECONDS = 0.5
 SETTLE_SECONDS = 1.0
@@ -53,13 +55,15 @@ class Subscription:
             for release in people.follow():  # and every change of it from now on
                 print(release.shard, release.number, len(people.frame()))
 
-    schemas: of a registry, where publish.live.format is avro; None: the one that the environment names.
+    table: a Table, a table.yaml, or a directory that holds one. schemas: of a registry, where publish.live.format is
+    avro; None: the one that the environment names.
 
     Raises ServerUnreachable where the broker does not answer, UsageError where the topic does not exist, LawViolated
     for a record that no publisher of ours wrote, StreamerError where a new reader has to begin.
     """
 
-    def __init__(self, table: Table, kafka: str, schemas: Schemas | None = None) -> None:
+    def __init__(self, table: Table | str | Path, kafka: str, schemas: Schemas | None = None) -> None:
+        table = table_of(table)
         self._format = live_format(table, schemas or registry_from())
         self._kinds = {topic_name(table.name, kind): kind for kind in outputs_of(table.form)}
         self._name = " and ".join(self._kinds)

@@ -23,7 +23,7 @@ from streamer.recoding.publication import published_frame
 from streamer.table.encode import Encoder
 from streamer.table.microdata import microdata_of
 from streamer.table.schema import Table
-from streamer.table.yaml_loading import load_table
+from streamer.table.yaml_loading import table_of
 
 K_MIN = 2
 """One row would be its own QI group."""
@@ -80,9 +80,11 @@ def anonymize(
     >>> published.attrs["measures"]["k"]
     2
     """
+    if not isinstance(frame, pd.DataFrame):
+        raise UsageError(f"anonymize takes a pandas DataFrame of people, not {type(frame).__name__}")
     chosen = algorithm_named(algorithm)
     options = checked_options(suppression, refine, merge_equal_boxes, seed)
-    schema = with_k(table if isinstance(table, Table) else load_table(table), k)
+    schema = with_k(table_of(table), k)
     model = model_of(schema)
     microdata = microdata_of(schema, Encoder(schema).frame(frame))
     recoding = run(chosen, microdata, model, options)

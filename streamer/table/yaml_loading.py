@@ -17,7 +17,7 @@ from decimal import Decimal
 from io import StringIO
 from pathlib import Path
 
-from streamer.errors import ConfigError, EventRefused
+from streamer.errors import ConfigError, EventRefused, UsageError
 from streamer.table.format_limits import no_schema
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.published import QI_GROUP, interval_columns
@@ -72,6 +72,18 @@ def load_table(path: str | Path, environment: Mapping[str, str] = os.environ) ->
     if table is None or faults:
         raise ConfigError("\n  ".join([f"{path}: {len(faults)} fault{'s' * (len(faults) > 1)}", *faults]))
     return table
+
+
+def table_of(table: Table | str | Path) -> Table:
+    """A table as users of Python name it: itself, its table.yaml, or the directory that holds one.
+
+    Raises UsageError for anything else, and what `load_table` raises.
+    """
+    if isinstance(table, Table):
+        return table
+    if isinstance(table, str | os.PathLike):
+        return load_table(Path(table))
+    raise UsageError(f"the table must be a Table or the path of a table.yaml, not {type(table).__name__}")
 
 
 def _with_variable(fault: str, environment: Mapping[str, str]) -> str:

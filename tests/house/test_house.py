@@ -26,7 +26,8 @@ INCREMENTAL = tuple(
         "topics", "mends", "connectors", "last_record", "kafka_rights", "kafka_settings", "kafka_token",
         "kafka_access", "kafka_shut_out", "kafka_clients", "topic_ids", "release", "events", "formats",
         "schema_registry", "core", "groups",
-        "estimate", "checks", "store", "shard", "message_files", "subscribe", "secret_file", "replay",
+        "estimate", "checks", "store", "shard", "message_files", "live_files", "verification", "subscribe",
+        "secret_file", "replay",
     )
 )  # fmt: skip
 RECODING = tuple(
@@ -47,6 +48,7 @@ SHELLS = (
     "streamer/incremental/kafka_shut_out.py", "streamer/incremental/kafka_token.py",
     "streamer/incremental/schema_registry.py",
     "streamer/incremental/topic_ids.py", "streamer/incremental/message_files.py",
+    "streamer/incremental/live_files.py",
     "streamer/incremental/subscribe.py", "streamer/incremental/replay.py", "streamer/incremental/secret_file.py",
     "streamer/recoding/frame.py", "streamer/recoding/report/",
 )  # fmt: skip

@@ -15,14 +15,16 @@ from click.testing import CliRunner
 
 from agents.cli import main
 from servers.broker.servers import Servers
-from streamer.cli.verify import EngineBeside, follow, read_live
+from streamer.cli.verify import EngineBeside
 from streamer.errors import LawViolated
 from streamer.incremental.checks.changelog import ChangelogLaws
 from streamer.incremental.groups.engine import Engine
+from streamer.incremental.live_files import read_live
 from streamer.incremental.shard.input import Message
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
 from streamer.incremental.topics import CHANGES
+from streamer.incremental.verification import follow
 from streamer.table.yaml_loading import load_table
 from worlds.checkout import ROOT
 from worlds.kafka_side import read
@@ -105,7 +107,7 @@ def verify_every_release_against_its_people(out: Path, bootstrap: str, redis: st
         meta = RedisStore(connect(redis), table.name, shard).meta()
         assert meta is not None
         beside = EngineBeside(table, laws, Engine(table, shard, 4, meta.secret), messages)
-        verified = follow(laws, beside, [record for record in records if record.shard == shard])
+        verified = follow(laws, [record for record in records if record.shard == shard], beside)
         assert verified.releases > 1
 
 

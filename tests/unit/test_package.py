@@ -1,17 +1,27 @@
-"""What `import streamer` gives: two names, each loaded when it is asked for."""
+"""What `import streamer` gives: three names and a version, each loaded when it is asked for."""
 
 from __future__ import annotations
 
+import pydoc
 import subprocess
 import sys
+from importlib.metadata import version
+from typing import Any
 
+import pandas as pd
 import pytest
 
 import streamer
+from streamer.errors import UsageError
 
 
 @pytest.mark.parametrize(
-    ("name", "home"), [("anonymize", "streamer.recoding.frame"), ("Subscription", "streamer.incremental.subscribe")]
+    ("name", "home"),
+    [
+        ("anonymize", "streamer.recoding.frame"),
+        ("Subscription", "streamer.incremental.subscribe"),
+        ("verify", "streamer.incremental.verification"),
+    ],
 )
 def test_a_name_is_what_its_module_has(name: str, home: str) -> None:
     assert getattr(streamer, name).__module__ == home
@@ -20,6 +30,35 @@ def test_a_name_is_what_its_module_has(name: str, home: str) -> None:
 def test_any_other_name_is_missing_as_python_says_it() -> None:
     with pytest.raises(AttributeError, match="module 'streamer' has no attribute 'nobody'"):
         _ = streamer.nobody
+
+
+def test_the_version_is_that_of_the_installed_package() -> None:
+    assert streamer.__version__ == version("streamer")
+
+
+def test_help_shows_what_there_is_with_its_sentence() -> None:
+    shown = pydoc.plain(pydoc.render_doc(streamer))
+    for sentence in (
+        "The published table of a DataFrame of people",
+        "The published table of `table` at the brokers",
+        "Holds the changelog in the files `live` to every law",
+        "\nVERSION\n    " + streamer.__version__,
+    ):
+        assert sentence in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "says"),
+    [
+        ("anonymize", ([{"age": 3}], "mine"), "takes a pandas DataFrame of people, not list"),
+        ("anonymize", (pd.DataFrame(), 5), "must be a Table or the path of a table.yaml, not int"),
+        ("Subscription", (None, "127.0.0.1:1"), "must be a Table or the path .* not NoneType"),
+        ("verify", ({}, "live.jsonl"), "must be a Table or the path of a table.yaml, not dict"),
+    ],
+)
+def test_an_argument_of_the_wrong_type_gets_a_sentence(name: str, arguments: tuple[Any, ...], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        getattr(streamer, name)(*arguments)
 
 
 def test_neither_compiler_nor_kafka_is_loaded_before_it_is_asked_for() -> None:

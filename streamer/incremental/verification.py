@@ -1,0 +1,78 @@
+"""Holding a whole changelog to its laws, release by release.
+
+The laws are `checks`; files are read by `live_files`. A changelog without a record breaks no law and proves nothing: it
+is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from streamer.errors import UsageError
+from streamer.incremental.checks.as_published import QIGroupId
+from streamer.incremental.checks.changelog import ChangelogLaws, LiveRecord, in_releases, laws_of
+from streamer.incremental.live_files import read_files
+from streamer.incremental.release.fold import Release
+from streamer.table.schema import Table
+from streamer.table.yaml_loading import table_of
+
+
+@dataclass
+class Verified:
+    """What was held to how many laws."""
+
+    releases: int = 0
+    records: int = 0
+    rows: int = 0
+    qi_groups: int = 0
+    laws: int = 0
+
+
+class Beside(Protocol):
+    """Something that knows more of what should be published, and is asked at every release."""
+
+    def check_release(self, release: Release, touched: set[QIGroupId], remaining: Iterable[LiveRecord]) -> None:
+        """Raises LawViolated where the release is not what it should be; remaining: the records behind it."""
+
+    def check_end(self) -> None:
+        """Raises LawViolated where something should have been published after the last release."""
+
+
+def verify(table: Table | str | Path, *live: str | Path) -> Verified:
+    """Holds the changelog in the files `live` to every law of its table, as `streamer verify` does; returns counts.
+
+    table: a Table, a table.yaml, or a directory that holds one. live: files as `replay` and `subscribe --live` write
+    them; several are one changelog. Raises LawViolated with the first violation in words, ConfigError for a table or a
+    file that cannot be read, UsageError where there is no record.
+    """
+    schema = table_of(table)
+    laws, paths = ChangelogLaws(schema), [Path(path) for path in live]
+    verified = follow(laws, read_files(paths, schema))
+    require_records(verified, paths)
+    verified.laws = len(laws_of(schema))
+    return verified
+
+
+def follow(laws: ChangelogLaws, records: Iterable[LiveRecord], beside: Beside | None = None) -> Verified:
+    """Holds a changelog to its laws, release by release; raises LawViolated at the first broken one."""
+    verified, records = Verified(), iter(records)
+    for release in in_releases(records):
+        touched = laws.check(release)
+        if beside is not None:
+            beside.check_release(release, touched, records)
+        verified.releases += 1
+        verified.records += len(release.records)
+    if beside is not None:
+        beside.check_end()
+    verified.rows, verified.qi_groups = laws.n_rows, len(laws.qi_groups)
+    return verified
+
+
+def require_records(verified: Verified, live: Sequence[Path]) -> None:
+    """Raises UsageError where no record was found."""
+    if not verified.records:
+        named = ", ".join(map(str, live)) or "no file was named"
+        raise UsageError(f"{named}: there is no record in it, so there is nothing to verify")
