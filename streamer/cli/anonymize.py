@@ -26,6 +26,7 @@ from streamer.cli.options import (
     table_option,
 )
 from streamer.cli.progress import stages
+from streamer.cli.reports import anonymize_report, curves_of
 from streamer.cli.tables import figure
 from streamer.errors import UsageError
 from streamer.privacy.models import Model, model_of, words
@@ -51,7 +52,12 @@ ROWS, LOSSY_JOIN = "rows", "lossy-join"
     "-o", "--out", metavar="OUT.csv", required=True, type=click.Path(path_type=Path), help="The anonymous table."
 )
 @click.option("--index", metavar="PRIVATE.csv", type=click.Path(path_type=Path), help="Which source row is where.")
-@click.option("--report", metavar="OUT.html", type=click.Path(path_type=Path), help="Measures and pictures as a page.")
+@click.option(
+    "--report",
+    metavar="OUT.html",
+    type=click.Path(path_type=Path),
+    help="What is guaranteed and what it cost, as a page to hand on.",
+)
 @click.option(
     "--form",
     type=click.Choice((ROWS, LOSSY_JOIN)),
@@ -104,6 +110,7 @@ def command(
             recoding = run(chosen, microdata, model, options, tick)
         with progress.stage("measure"):
             facts = described(chosen, options, microdata, recoding, model, form)
+        curves = () if report is None or form == LOSSY_JOIN else curves_of(microdata, chosen, options, progress)
         with progress.stage("write"):
             published = dict(zip(outputs, _publications(form, microdata, recoding), strict=True))
             facts |= {"published": {path.name: list(of.columns) for path, of in published.items()}}
@@ -112,7 +119,7 @@ def command(
             if index is not None:
                 write_index(_index_table(encoded.source_keys, recoding), files[index])
             if report is not None:
-                files[report].write(_report(facts, microdata, recoding))
+                files[report].write(anonymize_report(facts, microdata, recoding, table, data, curves))
     facts |= {"seconds": progress.seconds, "files": [str(path) for path in paths]}
     if as_json:
         click.echo(msgspec.json.encode(facts))
@@ -173,12 +180,6 @@ def _publications(form: str, microdata: Microdata, recoding: Recoding) -> Sequen
 def _index_table(source_keys: list[str], recoding: Recoding) -> Iterator[tuple[str, str]]:
     names = [*group_names(recoding), ""]  # SUPPRESSED is -1: the last one
     return ((source_key, names[group]) for source_key, group in zip(source_keys, recoding.qi_group, strict=True))
-
-
-def _report(facts: Mapping[str, Any], microdata: Microdata, recoding: Recoding) -> str:
-    from streamer.recoding.report.page import page  # matplotlib: a second that only a report is worth
-
-    return page(facts, microdata, recoding)
 
 
 # -- for people -----------------------------------------------------------------------------------------------------

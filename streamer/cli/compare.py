@@ -1,4 +1,4 @@
-"""`streamer compare`: every algorithm on one table, side by side; nothing is written.
+"""`streamer compare`: every algorithm on one table, side by side; no table is written, a page where it is asked for.
 
 Algorithms stand in the catalog's order, and one that cannot do what table.yaml asks is listed with its reason. A few
 rows go first, so that what an algorithm compiles once per machine is not counted as its time. --suppression and
@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 from rich.table import Table as Grid
 
+from streamer.cli.anonymize import require_apart
 from streamer.cli.forecast import announce, run_on_few
 from streamer.cli.options import (
     json_option,
@@ -25,6 +27,7 @@ from streamer.cli.options import (
     table_option,
 )
 from streamer.cli.progress import Stages, stages
+from streamer.cli.reports import compare_report, curves_of
 from streamer.cli.tables import figure, print_table
 from streamer.privacy.models import Model, model_of, words
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT, objections, require_possible, run
@@ -32,9 +35,9 @@ from streamer.recoding.algorithms.contract import Algorithm, Options
 from streamer.recoding.frame import checked_options, with_k
 from streamer.recoding.metrics.measures import WHAT, measure
 from streamer.table.encode import Encoder
-from streamer.table.files import read_rows
+from streamer.table.files import atomic_writers, read_rows
 from streamer.table.microdata import Microdata, microdata_of
-from streamer.table.yaml_loading import load_table
+from streamer.table.yaml_loading import files_of, load_table
 
 SHOWN = ("groups", "ncp", "dm", "aes", "sed", "ril", "risk", "suppressed")
 """The measures of the table for people; JSON has all of them."""
@@ -42,33 +45,47 @@ SHOWN = ("groups", "ncp", "dm", "aes", "sed", "ril", "risk", "suppressed")
 
 @click.command(name="compare")
 @table_option
-@click.argument("data", metavar="ROWS.csv")
+@click.argument("data", metavar="ROWS.csv", type=click.Path(path_type=Path))
+@click.option("--report", metavar="OUT.html", type=click.Path(path_type=Path), help="The comparison as a page.")
 @k_option
 @suppression_option
 @refine_option
 @seed_option
 @json_option
 def command(
-    table: str, data: str, k: int | None, suppression: float, refine: int, seed: int | None, as_json: bool
+    table: str,
+    data: Path,
+    report: Path | None,
+    k: int | None,
+    suppression: float,
+    refine: int,
+    seed: int | None,
+    as_json: bool,
 ) -> None:
-    """Anonymizes ROWS.csv by every algorithm and prints what each costs and risks; nothing is written.
+    """Anonymizes ROWS.csv by every algorithm and prints what each costs and risks; no table is written.
 
     --suppression and --refine are given to the algorithms that know them.
     """
     schema = with_k(load_table(table), k)
     model, options = model_of(schema), checked_options(suppression, refine, seed=seed)
-    with stages(as_json) as progress:
+    paths = [] if report is None else [report]
+    require_apart([*files_of(table), data], paths)
+    with stages(as_json) as progress, atomic_writers(paths, text=True) as opened:
         with progress.stage("read"):
             frame = read_rows(data)
         with progress.stage("encode"):
             microdata = microdata_of(schema, Encoder(schema).frame(frame))
         require_possible(microdata, model)
         found = list(_compared(microdata, model, options, progress))
-    report = {"table": schema.name, "rows": len(microdata), "model": words(schema, model), "algorithms": found}
+        facts = {"table": schema.name, "rows": len(microdata), "model": words(schema, model), "algorithms": found}
+        for file in opened:
+            default = ALGORITHMS[DEFAULT]
+            curves = curves_of(microdata, default, options_for(default, options), progress)
+            file.write(compare_report(facts, table, data, curves))
     if as_json:
-        click.echo(msgspec.json.encode(report))
+        click.echo(msgspec.json.encode(facts))
     else:
-        _print(report)
+        _print(facts)
 
 
 def options_for(algorithm: Algorithm, options: Options) -> Options:

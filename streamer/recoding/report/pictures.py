@@ -17,30 +17,60 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from streamer.recoding.report.tradeoffs import Curve
 from streamer.table.arrays import Floats, Ints
 
 WIDTH, HEIGHT = 6.4, 2.8  # inches
 COLOUR = "#35618f"
 BINS_MAX = 40
+SEEN_BESIDE = 100
+"""The largest number of QI groups in a bar beside which a bar of one can still be seen."""
+
+SHARES = ("alpha", "beta")
+DEMANDS = {
+    "k": "k: rows (or individuals) of every QI group",
+    "l": "l: distinct sensitive values of every QI group",
+    "alpha": "alpha: largest share of one individual",
+    "beta": "beta: largest share of one sensitive value",
+}
 
 
 def group_sizes(sizes: Ints) -> str:
-    """How many QI groups there are of each size; sizes int64 (g,). A data URI."""
+    """How many QI groups there are of each size; sizes int64 (g,). A data URI.
+
+    Where one bar is so high that a single QI group could not be seen beside it, the axis counts in powers of ten.
+    """
     figure, axes = _axes("rows of a QI group", "QI groups")
     first, last = int(sizes.min()), int(sizes.max())
     width = -(-(last - first + 1) // BINS_MAX)
     edges = np.arange(first, last + width + 1, width) - 0.5
-    axes.hist(sizes, bins=edges.tolist(), color=COLOUR, rwidth=0.9)
+    counts, _, _ = axes.hist(sizes, bins=edges.tolist(), color=COLOUR, rwidth=0.9)
+    if np.max(counts) > SEEN_BESIDE:
+        axes.set_yscale("log")
+        axes.set_ylim(bottom=0.5)  # a bar of one QI group has a height
+        axes.set_ylabel("QI groups (powers of ten)")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     return _svg(figure)
 
 
-def losses(names: Sequence[str], shares: Sequence[float]) -> str:
-    """What every attribute lost, 0 to 1, as bars. A data URI."""
-    figure, axes = _axes("NCP of the attribute", "")
-    axes.barh(range(len(names)), shares, color=COLOUR)
+def tradeoff(curve: Curve) -> str:
+    """What every strength of a demand costs, with a mark at what is asked now. A data URI."""
+    figure, axes = _axes(DEMANDS[curve.demand], "NCP")
+    axes.plot(curve.strengths, curve.losses, color=COLOUR, marker="o", markersize=4)
+    axes.set_ylim(0, None)
+    if curve.now is not None:
+        axes.axvline(curve.now, color=COLOUR, linestyle=":", label="asked for now")
+        axes.legend(frameon=False)
+    if curve.demand in SHARES:
+        axes.invert_xaxis()  # stricter to the right, as with k and l
+    return _svg(figure)
+
+
+def bars(names: Sequence[str], values: Sequence[float], label: str) -> str:
+    """One bar for each name. A data URI."""
+    figure, axes = _axes(label, "")
+    axes.barh(range(len(names)), values, color=COLOUR)
     axes.set_yticks(range(len(names)), [name.replace("$", r"\$") for name in names])
-    axes.set_xlim(0, 1)
     axes.invert_yaxis()
     figure.set_figheight(max(HEIGHT, 0.3 * len(names) + 1))
     return _svg(figure)

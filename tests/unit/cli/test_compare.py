@@ -82,3 +82,22 @@ def test_a_model_that_cannot_hold_ends_with_code_2() -> None:
     result = compare("--k", "41")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "40 rows are fewer than k = 41" in result.stderr
+
+
+def test_the_report_of_a_comparison_is_a_page_of_its_own(tmp_path: Path) -> None:
+    report = tmp_path / "report.html"
+    result = compare("--report", report)
+    assert result.exit_code == 0, result.output
+    page = report.read_text()
+    assert all(f"<td>{name}" in page for name in ALGORITHMS)
+    assert "at least 3 rows" in page and "What more privacy would cost" in page
+    assert page.count('<img src="data:image/svg+xml;base64,') == 5  # loss and seconds; k, l and beta
+
+
+def test_the_report_does_not_overwrite_what_is_read(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_bytes(ROWS.read_bytes())
+    result = CliRunner().invoke(main, ["compare", "--table", str(PATIENTS), str(rows), "--report", str(rows)])
+    assert result.exit_code == 2
+    assert "give every output a name of its own" in result.output
+    assert rows.read_bytes() == ROWS.read_bytes()

@@ -10,8 +10,12 @@ import pytest
 
 from streamer.privacy.models import k_anonymity
 from streamer.recoding.algorithms.recoding import Recoding, local_recoding
-from streamer.recoding.metrics.measures import WHAT, measure
-from streamer.recoding.report.page import page
+from streamer.recoding.metrics.measures import WHAT, WHAT_JOINED, measure, measure_joined
+from streamer.recoding.report.meaning import MEANING
+from streamer.recoding.report.page import anonymize_page, compare_page
+from streamer.recoding.report.provenance import Provenance
+from streamer.recoding.report.tradeoffs import ROWS_MAX, Curve
+from streamer.table.microdata import Microdata
 from worlds.measured_tables import GROUPS, SEVEN
 
 
@@ -23,6 +27,13 @@ def facts(recoding: Recoding = GROUPS, **changed: Any) -> dict[str, Any]:
         "published": {"out.csv": ["qi_group", "years_lo"]}, "measures": measure(SEVEN, recoding, k_anonymity(3)),
         "seconds": {"anonymize": 1.0}, "k": 3, **changed,
     }  # fmt: skip
+
+
+PROVENANCE = Provenance("2025-01-02 03:04 UTC", "1.2.3", "people.csv", "table: people\nkey: <id>\n")
+
+
+def page(facts: dict[str, Any], microdata: Microdata, recoding: Recoding, curves: tuple[Curve, ...] = ()) -> str:
+    return anonymize_page(facts, microdata, recoding, PROVENANCE, curves)
 
 
 def test_it_says_what_was_done_and_every_measure_with_what_it_is() -> None:
@@ -61,3 +72,54 @@ def test_a_table_of_which_nothing_is_published_has_a_report_too() -> None:
     assert "0 of 7 rows" in html
     assert "Sizes of the QI groups" not in html
     assert "–" in html, "a measure of nothing is a dash"
+
+
+def test_it_says_when_it_was_made_by_what_from_what_and_by_which_settings() -> None:
+    html = page(facts(), SEVEN, GROUPS)
+    assert "2025-01-02 03:04 UTC, by streamer 1.2.3" in html
+    assert "people.csv" in html
+    assert "key: &lt;id&gt;" in html
+
+
+def test_the_guarantee_and_the_attackers_come_before_all_measures() -> None:
+    html = page(facts(), SEVEN, GROUPS)
+    places = [html.index(text) for text in ("at least 3 rows", "Prosecutor", "Journalist", "Marketer", "Measures")]
+    assert places == sorted(places)
+
+
+def test_of_a_lossy_join_it_says_that_nobody_is_hidden_in_it_and_draws_no_loss() -> None:
+    measures = measure_joined(SEVEN, GROUPS, k_anonymity(3))
+    html = page(facts(form="lossy-join", measures=measures), SEVEN, GROUPS)
+    assert "Who is in the table" in html
+    assert "<th>Prosecutor</th>" not in html
+    assert "What every attribute lost" not in html
+    assert "picked out with a chance" not in html
+
+
+@pytest.mark.parametrize("name", [*WHAT, *WHAT_JOINED])
+def test_every_measure_has_a_plain_sentence(name: str) -> None:
+    assert MEANING[name].endswith(".")
+
+
+@pytest.mark.parametrize(("changed", "says"), [({}, False), ({"rows": ROWS_MAX + 1}, True)])
+def test_curves_say_where_they_are_of_a_part_of_the_rows(changed: dict[str, int], says: bool) -> None:
+    report = compared() | changed
+    html = compare_page(report, PROVENANCE, [Curve("k", (2.0, 5.0), (0.1, 0.2), 5)])
+    assert "What more privacy would cost" in html
+    assert (f"{ROWS_MAX:,} rows drawn from the table" in html.replace("\n", " ")) == says
+
+
+def compared() -> dict[str, Any]:
+    """What `streamer compare --json` prints."""
+    ran = {"name": "ordered", "source": "somebody", "what": "cuts", "default": True, "seconds": 0.25,
+           "details": {}, "measures": measure(SEVEN, GROUPS, k_anonymity(3))}  # fmt: skip
+    cannot = {"name": "ola", "source": "else", "what": "x", "default": False, "cannot": ["it wants <hierarchies>"]}
+    return {"table": "people", "rows": 7, "model": "at least 3 rows", "algorithms": [ran, cannot]}
+
+
+def test_a_comparison_shows_what_each_costs_and_which_cannot() -> None:
+    html = compare_page(compared(), PROVENANCE)
+    assert "ordered (default)" in html
+    assert "ola cannot do this: it wants &lt;hierarchies&gt;" in html
+    assert html.count("data:image/svg+xml") == 2
+    assert "What more privacy would cost" not in html

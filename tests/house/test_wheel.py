@@ -1,0 +1,145 @@
+"""The wheel: it holds every file that the code reads, asks for every library, and works away from the checkout."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from worlds.checkout import PATIENTS, ROOT
+
+pytestmark = pytest.mark.slow
+
+PACKAGES = ("streamer", "agents")
+NOT_INSTALLED = {".pyc", ".nbi", ".nbc"}
+"""What running the code leaves beside it."""
+
+
+def ran(command: Sequence[str | Path], folder: Path, **environment: str) -> str:
+    """What a command says; fails with all of it where the command does."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
+    result = subprocess.run(
+        list(map(str, command)), cwd=folder, env=clean | environment, capture_output=True, text=True, timeout=300
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built from a copy: a build leaves its own files behind."""
+    folder = tmp_path_factory.mktemp("source")
+    for name in PACKAGES:
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, folder / name)
+    ran([sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder / "built", folder], folder)
+    (built,) = (folder / "built").glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def streamer(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of commands of an environment that has the wheel, and the libraries of ours, but not the checkout."""
+    folder = tmp_path_factory.mktemp("elsewhere") / "venv"
+    ran([sys.executable, "-m", "venv", "--without-pip", folder], folder.parent)
+    commands = folder / "bin"
+    (site,) = folder.glob("lib/python*/site-packages")
+    ran([sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", site, wheel], folder)
+    (site / "libraries.pth").write_text(f"{sysconfig.get_path('purelib')}\n")  # of which no .pth is read, ours neither
+    return commands
+
+
+def test_every_file_beside_the_code_is_in_it(wheel: Path) -> None:
+    inside = set(ZipFile(wheel).namelist())
+    files = [path for name in PACKAGES for path in (ROOT / name).rglob("*") if path.is_file()]
+    wanted = {str(path.relative_to(ROOT)) for path in files if path.suffix not in NOT_INSTALLED}
+    assert {name for name in wanted if "__pycache__" not in name} <= inside
+
+
+def test_every_library_that_is_imported_is_asked_for() -> None:
+    """Or is one of those that a library of ours is built on and asks for itself."""
+    ours = asked_for("streamer")
+    brought = ours.union(*map(asked_for, ours))
+    homes = packages_distributions()
+    for path in (path for name in PACKAGES for path in (ROOT / name).rglob("*.py")):
+        for library in imported(path) - sys.stdlib_module_names - set(PACKAGES):
+            assert {canonical(home) for home in homes.get(library, ())} & brought, (path, library)
+
+
+def asked_for(library: str) -> set[str]:
+    """The names of what an installed library asks for; none of one that is not installed."""
+    try:
+        lines = requires(library) or ()
+    except PackageNotFoundError:
+        return set()
+    return {canonical(line) for line in lines}
+
+
+def canonical(requirement: str) -> str:
+    """The name in a line that asks for a library, written one way."""
+    found = re.match(r"[A-Za-z0-9._-]+", requirement)
+    assert found is not None
+    return re.sub(r"[-_.]+", "-", found[0]).lower()
+
+
+def imported(path: Path) -> set[str]:
+    """The top names of what a module imports."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module.partition(".")[0])
+    return names
+
+
+def test_from_a_file_to_a_report_in_a_folder_that_knows_nothing_of_the_checkout(streamer: Path, tmp_path: Path) -> None:
+    """Uncompiled: what is tried is what was installed, not how fast it is."""
+    shutil.copy(PATIENTS / "rows.csv", tmp_path)
+    interpreted = {"NUMBA_DISABLE_JIT": "1"}
+    ran([streamer / "python", "-m", "agents.cli", "init", "rows.csv", "-o", "mine"], tmp_path, **interpreted)
+    ran(
+        [
+            streamer / "python",
+            "-m",
+            "agents.cli",
+            "anonymize",
+            "--table",
+            PATIENTS,
+            "rows.csv",
+            "-o",
+            "out.csv",
+            "--report",
+            "out.html",
+        ],
+        tmp_path,
+        **interpreted,
+    )
+    assert "at least 3 rows" in (tmp_path / "out.html").read_text()
+    assert (tmp_path / "mine" / "table.yaml").is_file()
+
+
+@pytest.mark.parametrize("command", ["worker", "subscribe", "demo"])
+def test_every_large_part_is_there(streamer: Path, tmp_path: Path, command: str) -> None:
+    assert "Usage: " in ran([streamer / "python", "-m", "agents.cli", command, "--help"], tmp_path)
+
+
+def test_python_finds_it_where_it_was_installed(streamer: Path, tmp_path: Path) -> None:
+    shown = ran(
+        [streamer / "python", "-c", "import streamer, agents.app; print(streamer.__file__, streamer.__version__)"],
+        tmp_path,
+    )
+    file, version = shown.split()
+    assert Path(file).is_relative_to(streamer.parent)
+    assert version == "0.1.0"

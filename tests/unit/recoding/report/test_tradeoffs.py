@@ -1,0 +1,44 @@
+"""What more privacy would cost: one demand at a time, only what the data can hold, of a large table a part."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streamer.recoding.algorithms.catalog import ALGORITHMS
+from streamer.recoding.algorithms.contract import PLAIN
+from streamer.recoding.report.tradeoffs import sampled, tradeoffs
+from worlds.measured_tables import SEVEN
+
+MONDRIAN = ALGORITHMS["mondrian"]
+
+
+def test_every_demand_has_its_curve_and_a_stricter_one_never_loses_less_than_the_loosest() -> None:
+    curves = {curve.demand: curve for curve in tradeoffs(SEVEN, MONDRIAN, PLAIN)}
+    assert set(curves) == {"k", "l", "beta", "alpha"}
+    for demand, curve in curves.items():
+        strict, loose = (curve.losses[0], curve.losses[-1])[:: 1 if demand in ("beta", "alpha") else -1]
+        assert strict >= loose
+
+
+def test_what_the_data_cannot_hold_is_no_point_of_a_curve() -> None:
+    """Six individuals, and six of seven rows with a value."""
+    curves = {curve.demand: curve for curve in tradeoffs(SEVEN, MONDRIAN, PLAIN)}
+    assert max(curves["k"].strengths) <= 6
+    assert max(curves["l"].strengths) <= 5
+    assert curves["k"].now == SEVEN.table.k
+    assert curves["k"].now in curves["k"].strengths
+    assert curves["l"].now is None
+
+
+def test_progress_is_told_between_the_runs() -> None:
+    shares: list[float] = []
+    tradeoffs(SEVEN, MONDRIAN, PLAIN, shares.append)
+    assert shares == sorted(shares) and shares[0] == 0 and shares[-1] < 1
+
+
+def test_of_a_large_table_the_same_rows_are_drawn_every_time() -> None:
+    large = SEVEN.rows(np.arange(70) % 7)
+    assert sampled(large, 70) is large
+    drawn = sampled(large, 20)
+    assert len(drawn) == 20
+    assert (drawn.codes == sampled(large, 20).codes).all()
