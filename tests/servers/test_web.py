@@ -7,6 +7,7 @@ import json
 import signal
 import time
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -48,9 +49,9 @@ class Browser:
         return json.loads(self.ask("/facts")[1])
 
     def first_event(self) -> str:
-        asked = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
-        asked.request("GET", "/events")
-        with asked.getresponse() as answer:
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)) as asked:
+            asked.request("GET", "/events")
+            answer = asked.getresponse()
             assert answer.getheader("Content-Type") == "text/event-stream"
             return answer.readline().decode()
 
@@ -123,11 +124,12 @@ def test_figures_rebuilds_and_events_of_a_worker_and_no_value_of_a_row(world: Wo
     assert browser.ask("/rebuild", '{"shard": 99}', **{TOKEN_HEADER: TOKEN})[0] == 400
     assert browser.facts()["shards"][1]["rebuilds"] == []
     assert browser.ask("/rebuild", request, **{TOKEN_HEADER: TOKEN}) == (202, '{"asked":true}')
+    wait_until(lambda: any(browser.facts()["shards"][1][name] for name in ("rebuild", "rebuilds")), 40, world.logs)
+    assert browser.ask("/rebuild/cancel", "{}", **{TOKEN_HEADER: TOKEN})[0] == 202
     wait_until(lambda: bool(browser.facts()["shards"][1]["rebuilds"]), 40, world.logs)
     (rebuild,) = browser.facts()["shards"][1]["rebuilds"]
-    assert (rebuild["algorithm"], rebuild["why"], rebuild["ended"]) == ("ordered", "operator", "done")
-    assert rebuild["ncp_after"] <= rebuild["ncp_before"]
-    assert browser.ask("/rebuild/cancel", "{}", **{TOKEN_HEADER: TOKEN})[0] == 202
+    assert (rebuild["algorithm"], rebuild["why"]) == ("ordered", "operator")
+    assert rebuild["ended"] in ("cancelled", "done"), "it may be done before anybody can stop it"
 
     event = browser.first_event()
     assert set(json.loads(event.removeprefix("data: "))) == set(browser.facts())
