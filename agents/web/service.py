@@ -120,7 +120,7 @@ class Web(faust.Service):
 
     def facts(self) -> WorkerFacts:
         """What the worker knows of itself now."""
-        return self._watch.facts(self._probes.facts())
+        return self._watch.facts(self._probes.facts(), self._probes.refused)
 
     def _page_facts(self) -> bytes:
         self._listened_at = monotonic()

@@ -14,7 +14,7 @@ from aiokafka.errors import KafkaTimeoutError
 from agents.web.probes import Probes
 from agents.worker_settings import WorkerSettings
 from streamer.errors import ServerUnreachable
-from streamer.incremental.store.redis_lookups import RedisNow
+from streamer.incremental.store.redis_lookups import Custody, RedisNow, Refusal
 from streamer.table.yaml_loading import load_table
 from worlds.checkout import PATIENTS
 
@@ -52,11 +52,20 @@ class World:
         self.redis: Callable[[], RedisNow] = lambda: RedisNow(0.0)
         self.watch = SimpleNamespace(ends={})
         monkeypatch.setattr("agents.web.probes.monotonic", lambda: self.now)
-        monkeypatch.setattr("agents.web.probes.PROBE_SECONDS", 0.01)
+        for name in ("PROBE_SECONDS", "FIRST_PROBE_SECONDS"):
+            monkeypatch.setattr(f"agents.web.probes.{name}", 0.01)
         monkeypatch.setattr("agents.web.probes.connect", lambda url, seconds: None)
         monkeypatch.setattr("agents.web.probes.server_now", lambda client: self.redis())
+        self.refusals: dict[int, str] = {}
+        monkeypatch.setattr("agents.web.probes.RedisLookups", self._lookups)
         settings = WorkerSettings(load_table(PATIENTS), "a:1", "redis://b:2")
-        self.probes = Probes(settings, cast(Any, SimpleNamespace(consumer=self.consumer)), cast(Any, self.watch))
+        self.ingest = SimpleNamespace(consumer=self.consumer, joined=True, held=[])
+        self.probes = Probes(settings, cast(Any, self.ingest), cast(Any, self.watch))
+
+    def _lookups(self, _client: object, _table: str, number: int) -> Any:
+        reason = self.refusals.get(number)
+        refusal = None if reason is None else Refusal(reason, "there:2", 0)
+        return SimpleNamespace(custody=lambda: Custody(refusal=refusal))
 
     def silent(self) -> dict[str, float]:
         return {server.name: server.silent_seconds for server in self.probes.facts()}
@@ -113,6 +122,17 @@ def test_a_redis_that_fails_is_asked_again(world: World) -> None:
 
 
 def test_before_there_is_a_client_kafka_has_not_answered(world: World) -> None:
-    world.probes._ingest = cast(Any, SimpleNamespace(consumer=None))
+    world.ingest.consumer = None
     world.now += 5
     world.asked(until=lambda: world.silent() == {"Kafka": 5, "Redis": 0})
+
+
+def test_a_shard_that_was_refused_is_told_while_this_worker_may_get_it_or_has_not_taken_it_over(world: World) -> None:
+    world.refusals = {0: "its topic was made anew", 1: "its secret is lost"}
+    world.ingest.joined = False
+    world.asked(until=lambda: world.probes.refused == world.refusals)
+    shard = SimpleNamespace(number=1, told=False)
+    world.ingest.joined, world.ingest.held = True, [shard]
+    world.asked(until=lambda: world.probes.refused == {1: "its secret is lost"})
+    shard.told = True
+    world.asked(until=lambda: world.probes.refused == {})
