@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import re
 import socket
+import threading
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -19,6 +21,7 @@ from agents.diary import Diary
 from agents.web.address import Address
 from agents.web.service import Web
 from agents.worker_settings import WorkerSettings
+from streamer.errors import ServerUnreachable
 from streamer.table.yaml_loading import load_table
 from worlds.checkout import PATIENTS
 
@@ -123,3 +126,32 @@ def test_a_shard_that_cannot_be_looked_at_ends_nothing(
 
     with caplog.at_level(logging.INFO):
         tell(story, reader=SimpleNamespace(held=[object()], joined=True, diaries={}, consumer=None))
+
+
+def test_a_look_at_the_table_that_hangs_stops_neither_answers_nor_the_history(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goes_on, looks = threading.Event(), []
+
+    def hanging(*where: Any) -> Any:
+        looks.append(where)
+        goes_on.wait(60)
+        raise ServerUnreachable("Kafka at a:1: no answer")
+
+    monkeypatch.setattr("agents.web.service.SAMPLE_SECONDS", 0.01)
+    monkeypatch.setattr("agents.web.table_look.look", hanging)
+
+    async def story(web: Web) -> None:
+        url, seen = f"{url_in(caplog.text)}/facts", 0
+        for _ in range(1000):
+            status, body = await asked(url)
+            assert status == 200
+            seen = len(json.loads(body)["history"])
+            if looks and seen > 20:
+                break
+            await asyncio.sleep(0.01)
+        assert (len(looks), seen > 20, web.busy) == (1, True, True)
+        goes_on.set()
+
+    with caplog.at_level(logging.INFO):
+        tell(story)
