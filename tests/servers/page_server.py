@@ -1,4 +1,4 @@
-"""A server of the status page that tells what a test says: the page's own files, and facts in place of a worker's."""
+"""A server of the status page that tells what a test says: the page and headers of a worker, but a test's own facts."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ import asyncio
 import json
 import threading
 from collections.abc import Coroutine
-from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 
-import agents
+from agents.web.server import HEADERS, PAGE
 from servers.broker.servers import free_ports
 
-PAGE = Path(agents.__file__).parent / "web" / "page"
-HEADERS = {"Content-Security-Policy": "default-src 'self'", "X-Content-Type-Options": "nosniff"}
 EVENT_SECONDS = 0.2
 STOP_SECONDS_MAX = 30.0
 

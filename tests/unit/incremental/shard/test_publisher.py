@@ -13,7 +13,8 @@ import pytest
 
 from streamer.errors import Conflict, Fenced, LawViolated, ShardRefused, StreamerError
 from streamer.incremental.events.changes import Change, Insert
-from streamer.incremental.groups.engine import Engine, Outcome
+from streamer.incremental.groups.engine import Engine
+from streamer.incremental.groups.outcome import Outcome
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.publisher import Publisher
