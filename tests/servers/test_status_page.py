@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from servers.broker.servers import NoServers
+from servers.broker.servers import NoServers, free_ports
 from servers.browser import Browser, provide
 from servers.page_server import PageServer
 from servers.told_facts import before, facts, red, shard
+from worlds.patients import CANARY
+from worlds.workers import WorkedTable
 
 CONTRAST_MIN = 4.5  # WCAG 2, level AA
 REASON = "input topic patients.changes has 4 partitions, and Redis was filled from 3: `streamer topics check` says how"
@@ -62,7 +64,7 @@ def page(chromium: Browser, told: PageServer) -> Iterator[Browser]:
 
 
 def test_a_calm_table_says_so_first_and_then_shows_figures_with_words(page: Browser, pictures: Path) -> None:
-    page.has("patients", "5 rows", "streamer-a1")
+    page.has("patients", "every QI group has at least 5 rows", "streamer-a1")
     assert page.text().index("Everything works") < page.text().index("Shards")
     assert "123,750" in page.text("#totals")  # rows of three shards
     assert page.texts("#shards .state") == ["● held"] * 3
@@ -299,3 +301,34 @@ def test_a_button_keeps_the_focus_while_figures_change_around_it(page: Browser, 
     told.facts = facts(shard(0, lag=77), shard(1), shard(2))
     page.has("77", of="#shards")
     assert page.run("return document.activeElement.getAttribute('aria-label')") == "Rebuild shard 0"
+
+
+# -- all of it ----------------------------------------------------------------------------------------------------
+
+
+def test_a_real_worker_is_seen_at_work_rebuilt_from_its_page_and_missed(
+    world: WorkedTable, chromium: Browser, pictures: Path
+) -> None:
+    port = free_ports(1)[0]
+    world.environment |= {"STREAMER_WEB": f"127.0.0.1:{port}", "STREAMER_WEB_TOKEN": "open sesame"}
+    worker = world.start()
+    world.write(1_200)
+    world.wait_until_published()
+    chromium.see()
+    chromium.open(f"http://127.0.0.1:{port}/")
+    chromium.has("Of 4: 4 held.")
+    messages = sum(len(shard) for shard in world.changes.messages)
+    chromium.has(f"messages {messages:,} = ", "it adds up", of="#account")
+    assert chromium.texts("#letters tbody")
+    chromium.press("#shards button[aria-label='Rebuild shard 2']")
+    chromium.type("#token", "open sesame")
+    chromium.press("#dialog-go")
+    chromium.press("#dialog-go")
+    chromium.has("Asked.", of="#dialog")
+    chromium.press("#dialog-leave")
+    chromium.has("2\tdone", of="#rebuilds")
+    chromium.picture("real-worker", pictures)
+    assert CANARY not in chromium.driver.page_source
+    assert chromium.complaints() == []
+    worker.kill()
+    chromium.has("No connection to the worker since", of="#connection")

@@ -1,7 +1,7 @@
 // Line charts in SVG, drawn anew with every event. A line has its name beside it and a dash of its own: its colour says
 // nothing that is not said otherwise. What is not known leaves a gap.
 
-import { clock, lasting, secondsBetween } from "./words.js";
+import { clock, lasting, secondsBetween, shortly } from "./words.js";
 import { make, setText } from "./tables.js";
 
 const HEIGHT = 132, TOP = 8, BOTTOM = 18, LEFT = 52, RIGHT = 8, TICKS = 3;
@@ -77,7 +77,7 @@ export class Chart {
   #axes(marks, up, width, first) {
     const lines = marks.flatMap((mark) => [
       draw("line", { x1: LEFT, x2: width - RIGHT, y1: up(mark), y2: up(mark), class: "grid" }),
-      draw("text", { x: LEFT - 6, y: up(mark) + 4, "text-anchor": "end" }, this.say(mark)),
+      draw("text", { x: LEFT - 6, y: up(mark) + 4, "text-anchor": "end" }, shortly(this.say)(mark)),
     ]);
     const begin = `${lasting(secondsBetween(new Date(first).toISOString(), this.now))} ago`;
     return [...lines, draw("text", { x: LEFT, y: HEIGHT - 3 }, begin),

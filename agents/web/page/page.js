@@ -50,7 +50,7 @@ function heard(facts) {
   byId("facts").hidden = false;
   setText(byId("table"), facts.table);
   setText(byId("about"), [
-    facts.model, `published as ${facts.form}`, `worker ${facts.worker}`, `streamer ${facts.version}`,
+    `every QI group has ${facts.model}`, `published as ${facts.form}`, `worker ${facts.worker}`, `streamer ${facts.version}`,
     clock(facts.now, facts.now),
   ].join(" · "));
   document.title = `${showVerdict(facts.verdict)} – ${facts.table}`;

@@ -67,7 +67,7 @@ const COLUMNS = [
   { label: "pending", text: pending, ...NUMBER },
   { label: "loss", text: (shard) => loss(shard.ncp), ...NUMBER },
   { label: "fresh", text: (shard) => loss(shard.ncp_fresh), ...NUMBER },
-  { label: "rebuild", fill: showRebuild, long: true },
+  { label: "rebuild", fill: showRebuild, long: true, tall: true },
 ];
 
 /** "Of 6: 1 refused, 5 held.", the worst first. */

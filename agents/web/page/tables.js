@@ -33,7 +33,7 @@ const classOf = ({ number, long }) => [number && "number", long && "long"].filte
  * One body of the table for every item, found again by its name.
  *
  * columns: {label, text(item, facts)} or {label, fill(cell, item, facts)}; number: its figures stand at the right;
- * long: it has a line of its own on a card.
+ * long: it has a line of its own on a card; tall: the note stands beside it.
  * note(item): a sentence under the row, or "". The roles are said, because narrow screens show rows as cards.
  */
 export class LivingTable {
@@ -72,9 +72,10 @@ export class LivingTable {
   #body() {
     const cells = this.columns.map((column, i) => make(i ? "td" : "th", {
       role: i ? "cell" : "rowheader", "data-label": column.label, class: classOf(column),
-      ...(i ? {} : { scope: "row" }),
+      ...(i ? {} : { scope: "row" }), ...(column.tall ? { rowspan: "2" } : {}),
     }));
-    const note = make("td", { role: "cell", colspan: String(this.columns.length) });
+    const beside = this.columns.filter((column) => !column.tall).length;
+    const note = make("td", { role: "cell", colspan: String(beside) });
     return make("tbody", { role: "rowgroup" },
       make("tr", { role: "row" }, ...cells), make("tr", { role: "row", class: "reason", hidden: "" }, note));
   }

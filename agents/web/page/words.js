@@ -5,9 +5,13 @@ export const NOTHING = "–";
 const whole = new Intl.NumberFormat("en-GB", { maximumFractionDigits: 0 });
 const tenths = new Intl.NumberFormat("en-GB", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
 const digits = new Intl.NumberFormat("en-GB", { minimumSignificantDigits: 4, maximumSignificantDigits: 4 });
+const short = new Intl.NumberFormat("en-GB", { notation: "compact", maximumFractionDigits: 1 });
 const LENGTHS = [[86_400, "d"], [3_600, "h"], [60, "min"]];
 
 export const count = (n) => (n === null || n === undefined ? NOTHING : whole.format(n));
+
+/** As it has room at an axis: large ones by their first digits. */
+export const shortly = (say) => (n) => (n >= 100_000 ? short.format(n) : say(n));
 
 /** Something a second: tenths where they say something. */
 export const rate = (n) => (n > 0 && n < 10 ? tenths : whole).format(n);
