@@ -222,13 +222,13 @@ class HeldShard:
         if not self._publisher.awaits_release:
             engine = self._publisher.engine
             self.sizes = {"rows": engine.n_rows, "pending": engine.n_pending, "qi_groups": engine.n_qi_groups}
-            if monotonic() - self._ncp_at >= NCP_SECONDS:
+            if self.ncp is None or monotonic() - self._ncp_at >= NCP_SECONDS:
                 published = engine.n_rows - engine.n_pending
                 self.ncp, self._ncp_at = engine.loss / published if published else None, monotonic()
 
     def drifted(self, drift: float) -> None:
         """The table loses `drift` times what a fresh one would."""
-        self.ncp_fresh = None if self.ncp is None else self.ncp / drift
+        self.ncp_fresh = self.ncp / drift if self.ncp is not None and drift > 0 else None
 
     def tell_minute(self, end: int) -> None:
         """Logs what was done since it was last told; end: of the input, as far as it is known."""

@@ -76,11 +76,15 @@ def _fault(shard: HeldFacts) -> Iterator[str]:
 
 def is_ready(facts: WorkerFacts) -> bool:
     """Whether Kafka has given the worker its shards, be it none, and it has taken over each of them."""
-    return facts.joined and all(shard.taken_over and not shard.lost for shard in facts.shards)
+    return not waits_for(facts)
 
 
 def waits_for(facts: WorkerFacts) -> list[str]:
-    """Why a worker is not ready."""
+    """Why a worker is not ready; nothing where it is."""
     if not facts.joined:
         return ["Kafka has not given shards to this worker yet"]
-    return [f"shard {shard.shard}: is being taken over" for shard in facts.shards if not shard.taken_over]
+    missing = {shard.shard: shard.lost for shard in facts.shards if shard.lost or not shard.taken_over}
+    return [
+        f"shard {number}: {'another worker has it' if lost else 'is being taken over'}"
+        for number, lost in missing.items()
+    ]

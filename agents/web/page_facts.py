@@ -37,7 +37,7 @@ def page_facts(
     told = [
         _of_held(held[number], others.get(number), facts, cancelled)
         if number in held
-        else _of_other(others[number], cancelled)
+        else _of_other(others[number], seen.told, cancelled)
         for number in sorted({*held, *others})
     ]
     problems = reasons(facts)
@@ -100,13 +100,13 @@ def _of_held(
     }  # fmt: skip
 
 
-def _of_other(shard: ShardFacts, cancelled: Collection[str]) -> dict[str, Any]:
+def _of_other(shard: ShardFacts, told: bool, cancelled: Collection[str]) -> dict[str, Any]:
     meta, sizes, custody = shard.redis.meta or Meta(), shard.redis.sizes, shard.redis.custody
-    is_whose = shard.worker and shard.worker == custody.owner
+    worker = shard.worker if told else custody.owner
     return {
-        "shard": shard.number, "worker": shard.worker or None, "here": False,
-        "state": REFUSED_SHARD if custody.refusal else ELSEWHERE if shard.worker else NOBODY,
-        "since": iso(custody.taken_at) if is_whose else None,
+        "shard": shard.number, "worker": worker or None, "here": False,
+        "state": REFUSED_SHARD if custody.refusal else ELSEWHERE if worker else NOBODY,
+        "since": iso(custody.taken_at) if worker and worker == custody.owner else None,
         "lag": max(0, shard.kafka.input_state.end - meta.next) if waits(shard) else 0,
         "rows": sizes.records, "pending": 0 if sizes.qi_groups else sizes.records, "pending_oldest": None,
         "qi_groups": sizes.qi_groups, **_counted(meta.counts.messages, meta.counts),

@@ -17,6 +17,7 @@ from streamer.table.yaml_shape import REBUILD_ALGORITHMS
 
 TOKEN_HEADER = "X-Streamer-Token"
 TOKEN_BYTES = 16
+EXAMPLE = '{"shard": 0, "algorithm": "ordered"}'
 
 
 class Wanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -45,7 +46,7 @@ def read_wanted(body: bytes) -> Wanted:
     try:
         wanted = msgspec.json.decode(body or b"{}", type=Wanted)
     except msgspec.DecodeError as error:
-        raise UsageError(f"the request is not {{'shard': 0, 'algorithm': 'ordered'}}: {_place_of(error)}") from None
+        raise UsageError(f"{EXAMPLE} is a request; in this one {_place_of(error)}") from None
     if wanted.algorithm is not None and wanted.algorithm not in REBUILD_ALGORITHMS:
         raise UsageError(f"algorithm: is none of {', '.join(REBUILD_ALGORITHMS)}")
     return wanted
@@ -53,7 +54,7 @@ def read_wanted(body: bytes) -> Wanted:
 
 def _place_of(error: Any) -> str:
     """The kind of fault; a text may quote what it was given."""
-    return "a field is wrong" if isinstance(error, msgspec.ValidationError) else "it is no JSON"
+    return "a field is wrong" if isinstance(error, msgspec.ValidationError) else "there is no JSON"
 
 
 def send(settings: WorkerSettings, wanted: Wanted, cancel: bool) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import monotonic
 
 from streamer.cli.shard_facts import ShardFacts, TableFacts, look
@@ -22,10 +22,11 @@ LOOK_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """All shards of the table, and what is to be said of them."""
+    """All shards of the table, and what is to be said of them; told: Kafka says who holds which."""
 
     shards: tuple[ShardFacts, ...] = ()
     verdict: Verdict = field(default_factory=Verdict)
+    told: bool = True
 
 
 def seen_in(table: Table, facts: TableFacts) -> Seen:
@@ -34,7 +35,7 @@ def seen_in(table: Table, facts: TableFacts) -> Seen:
     for shard in facts.shards:
         verdict.add(judge_shard(table, shard, facts.workers, facts.redis_now.time, share_max))
     verdict.add(judge_table(table, facts))
-    return Seen(tuple(facts.shards), verdict)
+    return Seen(tuple(facts.shards), verdict, facts.workers.told)
 
 
 class TableLook:
@@ -65,7 +66,9 @@ class TableLook:
         try:
             self.seen = seen_in(self._table, await asyncio.wrap_future(self._under_way))
         except StreamerError as error:
-            self.seen = Seen(self.seen.shards, Verdict([str(error)]))
+            self.seen = replace(self.seen, verdict=Verdict([str(error)]))
         except Exception as error:  # a client's own, whose text may be anything
             log.warning("the table could not be looked at: %s", type(error).__name__)
-            self.seen = Seen(self.seen.shards, Verdict(warnings=["the whole table could not be looked at just now"]))
+            self.seen = replace(
+                self.seen, verdict=Verdict(warnings=["the whole table could not be looked at just now"])
+            )

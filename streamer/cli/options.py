@@ -76,8 +76,8 @@ web_option = click.option(
     metavar="HOST:PORT",
     envvar=WEB,
     show_envvar=True,
-    help="Answer browsers, Prometheus and probes here; a port alone is one of this machine only. A rebuild from the page"
-    " needs the token in STREAMER_WEB_TOKEN, else one that is drawn at the start. [default: nowhere]",
+    help="Answer browsers, Prometheus and probes here; a port alone is one of this machine only. A rebuild from the"
+    " page needs the token in STREAMER_WEB_TOKEN, else one that is drawn at the start. [default: nowhere]",
 )
 
 k_option = click.option("--k", type=click.IntRange(min=2), help="Another k than table.yaml's.")

@@ -141,7 +141,7 @@ def test_a_message_that_breaks_the_engine_becomes_a_dead_letter_and_the_others_a
     publisher.take_over(shard)
     report = publisher.step([insert(0), insert(1), insert(2, CANARY), insert(3)])
     assert (shard.reasons, shard.rows) == (["internal-error"], 3)
-    assert (report.counts.applied, report.counts.dead_letters) == (3, 1)
+    assert (report.counts.applied, report.counts.dead_letters, report.reasons) == (3, 1, {"internal-error": 1})
     assert shard.last is not None
     assert publisher.meta.skipped == shard.last.skipped == (2,)
     (fault,) = report.faults
