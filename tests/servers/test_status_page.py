@@ -19,6 +19,8 @@ from servers.told_facts import before, facts, red, shard
 from worlds.patients import CANARY
 from worlds.workers import WorkedTable
 
+pytestmark = pytest.mark.slow
+
 CONTRAST_MIN = 4.5  # WCAG 2, level AA
 REASON = "input topic patients.changes has 4 partitions, and Redis was filled from 3: `streamer topics check` says how"
 REASON_READ = REASON.replace("`", "")
