@@ -12,7 +12,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from selenium.webdriver import Chrome, ChromeOptions
+from selenium.webdriver import ActionChains, Chrome, ChromeOptions
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.support.ui import WebDriverWait
 
@@ -115,6 +115,10 @@ class Browser:
     def press(self, selector: str) -> None:
         """A click, which the driver does only on what a person could reach."""
         self.driver.find_element("css selector", selector).click()
+
+    def press_twice(self, selector: str) -> None:
+        """A double click, at one place."""
+        ActionChains(self.driver).double_click(self.driver.find_element("css selector", selector)).perform()
 
     def type(self, selector: str, text: str) -> None:
         field = self.driver.find_element("css selector", selector)

@@ -258,6 +258,15 @@ def test_whoever_leaves_at_either_question_has_asked_nothing(page: Browser, told
     assert page.run("return Object.keys(sessionStorage).length + Object.keys(localStorage).length") == 0
 
 
+def test_a_double_click_answers_one_question_only(page: Browser, told: PageServer) -> None:
+    page.press("#shards button[aria-label='Rebuild shard 0']")
+    page.type("#token", "open sesame")
+    page.press_twice("#dialog-go")
+    assert "Asking the worker" not in page.text("#dialog")
+    assert "Asked" not in page.text("#dialog")
+    assert told.asked == []
+
+
 def test_a_wrong_token_is_told_and_forgotten(page: Browser, told: PageServer) -> None:
     told.answer = (403, {"error": "the token is another one: the worker printed it when it started"})
     page.press("#shards button[aria-label='Rebuild shard 0']")

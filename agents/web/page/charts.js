@@ -65,7 +65,7 @@ export class Chart {
     const first = times[0], last = Math.max(times.at(-1), first + 1000);
     const across = (time) => LEFT + ((time - first) / (last - first)) * (width - LEFT - RIGHT);
     const known = this.lines.flatMap((line) => this.points.map(line.of)).filter((value) => value !== null);
-    const marks = ticks(known.length ? known : [0], this.fromZero);
+    const marks = known.length ? ticks(known, this.fromZero) : [0, 1];
     const [low, high] = [marks[0], marks.at(-1)];
     const up = (value) => TOP + (1 - (value - low) / (high - low)) * (HEIGHT - TOP - BOTTOM);
     const xs = times.map(across), chosen = this.#chosen(xs);
