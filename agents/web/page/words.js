@@ -5,7 +5,7 @@ export const NOTHING = "–";
 const whole = new Intl.NumberFormat("en-GB", { maximumFractionDigits: 0 });
 const tenths = new Intl.NumberFormat("en-GB", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
 const digits = new Intl.NumberFormat("en-GB", { minimumSignificantDigits: 4, maximumSignificantDigits: 4 });
-const short = new Intl.NumberFormat("en-GB", { notation: "compact", maximumFractionDigits: 1 });
+const short = new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 1 });
 const LENGTHS = [[86_400, "d"], [3_600, "h"], [60, "min"]];
 
 export const count = (n) => (n === null || n === undefined ? NOTHING : whole.format(n));
