@@ -10,7 +10,7 @@ The rules of this file
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from agents.diary import Diary
 from streamer.incremental.events.counts import NO_MESSAGES, Counts
@@ -66,7 +66,10 @@ class ServerFacts:
 
 @dataclass(frozen=True, slots=True)
 class WorkerFacts:
-    """One worker now. joined: Kafka has given it its shards, be it none. diaries: of all shards that it ever had."""
+    """One worker now. joined: Kafka has given it its shards, be it none. diaries: of all shards that it ever had.
+
+    refused: why shards are refused that it has, or may get, and has not taken over: it may have ended by that before.
+    """
 
     table: str
     worker: str
@@ -76,3 +79,4 @@ class WorkerFacts:
     servers: tuple[ServerFacts, ...]
     shards: tuple[HeldFacts, ...]
     diaries: Mapping[int, Diary]
+    refused: Mapping[int, str] = field(default_factory=dict)

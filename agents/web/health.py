@@ -4,7 +4,8 @@ The rules of this file
 ----------------------
 * Pure: facts in, sentences out. Every one names the shard or the server, and says for how long.
 * What mends itself within seconds is no reason; a shard is allowed its take-over, a snapshot its algorithm.
-* A worker that does not answer at all is not well either: its prober has to have a limit of time.
+* A worker that does not answer at all is not well either: its prober has to have a limit of time. One that a refused
+  shard ends again and again answers in between, and then says why.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ def reasons(facts: WorkerFacts) -> list[str]:
     """What is wrong; nothing where the worker is well."""
     return [
         *(sentence for server in facts.servers for sentence in _of_server(server)),
+        *(f"shard {number}: was refused: {reason}" for number, reason in sorted(facts.refused.items())),
         *(sentence for shard in facts.shards for sentence in of_shard(shard)),
     ]
 

@@ -3,7 +3,8 @@
 The rules of this file
 ----------------------
 * Kafka is asked where the input ends, by the client that reads it: that is the lag, too. Redis is asked for its clock
-  and whether it is full, over a connection of our own in a thread of its own.
+  and whether it is full, and until all shards are taken over, whether one was refused; over a connection of our own,
+  in a thread of its own.
 * Nothing here may end a worker, or keep one from ending: what fails is tried again.
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from time import monotonic
 
@@ -23,13 +24,15 @@ from agents.web.facts import ServerFacts
 from agents.web.watch import Watch
 from agents.worker_settings import WorkerSettings
 from streamer.errors import StreamerError
-from streamer.incremental.store.redis_lookups import RedisNow, server_now
+from streamer.incremental.store.redis_lookups import RedisLookups, RedisNow, server_now
 from streamer.incremental.store.redis_server import RedisClient, connect
 from streamer.incremental.topics import CHANGES, topic_name
 
 log = logging.getLogger(__name__)
 
-PROBE_SECONDS = 2.0
+PROBE_SECONDS, FIRST_PROBE_SECONDS = 2.0, 0.5
+"""Between two questions; and before Kafka has given the worker its shards."""
+
 KAFKA_SECONDS_MAX = 4.0
 REDIS_SECONDS_MAX = 2.0
 
@@ -44,9 +47,11 @@ class Probes:
         self._topic = topic_name(settings.table.name, CHANGES)
         self._kafka_at = self._redis_at = monotonic()
         self._redis_full = False
+        self.refused: Mapping[int, str] = {}
+        """Why shards were refused that this worker has, or may get, and has not taken over."""
         self._client: RedisClient | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="redis-probe")
-        self._asked: Future[RedisNow] | None = None
+        self._asked: Future[tuple[RedisNow, Mapping[int, str]]] | None = None
 
     @property
     def busy(self) -> bool:
@@ -77,11 +82,10 @@ class Probes:
                 pass  # the time of the last answer says it
             except Exception as error:
                 log.warning("a server could not be asked: %s", type(error).__name__)
-            await asyncio.sleep(PROBE_SECONDS)
+            await asyncio.sleep(PROBE_SECONDS if self._ingest.joined else FIRST_PROBE_SECONDS)
 
     async def _ask_kafka(self) -> None:
-        consumer = self._ingest.consumer
-        numbers = consumer.partitions_for_topic(self._topic) if consumer is not None else None
+        consumer, numbers = self._ingest.consumer, self._shards()
         if not numbers:
             return
         places = [TopicPartition(self._topic, number) for number in numbers]
@@ -91,11 +95,24 @@ class Probes:
         self._kafka_at = monotonic()
 
     async def _ask_redis(self) -> None:
-        self._asked = self._thread.submit(self._redis_now)
-        self._redis_full = (await asyncio.wrap_future(self._asked)).full
-        self._redis_at = monotonic()
+        self._asked = self._thread.submit(self._ask_in_thread, self._not_taken_over())
+        now, self.refused = await asyncio.wrap_future(self._asked)
+        self._redis_at, self._redis_full = monotonic(), now.full
 
-    def _redis_now(self) -> RedisNow:
+    def _shards(self) -> list[int]:
+        """All shards of the table, as far as the client knows them."""
+        consumer = self._ingest.consumer
+        return sorted((consumer.partitions_for_topic(self._topic) if consumer is not None else None) or ())
+
+    def _not_taken_over(self) -> list[int]:
+        if not self._ingest.joined:
+            return self._shards()
+        return [shard.number for shard in self._ingest.held if not shard.told]
+
+    def _ask_in_thread(self, numbers: Sequence[int]) -> tuple[RedisNow, Mapping[int, str]]:
         if self._client is None:
             self._client = connect(self._settings.redis, REDIS_SECONDS_MAX)
-        return server_now(self._client)
+        now = server_now(self._client)
+        lookups = {number: RedisLookups(self._client, self._settings.table.name, number) for number in numbers}
+        custodies = {number: one.custody() for number, one in lookups.items()}
+        return now, {number: one.refusal.reason for number, one in custodies.items() if one.refusal is not None}

@@ -66,7 +66,7 @@ def web_app(address: Address, token: str, answers: Answers) -> web.Application:
     app.router.add_get("/health", pages.health)
     app.router.add_get("/ready", pages.ready)
     app.router.add_get("/facts", pages.facts)
-    app.router.add_get("/events", pages.events)
+    app.router.add_get("/events", pages.events, allow_head=False)
     app.router.add_post("/rebuild", pages.rebuild)
     app.router.add_post("/rebuild/cancel", pages.cancel)
     app.router.add_static("/page", PAGE)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -120,7 +119,7 @@ class Web(faust.Service):
 
     def facts(self) -> WorkerFacts:
         """What the worker knows of itself now."""
-        return self._watch.facts(self._probes.facts())
+        return self._watch.facts(self._probes.facts(), self._probes.refused)
 
     def _page_facts(self) -> bytes:
         self._listened_at = monotonic()
@@ -142,15 +141,18 @@ class Web(faust.Service):
 
     @Service.task
     async def _sample(self) -> None:
-        """A point of the history every second, and a look at the whole table while a page listens."""
+        """A point of the history every second."""
         while not self.should_stop:
-            await self._unharmed(lambda: self._history.add(point(self.facts())))
+            try:
+                self._history.add(point(self.facts()))
+            except Exception as error:
+                log.error("web: the worker could not be looked at: %s", told(error))
+            await self.sleep(SAMPLE_SECONDS)
+
+    @Service.task
+    async def _look_on(self) -> None:
+        """A look at the whole table now and then, while a page listens."""
+        while not self.should_stop:
             if monotonic() - self._listened_at < LISTENED_SECONDS:
                 await self._look.look()
             await self.sleep(SAMPLE_SECONDS)
-
-    async def _unharmed(self, work: Callable[[], None]) -> None:
-        try:
-            work()
-        except Exception as error:
-            log.error("web: the worker could not be looked at: %s", told(error))

@@ -19,6 +19,9 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS = 5.0
 """How old a look may be before there is another one."""
 
+OLD_SECONDS = 60.0
+"""How old a look may be before it tells nothing any more."""
+
 
 @dataclass(frozen=True, slots=True)
 class Seen:
@@ -42,11 +45,16 @@ class TableLook:
     """The last look at one table; clock: of the process."""
 
     def __init__(self, table: Table, kafka: str, redis: str, clock: Callable[[], float] = monotonic) -> None:
-        self.seen = Seen()
+        self._seen = Seen()
         self._table, self._kafka, self._redis, self._clock = table, kafka, redis, clock
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="table-look")
         self._under_way: Future[TableFacts] | None = None
         self._began = -LOOK_SECONDS
+
+    @property
+    def seen(self) -> Seen:
+        """What it said; nothing where that is long ago, because nobody looked on meanwhile."""
+        return self._seen if self._clock() - self._began <= OLD_SECONDS else Seen()
 
     @property
     def busy(self) -> bool:
@@ -61,14 +69,14 @@ class TableLook:
         """Looks, unless that is under way or was done just now; what fails is a problem that is seen."""
         if self.busy or self._clock() - self._began < LOOK_SECONDS:
             return
-        self._began = self._clock()
+        self._seen, self._began = self.seen, self._clock()
         self._under_way = self._thread.submit(look, self._table, self._kafka, self._redis)
         try:
-            self.seen = seen_in(self._table, await asyncio.wrap_future(self._under_way))
+            self._seen = seen_in(self._table, await asyncio.wrap_future(self._under_way))
         except StreamerError as error:
-            self.seen = replace(self.seen, verdict=Verdict([str(error)]))
+            self._seen = replace(self._seen, verdict=Verdict([str(error)]))
         except Exception as error:  # a client's own, whose text may be anything
             log.warning("the table could not be looked at: %s", type(error).__name__)
-            self.seen = replace(
-                self.seen, verdict=Verdict(warnings=["the whole table could not be looked at just now"])
+            self._seen = replace(
+                self._seen, verdict=Verdict(warnings=["the whole table could not be looked at just now"])
             )

@@ -17,6 +17,8 @@ from streamer.incremental.shard.holding_back import holds_back
 RATE_SECONDS = 5.0
 """Over how long messages and records a second are counted."""
 
+NONE_REFUSED: Mapping[int, str] = {}
+
 
 class Watch:
     """Looks at a worker's shards; remembers when each moved last, and how fast. ends: of the input, by shard."""
@@ -29,8 +31,8 @@ class Watch:
         self._done: dict[int, deque[tuple[float, int, int]]] = {}
         self._version = version("streamer")
 
-    def facts(self, servers: tuple[ServerFacts, ...]) -> WorkerFacts:
-        """What is known now; servers: as they answered last."""
+    def facts(self, servers: tuple[ServerFacts, ...], refused: Mapping[int, str] = NONE_REFUSED) -> WorkerFacts:
+        """What is known now; servers: as they answered last; refused: shards that are not taken over, and why."""
         held = self._ingest.held
         self._forget_others({shard.number for shard in held})
         return WorkerFacts(
@@ -42,6 +44,7 @@ class Watch:
             servers=servers,
             shards=tuple(self._shard(shard, monotonic()) for shard in held),
             diaries=self._ingest.diaries,
+            refused=refused,
         )
 
     def _forget_others(self, numbers: set[int]) -> None:

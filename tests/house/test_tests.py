@@ -31,8 +31,6 @@ ELSEWHERE = {
     "agents/input_again.py": "servers/test_dead_letters.py",
     "agents/outlet.py": "servers/test_outlet.py",
     "agents/shard_input.py": "servers/test_outlet.py",
-    "agents/web/probes.py": "servers/test_web.py",
-    "agents/web/service.py": "servers/test_web.py",
     "streamer/cli/dead_letters.py": "servers/test_dead_letters.py",
     "streamer/cli/end_snapshot.py": "servers/test_first_snapshot.py",
     "streamer/cli/groups.py": "servers/test_status.py",

@@ -122,8 +122,7 @@ def boxes_of(held: Held) -> tuple[Ints, Ints, Ints, Ints]:
 def loss_of(held: Held) -> float:
     """NCP times rows, summed over all QI groups; of what is pending nothing is lost yet."""
     group = held.arrays.groups.group.view(np.ndarray)[: held.say("groups_used")]
-    alive = group["alive"] == 1
-    return float(group["ncp"][alive] @ group["members"][alive])
+    return float((group["ncp"] * (group["members"] * group["alive"])).sum())
 
 
 def region_of(table: Table, rows: Rows, held: Held, numbers: Sequence[int]) -> Region:

@@ -118,16 +118,19 @@ def test_how_long_it_is_in_one_call_is_told_without_what_it_waits_for_its_turn(m
         with turn:
             goes_on.wait(30)
 
+    def waits() -> bool:
+        return turn._waiting_since is not None
+
     async def told() -> list[float]:
         shared.acquire()
         call = asyncio.ensure_future(its.run(compute, 1000))
         assert await asyncio.to_thread(begun.wait, 30)
-        while turn._waiting_since is None:
+        while not waits():
             await asyncio.sleep(0.01)
         now[0] += 50
         seconds = [its.busy_seconds]
         shared.release()
-        while turn._waiting_since is not None or not turn.seconds_waited:
+        while waits() or not turn._waited:
             await asyncio.sleep(0.01)
         now[0] += 7
         seconds.append(its.busy_seconds)

@@ -64,6 +64,11 @@ def test_a_server_that_does_not_answer_is_a_reason(silent: str) -> None:
     assert reasons(worker(servers=servers)) == [f"{silent} has not answered for 10 s"]
 
 
+def test_a_shard_that_was_refused_before_is_a_reason_until_it_is_taken_over() -> None:
+    facts = replace(worker(), refused={3: "its topic was made anew"})
+    assert reasons(facts) == ["shard 3: was refused: its topic was made anew"]
+
+
 def test_a_full_redis_is_a_reason() -> None:
     (said,) = reasons(worker(servers=(ServerFacts("Redis", 0.0, full=True),)))
     assert said.startswith("Redis is full")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import tomllib
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from agents.web.address import Address
 from agents.web.rebuild_requests import TOKEN_HEADER, Wanted
 from agents.web.server import LISTENERS_MAX, Answers, web_app
 from streamer.errors import ServerUnreachable, StreamerError, UsageError
+from worlds.checkout import ROOT
 from worlds.patients import CANARY
 
 TOKEN = "the token"
@@ -223,3 +225,15 @@ def test_so_many_pages_are_open_and_no_more_and_one_that_goes_makes_room() -> No
         assert status == 200
 
     visit(story)
+
+
+def test_the_pages_files_are_part_of_what_is_installed() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    patterns = settings["tool"]["setuptools"]["package-data"]["agents.web"]
+    folder = ROOT / "agents" / "web"
+    missing = [
+        file.name
+        for file in (folder / "page").iterdir()
+        if not any(file.relative_to(folder).match(pattern) for pattern in patterns)
+    ]
+    assert missing == []

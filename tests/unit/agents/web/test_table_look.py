@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agents.web.table_look import LOOK_SECONDS, TableLook
+from agents.web.table_look import LOOK_SECONDS, OLD_SECONDS, Seen, TableLook
 from streamer.cli.shard_facts import TableFacts, Workers
 from streamer.errors import ServerUnreachable
 from streamer.incremental.store.redis_lookups import RedisNow
@@ -65,6 +65,24 @@ def test_what_is_seen_is_judged_as_status_does(world: World) -> None:
     world.looked(0)
     assert world.table_look.seen.verdict.warnings == ["Kafka does not tell which worker holds which shard"]
     assert not world.table_look.seen.told
+
+
+def test_what_was_seen_long_ago_is_not_told_any_more(world: World) -> None:
+    world.looked(0)
+    world.now = 1000.0 + OLD_SECONDS
+    assert world.table_look.seen != Seen()
+    world.now += 1
+    assert world.table_look.seen == Seen()
+    shown: list[Seen] = []
+
+    def peeking() -> TableFacts:
+        shown.append(world.table_look.seen)
+        return NO_SHARD
+
+    world.look = peeking
+    world.looked(10 * OLD_SECONDS)
+    assert shown == [Seen()], "while the next look is under way"
+    assert world.table_look.seen != Seen()
 
 
 def test_a_look_that_takes_long_is_not_begun_twice(world: World) -> None:
