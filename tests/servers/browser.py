@@ -135,7 +135,8 @@ class Browser:
 
     def complaints(self) -> list[str]:
         """What the browser's console has to say of errors since the last call."""
-        return [line["message"] for line in self.driver.get_log("browser") if line["level"] == "SEVERE"]
+        lines = self.driver.get_log("browser")  # type: ignore[no-untyped-call]
+        return [line["message"] for line in lines if line["level"] == "SEVERE"]
 
     def picture(self, name: str, folder: Path, whole: bool = True) -> None:
         """The whole page, or what the window shows of it, as a PNG; STREAMER_SCREENSHOTS names another folder."""

@@ -323,7 +323,7 @@ def test_a_real_worker_is_seen_at_work_rebuilt_from_its_page_and_missed(
     port = free_ports(1)[0]
     world.environment |= {"STREAMER_WEB": f"127.0.0.1:{port}", "STREAMER_WEB_TOKEN": "open sesame"}
     worker = world.start()
-    world.write(1_200)
+    world.write(160)
     world.wait_until_published()
     chromium.see()
     chromium.open(f"http://127.0.0.1:{port}/")
