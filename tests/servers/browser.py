@@ -50,6 +50,12 @@ while (texts.nextNode()) {
 return found;
 """
 
+TOO_LONG = """
+return [...document.querySelectorAll("td, th, dt, dd, li, p, h1, h2, h3, button, figcaption")]
+  .filter((e) => e.checkVisibility() && !e.closest("thead") && e.scrollWidth > e.clientWidth + 1)
+  .map((e) => e.innerText);
+"""
+
 
 def provide() -> None:
     """Sees that Chromium and its driver are there; raises NoServers where they cannot be had."""
@@ -132,6 +138,10 @@ class Browser:
     def width_of_all(self) -> int:
         """How wide the page is, with what could only be scrolled to."""
         return int(self.run("return document.documentElement.scrollWidth"))
+
+    def too_long(self) -> list[str]:
+        """Texts that have no room in their cell, card or line."""
+        return list(self.run(TOO_LONG))
 
     def complaints(self) -> list[str]:
         """What the browser's console has to say of errors since the last call."""

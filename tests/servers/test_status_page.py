@@ -173,6 +173,7 @@ def test_narrow_screens_need_no_scrolling_to_the_side(
     told.facts = facts(shard(0), long, verdict=red(f"shard 1: {REASON}"))
     page.has("1 problem", "standing still", REASON_READ)
     assert page.width_of_all() == width
+    assert page.too_long() == []
     page.picture(f"{width}-pixels", pictures)
     page.press("#shards button[aria-label='Rebuild shard 0']")
     page.has("Rebuild shard 0?")

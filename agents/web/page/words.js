@@ -4,7 +4,7 @@ export const NOTHING = "–";
 
 const whole = new Intl.NumberFormat("en-GB", { maximumFractionDigits: 0 });
 const tenths = new Intl.NumberFormat("en-GB", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
-const digits = new Intl.NumberFormat("en-GB", { minimumSignificantDigits: 4, maximumSignificantDigits: 4 });
+const digits = new Intl.NumberFormat("en-GB", { minimumFractionDigits: 4, maximumFractionDigits: 4 });
 const short = new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 1 });
 const LENGTHS = [[86_400, "d"], [3_600, "h"], [60, "min"]];
 
