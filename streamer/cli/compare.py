@@ -29,7 +29,7 @@ from streamer.cli.tables import figure, print_table
 from streamer.privacy.models import Model, model_of, words
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT, objections, require_possible, run
 from streamer.recoding.algorithms.contract import Algorithm, Options
-from streamer.recoding.frame import checked_options, with_k
+from streamer.recoding.frame import checked_options, with_k, without_absent_key
 from streamer.recoding.metrics.measures import WHAT, measure
 from streamer.table.encode import Encoder
 from streamer.table.files import read_rows
@@ -55,11 +55,12 @@ def command(
 
     --suppression and --refine are given to the algorithms that know them.
     """
-    schema = with_k(load_table(table), k)
+    schema = with_k(load_table(table, needs_key=False), k)
     model, options = model_of(schema), checked_options(suppression, refine, seed=seed)
     with stages(as_json) as progress:
         with progress.stage("read"):
             frame = read_rows(data)
+            schema = without_absent_key(schema, frame)
         with progress.stage("encode"):
             microdata = microdata_of(schema, Encoder(schema).frame(frame))
         require_possible(microdata, model)

@@ -41,6 +41,11 @@ def with_k(table: Table, k: int | None) -> Table:
     return replace(table, k=k)
 
 
+def without_absent_key(table: Table, frame: pd.DataFrame) -> Table:
+    """The same table without its key where the data has no column of it: a whole table needs none."""
+    return replace(table, source_key=()) if set(table.source_key).isdisjoint(frame.columns) else table
+
+
 def anonymize(
     frame: pd.DataFrame,
     table: Table | str | Path,
@@ -54,8 +59,8 @@ def anonymize(
 ) -> pd.DataFrame:
     """The published table of a DataFrame of people, by any algorithm of `streamer anonymize`.
 
-    table: a Table, a table.yaml, or a directory that holds one. frame: the columns that it names, the key included, as
-    texts or typed values; NaN and None are nulls. merge_equal_boxes: QI groups that publish the same values become one.
+    table: a Table, a table.yaml, or a directory that holds one. frame: the columns that it names, with or without its
+    key, as texts or typed values; NaN and None are nulls. merge_equal_boxes: QI groups that publish the same values become one.
     seed: for tests; without one the operating system's chance numbers the QI groups that publish the same values, and
     all else is the same in every run. Returns the published columns, rows by QI group; ends of intervals are int64 or
     float64 (Decimals where a float would round them), of dates and timestamps datetime64, labels text, kept columns of
@@ -82,7 +87,8 @@ def anonymize(
     """
     chosen = algorithm_named(algorithm)
     options = checked_options(suppression, refine, merge_equal_boxes, seed)
-    schema = with_k(table if isinstance(table, Table) else load_table(table), k)
+    schema = with_k(table if isinstance(table, Table) else load_table(table, needs_key=False), k)
+    schema = without_absent_key(schema, frame)
     model = model_of(schema)
     microdata = microdata_of(schema, Encoder(schema).frame(frame))
     recoding = run(chosen, microdata, model, options)

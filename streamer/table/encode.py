@@ -4,7 +4,8 @@ The rules of this file
 ----------------------
 * A row becomes one code per quasi-identifier, one canonical JSON text per kept column, the exact texts of decimals
   without a step, and the text of the individual. Columns that table.yaml does not name are not looked at.
-* A source key is text: 7 and "7" are one. A composite one is the JSON array of its texts, in table.yaml order.
+* A source key is text: 7 and "7" are one. A composite one is the JSON array of its texts, in table.yaml order. The rows
+  of a file of a table without a key have their numbers for keys.
 * A CSV file has texts only; an empty cell is a null, and a text stands for what its column's type says. A typed value
   of a DataFrame counts as the text it would be in a file (`cell_text`). Everything else is the same as for events:
   `frame` encodes each distinct value once, by the very encoders of `row`.
@@ -236,6 +237,8 @@ class Encoder:
 
     def _source_keys(self, frame: pd.DataFrame) -> list[str]:
         names = self.table.source_key
+        if not names:
+            return [str(number) for number in range(1, len(frame) + 1)]
         columns = [self._column(frame, name, part) for name, part in self._key_plan]
         keys = columns[0] if len(names) == 1 else [_joined(texts) for texts in zip(*columns, strict=True)]
         repeated = pd.Series(keys, dtype=object).duplicated().to_numpy()

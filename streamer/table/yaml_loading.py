@@ -63,19 +63,24 @@ _FOR_CATEGORIES = {
 }
 """Settings of a quasi-identifier that numbers have not, with what they have instead."""
 
+_NO_KEY = "key: is missing; only check, compare and anonymize do without one, since a file's rows have their places"
+
 _OF_THE_FORM = {GROUPS: (SIZE, VALUES, COUNT), LOSSY_JOIN: (COUNT,)}
 """Columns that a form publishes beside those of table.yaml."""
 
 
-def load_table(path: str | Path, environment: Mapping[str, str] = os.environ) -> Table:
+def load_table(path: str | Path, environment: Mapping[str, str] = os.environ, *, needs_key: bool = True) -> Table:
     """The table that a table.yaml describes; `path` is the file or a directory that holds one.
 
-    environment: whose variables win over the file, as `streamer.table.yaml_files` says. Raises ConfigError, which lists
+    environment: whose variables win over the file, as `streamer.table.yaml_files` says. needs_key: whether rows have to be
+    told apart by more than their place in a file, as those of a stream have. Raises ConfigError, which lists
     every fault of the file, one per line.
     """
     path = file_of(path)
     settings, faults = read_settings(with_variables(read_yaml(path), environment))
     faults = [_with_variable(fault, environment) for fault in faults]
+    if settings is not None and needs_key and not settings.key:
+        faults.append(_NO_KEY)
     table = None if settings is None else _table(settings, path.parent, faults)
     if table is None or faults:
         raise ConfigError("\n  ".join([f"{path}: {len(faults)} fault{'s' * (len(faults) > 1)}", *faults]))

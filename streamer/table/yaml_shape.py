@@ -255,7 +255,7 @@ class TableSettings(_Settings):
     """The whole of table.yaml."""
 
     table: TableName
-    key: Annotated[tuple[Name, ...], BeforeValidator(_listed), Field(min_length=1)]
+    key: Annotated[tuple[Name, ...], BeforeValidator(_listed), Field(min_length=1)] = ()
     individual: Name | None = None
     na: Words = ()
     columns: dict[Name, ColumnSettings] = Field(min_length=1)

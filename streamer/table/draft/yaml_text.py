@@ -17,6 +17,7 @@ from streamer.table.draft.times import TimeScale
 from streamer.table.scalars import decimal_text
 
 FOLDER = "hierarchies"
+NO_KEY = "no column is different in every row: `anonymize` needs no key, a stream does"
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _NO_FILE_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
@@ -53,17 +54,22 @@ def hierarchy_text(column: Drafted) -> str:
     return text.getvalue()
 
 
-def table_text(table: str, source: str, n_rows: int, source_key: str, k: int, columns: Sequence[Drafted]) -> str:
+def table_text(table: str, source: str, n_rows: int, source_key: str | None, k: int, columns: Sequence[Drafted]) -> str:
     """The table.yaml. source: the name of the data file; columns in the order of the file, the key not among them."""
     return "\n".join(_lines(table, source, n_rows, source_key, k, columns)) + "\n"
 
 
-def _lines(table: str, source: str, n_rows: int, source_key: str, k: int, columns: Sequence[Drafted]) -> Iterator[str]:
+def _lines(
+    table: str, source: str, n_rows: int, source_key: str | None, k: int, columns: Sequence[Drafted]
+) -> Iterator[str]:
     files = hierarchy_names(columns)
     yield f"# A first draft, made from {quoted(source)} ({n_rows} rows). Roles are a judgement: check every line."
     yield "# What has no line under `columns` never leaves."
     yield f"table: {quoted(table)}"
-    yield f"key: {quoted(source_key)}  # different in every row; never published"
+    if source_key is None:
+        yield f"# key: {NO_KEY}"
+    else:
+        yield f"key: {quoted(source_key)}  # different in every row; never published"
     if words := _words_of(columns):
         yield f"na: {_listed(words)}  # words that are nulls, in files and in messages"
     yield "# individual: a column that names the person, where one has several rows: then k counts persons"

@@ -445,3 +445,14 @@ def test_dates_are_described_in_their_own_words_and_tried(tmp_path: Path) -> Non
     page = check("--table", tmp_path, "--data", tmp_path / "rows.csv").stdout
     assert "1930-01-01 to 2009-12-31" in page
     assert "1960" not in page
+
+
+def test_refused_rows_are_listed_by_their_numbers(rows: Callable[..., Path], tmp_path: Path) -> None:
+    path = rows("1,x,30,12000,21.5,Female,flu", "2,x,777,12000,21.5,Female,flu", "1,x,30,12000,21.5,Male,flu")
+    result = check("--table", PATIENTS, "--data", path, "--skip-refused", tmp_path / "list.csv")
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "list.csv").read_text().split() == [
+        "data_row,reason,column", "2,out-of-domain,age", "3,key-exists,id",
+    ]  # fmt: skip
+    alone = check("--table", PATIENTS, "--skip-refused", tmp_path / "list.csv")
+    assert (alone.exit_code, "say --data" in alone.stderr) == (2, True)
