@@ -32,6 +32,7 @@ from streamer.recoding.costs import SUPPRESSION, costs
 from streamer.table.encode import Encoder
 from streamer.table.files import atomic_writer, read_rows
 from streamer.table.levels import labels_beside_their_leaves
+from streamer.table.look_alike_keys import warning_of
 from streamer.table.microdata import microdata_of
 from streamer.table.moments import CLOCKS, moment_text
 from streamer.table.published import QI_GROUP, box_columns, published_columns
@@ -264,7 +265,7 @@ def try_data(table: Table, path: str, left_out: Path | None, progress: Stages) -
         "refused": [
             {"reason": reason, "column": column or None, "rows": rows} for reason, column, rows in counted(refused)
         ],
-        "warnings": _warnings(table, individuals, shortfall),
+        "warnings": [*_warnings(table, individuals, shortfall), *_key_warnings(table, accepted.source_keys)],
         "costs": tried,
     }
 
@@ -278,6 +279,10 @@ def _warnings(table: Table, individuals: int, shortfall: str) -> list[str]:
     if shortfall:
         return [f"all rows together, as one QI group: {shortfall}: nothing would be published"]
     return []
+
+
+def _key_warnings(table: Table, source_keys: list[str]) -> list[str]:
+    return warning_of(source_keys, table.source_key[0]) if len(table.source_key) == 1 else []
 
 
 # -- for people -----------------------------------------------------------------------------------------------------

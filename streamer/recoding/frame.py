@@ -60,12 +60,12 @@ def anonymize(
     """The published table of a DataFrame of people, by any algorithm of `streamer anonymize`.
 
     table: a Table, a table.yaml, or a directory that holds one. frame: the columns that it names, with or without its
-    key, as texts or typed values; NaN and None are nulls. merge_equal_boxes: QI groups that publish the same values become one.
-    seed: for tests; without one the operating system's chance numbers the QI groups that publish the same values, and
-    all else is the same in every run. Returns the published columns, rows by QI group; ends of intervals are int64 or
-    float64 (Decimals where a float would round them), of dates and timestamps datetime64, labels text, kept columns of
-    the type that table.yaml gives them, else text (dtype object): see `streamer.table.typed_frame`. `attrs["measures"]`
-    holds every measure (`streamer.recoding.metrics.measures.WHAT`).
+    key, as texts or typed values; NaN and None are nulls. merge_equal_boxes: QI groups that publish the same values
+    become one. seed: for tests; without one the operating system's chance numbers the QI groups that publish the same
+    values, and all else is the same in every run. Returns the published columns, rows by QI group; ends of intervals
+    are int64 or float64 (Decimals where a float would round them), of dates and timestamps datetime64, labels text,
+    kept columns of the type that table.yaml gives them, else text (dtype object): see `streamer.table.typed_frame`.
+    `attrs["measures"]` holds every measure (`streamer.recoding.metrics.measures.WHAT`).
 
     Raises ConfigError for a table or data that cannot be used, or a privacy model that cannot hold; UsageError for an
     algorithm that there is not, or that cannot do what is asked.

@@ -36,7 +36,7 @@ from streamer.table.space import FINENESS, Axis, Space
 
 FORMAT_VERSION = 1
 
-ENGINE_VERSION = 4
+ENGINE_VERSION = 5
 """Raised whenever the same events would give another table, or other dead letters: a state is not mixed of two."""
 
 REPAIR_VERSION = 2

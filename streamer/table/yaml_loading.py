@@ -72,9 +72,9 @@ _OF_THE_FORM = {GROUPS: (SIZE, VALUES, COUNT), LOSSY_JOIN: (COUNT,)}
 def load_table(path: str | Path, environment: Mapping[str, str] = os.environ, *, needs_key: bool = True) -> Table:
     """The table that a table.yaml describes; `path` is the file or a directory that holds one.
 
-    environment: whose variables win over the file, as `streamer.table.yaml_files` says. needs_key: whether rows have to be
-    told apart by more than their place in a file, as those of a stream have. Raises ConfigError, which lists
-    every fault of the file, one per line.
+    environment: whose variables win over the file, as `streamer.table.yaml_files` says. needs_key: whether rows have to
+    be told apart by more than their places in a file, as those of a stream have. Raises ConfigError, which lists every
+    fault of the file, one per line.
     """
     path = file_of(path)
     settings, faults = read_settings(with_variables(read_yaml(path), environment))

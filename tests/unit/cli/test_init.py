@@ -102,7 +102,7 @@ def test_a_file_without_a_key_can_be_checked_compared_and_anonymized_but_not_str
         assert result.exit_code == 0, result.output
     assert len(read_rows(out)) == 4
     assert read_rows(index)["key"].tolist() == ["1", "2", "3", "4"]
-    streamed = CliRunner().invoke(main, ["replay", *table, "--initial", str(rows), "--out", str(tmp_path / "replayed")])
+    streamed = CliRunner().invoke(main, ["produce", *table, str(rows)])
     assert streamed.exit_code == 2
     assert "key: is missing; only check, compare and anonymize do without one" in streamed.stderr
 
