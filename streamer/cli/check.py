@@ -6,7 +6,7 @@ column, and tried; no value of them is shown.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from streamer.table.levels import labels_beside_their_leaves
 from streamer.table.look_alike_keys import warning_of
 from streamer.table.microdata import microdata_of
 from streamer.table.moments import CLOCKS, moment_text
+from streamer.table.null_cells import beside_nulls, null_text
 from streamer.table.published import QI_GROUP, box_columns, published_columns
 from streamer.table.published_group import COUNT, SIZE, VALUES, group_columns
 from streamer.table.published_join import qit_columns, stt_columns
@@ -162,7 +163,7 @@ def _table_warnings(table: Table) -> Iterator[str]:
 
 def _described(attribute: Attribute) -> dict[str, Any]:
     shared = {"name": attribute.name, "role": "quasi-identifier", "unit": attribute.unit}
-    nulls = {"nulls": "refused" if attribute.null_code is None else "null_as"}
+    nulls = {"nulls": "refused" if attribute.null_code is None else "null_as", "nulls_published": null_text(attribute)}
     if isinstance(attribute, CategoricalAttribute):
         tree = attribute.hierarchy
         return {**shared, "type": "category", "leaves": tree.n_leaves, "levels": tree.n_levels, **nulls}
@@ -246,7 +247,8 @@ def try_data(table: Table, path: str, left_out: Path | None, progress: Stages) -
     model = model_of(table)
     with progress.stage("encode"):
         refused = refused_rows(table, frame)
-        accepted = Encoder(table).frame(without_refused(frame, refused))
+        left = without_refused(frame, refused)
+        accepted = Encoder(table).frame(left)
     if left_out is not None:
         with atomic_writer(left_out, text=True) as file:
             write_list(refused, file)
@@ -265,7 +267,11 @@ def try_data(table: Table, path: str, left_out: Path | None, progress: Stages) -
         "refused": [
             {"reason": reason, "column": column or None, "rows": rows} for reason, column, rows in counted(refused)
         ],
-        "warnings": [*_warnings(table, individuals, shortfall), *_key_warnings(table, accepted.source_keys)],
+        "warnings": [
+            *_warnings(table, individuals, shortfall),
+            *_key_warnings(table, accepted.source_keys),
+            *_null_warnings(table, beside_nulls(table, left)),
+        ],
         "costs": tried,
     }
 
@@ -279,6 +285,15 @@ def _warnings(table: Table, individuals: int, shortfall: str) -> list[str]:
     if shortfall:
         return [f"all rows together, as one QI group: {shortfall}: nothing would be published"]
     return []
+
+
+def _null_warnings(table: Table, rows: Mapping[str, int]) -> Iterator[str]:
+    for attribute in table.attributes:
+        if attribute.name in rows:
+            yield (
+                f"columns.{attribute.name}.null_as: nulls are published as {null_text(attribute)}, as are"
+                f" {rows[attribute.name]:,} rows of which it is true; give nulls a cell or category of their own"
+            )
 
 
 def _key_warnings(table: Table, source_keys: list[str]) -> list[str]:
@@ -299,6 +314,9 @@ def _print(report: dict[str, Any], out: Console) -> None:
             column["name"], column["role"], column["type"], _extent(column), str(column.get("grid", "")), str(cells)
         )
     out.print(grid)
+    for column in report["columns"]:
+        if column.get("nulls_published") is not None:
+            out.print(f"nulls of {column['name']} are published as {column['nulls_published']}")
     out.print(f"privacy: every QI group has {report['model']}")
     for algorithm in report["algorithms"]:
         said = f"cannot hold it: {algorithm['cannot'][0]}" if algorithm["cannot"] else algorithm["what"]

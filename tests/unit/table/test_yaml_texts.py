@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -61,7 +62,7 @@ def load(tmp_path: Path) -> Load:
     return write_and_load
 
 
-def of_message(table: Table, fields: dict[str, str], **around: str) -> Row:
+def of_message(table: Table, fields: dict[Hashable, Any]) -> Row:
     change = Decoder(table).decode(None, json.dumps({"op": "insert", "row": fields}).encode())
     assert isinstance(change, Insert)
     captured = Decoder(replace(table, decimals_are_text=True))
