@@ -15,6 +15,7 @@ import msgspec
 import pandas as pd
 from rich.console import Console
 
+from streamer.cli.apart import require_apart
 from streamer.cli.forecast import announce
 from streamer.cli.left_out import facts_of, sentence, skip_refused_option, write_list
 from streamer.cli.options import (
@@ -28,7 +29,6 @@ from streamer.cli.options import (
 )
 from streamer.cli.progress import stages
 from streamer.cli.tables import figure
-from streamer.errors import UsageError
 from streamer.privacy.models import Model, model_of, words
 from streamer.recoding.algorithms.catalog import DEFAULT, algorithm_named, run
 from streamer.recoding.algorithms.contract import Algorithm, Options
@@ -133,15 +133,6 @@ def command(
 def output_paths(out: Path, form: str) -> list[Path]:
     """The files that a form of publication writes for OUT.csv."""
     return table_files(out, ("rows",) if form == ROWS else ("qit", "stt"))
-
-
-def require_apart(inputs: list[Path], outputs: list[Path]) -> None:
-    """Raises UsageError where a file that is written is one that is read, or another one that is written."""
-    taken = {path.resolve() for path in inputs}
-    for path in outputs:
-        if path.resolve() in taken:
-            raise UsageError(f"{path}: is an input, or is to be written twice; give every output a name of its own")
-        taken.add(path.resolve())
 
 
 def described(

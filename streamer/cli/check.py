@@ -17,6 +17,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table as Grid
 
+from streamer.cli.apart import require_apart
 from streamer.cli.connector_check import check_connectors, print_connectors
 from streamer.cli.left_out import skip_refused_option, write_list
 from streamer.cli.options import json_option, table_option
@@ -54,7 +55,7 @@ from streamer.table.schema import (
     Table,
     TemporalAttribute,
 )
-from streamer.table.yaml_loading import hidden_columns, load_table
+from streamer.table.yaml_loading import files_of, hidden_columns, load_table
 
 ROWS_TRIED_MAX = 100_000
 """Rows that costs are computed from: the first accepted ones."""
@@ -103,6 +104,8 @@ def command(
     """
     if left_out is not None and data is None:
         raise UsageError("--skip-refused lists rows of a data file: say --data")
+    if left_out is not None and data is not None:
+        require_apart([*files_of(table), Path(data)], [left_out])
     schema = load_table(table, needs_key=False)
     report = describe(schema)
     if connector is not None:

@@ -22,6 +22,7 @@ import pandas as pd
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from streamer.cli.apart import require_apart
 from streamer.cli.interrupted import StopSign
 from streamer.cli.key_form_seen import key_form_seen
 from streamer.cli.left_out import facts_of, sentence, skip_refused_option, write_list
@@ -40,7 +41,7 @@ from streamer.table.files import STDIN, atomic_writer, is_named, read_rows
 from streamer.table.look_alike_keys import warning_of
 from streamer.table.refused_rows import refused_rows, without_refused
 from streamer.table.schema import Table
-from streamer.table.yaml_loading import load_table
+from streamer.table.yaml_loading import files_of, load_table
 
 BURST_MESSAGES_MAX = 500
 BURSTS_PER_SECOND = 50
@@ -120,6 +121,8 @@ def command(
     is_rows = file is not None and _format_of(file, said_format) == "csv"
     if not is_rows and (upsert or left_out is not None):
         raise UsageError("--upsert and --skip-refused are for rows of a CSV file; a message says itself what it does")
+    if file is not None and left_out is not None:
+        require_apart([*files_of(table), Path(file)], [left_out])
     said = None if file is None else _read(file, is_rows, first, limit)
     facts, warnings = None, []
     if isinstance(said, pd.DataFrame):
