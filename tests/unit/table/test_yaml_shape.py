@@ -98,8 +98,8 @@ def test_a_file_that_is_no_mapping_is_told_how_it_begins(raw: object) -> None:
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
-        ({"tabel": "x"}, "tabel: is no setting; there are table, key, individual, na, columns, privacy, engine, publish, "
-                         "input, durability, limits, rebuild"),
+        ({"tabel": "x"}, "tabel: is no setting; there are table, key, individual, na, columns, privacy, engine, "
+                         "publish, input, durability, limits, rebuild"),
         ({"table": "my table"}, "table: must be letters, digits, dots, dashes and underscores, 200 at most: it names "
                                 "Kafka's topics"),
         ({"privacy": {}}, "privacy.k: is missing"),
