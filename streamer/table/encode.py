@@ -191,10 +191,10 @@ class Encoder:
         """What a row of a CSV file means: empty is null, numbers and booleans by their column's type."""
         return {name: self._from_text(name, text) for name, text in texts.items()}
 
-    def _from_text(self, name: str, text: Any) -> object:
+    def _from_text(self, name: str, cell: Any) -> object:
         """The value that a cell of a file stands for: what the source's way of writing makes of it, or its type."""
-        text, meaning = cell_text(text), self._meanings.get(name)
-        if text and meaning is not None:
+        text, meaning = cell_text(cell), self._meanings.get(name)
+        if text and meaning is not None and isinstance(cell, str):  # a typed value is not written in any way
             try:
                 meant = meaning(text)
             except EventRefused:

@@ -90,6 +90,16 @@ def test_what_produce_sends_of_a_file_has_values_and_nulls_and_no_words(load: Lo
     assert encoder.row(fields) == encoder.frame(PEOPLE).rows()[0]
 
 
+def test_typed_values_of_a_data_frame_are_not_written_in_any_way(load: Load) -> None:
+    table = load(MESSY)
+    typed = PEOPLE.assign(
+        cost=[1234.5, None, 7.0],
+        zip=[700, 99999, 10001],
+        born=pd.to_datetime(["1980-12-31", "1980-12-31", "1990-02-01"]),
+    )
+    assert Encoder(table).frame(typed).rows() == Encoder(table).frame(PEOPLE).rows()
+
+
 def test_a_word_for_nothing_known_is_nobodys_key_and_nobody(load: Load) -> None:
     encoder = Encoder(load(MESSY))
     for column, reason in (("id", "missing-key"), ("who", "missing-individual")):
