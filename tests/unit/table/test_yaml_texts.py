@@ -93,7 +93,7 @@ def test_what_produce_sends_of_a_file_has_values_and_nulls_and_no_words(load: Lo
 def test_typed_values_of_a_data_frame_are_not_written_in_any_way(load: Load) -> None:
     table = load(MESSY)
     typed = PEOPLE.assign(
-        cost=[1234.5, None, 7.0],
+        cost=[1234.5, float("nan"), 7.0],
         zip=[700, 99999, 10001],
         born=pd.to_datetime(["1980-12-31", "1980-12-31", "1990-02-01"]),
     )
