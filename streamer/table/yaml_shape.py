@@ -38,6 +38,9 @@ REPAIR_MAX = 100
 NEVER = "never"
 UNIT_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 DURATION_LEAST, DURATION_MOST = 60, 3_650 * 86_400
+WORDS_MAX = 100
+"""Words that are nulls."""
+
 DRIFT_LEAST, DRIFT_MOST = Decimal("1.01"), Decimal(100)
 """The loss cannot be told more exactly than by a percent or so."""
 
@@ -108,6 +111,7 @@ Duration = Annotated[int | None, BeforeValidator(_duration)]
 Drift = Annotated[Decimal | None, BeforeValidator(_drift)]
 Length = Annotated[InstanceOf[Span], BeforeValidator(_span)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f]+$")]
+Words = Annotated[tuple[str, ...], BeforeValidator(_listed), Field(max_length=WORDS_MAX)]
 TableName = Annotated[str, StringConstraints(max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 
 
@@ -126,6 +130,10 @@ class QuasiIdentifierSettings(_Settings):
     unit: Number | None = None
     hierarchy: Name | None = None
     null_as: str | None = None
+    null: Literal["own-category"] | None = None
+    other: Name | None = None
+    na: Words | None = None
+    written: Name | None = None
 
 
 class TemporalSettings(_Settings):
@@ -138,18 +146,25 @@ class TemporalSettings(_Settings):
     unit: Length | None = None
     levels: tuple[LevelUnit, ...] | None = None
     null_as: str | None = None
+    na: Words | None = None
+    written: Name | None = None
 
 
 class SensitiveSettings(_Settings):
     role: Literal["sensitive"]
     type: Literal["text", "integer", "decimal", "boolean", "date", "timestamp", "local-timestamp"] | None = None
     hierarchy: Name | None = None
+    other: Name | None = None
+    na: Words | None = None
+    written: Name | None = None
 
 
 class KeepSettings(_Settings):
     role: Literal["keep"]
     type: Literal["text", "integer", "decimal", "boolean", "date", "timestamp", "local-timestamp"] | None = None
     acknowledge_linkable: bool = False
+    na: Words | None = None
+    written: Name | None = None
 
 
 _TEMPORAL = "quasi-identifier in time"
@@ -240,8 +255,9 @@ class TableSettings(_Settings):
     """The whole of table.yaml."""
 
     table: TableName
-    key: Annotated[tuple[Name, ...], BeforeValidator(_listed), Field(min_length=1)]
+    key: Annotated[tuple[Name, ...], BeforeValidator(_listed), Field(min_length=1)] = ()
     individual: Name | None = None
+    na: Words = ()
     columns: dict[Name, ColumnSettings] = Field(min_length=1)
     privacy: PrivacySettings
     engine: EngineSettings = EngineSettings()
