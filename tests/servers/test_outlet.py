@@ -218,9 +218,8 @@ def test_more_records_than_the_clients_queue_holds(
 
 
 def test_a_broker_that_is_not_there_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("kafka_calls", "outlet", "shard_input"):
+    for module in ("kafka_calls", "outlet", "shard_input", "topic_questions"):
         monkeypatch.setattr(f"agents.{module}.CALL_SECONDS_MAX", 1.0)
-    monkeypatch.setattr("agents.shard_input.ANSWER_SECONDS_MAX", 1.0)
     outlet = KafkaOutlet("127.0.0.1:1", "t", 0)
     for call in (outlet.fence, outlet.position, KafkaInput("127.0.0.1:1", "t", 0).state):
         with pytest.raises(ServerUnreachable):
