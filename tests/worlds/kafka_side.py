@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from streamer.incremental.topics import topic_name, topics_of
 from streamer.table.schema import ROWS
 
-SECONDS_MAX = 20.0
+SECONDS_MAX = 100.0
 
 
 def fresh_name() -> str:
