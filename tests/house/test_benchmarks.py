@@ -41,7 +41,7 @@ def figures(name: str, **environment: str) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_the_last_line_after_the_tables_is_the_json_object() -> None:
-    *table, last = run("locate")
+    *table, last = run("formats")
     assert len(table) > 3
     assert json.loads(last)
 
