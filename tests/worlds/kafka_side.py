@@ -63,6 +63,7 @@ def read(bootstrap: str, table_name: str, kind: str, shard: int, isolation: str 
             "enable.partition.eof": True,
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
+            "fetch.wait.max.ms": 10,  # the end is what is looked for: the broker would keep it back for half a second
         }
     )
     consumer.assign([topic_partition])
