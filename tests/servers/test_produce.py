@@ -355,7 +355,7 @@ def test_a_rate_is_kept(servers: Servers, topic: Topic) -> None:
     result = produce(servers, topic, "-", "--rate", "200", "--limit", "200", stdin=lines)
     seconds = monotonic() - started
     assert result.exit_code == 0, result.output
-    assert 0.9 < seconds < 6
+    assert 0.9 < seconds < 30, "a second at this rate; neither all at once nor one by one"
     assert sum(map(len, arrived(servers, topic))) == 200
 
 

@@ -180,7 +180,7 @@ def test_nobody_does_what_the_recipe_leaves_to_others(kafka: SecuredKafka, peopl
     assert "not authorised" in people.must_not("producer", "topics create")
     assert "not authorised" in people.must_not("producer", "load", str(PATIENTS / "rows.csv"))
     refused = Worker(tmp_path / "worker.log", people.environment("producer"))
-    assert refused.process.wait(120) == 2
+    assert refused.ended() == 2
     people.said += refused.log.read_text()
     assert "User:producer" in refused.log.read_text()
 
@@ -320,6 +320,6 @@ def test_a_worker_that_is_shut_out_ends_with_the_cause_in_its_log(
     kafka: SecuredKafka, people: People, tmp_path: Path
 ) -> None:
     worker = Worker(tmp_path / "worker.log", people.environment("worker") | {"KAFKA_SASL_PASSWORD": CANARY})
-    assert worker.process.wait(120) == ConfigError.exit_code
+    assert worker.ended() == ConfigError.exit_code
     people.said += worker.log.read_text()
     assert "authentication failed" in worker.log.read_text()

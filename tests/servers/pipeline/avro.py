@@ -10,7 +10,7 @@ import urllib.request
 import zipfile
 from pathlib import Path
 
-from servers.broker.processes import JARS, UNPACK, Process, fetch
+from servers.broker.processes import JARS, SHORT_LIVED, UNPACK, Process, fetch
 from servers.broker.servers import free_ports
 
 HERE = Path(__file__).parent / "apicurio"
@@ -29,7 +29,7 @@ class Registry(Process):
     def __init__(self, directory: Path) -> None:
         (port,) = free_ports(1)
         (program,) = APP.glob("*-runner.jar")
-        memory = ["-Xms128m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        memory = ["-Xms128m", "-Xmx384m", *SHORT_LIVED]
         place = ["-Dquarkus.http.host=127.0.0.1", f"-Dquarkus.http.port={port}"]
         super().__init__(directory, "registry", port, ["java", *memory, *place, "-jar", str(program)])
 
