@@ -14,7 +14,7 @@ from streamer.cli.options import kafka_option, table_option
 from streamer.cli.sql_readers import sql_warnings
 from streamer.errors import UsageError
 from streamer.incremental.connectors.database import MYSQL, POSTGRES, Database, database_of
-from streamer.incremental.connectors.debezium_source import default_relation, source_config, source_sql
+from streamer.incremental.connectors.debezium_source import CLASSES, default_relation, source_config, source_sql
 from streamer.incremental.connectors.jdbc_sink import sink_config
 from streamer.incremental.connectors.sql_dialects import DIALECTS
 from streamer.incremental.connectors.sql_tables import view_sql
@@ -53,9 +53,7 @@ def command() -> None:
 
 @command.command(name="source")
 @table_option
-@click.option(
-    "--connector", type=click.Choice([POSTGRES, MYSQL]), default=POSTGRES, show_default=True, help="Debezium's."
-)
+@click.option("--connector", type=click.Choice(list(CLASSES)), default=POSTGRES, show_default=True, help="Debezium's.")
 @click.option("--schemas/--no-schemas", default=True, show_default=True, help="Messages with Connect's schema in them.")
 @database_option
 @click.option("--relation", metavar="SCHEMA.TABLE", help="The table's name in the database [default: table.yaml's].")
@@ -68,7 +66,7 @@ def source(
     schema, place = load_table(table), database_of(database) if database else Database()
     relation = relation or default_relation(schema, connector, place)
     if relation.count(".") != 1:
-        raise UsageError("--relation: expected SCHEMA.TABLE (MySQL: DATABASE.TABLE)")
+        raise UsageError("--relation: expected SCHEMA.TABLE (MySQL, MariaDB: DATABASE.TABLE)")
     if sql:
         click.echo(source_sql(schema, connector, relation), nl=False)
         return
