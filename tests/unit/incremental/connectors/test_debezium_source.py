@@ -107,11 +107,6 @@ def test_mariadb_is_told_what_mysql_is_by_a_connector_of_its_own() -> None:
     assert source_sql(TABLE, MARIADB, "ward.people") == source_sql(TABLE, MYSQL, "ward.people")
 
 
-def test_the_connectors_of_two_tables_are_two_replicas_for_their_server() -> None:
-    assert server_id("people") == server_id("people") != server_id("beds")
-    assert all(1 << 16 <= server_id(f"table{n}") < 1 << 31 for n in range(100))
-
-
 def test_schemas_are_in_keys_and_values_or_in_neither() -> None:
     config = source_config(TABLE, POSTGRES, schemas=False)
     assert config["key.converter.schemas.enable"] == config["value.converter.schemas.enable"] == "false"
@@ -160,7 +155,3 @@ def test_mysql_is_told_what_its_log_must_hold() -> None:
     assert "binlog_row_image = FULL" in sql
     assert "WHERE constraint_schema = 'ward' AND table_name = 'people'" in sql
     assert f"CREATE TABLE IF NOT EXISTS `ward`.`{signals_beside('ward.people').partition('.')[2]}`" in sql
-
-
-def test_names_are_texts_in_the_question_for_foreign_keys() -> None:
-    assert "constraint_schema = 'o''neill' AND table_name = 'a\\\\b'" in source_sql(TABLE, MYSQL, "o'neill.a\\b")
