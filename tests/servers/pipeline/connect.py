@@ -115,6 +115,14 @@ class Connect(Process):
         states = [said["connector"], *said["tasks"]]
         return len(states) > 1 and all(state["state"] == "RUNNING" for state in states)
 
+    def follows_log(self, name: str) -> bool:
+        """Whether a connector has read all tables, and would go on from there after a kill."""
+        try:
+            kept = [one["offset"] for one in self._ask("GET", f"/connectors/{name}/offsets")["offsets"]]
+        except (OSError, ConnectRefused):
+            return False
+        return bool(kept) and not any("snapshot" in offset for offset in kept)
+
     def restart_failed(self) -> None:
         """What an operator, or what watches Connect for one, does: Connect leaves alone what has failed."""
         for name in self.faults():
