@@ -24,7 +24,7 @@ JAVA_MIN = 17
 PROGRAMS = {"java": "default-jre-headless", "mvn": "maven", "redis-server": "redis-server"}  # program -> Debian package
 COPY, UNPACK = "dependency:copy-dependencies", "dependency:unpack"
 INSTALL_SECONDS_MAX = 600
-FORMAT_SECONDS_MAX = 60
+FORMAT_SECONDS_MAX = 180
 INSTEAD = (
     "a real Kafka and Redis are needed: start a Docker engine, or install {} (Debian's names; Java "
     f"{JAVA_MIN} or newer), or name running servers in KAFKA_BOOTSTRAP and REDIS_URL"
