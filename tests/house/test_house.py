@@ -24,7 +24,7 @@ INCREMENTAL = tuple(
     f"streamer.incremental.{room}"
     for room in (
         "topics", "mends", "connectors", "last_record", "kafka_rights", "kafka_settings", "kafka_token",
-        "kafka_access", "kafka_shut_out", "kafka_clients", "topic_ids", "release", "events", "formats",
+        "kafka_access", "kafka_shut_out", "kafka_tickets", "kafka_clients", "topic_ids", "release", "events", "formats",
         "schema_registry", "core", "groups",
         "estimate", "checks", "store", "shard", "message_files", "subscribe", "secret_file", "replay",
     )
@@ -44,7 +44,8 @@ SHELLS = (
     "streamer/incremental/store/memory.py",
     "streamer/incremental/shard/publisher.py", "streamer/incremental/shard/taking_over.py",
     "streamer/incremental/kafka_clients.py", "streamer/incremental/kafka_access.py",
-    "streamer/incremental/kafka_shut_out.py", "streamer/incremental/kafka_token.py",
+    "streamer/incremental/kafka_shut_out.py", "streamer/incremental/kafka_tickets.py",
+    "streamer/incremental/kafka_token.py",
     "streamer/incremental/schema_registry.py",
     "streamer/incremental/topic_ids.py", "streamer/incremental/message_files.py",
     "streamer/incremental/subscribe.py", "streamer/incremental/replay.py", "streamer/incremental/secret_file.py",
