@@ -64,7 +64,10 @@ KAFKA_ROOMS = ("kafka_access", "kafka_clients", "kafka_shut_out", "subscribe", "
 
 # Library -> the only places that may import it. Whole folders end with a slash.
 HOMES = {
-    "httpx": ("streamer/cli/connector_reading.py", "streamer/incremental/schema_registry.py"),
+    "httpx": (
+        "streamer/cli/connector_reading.py",
+        *(f"streamer/incremental/{x}.py" for x in ("kafka_token", "schema_registry")),
+    ),
     "redis": tuple(
         f"streamer/incremental/store/redis{part}.py" for part in ("", "_server", "_errors", "_url", "_lookups")
     ),
