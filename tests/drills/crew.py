@@ -55,7 +55,8 @@ class Crew:
         self._end_supervision()
         for worker in self._workers:
             worker.kill()
-            worker.wait(END_SECONDS_MAX)
+        for worker in self._workers:
+            worker.wait()
 
     def kill_one(self, rng: random.Random) -> None:
         """kill -9 of a worker that runs."""
