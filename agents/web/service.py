@@ -23,6 +23,7 @@ from mode import Service
 
 from agents.ingest import Ingest
 from agents.web.address import Address
+from agents.web.connections import listen, runner_of
 from agents.web.exposition import exposed, registry_of
 from agents.web.facts import WorkerFacts
 from agents.web.health import reasons, waits_for
@@ -43,8 +44,6 @@ log = logging.getLogger(__name__)
 SAMPLE_SECONDS = 1.0
 LISTENED_SECONDS = 10.0
 """How long after a page asked last it is taken to listen."""
-
-END_SECONDS_MAX = 1.0
 
 
 class Web(faust.Service):
@@ -67,6 +66,7 @@ class Web(faust.Service):
         self._token = settings.web_token or new_token()
         self._stopping = asyncio.Event()
         self._runner: web.AppRunner | None = None
+        self._listening: asyncio.Server | None = None
 
     # -- start and end --------------------------------------------------------------------------------------------
 
@@ -80,20 +80,18 @@ class Web(faust.Service):
             stopping=self._stopping,
         )
         app = web_app(self._address, self._token, answers)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=END_SECONDS_MAX)
+        self._runner = runner_of(app)
         await self._runner.setup()
         try:
-            site = web.TCPSite(self._runner, self._address.host, self._address.port)
-            await site.start()
-        except OSError as error:
-            self.failure = UsageError(f"--web {self._address.host}:{self._address.port}: {error.strerror}")
+            self._listening = await listen(self._runner, self._address)
+        except (OSError, UnicodeError) as error:
+            why = (error.strerror if isinstance(error, OSError) else None) or "is no address"
+            self.failure = UsageError(f"--web {self._address.host}:{self._address.port}: {why}")
             await self.crash(self.failure)
             return
-        self._tell_start()
+        self._tell_start(self._listening.sockets[0].getsockname()[1])
 
-    def _tell_start(self) -> None:
-        runner = self._runner
-        port = runner.addresses[0][1] if runner is not None else self._address.port
+    def _tell_start(self, port: int) -> None:
         address = self._address._replace(port=port)
         log.info("web: %s", address.url)
         if not self._address.is_loopback:
@@ -107,6 +105,8 @@ class Web(faust.Service):
         self._stopping.set()
         self._probes.close()
         self._look.close()
+        if self._listening is not None:
+            self._listening.close()
         if self._runner is not None:
             await self._runner.cleanup()
 
@@ -128,10 +128,10 @@ class Web(faust.Service):
 
     async def _ask(self, wanted: Wanted, cancel: bool) -> None:
         await asyncio.to_thread(send, self._settings, wanted, cancel)
+        running = {shard.shard: shard.rebuild.rebuild.id for shard in self.facts().shards if shard.rebuild is not None}
+        self._cancelled &= set(running.values())
         if cancel:
-            running = {shard.shard: shard.rebuild for shard in self.facts().shards if shard.rebuild is not None}
-            asked = [one for number, one in running.items() if wanted.shard in (None, number)]
-            self._cancelled = {one.rebuild.id for one in asked}
+            self._cancelled |= {id_ for number, id_ in running.items() if wanted.shard in (None, number)}
 
     # -- beside ---------------------------------------------------------------------------------------------------
 
