@@ -100,7 +100,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         self.diaries: defaultdict[int, Diary] = defaultdict(Diary)
         """What became of each shard that this process was ever given, by number."""
         self.joined = False
-        """Whether Kafka has given this worker its shards, be it none."""
+        """Whether Kafka has given this worker its shards, be it none, and has not begun to give them out anew."""
         self._given_back: list[HeldShard] = []
         self._consumer: Any = None  # an AIOKafkaConsumer, made where the event loop runs
         self._checking = False
@@ -203,6 +203,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             shard.task = self.add_future(self._serve(topic_partition, shard))
 
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        self.joined = False
         await self._give_back(revoked)
 
     async def _give_back(self, taken: Iterable[TopicPartition]) -> None:

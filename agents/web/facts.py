@@ -66,7 +66,8 @@ class ServerFacts:
 
 @dataclass(frozen=True, slots=True)
 class WorkerFacts:
-    """One worker now. joined: Kafka has given it its shards, be it none. diaries: of all shards that it ever had.
+    """One worker now. joined: Kafka has given it its shards, be it none; unjoined_seconds: for how long it has not, at
+    the start or since they were last given out anew. diaries: of all shards that it ever had.
 
     refused: why shards are refused that it has, or may get, and has not taken over: it may have ended by that before.
     """
@@ -80,3 +81,4 @@ class WorkerFacts:
     shards: tuple[HeldFacts, ...]
     diaries: Mapping[int, Diary]
     refused: Mapping[int, str] = field(default_factory=dict)
+    unjoined_seconds: float = 0.0

@@ -23,6 +23,9 @@ STILL_SECONDS_MAX = 10.0
 LONG_SECONDS_MAX = 120.0
 """How long one call may take where no message waits for it, or the shard is being taken over, which loads it whole."""
 
+UNJOINED_SECONDS_MAX = 60.0
+"""How long Kafka may take to give out the shards: it waits for workers that have died until their sessions end."""
+
 RELEASE_SECONDS_MAX = 600.0
 """How long all rows of a first snapshot may take."""
 
@@ -34,6 +37,7 @@ def reasons(facts: WorkerFacts) -> list[str]:
     """What is wrong; nothing where the worker is well."""
     return [
         *(sentence for server in facts.servers for sentence in _of_server(server)),
+        *_joining(facts),
         *(f"shard {number}: was refused: {reason}" for number, reason in sorted(facts.refused.items())),
         *(sentence for shard in facts.shards for sentence in of_shard(shard)),
     ]
@@ -44,6 +48,14 @@ def _of_server(server: ServerFacts) -> Iterator[str]:
         yield f"{server.name} has not answered for {server.silent_seconds:.0f} s"
     elif server.full:
         yield f"{server.name} is full, so that nothing can be committed: raise its maxmemory"
+
+
+def _joining(facts: WorkerFacts) -> Iterator[str]:
+    if facts.unjoined_seconds > UNJOINED_SECONDS_MAX:
+        yield (
+            f"Kafka has given this worker no shards for {facts.unjoined_seconds:.0f} s, not even none: a member of its "
+            "consumer group does not take part in giving them out; is it a worker?"
+        )
 
 
 def of_shard(shard: HeldFacts) -> list[str]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -62,6 +63,8 @@ class Web(faust.Service):
         self._history = History[dict[str, Any]]()
         self._registry = registry_of(self.facts)
         self._cancelled: set[str] = set()
+        self._asking = ThreadPoolExecutor(1, thread_name_prefix="rebuild-request")  # not one that shards wait for
+        self._asked: Future[None] | None = None
         self._listened_at = -LISTENED_SECONDS
         self._token = settings.web_token or new_token()
         self._stopping = asyncio.Event()
@@ -105,6 +108,7 @@ class Web(faust.Service):
         self._stopping.set()
         self._probes.close()
         self._look.close()
+        self._asking.shutdown(wait=False, cancel_futures=True)
         if self._listening is not None:
             self._listening.close()
         if self._runner is not None:
@@ -113,7 +117,8 @@ class Web(faust.Service):
     @property
     def busy(self) -> bool:
         """Whether a thread is still at work, which would keep the process from ending."""
-        return self._probes.busy or self._look.busy
+        asking = self._asked is not None and not self._asked.done()
+        return asking or self._probes.busy or self._look.busy
 
     # -- what is told ---------------------------------------------------------------------------------------------
 
@@ -127,7 +132,8 @@ class Web(faust.Service):
         return msgspec.json.encode(said)
 
     async def _ask(self, wanted: Wanted, cancel: bool) -> None:
-        await asyncio.to_thread(send, self._settings, wanted, cancel)
+        self._asked = self._asking.submit(send, self._settings, wanted, cancel)
+        await asyncio.wrap_future(self._asked)
         running = {shard.shard: shard.rebuild.rebuild.id for shard in self.facts().shards if shard.rebuild is not None}
         self._cancelled &= set(running.values())
         if cancel:

@@ -69,6 +69,12 @@ def test_a_shard_that_was_refused_before_is_a_reason_until_it_is_taken_over() ->
     assert reasons(facts) == ["shard 3: was refused: its topic was made anew"]
 
 
+def test_shards_that_are_never_given_out_are_a_reason() -> None:
+    (said,) = reasons(replace(worker(joined=False), shards=(), unjoined_seconds=61.0))
+    assert said.startswith("Kafka has given this worker no shards for 61 s")
+    assert reasons(replace(worker(joined=False), shards=(), unjoined_seconds=59.0)) == []
+
+
 def test_a_full_redis_is_a_reason() -> None:
     (said,) = reasons(worker(servers=(ServerFacts("Redis", 0.0, full=True),)))
     assert said.startswith("Redis is full")

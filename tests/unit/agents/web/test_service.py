@@ -187,3 +187,26 @@ def test_rebuilds_that_are_to_end_are_said_to_be_until_they_have(monkeypatch: py
         assert cancelling() == [True, True]
 
     tell(story)
+
+
+def test_a_request_that_hangs_takes_no_thread_of_a_shards_and_is_known_at_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    goes_on, begun = threading.Event(), threading.Event()
+
+    def hanging(*_: Any) -> None:
+        begun.set()
+        goes_on.wait(60)
+
+    monkeypatch.setattr("agents.web.service.send", hanging)
+
+    async def story(web: Web) -> None:
+        asking = [asyncio.ensure_future(web._ask(Wanted(), False)) for _ in range(100)]
+        await asyncio.to_thread(begun.wait, 60)
+        assert await asyncio.wait_for(asyncio.to_thread(lambda: "at once"), 30) == "at once"
+        assert web.busy
+        await web.stop()
+        goes_on.set()
+        await asyncio.gather(*asking, return_exceptions=True)
+
+    tell(story)

@@ -95,6 +95,15 @@ def test_a_shard_that_comes_back_is_not_measured_by_what_it_was(world: World) ->
     assert world.after(30).still_seconds == 0
 
 
+def test_a_worker_waits_for_its_shards_since_kafka_began_to_give_them_out(world: World) -> None:
+    seen = []
+    for joined in (False, False, True, True, False, False):
+        world.now += 10
+        world.reader.joined = joined
+        seen.append(world.watch.facts(()).unjoined_seconds)
+    assert seen == [0, 10, 0, 0, 0, 10]
+
+
 def test_how_fast_a_shard_goes_is_of_the_last_seconds(world: World) -> None:
     assert world.after(0).messages_per_s == 0
     for _ in range(20):
