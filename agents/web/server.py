@@ -97,8 +97,8 @@ def _guarded(address: Address) -> Any:
             return _refused(400, str(error))
         except StreamerError as error:
             return _refused(503 if isinstance(error, ServerUnreachable) else 500, str(error))
-        except (ConnectionError, asyncio.CancelledError):
-            raise  # who asked has gone
+        except ConnectionError:
+            return _refused(400, "who asked has gone")  # nobody reads it; raised on, it would be logged as a fault
         except web.RequestPayloadError:
             return _refused(400, "the body cannot be read")
         except Exception as error:

@@ -285,6 +285,29 @@ def test_a_listener_that_does_not_read_loses_its_place(monkeypatch: pytest.Monke
     visit(story)
 
 
+def test_a_page_that_is_closed_is_no_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    written = asyncio.Event()
+
+    async def story(visitor: Visitor) -> None:
+        answer = await visitor.session.get(visitor.url("/events"))
+        await first_line(answer)
+
+        def noted() -> bytes:
+            written.set()
+            return b"{}"
+
+        visitor.page_facts = noted
+        answer.close()
+        for _ in range(600):
+            if written.is_set():  # to a page that has gone
+                break
+            await asyncio.sleep(0.1)
+        assert written.is_set()
+
+    visit(story)
+    assert caplog.records == []
+
+
 def test_the_pages_files_are_part_of_what_is_installed() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     patterns = settings["tool"]["setuptools"]["package-data"]["agents.web"]
