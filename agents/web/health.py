@@ -18,10 +18,12 @@ SILENCE_SECONDS_MAX = 10.0
 """How long a server may leave us without an answer."""
 
 STILL_SECONDS_MAX = 10.0
-"""How long messages may wait while none is applied, and how long one error may follow the other."""
+"""How long messages may wait while none is applied, and how long one error may follow the other. What a shard computes
+for the first of them, as for a statement about every row, comes on top, and its wait for its turn to."""
 
 LONG_SECONDS_MAX = 120.0
-"""How long one call may take where no message waits for it, or the shard is being taken over, which loads it whole."""
+"""How long one call may take where no message waits for it, the shard is being taken over, which loads it whole, or it
+computes."""
 
 UNJOINED_SECONDS_MAX = 60.0
 """How long Kafka may take to give out the shards: it waits for workers that have died until their sessions end."""
@@ -77,7 +79,9 @@ def _standing(shard: HeldFacts) -> Iterator[str]:
 
 
 def _patience(shard: HeldFacts) -> float:
-    return RELEASE_SECONDS_MAX if shard.releases else STILL_SECONDS_MAX
+    if shard.releases:
+        return RELEASE_SECONDS_MAX
+    return min(LONG_SECONDS_MAX, STILL_SECONDS_MAX + shard.computing_seconds)
 
 
 def _fault(shard: HeldFacts) -> Iterator[str]:

@@ -74,6 +74,7 @@ class Watch:
             lag=lag,
             still_seconds=self._still_seconds(shard, lag, now),
             busy_seconds=shard.busy_seconds,
+            computing_seconds=shard.computing_seconds,
             error=diary.error,
             error_seconds=0.0 if diary.error_since is None else now - diary.error_since,
             fault_seconds=None if diary.fault_at is None else now - diary.fault_at,

@@ -27,6 +27,7 @@ class Shard:
     lost: str = ""
     next: int = 0
     busy_seconds: float = 0.0
+    computing_seconds: float = 0.0
     meta: Meta = field(default_factory=Meta)
     sizes: dict[str, int] = field(default_factory=dict)
     ncp: float | None = None
