@@ -22,12 +22,11 @@ class HeldFacts:
     """One shard that Kafka has given to this worker.
 
     taken_over: whether it was, since it was given; lost: somebody else has it now. lag: messages and markers that wait.
-    still_seconds: for how long messages wait, and none was applied; busy_seconds: how long its thread is in one call, computing_seconds: and
-    did not wait for a server in it.
-    error: why it is about to be taken over again, and for how long; fault_seconds: since when a message was passed over
-    that could not be applied. releases: it puts the rows of a snapshot into QI groups, which may take long. ncp: the
-    mean of the published rows; ncp_fresh: of a fresh table. counts: of all times; done, in `WorkerFacts`: of this
-    process.
+    still_seconds: for how long messages wait, and none was applied; busy_seconds: how long its thread is in one call;
+    computing_seconds: and waited for no server in it. error: why it is about to be taken over again, and for how long;
+    fault_seconds: since when a message was passed over that could not be applied. releases: it puts the rows of a
+    snapshot into QI groups, which may take long. ncp: the mean of the published rows; ncp_fresh: of a fresh table.
+    counts: of all times; done, in `WorkerFacts`: of this process.
     """
 
     shard: int
