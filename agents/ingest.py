@@ -194,8 +194,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             self._consumer.pause(topic_partition)
             where = self._settings.kafka, self._table.name, topic_partition.partition
             store = RedisStore(self._redis, self._table.name, topic_partition.partition)
-            outputs = outputs_of(self._table.form)
-            outlet = KafkaOutlet(*where, outputs, self._format)
+            outlet = KafkaOutlet(*where, outputs := outputs_of(self._table.form), self._format)
             kafka = KafkaInput(*where, self._topics, outputs), KafkaControl(*where), outlet
             diary, schemas = self.diaries[topic_partition.partition], self._settings.schemas
             shard = HeldShard(self._table, topic_partition.partition, store, *kafka, self._turn, schemas, diary)
