@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # From a file to a verified live topic, and then a file of later rows: what "Ten minutes" of README.md says, in one go.
 #     KAFKA_BOOTSTRAP=... REDIS_URL=... examples/messy/ten-minutes.sh ROWS.csv TABLE [LATER.csv]
-# TABLE is the folder that gets table.yaml; somebody who means it reads that file before the topics are made.
+# TABLE is the folder that gets table.yaml; somebody who means it reads that file before the topics are made. LATER.csv has
+# rows of new keys under the same header: what is published is compared with both files, one behind the other.
 set -euo pipefail
 rows=$1 table=$2 later=${3:-}
 
@@ -18,6 +19,7 @@ verified() {   # what is published holds every law, and is the file as it is now
     if streamer verify --table "$table" "$table/live.jsonl" --source "$1" --index "$table/private.csv"; then return; fi
     sleep 1
   done >"$table/verified.txt" 2>&1
+  tail -n 3 "$table/verified.txt" >&2
   return 1
 }
 
@@ -25,7 +27,7 @@ streamer produce "$rows" --table "$table" --skip-refused "$table/left-out.csv"
 verified "$rows"
 if [ -n "$later" ]; then
   streamer produce "$later" --table "$table" --upsert
-  { cat "$rows"; tail -n +2 "$later"; } >"$table/now.csv"
+  awk 'FNR > 1 || NR == 1' "$rows" "$later" >"$table/now.csv"   # whether or not the first file's last line ends
   verified "$table/now.csv"
 fi
 tail -n 3 "$table/verified.txt"

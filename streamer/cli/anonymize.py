@@ -17,7 +17,7 @@ from rich.console import Console
 
 from streamer.cli.apart import require_apart
 from streamer.cli.forecast import announce
-from streamer.cli.left_out import facts_of, sentence, skip_refused_option, write_list
+from streamer.cli.left_out import facts_of, require_some_left, sentence, skip_refused_option, write_list
 from streamer.cli.options import (
     json_option,
     k_option,
@@ -110,6 +110,7 @@ def command(
             schema = without_absent_key(schema, frame)
         with progress.stage("encode"):
             refused = refused_rows(schema, frame) if left_out is not None else []
+            require_some_left(refused, len(frame))
             encoded = Encoder(schema).frame(without_refused(frame, refused))
             microdata = microdata_of(schema, encoded)
         announce(chosen, microdata, model, options, progress)

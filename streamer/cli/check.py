@@ -36,7 +36,7 @@ from streamer.table.levels import labels_beside_their_leaves
 from streamer.table.look_alike_keys import warning_of
 from streamer.table.microdata import microdata_of
 from streamer.table.moments import CLOCKS, moment_text
-from streamer.table.null_cells import beside_nulls, null_text
+from streamer.table.null_cells import beside_nulls, null_text, words_that_are_values
 from streamer.table.published import QI_GROUP, box_columns, published_columns
 from streamer.table.published_group import COUNT, SIZE, VALUES, group_columns
 from streamer.table.published_join import qit_columns, stt_columns
@@ -153,6 +153,11 @@ def _table_warnings(table: Table) -> Iterator[str]:
         yield f"rebuild.algorithm: {chosen.name} cannot rebuild this table: {said}"
     if table.form == LOSSY_JOIN:
         yield from LOSSY_JOIN_REVEALS
+    for column, word in words_that_are_values(table):
+        yield (
+            f"columns.{column}.na: {word!r} is in the domain, too: as a text it is a null, as a number of JSON it is"
+            " itself; where it is never a value, let the domain end before it"
+        )
     for attribute in table.attributes:
         tree = attribute.hierarchy if isinstance(attribute, NumericAttribute) else None
         wrong = [] if tree is None else list(labels_beside_their_leaves(tree))

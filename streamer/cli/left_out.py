@@ -7,12 +7,13 @@ counted wherever the command says what it did.
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 import click
 
+from streamer.errors import ConfigError
 from streamer.table.refused_rows import RefusedRow, counted
 
 skip_refused_option = click.option(
@@ -31,6 +32,12 @@ def write_list(refused: Sequence[RefusedRow], file: IO[str]) -> None:
     writer.writerows(refused)
 
 
+def require_some_left(refused: Sequence[RefusedRow], rows: int) -> None:
+    """Raises ConfigError where all of so many rows, at least one, are refused: nothing is left to work on."""
+    if 0 < rows == len(refused):
+        raise ConfigError(f"no row is left: all {rows:,} rows are refused: {_reasons(counted(refused))}")
+
+
 def facts_of(refused: Sequence[RefusedRow], rows: int, left_out: Path) -> dict[str, Any]:
     """What was left out of so many rows, as plain values."""
     by_reason = [{"reason": reason, "column": column, "rows": count} for reason, column, count in counted(refused)]
@@ -39,5 +46,9 @@ def facts_of(refused: Sequence[RefusedRow], rows: int, left_out: Path) -> dict[s
 
 def sentence(facts: Mapping[str, Any]) -> str:
     """The same for people."""
-    reasons = (f"{one['rows']:,} {one['reason']} ({one['column']})" for one in facts["refused"])
-    return f"{facts['rows']:,} of {facts['of']:,} rows, listed in {facts['list']}: {', '.join(reasons) or 'none'}"
+    reasons = _reasons((one["reason"], one["column"], one["rows"]) for one in facts["refused"])
+    return f"{facts['rows']:,} of {facts['of']:,} rows, listed in {facts['list']}: {reasons or 'none'}"
+
+
+def _reasons(counts: Iterable[tuple[str, str, int]]) -> str:
+    return ", ".join(f"{rows:,} {reason} ({column})" for reason, column, rows in counts)

@@ -64,7 +64,8 @@ def _send_all(sender: Sender, lines: Lines, rate: float | None, advance: Callabl
     for done, (number, messages) in enumerate(stop.until_up(lines), start=1):
         for message in messages:
             sender.send(message)
-        sender.sent.last = number
+        sender.sent.last = max(number, sender.sent.last)
+        sender.sent.lines += number > 0  # a truncation is none
         if done % burst == 0:
             advance(burst)
             if rate is not None:
@@ -127,7 +128,7 @@ def command(
     facts, warnings = None, []
     if isinstance(said, pd.DataFrame):
         warnings = _warnings(schema, said)
-        said, facts = _without_refused(schema, said, left_out)
+        said, facts = _without_refused(schema, said, left_out, upsert)
         said = said[said.index >= first - 1].head(len(said) if limit is None else limit)
     hidden = as_json or not sys.stderr.isatty()
     columns = (TextColumn("produce"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -135,6 +136,7 @@ def command(
     with reaching(kafka), ExitStack() as connections:
         sender = Sender(kafka, f"{schema.name}.changes", statement_id, connections)
         sender.sent.left_out, sender.sent.warnings = facts, warnings
+        sender.sent.last = first - 1
         lines = chain(
             [(0, [TRUNCATE])] if truncate else (),
             () if said is None else _routed(said, schema, sender, first, "upsert" if upsert else "insert"),
@@ -144,6 +146,8 @@ def command(
             with stop.watched():
                 _send_all(sender, lines, rate, lambda count: progress.advance(task, count), stop)
         sender.sent.seconds = round(monotonic() - started, 3)
+    if sender.sent.interrupted:
+        sender.sent.to_go_on = _to_go_on(sender.sent, limit)
     _print(sender.sent, as_json)
     if sender.sent.interrupted:
         ctx.exit(INTERRUPTED)
@@ -164,12 +168,12 @@ def _warnings(table: Table, rows: pd.DataFrame) -> list[str]:
 
 
 def _without_refused(
-    table: Table, rows: pd.DataFrame, left_out: Path | None
+    table: Table, rows: pd.DataFrame, left_out: Path | None, upsert: bool
 ) -> tuple[pd.DataFrame, dict[str, Any] | None]:
     """The rows that table.yaml accepts, where the others are to be listed; and what these are."""
     if left_out is None:
         return rows, None
-    refused = refused_rows(table, rows)
+    refused = refused_rows(table, rows, upserts=upsert)
     with atomic_writer(left_out, text=True) as file:
         write_list(refused, file)
     return without_refused(rows, refused), facts_of(refused, len(rows), left_out)
@@ -210,6 +214,11 @@ def _statements_only(messages: Messages) -> Messages:
         yield message
 
 
+def _to_go_on(sent: Sent, limit: int | None) -> str:
+    """The options that go on where Ctrl-C has ended it, beside those that were said; --truncate is done."""
+    return f"--from {sent.last + 1}" + (f" --limit {limit - sent.lines}" if limit is not None else "")
+
+
 def _print(sent: Sent, as_json: bool) -> None:
     if as_json:
         click.echo(msgspec.json.encode(asdict(sent)))
@@ -227,8 +236,6 @@ def _print(sent: Sent, as_json: bool) -> None:
     for warning in sent.warnings:
         click.echo(f"  warning: {warning}")
     if sent.interrupted:
-        click.echo(
-            f"  interrupted behind row or line {sent.last:,}: to go on, say the same with --from {sent.last + 1}"
-        )
+        click.echo(f"  interrupted behind row or line {sent.last:,}: to go on, say the same with {sent.to_go_on}")
     for statement_id in sent.statement_ids:
         click.echo(f"  statement id: {statement_id}")

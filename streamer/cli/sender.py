@@ -34,9 +34,9 @@ FLUSH_SECONDS_MAX = 2 * ANSWER_MS_MAX / 1000
 class Sent:
     """What was sent. messages = rows + unrouted + statements * shards; unrouted: their row could not be told.
 
-    key_form: how message keys were written; key_form_seen: whether messages of the topic told it. last: the last row or
-    line of the file that was sent; interrupted: whether there may be more. left_out: rows that were refused and not
-    sent. warnings: what to look at.
+    key_form: how message keys were written; key_form_seen: whether messages of the topic told it. lines: rows or lines
+    of the file that were sent; last: the number of the last one; interrupted: whether there may be more, and to_go_on
+    by which options. left_out: rows that were refused and not sent. warnings: what to look at.
     """
 
     topic: str
@@ -49,8 +49,10 @@ class Sent:
     key_form: str = ""
     key_form_seen: bool = False
     seconds: float = 0.0
+    lines: int = 0
     last: int = 0
     interrupted: bool = False
+    to_go_on: str = ""
     left_out: dict[str, Any] | None = None
     warnings: list[str] = field(default_factory=list)
 

@@ -1,6 +1,7 @@
 """Rows of a data file that table.yaml refuses: which they are and why, without their values; and the file without them.
 
-What comes twice is refused from the second time on, in the order of the file, as a stream of insertions would.
+A key that comes twice is refused from the second time on, in the order of the file, as a stream of insertions would.
+Where rows say how they shall be, as upserts do, the last one of a key counts, and none is refused for its key.
 """
 
 from __future__ import annotations
@@ -25,9 +26,12 @@ class RefusedRow(NamedTuple):
     column: str
 
 
-def refused_rows(table: Table, frame: pd.DataFrame) -> list[RefusedRow]:
-    """The rows that would be refused, in the order of the file. Raises ConfigError where a column is missing."""
-    return list(_refused(table, frame))
+def refused_rows(table: Table, frame: pd.DataFrame, *, upserts: bool = False) -> list[RefusedRow]:
+    """The rows that would be refused, in the order of the file; upserts: keys may come twice.
+
+    Raises ConfigError where a column is missing.
+    """
+    return list(_refused(table, frame, upserts))
 
 
 def without_refused(frame: pd.DataFrame, refused: Sequence[RefusedRow]) -> pd.DataFrame:
@@ -43,7 +47,7 @@ def counted(refused: Sequence[RefusedRow]) -> list[tuple[str, str, int]]:
     return [(reason, column, rows) for (reason, column), rows in counts.most_common()]
 
 
-def _refused(table: Table, frame: pd.DataFrame) -> Iterator[RefusedRow]:
+def _refused(table: Table, frame: pd.DataFrame, upserts: bool) -> Iterator[RefusedRow]:
     encoder, known = Encoder(table), set()
     columns = encoder.named_columns(frame)
     for number, texts in enumerate(zip(*(frame[name].tolist() for name in columns), strict=True), start=1):
@@ -54,6 +58,6 @@ def _refused(table: Table, frame: pd.DataFrame) -> Iterator[RefusedRow]:
         except EventRefused as refused:
             yield RefusedRow(number, refused.reason, refused.column or "")
             continue
-        if source_key in known:
+        if source_key in known and not upserts:
             yield RefusedRow(number, "key-exists", ", ".join(table.source_key))
         known.add(source_key)

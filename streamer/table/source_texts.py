@@ -7,7 +7,10 @@ The rules of this file
   the key or the individual. Words are compared as they stand: blanks and capitals count.
 * A column of dates, local timestamps or numbers may say how its texts are `written`. A text that is written so becomes
   what table.yaml speaks of, an ISO text or a number. No text is read in two ways: under `1.234,5` the text `1.5` is no
-  number at all, and refused. A date in ISO's form is no other date under any pattern, and stays one.
+  number at all, and refused. A date in ISO's form is no other date under any pattern, and stays one. Where nothing
+  stands between two parts of a date, they have all their digits: under `DDMMYYYY`, `1121980` could be two days.
+* What a text means is asked again of its meaning: `produce` sends what a file's texts mean, and the worker reads that.
+  So an ISO date that is one of the words is a null, however it was written.
 * A column that holds words holds texts: where its numbers are whole ones, their texts are numbers, too, in messages as
   in files. (Texts of decimals are numbers anyway.)
 * What is no text is no matter of this file: a JSON number is that number.
@@ -16,7 +19,7 @@ The rules of this file
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from streamer.errors import EventRefused
 from streamer.table.scalars import read_decimal
@@ -40,6 +43,8 @@ _TOKENS = {
     "hh": r"(?P<hour>\d{1,2})", "mm": r"(?P<minute>\d\d)", "ss": r"(?P<second>\d\d)",
 }  # fmt: skip
 _TOKEN = re.compile("|".join(_TOKENS))
+_ONE_OR_TWO, _TWO = r"\d{1,2}", r"\d\d"
+_LIKE_ISO = "YYYY-DD-MM"
 _OF_A_DAY = ("YYYY", "MM", "DD")
 _OF_A_TIME = ("hh", "mm", "ss")
 
@@ -70,9 +75,10 @@ def meaning_of(text: SourceText, *, of_integers: bool = False) -> Meaning:
         if pattern is None:
             return value
         try:
-            return pattern(value)
+            meant = pattern(value)
         except ValueError as error:
             raise EventRefused("wrong-type", f"column {text.column!r}: {error}", text.column) from None
+        return None if meant in words else meant
 
     return meaning
 
@@ -95,6 +101,8 @@ def fault_of_pattern(written: str, *, with_time: bool) -> str | None:
     >>> fault_of_pattern("DD.MM.YYYY", with_time=False), fault_of_pattern("DD.MM.YY", with_time=False)
     (None, 'must have YYYY, MM and DD once each, such as DD.MM.YYYY')
     """
+    if _LIKE_ISO in written:
+        return "cannot be told from ISO's YYYY-MM-DD; let the source write it with other marks, such as YYYY/DD/MM"
     tokens = _TOKEN.findall(written)
     if sorted(token for token in tokens if token in _OF_A_DAY) != sorted(_OF_A_DAY):
         return "must have YYYY, MM and DD once each, such as DD.MM.YYYY" + " hh:mm" * with_time
@@ -136,8 +144,7 @@ def _otherwise(written: str) -> ValueError:
 
 
 def _moment(written: str) -> Callable[[str], object]:
-    parts: Iterable[str] = re.split(f"({_TOKEN.pattern})", written)
-    is_moment = re.compile("".join(_TOKENS.get(part) or re.escape(part) for part in parts), re.ASCII).fullmatch
+    is_moment = re.compile("".join(_expressions(written)), re.ASCII).fullmatch
 
     def read(text: str) -> object:
         found = is_moment(text)
@@ -150,3 +157,15 @@ def _moment(written: str) -> Callable[[str], object]:
         return f"{day}T{said['hour']:0>2}:{said['minute']}:{said.get('second') or '00'}"
 
     return read
+
+
+def _expressions(written: str) -> Iterator[str]:
+    """The parts of a pattern of dates as regular expressions."""
+    parts = re.split(f"({_TOKEN.pattern})", written)  # texts and tokens take turns, and begin and end with a text
+    last = len(parts) - 1
+    for place, part in enumerate(parts):
+        if place % 2 == 0:
+            yield re.escape(part)
+            continue
+        touches = (parts[place - 1] == "" and place > 1) or (parts[place + 1] == "" and place + 1 < last)
+        yield _TOKENS[part].replace(_ONE_OR_TWO, _TWO) if touches else _TOKENS[part]

@@ -46,7 +46,7 @@ def categorical_attribute(
         name,
         hierarchy,
         type(unit)(decimal_text(unit)),
-        null_code=hierarchy.code_of[NULL_LABEL] if own_null else None,
+        null_code=hierarchy.code_of.get(NULL_LABEL) if own_null else None,  # a node may have that name: a fault
         other_code=None if other is None else hierarchy.code_of[other],
     )
 

@@ -22,6 +22,7 @@ from kafka.errors import KafkaTimeoutError
 from servers.broker.servers import Servers
 from streamer.cli import key_form_seen
 from streamer.cli import sender as sender_module
+from streamer.cli.interrupted import StopSign
 from streamer.cli.main import main
 from streamer.incremental.events.murmur2 import shard_of
 from streamer.incremental.message_files import read_messages
@@ -467,6 +468,48 @@ def test_what_ctrl_c_interrupted_goes_on_behind_what_was_sent(
     assert produce(servers, topic, path, "--from", "13").exit_code == 0
     shards = arrived(servers, topic)
     assert sorted(int(message.key()) for shard in shards for message in shard) == list(range(1, 31))
+
+
+@pytest.mark.parametrize(("limit", "then"), [((), "--from 9"), (("--limit", "20"), "--from 9 --limit 16")])
+def test_what_was_begun_in_the_middle_goes_on_where_it_is_and_sends_no_more_than_was_asked_for(
+    servers: Servers, topic: Topic, limit: tuple[str, ...], then: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = rows_file(topic, *(f"{number},30,12000,20,Male,flu" for number in range(1, 31)))
+    send = sender_module.Sender.send
+
+    def pressed_at_the_fourth(self: sender_module.Sender, message: object) -> None:
+        if self.sent.messages == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+        send(self, message)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(sender_module.Sender, "send", pressed_at_the_fourth)
+    result = produce(servers, topic, path, "--from", "5", *limit, "--json")
+    assert result.exit_code == 130, result.output
+    assert json.loads(result.stdout)["to_go_on"] == then
+
+
+def test_what_was_interrupted_before_its_first_row_begins_with_that_row_again(
+    servers: Servers, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = rows_file(topic, *(f"{number},30,12000,20,Male,flu" for number in range(1, 31)))
+
+    def nothing(self: StopSign, _pieces: object) -> Iterator[object]:
+        self.press()
+        return iter(())
+
+    monkeypatch.setattr(StopSign, "until_up", nothing)
+    result = produce(servers, topic, path, "--from", "5")
+    assert result.exit_code == 130, result.output
+    assert "behind row or line 4: to go on, say the same with --from 5" in result.stdout
+
+
+def test_of_upserts_with_one_key_none_is_refused_and_the_last_one_counts(servers: Servers, topic: Topic) -> None:
+    path = rows_file(topic, "1,30,12000,20,Male,flu", "2,30,1,20,Male,flu", "1,31,12000,20,Male,flu")
+    result = produce(servers, topic, path, "--upsert", "--skip-refused", f"{topic[1]}/left-out.csv", "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["left_out"]["refused"] == [{"reason": "out-of-domain", "column": "zip", "rows": 1}]
+    ages = [json.loads(message.value() or b"")["row"]["age"] for shard in arrived(servers, topic) for message in shard]
+    assert ages == [30, 31]
 
 
 def test_going_on_and_removing_all_exclude_each_other(servers: Servers, topic: Topic) -> None:

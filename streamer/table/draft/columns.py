@@ -18,7 +18,7 @@ from decimal import Decimal
 from streamer.table.draft.nulls import words_for_nulls
 from streamer.table.draft.numbers import Scale, scale_of, with_null_cell
 from streamer.table.draft.times import TimeScale, time_scale_of, with_null_moment
-from streamer.table.draft.written import WrittenMoments, moments_written, numbers_written
+from streamer.table.draft.written import WrittenMoments, could_be_thousands, moments_written, numbers_written
 from streamer.table.scalars import DIGITS_MAX, decimal_text, read_decimal
 from streamer.table.source_texts import DIGITS
 from streamer.table.yaml_categories import NULL_LABEL, OTHER_LABEL
@@ -108,7 +108,17 @@ def drafted(name: str, texts: Sequence[str]) -> Drafted:
     filled = sum(text != "" and text not in na for text in texts)
     empty = len(texts) - filled
     found = _guessed(name, counted, filled, empty, moments, numbers, written)
-    return replace(found, na=na, nulls=empty > 0) if found.role else found
+    if not found.role:
+        return found
+    return replace(found, na=na, nulls=empty > 0, why=_doubt(moments, numbers, counted) + found.why)
+
+
+def _doubt(moments: WrittenMoments | None, numbers: list[Decimal], distinct: Sequence[str]) -> str:
+    """What nobody could tell from the texts, to stand before all else; "" where nothing is in doubt."""
+    if moments is not None:
+        return "day and month could change places: check how it is written; " if moments.doubtful else ""
+    either = bool(numbers) and could_be_thousands(distinct)
+    return "could be thousands or fractions: check how it is written; " if either else ""
 
 
 def _without(distinct: Sequence[str], *, counts: bool) -> list[str]:
@@ -219,8 +229,6 @@ def _moments(name: str, moments: WrittenMoments, empty: int) -> Drafted:
     if scale is None:
         return Drafted(name, "", f"has {empty} empty cells, and all of the calendar for its domain")
     why = "the domain has room for others; check it, and the grid" + (_of_empty(empty) if empty else "")
-    if moments.doubtful:
-        why = f"day and month could change places: check how it is written; {why}"
     null_as = scale.domain[0] if empty else None
     return Drafted(name, "quasi-identifier", why, scale=scale, null_as=null_as, written=moments.written)
 

@@ -1,12 +1,14 @@
 """How a column's numbers, dates and times are written, told by the patterns that all of its texts have.
 
 ISO texts and plain numbers come first, so a pattern is only found where it is needed. Of `1,234` alone nobody could
-tell whether the comma stands between thousands: with exactly three digits behind it, it does. Where day and month could
-change places in every text, the day stands first, and that is said.
+tell whether the comma stands between thousands: with exactly three digits behind it, it does, and a point does not.
+Where day and month could change places in every text, the day stands first. Where nothing but a guess decided, that is
+said.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -15,6 +17,9 @@ from itertools import product
 from streamer.table.draft.times import clock_of
 from streamer.table.moments import DATE, LOCAL_TIMESTAMP, Clock
 from streamer.table.source_texts import NUMBERS, reader_of_pattern
+
+_EITHER = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}", re.ASCII)
+_BELOW_THOUSAND = re.compile(r"[+-]?\d{1,3}", re.ASCII)
 
 DAYS = ("DD.MM.YYYY", "DD/MM/YYYY", "MM/DD/YYYY", "DD-MM-YYYY", "MM-DD-YYYY", "YYYY/MM/DD", "YYYY.MM.DD")
 TIMES = (" 00:00", " 00:00:00", "", " hh:mm", " hh:mm:ss")
@@ -67,3 +72,14 @@ def numbers_written(texts: Sequence[str]) -> tuple[str, list[Decimal]] | None:
         if texts and len(numbers) == len(texts):
             return written, numbers
     return None
+
+
+def could_be_thousands(texts: Sequence[str]) -> bool:
+    """Whether the mark in numbers could as well stand between thousands as before a fraction.
+
+    >>> could_be_thousands(["1.234", "980"]), could_be_thousands(["1.234", "1234"]), could_be_thousands(["0.125"])
+    (True, False, False)
+    """
+    either = [bool(_EITHER.fullmatch(text)) for text in texts]
+    others = (text for text, is_either in zip(texts, either, strict=True) if not is_either)
+    return any(either) and all(map(_BELOW_THOUSAND.fullmatch, others))

@@ -184,6 +184,16 @@ def test_the_page_fits_a_terminal_of_80_columns() -> None:
     assert "  degree-first: one level per attribute, the best of all; nodes with most" in lines
 
 
+def test_a_word_for_nulls_that_is_a_number_of_the_domain_is_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "table.yaml").write_text(
+        'table: t\nkey: id\nna: ["-1", "0"]\ncolumns:\n'
+        "  age: {role: quasi-identifier, type: integer, domain: [0, 99]}\n"
+        "privacy: {k: 2}\npublish: {live: {form: rows}}\n"
+    )
+    (warning,) = checked("--table", tmp_path)["warnings"]
+    assert warning.startswith("columns.age.na: '0' is in the domain, too")
+
+
 def test_labels_that_do_not_hold_their_leaf_are_one_warning_for_the_column(tmp_path: Path) -> None:
     age = "age: {role: quasi-identifier, type: integer, domain: [0, 3], hierarchy: hierarchies/age.csv}"
     table_of(tmp_path, age)

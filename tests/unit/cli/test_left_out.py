@@ -5,7 +5,10 @@ from __future__ import annotations
 from io import StringIO
 from pathlib import Path
 
-from streamer.cli.left_out import facts_of, sentence, write_list
+import pytest
+
+from streamer.cli.left_out import facts_of, require_some_left, sentence, write_list
+from streamer.errors import ConfigError
 from streamer.table.refused_rows import RefusedRow
 
 REFUSED = [
@@ -28,3 +31,10 @@ def test_what_is_said_adds_up() -> None:
     assert facts["rows"] == sum(one["rows"] for one in facts["refused"]) == 3
     assert sentence(facts) == "3 of 1,000 rows, listed in list.csv: 2 missing-key (id), 1 out-of-domain (age)"
     assert sentence(facts_of([], 5, Path("list.csv"))) == "0 of 5 rows, listed in list.csv: none"
+
+
+def test_that_no_row_is_left_is_said_with_the_reasons() -> None:
+    with pytest.raises(ConfigError, match=r"all 3 rows are refused: 2 missing-key \(id\), 1 out-of-domain \(age\)"):
+        require_some_left(REFUSED, 3)
+    require_some_left(REFUSED, 4)
+    require_some_left([], 0)

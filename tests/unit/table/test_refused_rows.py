@@ -54,6 +54,10 @@ def test_a_key_whose_first_row_is_refused_is_free() -> None:
     assert [row.data_row for row in refused_rows(PEOPLE, rows)] == [1]
 
 
+def test_an_upsert_of_a_key_that_came_before_is_not_refused() -> None:
+    assert [row.data_row for row in refused_rows(PEOPLE, MESSY, upserts=True)] == [2, 3, 5, 6, 7]
+
+
 def test_refusals_are_counted_by_reason_and_column() -> None:
     rows = [
         RefusedRow(1, "out-of-domain", "age"),

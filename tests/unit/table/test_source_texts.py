@@ -68,6 +68,33 @@ def test_a_date_is_read_as_it_is_written(written: str, text: str, iso: str) -> N
     assert meaning(written, text) == iso
 
 
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        ("DDMMYYYY", "1121980"),
+        ("MMDDYYYY", "1121980"),
+        ("YYYYMMDD", "1980111"),
+        ("DD.MMYYYY", "1.11980"),
+        ("DD.MM.YYYYhh:mm", "1.1.19801:30"),
+    ],
+)
+def test_parts_of_a_date_that_touch_have_all_their_digits(written: str, text: str) -> None:
+    assert meaning(written, text) == text
+
+
+def test_a_part_that_touches_no_other_may_lack_its_zero() -> None:
+    assert meaning("YYYYMM/DD", "198001/2") == "1980-01-02"
+    assert meaning("DDMMYYYY", "01121980") == "1980-12-01"
+
+
+def test_an_iso_date_that_is_a_word_is_a_null_however_it_is_written() -> None:
+    words = ("01.01.1901", "1900-01-01")
+    texts = ("01.01.1900", "1900-01-01", "01.01.1901", "2.1.1900")
+    once = [meaning("DD.MM.YYYY", text, words) for text in texts]
+    assert once == [None, None, None, "1900-01-02"]
+    assert [meaning("DD.MM.YYYY", value, words) for value in once] == once
+
+
 @pytest.mark.parametrize("text", ["1980-12-31", "31/12/1980", "soon", ""])
 def test_a_text_that_is_no_such_date_stays_as_it_is(text: str) -> None:
     assert meaning("DD.MM.YYYY", text) == text
@@ -102,3 +129,9 @@ def test_a_pattern_of_dates_has_a_whole_day_and_a_time_only_where_there_is_one()
     assert "once each" in (fault_of_pattern("DD.MM.YYYY YYYY", with_time=False) or "")
     assert "hh:mm" in (fault_of_pattern("DD.MM.YYYY", with_time=True) or "")
     assert "the type is date" in (fault_of_pattern("DD.MM.YYYY hh:mm", with_time=False) or "")
+
+
+@pytest.mark.parametrize("written", ["YYYY-DD-MM", "YYYY-DD-MM 00:00"])
+def test_a_pattern_that_would_read_iso_dates_in_another_way_is_none(written: str) -> None:
+    assert "cannot be told from ISO's" in (fault_of_pattern(written, with_time=False) or "")
+    assert fault_of_pattern("YYYY-MM-DD", with_time=False) is None

@@ -137,6 +137,12 @@ def test_an_added_category_is_none_that_the_file_has(load: Load) -> None:
         load(", other: service", JOBS + "(other);*\n")
 
 
+def test_an_added_category_has_the_name_of_no_inner_node_either(load: Load) -> None:
+    for label, settings in ((NULL_LABEL, ", null: own-category"), (OTHER_LABEL, ', other: "*"')):
+        with pytest.raises(ConfigError, match="which the hierarchy has already"):
+            load(settings, f"nurse;{label};*\nporter;{label};*\ncook;service;*\n")
+
+
 @pytest.mark.parametrize("setting", ["null: own-category", "other: cook"])
 def test_a_number_has_no_category_and_is_told_its_choices(load: Load, tmp_path: Path, setting: str) -> None:
     load()

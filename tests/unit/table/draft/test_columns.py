@@ -114,6 +114,14 @@ def test_dates_and_numbers_are_read_as_they_are_written(tmp_path: Path) -> None:
     assert text.count("day and month could change places") == 1
 
 
+def test_what_nobody_could_tell_is_said_of_sensitive_columns_too() -> None:
+    for name in ("spent", "salary"):
+        assert "could be thousands or fractions" in drafted(name, ["1.234", "2.500", "980"] * 2).why
+        assert "could be thousands or fractions" not in drafted(name, ["1.23", "2.5", "980"] * 2).why
+    for name in ("seen", "diagnosis_date"):
+        assert "day and month could change places" in drafted(name, ["01/02/2020", "03/04/2020"] * 2).why
+
+
 def test_dates_and_timestamps_get_cells_of_the_calendar(tmp_path: Path) -> None:
     table, text = begun(
         tmp_path,

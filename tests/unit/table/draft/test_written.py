@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamer.table.draft.written import moments_written, numbers_written
+from streamer.table.draft.written import could_be_thousands, moments_written, numbers_written
 
 
 @pytest.mark.parametrize(
@@ -59,3 +59,15 @@ def test_numbers_have_the_pattern_of_all_their_texts(texts: list[str], written: 
 @pytest.mark.parametrize("texts", [[], ["1,234", "soon"], ["1,2,3"], ["1,234.5", "1.234,5"]])
 def test_texts_that_are_not_all_numbers_of_one_pattern_are_none(texts: list[str]) -> None:
     assert numbers_written(texts) is None
+
+
+@pytest.mark.parametrize("texts", [["1.234"], ["1,234", "980"], ["-12.500", "7"]])
+def test_three_digits_behind_every_mark_could_be_thousands_or_fractions(texts: list[str]) -> None:
+    assert could_be_thousands(texts)
+
+
+@pytest.mark.parametrize(
+    "texts", [[], ["7"], ["1.25", "1.234"], ["0.125"], ["1,234,567", "1,234"], ["1.234", "1234"], ["1,234.5", "1,234"]]
+)
+def test_what_else_a_column_holds_may_tell_thousands_from_fractions(texts: list[str]) -> None:
+    assert not could_be_thousands(texts)
