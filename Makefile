@@ -20,7 +20,7 @@ demo: venv  ## Shows the whole way in half a minute, without servers; REAL=1: wi
 quick: venv  ## The tests of two minutes: neither servers nor what is slow
 	$(BIN)/pytest -m "not servers and not slow and not drill"
 
-test: venv  ## All tests but the long drills, in about half an hour (gets a real Kafka and Redis by itself)
+test: venv  ## All tests but the long drills, in about half an hour (gets a real Kafka and Redis and a Chromium by itself)
 	$(BIN)/pytest -m "not drill" -n 2 --durations=40
 
 # What fails is printed, and tried first the next time, out of .fuzz/ (which `make clean` leaves alone); it goes into the

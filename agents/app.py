@@ -6,7 +6,8 @@ The rules of this file
   (`BootStrategy`): they acknowledge what an agent failed on, cannot subscribe in an app without an agent on a topic,
   and at each of their rebalances empty the channels, batches of ours among them. `agents.ingest` reads,
   `agents.outlet` writes.
-* Its web server stays off as well: it would listen on every interface, and asks nobody for a password.
+* Its web server stays off as well: it would listen on every interface, and asks nobody for a password. `agents.web`
+  listens where it is told.
 * `app` is made when it is first asked for, from the environment (`faust -A agents.app worker`); importing this module
   needs nothing.
 """
@@ -21,8 +22,10 @@ from faust.app.base import BootStrategy
 from agents.ingest import Ingest
 from agents.kafka_log import quiet_aiokafka
 from agents.publish import SHARDS_AT_ONCE, publish
+from agents.web.service import Web
 from agents.worker_settings import WorkerSettings
 from streamer.cli.background import warm_in_background
+from streamer.errors import StreamerError
 
 
 class AgentsOnly(BootStrategy):
@@ -38,6 +41,17 @@ class App(faust.App):
     BootStrategy = AgentsOnly
     logger = logging.getLogger("mode")
     ingest: Ingest
+    web: Web | None = None
+
+    @property
+    def failure(self) -> StreamerError | None:
+        """What ended the worker, if an error did."""
+        return self.ingest.failure or (self.web.failure if self.web is not None else None)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a thread is still at work, which would keep the process from ending."""
+        return self.ingest.busy or (self.web is not None and self.web.busy)
 
     def _create_directories(self) -> None:
         """Faust's place for the files of tables; there are none, and the directory we stand in may be read-only."""
@@ -55,6 +69,9 @@ def create_app(settings: WorkerSettings) -> App:
     batches = app.channel()
     app.agent(batches, name="publish", concurrency=SHARDS_AT_ONCE)(publish)
     app.ingest = Ingest(settings, batches, beacon=app.beacon)
+    if settings.web is not None:
+        app.web = Web(settings, settings.web, app.ingest, beacon=app.beacon)
+        app.service(app.web)  # first: it tells of the others how they start
     app.service(app.ingest)
     return app
 

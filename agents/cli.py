@@ -19,7 +19,15 @@ from typing import TYPE_CHECKING
 import click
 
 from streamer.cli.main import COMMANDS, main
-from streamer.cli.options import kafka_option, log_format_option, log_level_option, redis_option, table_option
+from streamer.cli.options import (
+    WEB_TOKEN,
+    kafka_option,
+    log_format_option,
+    log_level_option,
+    redis_option,
+    table_option,
+    web_option,
+)
 from streamer.errors import EXIT_OK
 
 if TYPE_CHECKING:
@@ -50,13 +58,17 @@ Kafka and Redis run inside this process: they keep nothing after it ends, and pr
 @click.option("--embedded", is_flag=True, help="Run Kafka and Redis inside this process, for a first look.")
 @log_level_option
 @log_format_option
-def worker(table: str, kafka: str, redis: str, embedded: bool, log_level: str, log_format: str) -> None:
+@web_option
+def worker(
+    table: str, kafka: str, redis: str, embedded: bool, log_level: str, log_format: str, web: str | None
+) -> None:
     """Keeps the shards of a table that Kafka gives to this worker, and publishes them, until it is stopped.
 
     Start as many workers as there are shards at most. A worker that ends by an error is to be started again by what
     supervises it: exit code 1 a law is violated or an error was not foreseen, 2 the configuration or a shard's state is
     wrong, 3 a server or another worker is in the way, 4 a call hung.
     """
+    from agents.web.address import read_address
     from agents.worker_log import write_logs
     from agents.worker_settings import WorkerSettings
     from streamer.incremental.schema_registry import registry_from
@@ -64,7 +76,14 @@ def worker(table: str, kafka: str, redis: str, embedded: bool, log_level: str, l
 
     write_logs(log_level, log_format)
     gc.set_threshold(GARBAGE_THRESHOLD)
-    settings = WorkerSettings(load_table(table), kafka, redis, schemas=registry_from())
+    settings = WorkerSettings(
+        load_table(table),
+        kafka,
+        redis,
+        schemas=registry_from(),
+        web=read_address(web) if web else None,
+        web_token=os.environ.get(WEB_TOKEN, ""),
+    )
     with ExitStack() as servers:
         if embedded:
             settings = _with_embedded_servers(settings, servers)
@@ -94,11 +113,11 @@ async def run(settings: WorkerSettings) -> None:
     for end in ends:
         end.cancel()
     await asyncio.wait(ends)
-    if app.ingest.failure is not None:
-        raise app.ingest.failure
+    if failure := app.failure:
+        raise failure
     if app.crash_reason is not None:
         raise unexpected("the worker", app.crash_reason)
-    if app.ingest.busy:
+    if app.busy:
         logging.shutdown()
         os._exit(EXIT_OK)
 

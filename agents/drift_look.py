@@ -96,6 +96,7 @@ class DriftLook:
             if self._left:
                 return
             self.drift = ratio(self._now, self._fresh)
+            self._shard.drifted(self.drift)
             log.info("%s: loses %.2f times what a fresh table would, by a sample", self._shard.name, self.drift)
         self._end()
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from collections import defaultdict
 from collections.abc import Iterable
 from contextlib import suppress
 from time import monotonic, time
@@ -31,6 +32,7 @@ from mode import Service
 
 from agents.anonymizer import Anonymizer
 from agents.control import ControlNews, KafkaControl
+from agents.diary import Diary
 from agents.first_snapshot import FirstSnapshot
 from agents.kafka_calls import refusal
 from agents.outlet import KafkaOutlet
@@ -95,6 +97,10 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         self._news = ControlNews(settings.kafka, self._table.name)
         self._anonymizer = Anonymizer(self._table)
         self._held: dict[TopicPartition, HeldShard] = {}
+        self.diaries: defaultdict[int, Diary] = defaultdict(Diary)
+        """What became of each shard that this process was ever given, by number."""
+        self.joined = False
+        """Whether Kafka has given this worker its shards, be it none."""
         self._given_back: list[HeldShard] = []
         self._consumer: Any = None  # an AIOKafkaConsumer, made where the event loop runs
         self._checking = False
@@ -156,6 +162,16 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         self._news.close()
 
     @property
+    def held(self) -> list[HeldShard]:
+        """The shards that Kafka has given to this worker, by number."""
+        return sorted(self._held.values(), key=lambda shard: shard.number)
+
+    @property
+    def consumer(self) -> Any:
+        """The client that reads the input, an AIOKafkaConsumer; None before it is made."""
+        return self._consumer
+
+    @property
     def busy(self) -> bool:
         """Whether a thread is still at work, which would keep the process from ending."""
         held = (*self._given_back, *self._held.values())
@@ -172,6 +188,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         if self.should_stop:  # assigned on the way out: the next one to ask gets them
             return
+        self.joined = True
         for topic_partition in assigned:
             self._consumer.seek(topic_partition, 0)  # a position of our own, before the client looks for one
             self._consumer.pause(topic_partition)
@@ -180,7 +197,8 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             outputs = outputs_of(self._table.form)
             outlet = KafkaOutlet(*where, outputs, self._format)
             kafka = KafkaInput(*where, self._topics, outputs), KafkaControl(*where), outlet
-            shard = HeldShard(self._table, topic_partition.partition, store, *kafka, self._turn, self._settings.schemas)
+            diary, schemas = self.diaries[topic_partition.partition], self._settings.schemas
+            shard = HeldShard(self._table, topic_partition.partition, store, *kafka, self._turn, schemas, diary)
             self._held[topic_partition] = shard
             shard.task = self.add_future(self._serve(topic_partition, shard))
 
@@ -212,6 +230,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
                 while not shard.lost:
                     idle = await self._read_on(topic_partition, shard)
                     pause = BACKOFF_FIRST_SECONDS
+                    shard.diary.goes_on()
                     if shard.stalled and not idle:
                         shard.stalled = False
                         await asyncio.to_thread(self._tell_goes_on, shard.number)
@@ -222,9 +241,11 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             except Fenced as error:
                 if not shard.lost:  # else it was given back meanwhile: nobody has shut us out
                     log.warning("Fenced: %s", error)
+                    shard.diary.fenced += 1
                 shard.lose(str(error))
             except (ServerUnreachable, Conflict) as error:
                 log.warning("%s: %s; taken over again in %.1f s", type(error).__name__, error, pause)
+                shard.diary.failed(str(error))
                 if isinstance(error, RegistryUnreachable):  # which `status` does not ask: it looks at the servers alone
                     shard.stalled = True
                     await asyncio.to_thread(self._tell_refusal, shard.number, error)

@@ -20,6 +20,7 @@ from time import monotonic
 from typing import TypeVar
 
 from agents.control import KafkaControl
+from agents.diary import Diary
 from agents.outlet import KafkaOutlet
 from agents.shard_input import KafkaInput
 from agents.shard_thread import ShardThread
@@ -57,13 +58,17 @@ TAKE_OVER_SECONDS_MAX = 900.0
 LOOK_SECONDS = 3.0
 """How long topics may change unnoticed where no messages come."""
 
+NCP_SECONDS = 5.0
+"""How often the loss of the whole table is summed up: one look at every QI group."""
+
 Result = TypeVar("Result")
 
 
 class HeldShard:
     """One shard between its assignment and its loss; store, input and outlet are used in its thread only.
 
-    turn: a lock that the shards of a worker share, held by the one that computes. schemas: of a registry.
+    turn: a lock that the shards of a worker share, held by the one that computes. schemas: of a registry. diary: what
+    became of the shard in this process before.
     """
 
     def __init__(
@@ -76,6 +81,7 @@ class HeldShard:
         outlet: KafkaOutlet,
         turn: threading.Lock,
         schemas: Schemas | None = None,
+        diary: Diary | None = None,
     ) -> None:
         self.number = number
         self.name = f"shard {number} of {table.name}"
@@ -97,6 +103,12 @@ class HeldShard:
         """What its steps did since it was last told."""
         self.sizes: dict[str, int] = {}
         """Rows, pending rows and QI groups behind the last step; none before the shard is taken over."""
+        self.ncp: float | None = None
+        """The mean NCP of the published rows, some seconds old at most; None where there are none."""
+        self.ncp_fresh: float | None = None
+        """The same of a fresh table, as of the last look for drift; None before the first."""
+        self.diary = diary or Diary()
+        self._ncp_at = -NCP_SECONDS
         self.schemas = schemas
         self.left: Sequence[Message] = ()
         """Messages that were read and not begun: they come after the release of what is held back."""
@@ -111,6 +123,11 @@ class HeldShard:
         return self._thread.busy
 
     @property
+    def busy_seconds(self) -> float:
+        """How long its thread has been in the call that it is in; waiting for its turn does not count."""
+        return self._thread.busy_seconds
+
+    @property
     def next(self) -> int:
         """The first source offset not applied, as of the last commit."""
         return self._publisher.meta.next
@@ -122,7 +139,9 @@ class HeldShard:
 
     async def take_over(self) -> int:
         """Makes this worker the only writer of the shard; returns the offset to read from."""
-        return await self._in_thread(self._take_over, TAKE_OVER_SECONDS_MAX)
+        offset = await self._in_thread(self._take_over, TAKE_OVER_SECONDS_MAX)
+        self.diary.took_over(first=not self.told)
+        return offset
 
     def _take_over(self) -> int:
         began = monotonic()
@@ -173,12 +192,14 @@ class HeldShard:
     def _look_around(self) -> None:
         self._input.ask()
         self._input.check(CHANGES, CONTROL, *self._outputs, POSITIONS)
+        self._measure()
 
     async def step(self, messages: Sequence[Message], through: int = 0) -> StepReport:
         """Applies and publishes a batch; through: the offset below which the input holds no other messages."""
         report = await self._in_thread(partial(self._step, messages, through), STEP_SECONDS_MAX)
         self.left, meta = report.left, self._publisher.meta
         self.done.add(report)
+        self.diary.step(report)
         for fault in report.faults:
             log.error("%s: %s", self.name, fault)
         log.debug(
@@ -201,6 +222,13 @@ class HeldShard:
         if not self._publisher.awaits_release:
             engine = self._publisher.engine
             self.sizes = {"rows": engine.n_rows, "pending": engine.n_pending, "qi_groups": engine.n_qi_groups}
+            if self.ncp is None or monotonic() - self._ncp_at >= NCP_SECONDS:
+                published = engine.n_rows - engine.n_pending
+                self.ncp, self._ncp_at = engine.loss / published if published else None, monotonic()
+
+    def drifted(self, drift: float) -> None:
+        """The table loses `drift` times what a fresh one would."""
+        self.ncp_fresh = self.ncp / drift if self.ncp is not None and drift > 0 else None
 
     def tell_minute(self, end: int) -> None:
         """Logs what was done since it was last told; end: of the input, as far as it is known."""
@@ -247,7 +275,9 @@ class HeldShard:
 
     async def release(self, rows: EncodedRows, groups: Sequence[Ints], ended: str) -> StepReport:
         """Publishes them in given QI groups (arrays of numbers of rows); ended: why the snapshot is over."""
-        return await self._in_thread(partial(self._release, rows, groups, ended), TAKE_OVER_SECONDS_MAX)
+        report = await self._in_thread(partial(self._release, rows, groups, ended), TAKE_OVER_SECONDS_MAX)
+        self.diary.step(report)
+        return report
 
     def _release(self, rows: EncodedRows, groups: Sequence[Ints], ended: str) -> StepReport:
         self._input.ask()
@@ -282,11 +312,17 @@ class HeldShard:
 
         groups: of the region as it was handed out; what changed since is fitted in. None where that is too much.
         """
-        return await self._in_thread(partial(self._rebuild_region, region, groups, progress), STEP_SECONDS_MAX)
+        work = partial(self._rebuild_region, region, groups, progress)
+        now, report = await self._in_thread(work, STEP_SECONDS_MAX)
+        self.diary.step(report)
+        return now
 
     async def remember(self, running: Progress | None, ended: Iterable[Progress], control_next: int) -> None:
         """Commits which rebuild is running, what is to be remembered of others, and which requests have answers."""
-        await self._in_thread(partial(self._remember, running, tuple(ended), control_next), STEP_SECONDS_MAX)
+        ended = tuple(ended)
+        await self._in_thread(partial(self._remember, running, ended, control_next), STEP_SECONDS_MAX)
+        for one in ended:
+            self.diary.rebuilt(one, self.sizes.get("rows", 0) - self.sizes.get("pending", 0))
 
     def _regions(self, turn: int, rows_max: int) -> list[tuple[int, ...]]:
         with self._turn:
@@ -296,18 +332,20 @@ class HeldShard:
         with self._turn:
             return self._publisher.engine.region(numbers)
 
-    def _rebuild_region(self, region: Region, groups: Sequence[Ints], progress: Progress) -> Progress | None:
+    def _rebuild_region(
+        self, region: Region, groups: Sequence[Ints], progress: Progress
+    ) -> tuple[Progress | None, StepReport]:
         table, publisher = self._publisher.table, self._publisher
         with self._turn:
             now = publisher.engine.region(region.numbers)
             fitted = groups if now.stamp == region.stamp else adapted(table, region, groups, now)
             if fitted is None:
-                return None
+                return None, StepReport()
             if not gains(table.space, now, fitted, progress.rebuild.algorithm):
-                return progress.left_alone(now.ncp)
+                return progress.left_alone(now.ncp), StepReport()
         self._input.ask()
-        publisher.replace_region(now, fitted, progress)
-        return publisher.meta.rebuild
+        report = publisher.replace_region(now, fitted, progress)
+        return publisher.meta.rebuild, report or StepReport()
 
     def _remember(self, running: Progress | None, ended: Sequence[Progress], control_next: int) -> None:
         self._input.ask()

@@ -44,14 +44,24 @@ class ShardThread:
         self._turn = turn
         self._executor = ThreadPoolExecutor(1, thread_name_prefix=f"shard-{number}")
         self._call: Future[Any] | None = None
+        self._began = self._waited = 0.0
 
     @property
     def busy(self) -> bool:
         """Whether it is at work, be it that nobody waits for it any more."""
         return self._call is not None and not self._call.done()
 
+    @property
+    def busy_seconds(self) -> float:
+        """How long the call that it is in has computed, or waited for Redis or Kafka; 0 where it is in none."""
+        return self._seconds_spent() if self.busy else 0.0
+
+    def _seconds_spent(self) -> float:
+        return monotonic() - self._began - (self._turn.seconds_waited - self._waited)
+
     async def run(self, work: Callable[[], Result], seconds_max: float) -> Result:
         """What `work` returns. Raises StreamerError only."""
+        self._began, self._waited = monotonic(), self._turn.seconds_waited
         self._call = call = self._executor.submit(work)
         done = asyncio.wrap_future(call)
         try:
@@ -67,9 +77,8 @@ class ShardThread:
             done.cancel()  # or its error, text and all, would be logged when nobody asks for it any more
 
     async def _ends_within(self, done: asyncio.Future[Any], seconds_max: float) -> bool:
-        began, waited = monotonic(), self._turn.seconds_waited
         while not done.done():
-            left = seconds_max + (self._turn.seconds_waited - waited) - (monotonic() - began)
+            left = seconds_max - self._seconds_spent()
             if left <= 0:
                 return False
             await asyncio.wait([done], timeout=left)

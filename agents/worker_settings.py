@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from agents.web.address import Address, read_address
+from streamer.cli.options import WEB, WEB_TOKEN
 from streamer.errors import ConfigError
 from streamer.incremental.events.registered_schemas import NoSchemas, Schemas
 from streamer.incremental.formats.live_format import LiveFormat, live_format
@@ -39,6 +41,8 @@ class WorkerSettings:
     name: how `status` names this worker; in Kafka's consumer group, and in Redis beside the shards that it takes over.
     session_seconds: how long Kafka waits for a silent worker before it gives its shards to another one.
     schemas: those of the schema registry, where there is one.
+    web: where it answers browsers and probes, None: nowhere; web_token: what a rebuild has to bring along, "": one that
+    is drawn at the start.
     embedded: the servers live in this process and keep nothing, so that Redis' durability is not asked for.
     """
 
@@ -48,6 +52,8 @@ class WorkerSettings:
     embedded: bool = False
     schemas: Schemas = field(default_factory=NoSchemas, repr=False)
     session_seconds: float = SESSION_SECONDS
+    web: Address | None = None
+    web_token: str = field(default="", repr=False)
     name: str = field(default_factory=_this_process)
 
     def __post_init__(self) -> None:
@@ -71,4 +77,12 @@ class WorkerSettings:
         if missing:
             raise ConfigError(f"the environment does not name {', '.join(missing)}")
         table, kafka, redis = (environment[name] for name in VARIABLES)
-        return cls(load_table(table), kafka, redis, schemas=registry_from(environment))
+        web = environment.get(WEB)
+        return cls(
+            load_table(table),
+            kafka,
+            redis,
+            schemas=registry_from(environment),
+            web=read_address(web) if web else None,
+            web_token=environment.get(WEB_TOKEN, ""),
+        )

@@ -141,6 +141,7 @@ class Demo:
         count = len(self._stage.workers)
         self._screen.headline(f"The initial load, as insertions: {SHARDS} shards, {count} worker{'s' * (count > 1)}")
         self._screen.say(COUNTS_NOTE)
+        self._screen.say(f"As long as this lasts, a worker shows itself at {self._page()}")
         if self._beside.waits:
             self._screen.say(COLD_NOTE)
         self._send_all("load", self._register.initial(), PEOPLE_INITIAL)
@@ -203,6 +204,16 @@ class Demo:
         self._screen.command(" ".join([name, *words]).replace(str(self._stage.directory), "DIR"))
         with redirect_stdout(StringIO()) if silent else nullcontext():
             command.main(words, prog_name=f"streamer {name}", standalone_mode=False)
+
+    def _page(self) -> str:
+        """Where the first worker shows itself, as soon as it listens."""
+        began, (worker, *_) = monotonic(), self._stage.workers
+        while not worker.url:
+            self._stage.check_workers()
+            if monotonic() - began > SILENCE_SECONDS_MAX:
+                raise ServerUnreachable(f"the worker has not begun to listen in {SILENCE_SECONDS_MAX:.0f} s")
+            sleep(POLL_SECONDS)
+        return worker.url
 
     def _send(self, value: bytes) -> None:
         for message in self._router.route(None, value):

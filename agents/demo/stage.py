@@ -8,6 +8,7 @@ itself ends the demo, with the last lines of its log; there are no people's valu
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import signal
 import subprocess
@@ -59,6 +60,7 @@ class Worker:
     def __init__(self, stage: Stage, number: int) -> None:
         self.log = stage.directory / f"worker-{number}.log"
         command = ["worker", "--table", stage.table_path, "--kafka", stage.kafka, "--redis", stage.redis]
+        command += ["--web", "127.0.0.1:0"]
         with open(self.log, "wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "agents.cli", *command],
@@ -69,6 +71,12 @@ class Worker:
                 cwd=stage.directory,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             )
+
+    @property
+    def url(self) -> str:
+        """Where its page is, as its log says; "" before it listens."""
+        found = re.search(r"web: (http://\S+)", self.log.read_text("utf-8", "replace"))
+        return found[1] if found else ""
 
     def check(self) -> None:
         if self._process.poll() is not None:

@@ -18,12 +18,14 @@ from pydantic import BaseModel
 from rich.table import Table as RichTable
 
 from streamer.cli.options import (
+    WEB_TOKEN,
     json_option,
     kafka_option,
     log_format_option,
     log_level_option,
     redis_option,
     table_option,
+    web_option,
 )
 from streamer.cli.tables import print_table
 from streamer.incremental.kafka_access import kafka_settings, read_properties
@@ -62,10 +64,18 @@ class Setting(NamedTuple):
 @redis_option
 @log_level_option
 @log_format_option
+@web_option
 @json_option
 @click.pass_context
 def command(
-    ctx: click.Context, table: str, kafka: str, redis: str, log_level: str, log_format: str, as_json: bool
+    ctx: click.Context,
+    table: str,
+    kafka: str,
+    redis: str,
+    log_level: str,
+    log_format: str,
+    web: str | None,
+    as_json: bool,
 ) -> None:
     """Shows every setting in effect, and where it comes from: an option, a variable, a file, or the default.
 
@@ -83,6 +93,8 @@ def command(
         *_of_registry(os.environ),
         Setting("log-level", log_level, _source(ctx, "log_level")),
         Setting("log-format", log_format, _source(ctx, "log_format")),
+        Setting("web", web or "-", _source(ctx, "web")),
+        *([Setting("web token", SET, WEB_TOKEN)] if os.environ.get(WEB_TOKEN) else []),
     ]
     if as_json:
         said = [{"name": name, "value": value, "from": source} for name, value, source in settings]

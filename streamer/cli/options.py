@@ -69,6 +69,17 @@ log_format_option = click.option(
     help="Lines for people, or one JSON object per line.",
 )
 
+WEB, WEB_TOKEN = "STREAMER_WEB", "STREAMER_WEB_TOKEN"
+
+web_option = click.option(
+    "--web",
+    metavar="HOST:PORT",
+    envvar=WEB,
+    show_envvar=True,
+    help="Answer browsers, Prometheus and probes here; a port alone is one of this machine only. A rebuild from the"
+    " page needs the token in STREAMER_WEB_TOKEN, else one that is drawn at the start. [default: nowhere]",
+)
+
 k_option = click.option("--k", type=click.IntRange(min=2), help="Another k than table.yaml's.")
 
 suppression_option = click.option(

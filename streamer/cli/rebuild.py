@@ -80,20 +80,14 @@ def command(
     if sum((wait, dry_run)) > 1 or (cancel and (dry_run or algorithm)):
         raise UsageError("--dry-run goes with neither --wait nor --cancel, and --cancel with no --algorithm")
     schema = load_table(table)
-    _check_algorithm(schema, algorithm or schema.rebuilding.algorithm)
-    with open_consumer(kafka) as consumer:
-        n_shards = len(shards_in(consumer, topic_name(schema.name, CHANGES)))
-    if shard is not None and shard >= n_shards:
-        raise UsageError(f"--shard {shard}: {topic_name(schema.name, CHANGES)} has the shards 0 to {n_shards - 1}")
-    numbers = list(range(n_shards)) if shard is None else [shard]
+    numbers = shards_to_ask(schema, kafka, shard, algorithm)
     client = connect(redis)
     stores = {number: RedisLookups(client, schema.name, number) for number in numbers}
     if dry_run:
         _print_trials(_trials(schema, stores, algorithm or schema.rebuilding.algorithm, as_json), as_json)
         return
-    id_ = token_hex(8)
     before = {number: store.meta() for number, store in stores.items()}  # says now if Redis cannot be reached
-    _send(kafka, schema.name, numbers, id_, algorithm or "", cancel)
+    id_ = ask(kafka, schema.name, numbers, algorithm, cancel)
     if not wait:
         _print_sent(schema.name, numbers, id_, cancel, any(before.values()), as_json)
         return
@@ -101,6 +95,16 @@ def command(
         ended = _ended(stores, id_, progress)
     if not _print_ended(schema.name, ended, id_, as_json):
         ctx.exit(EXIT_LAW)
+
+
+def shards_to_ask(table: Table, kafka: str, shard: int | None, algorithm: str | None) -> list[int]:
+    """The shards that a request is for; shard None: all of them. Raises UsageError where it cannot be right."""
+    _check_algorithm(table, algorithm or table.rebuilding.algorithm)
+    with open_consumer(kafka) as consumer:
+        n_shards = len(shards_in(consumer, topic_name(table.name, CHANGES)))
+    if shard is not None and shard >= n_shards:
+        raise UsageError(f"shard {shard}: {topic_name(table.name, CHANGES)} has the shards 0 to {n_shards - 1}")
+    return list(range(n_shards)) if shard is None else [shard]
 
 
 def _check_algorithm(table: Table, algorithm: str) -> None:
@@ -112,12 +116,14 @@ def _check_algorithm(table: Table, algorithm: str) -> None:
         raise UsageError(f"{algorithm} cannot do this: {said[0]}")
 
 
-def _send(kafka: str, table_name: str, numbers: Sequence[int], id_: str, algorithm: str, cancel: bool) -> None:
-    now = int(time())
+def ask(kafka: str, table_name: str, numbers: Sequence[int], algorithm: str | None, cancel: bool) -> str:
+    """Asks shards for a rebuild, or for the end of the one that is running; returns the request's id."""
+    id_, now = token_hex(8), int(time())
     requests = [
-        CancelRebuild(number, id_, now) if cancel else Rebuild(number, id_, now, algorithm) for number in numbers
+        CancelRebuild(number, id_, now) if cancel else Rebuild(number, id_, now, algorithm or "") for number in numbers
     ]
     ask_shards(kafka, table_name, "rebuild", requests)
+    return id_
 
 
 # -- waiting ----------------------------------------------------------------------------------------------------------

@@ -74,6 +74,8 @@ HOMES = {
     "mode": ("agents/",),
     "aiokafka": ("agents/",),
     "confluent_kafka": ("agents/",),
+    "aiohttp": ("agents/web/",),
+    "prometheus_client": ("agents/web/",),
     "fastavro": ("streamer/incremental/events/", "streamer/incremental/formats/"),
 }
 VAGUE_NAMES = {

@@ -43,8 +43,9 @@ from streamer.errors import Conflict, Fenced, LawViolated, ServerUnreachable, Sh
 from streamer.incremental.events.changes import Change, Insert
 from streamer.incremental.events.registered_schemas import NoSchemas, Schemas
 from streamer.incremental.events.source_position import SourcePosition
-from streamer.incremental.groups.engine import Engine, Outcome
+from streamer.incremental.groups.engine import Engine
 from streamer.incremental.groups.net_effect import Drained
+from streamer.incremental.groups.outcome import Outcome
 from streamer.incremental.groups.replacing import Region
 from streamer.incremental.shard.answers import answer
 from streamer.incremental.shard.input import InputState, Message, ShardInput

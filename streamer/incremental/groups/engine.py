@@ -38,7 +38,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -63,9 +63,10 @@ from streamer.incremental.groups.held import Held
 from streamer.incremental.groups.kept import STATEMENT_IDS_MAX, KeptTable
 from streamer.incremental.groups.loading import check_groups, load_groups, load_stored
 from streamer.incremental.groups.net_effect import Drained, net_effect
+from streamer.incremental.groups.outcome import APPLIED, IGNORED, Outcome
 from streamer.incremental.groups.queue import Queue
 from streamer.incremental.groups.regions import cut_regions
-from streamer.incremental.groups.replacing import Region, Replaced, boxes_of, region_of, replacement
+from streamer.incremental.groups.replacing import Region, Replaced, boxes_of, loss_of, region_of, replacement
 from streamer.incremental.groups.rows import Rows
 from streamer.privacy.models import model_of
 from streamer.table.arrays import Ints
@@ -73,24 +74,9 @@ from streamer.table.published_size import values_bytes_max
 from streamer.table.row import Row, Values
 from streamer.table.schema import LOSSY_JOIN, Table
 
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of a change: applied, or ignored; left_unchanged: rows whose result would have been invalid.
-
-    unknown_key: it should have found a row, and did not.
-    """
-
-    applied: bool
-    left_unchanged: int = 0
-    unknown_key: bool = False
-
-
 QUEUED_RECORDS_PER_K = 4
 """Records that an operation publishes, as multiples of the rows of the smallest group, where it merges nothing and
 groups are cut as soon as their rows suffice for two: a group is cut in two."""
-
-APPLIED, IGNORED = Outcome(applied=True), Outcome(applied=False)
 
 
 class Engine:
@@ -157,6 +143,12 @@ class Engine:
     def n_qi_groups(self) -> int:
         self.run()
         return self._held.say("n_groups")
+
+    @property
+    def loss(self) -> float:
+        """NCP times rows, summed over the QI groups: one look at each."""
+        self.run()
+        return loss_of(self._held)
 
     @property
     def rows_published_max(self) -> int:

@@ -119,6 +119,12 @@ def boxes_of(held: Held) -> tuple[Ints, Ints, Ints, Ints]:
     return group["number"][places], lo, hi, group["members"][places].astype(np.int64)
 
 
+def loss_of(held: Held) -> float:
+    """NCP times rows, summed over all QI groups; of what is pending nothing is lost yet."""
+    group = held.arrays.groups.group.view(np.ndarray)[: held.say("groups_used")]
+    return float((group["ncp"] * (group["members"] * group["alive"])).sum())
+
+
 def region_of(table: Table, rows: Rows, held: Held, numbers: Sequence[int]) -> Region:
     """The QI groups of these numbers, without those that are gone."""
     return _region(table, rows, _Now(rows, held, numbers))

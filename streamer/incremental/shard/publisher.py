@@ -173,6 +173,7 @@ class Publisher(CommitsFromOutside):
                 outcome = engine.apply(change)
         except EventRefused as refusal:
             tally.counts += DEAD
+            tally.reasons[refusal.reason] += 1
             tally.letters.append(letters.refused(self._coordinates(message), refusal))
         else:
             tally.counts += APPLIED if outcome.applied else IGNORED

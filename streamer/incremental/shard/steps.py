@@ -23,7 +23,8 @@ class Tally:
     next: the first offset not applied. key_form: the shard's, as of the last change that was applied. last: the last
     message's offset. skipped: offsets that were passed over. marks: what they said of a snapshot that is held back.
     letters: also what is said to other shards. truncated: the last truncation in the source's order, as far as known;
-    log_seen: whether a message of its log was read. retried: what was tried again and applied, as in `Meta`.
+    log_seen: whether a message of its log was read. retried: what was tried again and applied, as in `Meta`. reasons:
+    of the dead letters.
     """
 
     next: int
@@ -36,6 +37,7 @@ class Tally:
     truncated: SourcePosition | None = None
     log_seen: bool = False
     retried: list[tuple[int, int]] = field(default_factory=list)
+    reasons: Counter[str] = field(default_factory=Counter)
 
     @classmethod
     def after(cls, meta: Meta) -> Tally:
@@ -48,7 +50,8 @@ class StepReport:
     """Counts of messages, records and moves over any number of commits, and seconds by phase.
 
     faults: what went wrong in applying, in words that hold no value. left: messages that were not begun, because what
-    is held back of a snapshot has to be released before.
+    is held back of a snapshot has to be released before. reasons: of the dead letters, the codes by which they are
+    known.
     """
 
     counts: Counts = NO_MESSAGES
@@ -59,10 +62,12 @@ class StepReport:
     faults: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PHASES, 0.0))
     left: Sequence[Message] = field(default=(), repr=False)
+    reasons: Counter[str] = field(default_factory=Counter)
 
     def committed(self, tally: Tally, published: int) -> None:
         """Counts one commit."""
         self.counts += tally.counts
+        self.reasons += tally.reasons
         self.published += published
         self.commits += 1
 
@@ -74,5 +79,6 @@ class StepReport:
         self.merges += other.merges
         self.splits += other.splits
         self.faults += other.faults
+        self.reasons += other.reasons
         for phase, seconds in other.seconds.items():
             self.seconds[phase] += seconds

@@ -393,11 +393,13 @@ def test_a_drifted_shard_is_found_out_by_a_sample_and_rebuilt_once(clock: Clock)
         assert shard.states() == []
         assert drift is not None
         assert drift > 1.02, "else this test shows nothing"
+        assert shard.shard.ncp_fresh == pytest.approx((shard.shard.ncp or 0) / drift)
         n_looks = len(looks)
         clock.seconds += CHECK_SECONDS + 1
         await shard.go_on()
         (done,) = shard.shard.meta.rebuilds
         assert (done.state, done.why, done.drift) == ("done", "drift", drift)
+        assert shard.shard.diary.rebuilds == {"done": 1}
         assert len(looks) > n_looks
         clock.seconds += 10 * 400
         await shard.go_on()

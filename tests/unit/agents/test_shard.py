@@ -98,6 +98,13 @@ def test_a_held_shard_is_taken_over_and_stepped_in_its_thread() -> None:
     assert threads == ["shard-0_0"]
 
 
+def test_what_a_shard_does_stands_in_its_diary() -> None:
+    shard = held()
+    asyncio.run(stepped(shard))
+    assert (shard.diary.take_overs, shard.diary.done.counts.dead_letters) == (1, 1)
+    assert sum(shard.diary.done.reasons.values()) == sum(shard.diary.commit_seconds.counts) == 1
+
+
 async def taken_over(kafka: NoKafka) -> HeldShard:
     shard = held(kafka=kafka)
     await shard.take_over()
@@ -179,3 +186,14 @@ def test_offsets_that_an_operator_named_too_late_are_told(caplog: pytest.LogCapt
     asyncio.run(shard.take_over())
     assert "had been read when an operator wanted them passed over: [0]" in caplog.text
     assert "an operator has these offsets passed over: [7]" in caplog.text
+
+
+def test_the_fresh_loss_is_unknown_where_nothing_tells_it() -> None:
+    shard = held()
+    shard.drifted(1.5)
+    assert shard.ncp_fresh is None
+    shard.ncp = 0.3
+    shard.drifted(1.5)
+    assert shard.ncp_fresh == pytest.approx(0.2)
+    shard.drifted(0.0)
+    assert shard.ncp_fresh is None

@@ -103,3 +103,39 @@ def test_what_is_to_come_last_comes_behind_the_call_it_is_in() -> None:
 
     asyncio.run(give_back())
     assert came == ["work", "last"]
+
+
+def test_how_long_it_is_in_one_call_is_told_without_what_it_waits_for_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    for module in ("shard_thread", "turn"):
+        monkeypatch.setattr(f"agents.{module}.monotonic", lambda: now[0])
+    shared, begun, goes_on = threading.Lock(), threading.Event(), threading.Event()
+    turn = Turn(shared)
+    its = ShardThread(7, "shard 7 of people", turn)
+
+    def compute() -> None:
+        begun.set()
+        with turn:
+            goes_on.wait(30)
+
+    def waits() -> bool:
+        return turn._waiting_since is not None
+
+    async def told() -> list[float]:
+        shared.acquire()
+        call = asyncio.ensure_future(its.run(compute, 1000))
+        assert await asyncio.to_thread(begun.wait, 30)
+        while not waits():
+            await asyncio.sleep(0.01)
+        now[0] += 50
+        seconds = [its.busy_seconds]
+        shared.release()
+        while waits() or not turn._waited:
+            await asyncio.sleep(0.01)
+        now[0] += 7
+        seconds.append(its.busy_seconds)
+        goes_on.set()
+        await call
+        return [*seconds, its.busy_seconds]
+
+    assert asyncio.run(told()) == [0.0, 7.0, 0.0]

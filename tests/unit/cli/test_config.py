@@ -37,6 +37,13 @@ def test_a_workers_log_is_shown_too() -> None:
     assert (settings()["log-level"], settings()["log-format"]) == (("info", "default"), ("text", "default"))
 
 
+def test_where_a_worker_answers_browsers_is_shown_and_its_token_is_not() -> None:
+    assert settings()["web"] == ("-", "default")
+    found = settings(STREAMER_WEB="8080", STREAMER_WEB_TOKEN=CANARY)
+    assert (found["web"], found["web token"]) == (("8080", "STREAMER_WEB"), ("(set)", "STREAMER_WEB_TOKEN"))
+    assert settings("--web", "0.0.0.0:80", STREAMER_WEB="8080")["web"] == ("0.0.0.0:80", "--web")
+
+
 def test_the_table_may_be_named_by_a_variable() -> None:
     assert settings(STREAMER_TABLE=str(PATIENTS))["table"] == (str(PATIENTS), "STREAMER_TABLE")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from streamer.cli.main import main
-from streamer.errors import LawViolated, UsageError
-from streamer.incremental.verification import verify as in_python
 from worlds.checkout import PATIENTS
 
 Record = dict[str, Any]
@@ -82,17 +79,6 @@ def test_a_good_changelog_ends_with_0_and_the_counts(replayed: Path) -> None:
         "qi_groups": len({row.split(",")[0] for row in table}),
         "laws": 10,
     }
-
-
-def test_python_finds_what_the_command_finds(replayed: Path, tmp_path: Path) -> None:
-    said = json.loads(verify(replayed / "live.jsonl", "--json").output)
-    assert asdict(in_python(PATIENTS, replayed / "live.jsonl")) == {x: said[x] for x in said if x != "ok"}
-    path = forged(replayed / "live.jsonl", lambda records: records[1:], tmp_path / "live.jsonl")
-    with pytest.raises(LawViolated, match="release"):
-        in_python(str(PATIENTS), str(path))
-    (tmp_path / "empty.jsonl").touch()
-    with pytest.raises(UsageError, match="nothing to verify"):
-        in_python(PATIENTS, tmp_path / "empty.jsonl")
 
 
 def test_the_rows_behind_every_release_can_be_checked(replayed: Path) -> None:

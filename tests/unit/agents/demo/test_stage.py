@@ -36,3 +36,14 @@ def test_a_worker_that_ends_by_itself_ends_the_demo_with_its_last_words(tmp_path
     assert "a worker ended by itself (exit code 2)" in first
     assert 0 < len(words) <= LOG_LINES_SHOWN
     assert "HOST:PORT" in str(ended.value)
+
+
+def test_a_worker_tells_where_its_page_is_once_it_listens(tmp_path: Path) -> None:
+    worker = Worker(real_stage(tmp_path, "127.0.0.1:1", "redis://127.0.0.1:1/0"), 1)
+    until = monotonic() + 60
+    try:
+        while not worker.url and monotonic() < until:
+            sleep(0.05)
+    finally:
+        worker.end()
+    assert worker.url.startswith("http://127.0.0.1:")

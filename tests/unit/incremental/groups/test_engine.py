@@ -21,8 +21,9 @@ from streamer.incremental.events.changes import (
     Upsert,
 )
 from streamer.incremental.groups import engine as engine_module
-from streamer.incremental.groups.engine import APPLIED, IGNORED, Engine, Outcome
+from streamer.incremental.groups.engine import Engine
 from streamer.incremental.groups.kept import PENDING, KeptTable, QIGroupState, Record
+from streamer.incremental.groups.outcome import APPLIED, IGNORED, Outcome
 from streamer.incremental.release.changelog import Changelog
 from streamer.table.schema import Limits, Table
 from worlds.model_tables import asking

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from streamer.incremental.events.decoder import Decoder
-from streamer.incremental.groups.engine import Engine, Outcome
+from streamer.incremental.groups.engine import Engine
+from streamer.incremental.groups.outcome import Outcome
 from streamer.table.yaml_loading import load_table
 from worlds.checkout import PATIENTS
 

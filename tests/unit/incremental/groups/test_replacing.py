@@ -46,6 +46,13 @@ def members_of(folded: FoldedTable) -> dict[int, frozenset[str]]:
 
 @pytest.mark.parametrize("small", TABLES.values(), ids=TABLES.keys())
 @given(data=st.data())
+def test_the_loss_of_a_table_is_that_of_its_groups_together(small: Table, data: st.DataObject) -> None:
+    engine, folded = lived(small, data.draw(st.lists(changes(small), max_size=40)))
+    assert engine.loss == pytest.approx(loss(small, folded.qi_groups), abs=1e-12)
+
+
+@pytest.mark.parametrize("small", TABLES.values(), ids=TABLES.keys())
+@given(data=st.data())
 def test_a_replacement_does_what_was_asked_and_readers_see_as_little_of_it_as_can_be(
     small: Table, data: st.DataObject
 ) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from streamer.incremental.events.changes import Change, Insert
-from streamer.incremental.groups.engine import Engine, Outcome
+from streamer.incremental.groups.engine import Engine
+from streamer.incremental.groups.outcome import Outcome
 from streamer.incremental.shard.applying_late import LateMessages
 from streamer.incremental.shard.publisher import Publisher
 from streamer.incremental.shard.retrying import Judged

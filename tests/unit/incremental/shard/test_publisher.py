@@ -13,7 +13,8 @@ import pytest
 
 from streamer.errors import Conflict, Fenced, LawViolated, ShardRefused, StreamerError
 from streamer.incremental.events.changes import Change, Insert
-from streamer.incremental.groups.engine import Engine, Outcome
+from streamer.incremental.groups.engine import Engine
+from streamer.incremental.groups.outcome import Outcome
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.publisher import Publisher
@@ -140,7 +141,7 @@ def test_a_message_that_breaks_the_engine_becomes_a_dead_letter_and_the_others_a
     publisher.take_over(shard)
     report = publisher.step([insert(0), insert(1), insert(2, CANARY), insert(3)])
     assert (shard.reasons, shard.rows) == (["internal-error"], 3)
-    assert (report.counts.applied, report.counts.dead_letters) == (3, 1)
+    assert (report.counts.applied, report.counts.dead_letters, report.reasons) == (3, 1, {"internal-error": 1})
     assert shard.last is not None
     assert publisher.meta.skipped == shard.last.skipped == (2,)
     (fault,) = report.faults

@@ -10,8 +10,7 @@ import pytest
 
 from streamer.privacy.models import k_anonymity
 from streamer.recoding.algorithms.recoding import Recoding, local_recoding
-from streamer.recoding.metrics.measures import WHAT, WHAT_JOINED, measure, measure_joined
-from streamer.recoding.report.meaning import MEANING
+from streamer.recoding.metrics.measures import WHAT, measure, measure_joined
 from streamer.recoding.report.page import anonymize_page, compare_page
 from streamer.recoding.report.provenance import Provenance
 from streamer.recoding.report.tradeoffs import ROWS_MAX, Curve
@@ -94,11 +93,6 @@ def test_of_a_lossy_join_it_says_that_nobody_is_hidden_in_it_and_draws_no_loss()
     assert "<th>Prosecutor</th>" not in html
     assert "What every attribute lost" not in html
     assert "picked out with a chance" not in html
-
-
-@pytest.mark.parametrize("name", [*WHAT, *WHAT_JOINED])
-def test_every_measure_has_a_plain_sentence(name: str) -> None:
-    assert MEANING[name].endswith(".")
 
 
 @pytest.mark.parametrize(("changed", "says"), [({}, False), ({"rows": ROWS_MAX + 1}, True)])

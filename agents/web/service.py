@@ -1,0 +1,158 @@
+"""The service that answers browsers, Prometheus and probes, beside the one that reads: as a part of the worker's app.
+
+The rules of this file
+----------------------
+* It only looks. Nothing that fails here ends a worker, but an address at its start that cannot be had.
+* It answers in the event loop, because that is what it tells of: where the loop stands still, nobody answers.
+* What others than this worker know is looked up while a page listens, and not otherwise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from time import monotonic
+from typing import Any
+
+import click
+import faust
+import msgspec
+from aiohttp import web
+from mode import Service
+
+from agents.ingest import Ingest
+from agents.web.address import Address
+from agents.web.exposition import exposed, registry_of
+from agents.web.facts import WorkerFacts
+from agents.web.health import reasons, waits_for
+from agents.web.history import History
+from agents.web.page_facts import page_facts, point
+from agents.web.probes import Probes
+from agents.web.rebuild_requests import Wanted, new_token, send
+from agents.web.server import Answers, web_app
+from agents.web.table_look import TableLook
+from agents.web.watch import Watch
+from agents.worker_settings import WorkerSettings
+from streamer.cli.options import WEB_TOKEN
+from streamer.errors import StreamerError, UsageError
+from streamer.incremental.shard.passed_over import told
+
+log = logging.getLogger(__name__)
+
+SAMPLE_SECONDS = 1.0
+LISTENED_SECONDS = 10.0
+"""How long after a page asked last it is taken to listen."""
+
+END_SECONDS_MAX = 1.0
+
+
+class Web(faust.Service):
+    """What a worker shows of itself at an address."""
+
+    logger = logging.getLogger("mode")  # of the library's own lines on start, end and crash
+
+    def __init__(self, settings: WorkerSettings, address: Address, ingest: Ingest, **kwargs: object) -> None:
+        super().__init__(**kwargs)
+        self.failure: StreamerError | None = None
+        """What ended the service, if an error did."""
+        self._settings, self._address = settings, address
+        self._watch = Watch(settings, ingest)
+        self._probes = Probes(settings, ingest, self._watch)
+        self._look = TableLook(settings.table, settings.kafka, settings.redis)
+        self._history = History[dict[str, Any]]()
+        self._registry = registry_of(self.facts)
+        self._cancelled: set[str] = set()
+        self._listened_at = -LISTENED_SECONDS
+        self._token = settings.web_token or new_token()
+        self._stopping = asyncio.Event()
+        self._runner: web.AppRunner | None = None
+
+    # -- start and end --------------------------------------------------------------------------------------------
+
+    async def on_start(self) -> None:
+        answers = Answers(
+            metrics=partial(exposed, self._registry),
+            reasons=lambda: reasons(self.facts()),
+            waits_for=lambda: waits_for(self.facts()),
+            page_facts=self._page_facts,
+            ask=self._ask,
+            stopping=self._stopping,
+        )
+        app = web_app(self._address, self._token, answers)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=END_SECONDS_MAX)
+        await self._runner.setup()
+        try:
+            site = web.TCPSite(self._runner, self._address.host, self._address.port)
+            await site.start()
+        except OSError as error:
+            self.failure = UsageError(f"--web {self._address.host}:{self._address.port}: {error.strerror}")
+            await self.crash(self.failure)
+            return
+        self._tell_start()
+
+    def _tell_start(self) -> None:
+        runner = self._runner
+        port = runner.addresses[0][1] if runner is not None else self._address.port
+        address = self._address._replace(port=port)
+        log.info("web: %s", address.url)
+        if not self._address.is_loopback:
+            log.warning("web: %s can be reached from other machines, without a password", address.url)
+        if not self._settings.web_token:  # on the terminal and in no log: a log is read by many
+            click.echo(
+                f"{address.url}, token for rebuilds from the page: {self._token} ({WEB_TOKEN} sets one)", err=True
+            )
+
+    async def on_stop(self) -> None:
+        self._stopping.set()
+        self._probes.close()
+        self._look.close()
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a thread is still at work, which would keep the process from ending."""
+        return self._probes.busy or self._look.busy
+
+    # -- what is told ---------------------------------------------------------------------------------------------
+
+    def facts(self) -> WorkerFacts:
+        """What the worker knows of itself now."""
+        return self._watch.facts(self._probes.facts(), self._probes.refused)
+
+    def _page_facts(self) -> bytes:
+        self._listened_at = monotonic()
+        said = page_facts(self._settings.table, self.facts(), self._look.seen, self._history.points, self._cancelled)
+        return msgspec.json.encode(said)
+
+    async def _ask(self, wanted: Wanted, cancel: bool) -> None:
+        await asyncio.to_thread(send, self._settings, wanted, cancel)
+        if cancel:
+            running = {shard.shard: shard.rebuild for shard in self.facts().shards if shard.rebuild is not None}
+            asked = [one for number, one in running.items() if wanted.shard in (None, number)]
+            self._cancelled = {one.rebuild.id for one in asked}
+
+    # -- beside ---------------------------------------------------------------------------------------------------
+
+    @Service.task
+    async def _probe(self) -> None:
+        await self._probes.run()
+
+    @Service.task
+    async def _sample(self) -> None:
+        """A point of the history every second."""
+        while not self.should_stop:
+            try:
+                self._history.add(point(self.facts()))
+            except Exception as error:
+                log.error("web: the worker could not be looked at: %s", told(error))
+            await self.sleep(SAMPLE_SECONDS)
+
+    @Service.task
+    async def _look_on(self) -> None:
+        """A look at the whole table now and then, while a page listens."""
+        while not self.should_stop:
+            if monotonic() - self._listened_at < LISTENED_SECONDS:
+                await self._look.look()
+            await self.sleep(SAMPLE_SECONDS)

@@ -1,0 +1,114 @@
+"""examples/monitoring rests on names that a worker tells, and Prometheus takes its files."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from agents.diary import Diary
+from agents.web.exposition import exposed, registry_of
+from streamer.incremental.events.counts import Counts
+from streamer.incremental.shard.steps import StepReport
+from streamer.incremental.store.rebuild import DONE, Progress, Rebuild
+from worlds.checkout import ROOT
+from worlds.worker_facts import WELL, worker
+
+MONITORING = ROOT / "examples" / "monitoring"
+
+
+def dashboard() -> dict[str, Any]:
+    return json.loads((MONITORING / "grafana.json").read_text("utf-8"))
+
+
+def rules() -> list[dict[str, Any]]:
+    (group,) = yaml.safe_load((MONITORING / "alerts.yml").read_text("utf-8"))["groups"]
+    return group["rules"]
+
+
+def expressions() -> Iterator[tuple[str, str]]:
+    """Where each one stands, and the expression."""
+    yield from ((rule["alert"], rule["expr"]) for rule in rules())
+    for panel in dashboard()["panels"]:
+        yield from ((panel["title"], target["expr"]) for target in panel["targets"])
+
+
+def everything_told() -> bytes:
+    """What a worker tells that has seen everything once."""
+    diary = Diary()
+    diary.step(StepReport(Counts(dead_letters=1), commits=1))
+    diary.done.reasons["key-exists"] += 1
+    diary.rebuilt(Progress(Rebuild("1", "ordered", 1, 1), 1, state=DONE), rows=1)
+    facts = worker(replace(WELL, pending_since=0.0), diaries={0: diary})
+    return exposed(registry_of(lambda: facts))
+
+
+def told() -> dict[str, set[str]]:
+    """The labels of every sample that a worker tells, by name."""
+    found: dict[str, set[str]] = {}
+    for family in text_string_to_metric_families(everything_told().decode()):
+        for sample in family.samples:
+            found.setdefault(sample.name, set()).update(sample.labels)
+    return found
+
+
+@pytest.mark.parametrize(("where", "expression"), list(expressions()), ids=lambda text: text[:40])
+def test_every_metric_that_is_asked_for_is_told_with_these_labels(where: str, expression: str) -> None:
+    known = told()
+    names = set(re.findall(r"\bstreamer_\w+", expression))
+    assert names <= set(known), where
+    labels = {label for some in re.findall(r"by \(([^)]*)\)", expression) for label in some.split(", ")}
+    labels |= set(re.findall(r"[{,](\w+)=", expression)) - {"job"}
+    assert labels <= set().union(*(known[name] for name in names), set()) or not names, where
+
+
+def test_every_alert_says_what_is_wrong_and_what_to_do() -> None:
+    assert len(rules()) >= 5
+    for rule in rules():
+        assert set(rule["annotations"]) == {"summary", "do"}
+        assert rule["labels"]["severity"] in {"page", "warn"}
+
+
+def test_the_dashboard_shows_no_two_panels_in_one_place() -> None:
+    places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in dashboard()["panels"]]
+    assert len(set(places)) == len(places) >= 8
+    assert len({panel["id"] for panel in dashboard()["panels"]}) == len(places)
+
+
+@pytest.fixture
+def promtool() -> str:
+    found = shutil.which("promtool")
+    if found is None:
+        pytest.skip("promtool is not installed (Debian: prometheus): nobody has parsed the expressions")
+    return found
+
+
+def test_prometheus_takes_the_files(promtool: str) -> None:
+    done = subprocess.run(
+        [promtool, "check", "config", "prometheus.yml"], cwd=MONITORING, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_prometheus_takes_what_a_worker_tells(promtool: str) -> None:
+    done = subprocess.run([promtool, "check", "metrics"], input=everything_told(), capture_output=True, timeout=60)
+    assert (done.returncode, done.stdout + done.stderr) == (0, b"")
+
+
+def test_every_expression_of_the_dashboard_is_one(promtool: str, tmp_path: Any) -> None:
+    rules = [
+        {"record": f"of:panel{number}", "expr": expression.replace("$table", "people")}
+        for number, (_, expression) in enumerate(expressions())
+    ]
+    file = tmp_path / "rules.yml"
+    file.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))
+    done = subprocess.run([promtool, "check", "rules", str(file)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr

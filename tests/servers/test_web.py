@@ -1,0 +1,189 @@
+"""What a worker on real servers shows over HTTP: its figures, whether it is well, and nothing of anybody's row."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import signal
+import time
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from prometheus_client.parser import text_string_to_metric_families
+
+from agents.web.rebuild_requests import TOKEN_HEADER
+from servers.broker.servers import Servers, free_ports
+from streamer.incremental.store.redis import RedisStore
+from streamer.incremental.store.redis_server import connect
+from worlds.kafka_side import write
+from worlds.patients import CANARY
+from worlds.workers import SHARDS, WorkedTable, inserts, wait_until
+
+TOKEN = "the-token-of-this-test"
+
+
+class Browser:
+    """Asks one worker, and waits for no answer longer than a prober would."""
+
+    def __init__(self, world: WorkedTable) -> None:
+        (self.port,) = free_ports(1)
+        self._world = world
+        world.environment |= {"STREAMER_WEB": f"127.0.0.1:{self.port}", "STREAMER_WEB_TOKEN": TOKEN}
+
+    def ask(self, path: str, body: str | None = None, **headers: str) -> tuple[int, str]:
+        """Status and body; 0 where nobody answers in time."""
+        asked = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
+        try:
+            asked.request("GET" if body is None else "POST", path, body, headers)
+            answer = asked.getresponse()
+            return answer.status, answer.read().decode()
+        except (OSError, http.client.HTTPException):
+            return 0, ""
+        finally:
+            asked.close()
+
+    def facts(self) -> dict[str, Any]:
+        return json.loads(self.ask("/facts")[1])
+
+    def first_event(self) -> str:
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)) as asked:
+            asked.request("GET", "/events")
+            answer = asked.getresponse()
+            assert answer.getheader("Content-Type") == "text/event-stream"
+            return answer.readline().decode()
+
+    def is_green(self) -> bool:
+        return self.ask("/health")[0] == 200
+
+    def says(self, *words: str) -> bool:
+        """Whether /health is red, and says why."""
+        status, body = self.ask("/health")
+        return status == 503 and all(word in body for word in words)
+
+
+@pytest.fixture
+def browser(world: WorkedTable) -> Browser:
+    return Browser(world)
+
+
+@pytest.fixture
+def seen(
+    record_property: Callable[[str, object], None], world: WorkedTable
+) -> Callable[[str, Callable[[], bool]], None]:
+    """Waits until something is seen, and notes how long that took."""
+
+    def seen(what: str, holds: Callable[[], bool]) -> None:
+        began = time.monotonic()
+        wait_until(holds, 40, lambda: f"{what}: {world.logs()}")
+        record_property(what, round(time.monotonic() - began, 1))
+        print(f"{what}: {time.monotonic() - began:.1f} s")
+
+    return seen
+
+
+def values(text: str, name: str) -> dict[tuple[str, ...], float]:
+    """The values of a metric by its labels but the table's."""
+    return {
+        tuple(value for label, value in sorted(sample.labels.items()) if label != "table"): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == name
+    }
+
+
+def test_figures_rebuilds_and_events_of_a_worker_and_no_value_of_a_row(world: WorkedTable, browser: Browser) -> None:
+    world.write(600)
+    world.start()
+    world.wait_until_published()
+    wait_until(lambda: all(shard["lag"] == 0 for shard in browser.facts()["shards"]), 20, world.logs)
+
+    shards = browser.facts()["shards"]
+    counts = [len(messages) for messages in world.changes.messages]
+    assert [shard["messages"] for shard in shards] == counts
+    assert [(shard["here"], shard["state"], shard["worker"]) for shard in shards] == [
+        (True, "held", browser.facts()["worker"])
+    ] * SHARDS
+    assert all(shard["ncp"] > 0 and shard["rows"] and shard["qi_groups"] for shard in shards)
+    assert browser.ask("/ready")[0] == browser.ask("/health")[0] == 200
+    letters = sum(shard["dead_letters"] for shard in shards)
+    assert sum(browser.facts()["dead_letters"].values()) == letters > 0
+
+    metrics = browser.ask("/metrics")[1]
+    assert sum(values(metrics, "streamer_messages_total").values()) == sum(counts)
+    assert values(metrics, "streamer_rows") == {(str(one["shard"]),): one["rows"] for one in shards}
+    assert sum(values(metrics, "streamer_dead_letters_total").values()) == letters
+    assert all(count > 0 for count in values(metrics, "streamer_commit_seconds_count").values())
+
+    request = json.dumps({"shard": 1, "algorithm": "ordered"})
+    assert browser.ask("/rebuild", request)[0] == 403
+    assert browser.ask("/rebuild", request, **{TOKEN_HEADER: "another"})[0] == 403
+    assert browser.ask("/rebuild", request, **{TOKEN_HEADER: TOKEN, "Origin": "http://elsewhere.example"})[0] == 403
+    assert browser.ask("/rebuild", '{"shard": 99}', **{TOKEN_HEADER: TOKEN})[0] == 400
+    assert browser.facts()["shards"][1]["rebuilds"] == []
+    assert browser.ask("/rebuild", request, **{TOKEN_HEADER: TOKEN}) == (202, '{"asked":true}')
+    wait_until(lambda: any(browser.facts()["shards"][1][name] for name in ("rebuild", "rebuilds")), 40, world.logs)
+    assert browser.ask("/rebuild/cancel", "{}", **{TOKEN_HEADER: TOKEN})[0] == 202
+    wait_until(lambda: bool(browser.facts()["shards"][1]["rebuilds"]), 40, world.logs)
+    (rebuild,) = browser.facts()["shards"][1]["rebuilds"]
+    assert (rebuild["algorithm"], rebuild["why"]) == ("ordered", "operator")
+    assert rebuild["ended"] in ("cancelled", "done"), "it may be done before anybody can stop it"
+
+    event = browser.first_event()
+    assert set(json.loads(event.removeprefix("data: "))) == set(browser.facts())
+    said = [event, *(browser.ask(path)[1] for path in ("/facts", "/metrics", "/health", "/ready"))]
+    assert not any(CANARY in text or TOKEN in text for text in said)
+    meta = RedisStore(connect(world.environment["REDIS_URL"]), world.name, 0).meta()
+    assert meta is not None
+    assert not any(meta.secret.hex() in text for text in said)
+    assert TOKEN not in world.logs()
+
+
+@pytest.mark.slow
+def test_health_is_red_where_the_worker_is_not_well_and_green_again(
+    world: WorkedTable, browser: Browser, servers: Servers, seen: Callable[[str, Callable[[], bool]], None]
+) -> None:
+    servers.require_own()
+    write(world.bootstrap, f"{world.name}.changes", inserts(["a", "b", "c"]))
+    worker = world.start("fragile")
+    wait_until(lambda: world.reached()[0] == 3 and browser.is_green(), 40, world.logs)
+
+    write(world.bootstrap, f"{world.name}.changes", inserts(["poison"]))
+    seen("red after a message that breaks the engine", lambda: browser.says("shard 0: a message could not be applied"))
+
+    worker.process.send_signal(signal.SIGSTOP)
+    seen("red while the worker is frozen", lambda: browser.ask("/health")[0] == 0)
+    worker.process.send_signal(signal.SIGCONT)
+
+    writer = Producer({"bootstrap.servers": world.bootstrap, "transactional.id": world.name})
+    writer.init_transactions(30)
+    writer.begin_transaction()
+    for shard, record_key, value in inserts(["late"], shard=1):
+        writer.produce(f"{world.name}.changes", value, record_key, shard)
+    writer.flush(30)
+    seen("red while messages wait and none is applied", lambda: browser.says("shard 1: 1 messages wait"))
+    writer.commit_transaction(30)
+    del writer
+    seen("no more of that once it is committed", lambda: not browser.says("shard 1"))
+
+    servers.kill_redis()
+    seen("red without Redis", lambda: browser.says("Redis has not answered"))
+    servers.start_redis()
+    seen("green again with Redis, and with the fault long ago", browser.is_green)
+
+    servers.kill_kafka()
+    seen("red without Kafka", lambda: browser.says("Kafka has not answered"))
+    servers.start_kafka()
+    seen("green again with Kafka", browser.is_green)
+
+    worker.terminate()
+    as_it_was = world.table.read_text()
+    world.table.write_text(as_it_was.replace("k: 3", "k: 4"))
+    refused = world.start("fragile")
+    seen("a refused shard ends the worker", lambda: refused.process.poll() is not None)
+    assert browser.ask("/health")[0] == 0
+    world.table.write_text(as_it_was)
+    world.start("fragile")
+    seen("green again with a table.yaml that fits", lambda: browser.is_green() and browser.ask("/ready")[0] == 200)
