@@ -4,7 +4,7 @@ Every scalar arrives as the text that stands in the file: a number is read exact
 category called `no` stays one. What is not a setting is refused, and so is a setting whose work is not built yet: a
 file never promises in silence what nobody does. Every fault is one sentence: place, what is wrong, what is allowed.
 All faults are found in one go. What settings mean together (a grid and its step, a column and its hierarchy file) is
-`yaml_loading`'s part.
+`yaml_loading`'s part. A docstring says of every setting what it is, as `name: what it is`: the reference is made of them.
 """
 
 from __future__ import annotations
@@ -116,7 +116,15 @@ class _Settings(BaseModel):
 
 
 class QuasiIdentifierSettings(_Settings):
-    """A numeric quasi-identifier (`type` and `domain`) or a categorical one (`hierarchy`)."""
+    """A numeric quasi-identifier (`type` and `domain`) or a categorical one (`hierarchy`).
+
+    role: published as an interval, or as a node of its hierarchy. type: of a numeric one. domain: the least and the
+    largest value that may come; anything else is a dead letter. grid: width of the cells that intervals are made of,
+    counted from the domain's beginning. step: what all values are multiples of; an integer has 1. unit: the length that
+    counts as 1 in the distance of two QI groups, in leaves where there is a hierarchy; a fifth of all without a word.
+    hierarchy: a file beside table.yaml, a line for each leaf, from the leaf to the root. null_as: the value that a null
+    is taken for; without it a row with a null here is a dead letter.
+    """
 
     role: Literal["quasi-identifier"]
     type: Literal["integer", "decimal", "date", "timestamp", "local-timestamp"] | None = None  # the last: see below
@@ -129,7 +137,15 @@ class QuasiIdentifierSettings(_Settings):
 
 
 class TemporalSettings(_Settings):
-    """A quasi-identifier of dates or timestamps."""
+    """A quasi-identifier of dates or timestamps.
+
+    role: published as an interval of the calendar. type: a day, an instant (with an offset, published in UTC), or what
+    a clock on the wall shows. domain: the first moment and the last; it begins on a border of the grid's unit. grid:
+    length of the cells that intervals are made of, counted from the domain's beginning. unit: the length that counts as
+    1 in the distance of two QI groups; a fifth of all without a word. levels: the units by which algorithms go that
+    generalize level by level. null_as: the moment that a null is taken for; without it a row with a null here is a dead
+    letter.
+    """
 
     role: Literal["quasi-identifier"]
     type: Literal["date", "timestamp", "local-timestamp"]
@@ -141,12 +157,24 @@ class TemporalSettings(_Settings):
 
 
 class SensitiveSettings(_Settings):
+    """A column whose values are published as they are, and which the privacy model counts.
+
+    role: what nobody may learn of somebody. type: what its values are; without a word any scalar of JSON. hierarchy: a
+    file beside table.yaml, whose leaves are all values that may come; `r` asks for one.
+    """
+
     role: Literal["sensitive"]
     type: Literal["text", "integer", "decimal", "boolean", "date", "timestamp", "local-timestamp"] | None = None
     hierarchy: Name | None = None
 
 
 class KeepSettings(_Settings):
+    """A column whose values are published as they are, and which no privacy model looks at.
+
+    role: whether it links somebody is for whoever writes this file to judge. type: what its values are; without a word
+    any scalar of JSON. acknowledge_linkable: has to be `true`: the column could link a row to a person, and is meant so.
+    """
+
     role: Literal["keep"]
     type: Literal["text", "integer", "decimal", "boolean", "date", "timestamp", "local-timestamp"] | None = None
     acknowledge_linkable: bool = False
@@ -173,7 +201,13 @@ ColumnSettings = Annotated[
 
 
 class PrivacySettings(_Settings):
-    """What every QI group owes: k, and of the sensitive columns l (with nulls or not), alpha, beta, r at a level."""
+    """What every QI group owes; all that is given must hold.
+
+    k: rows that it has at least, or individuals, where they are declared. l: distinct values of each sensitive column
+    that it has at least. alpha: largest share of its rows that are one individual's. beta: largest share of one
+    sensitive value. r: largest share of values that are close, having one ancestor in their hierarchy. level: how far
+    above the leaf that ancestor stands. null_counts: whether a null is one of the `l` values.
+    """
 
     k: int = Field(ge=2, le=1_000_000)
     l: int | None = Field(default=None, ge=2, le=1_000_000)  # noqa: E741 - the field writes it so
@@ -185,9 +219,11 @@ class PrivacySettings(_Settings):
 
 
 class EngineSettings(_Settings):
-    """How QI groups are kept; repair: the NCP that a row must save which local repair publishes again, 0 for none.
+    """How QI groups are kept current.
 
-    Without a word it has its usual price; under a form that publishes no boxes, and so no loss, there is none.
+    recut: whether two QI groups that are merged are cut in two again where they have 2k rows. shrink: whether a box
+    becomes smaller when rows leave it. repair: the NCP that local repair has to save for every row that it publishes
+    again; it has its usual price without a word, and under a form that publishes no boxes, and so no loss, there is none.
     """
 
     recut: bool = True
@@ -196,19 +232,30 @@ class EngineSettings(_Settings):
 
 
 class LiveSettings(_Settings):
+    """The changelog.
+
+    form: a message for each row, one for each QI group, or two topics that only the QI group joins. format: how a
+    record is written: plain JSON, JSON with Connect's schema in it, or Avro by a schema registry's schema.
+    """
+
     form: Literal["rows", "groups", "lossy-join"]
     format: Literal["json", "connect-json", "avro"] = "json"
 
 
 class PublishSettings(_Settings):
+    """What is published; nothing is by default.
+
+    live: the changelog of the table.
+    """
+
     live: LiveSettings
 
 
 class InputSettings(_Settings):
     """What the messages do not say themselves.
 
-    form: a message that is a row without any mark is an upsert, and null its removal. decimals: without a schema they
-    are never bytes. partitioner: all messages of a row share a shard, though not the one that murmur2 gives.
+    form: a message that is a row without any mark is an upsert, and null its removal. decimals: they are never bytes,
+    where there is no schema. partitioner: all messages of a row share a shard, though not the one that murmur2 gives.
     """
 
     form: Literal["rows"] | None = None
@@ -217,7 +264,14 @@ class InputSettings(_Settings):
 
 
 class LimitsSettings(_Settings):
-    """Bounds of `streamer.table.schema.Limits`; Kafka's own default for a message is 1 MB."""
+    """Bounds of what is done at once; Kafka's own default for a message is 1 MB.
+
+    batch_events_max: messages of one commit. batch_ms_max: how long a message waits for others, in milliseconds.
+    transaction_rows_max: published rows of one transaction, between messages; also the size of a region of a rebuild.
+    statement_rows_max: rows of a shard that one statement may touch; more is a dead letter. event_bytes_max: bytes of
+    a message; a longer one is a dead letter. row_bytes_max: bytes of a published record; a longer one is a dead letter.
+    dead_letters_share_max: the share of a shard's latest messages that may be dead letters before `status` is red.
+    """
 
     batch_events_max: int = Field(default=Limits.batch_events_max, ge=1, le=100_000)
     batch_ms_max: int = Field(default=Limits.batch_ms_max, ge=1, le=60_000)
@@ -229,7 +283,11 @@ class LimitsSettings(_Settings):
 
 
 class RebuildSettings(_Settings):
-    """When a shard is anonymized anew behind the stream; the algorithms are those of `streamer anonymize`."""
+    """When a shard is anonymized anew behind the stream.
+
+    algorithm: by which, of those of `streamer anonymize`. every: how long after the last one, at the latest. drift: at
+    which loss, as a multiple of a fresh table's.
+    """
 
     algorithm: Algorithm = "ordered"
     every: Duration = Rebuilding.every
@@ -237,7 +295,15 @@ class RebuildSettings(_Settings):
 
 
 class TableSettings(_Settings):
-    """The whole of table.yaml."""
+    """The whole of table.yaml.
+
+    table: its name, with which the names of its topics begin. key: the primary key's column, or a list of them; never
+    published. individual: the column that says whose row it is, where k is to count people; never published. columns:
+    each by its name; what is not named never leaves. privacy: what every QI group owes. engine: how QI groups are kept.
+    publish: what is published, and in which form. input: what the messages do not say themselves. durability: `stated`
+    says that Redis keeps what it confirms, whatever its settings show. limits: bounds of what is done at once. rebuild:
+    when a shard is anonymized anew.
+    """
 
     table: TableName
     key: Annotated[tuple[Name, ...], BeforeValidator(_listed), Field(min_length=1)]
