@@ -1,10 +1,9 @@
 """The shape of table.yaml: which settings there are, and what each may look like by itself.
 
 Every scalar arrives as the text that stands in the file: a number is read exactly, never as a binary float, and a
-category called `no` stays one. What is not a setting is refused, and so is a setting whose work is not built yet: a
-file never promises in silence what nobody does. Every fault is one sentence: place, what is wrong, what is allowed.
-All faults are found in one go. What settings mean together (a grid and its step, a column and its hierarchy file) is
-`yaml_loading`'s part. A docstring says of every setting what it is, as `name: what it is`: the reference is made of them.
+category called `no` stays one. What is not a setting is refused (`yaml_faults`). What settings mean together (a grid
+and its step, a column and its hierarchy file) is `yaml_loading`'s part. A docstring says of every setting what it is,
+as `name: what it is`: the reference is made of them.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from pydantic import (
     InstanceOf,
     StringConstraints,
     Tag,
-    ValidationError,
 )
 
 from streamer.table.calendar_cells import Span, read_span
@@ -172,7 +170,8 @@ class KeepSettings(_Settings):
     """A column whose values are published as they are, and which no privacy model looks at.
 
     role: whether it links somebody is for whoever writes this file to judge. type: what its values are; without a word
-    any scalar of JSON. acknowledge_linkable: has to be `true`: the column could link a row to a person, and is meant so.
+    any scalar of JSON. acknowledge_linkable: has to be `true`: the column could link a row to a person, and that is
+    known.
     """
 
     role: Literal["keep"]
@@ -180,7 +179,7 @@ class KeepSettings(_Settings):
     acknowledge_linkable: bool = False
 
 
-_TEMPORAL = "quasi-identifier in time"
+TEMPORAL = "quasi-identifier in time"
 
 
 def _kind_of_column(raw: Any) -> str | None:
@@ -188,12 +187,12 @@ def _kind_of_column(raw: Any) -> str | None:
     role, type_ = (raw.get(name) if isinstance(raw, Mapping) else None for name in ("role", "type"))
     if not isinstance(role, str):
         return None
-    return _TEMPORAL if role == "quasi-identifier" and isinstance(type_, str) and type_ in CLOCKS else role
+    return TEMPORAL if role == "quasi-identifier" and isinstance(type_, str) and type_ in CLOCKS else role
 
 
 ColumnSettings = Annotated[
     Annotated[QuasiIdentifierSettings, Tag("quasi-identifier")]
-    | Annotated[TemporalSettings, Tag(_TEMPORAL)]
+    | Annotated[TemporalSettings, Tag(TEMPORAL)]
     | Annotated[SensitiveSettings, Tag("sensitive")]
     | Annotated[KeepSettings, Tag("keep")],
     Discriminator(_kind_of_column),
@@ -223,7 +222,7 @@ class EngineSettings(_Settings):
 
     recut: whether two QI groups that are merged are cut in two again where they have 2k rows. shrink: whether a box
     becomes smaller when rows leave it. repair: the NCP that local repair has to save for every row that it publishes
-    again; it has its usual price without a word, and under a form that publishes no boxes, and so no loss, there is none.
+    again; without a word it has its usual price, and none under a form that publishes no boxes, and so has no loss.
     """
 
     recut: bool = True
@@ -316,74 +315,3 @@ class TableSettings(_Settings):
     durability: Literal["stated"] | None = None
     limits: LimitsSettings = LimitsSettings()
     rebuild: RebuildSettings = RebuildSettings()
-
-
-NOT_BUILT = {
-    "publish.sealed": "the sealed form",
-}
-"""Settings whose place is known and whose work is not done by this version."""
-
-_PUBLISH_HINT = "is missing; nothing is published by default: write `publish: {live: {form: rows}}`"
-_ROLES = "quasi-identifier, sensitive or keep"
-_MODELS: dict[str, type[_Settings]] = {
-    "": TableSettings,
-    "quasi-identifier": QuasiIdentifierSettings,
-    _TEMPORAL: TemporalSettings,
-    "sensitive": SensitiveSettings,
-    "keep": KeepSettings,
-    "privacy": PrivacySettings,
-    "engine": EngineSettings,
-    "live": LiveSettings,
-    "publish": PublishSettings,
-    "input": InputSettings,
-    "limits": LimitsSettings,
-    "rebuild": RebuildSettings,
-}
-
-
-def read_settings(raw: object) -> tuple[TableSettings | None, list[str]]:
-    """Validates the content of a table.yaml whose scalars are texts; the settings, or every fault as one sentence."""
-    if not isinstance(raw, Mapping):
-        return None, ["the file: must be a mapping that starts with `table: <name>`"]
-    known, faults = _without_unbuilt(raw)
-    try:
-        return TableSettings.model_validate(known), faults
-    except ValidationError as error:
-        return None, faults + [_sentence(fault) for fault in error.errors()]
-
-
-def _without_unbuilt(raw: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The settings this version knows, and one sentence for each of the others it has heard of."""
-    known = {name: dict(value) if isinstance(value, Mapping) else value for name, value in raw.items()}
-    faults = []
-    for place, what in NOT_BUILT.items():
-        section, _, name = place.rpartition(".")
-        holder = known.get(section) if section else known
-        if isinstance(holder, dict) and name in holder:
-            del holder[name]
-            faults.append(f"{place}: {what} is not built yet; remove this setting")
-    return known, faults
-
-
-def _sentence(fault: Any) -> str:
-    """One fault found by pydantic, in the words of this project."""
-    where = [str(part) for part in fault["loc"]]
-    parent = where[-2] if len(where) > 1 else ""
-    if where[0] == "columns" and len(where) > 2:
-        del where[2]  # the role, by which the kind of column was told
-    place, kind, context = ".".join(where), fault["type"], fault.get("ctx", {})
-    if kind == "missing":
-        return f"{place}: {_PUBLISH_HINT if where[0] == 'publish' else 'is missing'}"
-    if kind == "extra_forbidden":
-        return f"{place}: is no setting; there are {', '.join(_MODELS[parent].model_fields)}"
-    if kind in ("union_tag_not_found", "union_tag_invalid"):
-        return f"{place}.role: must be {_ROLES}"
-    if place == "table":
-        return f"{place}: must be letters, digits, dots, dashes and underscores, 200 at most: it names Kafka's topics"
-    if kind == "literal_error":
-        return f"{place}: must be {context['expected']}"
-    if kind in ("model_type", "model_attributes_type", "dict_type"):
-        return f"{place}: must be a mapping"
-    if kind == "value_error":
-        return f"{place}: {context['error']}"
-    return f"{place}: {fault['msg'].replace('Input should', 'must').replace('String should', 'must')}"
