@@ -31,7 +31,7 @@ fuzz: venv  ## The property tests with new examples, FUZZ_EXAMPLES=1000 for each
 drill: venv  ## The long drills, most of an hour: crashes, freezes, outages; rebuilds under load with every model; killed commands
 	$(BIN)/pytest -m drill
 
-pipeline: venv  ## The whole way on real parts, with faults: Postgres, Debezium, workers, a JDBC sink; Kafka Streams and Flink
+pipeline: venv  ## The whole way on real parts, with faults: Postgres, MySQL, MariaDB, Debezium, workers, a JDBC sink; Kafka Streams, Flink
 	$(BIN)/pytest -m "drill or not drill" tests/servers/pipeline
 
 bench: venv  ## The benchmarks, one after the other

@@ -24,7 +24,7 @@ import threading
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import BinaryIO
 
 import numpy as np
@@ -39,6 +39,9 @@ from streamer.table.encode import EncodedRows
 from streamer.table.schema import Table
 
 NICENESS, IDLE_SECONDS = 10, 60.0
+PARENT_SECONDS = 1.0
+"""How often the process looks whether its worker is still there."""
+
 STARTS_MAX = 2
 """A process that ended by itself, for want of work or of memory, is started once more."""
 
@@ -148,7 +151,7 @@ class Anonymizer:
             if self._process is None or self._process.poll() is not None:
                 self._let_go()
                 self._process = subprocess.Popen(
-                    [sys.executable, "-m", "agents.anonymizer"],
+                    [sys.executable, "-m", "agents.anonymizer", str(os.getpid())],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.DEVNULL,
@@ -218,8 +221,12 @@ def _put(pipe: BinaryIO, what: object) -> None:
 # -- the other side ---------------------------------------------------------------------------------------------------
 
 
-def serve() -> None:
-    """The process itself: a table, then regions until there are none; answers on what was its standard output."""
+def serve(worker: int) -> None:
+    """The process itself: a table, then regions until there are none; answers on what was its standard output.
+
+    worker: the process that asks, which this one does not outlive.
+    """
+    threading.Thread(target=_end_with, args=(worker,), daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the worker ends this by its pipe
     os.nice(NICENESS)
     with os.fdopen(os.dup(1), "wb") as answers, os.fdopen(0, "rb") as questions:
@@ -229,6 +236,13 @@ def serve() -> None:
             _put(answers, None)  # nothing is asked before: what is read ahead of a question would not wake `select`
             while select.select([questions], [], [], IDLE_SECONDS)[0]:
                 _put(answers, answered(table, *pickle.load(questions)))
+
+
+def _end_with(worker: int) -> None:
+    """Ends this process, whatever it is at, once its parent is another one than the worker."""
+    while os.getppid() == worker:
+        sleep(PARENT_SECONDS)
+    os._exit(1)
 
 
 def answered(table: Table, rows: EncodedRows, algorithm: str, seed: int, standing: Ints | None = None) -> Answer:
@@ -250,4 +264,4 @@ def answered(table: Table, rows: EncodedRows, algorithm: str, seed: int, standin
 
 
 if __name__ == "__main__":
-    serve()
+    serve(int(sys.argv[1]))

@@ -1,7 +1,8 @@
 """What it costs to keep a copy of the published table current: a batch of releases at several sizes of the table.
 
-Prints, per kind of copy, the time of following releases of 200 changed records, at 10,000 rows and at 300,000, and
-their ratio. What is written anew with every change costs what the table is; what follows costs what the release is.
+Prints, per kind of copy, the time of following releases of 200 changed records, at 10,000 rows, 300,000 and a million,
+and what the larger ones cost over the smallest. What is written anew with every change costs what the table is; what
+follows costs what the release is.
 """
 
 from __future__ import annotations
@@ -43,8 +44,14 @@ def record(number: int, problem: bytes) -> tuple[bytes, bytes]:
     return row_key(RowKey(0, qi_group, number % 5)), value
 
 
-def seconds(kind: str, table: Table, rows: int, folder: Path) -> float:
-    """The median time of following one release."""
+def median_seconds(kind: str, table: Table, rows: int) -> float:
+    """That of following one release, in a copy of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        return statistics.median(seconds(kind, table, rows, Path(folder)))
+
+
+def seconds(kind: str, table: Table, rows: int, folder: Path) -> list[float]:
+    """Of each release that is followed."""
     stored = dict(record(number, b"flu") for number in range(rows))
     make, name = COPIES[kind]
     copy, times = make(table, folder / name), []
@@ -59,19 +66,19 @@ def seconds(kind: str, table: Table, rows: int, folder: Path) -> float:
         )
         copy.change(changed)
         times.append(perf_counter() - started)
-    return statistics.median(times)
+    return times
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, nargs=2, default=(10_000, 300_000), metavar=("FEW", "MANY"))
-    few, many = parser.parse_args().rows
+    parser.add_argument("--rows", type=int, nargs="+", default=(10_000, 300_000, 1_000_000), metavar="N")
+    sizes = parser.parse_args().rows
     table = replace(load_table(EXAMPLE), name="people")
-    print(f"{'copy':10} {few:>10,} rows {many:>10,} rows   ratio")
+    print(f"{'copy':10} " + " ".join(f"{rows:>12,} rows" for rows in sizes) + "   over the first")
     for kind in COPIES:
-        with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
-            short, long = seconds(kind, table, few, Path(one)), seconds(kind, table, many, Path(other))
-        print(f"{kind:10} {short * 1e3:12.1f} ms {long * 1e3:12.1f} ms {long / short:7.1f}")
+        found = [median_seconds(kind, table, rows) for rows in sizes]
+        ratios = " ".join(f"{other / found[0]:7.1f}" for other in found[1:])
+        print(f"{kind:10} " + " ".join(f"{one * 1e3:14.1f} ms" for one in found) + f"   {ratios}")
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
 The table is Adult in one shard without servers, then changes (40 % inserts, 30 % deletes, 30 % modifies) as plain JSON
 messages. Some of the first are passed over, as `streamer skip` has it, and tried again from behind all others.
 
-reading    Seconds of `Retrial` over those in which the shard's own loop applies as many messages, at two distances, for
-           one message and hundreds at once. The loop commits to memory; with Redis and Kafka it takes longer.
+reading    Seconds of `Retrial` over those in which the shard's own loop applies as many messages, at three distances,
+           for one message and hundreds at once. The loop commits to memory; with Redis and Kafka it takes longer.
 applying   Seconds of the commit that applies what may be applied late, over the loop's for as many messages.
 
 Seconds are those of the processor, so that neighbours disturb them less.
@@ -18,7 +18,7 @@ import argparse
 import json
 import random
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -55,7 +55,7 @@ class Sizes:
 
     people: int = 30_162
     applied: int = 10_000
-    distances: tuple[int, ...] = (10_000, 300_000)
+    distances: tuple[int, ...] = (10_000, 300_000, 1_000_000)
     at_once: tuple[int, ...] = (1, 500)
 
 
@@ -120,9 +120,16 @@ def measure(sizes: Sizes) -> dict[str, object]:
     return {
         "us_per_message": round(1e6 * per_message, 1),
         "readings": readings,
+        "growth": {str(n): growth(readings, n) for n in sizes.at_once},
         "applied_late": -counts.dead_letters,
         "applying_ratio": round(applying, 2),
     }
+
+
+def growth(readings: Sequence[Mapping[str, float]], at_once: int) -> float:
+    """What a message costs to read at the largest distance, over the smallest."""
+    nearest, *_, farthest = [one["ratio"] for one in readings if one["at_once"] == at_once]
+    return round(farthest / nearest, 2)
 
 
 def alike(table: Table, rows: EncodedRows, seed: int) -> list[Ints]:
@@ -157,6 +164,7 @@ def show(figures: dict[str, object]) -> None:
     for one in figures["readings"]:  # type: ignore[attr-defined]
         table.add_row(f"{one['distance']:,}", f"{one['at_once']:,}", f"{one['ratio']:.3f}")
     Console().print(table)
+    Console().print(f"a message at the largest distance, over the smallest, by how many at once: {figures['growth']}")
     Console().print(f"a commit of {figures['applied_late']:,} of them, over the loop: {figures['applying_ratio']}")
 
 

@@ -83,8 +83,8 @@ ROWS_PER_QI_GROUP = 7  # about, of a Median Mondrian with k = 5
 STATEMENT_ROWS, TAKEOVER_ROWS, INITIAL_ROWS = 100_000, 1_000_000, 300_000
 CROWDED_QI_GROUPS = 50_000
 SHARD_NAME, ROWS_PER_COMMIT = "benchmark-scale", 20_000
-EVENTS, SECONDS, WARM_UP = 20_000, 5.0, 10_000
-QUICK_ROWS = 2_000
+EVENTS, SECONDS = 20_000, 5.0
+QUICK_ROWS, QUICK_EVENTS = 2_000, 1_000
 
 Figures = dict[str, float]
 Name = TypeVar("Name")
@@ -95,12 +95,18 @@ Result = TypeVar("Result")
 class Options:
     """rows_max: what would be larger is made as large as this. skipped: what that changed, as sentences.
 
-    repair: the price of local repair in the part `engine`.
+    repair: the price of local repair in the part `engine`. events: how many are timed; half as many come before them.
     """
 
     rows_max: int
     repair: float = 0.0
+    events: int = EVENTS
     skipped: list[str] = field(default_factory=list)
+
+    @property
+    def warm_up(self) -> int:
+        """Events that come before those that are timed."""
+        return self.events // 2
 
     def bounded(self, rows: int, what: str) -> int:
         """So many rows, or as many as there may be."""
@@ -114,7 +120,7 @@ def main() -> None:
     options.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART")
     options.add_argument("--rows-max", type=int, default=1_000_000)
     options.add_argument("--repair", type=float, default=0.0, help="price of local repair, for the part `engine`")
-    options.add_argument("--quick", action="store_true", help=f"at most {QUICK_ROWS:,} rows")
+    options.add_argument("--quick", action="store_true", help=f"at most {QUICK_ROWS:,} rows, {QUICK_EVENTS:,} events")
     options.add_argument("--json", action="store_true", help="print the JSON object alone")
     options.add_argument("--take-over", metavar="URL", help=argparse.SUPPRESS)
     chosen = options.parse_args()
@@ -122,7 +128,10 @@ def main() -> None:
     if chosen.take_over:
         print(json.dumps(take_over(chosen.take_over)))
         return
-    bounds = Options(min(chosen.rows_max, QUICK_ROWS) if chosen.quick else chosen.rows_max, chosen.repair)
+    bounds = Options(chosen.rows_max, chosen.repair)
+    if chosen.quick:
+        bounds = replace(bounds, rows_max=min(chosen.rows_max, QUICK_ROWS), events=QUICK_EVENTS)
+        bounds.skipped.append(f"all: {QUICK_EVENTS:,} events instead of {EVENTS:,}")
     parts: dict[str, Figures] = {}
     for name in chosen.only:
         gc.collect()
@@ -201,9 +210,9 @@ def shard_of(those: Microdata, groups: Sequence[Ints] | None = None, repair: flo
 
 
 def us_per_event(engine: Engine, changes: Iterator[Change], batch: int) -> float:
-    """Microseconds to apply and drain, over EVENTS events or as many as SECONDS allow."""
+    """Microseconds to apply and drain, over these changes or as many as SECONDS allow."""
     events, seconds = 0, 0.0
-    while events < EVENTS and seconds < SECONDS and (some := list(islice(changes, batch))):
+    while seconds < SECONDS and (some := list(islice(changes, batch))):
         begun = process_time()
         for change in some:
             engine.apply(change)
@@ -223,12 +232,12 @@ def engine_part(options: Options) -> Figures:
     for size in sizes:
         shard = shard_of(people(size), repair=options.repair)
         figures[f"qi_groups_of_{size}_rows"] = shard.engine.n_qi_groups
-        changes = iter(shard.changes(WARM_UP + 2 * EVENTS))
-        for change in islice(changes, WARM_UP):
+        changes = iter(shard.changes(options.warm_up + 2 * options.events))
+        for change in islice(changes, options.warm_up):
             shard.engine.apply(change)
         shard.engine.drain()
-        figures[f"us_{size}_rows_batches_of_500"] = us_per_event(shard.engine, changes, 500)
-        figures[f"us_{size}_rows_batches_of_1"] = us_per_event(shard.engine, changes, 1)
+        figures[f"us_{size}_rows_batches_of_500"] = us_per_event(shard.engine, islice(changes, options.events), 500)
+        figures[f"us_{size}_rows_batches_of_1"] = us_per_event(shard.engine, islice(changes, options.events), 1)
     for batch in (500, 1):
         first, last = (figures[f"us_{size}_rows_batches_of_{batch}"] for size in (sizes[0], sizes[-1]))
         figures[f"ratio_{sizes[-1]}_to_{sizes[0]}_rows_batches_of_{batch}"] = last / first
@@ -241,11 +250,11 @@ def commit_part(options: Options) -> Figures:
     for rows in (min(smallest, largest // 2), largest):
         shard = shard_of(people(rows))
         committed, seconds, events = Committed(shard.engine.table), 0.0, 0
-        for i, change in enumerate(shard.changes(WARM_UP + EVENTS)):
+        for i, change in enumerate(shard.changes(options.warm_up + options.events)):
             begun = process_time()
             shard.engine.apply(change)
             committed.add(shard.engine.drain())
-            if i >= WARM_UP // 10:
+            if i >= options.warm_up // 10:
                 events, seconds = events + 1, seconds + process_time() - begun
             if seconds > SECONDS:
                 break
@@ -284,7 +293,7 @@ def threads_part(options: Options) -> Figures:
     those = people(options.bounded(100_000, "threads"))
     groups = quick_groups(those)
     shards = [shard_of(those, groups) for _ in range(3)]
-    changes = shards[0].changes(2 * EVENTS)
+    changes = shards[0].changes(2 * options.events)
 
     def run(shard: Shard) -> None:
         for begin in range(0, len(changes), 500):
@@ -456,12 +465,12 @@ def crowded_part(options: Options) -> Figures:
     codes = np.stack(np.unravel_index(cells, fans), axis=1).astype(np.int64)
     those = Microdata(table, codes, None, np.zeros((len(codes), 1), dtype=np.int64), ((b'"flu"',),))
     shard = shard_of(those, np.split(np.arange(len(codes)), range(K, len(codes), K)))
-    changes = iter(shard.changes(WARM_UP + 2 * EVENTS))
-    us_per_event(shard.engine, islice(changes, WARM_UP), WARM_UP)
+    changes = iter(shard.changes(options.warm_up + 2 * options.events))
+    us_per_event(shard.engine, islice(changes, options.warm_up), options.warm_up)
     return {
         "qi_groups": shard.engine.n_qi_groups,
-        "us_batches_of_500": us_per_event(shard.engine, changes, 500),
-        "us_batches_of_1": us_per_event(shard.engine, changes, 1),
+        "us_batches_of_500": us_per_event(shard.engine, islice(changes, options.events), 500),
+        "us_batches_of_1": us_per_event(shard.engine, islice(changes, options.events), 1),
     }
 
 
@@ -476,7 +485,7 @@ def steps_part(options: Options) -> Figures:
     those = Microdata(table, codes, None, np.zeros((len(rows), 1), dtype=np.int64), ((b"null",),))
     engine.load_initial(list(first), rows, codes, quick_groups(those))
     engine.drain()
-    messages, events = adult_people.Changes(first, seed=1).more(EVENTS), 0
+    messages, events = adult_people.Changes(first, seed=1).more(options.events), 0
     while some := list(islice(messages, 500)):
         seconds, changes = timed(lambda some=some: [decoder.decode(*message) for message in some])  # type: ignore[misc]
         decode_s, events = decode_s + seconds, events + len(some)
@@ -503,9 +512,9 @@ def models_part(options: Options) -> Figures:
             shards[name], shards[f"{name}_with_repair"] = (
                 shard_of(those, groups, price) for price in (0, float(REPAIR))
             )
-        turns = {name: iter(shard.changes(WARM_UP + EVENTS)) for name, shard in shards.items()}
+        turns = {name: iter(shard.changes(options.warm_up + options.events)) for name, shard in shards.items()}
         us: dict[str, list[float]] = {name: [] for name in shards}
-        for events in (WARM_UP, *[EVENTS // 10] * 10):
+        for events in (options.warm_up, *[options.events // 10] * 10):
             for name, shard in shards.items():
                 us[name].append(us_per_event(shard.engine, islice(turns[name], events), 500))
         for name, shard in shards.items():

@@ -141,6 +141,9 @@ class OneProcessForAFile(LoadFileScheduling):  # type: ignore[misc]
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
+    # In the order of the folders, benchmarks and servers first, not by numbers of tests: else files of few tests, which
+    # take minutes, come last, and one process ends long before the other.
+    config.option.loadscopereorder = False
     return OneProcessForAFile(config, log)
 
 

@@ -38,9 +38,10 @@ allow worker --operation Write --operation Describe --transactional-id "$table-s
 # shellcheck disable=SC2086
 allow reader --operation Read $outputs
 
-# Makes topics, looks (status, dead-letters), and asks the shards for something (rebuild, skip, end-snapshot).
+# Makes topics, looks (status, dead-letters), and asks the shards for something (rebuild, skip, end-snapshot,
+# dead-letters retry).
 allow operator --operation Create --operation Describe --operation DescribeConfigs --topic "$table." \
   --resource-pattern-type prefixed
 allow operator --operation Read --topic "$table.changes" --topic "$table.positions" --topic "$table.dead-letters"
-allow operator --operation Read --operation Write --topic "$table.control"
+allow operator --operation Write --topic "$table.control"
 allow operator --operation Describe --group "streamer-$table"

@@ -15,7 +15,9 @@ import msgspec
 import pandas as pd
 from rich.console import Console
 
+from streamer.cli.apart import require_apart
 from streamer.cli.forecast import announce
+from streamer.cli.left_out import facts_of, sentence, skip_refused_option, write_list
 from streamer.cli.options import (
     json_option,
     k_option,
@@ -28,17 +30,17 @@ from streamer.cli.options import (
 from streamer.cli.progress import stages
 from streamer.cli.reports import anonymize_report, curves_of
 from streamer.cli.tables import figure
-from streamer.errors import UsageError
 from streamer.privacy.models import Model, model_of, words
 from streamer.recoding.algorithms.catalog import DEFAULT, algorithm_named, run
 from streamer.recoding.algorithms.contract import Algorithm, Options
 from streamer.recoding.algorithms.recoding import Recoding
-from streamer.recoding.frame import checked_options, with_k
+from streamer.recoding.frame import checked_options, with_k, without_absent_key
 from streamer.recoding.metrics.measures import measure, measure_joined
 from streamer.recoding.publication import group_names, lossy_join_frames, published_frame
 from streamer.table.encode import Encoder
 from streamer.table.files import atomic_writers, read_rows, table_files, write_index, write_rows
 from streamer.table.microdata import Microdata, microdata_of
+from streamer.table.refused_rows import refused_rows, without_refused
 from streamer.table.yaml_loading import files_of, load_table
 
 ROWS, LOSSY_JOIN = "rows", "lossy-join"
@@ -65,6 +67,7 @@ ROWS, LOSSY_JOIN = "rows", "lossy-join"
     show_default=True,
     help="lossy-join: exact quasi-identifiers in OUT-qit.csv, sensitive values in OUT-stt.csv, joined by QI group.",
 )
+@skip_refused_option
 @k_option
 @suppression_option
 @refine_option
@@ -79,6 +82,7 @@ def command(
     index: Path | None,
     report: Path | None,
     form: str,
+    left_out: Path | None,
     k: int | None,
     suppression: float,
     refine: int,
@@ -90,26 +94,30 @@ def command(
 
     The privacy model is table.yaml's: k, and l, alpha, beta or r where it says so. QI groups are numbered from 1 in the
     order of the values that they publish, those that publish the same by chance; the order of the rows says nothing
-    about whose they are. --index is private: it names every row's QI group.
+    about whose they are. --index is private: it names every row's QI group, by the
+    key, or by the number of the row where the data has no key column.
     """
     chosen, options = algorithm_named(algorithm), checked_options(suppression, refine, merge_equal_boxes, seed)
     outputs = output_paths(out, form)
-    paths = [*outputs, *filter(None, (index, report))]
+    paths = [*outputs, *filter(None, (index, report, left_out))]
     require_apart([*files_of(table), data], paths)
-    schema = with_k(load_table(table), k)
+    schema = with_k(load_table(table, needs_key=False), k)
     model = model_of(schema)
     with stages(as_json) as progress, atomic_writers(paths, text=True) as opened:
         files: dict[Path, IO[str]] = dict(zip(paths, opened, strict=True))
         with progress.stage("read"):
             frame = read_rows(data)
+            schema = without_absent_key(schema, frame)
         with progress.stage("encode"):
-            encoded = Encoder(schema).frame(frame)
+            refused = refused_rows(schema, frame) if left_out is not None else []
+            encoded = Encoder(schema).frame(without_refused(frame, refused))
             microdata = microdata_of(schema, encoded)
         announce(chosen, microdata, model, options, progress)
         with progress.stage("anonymize") as tick:
             recoding = run(chosen, microdata, model, options, tick)
         with progress.stage("measure"):
             facts = described(chosen, options, microdata, recoding, model, form)
+            facts["left_out"] = left_out and facts_of(refused, len(frame), left_out)
         curves = () if report is None or form == LOSSY_JOIN else curves_of(microdata, chosen, options, progress)
         with progress.stage("write"):
             published = dict(zip(outputs, _publications(form, microdata, recoding), strict=True))
@@ -120,6 +128,8 @@ def command(
                 write_index(_index_table(encoded.source_keys, recoding), files[index])
             if report is not None:
                 files[report].write(anonymize_report(facts, microdata, recoding, table, data, curves))
+            if left_out is not None:
+                write_list(refused, files[left_out])
     facts |= {"seconds": progress.seconds, "files": [str(path) for path in paths]}
     if as_json:
         click.echo(msgspec.json.encode(facts))
@@ -130,15 +140,6 @@ def command(
 def output_paths(out: Path, form: str) -> list[Path]:
     """The files that a form of publication writes for OUT.csv."""
     return table_files(out, ("rows",) if form == ROWS else ("qit", "stt"))
-
-
-def require_apart(inputs: list[Path], outputs: list[Path]) -> None:
-    """Raises UsageError where a file that is written is one that is read, or another one that is written."""
-    taken = {path.resolve() for path in inputs}
-    for path in outputs:
-        if path.resolve() in taken:
-            raise UsageError(f"{path}: is an input, or is to be written twice; give every output a name of its own")
-        taken.add(path.resolve())
 
 
 def described(
@@ -200,6 +201,8 @@ def _print(facts: Mapping[str, Any]) -> None:
     }
     if measures["risk"] is None:
         del lines["risk"]
+    if facts["left_out"] is not None:
+        lines["left out"] = sentence(facts["left_out"])
     console = Console(soft_wrap=True, highlight=False, markup=False)
     for name, said in lines.items():
         console.print(f"{name:>9}  {said}")

@@ -6,38 +6,41 @@ column, and tried; no value of them is shown.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
-from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
-import pandas as pd
+import numpy as np
 from rich.console import Console
 from rich.table import Table as Grid
 
+from streamer.cli.apart import require_apart
 from streamer.cli.connector_check import check_connectors, print_connectors
+from streamer.cli.left_out import skip_refused_option, write_list
 from streamer.cli.options import json_option, table_option
 from streamer.cli.progress import Stages, stages
 from streamer.cli.sql_readers import sql_warnings
 from streamer.cli.tables import console, figure
-from streamer.errors import EXIT_LAW, EventRefused
+from streamer.errors import EXIT_LAW, UsageError
 from streamer.incremental.topics import QIT, STT
 from streamer.privacy.models import model_of, subject_names, words
 from streamer.privacy.subjects import SubjectCodes
 from streamer.recoding.algorithms.catalog import ALGORITHMS, objections
 from streamer.recoding.costs import SUPPRESSION, costs
-from streamer.table.encode import EncodedRows, Encoder
-from streamer.table.files import read_rows
+from streamer.table.encode import Encoder
+from streamer.table.files import atomic_writer, read_rows
 from streamer.table.levels import labels_beside_their_leaves
+from streamer.table.look_alike_keys import warning_of
 from streamer.table.microdata import microdata_of
 from streamer.table.moments import CLOCKS, moment_text
+from streamer.table.null_cells import beside_nulls, null_text
 from streamer.table.published import QI_GROUP, box_columns, published_columns
 from streamer.table.published_group import COUNT, SIZE, VALUES, group_columns
 from streamer.table.published_join import qit_columns, stt_columns
-from streamer.table.row import Row
+from streamer.table.refused_rows import counted, refused_rows, without_refused
 from streamer.table.scalars import decimal_text
 from streamer.table.schema import (
     AVRO,
@@ -52,7 +55,7 @@ from streamer.table.schema import (
     Table,
     TemporalAttribute,
 )
-from streamer.table.yaml_loading import hidden_columns, load_table
+from streamer.table.yaml_loading import files_of, hidden_columns, load_table
 
 ROWS_TRIED_MAX = 100_000
 """Rows that costs are computed from: the first accepted ones."""
@@ -83,25 +86,33 @@ _to_json = msgspec.json.Encoder(decimal_format="number").encode
     metavar="URL|FILE",
     help="Kafka Connect's address, or a connector's configuration as JSON: what would be lost or misread?",
 )
+@skip_refused_option
 @json_option
 @click.pass_context
-def command(ctx: click.Context, table: str, data: str | None, connector: str | None, as_json: bool) -> None:
+def command(
+    ctx: click.Context, table: str, data: str | None, connector: str | None, left_out: Path | None, as_json: bool
+) -> None:
     """Validates TABLE and says what it means: roles, cells, the privacy model and which algorithms can hold it, what a
     published row looks like, what never leaves.
 
     With --data it also counts the rows of a CSV file that would be refused, by reason and column, without their values,
-    and tries what other k and other grids would cost. The first time on a machine, that compiles some code, too.
+    and tries what other k and other grids would cost; --skip-refused lists these rows. The first time on a machine,
+    that compiles some code, too.
     With --connector it names every setting of a source or sink by which something of this table would be lost or
     misread, with its mend (user and password for Connect: CONNECT_USER, CONNECT_PASSWORD).
     Exit code 1 where a connector has such a setting, 2 where TABLE or ROWS.csv cannot be used at all.
     """
-    schema = load_table(table)
+    if left_out is not None and data is None:
+        raise UsageError("--skip-refused lists rows of a data file: say --data")
+    if left_out is not None and data is not None:
+        require_apart([*files_of(table), Path(data)], [left_out])
+    schema = load_table(table, needs_key=False)
     report = describe(schema)
     if connector is not None:
         report["connectors"] = check_connectors(schema, connector)
     if data is not None:
         with stages(as_json) as progress:
-            report["data"] = try_data(schema, data, progress)
+            report["data"] = try_data(schema, data, left_out, progress)
     if as_json:
         click.echo(_to_json(report))
     else:
@@ -155,7 +166,7 @@ def _table_warnings(table: Table) -> Iterator[str]:
 
 def _described(attribute: Attribute) -> dict[str, Any]:
     shared = {"name": attribute.name, "role": "quasi-identifier", "unit": attribute.unit}
-    nulls = {"nulls": "refused" if attribute.null_code is None else "null_as"}
+    nulls = {"nulls": "refused" if attribute.null_code is None else "null_as", "nulls_published": null_text(attribute)}
     if isinstance(attribute, CategoricalAttribute):
         tree = attribute.hierarchy
         return {**shared, "type": "category", "leaves": tree.n_leaves, "levels": tree.n_levels, **nulls}
@@ -229,52 +240,43 @@ def _example_value(column: KeptColumn) -> object:
 # -- what it does to data -------------------------------------------------------------------------------------------
 
 
-def try_data(table: Table, path: str, progress: Stages) -> dict[str, Any]:
-    """What would become of the rows of a data file; counts, shares and column names only."""
+def try_data(table: Table, path: str, left_out: Path | None, progress: Stages) -> dict[str, Any]:
+    """What would become of the rows of a data file; counts, shares and column names only.
+
+    left_out: where to list the refused rows.
+    """
     with progress.stage("read"):
         frame = read_rows(path)
     model = model_of(table)
     with progress.stage("encode"):
-        refused, accepted = _tried(table, frame)
-    individuals = len(
-        {source_key if row.individual is None else row.individual for source_key, row in accepted.items()}
+        refused = refused_rows(table, frame)
+        left = without_refused(frame, refused)
+        accepted = Encoder(table).frame(left)
+    if left_out is not None:
+        with atomic_writer(left_out, text=True) as file:
+            write_list(refused, file)
+    n = len(accepted.source_keys)
+    individuals = n if table.individual is None else len(set(accepted.individuals))
+    used = microdata_of(table, accepted).rows(np.arange(min(n, ROWS_TRIED_MAX)))
+    shortfall = model.shortfall(
+        SubjectCodes(table, model).of(accepted.values, accepted.individuals), subject_names(table, model)
     )
-    used = microdata_of(table, EncodedRows.of_rows(dict(islice(accepted.items(), ROWS_TRIED_MAX)), table.space.d))
-    values, owners = [row.values for row in accepted.values()], [row.individual for row in accepted.values()]
-    shortfall = model.shortfall(SubjectCodes(table, model).of(values, owners), subject_names(table, model))
     with progress.stage("try") as tick:
-        tried = costs(used, tick) if accepted else None
+        tried = costs(used, tick) if n else None
     return {
         "rows": len(frame),
-        "accepted": len(accepted),
+        "accepted": n,
         "hidden_columns": hidden_columns(table, frame.columns),
         "refused": [
-            {"reason": reason, "column": column, "rows": rows} for (reason, column), rows in refused.most_common()
+            {"reason": reason, "column": column or None, "rows": rows} for reason, column, rows in counted(refused)
         ],
-        "warnings": _warnings(table, individuals, shortfall),
+        "warnings": [
+            *_warnings(table, individuals, shortfall),
+            *_key_warnings(table, accepted.source_keys),
+            *_null_warnings(table, beside_nulls(table, left)),
+        ],
         "costs": tried,
     }
-
-
-def _tried(table: Table, frame: pd.DataFrame) -> tuple[Counter[tuple[str, str | None]], dict[str, Row]]:
-    """Refused rows by reason and column; the accepted ones by source key."""
-    encoder = Encoder(table)
-    refused: Counter[tuple[str, str | None]] = Counter()
-    accepted: dict[str, Row] = {}
-    columns = encoder.named_columns(frame)
-    for texts in zip(*(frame[name].tolist() for name in columns), strict=True):
-        fields = encoder.fields(dict(zip(columns, texts, strict=True)))
-        try:
-            source_key = encoder.source_key(fields)
-            row = encoder.row(fields)
-        except EventRefused as error:
-            refused[error.reason, error.column] += 1
-            continue
-        if source_key in accepted:
-            refused["key-exists", ", ".join(table.source_key)] += 1
-            continue
-        accepted[source_key] = row
-    return refused, accepted
 
 
 def _warnings(table: Table, individuals: int, shortfall: str) -> list[str]:
@@ -288,12 +290,26 @@ def _warnings(table: Table, individuals: int, shortfall: str) -> list[str]:
     return []
 
 
+def _null_warnings(table: Table, rows: Mapping[str, int]) -> Iterator[str]:
+    for attribute in table.attributes:
+        if attribute.name in rows:
+            yield (
+                f"columns.{attribute.name}.null_as: nulls are published as {null_text(attribute)}, as are"
+                f" {rows[attribute.name]:,} rows of which it is true; give nulls a cell or category of their own"
+            )
+
+
+def _key_warnings(table: Table, source_keys: list[str]) -> list[str]:
+    return warning_of(source_keys, table.source_key[0]) if len(table.source_key) == 1 else []
+
+
 # -- for people -----------------------------------------------------------------------------------------------------
 
 
 def _print(report: dict[str, Any], out: Console) -> None:
     counted = report["individual"] or "rows"
-    out.print(f"table {report['table']}, key {', '.join(report['key'])}, k = {report['k']} ({counted})")
+    key = ", ".join(report["key"]) or "none (a stream needs one)"
+    out.print(f"table {report['table']}, key {key}, k = {report['k']} ({counted})")
     grid = Grid("column", "role", "type", "domain or hierarchy", "grid", "cells")
     for column in report["columns"]:
         cells = column.get("cells", column.get("leaves", ""))
@@ -301,6 +317,9 @@ def _print(report: dict[str, Any], out: Console) -> None:
             column["name"], column["role"], column["type"], _extent(column), str(column.get("grid", "")), str(cells)
         )
     out.print(grid)
+    for column in report["columns"]:
+        if column.get("nulls_published") is not None:
+            out.print(f"nulls of {column['name']} are published as {column['nulls_published']}")
     out.print(f"privacy: every QI group has {report['model']}")
     for algorithm in report["algorithms"]:
         said = f"cannot hold it: {algorithm['cannot'][0]}" if algorithm["cannot"] else algorithm["what"]

@@ -16,7 +16,7 @@ import click
 import msgspec
 from rich.table import Table as Grid
 
-from streamer.cli.anonymize import require_apart
+from streamer.cli.apart import require_apart
 from streamer.cli.forecast import announce, run_on_few
 from streamer.cli.options import (
     json_option,
@@ -32,7 +32,7 @@ from streamer.cli.tables import figure, print_table
 from streamer.privacy.models import Model, model_of, words
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT, objections, require_possible, run
 from streamer.recoding.algorithms.contract import Algorithm, Options
-from streamer.recoding.frame import checked_options, with_k
+from streamer.recoding.frame import checked_options, with_k, without_absent_key
 from streamer.recoding.metrics.measures import WHAT, measure
 from streamer.table.encode import Encoder
 from streamer.table.files import atomic_writers, read_rows
@@ -66,13 +66,14 @@ def command(
 
     --suppression and --refine are given to the algorithms that know them.
     """
-    schema = with_k(load_table(table), k)
+    schema = with_k(load_table(table, needs_key=False), k)
     model, options = model_of(schema), checked_options(suppression, refine, seed=seed)
     paths = [] if report is None else [report]
     require_apart([*files_of(table), data], paths)
     with stages(as_json) as progress, atomic_writers(paths, text=True) as opened:
         with progress.stage("read"):
             frame = read_rows(data)
+            schema = without_absent_key(schema, frame)
         with progress.stage("encode"):
             microdata = microdata_of(schema, Encoder(schema).frame(frame))
         require_possible(microdata, model)

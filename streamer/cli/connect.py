@@ -13,10 +13,12 @@ import msgspec
 from streamer.cli.options import kafka_option, table_option
 from streamer.cli.sql_readers import sql_warnings
 from streamer.errors import UsageError
+from streamer.incremental.connectors.avro_converters import APICURIO, AVRO_CONVERTERS, CONFLUENT
+from streamer.incremental.connectors.binlog_source import BINLOGS
 from streamer.incremental.connectors.database import MYSQL, POSTGRES, Database, database_of
-from streamer.incremental.connectors.debezium_source import default_relation, source_config, source_sql
+from streamer.incremental.connectors.debezium_source import CLASSES, default_relation, source_config, source_sql
 from streamer.incremental.connectors.jdbc_sink import sink_config
-from streamer.incremental.connectors.sql_dialects import DIALECTS
+from streamer.incremental.connectors.sql_dialects import DIALECTS, KSQLDB
 from streamer.incremental.connectors.sql_tables import view_sql
 from streamer.incremental.kafka_clients import servers_of
 from streamer.table.published_types import left_out
@@ -29,18 +31,26 @@ PROVIDER = (
 )
 MADE_FIRST = "make the topics first: `streamer topics create`; where Connect was quicker, with --adopt"
 WITHOUT_SCHEMAS = "messages without schemas: say `input: {decimals: text}` in table.yaml where the table has decimals"
-REGISTRY_ACCESS = (
-    "records are Avro: Connect needs Confluent's AvroConverter, and in its environment SCHEMA_REGISTRY_URL; for user"
-    " and password add (key|value).converter.basic.auth.credentials.source=USER_INFO and .basic.auth.user.info"
-)
-SCHEMA_FROM = {
-    JSON: [
-        "needs Connect 4.2 or newer: older converters know no schema.content (publish `format: connect-json` for them)"
-    ],
-    AVRO: [REGISTRY_ACCESS],
+REGISTRY_ACCESS = {
+    CONFLUENT: (
+        "records are Avro: Connect needs Confluent's AvroConverter, and in its environment SCHEMA_REGISTRY_URL; for"
+        " user and password add (key|value).converter.basic.auth.credentials.source=USER_INFO and .basic.auth.user.info"
+    ),
+    APICURIO: (
+        "records are Avro: Connect needs Apicurio's AvroConverter, and in its environment SCHEMA_REGISTRY_URL, which is"
+        " the registry's own interface (.../apis/registry/v2), where workers are told Confluent's (.../apis/ccompat/v7)"
+    ),
 }
-"""What a person has to know of where the sink has its schema from."""
+"""What a person has to know of the registry where the sink has its schema from."""
 
+SCHEMA_CONTENT = (
+    "needs Connect 4.2 or newer: older converters know no schema.content (publish `format: connect-json` for them)"
+)
+NOT_RUN = "no ksqlDB was to be had: this follows its reference, and no test runs it"
+HISTORY_ACCESS = (
+    "on a secured Kafka the connector's own clients need the login, too: schema.history.internal.producer.* and"
+    " schema.history.internal.consumer.*"
+)
 PLACEHOLDERS = "replace HOST and DATABASE, or say --database"
 
 database_option = click.option("--database", metavar="HOST[:PORT][/NAME]", help="Where the database is.")
@@ -53,9 +63,7 @@ def command() -> None:
 
 @command.command(name="source")
 @table_option
-@click.option(
-    "--connector", type=click.Choice([POSTGRES, MYSQL]), default=POSTGRES, show_default=True, help="Debezium's."
-)
+@click.option("--connector", type=click.Choice(list(CLASSES)), default=POSTGRES, show_default=True, help="Debezium's.")
 @click.option("--schemas/--no-schemas", default=True, show_default=True, help="Messages with Connect's schema in them.")
 @database_option
 @click.option("--relation", metavar="SCHEMA.TABLE", help="The table's name in the database [default: table.yaml's].")
@@ -68,7 +76,7 @@ def source(
     schema, place = load_table(table), database_of(database) if database else Database()
     relation = relation or default_relation(schema, connector, place)
     if relation.count(".") != 1:
-        raise UsageError("--relation: expected SCHEMA.TABLE (MySQL: DATABASE.TABLE)")
+        raise UsageError("--relation: expected SCHEMA.TABLE (MySQL, MariaDB: DATABASE.TABLE)")
     if sql:
         click.echo(source_sql(schema, connector, relation), nl=False)
         return
@@ -76,6 +84,7 @@ def source(
     config = source_config(schema, connector, schemas=schemas, database=place, relation=relation, kafka=servers)
     _print_request(f"{schema.name}-source", config)
     _remark(MADE_FIRST, PROVIDER, "what the database needs: the same command with --sql")
+    _remark(*([HISTORY_ACCESS] if connector in BINLOGS else []))
     _remark(*([] if database else [PLACEHOLDERS]))
     _remark(*([] if schemas else [WITHOUT_SCHEMAS]))
 
@@ -85,14 +94,22 @@ def source(
 @click.option(
     "--system", type=click.Choice([POSTGRES, MYSQL]), default=POSTGRES, show_default=True, help="The database."
 )
+@click.option(
+    "--converter",
+    type=click.Choice(list(AVRO_CONVERTERS)),
+    default=CONFLUENT,
+    show_default=True,
+    help="Whose reads Avro (publish.live.format: avro).",
+)
 @database_option
-def sink(table: str, system: str, database: str | None) -> None:
+def sink(table: str, system: str, converter: str, database: str | None) -> None:
     """The configuration of Debezium's JDBC sink, as JSON to be sent to Connect (POST /connectors)."""
     schema = load_table(table)
-    config = sink_config(schema, system, database=database_of(database) if database else None)
+    place = database_of(database) if database else None
+    config = sink_config(schema, system, database=place, converter=converter)
     _print_request(f"{schema.name}-sink", config)
     _remark(f"make its table first: `streamer connect view --dialect {system}`, and let readers see the view alone")
-    _remark(*SCHEMA_FROM.get(schema.format, ()), PROVIDER)
+    _remark(*{JSON: [SCHEMA_CONTENT], AVRO: [REGISTRY_ACCESS[converter]]}.get(schema.format, []), PROVIDER)
     _remark(
         *(f"not sunk: {name}, a list of objects, for which a flat table has no column" for name in left_out(schema))
     )
@@ -107,6 +124,7 @@ def view(table: str, dialect: str, kafka: str) -> None:
     """The SQL of a sink's table and of the view by which it may be read; Flink's and ksqlDB's over the topic itself."""
     schema = load_table(table)
     click.echo(view_sql(schema, dialect, ",".join(servers_of(kafka))), nl=False)
+    _remark(*([NOT_RUN] if dialect == KSQLDB else []))
     if schema.form == ROWS:
         _remark(*sql_warnings(schema))
 

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from streamer.errors import UsageError
 from streamer.table.draft.columns import Drafted, drafted, source_key_of
-from streamer.table.draft.yaml_text import FOLDER, hierarchy_names, hierarchy_text, table_text
+from streamer.table.draft.yaml_text import FOLDER, NO_KEY, hierarchy_names, hierarchy_text, table_text
 from streamer.table.files import atomic_writers, read_rows
 from streamer.table.yaml_files import FILE_NAME
 
@@ -42,11 +42,6 @@ def command(data: Path, out: Path) -> None:
     if len(frame) < 2:
         raise UsageError(f"{data}: has {len(frame)} rows; a table of people begins with two")
     source_key = source_key_of(texts)
-    if source_key is None:
-        raise UsageError(
-            f"{data}: no column is different in every row, and rows are told apart by one; add a column that numbers"
-            " them, such as id"
-        )
     columns = list(_apart([drafted(name, cells) for name, cells in texts.items() if name != source_key]))
     if not any(column.role == "quasi-identifier" for column in columns):
         raise UsageError(f"{data}: no column looks like a quasi-identifier; write {FILE_NAME} by hand")
@@ -86,9 +81,10 @@ def _write(files: dict[Path, str]) -> None:
             file.write(text)
 
 
-def _print(out: Path, source_key: str, columns: list[Drafted], data: Path) -> None:
+def _print(out: Path, source_key: str | None, columns: list[Drafted], data: Path) -> None:
     console = Console(soft_wrap=True, highlight=False, markup=False)
-    console.print(f"written: {out / FILE_NAME}; key {source_key}, which is never published")
+    told = NO_KEY if source_key is None else f"key {source_key}, which is never published"
+    console.print(f"written: {out / FILE_NAME}; {told}")
     for column in columns:
         console.print(f"  {column.name}: {column.role or 'left out'} ({column.why})")
     if any(column.hierarchy for column in columns):

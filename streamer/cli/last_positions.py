@@ -8,9 +8,10 @@ from functools import partial
 from kafka import KafkaConsumer, TopicPartition
 from kafka.consumer.fetcher import ConsumerRecord
 
-from streamer.incremental.kafka_clients import records_until
+from streamer.incremental.kafka_clients import records_until, shards_in
 from streamer.incremental.last_record import last_value
 from streamer.incremental.shard.outlet import Position
+from streamer.incremental.topics import POSITIONS, topic_name
 
 
 def last_positions(consumer: KafkaConsumer, places: Sequence[TopicPartition]) -> dict[int, Position]:
@@ -22,6 +23,12 @@ def last_positions(consumer: KafkaConsumer, places: Sequence[TopicPartition]) ->
         if value is not None:
             positions[one.partition] = Position.from_json(value)
     return positions
+
+
+def last_position(consumer: KafkaConsumer, table_name: str, shard: int) -> Position | None:
+    """The last committed position of one shard. Whoever may not read positions is told so, by `shards_in`."""
+    places = shards_in(consumer, topic_name(table_name, POSITIONS))
+    return last_positions(consumer, [place for place in places if place.partition == shard]).get(shard)
 
 
 def _values(consumer: KafkaConsumer, one: TopicPartition, end: int, start: int) -> Iterator[bytes]:

@@ -8,11 +8,13 @@ order within a shard.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict
 from itertools import chain, islice
-from time import monotonic, sleep
+from pathlib import Path
+from time import monotonic
+from typing import Any
 
 import click
 import msgspec
@@ -20,7 +22,11 @@ import pandas as pd
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from streamer.cli.apart import require_apart
+from streamer.cli.interrupted import StopSign
 from streamer.cli.key_form_seen import key_form_seen
+from streamer.cli.left_out import facts_of, sentence, skip_refused_option, write_list
+from streamer.cli.main import INTERRUPTED
 from streamer.cli.options import json_option, kafka_option, table_option
 from streamer.cli.routing import TRUNCATE, Router, RowMessage, Statement
 from streamer.cli.sender import Sender, Sent
@@ -31,9 +37,11 @@ from streamer.incremental.kafka_clients import reaching
 from streamer.incremental.message_files import read_messages_of_objects
 from streamer.incremental.schema_registry import registry_from
 from streamer.incremental.shard.input import Message
-from streamer.table.files import STDIN, is_named, read_rows
+from streamer.table.files import STDIN, atomic_writer, is_named, read_rows
+from streamer.table.look_alike_keys import warning_of
+from streamer.table.refused_rows import refused_rows, without_refused
 from streamer.table.schema import Table
-from streamer.table.yaml_loading import load_table
+from streamer.table.yaml_loading import files_of, load_table
 
 BURST_MESSAGES_MAX = 500
 BURSTS_PER_SECOND = 50
@@ -45,21 +53,24 @@ ROWS_LIE_ELSEWHERE = (
 
 Messages = Iterator[RowMessage | Statement]
 
+Lines = Iterable[tuple[int, Iterable[RowMessage | Statement]]]
+"""What is sent for each row or line of a file, by its number: the first one is 1."""
 
-def _send_all(
-    sender: Sender, messages: Iterator[RowMessage | Statement], rate: float | None, advance: Callable[[int], None]
-) -> None:
-    """Sends all messages, at most `rate` a second, in bursts of equal distance."""
+
+def _send_all(sender: Sender, lines: Lines, rate: float | None, advance: Callable[[int], None], stop: StopSign) -> None:
+    """Sends all messages, at most `rate` lines a second, in bursts of equal distance, until Ctrl-C."""
     burst = BURST_MESSAGES_MAX if rate is None else max(1, int(rate / BURSTS_PER_SECOND))
-    started, done = monotonic(), 0
-    while some := list(islice(messages, burst)):
-        for message in some:
+    started = monotonic()
+    for done, (number, messages) in enumerate(stop.until_up(lines), start=1):
+        for message in messages:
             sender.send(message)
-        done += len(some)
-        advance(len(some))
-        if rate is not None:
-            sleep(max(0.0, started + done / rate - monotonic()))
+        sender.sent.last = number
+        if done % burst == 0:
+            advance(burst)
+            if rate is not None:
+                stop.sleep(max(0.0, started + done / rate - monotonic()))
     sender.flush()
+    sender.sent.interrupted = stop.is_up
 
 
 @click.command(name="produce")
@@ -70,52 +81,98 @@ def _send_all(
     "--format", "said_format", type=click.Choice(["csv", "jsonl"]), help="What FILE holds, whatever its name."
 )
 @click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Messages per second [default: no limit].")
-@click.option("--limit", type=click.IntRange(min=0), help="Send the first N rows or lines of FILE only.")
+@click.option("--limit", type=click.IntRange(min=0), help="Send N rows or lines of FILE only.")
+@click.option("--from", "first", type=click.IntRange(min=1), default=1, help="Begin with row or line N of FILE.")
+@click.option("--upsert", is_flag=True, help="Rows of a CSV file shall be like this, whether they are there or not.")
+@skip_refused_option
 @click.option("--statement-id", metavar="ID", help="Id of the statement; repeats one that was sent before.")
 @click.option("--truncate", is_flag=True, help="First remove all rows, in every shard.")
 @json_option
+@click.pass_context
 def command(
+    ctx: click.Context,
     file: str | None,
     table: str,
     kafka: str,
     said_format: str | None,
     rate: float | None,
     limit: int | None,
+    first: int,
+    upsert: bool,
+    left_out: Path | None,
     statement_id: str | None,
     truncate: bool,
     as_json: bool,
 ) -> None:
     """Sends FILE to the input topic of a table.
 
-    FILE is a CSV file of rows (.csv or .tsv; they become insertions), or JSON lines (.jsonl or .ndjson): plain or
-    Debezium events, statements, or {"key": ..., "value": ...}. Either may be packed (.gz); "-" is stdin, JSON lines
-    unless --format csv says otherwise. Message keys are written as the topic's other messages have them.
+    FILE is a CSV file of rows (.csv or .tsv; they become insertions, or upserts by --upsert), or JSON lines (.jsonl or
+    .ndjson): plain or Debezium events, statements, or {"key": ..., "value": ...}. Either may be packed (.gz); "-" is
+    stdin, JSON lines unless --format csv says otherwise. Message keys are written as the topic's other messages have
+    them. Ctrl-C ends it between two messages, and says how many were sent and how to go on.
     """
     if file is None and not truncate:
         raise UsageError("nothing to send: name a FILE, or say --truncate")
     if statement_id is not None and not 0 < len(statement_id) <= STATEMENT_ID_CHARS_MAX:
         raise UsageError(f"--statement-id: a text of 1 to {STATEMENT_ID_CHARS_MAX} characters")
+    if truncate and first > 1:
+        raise UsageError("--from goes on with what was begun, and --truncate would remove it: say one of them")
     schema = load_table(table)
-    said = None if file is None else _read(file, said_format, limit)
+    is_rows = file is not None and _format_of(file, said_format) == "csv"
+    if not is_rows and (upsert or left_out is not None):
+        raise UsageError("--upsert and --skip-refused are for rows of a CSV file; a message says itself what it does")
+    if file is not None and left_out is not None:
+        require_apart([*files_of(table), Path(file)], [left_out])
+    said = None if file is None else _read(file, is_rows, first, limit)
+    facts, warnings = None, []
+    if isinstance(said, pd.DataFrame):
+        warnings = _warnings(schema, said)
+        said, facts = _without_refused(schema, said, left_out)
+        said = said[said.index >= first - 1].head(len(said) if limit is None else limit)
     hidden = as_json or not sys.stderr.isatty()
     columns = (TextColumn("produce"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    started = monotonic()
+    started, stop = monotonic(), StopSign()
     with reaching(kafka), ExitStack() as connections:
         sender = Sender(kafka, f"{schema.name}.changes", statement_id, connections)
-        messages = chain((TRUNCATE,) if truncate else (), () if said is None else _routed(said, schema, sender))
+        sender.sent.left_out, sender.sent.warnings = facts, warnings
+        lines = chain(
+            [(0, [TRUNCATE])] if truncate else (),
+            () if said is None else _routed(said, schema, sender, first, "upsert" if upsert else "insert"),
+        )
         with Progress(*columns, console=Console(stderr=True), transient=True, disable=hidden) as progress:
             task = progress.add_task("produce", total=None)
-            _send_all(sender, messages, rate, lambda count: progress.advance(task, count))
+            with stop.watched():
+                _send_all(sender, lines, rate, lambda count: progress.advance(task, count), stop)
         sender.sent.seconds = round(monotonic() - started, 3)
     _print(sender.sent, as_json)
+    if sender.sent.interrupted:
+        ctx.exit(INTERRUPTED)
 
 
-def _read(file: str, said_format: str | None, limit: int | None) -> pd.DataFrame | Iterator[Message]:
-    """What FILE holds, up to `limit` rows or lines of it."""
-    if _format_of(file, said_format) == "jsonl":
-        return islice(read_messages_of_objects(file), limit)
-    rows = read_rows(file)
-    return rows if limit is None else rows.head(limit)
+def _read(file: str, is_rows: bool, first: int, limit: int | None) -> pd.DataFrame | Iterator[Message]:
+    """What FILE holds: all of its rows, by numbers from 0, or `limit` of its lines from `first` on."""
+    if is_rows:
+        return read_rows(file)
+    return islice(read_messages_of_objects(file), first - 1, None if limit is None else first - 1 + limit)
+
+
+def _warnings(table: Table, rows: pd.DataFrame) -> list[str]:
+    """What there is to say of the rows' keys."""
+    if len(table.source_key) > 1 or table.source_key[0] not in rows.columns:
+        return []
+    return warning_of(rows[table.source_key[0]].tolist(), table.source_key[0])
+
+
+def _without_refused(
+    table: Table, rows: pd.DataFrame, left_out: Path | None
+) -> tuple[pd.DataFrame, dict[str, Any] | None]:
+    """The rows that table.yaml accepts, where the others are to be listed; and what these are."""
+    if left_out is None:
+        return rows, None
+    refused = refused_rows(table, rows)
+    with atomic_writer(left_out, text=True) as file:
+        write_list(refused, file)
+    return without_refused(rows, refused), facts_of(refused, len(rows), left_out)
 
 
 def _format_of(file: str, said_format: str | None) -> str:
@@ -129,7 +186,7 @@ def _format_of(file: str, said_format: str | None) -> str:
     raise UsageError(f"{file}: its name says not what it holds ({names}, also with .gz): say --format csv or jsonl")
 
 
-def _routed(said: pd.DataFrame | Iterator[Message], table: Table, sender: Sender) -> Messages:
+def _routed(said: pd.DataFrame | Iterator[Message], table: Table, sender: Sender, first: int, op: str) -> Lines:
     """What is to be sent, under message keys as the input has them."""
     schemas = registry_from()
     key_form = key_form_seen(sender.consumer, sender.sent.topic, table, schemas)
@@ -140,9 +197,10 @@ def _routed(said: pd.DataFrame | Iterator[Message], table: Table, sender: Sender
     if isinstance(said, pd.DataFrame):
         if rows_lie_elsewhere:
             raise UsageError(ROWS_LIE_ELSEWHERE)
-        return router.insertions(said)
-    messages = chain.from_iterable(router.route(line.key, line.value) for line in said)
-    return _statements_only(messages) if rows_lie_elsewhere else messages
+        numbers = (int(number) + 1 for number in said.index)
+        return ((number, [message]) for number, message in zip(numbers, router.rows(said, op), strict=True))
+    lines = ((number, router.route(line.key, line.value)) for number, line in enumerate(said, start=first))
+    return ((n, _statements_only(messages)) for n, messages in lines) if rows_lie_elsewhere else lines
 
 
 def _statements_only(messages: Messages) -> Messages:
@@ -164,5 +222,13 @@ def _print(sent: Sent, as_json: bool) -> None:
         click.echo(f"  message keys: {sent.key_form}{told}")
     if sent.unrouted:
         click.echo(f"  whose row could not be told, or not in this form (they become dead letters): {sent.unrouted:,}")
+    if sent.left_out is not None:
+        click.echo(f"  left out: {sentence(sent.left_out)}")
+    for warning in sent.warnings:
+        click.echo(f"  warning: {warning}")
+    if sent.interrupted:
+        click.echo(
+            f"  interrupted behind row or line {sent.last:,}: to go on, say the same with --from {sent.last + 1}"
+        )
     for statement_id in sent.statement_ids:
         click.echo(f"  statement id: {statement_id}")

@@ -24,7 +24,7 @@ from kafka import KafkaConsumer, TopicPartition
 from rich.table import Table as RichTable
 
 from streamer.cli.asking import ask_shards
-from streamer.cli.last_positions import last_positions, records_between
+from streamer.cli.last_positions import last_position, records_between
 from streamer.cli.letters_seen import Letter, letter_of, standing_refused
 from streamer.cli.options import json_option, kafka_option, table_option
 from streamer.cli.tables import print_table
@@ -43,7 +43,7 @@ from streamer.incremental.shard.requests import RETRIES_MAX, Retry
 from streamer.incremental.shard.retrying import Retrial
 from streamer.incremental.store.base import Meta
 from streamer.incremental.topic_ids import topic_id
-from streamer.incremental.topics import CHANGES, DEAD_LETTERS, POSITIONS, topic_name
+from streamer.incremental.topics import CHANGES, DEAD_LETTERS, topic_name
 from streamer.table.schema import Table
 from streamer.table.yaml_loading import load_table
 
@@ -179,7 +179,7 @@ def _forecast(consumer: KafkaConsumer, table: Table, chosen: Chosen) -> list[Let
     inputs = shards_in(consumer, topic_name(table.name, CHANGES))
     forecast, schemas = [], registry_from()
     for shard, letters in chosen.items():
-        position = _position(consumer, TopicPartition(topic_name(table.name, POSITIONS), shard))
+        position = _position(consumer, table.name, shard)
         meta = Meta(next=position.next, shards=len(inputs), skipped=position.skipped, retried=position.retried)
         retrial = Retrial(table, [letter.offset for letter in letters], meta, schemas)
         place = inputs[shard]
@@ -195,12 +195,12 @@ def _forecast(consumer: KafkaConsumer, table: Table, chosen: Chosen) -> list[Let
     return forecast
 
 
-def _position(consumer: KafkaConsumer, place: TopicPartition) -> Position:
+def _position(consumer: KafkaConsumer, table_name: str, shard: int) -> Position:
     """The last position of a shard that has written letters."""
-    positions = last_positions(consumer, [place])
-    if not positions:
-        raise UsageError(f"shard {place.partition} has not published anything since its positions were made anew")
-    return positions[place.partition]
+    position = last_position(consumer, table_name, shard)
+    if position is None:
+        raise UsageError(f"shard {shard} has not published anything since its positions were made anew")
+    return position
 
 
 # -- for people -------------------------------------------------------------------------------------------------------

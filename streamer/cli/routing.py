@@ -64,18 +64,18 @@ class Router:
         self._messages = MessageReader(table, schemas)
         self._key_form = key_form or form_unless_told(table.source_key)
 
-    def insertions(self, frame: pd.DataFrame) -> Iterator[RowMessage]:
-        """Plain insertions for the rows of a CSV file: the columns that table.yaml names, typed as it says.
+    def rows(self, frame: pd.DataFrame, op: str = "insert") -> Iterator[RowMessage]:
+        """Plain insertions, or upserts, of the rows of a CSV file: the columns that table.yaml names, typed as it says.
 
         Raises ConfigError at once where such a column is missing.
         """
-        return self._insertions(frame, self._encoder.named_columns(frame))
+        return self._rows(frame, op, self._encoder.named_columns(frame))
 
-    def _insertions(self, frame: pd.DataFrame, columns: list[str]) -> Iterator[RowMessage]:
+    def _rows(self, frame: pd.DataFrame, op: str, columns: list[str]) -> Iterator[RowMessage]:
         for texts in zip(*(frame[name].tolist() for name in columns), strict=True):
             row = self._encoder.fields(dict(zip(columns, texts, strict=True)))
             key = self._key_of(row, self._messages.schemaless.own)
-            yield RowMessage(key, _encoder.encode({"op": "insert", "row": row}))
+            yield RowMessage(key, _encoder.encode({"op": op, "row": row}))
 
     def route(self, message_key: bytes | None, value: bytes | None) -> Iterator[RowMessage | Statement]:
         """What is to be sent for one message, in order: as a rule the message itself, under its row's message key."""

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from threading import Thread
+from typing import Any
 
 from kafka import KafkaProducer
 from kafka.errors import AuthorizationError, KafkaError
@@ -33,7 +34,9 @@ FLUSH_SECONDS_MAX = 2 * ANSWER_MS_MAX / 1000
 class Sent:
     """What was sent. messages = rows + unrouted + statements * shards; unrouted: their row could not be told.
 
-    key_form: how message keys were written; key_form_seen: whether messages of the topic told it.
+    key_form: how message keys were written; key_form_seen: whether messages of the topic told it. last: the last row or
+    line of the file that was sent; interrupted: whether there may be more. left_out: rows that were refused and not
+    sent. warnings: what to look at.
     """
 
     topic: str
@@ -46,6 +49,10 @@ class Sent:
     key_form: str = ""
     key_form_seen: bool = False
     seconds: float = 0.0
+    last: int = 0
+    interrupted: bool = False
+    left_out: dict[str, Any] | None = None
+    warnings: list[str] = field(default_factory=list)
 
 
 class Sender:

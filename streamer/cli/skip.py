@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import click
 import msgspec
-from kafka import KafkaConsumer, TopicPartition
+from kafka import KafkaConsumer
 
 from streamer.cli.asking import ask_shards
-from streamer.cli.last_positions import last_positions
+from streamer.cli.last_positions import last_position
 from streamer.cli.options import json_option, kafka_option, table_option
 from streamer.errors import UsageError
 from streamer.incremental.kafka_clients import (
@@ -25,7 +25,7 @@ from streamer.incremental.kafka_clients import (
 )
 from streamer.incremental.shard.requests import Skip
 from streamer.incremental.topic_ids import topic_id
-from streamer.incremental.topics import CHANGES, POSITIONS, topic_name
+from streamer.incremental.topics import CHANGES, topic_name
 from streamer.table.yaml_loading import load_table
 
 
@@ -70,8 +70,8 @@ def _check(consumer: KafkaConsumer, table_name: str, request: Skip) -> None:
             if first < end
             else f"--offset {request.offset}: shard {request.shard} of {changes} is empty"
         )
-    positions = last_positions(consumer, [TopicPartition(topic_name(table_name, POSITIONS), request.shard)])
-    reached = positions[request.shard].next if positions else 0
+    position = last_position(consumer, table_name, request.shard)
+    reached = position.next if position else 0
     if request.offset < reached:
         raise UsageError(
             f"--offset {request.offset}: shard {request.shard} is published up to offset {reached - 1}; what was "

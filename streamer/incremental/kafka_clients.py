@@ -40,6 +40,7 @@ from streamer.incremental.kafka_rights import (
     topics_named,
 )  # fmt: skip
 from streamer.incremental.kafka_shut_out import require_access, shut_out
+from streamer.incremental.kafka_tickets import TicketsPassedOver
 
 CONNECT_MS_MAX = 5_000
 ANSWER_MS_MAX = 15_000
@@ -109,6 +110,7 @@ def _connection(bootstrap: str) -> dict[str, Any]:
         "api_version_auto_timeout_ms": CONNECT_MS_MAX,
         "request_timeout_ms": ANSWER_MS_MAX,
         "metrics_enabled": False,
+        "selector": TicketsPassedOver,
         **for_kafka_python(kafka_settings()),
     }
 

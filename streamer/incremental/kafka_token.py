@@ -5,17 +5,18 @@ A redirection is not followed: whoever it names would get the client's secret.
 
 from __future__ import annotations
 
-import http.client
-import json
+import logging
 import re
-import urllib.error
-import urllib.request
-from base64 import b64encode
+import ssl
 from dataclasses import dataclass, field
-from urllib.parse import quote_plus, urlencode, urlsplit
+from typing import TYPE_CHECKING
+from urllib.parse import quote_plus, urlsplit
 
 from streamer.errors import ConfigError, ServerUnreachable
 from streamer.incremental.kafka_settings import TokenEndpoint
+
+if TYPE_CHECKING:
+    import httpx
 
 ANSWER_SECONDS_MAX = 10.0
 SECONDS_UNLESS_SAID = 300.0
@@ -34,48 +35,60 @@ class Token:
 
 def fetch_token(endpoint: TokenEndpoint) -> Token:
     """Asks for a token. Raises ConfigError where it is refused, ServerUnreachable where nobody answers."""
+    import httpx  # a tenth of a second of every command, where few ask for tokens
+
     _check_address(endpoint.url)
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs every request
     try:
-        with _OPENER.open(_request(endpoint), timeout=ANSWER_SECONDS_MAX) as answer:
-            said = json.load(answer)
-            return Token(str(said["access_token"]), float(said.get("expires_in", SECONDS_UNLESS_SAID)))
-    except urllib.error.HTTPError as error:
-        error.close()  # it is an answer, and holds its connection
-        if 300 <= error.code < 400:
-            raise ConfigError(f"{_WHERE}: the endpoint redirects (HTTP {error.code}): name the last address") from None
-        if error.code >= 500:
-            raise ServerUnreachable(f"{_WHERE}: the endpoint answers {error.code}") from None
-        raise ConfigError(f"{_WHERE}: the endpoint gives this client no token (HTTP {error.code})") from None
-    except http.client.HTTPException:  # its text is what the server sent
+        return _token_in(_answer(endpoint))
+    except httpx.InvalidURL:
+        raise _no_address() from None
+    except (httpx.RemoteProtocolError, httpx.DecodingError):  # their texts are what the server sent
         raise ServerUnreachable(f"{_WHERE}: what answers does not speak HTTP, or stops in the middle") from None
-    except OSError:
+    except httpx.HTTPError:
         raise ServerUnreachable(f"{_WHERE}: the endpoint does not answer, or its certificate is not trusted") from None
-    except (ValueError, TypeError, KeyError):
+
+
+def _answer(endpoint: TokenEndpoint) -> httpx.Response:
+    import httpx
+
+    asked = {"grant_type": "client_credentials", **({"scope": endpoint.scope} if endpoint.scope else {})}
+    return httpx.post(
+        endpoint.url,
+        data=asked,
+        auth=(quote_plus(endpoint.client_id), quote_plus(endpoint.client_secret)),
+        timeout=ANSWER_SECONDS_MAX,
+        verify=ssl.create_default_context(),  # the system's authorities, not those that the library brings
+        follow_redirects=False,
+    )
+
+
+def _token_in(answer: httpx.Response) -> Token:
+    if answer.is_redirect:
+        raise ConfigError(f"{_WHERE}: the endpoint redirects (HTTP {answer.status_code}): name the last address")
+    if answer.is_server_error:
+        raise ServerUnreachable(f"{_WHERE}: the endpoint answers {answer.status_code}")
+    if not answer.is_success:
+        raise ConfigError(f"{_WHERE}: the endpoint gives this client no token (HTTP {answer.status_code})")
+    try:
+        said = answer.json()
+        return Token(str(said["access_token"]), float(said.get("expires_in", SECONDS_UNLESS_SAID)))
+    except (ValueError, TypeError, KeyError, AttributeError):
         raise ConfigError(f"{_WHERE}: the endpoint's answer holds no access_token") from None
-
-
-class _NoRedirection(urllib.request.HTTPRedirectHandler):
-    """Leaves a redirection as the error that it is then."""
-
-    def redirect_request(self, *_: object) -> None: ...
-
-
-_OPENER = urllib.request.build_opener(_NoRedirection)
 
 
 def _check_address(url: str) -> None:
     """Raises ConfigError where an address names no host, or a login, which belongs to the client's id and secret."""
     try:
         parts = urlsplit(url)
-        is_address = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        is_address = (
+            parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        )
     except ValueError:
         is_address = False
     if not is_address or "@" in parts.netloc or re.search(r"[\s\x00-\x1f\x7f]", url):
-        raise ConfigError(f"{_WHERE}: not an address: https://host:port/path, without user and password")
+        raise _no_address()
 
 
-def _request(endpoint: TokenEndpoint) -> urllib.request.Request:
-    who = f"{quote_plus(endpoint.client_id)}:{quote_plus(endpoint.client_secret)}"
-    asked = {"grant_type": "client_credentials", **({"scope": endpoint.scope} if endpoint.scope else {})}
-    headers = {"Authorization": f"Basic {b64encode(who.encode()).decode()}"}
-    return urllib.request.Request(endpoint.url, urlencode(asked).encode(), headers)
+def _no_address() -> ConfigError:
+    return ConfigError(f"{_WHERE}: not an address: https://host:port/path, without user and password")

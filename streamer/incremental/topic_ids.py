@@ -9,11 +9,9 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Iterable
 from io import BytesIO
-from time import sleep
-from typing import Any
 
 from kafka import KafkaAdminClient
-from kafka.errors import KafkaConnectionError, NoError
+from kafka.errors import NoError
 from kafka.protocol.api import Request, Response
 from kafka.protocol.types import (
     AbstractType,
@@ -29,7 +27,6 @@ from kafka.protocol.types import (
 from streamer.incremental.topics import topic_name, topics_of
 
 METADATA, VERSION = 3, 12
-TRIES, AGAIN_SECONDS = 10, 0.2
 NO_ID = bytes(16)
 """In place of an id where a topic is asked for by its name."""
 
@@ -113,22 +110,12 @@ def topic_id(admin: KafkaAdminClient, table_name: str, kind: str) -> str:
     return _ids(admin, [topic_name(table_name, kind)]).get(topic_name(table_name, kind), "")
 
 
-def _answer(admin: KafkaAdminClient, request: Any) -> Any:
-    """Asks again where the library's first connection to a broker fails, as it does now and then by TLS."""
-    for _ in range(TRIES - 1):
-        try:
-            return admin.send_request(request)
-        except KafkaConnectionError:
-            sleep(AGAIN_SECONDS)
-    return admin.send_request(request)
-
-
 def _ids(admin: KafkaAdminClient, names: Iterable[str]) -> dict[str, str]:
     _, newest = (admin._client.get_api_versions() or {}).get(METADATA, (0, 0))
     if newest < VERSION:
         return {}
     asked: list[tuple[bytes, str, dict[int, bytes]]] = [(NO_ID, name, {}) for name in names]
-    said = _answer(admin, _MetadataRequest(asked, False, False, {})).to_object()
+    said = admin.send_request(_MetadataRequest(asked, False, False, {})).to_object()
     if (said["cluster_id"] or "").startswith(EMBEDDED_CLUSTER):
         return {}
     return {

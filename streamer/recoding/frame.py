@@ -41,6 +41,11 @@ def with_k(table: Table, k: int | None) -> Table:
     return replace(table, k=k)
 
 
+def without_absent_key(table: Table, frame: pd.DataFrame) -> Table:
+    """The same table without its key where the data has no column of it: a whole table needs none."""
+    return replace(table, source_key=()) if set(table.source_key).isdisjoint(frame.columns) else table
+
+
 def anonymize(
     frame: pd.DataFrame,
     table: Table | str | Path,
@@ -54,13 +59,13 @@ def anonymize(
 ) -> pd.DataFrame:
     """The published table of a DataFrame of people, by any algorithm of `streamer anonymize`.
 
-    table: a Table, a table.yaml, or a directory that holds one. frame: the columns that it names, the key included, as
-    texts or typed values; NaN and None are nulls. merge_equal_boxes: QI groups that publish the same values become one.
-    seed: for tests; without one the operating system's chance numbers the QI groups that publish the same values, and
-    all else is the same in every run. Returns the published columns, rows by QI group; ends of intervals are int64 or
-    float64 (Decimals where a float would round them), of dates and timestamps datetime64, labels text, kept columns of
-    the type that table.yaml gives them, else text (dtype object): see `streamer.table.typed_frame`. `attrs["measures"]`
-    holds every measure (`streamer.recoding.metrics.measures.WHAT`).
+    table: a Table, a table.yaml, or a directory that holds one. frame: the columns that it names, with or without its
+    key, as texts or typed values; NaN and None are nulls. merge_equal_boxes: QI groups that publish the same values
+    become one. seed: for tests; without one the operating system's chance numbers the QI groups that publish the same
+    values, and all else is the same in every run. Returns the published columns, rows by QI group; ends of intervals
+    are int64 or float64 (Decimals where a float would round them), of dates and timestamps datetime64, labels text,
+    kept columns of the type that table.yaml gives them, else text (dtype object): see `streamer.table.typed_frame`.
+    `attrs["measures"]` holds every measure (`streamer.recoding.metrics.measures.WHAT`).
 
     Raises ConfigError for a table or data that cannot be used, or a privacy model that cannot hold; UsageError for an
     algorithm that there is not, or that cannot do what is asked.
@@ -84,7 +89,7 @@ def anonymize(
         raise UsageError(f"anonymize takes a pandas DataFrame of people, not {type(frame).__name__}")
     chosen = algorithm_named(algorithm)
     options = checked_options(suppression, refine, merge_equal_boxes, seed)
-    schema = with_k(table_of(table), k)
+    schema = without_absent_key(with_k(table_of(table, needs_key=False), k), frame)
     model = model_of(schema)
     microdata = microdata_of(schema, Encoder(schema).frame(frame))
     recoding = run(chosen, microdata, model, options)

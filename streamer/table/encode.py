@@ -4,10 +4,13 @@ The rules of this file
 ----------------------
 * A row becomes one code per quasi-identifier, one canonical JSON text per kept column, the exact texts of decimals
   without a step, and the text of the individual. Columns that table.yaml does not name are not looked at.
-* A source key is text: 7 and "7" are one. A composite one is the JSON array of its texts, in table.yaml order.
+* A source key is text: 7 and "7" are one. A composite one is the JSON array of its texts, in table.yaml order. The rows
+  of a file of a table without a key have their numbers for keys.
 * A CSV file has texts only; an empty cell is a null, and a text stands for what its column's type says. A typed value
   of a DataFrame counts as the text it would be in a file (`cell_text`). Everything else is the same as for events:
   `frame` encodes each distinct value once, by the very encoders of `row`.
+* A text of a column that table.yaml says is written in its own way (`na`, `written`) means the same wherever it comes
+  from, a file, a message or a statement: its meaning is asked before anything else (`streamer.table.source_texts`).
 * A date or a timestamp is an ISO text, a `datetime.date` or a `datetime.datetime`, wherever it comes from; a DataFrame
   may have datetime64 and pandas' Timestamps. A number is neither: what it counts must be known before it comes here.
 * What cannot be encoded raises: `EventRefused` for an event, `ConfigError` with the line for a file; never with the
@@ -41,6 +44,7 @@ from streamer.table.scalars import (
     to_json_text,
 )
 from streamer.table.schema import Attribute, KeptColumn, NumericAttribute, Table
+from streamer.table.source_texts import meanings_of
 
 Fields = Mapping[str, object]
 T = TypeVar("T")
@@ -83,24 +87,38 @@ class Encoder:
 
     def __init__(self, table: Table) -> None:
         self.table = table
-        self._to_code = tuple(to_code(attribute) for attribute in table.attributes)
+        self._meanings = meanings_of(table)
+        self._to_code = tuple(self._of_source(a.name, to_code(a)) for a in table.attributes)
         self._codes_plan = tuple((a.name, code) for a, code in zip(table.attributes, self._to_code, strict=True))
         self._kept_plan = tuple(
-            (column.name, within_type(column, table.format, to_json_text(column))) for column in table.kept
+            (column.name, self._of_source(column.name, within_type(column, table.format, to_json_text(column))))
+            for column in table.kept
         )
-        self._stepless: tuple[tuple[int, NumericAttribute], ...] = tuple(
-            (j, a) for j, a in enumerate(table.attributes) if _is_stepless(a)
-        )
+        self._exact: dict[int, Callable[[object], str]] = {
+            j: self._of_source(a.name, partial(decimal_exact, attribute=a))
+            for j, a in enumerate(table.attributes)
+            if _is_stepless(a)
+        }
+        self._stepless = tuple((j, table.attributes[j].name, exact) for j, exact in self._exact.items())
+        self._key_plan = tuple((n, self._of_source(n, partial(_key_part, n))) for n in table.source_key)
+        self._who: tuple[str, Callable[[object], str]] | None = None
+        if (who := table.individual) is not None:
+            self._who = who, self._of_source(who, partial(_individual_of, who))
         self._kinds = {column.name: _kind(column) for column in (*table.attributes, *table.kept)}
+
+    def _of_source(self, name: str, encode: Callable[[object], T]) -> Callable[[object], T]:
+        """The encoder of a column's values as the source writes them."""
+        meaning = self._meanings.get(name)
+        return encode if meaning is None else lambda value: encode(meaning(value))
 
     # -- who ------------------------------------------------------------------------------------------------------
 
     def source_key(self, fields: Fields) -> str:
         """Canonical text of the primary key out of a row's fields; EventRefused: missing-key, wrong-type."""
-        names = self.table.source_key
-        if len(names) == 1:
-            return _key_part(names[0], fields.get(names[0]))
-        return _joined([_key_part(name, fields.get(name)) for name in names])
+        if len(self._key_plan) == 1:
+            name, part = self._key_plan[0]
+            return part(fields.get(name))
+        return _joined([part(fields.get(name)) for name, part in self._key_plan])
 
     def source_key_of(self, value: object) -> str:
         """The same from a bare scalar (a key of one column) or from an object that has the key columns."""
@@ -113,8 +131,10 @@ class Encoder:
 
     def individual(self, fields: Fields) -> str | None:
         """Whom k counts, as text; None where the table declares no individual. EventRefused: missing-individual."""
-        name = self.table.individual
-        return None if name is None else _individual_of(name, fields.get(name))
+        if self._who is None:
+            return None
+        name, individual = self._who
+        return individual(fields.get(name))
 
     # -- what -----------------------------------------------------------------------------------------------------
 
@@ -126,7 +146,7 @@ class Encoder:
             values = tuple([text(fields[name]) for name, text in self._kept_plan])
         except KeyError:
             raise self._missing_column(fields) from None
-        exact = tuple([decimal_exact(fields[a.name], a) for _, a in self._stepless]) if self._stepless else ()
+        exact = tuple([text(fields[name]) for _, name, text in self._stepless]) if self._stepless else ()
         return Row(codes, values, exact, individual)
 
     def _missing_column(self, fields: Fields) -> EventRefused:
@@ -137,15 +157,14 @@ class Encoder:
         """The named columns that are there: attribute number -> code, attribute number -> exact text, kept number ->
         JSON text. Raises EventRefused."""
         codes = {j: code(fields[name]) for j, (name, code) in enumerate(self._codes_plan) if name in fields}
-        exact = {j: decimal_exact(fields[a.name], a) for j, a in self._stepless if a.name in fields}
+        exact = {j: text(fields[name]) for j, name, text in self._stepless if name in fields}
         values = {i: text(fields[name]) for i, (name, text) in enumerate(self._kept_plan) if name in fields}
         return codes, exact, values
 
     def code(self, j: int, value: object) -> tuple[int, str | None]:
         """One quasi-identifier's value -> its code and, for a decimal without a step, its exact text."""
-        attribute = self.table.attributes[j]
-        code = self._to_code[j](value)
-        return code, decimal_exact(value, attribute) if _is_stepless(attribute) else None
+        code, exact = self._to_code[j](value), self._exact.get(j)
+        return code, None if exact is None else exact(value)
 
     def kept(self, i: int, value: object) -> bytes:
         """One kept column's value -> its canonical JSON text."""
@@ -170,7 +189,19 @@ class Encoder:
 
     def fields(self, texts: Mapping[str, str]) -> dict[str, object]:
         """What a row of a CSV file means: empty is null, numbers and booleans by their column's type."""
-        return {name: _from_text(self._kinds.get(name, "text"), text) for name, text in texts.items()}
+        return {name: self._from_text(name, text) for name, text in texts.items()}
+
+    def _from_text(self, name: str, cell: Any) -> object:
+        """The value that a cell of a file stands for: what the source's way of writing makes of it, or its type."""
+        text, meaning = cell_text(cell), self._meanings.get(name)
+        if text and meaning is not None and isinstance(cell, str):  # a typed value is not written in any way
+            try:
+                meant = meaning(text)
+            except EventRefused:
+                return text  # the encoder says so
+            if meant is not text:
+                return meant
+        return _from_text(self._kinds.get(name, "text"), text)
 
     def frame(self, frame: pd.DataFrame) -> EncodedRows:
         """A whole table of texts or typed values; n rows, each distinct value of a column encoded once.
@@ -184,9 +215,8 @@ class Encoder:
         for j, (name, code) in enumerate(self._codes_plan):
             codes[:, j] = self._column(frame, name, code)
         kept = [self._column(frame, name, text) for name, text in self._kept_plan]
-        exact = [self._column(frame, a.name, partial(decimal_exact, attribute=a)) for _, a in self._stepless]
-        who = self.table.individual
-        individuals = [None] * n if who is None else self._column(frame, who, partial(_individual_of, who))
+        exact = [self._column(frame, name, text) for _, name, text in self._stepless]
+        individuals = [None] * n if self._who is None else self._column(frame, *self._who)
         keys = self._source_keys(frame)
         return EncodedRows(keys, codes, _transposed(kept, n), _transposed(exact, n), list(individuals))
 
@@ -196,11 +226,10 @@ class Encoder:
             numbers, texts = pd.factorize(frame[name], use_na_sentinel=False)
         except TypeError:
             raise ConfigError(f"column {name!r} holds a value that is neither text, number, boolean nor null") from None
-        kind = self._kinds.get(name, "text")
         encoded: list[T] = []
         for number, text in enumerate(texts):
             try:
-                encoded.append(encode(_from_text(kind, text)))
+                encoded.append(encode(self._from_text(name, text)))
             except EventRefused as refused:
                 line = int(np.argmax(numbers == number)) + 1
                 raise ConfigError(f"data row {line}: {refused.detail} ({refused.reason})") from None
@@ -208,7 +237,9 @@ class Encoder:
 
     def _source_keys(self, frame: pd.DataFrame) -> list[str]:
         names = self.table.source_key
-        columns = [self._column(frame, name, partial(_key_part, name)) for name in names]
+        if not names:
+            return [str(number) for number in range(1, len(frame) + 1)]
+        columns = [self._column(frame, name, part) for name, part in self._key_plan]
         keys = columns[0] if len(names) == 1 else [_joined(texts) for texts in zip(*columns, strict=True)]
         repeated = pd.Series(keys, dtype=object).duplicated().to_numpy()
         if repeated.any():
@@ -263,9 +294,8 @@ def cell_text(value: Any) -> str:
     return str(value) if number is None or abs(number.adjusted()) > DIGITS_MAX else decimal_text(number)
 
 
-def _from_text(kind: str, text: Any) -> object:
+def _from_text(kind: str, text: str) -> object:
     """The value a CSV cell stands for; what its type cannot read stays text, for the encoder to refuse."""
-    text = cell_text(text)
     if text == "":
         return None
     if kind == "number":

@@ -2,7 +2,8 @@
 
 A table is read as text, cell by cell: what a cell means is its column's matter (`streamer.table.encode`). Every
 command reads a file in the same way: packed where its name ends with .gz, "-" for stdin, a mark of the byte order at
-the start passed over. A ragged or unreadable file is refused with the line: nothing is guessed, filled up or left out.
+the start passed over. Where a blank follows every delimiter of the header, blanks behind delimiters belong to no cell.
+A ragged or unreadable file is refused with the line: nothing is guessed, filled up or left out.
 A file appears whole or not at all, and files that belong together appear together.
 """
 
@@ -102,7 +103,9 @@ def read_table(path: str | Path) -> pd.DataFrame:
 def _rows_of(path: str | Path, text: TextIOWrapper) -> pd.DataFrame:
     first = text.readline()
     delimiter = "\t" if is_named(path, ".tsv") else _delimiter(first)
-    reader = csv.reader(chain([first], text), delimiter=delimiter, strict=True)
+    reader = csv.reader(
+        chain([first], text), delimiter=delimiter, strict=True, skipinitialspace=_is_spaced(first, delimiter)
+    )
     try:
         header = next(reader, [])
         _check_header(path, header)
@@ -117,6 +120,12 @@ def _delimiter(header: str) -> str:
     """The delimiter that is most frequent outside quotation marks; a comma where there is none."""
     bare = "".join(header.split('"')[::2])
     return max(_DELIMITERS, key=bare.count)
+
+
+def _is_spaced(header: str, delimiter: str) -> bool:
+    """Whether a blank follows every delimiter of the header outside quotation marks: then it belongs to these."""
+    bare = "".join(header.split('"')[::2])
+    return 0 < bare.count(delimiter) == bare.count(f"{delimiter} ")
 
 
 def _check_header(path: str | Path, header: list[str]) -> None:

@@ -150,6 +150,11 @@ def _off_step(column: str) -> EventRefused:
     return EventRefused("off-the-step", f"column {column!r}: not a multiple of the step of table.yaml", column)
 
 
+def _unknown_category(column: str) -> EventRefused:
+    detail = "not a leaf of its hierarchy; add it, or let `other` say which node takes such values"
+    return EventRefused("unknown-category", f"column {column!r}: {detail}", column)
+
+
 def _null_to_code(attribute: Attribute) -> int:
     if attribute.null_code is None:
         raise _null_refused(attribute.name)
@@ -231,16 +236,16 @@ def _moment_to_code(attribute: TemporalAttribute) -> ToCode:
 
 
 def _category_to_code(attribute: CategoricalAttribute) -> ToCode:
-    name, code_of = attribute.name, attribute.hierarchy.code_of
+    name, code_of, other = attribute.name, attribute.hierarchy.code_of, attribute.other_code
 
     def code(value: object) -> int:
         if type(value) is not str:
             if value is None:
                 return _null_to_code(attribute)
             value = category_of(value, name)
-        found = code_of.get(value)
+        found = code_of.get(value, other)
         if found is None:
-            raise EventRefused("unknown-category", f"column {name!r}: not a leaf of its hierarchy", name)
+            raise _unknown_category(name)
         return found
 
     return code
@@ -264,7 +269,7 @@ def from_code(attribute: Attribute, code: int, exact: str | None) -> int | Decim
 def to_json_text(column: KeptColumn) -> ToText:
     """The encoder of one kept column: raw value -> canonical JSON text."""
     if column.hierarchy is not None:
-        return _category_to_json(column.name, column.hierarchy.code_of)
+        return _category_to_json(column.name, column.hierarchy.code_of, column.other)
     if column.type is None:
         return _scalar_to_json(column.name)
     if column.type in CLOCKS:
@@ -272,15 +277,16 @@ def to_json_text(column: KeptColumn) -> ToText:
     return _typed_to_json(column.name, column.type)
 
 
-def _category_to_json(name: str, code_of: dict[str, int]) -> ToText:
+def _category_to_json(name: str, code_of: dict[str, int], other: str | None) -> ToText:
     texts = {label: _to_json(label) for label in code_of}
+    other_text = None if other is None else texts[other]
 
     def json_text(value: object) -> bytes:
         if value is None:
             return b"null"
-        text = texts.get(category_of(value, name))
+        text = texts.get(category_of(value, name), other_text)
         if text is None:
-            raise EventRefused("unknown-category", f"column {name!r}: not a leaf of its hierarchy", name)
+            raise _unknown_category(name)
         return text
 
     return json_text

@@ -23,7 +23,7 @@ The rules of this file
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
 
@@ -36,7 +36,7 @@ from streamer.table.space import FINENESS, Axis, Space
 
 FORMAT_VERSION = 1
 
-ENGINE_VERSION = 4
+ENGINE_VERSION = 5
 """Raised whenever the same events would give another table, or other dead letters: a state is not mixed of two."""
 
 REPAIR_VERSION = 2
@@ -111,6 +111,7 @@ class CategoricalAttribute:
     hierarchy: Hierarchy
     unit: Decimal
     null_code: int | None = None
+    other_code: int | None = None  # what an unknown category counts as; None: it is a dead letter
 
     @cached_property
     def levels(self) -> TableLevels:
@@ -182,6 +183,19 @@ class KeptColumn:
     sensitive: bool
     type: str | None = None  # "text", "integer", "decimal", "boolean", or the name of a clock; None: any JSON scalar
     hierarchy: Hierarchy | None = None
+    other: str | None = None  # the leaf that an unknown category counts as; None: it is a dead letter
+
+
+@dataclass(frozen=True)
+class SourceText:
+    """How the texts of one column of the source are written (`streamer.table.source_texts`).
+
+    na: words that are nulls, sorted. written: the pattern of dates or numbers; None: as ISO or JSON has them.
+    """
+
+    column: str
+    na: tuple[str, ...] = field(default=(), repr=False)
+    written: str | None = None
 
 
 @dataclass(frozen=True)
@@ -256,6 +270,7 @@ class Table:
     partitioner_stated: bool = False  # all messages of a row share a shard, though not the one that murmur2 gives
     input_rows: bool = False  # a message that is a row without any mark says how it is now, null that it is gone
     decimals_are_text: bool = False  # no message without a schema has decimals as bytes
+    source_texts: tuple[SourceText, ...] = ()  # of columns whose texts are written in a way of their own
     limits: Limits = Limits()
     diversity: Diversity = Diversity()
     rebuilding: Rebuilding = Rebuilding()
@@ -306,6 +321,14 @@ class Table:
             parts.append("partitioner stated")
         if self.input_rows or self.decimals_are_text:  # decides what messages say
             parts.append(f"input rows {self.input_rows} decimals {self.decimals_are_text}")
+        others: list[tuple[str, int | str | None]] = [
+            (a.name, a.other_code) for a in self.attributes if isinstance(a, CategoricalAttribute)
+        ]
+        for name, other in others + [(c.name, c.other) for c in self.kept]:
+            if other is not None:  # decides which rows are refused
+                parts.append(f"other {name} {other}")
+        for text in self.source_texts:  # decides what texts mean
+            parts.append(f"texts {text.column} {text.na} {text.written}")
         if self.format != JSON:  # other keys in the output, and other rows that are refused
             parts.append(f"format {self.format}")
         return hashlib.blake2b("\x1e".join(parts).encode(), digest_size=16).hexdigest()

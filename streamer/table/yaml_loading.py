@@ -19,7 +19,6 @@ from pathlib import Path
 
 from streamer.errors import ConfigError, EventRefused, UsageError
 from streamer.table.format_limits import no_schema
-from streamer.table.hierarchy import Hierarchy
 from streamer.table.published import QI_GROUP, interval_columns
 from streamer.table.published_group import COUNT, SIZE, VALUES
 from streamer.table.published_size import values_bytes_max
@@ -39,6 +38,7 @@ from streamer.table.schema import (
     TemporalAttribute,
 )
 from streamer.table.space import CELLS_MAX, CODES_MAX, FINENESS, UNIT_SHARE
+from streamer.table.yaml_categories import Rows, categorical_attribute, hierarchy_of, sensitive_categories
 from streamer.table.yaml_faults import read_settings
 from streamer.table.yaml_files import file_of, read_yaml, settings_by_variable, with_variables
 from streamer.table.yaml_shape import (
@@ -51,38 +51,51 @@ from streamer.table.yaml_shape import (
     TemporalSettings,
 )
 from streamer.table.yaml_temporal import temporal_attribute, temporal_with_null
+from streamer.table.yaml_texts import faults_of_texts, source_texts
 
 VALUES_BYTES_MIN = 16
 """What a row's kept values must be allowed at least: a table that takes fewer bytes takes next to no row."""
+
+_FOR_CATEGORIES = {
+    "null": "is for categories. A number cannot say that nothing is known: leave nulls refused, or let null_as be a"
+    " number in a cell of its own, such as the first one of a domain that begins one cell below all values",
+    "other": "is for categories; a number that is not in the domain needs a wider domain",
+}
+"""Settings of a quasi-identifier that numbers have not, with what they have instead."""
+
+_NO_KEY = "key: is missing; only check, compare and anonymize do without one, since a file's rows have their places"
 
 _OF_THE_FORM = {GROUPS: (SIZE, VALUES, COUNT), LOSSY_JOIN: (COUNT,)}
 """Columns that a form publishes beside those of table.yaml."""
 
 
-def load_table(path: str | Path, environment: Mapping[str, str] = os.environ) -> Table:
+def load_table(path: str | Path, environment: Mapping[str, str] = os.environ, *, needs_key: bool = True) -> Table:
     """The table that a table.yaml describes; `path` is the file or a directory that holds one.
 
-    environment: whose variables win over the file, as `streamer.table.yaml_files` says. Raises ConfigError, which lists
-    every fault of the file, one per line.
+    environment: whose variables win over the file, as `streamer.table.yaml_files` says. needs_key: whether rows have to
+    be told apart by more than their places in a file, as those of a stream have. Raises ConfigError, which lists every
+    fault of the file, one per line.
     """
     path = file_of(path)
     settings, faults = read_settings(with_variables(read_yaml(path), environment))
     faults = [_with_variable(fault, environment) for fault in faults]
+    if settings is not None and needs_key and not settings.key:
+        faults.append(_NO_KEY)
     table = None if settings is None else _table(settings, path.parent, faults)
     if table is None or faults:
         raise ConfigError("\n  ".join([f"{path}: {len(faults)} fault{'s' * (len(faults) > 1)}", *faults]))
     return table
 
 
-def table_of(table: Table | str | Path) -> Table:
+def table_of(table: Table | str | Path, *, needs_key: bool = True) -> Table:
     """A table as users of Python name it: itself, its table.yaml, or the directory that holds one.
 
-    Raises UsageError for anything else, and what `load_table` raises.
+    needs_key: as `load_table` takes it. Raises UsageError for anything else, and what `load_table` raises.
     """
     if isinstance(table, Table):
         return table
     if isinstance(table, str | os.PathLike):
-        return load_table(Path(table))
+        return load_table(Path(table), needs_key=needs_key)
     raise UsageError(f"the table must be a Table or the path of a table.yaml, not {type(table).__name__}")
 
 
@@ -118,6 +131,8 @@ def _table(settings: TableSettings, folder: Path, faults: list[str]) -> Table | 
             attributes.append(_attribute(place, name, column, folder, faults))
         else:
             kept.append(_kept(place, name, column, folder, faults))
+    built = [column for column in (*attributes, *kept) if column is not None]
+    faults += faults_of_texts(settings, built)
     faults += _name_faults(settings) + _privacy_faults(settings, kept)
     if not attributes:
         faults.append("columns: at least one must be a quasi-identifier")
@@ -137,6 +152,7 @@ def _table(settings: TableSettings, folder: Path, faults: list[str]) -> Table | 
         partitioner_stated=settings.input.partitioner is not None,
         input_rows=settings.input.form is not None,
         decimals_are_text=settings.input.decimals is not None,
+        source_texts=source_texts(settings),
         limits=Limits(**settings.limits.model_dump()),
         diversity=Diversity(**settings.privacy.model_dump(exclude={"k"})),
         rebuilding=Rebuilding(**settings.rebuild.model_dump()),
@@ -229,15 +245,15 @@ def _attribute(
     if isinstance(column, TemporalSettings):
         attribute = temporal_attribute(place, name, column, faults)
     else:
-        build = _categorical if column.type is None else _numeric
-        attribute = build(place, name, column, folder, faults)
+        build = categorical_attribute if column.type is None else _numeric
+        attribute = build(place, name, column, _rows(place, column.hierarchy, folder, faults), faults)
     if attribute is None or column.null_as is None:
         return attribute
     return _with_null(f"{place}.null_as", attribute, column.null_as, faults)
 
 
 def _numeric(
-    place: str, name: str, column: QuasiIdentifierSettings, folder: Path, faults: list[str]
+    place: str, name: str, column: QuasiIdentifierSettings, rows: Rows | None, faults: list[str]
 ) -> NumericAttribute | None:
     integer = column.type == "integer"
     step = column.step if column.step is not None else Decimal(1) if integer else None
@@ -248,8 +264,11 @@ def _numeric(
         if grid is None:
             faults.append(f"{place}.grid: is missing; a decimal without a step needs the width of its cells")
         return None
+    faults += [
+        f"{place}.{name}: {_FOR_CATEGORIES[name]}" for name in _FOR_CATEGORIES if getattr(column, name) is not None
+    ]
     wrong = _numeric_faults(place, column.domain, grid, step, column.unit, integer)
-    hierarchy = _hierarchy(place, column.hierarchy, folder, faults) if column.hierarchy else None
+    hierarchy = hierarchy_of(place, column.hierarchy, rows, faults)[0] if column.hierarchy else None
     if wrong:
         faults += wrong
         return None
@@ -302,26 +321,13 @@ def _numeric_faults(
     return faults
 
 
-def _categorical(
-    place: str, name: str, column: QuasiIdentifierSettings, folder: Path, faults: list[str]
-) -> CategoricalAttribute | None:
-    if column.hierarchy is None:
-        faults.append(f"{place}: needs a type (integer, decimal, date, timestamp) with a domain, or a hierarchy")
-        return None
-    numeric_only = [setting for setting in ("domain", "grid", "step") if getattr(column, setting) is not None]
-    faults += [f"{place}.{setting}: is for `type: integer` and `type: decimal` only" for setting in numeric_only]
-    if column.unit is not None and column.unit <= 0:
-        faults.append(f"{place}.unit: must be above 0; it counts leaves")
-    hierarchy = _hierarchy(place, column.hierarchy, folder, faults)
-    if hierarchy is None:
-        return None
-    return CategoricalAttribute(name, hierarchy, _shortest(column.unit or hierarchy.n_leaves * UNIT_SHARE))
-
-
 def _with_null(place: str, attribute: Attribute, null_as: str, faults: list[str]) -> Attribute | None:
     """The attribute with the code that a null counts as."""
     if isinstance(attribute, TemporalAttribute):
         return temporal_with_null(place, attribute, null_as, faults)
+    if isinstance(attribute, CategoricalAttribute) and null_as not in attribute.hierarchy.code_of:
+        faults.append(f"{place}: must be a leaf of the column's hierarchy, or say `null: own-category` instead")
+        return None
     value = read_decimal(null_as) if isinstance(attribute, NumericAttribute) else null_as
     if value is None:
         faults.append(f"{place}: must be a number")
@@ -347,27 +353,21 @@ def _kept(
                 " add `acknowledge_linkable: true`, or remove the column"
             )
         return KeptColumn(name, sensitive=False, type=column.type)
-    if column.hierarchy is None:
-        return KeptColumn(name, sensitive=True, type=column.type)
-    if column.type not in (None, "text"):
-        faults.append(f"{place}.type: the leaves of a hierarchy are text; remove one of the two settings")
-    hierarchy = _hierarchy(place, column.hierarchy, folder, faults)
-    return None if hierarchy is None else KeptColumn(name, sensitive=True, type="text", hierarchy=hierarchy)
+    return sensitive_categories(place, name, column, _rows(place, column.hierarchy, folder, faults), faults)
 
 
-def _hierarchy(place: str, name: str, folder: Path, faults: list[str]) -> Hierarchy | None:
-    """A hierarchy file in ARX's format: `leaf;level 1;...;root`, or with commas."""
-    place = f"{place}.hierarchy: {name}"
+def _rows(place: str, file: str | None, folder: Path, faults: list[str]) -> Rows | None:
+    """The rows of a hierarchy file in ARX's format, `leaf;level 1;...;root`, or with commas."""
+    if file is None:
+        return None
     try:
-        text = (folder / name).read_text("utf-8-sig")
+        text = (folder / file).read_text("utf-8-sig")
         delimiter = ";" if ";" in text.partition("\n")[0] else ","
-        return Hierarchy.from_rows(csv.reader(StringIO(text, newline=""), delimiter=delimiter, strict=True))
+        return list(csv.reader(StringIO(text, newline=""), delimiter=delimiter, strict=True))
     except OSError as error:
-        faults.append(f"{place}: cannot be read: {error.strerror}")
+        faults.append(f"{place}.hierarchy: {file}: cannot be read: {error.strerror}")
     except (UnicodeDecodeError, csv.Error):
-        faults.append(f"{place}: is not a CSV file in UTF-8")
-    except ConfigError as error:
-        faults.append(f"{place}: {error}")
+        faults.append(f"{place}.hierarchy: {file}: is not a CSV file in UTF-8")
     return None
 
 

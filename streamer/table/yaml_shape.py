@@ -36,6 +36,9 @@ REPAIR_MAX = 100
 NEVER = "never"
 UNIT_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 DURATION_LEAST, DURATION_MOST = 60, 3_650 * 86_400
+WORDS_MAX = 100
+"""Words that are nulls."""
+
 DRIFT_LEAST, DRIFT_MOST = Decimal("1.01"), Decimal(100)
 """The loss cannot be told more exactly than by a percent or so."""
 
@@ -106,6 +109,7 @@ Duration = Annotated[int | None, BeforeValidator(_duration)]
 Drift = Annotated[Decimal | None, BeforeValidator(_drift)]
 Length = Annotated[InstanceOf[Span], BeforeValidator(_span)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f]+$")]
+Words = Annotated[tuple[str, ...], BeforeValidator(_listed), Field(max_length=WORDS_MAX)]
 TableName = Annotated[str, StringConstraints(max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 
 
@@ -121,7 +125,9 @@ class QuasiIdentifierSettings(_Settings):
     counted from the domain's beginning. step: what all values are multiples of; an integer has 1. unit: the length that
     counts as 1 in the distance of two QI groups, in leaves where there is a hierarchy; a fifth of all without a word.
     hierarchy: a file beside table.yaml, a line for each leaf, from the leaf to the root. null_as: the value that a null
-    is taken for; without it a row with a null here is a dead letter.
+    is taken for; without a word of nulls a row with one here is a dead letter. null: gives nulls a category of their
+    own, `(none)`. other: the node that takes categories which the hierarchy does not have. na: words that are nulls, in
+    place of the table's. written: how its numbers stand as texts, such as `1,234.5`, or `digits`.
     """
 
     role: Literal["quasi-identifier"]
@@ -132,6 +138,10 @@ class QuasiIdentifierSettings(_Settings):
     unit: Number | None = None
     hierarchy: Name | None = None
     null_as: str | None = None
+    null: Literal["own-category"] | None = None
+    other: Name | None = None
+    na: Words | None = None
+    written: Name | None = None
 
 
 class TemporalSettings(_Settings):
@@ -142,7 +152,7 @@ class TemporalSettings(_Settings):
     length of the cells that intervals are made of, counted from the domain's beginning. unit: the length that counts as
     1 in the distance of two QI groups; a fifth of all without a word. levels: the units by which algorithms go that
     generalize level by level. null_as: the moment that a null is taken for; without it a row with a null here is a dead
-    letter.
+    letter. na: words that are nulls, in place of the table's. written: how its texts stand, such as `DD.MM.YYYY`.
     """
 
     role: Literal["quasi-identifier"]
@@ -152,18 +162,25 @@ class TemporalSettings(_Settings):
     unit: Length | None = None
     levels: tuple[LevelUnit, ...] | None = None
     null_as: str | None = None
+    na: Words | None = None
+    written: Name | None = None
 
 
 class SensitiveSettings(_Settings):
     """A column whose values are published as they are, and which the privacy model counts.
 
     role: what nobody may learn of somebody. type: what its values are; without a word any scalar of JSON. hierarchy: a
-    file beside table.yaml, whose leaves are all values that may come; `r` asks for one.
+    file beside table.yaml, whose leaves are all values that may come; `r` asks for one. other: the node that takes
+    categories which the hierarchy does not have. na: words that are nulls, in place of the table's. written: how its
+    texts stand, such as `DD.MM.YYYY` or `1,234.5`.
     """
 
     role: Literal["sensitive"]
     type: Literal["text", "integer", "decimal", "boolean", "date", "timestamp", "local-timestamp"] | None = None
     hierarchy: Name | None = None
+    other: Name | None = None
+    na: Words | None = None
+    written: Name | None = None
 
 
 class KeepSettings(_Settings):
@@ -171,12 +188,15 @@ class KeepSettings(_Settings):
 
     role: whether it links somebody is for whoever writes this file to judge. type: what its values are; without a word
     any scalar of JSON. acknowledge_linkable: has to be `true`: the column could link a row to a person, and that is
-    known.
+    known. na: words that are nulls, in place of the table's. written: how its texts stand, such as `DD.MM.YYYY` or
+    `1,234.5`.
     """
 
     role: Literal["keep"]
     type: Literal["text", "integer", "decimal", "boolean", "date", "timestamp", "local-timestamp"] | None = None
     acknowledge_linkable: bool = False
+    na: Words | None = None
+    written: Name | None = None
 
 
 TEMPORAL = "quasi-identifier in time"
@@ -297,7 +317,7 @@ class TableSettings(_Settings):
     """The whole of table.yaml.
 
     table: its name, with which the names of its topics begin. key: the primary key's column, or a list of them; never
-    published. individual: the column that says whose row it is, where k is to count people; never published. columns:
+    published; files alone do without. na: words that are nulls, in files, messages and statements. individual: the column that says whose row it is, where k is to count people; never published. columns:
     each by its name; what is not named never leaves. privacy: what every QI group owes. engine: how QI groups are kept.
     publish: what is published, and in which form. input: what the messages do not say themselves. durability: `stated`
     says that Redis keeps what it confirms, whatever its settings show. limits: bounds of what is done at once. rebuild:
@@ -305,8 +325,9 @@ class TableSettings(_Settings):
     """
 
     table: TableName
-    key: Annotated[tuple[Name, ...], BeforeValidator(_listed), Field(min_length=1)]
+    key: Annotated[tuple[Name, ...], BeforeValidator(_listed), Field(min_length=1)] = ()
     individual: Name | None = None
+    na: Words = ()
     columns: dict[Name, ColumnSettings] = Field(min_length=1)
     privacy: PrivacySettings
     engine: EngineSettings = EngineSettings()

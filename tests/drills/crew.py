@@ -19,8 +19,9 @@ LOOK_SECONDS = 0.2
 RESTART_SECONDS = 0.5
 """How long the supervisor waits before it starts a worker again."""
 
-END_SECONDS_MAX = 8.0
-"""How long a worker may take to end after SIGTERM, whatever its servers do: less than a container is given."""
+END_SECONDS_MAX = 30.0
+"""How long a worker may take to end after SIGTERM, whatever its servers do, on a machine with other work. That it ends
+in less than a container is given is tested where there is none (servers/test_worker.py)."""
 
 
 class Crew:
@@ -55,7 +56,8 @@ class Crew:
         self._end_supervision()
         for worker in self._workers:
             worker.kill()
-            worker.wait(END_SECONDS_MAX)
+        for worker in self._workers:
+            worker.wait()
 
     def kill_one(self, rng: random.Random) -> None:
         """kill -9 of a worker that runs."""

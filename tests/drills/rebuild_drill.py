@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from drills.commands import Commands
-from drills.crew import END_SECONDS_MAX, Crew
+from drills.crew import Crew
 from drills.drill import DRAIN_SECONDS_MAX, EXITS_ALLOWED, KILLED, SHARDS, START_SECONDS_MAX, WORKERS
 from drills.load import EVENTS_PER_SECOND, SourceLoad
 from drills.models import write_model_table
@@ -133,7 +133,7 @@ class RebuildDrill:
         seconds = time.monotonic() - self._began
         self.ask()
         self.until_all_are_answered()
-        codes = self._crew.stop(PATIENCE * END_SECONDS_MAX)
+        codes = self._crew.stop()
         assert set(codes) <= ENDED, f"{codes}: {self._crew.last_words()}"
         verified = self.commands.verify(self.source, self._directory)
         assert verified["rows"] == len(self.source.rows)

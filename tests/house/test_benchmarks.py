@@ -41,7 +41,7 @@ def figures(name: str, **environment: str) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_the_last_line_after_the_tables_is_the_json_object() -> None:
-    *table, last = run("locate")
+    *table, last = run("formats")
     assert len(table) > 3
     assert json.loads(last)
 
@@ -234,6 +234,8 @@ def test_retries_tells_what_reading_once_more_costs_at_every_distance() -> None:
         (3_000, 50),
     ]
     assert all(one["ratio"] > 0 for one in found["readings"])
+    assert found["growth"].keys() == {"1", "50"}
+    assert all(ratio > 0 for ratio in found["growth"].values())
     assert 0 < found["applied_late"] <= 50
     assert found["applying_ratio"] > 0
 

@@ -24,7 +24,7 @@ INCREMENTAL = tuple(
     f"streamer.incremental.{room}"
     for room in (
         "topics", "mends", "connectors", "last_record", "kafka_rights", "kafka_settings", "kafka_token",
-        "kafka_access", "kafka_shut_out", "kafka_clients", "topic_ids", "release", "events", "formats",
+        "kafka_access", "kafka_shut_out", "kafka_tickets", "kafka_clients", "topic_ids", "release", "events", "formats",
         "schema_registry", "core", "groups",
         "estimate", "checks", "store", "shard", "message_files", "live_files", "verification", "subscribe",
         "secret_file", "replay",
@@ -45,7 +45,8 @@ SHELLS = (
     "streamer/incremental/store/memory.py",
     "streamer/incremental/shard/publisher.py", "streamer/incremental/shard/taking_over.py",
     "streamer/incremental/kafka_clients.py", "streamer/incremental/kafka_access.py",
-    "streamer/incremental/kafka_shut_out.py", "streamer/incremental/kafka_token.py",
+    "streamer/incremental/kafka_shut_out.py", "streamer/incremental/kafka_tickets.py",
+    "streamer/incremental/kafka_token.py",
     "streamer/incremental/schema_registry.py",
     "streamer/incremental/topic_ids.py", "streamer/incremental/message_files.py",
     "streamer/incremental/live_files.py",
@@ -65,7 +66,10 @@ KAFKA_ROOMS = ("kafka_access", "kafka_clients", "kafka_shut_out", "subscribe", "
 
 # Library -> the only places that may import it. Whole folders end with a slash.
 HOMES = {
-    "httpx": ("streamer/cli/connector_reading.py", "streamer/incremental/schema_registry.py"),
+    "httpx": (
+        "streamer/cli/connector_reading.py",
+        *(f"streamer/incremental/{x}.py" for x in ("kafka_token", "schema_registry")),
+    ),
     "redis": tuple(
         f"streamer/incremental/store/redis{part}.py" for part in ("", "_server", "_errors", "_url", "_lookups")
     ),

@@ -205,3 +205,14 @@ def test_the_limits_of_the_architecture_are_those_of_the_code() -> None:
     assert {name: float(value.replace(",", "")) for name, value in told} == {
         name: getattr(limits, name) for name in limits.__dataclass_fields__
     }
+
+
+def test_its_messy_columns_are_columns_of_a_table(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "examples" / "patients", tmp_path / "mine")
+    shutil.copy(tmp_path / "mine/hierarchies/sex.csv", tmp_path / "mine/hierarchies/job.csv")
+    block, *others = blocks("yaml")
+    (messy,) = (other for other in others if other.startswith("na:"))
+    (tmp_path / "mine" / "table.yaml").write_text(block.replace("columns:\n", messy), "utf-8")
+    table = load_table(tmp_path / "mine")
+    assert [attribute.name for attribute in table.attributes[:3]] == ["cost", "postal", "job"]
+    assert {text.written for text in table.source_texts} == {None, "1,234.5", "digits"}

@@ -118,7 +118,7 @@ def test_ctrl_c_ends_it_and_its_worker(tmp_path: Path) -> None:
     try:
         wait_until(lambda: bool(processes_of(out / "table.yaml")))
         demo.send_signal(signal.SIGINT)
-        output, _ = demo.communicate(timeout=30)
+        output, _ = demo.communicate(timeout=SECONDS_MAX)
         assert demo.returncode == 130, output
         assert b"Traceback" not in output
         assert processes_of(out / "table.yaml") == []

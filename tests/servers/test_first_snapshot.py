@@ -164,7 +164,6 @@ def until_applied(operator: Operator) -> None:
     wait_until(done, 60, operator.world.logs)
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("schemas", [False, True], ids=["flat", "with schemas"])
 def test_a_snapshot_is_published_whole_although_its_worker_is_killed_twice(operator: Operator, schemas: bool) -> None:
     world, connector = operator.world, Connector(operator.world, schemas)
@@ -193,7 +192,6 @@ def test_a_snapshot_is_published_whole_although_its_worker_is_killed_twice(opera
     assert operator.run("status").exit_code == 0
 
 
-@pytest.mark.timeout(600)
 def test_a_change_in_one_shard_ends_a_snapshot_whose_last_row_nobody_sees_in_all(operator: Operator) -> None:
     world, connector = operator.world, Connector(operator.world, schemas=False)
     world.start()
@@ -207,7 +205,6 @@ def test_a_change_in_one_shard_ends_a_snapshot_whose_last_row_nobody_sees_in_all
     operator.verify(connector)
 
 
-@pytest.mark.timeout(600)
 def test_an_operator_ends_a_snapshot_that_nobody_else_will(operator: Operator) -> None:
     world, connector = operator.world, Connector(operator.world, schemas=False)
     refused = operator.run("end-snapshot")

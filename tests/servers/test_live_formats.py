@@ -186,7 +186,7 @@ def test_another_format_is_another_topic_and_begins_anew(world: FormattedTable) 
     assert world.folded_by_bytes() == plain  # to the byte
     world.write_yaml(ROWS, AVRO)
     world.registry.open()
-    assert world.work().process.wait(100) == 2
+    assert world.work().ended() == 2
     assert "start-anew" in world.logs()
     refused = world.run("start-anew", "--from-source", "topic")
     assert refused.exit_code == 2
@@ -208,7 +208,7 @@ def test_a_schema_that_the_registry_refuses_ends_the_worker_and_says_what_to_do(
     world.registry.open()
     world.registry.refuses = 409
     world.write_yaml(ROWS, AVRO)
-    assert world.work().process.wait(100) == 2
+    assert world.work().ended() == 2
     assert f"does not take the schema of {world.name}.live-key (409)" in world.logs()
     assert "Canary" not in world.logs()
 
@@ -223,6 +223,6 @@ def test_another_id_of_the_same_schema_is_refused_before_anything_is_written(wor
     before = world.folded_by_bytes()
     world.registry.schemas = {number + 100: schema for number, schema in world.registry.schemas.items()}
     world.send(6, len(world.messages))
-    assert world.work().process.wait(100) == 2
+    assert world.work().ended() == 2
     assert f"{world.name}.live has other keys than would be written now" in world.logs()
     assert world.folded_by_bytes() == before

@@ -19,6 +19,7 @@ from streamer.incremental.shard.outlet import Position
 from streamer.table.published import RowKey, row_key
 from streamer.table.schema import ROW_BYTES_MAX
 from worlds.kafka_side import fresh_name, make_topics, read, write
+from worlds.workers import wait_until
 
 SHARD = 2
 
@@ -218,7 +219,7 @@ def test_more_records_than_the_clients_queue_holds(
 
 
 def test_a_broker_that_is_not_there_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("kafka_calls", "outlet", "shard_input"):
+    for module in ("kafka_calls", "outlet", "shard_input", "topic_questions"):
         monkeypatch.setattr(f"agents.{module}.CALL_SECONDS_MAX", 1.0)
     outlet = KafkaOutlet("127.0.0.1:1", "t", 0)
     for call in (outlet.fence, outlet.position, KafkaInput("127.0.0.1:1", "t", 0).state):
@@ -283,7 +284,9 @@ def test_a_difference_that_a_new_output_takes_is_told_by_its_offset_and_not_seen
         if before:
             outlet.publish(before, position(1))
         make_live_anew(bootstrap, table_name, 0.0)
-        assert read(bootstrap, table_name, "live", SHARD) == [], "it is there, and has a leader"
+        wait_until(
+            lambda: read(bootstrap, table_name, "live", SHARD) == [], 20, lambda: "the former output is still read"
+        )
         with pytest.raises(Conflict, match=r"made anew.*\.live"):
             outlet.publish([live("difference")], position(2))
         assert read(bootstrap, table_name, "live", SHARD) == []

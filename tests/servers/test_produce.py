@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import shutil
+import signal
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -232,7 +234,7 @@ def test_a_file_that_is_not_what_its_name_says_is_not_sent(tmp_path: Path, name:
     path = tmp_path / name
     path.write_text("id,age,zip\n1,2,3\n" if name.endswith("jsonl") else '{"op": "delete", "key": 7}\n')
     result = CliRunner().invoke(main, ["produce", str(path), "--table", str(PATIENTS), "--kafka", "127.0.0.1:1"])
-    assert result.exit_code == (2 if name.endswith("jsonl") else 3), "a header is compared with table.yaml later"
+    assert result.exit_code == 2
 
 
 def test_a_truncation_does_not_go_out_before_rows_that_lack_a_column(servers: Servers, topic: Topic) -> None:
@@ -353,7 +355,7 @@ def test_a_rate_is_kept(servers: Servers, topic: Topic) -> None:
     result = produce(servers, topic, "-", "--rate", "200", "--limit", "200", stdin=lines)
     seconds = monotonic() - started
     assert result.exit_code == 0, result.output
-    assert 0.9 < seconds < 6
+    assert 0.9 < seconds < 30, "a second at this rate; neither all at once nor one by one"
     assert sum(map(len, arrived(servers, topic))) == 200
 
 
@@ -398,3 +400,75 @@ def test_nothing_to_send_is_a_usage_error() -> None:
 def test_a_kafka_that_does_not_answer_ends_with_3() -> None:
     arguments = ["produce", "--table", str(PATIENTS), "--kafka", "127.0.0.1:1", "--truncate"]
     assert CliRunner().invoke(main, arguments).exit_code == 3
+
+
+# -- messy files ----------------------------------------------------------------------------------------------------
+
+HEADER = "id,age,zip,bmi,sex,problem"
+
+
+def rows_file(topic: Topic, *rows: str) -> str:
+    path = Path(topic[1]) / "messy.csv"
+    path.write_text("\n".join([HEADER, *rows]) + "\n")
+    return str(path)
+
+
+def ops(servers: Servers, topic: Topic) -> dict[bytes, str]:
+    """What was said last of every key."""
+    values = [(message.key(), message.value()) for shard in arrived(servers, topic) for message in shard]
+    return {key or b"": json.loads(value)["op"] for key, value in values if value is not None}
+
+
+def test_refused_rows_are_not_sent_and_are_listed_and_rows_may_be_upserts(servers: Servers, topic: Topic) -> None:
+    path = rows_file(topic, "1,30,12000,20,Male,flu", "2,777,12000,20,Male,flu", "3,31,12000,20,Male,flu")
+    left_out = Path(topic[1]) / "left-out.csv"
+    result = produce(servers, topic, path, "--upsert", "--skip-refused", str(left_out))
+    assert result.exit_code == 0, result.output
+    assert ops(servers, topic) == {b"1": "upsert", b"3": "upsert"}
+    assert left_out.read_text().splitlines() == ["data_row,reason,column", "2,out-of-domain,age"]
+    assert f"left out: 1 of 3 rows, listed in {left_out}: 1 out-of-domain (age)" in result.stdout
+
+
+def test_upserts_and_a_list_of_rows_are_of_csv_files_alone(servers: Servers, topic: Topic) -> None:
+    for option in (["--upsert"], ["--skip-refused", f"{topic[1]}/list.csv"]):
+        result = produce(servers, topic, f"{topic[1]}/events.jsonl", *option)
+        assert (result.exit_code, "for rows of a CSV file" in result.stderr) == (2, True)
+
+
+def test_keys_that_look_alike_are_warned_of_and_sent(servers: Servers, topic: Topic) -> None:
+    path = rows_file(topic, "7,30,12000,20,Male,flu", "7.0,30,12000,20,Male,flu", "8,31,12000,20,Male,flu")
+    result = produce(servers, topic, path)
+    assert "warning: key column id: 2 keys look like another one" in result.stdout
+    assert len(ops(servers, topic)) == 3
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_what_ctrl_c_interrupted_goes_on_behind_what_was_sent(
+    servers: Servers, topic: Topic, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = rows_file(topic, *(f"{number},30,12000,20,Male,flu" for number in range(1, 31)))
+    if form == "jsonl":
+        path = f"{topic[1]}/messy.jsonl"
+        Path(path).write_text("\n".join(insertion(number) for number in range(1, 31)))
+    send = sender_module.Sender.send
+
+    def pressed_at_the_twelfth(self: sender_module.Sender, message: object) -> None:
+        if self.sent.messages == 11:
+            os.kill(os.getpid(), signal.SIGINT)
+        send(self, message)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(sender_module.Sender, "send", pressed_at_the_twelfth)
+    result = produce(servers, topic, path)
+    assert result.exit_code == 130, result.output
+    assert "12 messages to" in result.stdout
+    assert "interrupted behind row or line 12: to go on, say the same with --from 13" in result.stdout
+    assert len(ops(servers, topic)) == 12
+    monkeypatch.setattr(sender_module.Sender, "send", send)
+    assert produce(servers, topic, path, "--from", "13").exit_code == 0
+    shards = arrived(servers, topic)
+    assert sorted(int(message.key()) for shard in shards for message in shard) == list(range(1, 31))
+
+
+def test_going_on_and_removing_all_exclude_each_other(servers: Servers, topic: Topic) -> None:
+    result = produce(servers, topic, f"{topic[1]}/rows.csv", "--truncate", "--from", "2")
+    assert (result.exit_code, "--truncate would remove it" in result.stderr) == (2, True)

@@ -181,7 +181,6 @@ def rebuilt(world: WorkedTable, tmp_path: Path) -> Iterator[Rebuilt]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
 def test_a_rebuild_under_traffic_loses_nobody_and_breaks_no_law(rebuilt: Rebuilt) -> None:
     rebuilt.people.come(1_000)
     rebuilt.until_published()
@@ -208,7 +207,6 @@ def test_a_rebuild_under_traffic_loses_nobody_and_breaks_no_law(rebuilt: Rebuilt
     assert (shown.exit_code, shown.output.count("last rebuild of shard")) == (0, SHARDS), shown.output
 
 
-@pytest.mark.timeout(240)
 def test_a_rebuild_can_be_stopped_and_everything_else_is_answered_meanwhile(rebuilt: Rebuilt) -> None:
     rebuilt.people.come(1_200, shard=0)  # so many regions take longer than all that is asked meanwhile
     rebuilt.until_published()
@@ -236,7 +234,6 @@ def test_a_rebuild_can_be_stopped_and_everything_else_is_answered_meanwhile(rebu
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
 def test_a_rebuild_whose_worker_was_killed_is_begun_anew_by_the_next_and_done_once(rebuilt: Rebuilt) -> None:
     rebuilt.people.come(600, shard=0)
     rebuilt.until_published()

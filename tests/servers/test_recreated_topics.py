@@ -183,7 +183,7 @@ def test_an_input_made_anew_under_a_busy_worker_is_not_read_as_the_old_one(world
     before, published = metas(world), [len(read(world.bootstrap, world.name, LIVE, shard)) for shard in range(SHARDS)]
     make_anew(world, CHANGES)
     world.write(4000)
-    assert worker.process.wait(20) == 2, world.logs()
+    assert worker.ended() == 2, world.logs()
     assert "the input topic was made anew" in world.logs()
     assert mends.begin_anew(world.name) in world.logs()
     assert metas(world) == before, "not one message of the new topic was applied to the old table"
@@ -201,7 +201,7 @@ def test_reading_the_input_again_as_the_refusal_says_works_and_readers_go_on(wor
         world.changes.messages = [[] for _ in range(SHARDS)]
         world.changes._alive = [[] for _ in range(SHARDS)]
         world.write(900)  # the source sends again
-        assert world.workers[0].process.wait(20) == 2, world.logs()
+        assert world.workers[0].ended() == 2, world.logs()
         assert mends.begin_anew(world.name) in world.logs()
         servers = ["--kafka", world.bootstrap, "--redis", world.environment["REDIS_URL"]]
         command = ["start-anew", "--from-source", "topic", "--table", str(world.table), *servers]
@@ -226,7 +226,7 @@ def test_lost_positions_are_refused_and_publishing_again_as_the_refusal_says_wor
     world.wait_until_published()
     stop(world)
     make_anew(world, POSITIONS)
-    assert world.start().process.wait(20) == 2
+    assert world.start().ended() == 2
     assert mends.publish_again(world.name) in world.logs()
     delete(world, LIVE, POSITIONS)
     topics_create(world)
@@ -246,7 +246,7 @@ def test_redis_and_positions_cleared_without_the_output_is_refused(world: Worked
     stop(world)
     make_anew(world, POSITIONS)
     delete_keys(world)
-    assert world.start().process.wait(20) == 2
+    assert world.start().ended() == 2
     assert "the output holds rows, but neither Redis nor the positions know of any" in world.logs()
     assert mends.begin_anew(world.name) in world.logs()
 
@@ -263,7 +263,7 @@ def test_an_input_that_grows_stops_the_worker_before_anybody_is_misplaced(world:
     before = metas(world)
     if busy:
         world.write(1000)
-    assert worker.process.wait(15) == 2, world.logs()
+    assert worker.ended() == 2, world.logs()
     assert f"{world.name}.changes 6, {world.name}.live 4" in world.logs()
     assert mends.after_growth(world.name) in world.logs()
     assert metas(world) == before

@@ -6,17 +6,19 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import random
 import re
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import trustme
 from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import KafkaError as ReaderError
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 from confluent_kafka.admin import AdminClient
 
 from agents import kafka_calls
@@ -26,33 +28,29 @@ from agents.kafka_calls import KafkaCalls, client_settings
 from agents.outlet import KafkaOutlet
 from agents.reader_access import reader_access
 from servers.broker.secured import SecuredKafka
-from servers.broker.servers import Servers
+from servers.people import KEY_PASSWORD, PASSWORDS, People
+from servers.redis_servers import running
 from streamer.errors import ConfigError, StreamerError
-from streamer.incremental.kafka_access import read_properties
-from streamer.incremental.kafka_clients import open_consumer, servers_of
-from streamer.incremental.kafka_settings import CONFIG, VARIABLES, settings_of
+from streamer.incremental.kafka_clients import open_admin, open_consumer, servers_of
+from streamer.incremental.kafka_settings import CONFIG, VARIABLES
 from streamer.incremental.kafka_shut_out import require_access
-from worlds.acl_recipe import commands_of, grant
-from worlds.checkout import PATIENTS, ROOT
-from worlds.kafka_side import fresh_name
-from worlds.patients import write_table
+from streamer.incremental.topic_ids import topic_ids
+from worlds.checkout import PATIENTS
+from worlds.kafka_side import fresh_name, write
+from worlds.patients import random_values
 from worlds.token_endpoint import Endpoint, unsigned_token
 from worlds.workers import Worker, wait_until
 
-SECURITY = ROOT / "examples" / "security"
-BY_PASSWORD = ("worker", "producer", "operator")
 CANARY = "canary-7Q-secret"
 SHARDS = 2
+SNAPSHOT_ROWS = 40
+FIRST_MESSAGE, FROM_TOPIC = ("--shard", "0", "--offset", "0"), ("--from-source", "topic")
+CONNECTIONS = 6
+"""On how many of them a ticket comes in time is chance; one in three does."""
 
 pytestmark = [pytest.mark.servers]
 
 
-def example(user: str) -> Path:
-    return SECURITY / f"{user}.properties"
-
-
-PASSWORDS = {user: settings_of(read_properties(str(example(user))), {}).password for user in BY_PASSWORD}
-KEY_PASSWORD = settings_of(read_properties(str(example("reader"))), {}).key_password
 SECRETS = (*PASSWORDS.values(), KEY_PASSWORD, CANARY)
 
 
@@ -72,91 +70,63 @@ def _nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-class People:
-    """Who works with a table on the secured Kafka, each by the file that the examples give him."""
-
-    def __init__(self, kafka: SecuredKafka, redis: str, folder: Path, patch: pytest.MonkeyPatch) -> None:
-        self.name = fresh_name()
-        self.table = write_table(folder, self.name)
-        self._kafka, self._redis, self._folder, self._patch = kafka, redis, folder, patch
-        self.said = ""
-        for file in SECURITY.glob("*.properties"):
-            (folder / file.name).write_text(file.read_text().replace("/etc/streamer/", f"{folder}/"))
-        with (folder / "operator.properties").open("a") as of_operator:
-            of_operator.write("client.id=of-another-program\n")
-        (folder / "ca.pem").write_bytes(kafka.ca_file.read_bytes())
-        kafka.certificate(folder / "reader.pem", "reader", KEY_PASSWORD)
-
-    def environment(self, user: str) -> dict[str, str]:
-        bootstrap = self._kafka.mtls if user == "reader" else self._kafka.sasl
-        return {
-            CONFIG: str(self._folder / f"{user}.properties"), "KAFKA_BOOTSTRAP": bootstrap, "REDIS_URL": self._redis,
-            "STREAMER_TABLE": str(self.table),
-        }  # fmt: skip
-
-    def call(self, user: str, command: str, *words: str) -> Result:
-        """Calls a command of streamer as a user."""
-        for name, value in self.environment(user).items():
-            self._patch.setenv(name, value)
-        result = CliRunner().invoke(main, [*command.split(), "--table", str(self.table), *words])
-        self.said += result.output
-        return result
-
-    def must(self, user: str, command: str, *words: str) -> str:
-        result = self.call(user, command, *words)
-        assert result.exit_code == 0, f"{user}: {command}: {result.output}\n{result.exception!r}"
-        return result.stdout
-
-    def must_not(self, user: str, command: str, *words: str) -> str:
-        result = self.call(user, command, *words)
-        assert result.exit_code == 2, f"{user}: {command}: {result.output}\n{result.exception!r}"
-        assert re.search(f"User:({user}|NAME) ", result.output)  # whom a certificate or a token names, the broker knows
-        return result.output
-
-
 @pytest.fixture
-def people(kafka: SecuredKafka, servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[People]:
-    people = People(kafka, servers.redis_url, tmp_path, monkeypatch)
-    yield people
-    assert not [secret for secret in SECRETS if secret in people.said]
+def people(kafka: SecuredKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[People]:
+    people = People(kafka, tmp_path, monkeypatch)
+    people.grant()
+    with running(people.redis):
+        yield people
+    assert not [secret for secret in (*SECRETS, *people.redis.passwords.values()) if secret in people.said]
 
 
-def granted(kafka: SecuredKafka, people: People, folder: Path) -> None:
-    grant(kafka.plaintext, commands_of(SECURITY / "acls.sh", people.name, folder))
+@contextmanager
+def worker_of(people: People, folder: Path) -> Iterator[Worker]:
+    """A worker, which is told to end, and has nothing to complain of."""
+    worker = Worker(folder / "worker.log", people.environment("worker"))
+    try:
+        yield worker
+        assert worker.terminate()[0] == 0
+    finally:
+        worker.kill()
+        people.said += worker.log.read_text()
+    assert not re.search("[Aa]uthori[sz]|NOPERM", worker.log.read_text())
 
 
 @pytest.mark.slow
-def test_the_whole_way_with_no_more_rights_than_the_recipe_gives(
-    kafka: SecuredKafka, people: People, tmp_path: Path
-) -> None:
-    granted(kafka, people, tmp_path)
+@pytest.mark.timeout(600)
+def test_the_whole_way_with_no_more_rights_than_the_recipes_give(people: People, tmp_path: Path) -> None:
     people.must("operator", "topics create", "--shards", str(SHARDS))
     people.must("worker", "load", str(PATIENTS / "rows.csv"))
     people.must("producer", "produce", str(PATIENTS / "events.jsonl"))
     people.must("producer", "produce", "--truncate", "--statement-id", "all")
     people.must("producer", "produce", str(PATIENTS / "events.jsonl"))
-    worker = Worker(tmp_path / "worker.log", people.environment("worker"))
-    try:
+    people.must("operator", "skip", *FIRST_MESSAGE)
+    with worker_of(people, tmp_path) as worker:
         wait_until(lambda: in_step(people), 60, lambda: worker.log.read_text() + people.said[-2000:])
         people.must("operator", "rebuild", "--wait")
+        people.must("operator", "rebuild", "--cancel")
         shown = people.must("operator", "status", "--dead-letters-max", "1")
         assert "fits together" in shown
         assert "of the file in KAFKA_CONFIG not used: client.id" in shown
-        people.must("operator", "dead-letters")
+        assert "skipped" in people.must("operator", "dead-letters")
+        people.must("operator", "dead-letters retry", "--dry-run")
+        answered = people.call("operator", "dead-letters retry", "--wait")
+        assert (answered.exit_code, "refused-again" in answered.stdout) == (1, True), answered.output
         people.must("operator", "topics check")
-        assert worker.terminate()[0] == 0
-    finally:
-        worker.kill()
+    people.must("operator", "rebuild", "--dry-run")
+    (a_group, *_) = re.findall(r"\b\d-\d+\b", people.must("operator", "groups"))
+    people.must("operator", "groups", "--nearest", a_group)
+    people.must("operator", "explain", "--group", a_group)
     before = rows_read(people)
-    people.must("worker", "start-anew", "--from-source", "topic")
+    people.must("reader", "subscribe", "--live", str(tmp_path / "live.jsonl"))
+    people.must("operator", "index", "--out", str(tmp_path / "index.csv"))
+    people.must("operator", "verify", str(tmp_path / "live.jsonl"))
+    people.must("worker", "start-anew", *FROM_TOPIC)
     assert before == rows_read(people) > 0
-    people.said += worker.log.read_text()
-    assert "Authoriz" not in worker.log.read_text() and "authoris" not in worker.log.read_text()
 
 
 def rows_read(people: People) -> int:
-    """How many rows a reader finds; on a machine with other work he may have to call again."""
-    wait_until(lambda: people.call("reader", "subscribe", "--json").exit_code == 0, 30, lambda: people.said[-1000:])
+    """How many rows a reader finds."""
     return int(json.loads(people.must("reader", "subscribe", "--json"))["rows"])
 
 
@@ -166,21 +136,60 @@ def in_step(people: People) -> bool:
     return bool(total["lag"] == 0 and total["messages"])
 
 
-def test_nobody_does_what_the_recipe_leaves_to_others(kafka: SecuredKafka, people: People, tmp_path: Path) -> None:
-    granted(kafka, people, tmp_path)
-    name, events = people.name, str(PATIENTS / "events.jsonl")
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_snapshot_is_ended_and_read_under_a_lossy_join_with_the_same_rights(
+    kafka: SecuredKafka, people: People, tmp_path: Path
+) -> None:
+    text = people.table.read_text().replace("form: rows", "form: lossy-join").replace("{k: 3}", "{k: 3, l: 2}")
+    people.table.write_text(text)
+    people.must("operator", "topics create", "--shards", "1")
+    write(kafka.plaintext, f"{people.name}.changes", [(0, *snapshot_row(number)) for number in range(SNAPSHOT_ROWS)])
+    with worker_of(people, tmp_path) as worker:
+        wait_until(lambda: n_held(people) == SNAPSHOT_ROWS, 60, worker.log.read_text)
+        people.must("operator", "end-snapshot")
+        wait_until(lambda: n_held(people) == 0, 60, worker.log.read_text)
+    assert rows_read(people) == SNAPSHOT_ROWS
+
+
+def snapshot_row(number: int) -> tuple[bytes, bytes]:
+    """Key and value of a row that a connector has read, and behind which the snapshot goes on."""
+    row = {"id": f"p{number}", **random_values(random.Random(number))}
+    source = {"connector": "postgresql", "snapshot": "true" if number else "first", "lsn": 26_713_864}
+    said = {"op": "r", "before": None, "after": row, "source": source, "ts_ms": 1_764_000_000_123}
+    return json.dumps({"id": row["id"]}).encode(), json.dumps(said).encode()
+
+
+def n_held(people: People) -> int:
+    """How many rows the one shard holds back; -1 before it has begun."""
+    (shard,) = json.loads(people.call("operator", "status", "--json").stdout)["shards"]
+    snapshot = shard["snapshot"]
+    return -1 if snapshot is None else int(snapshot["reads"]) if snapshot["holds_back"] else 0
+
+
+@pytest.mark.timeout(600)
+def test_nobody_does_what_the_recipes_leave_to_others(people: People, tmp_path: Path) -> None:
+    name, events, rows = people.name, str(PATIENTS / "events.jsonl"), str(PATIENTS / "rows.csv")
     people.must("operator", "topics create", "--shards", str(SHARDS))
+    people.must("producer", "produce", events)
     assert f"{name}.changes" in people.must_not("reader", "produce", events)
     assert f"--operation Write --topic {name}.changes`" in people.must_not("operator", "produce", events)
     assert f"--operation Read --topic {name}.live`" in people.must_not("producer", "subscribe")
     assert f"--operation Read --topic {name}.dead-letters`" in people.must_not("reader", "dead-letters")
+    assert f"--operation Read --topic {name}.dead-letters`" in people.must_not("producer", "dead-letters retry")
     assert f"--operation Read --topic {name}.changes`" in people.must_not("reader", "rebuild")
+    assert f"--operation Read --topic {name}.changes`" in people.must_not("reader", "end-snapshot")
+    assert f"--operation Read --topic {name}.changes`" in people.must_not("reader", "skip", *FIRST_MESSAGE)
+    assert f"--operation Read --topic {name}.positions`" in people.must_not("producer", "skip", *FIRST_MESSAGE)
     assert f"{name}.control" in people.must_not("producer", "rebuild")
+    assert "not authorised" in people.must_not("reader", "status")
     assert "not authorised" in people.must_not("reader", "topics check")
     assert "not authorised" in people.must_not("producer", "topics create")
-    assert "not authorised" in people.must_not("producer", "load", str(PATIENTS / "rows.csv"))
-    refused = Worker(tmp_path / "worker.log", people.environment("producer"))
-    assert refused.process.wait(120) == 2
+    assert "not authorised" in people.must_not("producer", "load", rows, at_redis="worker")
+    assert "not authorised" in people.must_not("operator", "start-anew", *FROM_TOPIC, at_redis="worker")
+    assert "allow CONFIG GET" in people.must_not_at_redis("worker", "load", rows, at_redis="operator")
+    refused = Worker(tmp_path / "worker.log", people.environment("producer", at_redis="worker"))
+    assert refused.ended() == 2
     people.said += refused.log.read_text()
     assert "User:producer" in refused.log.read_text()
 
@@ -246,8 +255,18 @@ def test_every_client_gets_in(kafka: SecuredKafka, tmp_path: Path, monkeypatch: 
     by_all_clients(server)
 
 
+def test_first_questions_are_answered_though_tickets_of_tls_come_before_some_of_them(
+    kafka: SecuredKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, variables = ways_in(kafka, tmp_path)["mTLS"]
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    for _ in range(CONNECTIONS):
+        with open_admin(server) as admin:
+            assert topic_ids(admin, fresh_name()) == {}
+
+
 def test_every_client_gets_in_by_tokens(kafka: SecuredKafka, people: People, tmp_path: Path) -> None:
-    granted(kafka, people, tmp_path)
     token = unsigned_token("operator")
     with Endpoint(200, json.dumps({"access_token": token, "expires_in": 300}).encode()) as endpoint:
         (tmp_path / "operator.properties").write_text(
@@ -292,7 +311,7 @@ def test_every_client_says_why_it_is_shut_out_and_no_secret(
     server = kafka.by_address if case == "other name" else server
     for name, value in (variables | changed).items():
         monkeypatch.setenv(name, str(tmp_path / value) if value.endswith(".pem") and "/" not in value else value)
-    monkeypatch.setattr(kafka_calls, "CALL_SECONDS_MAX", 2.0)
+    monkeypatch.setattr(kafka_calls, "CALL_SECONDS_MAX", 0.2)  # nobody answers, and the cause is asked for then
     told = [refused(lambda: require_access(servers_of(server)), says)]
     told.append(refused(lambda: open_and_close(server), says))
     told.append(refused(lambda: KafkaOutlet(server, "mine", 0).position(), says))
@@ -320,6 +339,6 @@ def test_a_worker_that_is_shut_out_ends_with_the_cause_in_its_log(
     kafka: SecuredKafka, people: People, tmp_path: Path
 ) -> None:
     worker = Worker(tmp_path / "worker.log", people.environment("worker") | {"KAFKA_SASL_PASSWORD": CANARY})
-    assert worker.process.wait(120) == ConfigError.exit_code
+    assert worker.ended() == ConfigError.exit_code
     people.said += worker.log.read_text()
     assert "authentication failed" in worker.log.read_text()

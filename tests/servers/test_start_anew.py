@@ -146,7 +146,7 @@ def stop(world: WorkedTable) -> None:
 
 def refused(world: WorkedTable) -> str:
     worker = world.start()
-    assert worker.process.wait(30) == 2, world.logs()
+    assert worker.ended() == 2, world.logs()
     return worker.log.read_text()
 
 
@@ -337,14 +337,13 @@ def test_a_worker_that_runs_is_shut_out_and_comes_back_to_the_new_table(world: W
     wait_until_read(world)
     start_anew(world, as_csv(tmp_path / "rows.csv", rows(120, 50)))
     send(world, *inserted(rows(5, 900)))
-    assert worker.process.wait(60) != 0
+    assert worker.ended() != 0
     world.start()
     wait_until_read(world)
     assert_holds(world, set(rows(120, 50)) | set(rows(5, 900)))
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 def test_killed_at_any_moment_the_command_leaves_a_table_or_is_named_by_the_refusal(
     world: WorkedTable, tmp_path: Path
 ) -> None:

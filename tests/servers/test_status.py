@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
-from time import monotonic, sleep
 from typing import Any
 
 import pytest
@@ -42,6 +41,7 @@ from worlds.checkout import PATIENTS, ROOT
 from worlds.kafka_side import fresh_name, make_topics, read, write
 from worlds.scanned_boxes import Twin
 from worlds.terminal import on_a_terminal
+from worlds.workers import ENDS_SECONDS_MAX, wait_until
 
 SHARDS = 2
 OTHERS = ("changes", "positions", "dead-letters", "control")
@@ -377,14 +377,11 @@ def started_worker(table: OperatedTable) -> subprocess.Popen[bytes]:
 
 def ended(process: subprocess.Popen[bytes]) -> None:
     process.terminate()
-    process.wait(30)
+    process.wait(ENDS_SECONDS_MAX)
 
 
-def until(reached: Callable[[], bool], seconds: float = 40.0) -> None:
-    deadline = monotonic() + seconds
-    while not reached():
-        assert monotonic() < deadline
-        sleep(0.2)
+def until(reached: Callable[[], bool]) -> None:
+    wait_until(reached, 40, lambda: "what `status` tells stays as it is")
 
 
 def test_who_holds_a_shard_since_when_who_refused_it_and_that_nobody_does(
@@ -413,7 +410,7 @@ def test_who_holds_a_shard_since_when_who_refused_it_and_that_nobody_does(
     path = fresh.folder / "table.yaml"
     path.write_text(path.read_text().replace("{k: 3}", "{k: 4}"))
     refusing = started_worker(fresh)
-    assert refusing.wait(40) == 2
+    assert refusing.wait(ENDS_SECONDS_MAX) == 2
     path.write_text(path.read_text().replace("{k: 4}", "{k: 3}"))
     problems = fresh.report("status")["problems"]
     said = f"refused by {socket.gethostname()}:{refusing.pid}"
@@ -568,7 +565,7 @@ def test_following_goes_on_with_letters_that_come_later(worked: OperatedTable) -
         assert worked.report("dead-letters")["total"] == total + 1
     finally:
         following.terminate()
-        following.wait(10)
+        following.wait(ENDS_SECONDS_MAX)
         following.stdout.close()
 
 

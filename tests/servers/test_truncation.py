@@ -189,7 +189,6 @@ def operator(world: WorkedTable, tmp_path: Path) -> Iterator[Operator]:
     assert NAME not in world.logs()
 
 
-@pytest.mark.timeout(600)
 def test_rows_that_came_before_go_in_every_shard_and_rows_that_came_after_stay(operator: Operator) -> None:
     world, source = operator.world, Source(operator.world)
     everywhere = set(range(SHARDS))
@@ -245,7 +244,6 @@ def test_rows_that_came_before_go_in_every_shard_and_rows_that_came_after_stay(o
     operator.verify(source)
 
 
-@pytest.mark.timeout(600)
 def test_letters_tried_again_beside_a_truncation_and_killed_workers_come_to_what_the_source_holds(
     operator: Operator,
 ) -> None:
@@ -308,7 +306,6 @@ def test_letters_tried_again_beside_a_truncation_and_killed_workers_come_to_what
     operator.verify(source)
 
 
-@pytest.mark.timeout(600)
 def test_a_truncation_that_names_no_place_stops_the_table_with_a_sentence(operator: Operator) -> None:
     world, source = operator.world, Source(operator.world)
     source.come(0, 40)

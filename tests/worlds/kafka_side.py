@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from streamer.incremental.topics import topic_name, topics_of
 from streamer.table.schema import ROWS
 
-SECONDS_MAX = 20.0
+SECONDS_MAX = 100.0
 
 
 def fresh_name() -> str:
@@ -63,6 +63,7 @@ def read(bootstrap: str, table_name: str, kind: str, shard: int, isolation: str 
             "enable.partition.eof": True,
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
+            "fetch.wait.max.ms": 10,  # the end is what is looked for: the broker would keep it back for half a second
         }
     )
     consumer.assign([topic_partition])

@@ -28,6 +28,11 @@ from worlds.redis_copies import RedisCopy, copy_of
 
 SHARDS = 4
 
+PATIENCE = 8
+"""What is waited for takes longer on a machine that has other work; one that is idle waits no longer for it."""
+
+ENDS_SECONDS_MAX = 30.0 * PATIENCE
+
 FRAGILE = """
 import os
 from agents.cli import main
@@ -71,16 +76,20 @@ class Worker:
                 arguments, cwd=ROOT, env={**os.environ, **environment}, stdout=file, stderr=subprocess.STDOUT
             )
 
+    def ended(self) -> int:
+        """Exit code of a worker that ends by itself."""
+        return self.process.wait(ENDS_SECONDS_MAX)
+
     def terminate(self) -> tuple[int, float]:
         """Exit code after SIGTERM, and the seconds it took."""
         began = time.monotonic()
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(30), time.monotonic() - began
+        return self.ended(), time.monotonic() - began
 
     def kill(self) -> None:
         if self.process.poll() is None:
             self.process.kill()
-        self.process.wait(10)
+        self.ended()
 
     def taken_over(self) -> list[int]:
         """Numbers of the shards taken over so far, in order."""
@@ -162,10 +171,6 @@ class WorkedTable:
         said = [self.logs().encode(), *(record.value() or b"" for record in records)]
         assert len(secret) >= 16
         assert not any(text in one for text in written for one in said)
-
-
-PATIENCE = 3
-"""What is waited for takes longer on a machine that has other work."""
 
 
 def inserts(names: Iterable[str], shard: int = 0) -> list[tuple[int, bytes, bytes]]:

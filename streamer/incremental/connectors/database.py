@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from streamer.errors import UsageError
 
-POSTGRES, MYSQL = "postgres", "mysql"
+POSTGRES, MYSQL, MARIADB = "postgres", "mysql", "mariadb"
 
-PORTS = {POSTGRES: 5432, MYSQL: 3306}
+PORTS = {POSTGRES: 5432, MYSQL: 3306, MARIADB: 3306}
 
 _ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[\w.-]+)(:(?P<port>[0-9]{1,5}))?(/(?P<name>[\w$-]+))?")
 

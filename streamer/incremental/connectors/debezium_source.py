@@ -17,16 +17,14 @@ import re
 from collections.abc import Iterator
 
 from streamer.errors import ConfigError
+from streamer.incremental.connectors.binlog_source import BINLOGS, binlog_settings, binlog_sql
 from streamer.incremental.connectors.connector_config import JSON_CONVERTER
-from streamer.incremental.connectors.database import MYSQL, POSTGRES, Database
+from streamer.incremental.connectors.database import POSTGRES, Database
 from streamer.incremental.topics import CHANGES, REQUIRED_CONFIGS, SHARDS_DEFAULT, topic_name
 from streamer.table.published_types import plain_name
 from streamer.table.schema import Table
 
-CLASSES = {
-    POSTGRES: "io.debezium.connector.postgresql.PostgresConnector",
-    MYSQL: "io.debezium.connector.mysql.MySqlConnector",
-}
+CLASSES = {POSTGRES: "io.debezium.connector.postgresql.PostgresConnector", **BINLOGS}
 _NO_KEY_COLUMN = re.compile(r"[\s:;,]")
 """What a name in `message.key.columns` may not have."""
 
@@ -51,7 +49,7 @@ def source_config(
     """The configuration of a source connector, `connector` out of CLASSES.
 
     schemas: whether messages carry Connect's schema. relation: the table's name in the database, with its schema (in
-    MySQL, its database); None: that of table.yaml. kafka: bootstrap servers, which MySQL's connector is told. Raises
+    MySQL, its database); None: that of table.yaml. kafka: bootstrap servers, which readers of a binlog are told. Raises
     ConfigError for a column of the key that Debezium cannot be told.
     """
     if any(_NO_KEY_COLUMN.search(column) for column in table.source_key):
@@ -65,7 +63,7 @@ def source_config(
         "database.port": str(place.port_of(connector)),
         "database.user": USER,
         "database.password": PASSWORD,
-        **(_of_postgres(table, place) if connector == POSTGRES else _of_mysql(table, relation, kafka)),
+        **(_of_postgres(table, place) if connector == POSTGRES else binlog_settings(table, relation, kafka)),
         "topic.prefix": table.name,
         **_captured(table, relation),
         "snapshot.mode": "initial",
@@ -101,7 +99,13 @@ def named_columns(table: Table) -> tuple[str, ...]:
 
 def source_sql(table: Table, connector: str, relation: str) -> str:
     """What the owner of the source's table runs once, before the connector starts."""
-    return "\n".join(_postgres_sql(table, relation) if connector == POSTGRES else _mysql_sql(relation)) + "\n"
+    quote = '"' if connector == POSTGRES else "`"
+    source, signals = (_quoted(name, quote) for name in (relation, signals_beside(relation)))
+    if connector == POSTGRES:
+        lines = _postgres_sql(table, source, signals)
+    else:
+        lines = binlog_sql(relation, source, signals, _signal_table(signals))
+    return "\n".join(lines) + "\n"
 
 
 def _of_postgres(table: Table, database: Database) -> dict[str, str]:
@@ -116,20 +120,6 @@ def _of_postgres(table: Table, database: Database) -> dict[str, str]:
 
 def _slot(table: Table) -> str:
     return f"streamer_{plain_name(table).lower()}"[:NAME_CHARS_MAX]
-
-
-def _of_mysql(table: Table, relation: str, kafka: str) -> dict[str, str]:
-    booleans = ",".join(f"{relation}.{column.name}" for column in table.kept if column.type == "boolean")
-    kind = "io.debezium.connector.binlog.converters.TinyIntOneToBooleanConverter"
-    return {
-        "database.server.id": "5400",
-        "database.include.list": re.escape(relation.rpartition(".")[0]),
-        "schema.history.internal.kafka.bootstrap.servers": kafka,
-        "schema.history.internal.kafka.topic": f"{table.name}.schema-history",
-        "schema.history.internal.store.only.captured.tables.ddl": "true",
-        "include.schema.changes": "false",
-        **({"converters": "boolean", "boolean.type": kind, "boolean.selector": booleans} if booleans else {}),
-    }
 
 
 def _captured(table: Table, relation: str) -> dict[str, str]:
@@ -173,8 +163,7 @@ def _made_topics(table: Table) -> dict[str, str]:
     }
 
 
-def _postgres_sql(table: Table, relation: str) -> Iterator[str]:
-    source, signals = (_quoted(name, '"') for name in (relation, signals_beside(relation)))
+def _postgres_sql(table: Table, source: str, signals: str) -> Iterator[str]:
     yield "-- By the table's owner, once, on a server with wal_level = logical."
     yield "-- Every change then tells the whole row before it, and values that Postgres stores apart (TOAST) come, too:"
     yield f"ALTER TABLE {source} REPLICA IDENTITY FULL;"
@@ -182,16 +171,6 @@ def _postgres_sql(table: Table, relation: str) -> Iterator[str]:
     yield _signal_table(signals)
     yield f'CREATE PUBLICATION "{_slot(table)}" FOR TABLE {source}, {signals};'
     yield "-- The connector's user needs REPLICATION, and:"
-    yield f"-- GRANT SELECT ON {source} TO ...; GRANT SELECT, INSERT ON {signals} TO ...;"
-
-
-def _mysql_sql(relation: str) -> Iterator[str]:
-    source, signals = (_quoted(name, "`") for name in (relation, signals_beside(relation)))
-    yield "-- On a server with binlog_format = ROW, binlog_row_image = FULL."
-    yield "-- Asked for an incremental snapshot by a row in it:"
-    yield _signal_table(signals)
-    yield "-- The connector's user needs:"
-    yield "-- GRANT SELECT, RELOAD, SHOW DATABASES, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO ...;"
     yield f"-- GRANT SELECT ON {source} TO ...; GRANT SELECT, INSERT ON {signals} TO ...;"
 
 

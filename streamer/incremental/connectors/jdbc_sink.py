@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamer.errors import UsageError
+from streamer.incremental.connectors.avro_converters import CONFLUENT, avro_converter
 from streamer.incremental.connectors.connector_config import JSON_CONVERTER
 from streamer.incremental.connectors.database import MYSQL, POSTGRES, Database
 from streamer.incremental.topics import LIVE, topic_name
@@ -22,15 +23,17 @@ from streamer.table.schema import AVRO, CONNECT_JSON, GROUPS, Table
 
 SINK_CLASS = "io.debezium.connector.jdbc.JdbcSinkConnector"
 USER, PASSWORD = "${env:SINK_USER}", "${env:SINK_PASSWORD}"
-AVRO_CONVERTER = "io.confluent.connect.avro.AvroConverter"
 REGISTRY = "${env:SCHEMA_REGISTRY_URL}"
 _SCHEMES = {POSTGRES: "postgresql", MYSQL: "mysql"}
 
 
-def sink_config(table: Table, system: str = POSTGRES, *, database: Database | None = None) -> dict[str, str]:
+def sink_config(
+    table: Table, system: str = POSTGRES, *, database: Database | None = None, converter: str = CONFLUENT
+) -> dict[str, str]:
     """The configuration of a sink into a database, `system` POSTGRES or MYSQL.
 
-    Raises UsageError for a lossy join and for a list in Avro, ConfigError for a column without a type.
+    converter: whose reads Avro, out of AVRO_CONVERTERS. Raises UsageError for a lossy join and for a list in Avro,
+    ConfigError for a column without a type.
     """
     if table.format == AVRO and table.form == GROUPS:
         raise UsageError(
@@ -53,15 +56,15 @@ def sink_config(table: Table, system: str = POSTGRES, *, database: Database | No
         "primary.key.mode": "record_key",
         "consumer.override.isolation.level": "read_committed",
         "consumer.override.auto.offset.reset": "earliest",
-        **_converter(table, "key", key_schema(table)),
-        **_converter(table, "value", value_schema(table)),
+        **_converter(table, "key", key_schema(table), converter),
+        **_converter(table, "value", value_schema(table), converter),
     }
 
 
-def _converter(table: Table, side: str, schema: dict[str, Any]) -> dict[str, str]:
+def _converter(table: Table, side: str, schema: dict[str, Any], of_avro: str) -> dict[str, str]:
     """The settings by which keys, or values, are read."""
-    converter = f"{side}.converter"
     if table.format == AVRO:
-        return {converter: AVRO_CONVERTER, f"{converter}.schema.registry.url": REGISTRY}
+        return avro_converter(side, of_avro, REGISTRY)
+    converter = f"{side}.converter"
     enabled = {converter: JSON_CONVERTER, f"{converter}.schemas.enable": "true"}
     return enabled if table.format == CONNECT_JSON else {**enabled, f"{converter}.schema.content": schema_text(schema)}

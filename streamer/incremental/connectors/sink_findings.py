@@ -11,8 +11,13 @@ from dataclasses import dataclass
 
 import msgspec
 
+from streamer.incremental.connectors.avro_converters import (
+    APICURIO,
+    AVRO_CONVERTERS,
+    CONFLUENT,
+    IDS_AS_CONFLUENT,
+)
 from streamer.incremental.connectors.connector_config import JSON_CONVERTER, ConnectorConfig, Finding
-from streamer.incremental.connectors.jdbc_sink import AVRO_CONVERTER
 from streamer.incremental.connectors.transform_findings import ALTERING, unknown_transforms
 from streamer.incremental.topics import outputs_of, topic_name
 from streamer.table.connect_schemas import CONNECT_VERSION, key_schema, value_schema
@@ -30,13 +35,13 @@ class JdbcSink:
     fields: tuple[str, ...]
 
 
-DEBEZIUM = JdbcSink("primary.key.mode", "primary.key.fields", ("field.include.list", "field.exclude.list"))
-CONFLUENT = JdbcSink("pk.mode", "pk.fields", ("fields.whitelist",))
+DEBEZIUM_SINK = JdbcSink("primary.key.mode", "primary.key.fields", ("field.include.list", "field.exclude.list"))
+CONFLUENT_SINK = JdbcSink("pk.mode", "pk.fields", ("fields.whitelist",))
 
 JDBC_SINKS = {
-    "io.debezium.connector.jdbc.JdbcSinkConnector": DEBEZIUM,
-    "io.confluent.connect.jdbc.JdbcSinkConnector": CONFLUENT,
-    "io.aiven.connect.jdbc.JdbcSinkConnector": CONFLUENT,
+    "io.debezium.connector.jdbc.JdbcSinkConnector": DEBEZIUM_SINK,
+    "io.confluent.connect.jdbc.JdbcSinkConnector": CONFLUENT_SINK,
+    "io.aiven.connect.jdbc.JdbcSinkConnector": CONFLUENT_SINK,
 }
 
 
@@ -127,7 +132,13 @@ def _of_registry(config: ConnectorConfig) -> Iterator[Finding]:
     for converter in ("key.converter", "value.converter"):
         if not config.get(converter).endswith("AvroConverter"):
             consequence = "records are Avro, and are not read"
-            yield Finding(converter, config.shown(converter), consequence, f"set it to {AVRO_CONVERTER}")
+            mend = f"set it to {AVRO_CONVERTERS[CONFLUENT]}"
+            yield Finding(converter, config.shown(converter), consequence, mend)
+        for name, wanted in IDS_AS_CONFLUENT.items() if config.get(converter) == AVRO_CONVERTERS[APICURIO] else ():
+            setting = f"{converter}.{name}"
+            if config.get(setting) != wanted:
+                consequence = "the schema's id is looked for where it is not, and no record is read"
+                yield Finding(setting, config.shown(setting), consequence, f"set it to {wanted}")
 
 
 def _in_records(config: ConnectorConfig) -> Iterator[Finding]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from streamer.incremental.connectors.binlog_source import BINLOGS, UNTOLD
 from streamer.incremental.connectors.connector_config import (
     JSON_CONVERTER,
     ConnectorConfig,
@@ -68,6 +69,8 @@ def not_checked(table: Table, config: ConnectorConfig) -> list[str]:
         left.append(
             "table.include.list is missing, or matches several tables: which topic each comes to, which columns"
         )
+    if config.connector_class in BINLOGS.values():
+        left += UNTOLD
     return [*left, *unknown_transforms(config)]
 
 

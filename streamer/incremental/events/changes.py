@@ -5,8 +5,8 @@ The rules of this file
 * A change is decoded, validated and encoded already: codes instead of raw quasi-identifiers, canonical JSON texts
   instead of sensitive values. What could not be encoded never becomes a change (it is an `EventRefused`).
 * Two families. The plain form is strict: `Insert` of a source key that exists, `Delete` or `Modify` of one that does
-  not are refused. The change-data-capture form is at-least-once: `Upsert` and `Remove` say how the row shall be
-  afterwards, and repeating them changes nothing.
+  not are refused. The change-data-capture form is at-least-once: `Upsert` (which the plain form has, too) and
+  `Remove` say how the row shall be afterwards, and repeating them changes nothing.
 * Statements (`DeleteWhere`, `ModifyWhere`, `Truncate`) speak about all rows of a shard.
 * The repr of a change shows its kind only: a log line can hold one without holding a value.
 """

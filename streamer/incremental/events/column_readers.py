@@ -104,7 +104,11 @@ class TableReaders:
         names = (*table.source_key, table.individual, *columns)
         self._key_columns, self._of_rows = table.source_key, table.input_rows
         self._said = {name: columns.get(name) for name in names if name is not None}
-        implied = {name: _implied(name, said, table.decimals_are_text) for name, said in columns.items()}
+        words = {text.column: frozenset(text.na) for text in table.source_texts}
+        implied = {
+            name: _unless_null(_implied(name, said, table.decimals_are_text, in_texts=name in words), words.get(name))
+            for name, said in columns.items()
+        }
         captured, plain = RowReaders(_present(implied)), RowReaders()
         self.schemaless = MessageReaders(captured, dict(zip(PARTS, (captured, captured, plain, plain), strict=True)))
 
@@ -165,10 +169,18 @@ def _type_said(column: Attribute | KeptColumn) -> str | None:
 # -- without a schema -------------------------------------------------------------------------------------------------
 
 
-def _implied(column: str, said: str | None, decimals_are_text: bool) -> Reader | None:
-    if said == "decimal" and not decimals_are_text:
+def _implied(column: str, said: str | None, decimals_are_text: bool, *, in_texts: bool) -> Reader | None:
+    """in_texts: texts of whole numbers are taken for numbers, so that they could be bytes, too."""
+    if (said == "decimal" or (said == "integer" and in_texts)) and not decimals_are_text:
         return _decimal(column)
     return _moment(column, said) if said in MOMENTS else None
+
+
+def _unless_null(reader: Reader | None, words: frozenset[str] | None) -> Reader | None:
+    """The same, but for the words that are nulls (`na`), whatever else they could be."""
+    if reader is None or not words:
+        return reader
+    return lambda value: value if type(value) is str and value in words else reader(value)
 
 
 def _decimal(column: str) -> Reader:

@@ -4,9 +4,9 @@ The rules of this file
 ----------------------
 * A message says itself which form it has, and is asked in this order: no value, or JSON's null, which Kafka Connect's
   converter writes for none (the row of the message key is gone); `__deleted` or `__op` (a flattened row); the columns
-  of the primary key, where table.yaml says `input: {form: rows}` (a row); `op` insert, delete, modify or truncate (the
-  plain form); `op` c, r, u, d, t or m (Debezium's envelope); a notice of the connector. Anything else is refused, never
-  guessed.
+  of the primary key, where table.yaml says `input: {form: rows}` (a row); `op` insert, upsert, delete, modify or
+  truncate (the plain form); `op` c, r, u, d, t or m (Debezium's envelope); a notice of the connector. Anything else is
+  refused, never guessed.
 * The plain form is strict in what it needs and does not look at what it does not know: a row may have columns that
   table.yaml does not name.
 * The message key is read only where the value does not say whose row it is.
@@ -27,6 +27,7 @@ from streamer.incremental.events.changes import (
     ModifyWhere,
     Nothing,
     Truncate,
+    Upsert,
 )
 from streamer.incremental.events.column_readers import MessageReaders
 from streamer.incremental.events.debezium import ENVELOPE_OPS, Capture, is_flattened, is_notice
@@ -61,6 +62,7 @@ class Decoder:
         self._messages = MessageReader(table, schemas)
         self._plain: dict[str, Callable[[Members, MessageReaders], Change]] = {
             "insert": self._insert,
+            "upsert": self._upsert,
             "delete": self._delete,
             "modify": self._modify,
             "truncate": lambda message, _: Truncate(_statement_id(message)),
@@ -101,9 +103,9 @@ class Decoder:
             return Nothing()
         raise EventRefused(
             "unknown-op",
-            "op is none of insert, delete, modify, truncate (plain) and none of c, r, u, d, t, m (Debezium); where the "
-            "messages are flattened rows without a mark, say `input: {form: rows}` in table.yaml (a message is how its "
-            "row is, null that it is gone) and read the input again from the start, or set the transform's "
+            "op is none of insert, upsert, delete, modify, truncate (plain) and none of c, r, u, d, t, m (Debezium); "
+            "where the messages are flattened rows without a mark, say `input: {form: rows}` in table.yaml (a message "
+            "is how its row is, null that it is gone) and read the input again from the start, or set the transform's "
             "delete.tombstone.handling.mode=rewrite",
         )
 
@@ -112,6 +114,10 @@ class Decoder:
     def _insert(self, message: Members, readers: MessageReaders) -> Change:
         row = readers.parts["row"].row(_row_of(message))
         return Insert(self._encoder.source_key(row), self._encoder.row(row))
+
+    def _upsert(self, message: Members, readers: MessageReaders) -> Change:
+        row = readers.parts["row"].row(_row_of(message))
+        return Upsert(self._encoder.source_key(row), self._encoder.row(row))
 
     def _delete(self, message: Members, readers: MessageReaders) -> Change:
         if "where" in message:

@@ -8,7 +8,8 @@ The rules of this file
   by their commits, and not by these places; but a truncation locks its table against everybody, so of this table all
   that was committed before it lies before it in the log, and all else behind it.
 * MySQL and MariaDB: the number of the binlog's file, the position in it, the row of the event. Files of another name
-  are another log.
+  are another log. A truncation is an event without rows: what it says of one is left over from the event before it,
+  and is another one when the connector reads it again.
 * Places of two logs cannot be compared: neither comes before the other. A connector that is not named here, or a
   message without these members, has no place.
 * A flattened row may have columns of any name, `source` and `payload` too. So these are read only where the message is
@@ -35,6 +36,7 @@ DATES_APART_MS = 600_000
 POSTGRES = "postgresql"
 BINLOGS = frozenset({"mysql", "mariadb"})
 
+_TRUNCATE = b'"t"'
 _FILE = re.compile(r"(.+)\.([0-9]{1,18})")
 
 
@@ -120,7 +122,10 @@ def position_of(value: bytes | None, schemas: Known | None = None) -> SourcePosi
 
 def _source_of(message: _Message) -> _Source:
     """The source block of an envelope, which always has an op."""
-    return _Source() if message.op is _ABSENT or message.source is _ABSENT else _source(message.source)
+    if message.op is _ABSENT or message.source is _ABSENT:
+        return _Source()
+    said = _source(message.source)
+    return msgspec.structs.replace(said, row=None) if bytes(message.op) == _TRUNCATE else said
 
 
 def _position(said: _Source | _Message) -> SourcePosition | None:

@@ -19,6 +19,8 @@ from streamer.errors import ConfigError, ServerUnreachable, ShardRefused, Stream
 
 CERTIFICATE = "?ssl_certfile=FILE&ssl_keyfile=FILE in the URL name one"
 
+FORBIDDEN = "NOPERM"
+
 REFUSALS: dict[str, tuple[type[StreamerError], str]] = {
     "LOADING": (ServerUnreachable, "is still loading its data"),
     "READONLY": (ServerUnreachable, "is a replica and takes no writes"),
@@ -33,7 +35,7 @@ REFUSALS: dict[str, tuple[type[StreamerError], str]] = {
     "OOM": (ServerUnreachable, "is full: raise maxmemory"),
     "NOAUTH": (ConfigError, "wants a user and a password: put them into the URL, or REDIS_USERNAME, REDIS_PASSWORD"),
     "WRONGPASS": (ConfigError, "refuses the user or the password"),
-    "NOPERM": (ConfigError, "forbids this user a command or a key: the README says what a user needs"),
+    FORBIDDEN: (ConfigError, "forbids this user a key: the README says what a user needs"),
     "MOVED": (ConfigError, "is one node of a cluster: name it redis+cluster://host:port,host:port"),
     "cluster support disabled": (ConfigError, "is no cluster: name it redis://host:port"),
     "CROSSSLOT": (ConfigError, "does not keep the shard's keys together: a proxy must leave the hash tag {} alone"),
@@ -50,6 +52,7 @@ REFUSALS: dict[str, tuple[type[StreamerError], str]] = {
     "TLSV13_ALERT_CERTIFICATE_REQUIRED": (ConfigError, f"wants a certificate of ours: {CERTIFICATE}"),
     "TLSV1_ALERT_UNKNOWN_CA": (ConfigError, f"does not know who vouches for our certificate: {CERTIFICATE}"),
 }
+_COMMAND = re.compile(r"to run the '([a-z]+(?:\|[a-z-]+)?)' command")
 _CODE = re.compile(rf"\b({'|'.join(REFUSALS)})\b")
 
 
@@ -62,6 +65,8 @@ def answers(address: str) -> Iterator[None]:
         code = _code(error)
         if code is not None:
             kind, text = REFUSALS[code]
+            if code == FORBIDDEN and (command := _COMMAND.search(str(error))):
+                text = text.replace("a key", f"the command {command[1]}")
             raise kind(f"{address} {text} ({code})") from None
         if isinstance(error, MasterNotFoundError):
             raise ServerUnreachable(f"{address}: no sentinel answers that knows a master which does") from None

@@ -56,7 +56,7 @@ def tradeoffs(microdata: Microdata, algorithm: Algorithm, options: Options, tick
         if loss is not None:
             found[demand].append((float(strength), loss))
     return [
-        Curve(demand, *(tuple(part) for part in zip(*curve, strict=True)), now=_now(table, demand))
+        Curve(demand, tuple(x for x, _ in curve), tuple(y for _, y in curve), _now(table, demand))
         for demand, curve in found.items()
         if len(curve) > 1
     ]

@@ -1,30 +1,35 @@
 """What a column of a data file could be in table.yaml: a guess, and the reason for it.
 
-Guessed are the type, the scale and the levels that are obvious: dates and timestamps in cells of the calendar, digit
-codes by prefix, few values below one root. Anything else is left out, with the reason. A column that names people is
-left out by its name; so is text that hardly repeats: it would be free text, or a name. Roles are a judgement: a column
-is guessed to be sensitive by its name alone, and marked as a guess.
+Guessed are the words that are nulls, how dates and numbers are written, the type and the scale: dates and timestamps in
+cells of the calendar, digit codes by what they begin with, few values below one root. What will come is not what is
+there: codes and dates have room for others, and categories take those that are not known yet. Anything else is left
+out, with the reason. A column that names people is left out by its name; so is text that hardly repeats: it would be
+free text, or a name. Roles are a judgement: a column is guessed to be sensitive by its name alone, and marked as a
+guess.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from streamer.table.draft.numbers import Scale, scale_of
-from streamer.table.draft.times import TimeScale, clock_of, time_scale_of
-from streamer.table.moments import Clock, limit_of, moment_of
-from streamer.table.scalars import DIGITS_MAX, read_decimal
+from streamer.table.draft.nulls import words_for_nulls
+from streamer.table.draft.numbers import Scale, scale_of, with_null_cell
+from streamer.table.draft.times import TimeScale, time_scale_of, with_null_moment
+from streamer.table.draft.written import WrittenMoments, moments_written, numbers_written
+from streamer.table.scalars import DIGITS_MAX, decimal_text, read_decimal
+from streamer.table.source_texts import DIGITS
+from streamer.table.yaml_categories import NULL_LABEL, OTHER_LABEL
 
 CATEGORIES_MAX = 100
 """Values of a column below one root; more of them need a hierarchy that somebody thinks about."""
-CODES_MAX = 20_000
-"""Digit codes of a column, whose levels follow from their texts."""
+CODE_DIGITS_SHOWN = 3
+"""Digits that a code's cell has in common: the first ones."""
 TEXT_MAX = 60
 """Characters of a category; what is longer is free text."""
-NONE, ROOT = "(none)", "*"
+ROOT = "*"
 
 _IDS = {"id", "ids", "key", "uuid", "guid", "nr", "no", "number"}
 _NAMING = {
@@ -36,8 +41,9 @@ _SENSITIVE = {
     "salary", "income", "wage", "wages", "debt", "religion", "crime", "offence", "verdict", "grade",
 }  # fmt: skip
 _POSTAL = {"zip", "zipcode", "postcode", "postal", "plz"}
+_CODES = _POSTAL | {"code", "codes"}
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
-_DIGITS = re.compile(r"\d{4,12}", re.ASCII)
+_DIGITS = re.compile(r"\d{3,12}", re.ASCII)
 _ZEROS_IN_FRONT = re.compile(r"-?0\d+", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x1f]")
 
@@ -50,7 +56,8 @@ class Drafted:
 
     role: "quasi-identifier", "sensitive", or "" for a column that is left out; why: what there is to check or know.
     scale: of a quasi-identifier with intervals; hierarchy: rows from leaf to root, of a categorical one; type: of a
-    sensitive column. null_as: what an empty cell counts as, None where there is none.
+    sensitive column. na: the words that are nulls; nulls: whether there are any, empty cells among them; null_as: the
+    number or moment that they count as. written: how its texts are, None: as they are expected.
     """
 
     name: str
@@ -60,6 +67,9 @@ class Drafted:
     hierarchy: Rows = ()
     type: str = ""
     null_as: str | None = None
+    na: tuple[str, ...] = ()
+    nulls: bool = False
+    written: str | None = None
 
 
 def words_of(name: str) -> set[str]:
@@ -88,19 +98,47 @@ def usable(name: str) -> bool:
 
 def drafted(name: str, texts: Sequence[str]) -> Drafted:
     """A guess about the column with these cells; an empty one is a null."""
-    filled = [text for text in texts if text]
-    distinct, empty = sorted(set(filled)), len(texts) - len(filled)
+    distinct = sorted(set(texts) - {""})
+    counted, of_counts = _without(distinct, counts=True), True
+    moments = moments_written(counted)
+    numbers, written = _numbers(counted)
+    if not (moments or numbers):
+        counted, of_counts = _without(distinct, counts=False), False
+    na = words_for_nulls(distinct, of_counts)
+    filled = sum(text != "" and text not in na for text in texts)
+    empty = len(texts) - filled
+    found = _guessed(name, counted, filled, empty, moments, numbers, written)
+    return replace(found, na=na, nulls=empty > 0) if found.role else found
+
+
+def _without(distinct: Sequence[str], *, counts: bool) -> list[str]:
+    """The texts that are no words for nulls."""
+    words = set(words_for_nulls(distinct, counts))
+    return [text for text in distinct if text not in words]
+
+
+def _guessed(
+    name: str,
+    distinct: list[str],
+    filled: int,
+    empty: int,
+    moments: WrittenMoments | None,
+    numbers: list[Decimal],
+    written: str | None,
+) -> Drafted:
     if reason := _left_out(name, distinct):
         return Drafted(name, "", reason)
-    numbers, clock = _numbers(distinct), clock_of(distinct)
-    if words_of(name) & _SENSITIVE and (numbers or clock or _few(distinct, len(filled))):
-        type_ = clock.name if clock else _type(numbers, distinct)
-        return Drafted(name, "sensitive", "a guess, by its name: published as it is", type=type_)
-    if clock is not None:
-        return _moments(name, distinct, clock, empty)
-    if numbers and not words_of(name) & _POSTAL:
-        return _number(name, numbers, empty)
-    return _category(name, distinct, len(filled), empty)
+    if words_of(name) & _SENSITIVE and (numbers or moments or _few(distinct, filled)):
+        type_ = moments.clock.name if moments else _type(numbers, distinct)
+        pattern = moments.written if moments else written
+        return Drafted(name, "sensitive", "a guess, by its name: published as it is", type=type_, written=pattern)
+    if moments is not None:
+        return _moments(name, moments, empty)
+    if _is_code(name, distinct, filled):
+        return _code(name, distinct, empty)
+    if numbers:
+        return replace(_number(name, numbers, empty), written=written)
+    return _category(name, distinct, filled, empty)
 
 
 def _left_out(name: str, distinct: list[str]) -> str:
@@ -116,13 +154,15 @@ def _left_out(name: str, distinct: list[str]) -> str:
     return ""
 
 
-def _numbers(distinct: list[str]) -> list[Decimal]:
-    """The texts as numbers; empty where one is none, or is a code with zeros in front."""
-    numbers = [read_decimal(text) for text in distinct]
+def _numbers(distinct: list[str]) -> tuple[list[Decimal], str | None]:
+    """The texts as numbers, and how they are written; none where one is no number, or is a code with zeros in front."""
     if any(map(_ZEROS_IN_FRONT.fullmatch, distinct)):
-        return []
+        return [], None
+    numbers, written = [read_decimal(text) for text in distinct], None
+    if None in numbers and (otherwise := numbers_written(distinct)) is not None:
+        written, numbers = otherwise[0], [*otherwise[1]]
     found = [number for number in numbers if number is not None and abs(number.adjusted()) <= DIGITS_MAX]
-    return found if len(found) == len(distinct) else []
+    return (found, written) if len(found) == len(distinct) else ([], None)
 
 
 def _type(numbers: list[Decimal], distinct: list[str]) -> str:
@@ -132,28 +172,61 @@ def _type(numbers: list[Decimal], distinct: list[str]) -> str:
 
 
 def _number(name: str, numbers: list[Decimal], empty: int) -> Drafted:
-    scale = scale_of(numbers, spare=empty > 0)
+    scale = scale_of(numbers)
     if scale is None:
         return Drafted(name, "", "its numbers have more digits than a domain may have")
-    free = next((end for end in scale.domain if end not in numbers), scale.domain[0])
-    null_as = format(free, "f") if empty else None
     exactly = set(scale.domain) <= set(numbers)
     why = f"the domain is {'that of the values seen' if exactly else 'rounded outward'}; check it, and the grid"
-    return Drafted(name, "quasi-identifier", why + _of_empty(empty), scale=scale, null_as=null_as)
+    return _with_nulls(Drafted(name, "quasi-identifier", why, scale=scale), scale, empty)
 
 
-def _moments(name: str, distinct: list[str], clock: Clock, empty: int) -> Drafted:
-    scale = time_scale_of(distinct, clock)
-    seen = {moment_of(text, name, clock) for text in distinct}
-    free = next((end for end in scale.domain if limit_of(end, name, clock) not in seen), None)
-    if empty and free is None:
+def _is_code(name: str, distinct: list[str], filled: int) -> bool:
+    """Whether the texts are digit codes, such as postal ones: by the column's name, or by zeros in front."""
+    if not all(map(_DIGITS.fullmatch, distinct)):
+        return False
+    if words_of(name) & _POSTAL:
+        return True
+    repeated = 2 * len(distinct) <= filled
+    named = bool(words_of(name) & _CODES) or any(text[0] == "0" for text in distinct)
+    return named and repeated and len(set(map(len, distinct))) == 1
+
+
+def _code(name: str, distinct: list[str], empty: int) -> Drafted:
+    """All codes of so many digits, in cells of those that begin alike: others will come."""
+    digits = max(map(len, distinct))
+    scale = Scale(
+        integer=True,
+        domain=(Decimal(0), Decimal(10**digits - 1)),
+        step=Decimal(1),
+        grid=Decimal(10 ** max(0, digits - CODE_DIGITS_SHOWN)),
+    )
+    why = f"codes of {digits} digits, in cells of the first {CODE_DIGITS_SHOWN}; check the grid"
+    found = Drafted(name, "quasi-identifier", why, scale=scale, written=DIGITS)
+    return _with_nulls(found, scale, empty)
+
+
+def _with_nulls(found: Drafted, scale: Scale, empty: int) -> Drafted:
+    """The same with a cell for the nulls, where there are any."""
+    if not empty:
+        return found
+    scale = with_null_cell(scale)
+    return replace(found, why=found.why + _of_empty(empty), scale=scale, null_as=decimal_text(scale.domain[0]))
+
+
+def _moments(name: str, moments: WrittenMoments, empty: int) -> Drafted:
+    seen = time_scale_of(moments.texts, moments.clock)
+    scale = with_null_moment(seen) if empty else seen
+    if scale is None:
         return Drafted(name, "", f"has {empty} empty cells, and all of the calendar for its domain")
-    why = "the domain is rounded outward; check it, and the grid" + _of_empty(empty)
-    return Drafted(name, "quasi-identifier", why, scale=scale, null_as=free if empty else None)
+    why = "the domain has room for others; check it, and the grid" + (_of_empty(empty) if empty else "")
+    if moments.doubtful:
+        why = f"day and month could change places: check how it is written; {why}"
+    null_as = scale.domain[0] if empty else None
+    return Drafted(name, "quasi-identifier", why, scale=scale, null_as=null_as, written=moments.written)
 
 
 def _of_empty(empty: int) -> str:
-    return f"; {empty} empty cells count as null_as, which is true of nobody: give a better one" if empty else ""
+    return f"; {empty} empty cells count as null_as, in a first cell of their own"
 
 
 def _few(distinct: list[str], filled: int) -> bool:
@@ -163,29 +236,13 @@ def _few(distinct: list[str], filled: int) -> bool:
 
 
 def _category(name: str, distinct: list[str], filled: int, empty: int) -> Drafted:
-    rows, why = _levels(distinct), "its levels follow from its texts; check them"
-    identifies = 2 * len(distinct) > filled and not words_of(name) & _POSTAL
-    if not rows or identifies or len(distinct) > CODES_MAX:
-        if not _few(distinct, filled):
-            return Drafted(name, "", f"{len(distinct)} different texts in {filled} cells: names or free text?")
-        rows, why = [(text, ROOT) for text in distinct], "a value or nothing: put levels between in its hierarchy"
-    if any(text != text.strip() or text in (ROOT, NONE) for text in distinct):
-        return Drafted(name, "", f"has values with blanks at an end, or called {ROOT} or {NONE}: clean them first")
+    if not _few(distinct, filled):
+        return Drafted(name, "", f"{len(distinct)} different texts in {filled} cells: names or free text?")
+    taken = (ROOT, NULL_LABEL, OTHER_LABEL)
+    if any(text != text.strip() or text in taken for text in distinct):
+        return Drafted(name, "", f"has values with blanks at an end, or called {' or '.join(taken)}: clean them first")
+    rows = tuple((text, ROOT) for text in distinct)
+    why = "a value or nothing: put levels between in its hierarchy; unknown values count as other"
     if empty:
-        rows, why = [*rows, (NONE, ROOT)], f"{why}; {empty} empty cells count as {NONE}"
-    return Drafted(name, "quasi-identifier", why, hierarchy=tuple(rows), null_as=NONE if empty else None)
-
-
-def _levels(distinct: list[str]) -> list[tuple[str, ...]]:
-    """The obvious hierarchy of digit codes of one length; empty where there is none.
-
-    >>> _levels(["10085"])
-    [('10085', '1008*', '100**', '10***', '1****', '*')]
-    """
-    if all(map(_DIGITS.fullmatch, distinct)) and len(set(map(len, distinct))) == 1:
-        return [(text, *_masked(text), ROOT) for text in distinct]
-    return []
-
-
-def _masked(text: str) -> Iterator[str]:
-    return (text[:-hidden] + "*" * hidden for hidden in range(1, len(text)))
+        why = f"{why}; {empty} empty cells are a category of their own"
+    return Drafted(name, "quasi-identifier", why, hierarchy=rows)

@@ -10,7 +10,7 @@ seen; with more than `STEP_DIGITS_MAX` digits behind the point a column is measu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from streamer.table.yaml_shape import FRACTION_DIGITS_MAX, WHOLE_DIGITS_MAX
@@ -30,8 +30,8 @@ class Scale:
     grid: Decimal
 
 
-def scale_of(numbers: Sequence[Decimal], *, spare: bool = False) -> Scale | None:
-    """A scale that holds all the numbers; None where table.yaml could not write it. spare: one end is nobody's value.
+def scale_of(numbers: Sequence[Decimal]) -> Scale | None:
+    """A scale that holds all the numbers; None where table.yaml could not write it.
 
     >>> scale_of([Decimal(17), Decimal(39), Decimal(90)])
     Scale(integer=True, domain=(Decimal('15'), Decimal('94')), step=Decimal('1'), grid=Decimal('5'))
@@ -45,10 +45,24 @@ def scale_of(numbers: Sequence[Decimal], *, spare: bool = False) -> Scale | None
         return None
     grid = _grid(last - first, step)
     without_gap = step == grid and len(set(numbers)) == (last - first) / grid + 1 > 1
-    lo, hi = (first, last) if without_gap and not spare else _outward(first, last, grid, step)
+    lo, hi = (first, last) if without_gap else _outward(first, last, grid, step)
     if any(number != round(number, FRACTION_DIGITS_MAX) for number in (lo, hi, grid)):
         return None
     return Scale(digits == 0, (lo, hi), step, grid)
+
+
+def with_null_cell(scale: Scale) -> Scale:
+    """The same with one cell more, below all values, for rows of which nothing is known.
+
+    Where no value is negative, that cell is, so that it says of nobody what could be true; unless most of the domain
+    would then be empty.
+
+    >>> with_null_cell(Scale(True, (Decimal(16), Decimal(67)), Decimal(1), Decimal(2))).domain
+    (Decimal('-2'), Decimal('67'))
+    """
+    lo, hi = scale.domain
+    first = Decimal(0) if 0 <= lo <= hi - lo and not lo % scale.grid else lo
+    return replace(scale, domain=(first - scale.grid, hi))
 
 
 def _outward(first: Decimal, last: Decimal, grid: Decimal, step: Decimal | None) -> tuple[Decimal, Decimal]:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import csv
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from decimal import Decimal
 from io import StringIO
 
 import yaml
 
-from streamer.table.draft.columns import Drafted
+from streamer.table.draft.columns import ROOT, Drafted
+from streamer.table.draft.nulls import SURE
 from streamer.table.draft.times import TimeScale
 from streamer.table.scalars import decimal_text
 
 FOLDER = "hierarchies"
+NO_KEY = "no column is different in every row: `anonymize` needs no key, a stream does"
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _NO_FILE_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
@@ -52,23 +54,30 @@ def hierarchy_text(column: Drafted) -> str:
     return text.getvalue()
 
 
-def table_text(table: str, source: str, n_rows: int, source_key: str, k: int, columns: Sequence[Drafted]) -> str:
+def table_text(table: str, source: str, n_rows: int, source_key: str | None, k: int, columns: Sequence[Drafted]) -> str:
     """The table.yaml. source: the name of the data file; columns in the order of the file, the key not among them."""
     return "\n".join(_lines(table, source, n_rows, source_key, k, columns)) + "\n"
 
 
-def _lines(table: str, source: str, n_rows: int, source_key: str, k: int, columns: Sequence[Drafted]) -> Iterator[str]:
+def _lines(
+    table: str, source: str, n_rows: int, source_key: str | None, k: int, columns: Sequence[Drafted]
+) -> Iterator[str]:
     files = hierarchy_names(columns)
     yield f"# A first draft, made from {quoted(source)} ({n_rows} rows). Roles are a judgement: check every line."
     yield "# What has no line under `columns` never leaves."
     yield f"table: {quoted(table)}"
-    yield f"key: {quoted(source_key)}  # different in every row; never published"
+    if source_key is None:
+        yield f"# key: {NO_KEY}"
+    else:
+        yield f"key: {quoted(source_key)}  # different in every row; never published"
+    if words := _words_of(columns):
+        yield f"na: {_listed(words)}  # words that are nulls, in files and in messages"
     yield "# individual: a column that names the person, where one has several rows: then k counts persons"
     yield "columns:"
     yield "  # quasi-identifier: what others may know of a person. sensitive: published as it is"
     for column in columns:
         if column.role:
-            yield f"  {quoted(column.name)}: {{{', '.join(_settings(column, files))}}}  # {column.why}"
+            yield f"  {quoted(column.name)}: {{{', '.join(_settings(column, files, words))}}}  # {column.why}"
     if not any(column.role == "sensitive" for column in columns):
         yield "  # no column looks sensitive by its name: give those that are `role: sensitive`"
     for column in columns:
@@ -79,7 +88,7 @@ def _lines(table: str, source: str, n_rows: int, source_key: str, k: int, column
     yield "  live: {form: rows}"
 
 
-def _settings(column: Drafted, files: dict[str, str]) -> Iterator[str]:
+def _settings(column: Drafted, files: dict[str, str], words: Collection[str]) -> Iterator[str]:
     yield f"role: {column.role}"
     if isinstance(column.scale, TimeScale):
         first, last = map(_moment, column.scale.domain)
@@ -95,10 +104,27 @@ def _settings(column: Drafted, files: dict[str, str]) -> Iterator[str]:
         yield f"grid: {_number(scale.grid)}"
     elif column.name in files:
         yield f"hierarchy: {files[column.name]}"
+        if column.nulls:
+            yield "null: own-category"
+        yield f"other: {quoted(ROOT)}"
     else:
         yield f"type: {column.type}"
     if column.null_as is not None:
         yield f"null_as: {quoted(column.null_as)}"
+    if column.written is not None:
+        yield f"written: {quoted(column.written)}"
+    if own := set(column.na) - set(words):
+        yield f"na: {_listed(own.union(words))}"
+
+
+def _words_of(columns: Sequence[Drafted]) -> list[str]:
+    """The words that are nulls in every column; a blank text is one, too, where anything is."""
+    words = {word for column in columns for word in column.na if word in SURE}
+    return sorted(words | {""}) if any(column.nulls for column in columns) else []
+
+
+def _listed(words: Collection[str]) -> str:
+    return f"[{', '.join(quoted(word) for word in sorted(words))}]"
 
 
 def _moment(text: str) -> str:

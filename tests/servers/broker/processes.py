@@ -24,7 +24,9 @@ JAVA_MIN = 17
 PROGRAMS = {"java": "default-jre-headless", "mvn": "maven", "redis-server": "redis-server"}  # program -> Debian package
 COPY, UNPACK = "dependency:copy-dependencies", "dependency:unpack"
 INSTALL_SECONDS_MAX = 600
-FORMAT_SECONDS_MAX = 60
+FORMAT_SECONDS_MAX = 300
+SHORT_LIVED = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+"""Of a Java that runs for minutes: the compiler for long runs costs it more than it gives back."""
 INSTEAD = (
     "a real Kafka and Redis are needed: start a Docker engine, or install {} (Debian's names; Java "
     f"{JAVA_MIN} or newer), or name running servers in KAFKA_BOOTSTRAP and REDIS_URL"
@@ -143,13 +145,15 @@ class Kafka(Process):
         self._settings = settings(ports, "127.0.0.1", str(self._data)) | dict(more or {})
         self._to_format = [*to_format]
         logging = f"-Dlog4j2.configurationFile={HERE / 'log4j2.xml'}"
-        command = ["java", "-Xms256m", "-Xmx512m", logging, "-cp", CLASSES, "kafka.Kafka", str(self._properties)]
+        memory = ["-Xms256m", "-Xmx512m"]
+        command = ["java", *memory, *SHORT_LIVED, logging, "-cp", CLASSES, "kafka.Kafka", str(self._properties)]
         super().__init__(directory, "kafka", ports.kafka, command)
 
     def start(self) -> None:
         self._properties.write_text("".join(f"{name}={value}\n" for name, value in self._settings.items()))
         if not (self._data / "meta.properties").exists():
-            tool = ["java", "-Xmx256m", "-cp", CLASSES, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID]
+            java = ["java", "-Xmx256m", *SHORT_LIVED, "-cp", CLASSES]
+            tool = [*java, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID]
             run(
                 "format the broker's data folder",
                 [*tool, "-c", str(self._properties), *self._to_format],

@@ -16,7 +16,7 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 START_SECONDS_MAX = 300
-STOP_SECONDS_MAX = 30
+STOP_SECONDS_MAX = 60
 PROBE_SECONDS_MAX = 3
 
 

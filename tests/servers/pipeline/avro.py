@@ -10,13 +10,13 @@ import urllib.request
 import zipfile
 from pathlib import Path
 
-from servers.broker.processes import JARS, UNPACK, Process, fetch
+from servers.broker.processes import JARS, SHORT_LIVED, UNPACK, Process, fetch
 from servers.broker.servers import free_ports
+from streamer.incremental.connectors.avro_converters import APICURIO, AVRO_CONVERTERS, avro_converter
 
 HERE = Path(__file__).parent / "apicurio"
 APP = JARS.parent / "apicurio-registry-2.6.13"
 CONVERTERS = JARS.parent / "apicurio-converter-2.6.13"
-AVRO_CONVERTER = "io.apicurio.registry.utils.converter.AvroConverter"
 DECLARED = CONVERTERS / "apicurio-converter" / "declared.jar"
 """Says what the converter is, as `connect-plugin-path sync-manifests` would: else Connect looks into all jars."""
 
@@ -29,7 +29,7 @@ class Registry(Process):
     def __init__(self, directory: Path) -> None:
         (port,) = free_ports(1)
         (program,) = APP.glob("*-runner.jar")
-        memory = ["-Xms128m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        memory = ["-Xms128m", "-Xmx384m", *SHORT_LIVED]
         place = ["-Dquarkus.http.host=127.0.0.1", f"-Dquarkus.http.port={port}"]
         super().__init__(directory, "registry", port, ["java", *memory, *place, "-jar", str(program)])
 
@@ -45,17 +45,15 @@ class Registry(Process):
         except OSError:
             return False
 
+    @property
+    def own_url(self) -> str:
+        """Its own interface, for its converter."""
+        return f"http://127.0.0.1:{self.port}/apis/registry/v2"
+
     def converters(self) -> tuple[tuple[str, str], ...]:
         """What a connector needs to write keys and values in Avro."""
-        settings = {
-            "": AVRO_CONVERTER,
-            ".apicurio.registry.url": f"http://127.0.0.1:{self.port}/apis/registry/v2",
-            ".apicurio.registry.auto-register": "true",
-            ".apicurio.registry.as-confluent": "true",
-            ".apicurio.registry.use-id": "contentId",
-            ".apicurio.registry.headers.enabled": "false",  # else the id stands in a header, where only Apicurio looks
-        }
-        return tuple((f"{side}.converter{name}", text) for side in ("key", "value") for name, text in settings.items())
+        sides = (avro_converter(side, APICURIO, self.own_url, writes=True) for side in ("key", "value"))
+        return tuple(setting for side in sides for setting in side.items())
 
 
 def provide() -> None:
@@ -63,4 +61,4 @@ def provide() -> None:
     fetch("Apicurio's registry", HERE / "registry.xml", APP, UNPACK)
     fetch("Apicurio's converter", HERE / "converter.xml", CONVERTERS)
     with zipfile.ZipFile(DECLARED, "w") as declared:
-        declared.writestr("META-INF/services/org.apache.kafka.connect.storage.Converter", AVRO_CONVERTER)
+        declared.writestr("META-INF/services/org.apache.kafka.connect.storage.Converter", AVRO_CONVERTERS[APICURIO])

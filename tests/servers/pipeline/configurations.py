@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from streamer.incremental.connectors import debezium_source, jdbc_sink, sql_tables
+from streamer.incremental.connectors.avro_converters import APICURIO
 from streamer.incremental.connectors.database import POSTGRES
 from streamer.incremental.connectors.database import Database as Database
 from streamer.incremental.connectors.debezium_source import SIGNALS as SIGNALS
 from streamer.table.published_types import sink_table as sink_table
 from streamer.table.published_types import view_name
-from streamer.table.schema import Table
+from streamer.table.schema import JSON, Table
 
 IN_COMPOSE = Database("postgres", 5432, "postgres")
 """Where the connectors of docker-compose.yml find Postgres."""
@@ -40,7 +41,7 @@ class Shape:
     """How a connector writes its messages.
 
     schemas: with Connect's schema in each. decimals: Debezium's decimal.handling.mode. flattening: out of FLATTENINGS.
-    snapshot: Debezium's snapshot.mode. more: other settings of the connector, which count.
+    snapshot: Debezium's snapshot.mode. more: other settings of the connector, which count. live: publish.live.format.
     """
 
     schemas: bool = True
@@ -48,6 +49,7 @@ class Shape:
     flattening: str = ""
     snapshot: str = "initial"
     more: tuple[tuple[str, str], ...] = ()
+    live: str = JSON
 
 
 def source_sql(table: Table) -> str:
@@ -76,8 +78,8 @@ def shaped(transforms: str, shape: Shape) -> dict[str, str]:
 
 
 def sink_config(table: Table, database: Database) -> dict[str, str]:
-    """Debezium's JDBC sink into the table `sink_table`."""
-    return jdbc_sink.sink_config(table, POSTGRES, database=database)
+    """Debezium's JDBC sink into the table `sink_table`; Avro is read by Apicurio's converter."""
+    return jdbc_sink.sink_config(table, POSTGRES, database=database, converter=APICURIO)
 
 
 def view_sql(table: Table) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from servers.broker.processes import COPY, JARS, PROGRAMS, UNPACK, Process, fetch, install, is_present
+from servers.broker.processes import COPY, JARS, PROGRAMS, SHORT_LIVED, UNPACK, Process, fetch, install, is_present
 from servers.broker.servers import free_ports
 from worlds.checkout import ROOT
 from worlds.kafka_side import fresh_name
@@ -71,7 +71,7 @@ class Connect(Process):
         clients = {f"{whose}{name}": value for whose in CLIENTS for name, value in client.items()}
         path = ",".join(map(str, (PLUGINS, *plugins)))
         self._settings = {**example_settings(), **QUICK, **topics, **own, "plugin.path": path, **clients}
-        memory = ["-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        memory = ["-Xms256m", "-Xmx512m", *SHORT_LIVED]
         java = ["java", *memory, f"-Dlog4j2.configurationFile={LOGGING}", "-cp", f"{CLASSES}/*"]
         main = ["org.apache.kafka.connect.cli.ConnectDistributed", str(self._properties)]
         told = [f"{variable}={value}" for variable, value in environment.items()]
@@ -114,6 +114,14 @@ class Connect(Process):
             return False
         states = [said["connector"], *said["tasks"]]
         return len(states) > 1 and all(state["state"] == "RUNNING" for state in states)
+
+    def follows_log(self, name: str) -> bool:
+        """Whether a connector has read all tables, and would go on from there after a kill."""
+        try:
+            kept = [one["offset"] for one in self._ask("GET", f"/connectors/{name}/offsets")["offsets"]]
+        except (OSError, ConnectRefused):
+            return False
+        return bool(kept) and not any("snapshot" in offset for offset in kept)
 
     def restart_failed(self) -> None:
         """What an operator, or what watches Connect for one, does: Connect leaves alone what has failed."""

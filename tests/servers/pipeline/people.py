@@ -1,10 +1,15 @@
-"""A table of people in Postgres, and random changes to it as applications make them: in transactions, keys too."""
+"""A table of people, and random changes to it as applications make them: in transactions, keys too.
+
+What SQL of Postgres' and of a binlog's servers have in common is said here; `binlog_source` says the rest of the other.
+"""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from typing import Any
 
-import psycopg
 from psycopg import sql
 
 from servers.pipeline.configurations import SIGNALS
@@ -16,41 +21,44 @@ NAME = "Canary-7318"
 TRANSACTION_CHANGES_MAX = 40
 
 
-class People:
-    """One table; its content is the truth."""
+Row = tuple[object, ...]
 
-    def __init__(self, database: psycopg.Connection, name: str, seed: int = 3) -> None:
+
+class People:
+    """One table in Postgres; its content is the truth."""
+
+    MADE = (
+        "CREATE TABLE {} (id integer PRIMARY KEY, name text, age integer, zip integer, bmi numeric(4, 1), sex text, "
+        "problem text)"
+    )
+    COLUMNS = "id, name, age, zip, bmi, sex, problem"
+
+    SCHEMA = "public"
+
+    def __init__(self, database: Any, name: str, seed: int = 3) -> None:
         self.name = name
         self._database = database
         self._rng = random.Random(seed)
         self._alive: list[int] = []
         self._born = 0
-        self._run(
-            "CREATE TABLE {} (id integer PRIMARY KEY, name text, age integer, zip integer, bmi numeric(4, 1), "
-            "sex text, problem text)"
-        )
+        self._run(self.MADE)
 
     def load(self, count: int) -> None:
         """New rows, all at once."""
-        columns = sql.SQL("COPY {} (id, name, age, zip, bmi, sex, problem) FROM STDIN").format(
-            sql.Identifier(self.name)
-        )
-        with self._database.cursor() as cursor, cursor.copy(columns) as copy:
-            for _ in range(count):
-                copy.write_row((self._new_id(), *self._person()))
+        self._write([(self._new_id(), *self._person()) for _ in range(count)])
 
     def change(self, count: int) -> None:
         """So many random changes: half of them change a row, a tenth its primary key, the rest come and go."""
         while count > 0:
             size = min(count, self._rng.randint(1, TRANSACTION_CHANGES_MAX))
-            with self._database.transaction():
+            with self._transaction():
                 for _ in range(size):
                     self._change_one()
             count -= size
 
     def add_column(self) -> None:
         """What a new version of an application does; the column has a value in every row that comes."""
-        self._run("ALTER TABLE {} ADD COLUMN note text DEFAULT 'none'")
+        self._run("ALTER TABLE {} ADD COLUMN note varchar(20) DEFAULT 'none'")
 
     def truncate(self) -> None:
         self._run("TRUNCATE {}")
@@ -58,17 +66,15 @@ class People:
 
     def read_again(self) -> None:
         """Asks Debezium for an incremental snapshot."""
-        data = f'{{"data-collections": ["public.{self.name}"], "type": "incremental"}}'
-        self._database.execute(
-            f"INSERT INTO {SIGNALS} VALUES (%s, 'execute-snapshot', %s)", (f"{self.name}-{self._rng.random()}", data)
-        )
+        data = f'{{"data-collections": ["{self.SCHEMA}.{self.name}"], "type": "incremental"}}'
+        told = (f"{self.name}-{self._rng.random()}", data)
+        self._run(f"INSERT INTO {SIGNALS} VALUES (%s, 'execute-snapshot', %s)", told)
 
     def _change_one(self) -> None:
         draw = self._rng.random()
         if draw < 0.20 or len(self._alive) < 10:
-            places = b", ".join([b"%s"] * 7).decode()
-            columns = "(id, name, age, zip, bmi, sex, problem)"
-            self._run(f"INSERT INTO {{}} {columns} VALUES ({places})", (self._new_id(), *self._person()))
+            row = (self._new_id(), *self._person())
+            self._run(f"INSERT INTO {{}} ({self.COLUMNS}) VALUES ({', '.join(['%s'] * len(row))})", row)
             return
         place = self._rng.randrange(len(self._alive))
         source_key = self._alive[place]
@@ -83,7 +89,7 @@ class People:
         elif draw < 0.75:
             self._run("UPDATE {} SET age = %s WHERE id = %s", (self._rng.randrange(120), source_key))
         else:
-            _, age, zip_code, bmi, _, problem = self._person()
+            _, age, zip_code, bmi, _, problem, *_ = self._person()
             changed = "UPDATE {} SET age = %s, zip = %s, bmi = %s, problem = %s WHERE id = %s"
             self._run(changed, (age, zip_code, bmi, problem, source_key))
 
@@ -92,7 +98,7 @@ class People:
         self._alive.append(self._born)
         return self._born
 
-    def _person(self) -> tuple[str, int, int, str, str, str]:
+    def _person(self) -> Row:
         rng = self._rng
         return (
             NAME,
@@ -103,5 +109,22 @@ class People:
             rng.choice(PROBLEMS),
         )
 
-    def _run(self, statement: str, values: tuple[object, ...] = ()) -> None:
+    # -- what is Postgres' own ---------------------------------------------------------------------------------------
+
+    def count(self) -> int:
+        """How many there are."""
+        row = self._database.execute(f"SELECT count(*) FROM {self.name}").fetchone()
+        return int(row[0])
+
+    def _run(self, statement: str, values: Row = ()) -> None:
         self._database.execute(sql.SQL(statement).format(sql.Identifier(self.name)), values or None)
+
+    def _write(self, rows: Iterable[Row]) -> None:
+        copied = sql.SQL(f"COPY {{}} ({self.COLUMNS}) FROM STDIN").format(sql.Identifier(self.name))
+        with self._database.cursor() as cursor, cursor.copy(copied) as copy:
+            for row in rows:
+                copy.write_row(row)
+
+    def _transaction(self) -> AbstractContextManager[Any]:
+        transaction: AbstractContextManager[Any] = self._database.transaction()
+        return transaction

@@ -25,14 +25,13 @@ from servers.pipeline.configurations import (
     Shape,
     sink_config,
     sink_table,
-    source_config,
-    source_sql,
     view_sql,
 )
 from servers.pipeline.connect import Connect, ConnectRefused
 from servers.pipeline.judge import Reader, Seen, faults
-from servers.pipeline.people import NAME, People
+from servers.pipeline.people import NAME
 from servers.pipeline.postgres import OWNER, PASSWORD, Postgres
+from servers.pipeline.sources import PostgresSource, Source
 from streamer.cli.main import main
 from streamer.incremental.events.snapshot_marks import Mark, mark_of
 from streamer.incremental.store.base import Meta
@@ -69,17 +68,22 @@ class Access:
 
 
 class Parts:
-    """Postgres and Connect beside Kafka and Redis. plugins: of Connect's, beside Debezium's."""
+    """Postgres and Connect beside Kafka and Redis. plugins: of Connect's, beside Debezium's; told: to Connect."""
 
     def __init__(
-        self, servers: Servers, directory: Path, access: Access | None = None, plugins: Sequence[Path] = ()
+        self,
+        servers: Servers,
+        directory: Path,
+        access: Access | None = None,
+        plugins: Sequence[Path] = (),
+        told: Mapping[str, str] | None = None,
     ) -> None:
         postgres.provide()
         connect.provide()
         self.servers = servers
         self.access = access or Access(servers.kafka_bootstrap)
         self.postgres = Postgres(directory)
-        environment = dict(zip(SECRETS, 2 * (OWNER, PASSWORD), strict=True))
+        environment = {**dict(zip(SECRETS, 2 * (OWNER, PASSWORD), strict=True)), **(told or {})}
         self.connect = Connect(directory, self.access.bootstrap, environment, self.access.client, plugins)
 
     @property
@@ -104,20 +108,24 @@ class Parts:
 class Pipeline:
     """The way of one table; nothing of it is shared with others but the servers."""
 
-    def __init__(self, parts: Parts, directory: Path, shape: Shape, shards: int = 4) -> None:
+    def __init__(
+        self, parts: Parts, directory: Path, shape: Shape, shards: int = 4, origin: Source | None = None
+    ) -> None:
         name = fresh_name()
         directory.mkdir(exist_ok=True)
         self.parts = parts
         self.shards = shards
+        self.origin = origin or PostgresSource(parts.place)
         self.path = write_table(directory, name)
-        with self.path.open("a") as file:
-            file.write(INPUTS.get(shape.flattening, ""))
+        self.origin.add_columns(self.path)
+        said = self.path.read_text().replace("{form: rows}", f"{{form: rows, format: {shape.live}}}")
+        self.path.write_text(said + INPUTS.get(shape.flattening, ""))
         self.table = load_table(self.path)
         self.shape = shape
         self.database = parts.postgres.connect()
-        self.people = People(self.database, name)
-        for statements in (source_sql(self.table), view_sql(self.table)):
-            self.database.execute(statements.encode())
+        self.people = self.origin.people(self.database, name)
+        self.origin.prepare(self.database, self.table)
+        self.database.execute(view_sql(self.table).encode())
         self.crew: Crew | None = None
         self.reader: Reader | None = None
         self._directory = directory
@@ -137,17 +145,17 @@ class Pipeline:
         self.crew.start()
 
     def start_source(self) -> None:
-        self.parts.connect.put(self.source, source_config(self.table, self.shape, self.parts.place))
+        self.parts.connect.put(self.source, self.origin.config(self.table, self.shape))
 
     def start_sink(self) -> None:
         self.parts.connect.put(self.sink, sink_config(self.table, self.parts.place))
 
     def until_source_reads(self) -> None:
-        """Until Debezium follows Postgres' log: what was committed before is not told."""
-        streams = (
-            f"SELECT EXISTS (SELECT 1 FROM pg_replication_slots WHERE active AND slot_name LIKE '%{self.table.name}')"
-        )
-        self._until(lambda: bool(_one(self.database, streams)), "the connector follows the log")
+        """Until Debezium follows the source's log, and Connect has kept that: no kill makes it read the table again.
+
+        What had been deleted before a table is read again, nobody tells.
+        """
+        self._until(lambda: self.parts.connect.follows_log(self.source), "the connector follows the log")
 
     @property
     def bootstrap(self) -> str:
@@ -243,6 +251,7 @@ class Pipeline:
         words = ["--table", str(self.path), "--redis", self.parts.servers.redis_url, "--out", str(index)]
         made = CliRunner().invoke(main, ["index", *words])
         assert made.exit_code == 0, made.output
+        self.origin.show(self.database, self.people)
         return faults(self.database, self.table, index)
 
     def log(self) -> str:
@@ -265,7 +274,7 @@ class Pipeline:
     def _nothing_waits(self) -> bool:
         """Cheap, and not enough: as many rows here and there."""
         there = _one(self.database, f"SELECT count(*) FROM {sink_table(self.table)}")
-        return bool(there == _one(self.database, f"SELECT count(*) FROM {self.table.name}"))
+        return bool(there == self.people.count())
 
     def _until(self, holds: Callable[[], bool], what: str) -> None:
         wait_until(holds, STEP_SECONDS, lambda: f"{what}: {self._how_it_stands()}")

@@ -14,7 +14,7 @@ from typing import Any
 
 import psycopg
 
-from servers.broker.processes import JARS, fetch, install, is_present
+from servers.broker.processes import JARS, SHORT_LIVED, fetch, install, is_present
 from servers.pipeline.configurations import sink_table
 from servers.pipeline.connect import CLASSES, LOGGING
 from streamer.incremental.connectors.sql_dialects import FLINK
@@ -122,7 +122,8 @@ def _place(record_key: str) -> tuple[str, int]:
 def _java(classes: str, *words: str) -> list[str]:
     """Lines that a Java program prints; a source file is compiled on the way."""
     opened = [f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in OPENED]
-    command = ["java", "-Xmx512m", *opened, f"-Dlog4j2.configurationFile={LOGGING}", "-cp", classes, *words]
+    java = ["java", "-Xmx512m", *SHORT_LIVED, *opened, f"-Dlog4j2.configurationFile={LOGGING}"]
+    command = [*java, "-cp", classes, *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=READ_SECONDS_MAX)
     assert done.returncode == 0, done.stderr[-4000:]
     return [line for line in done.stdout.splitlines() if "\t" in line and line[0] in "{+-"]  # the rest is their logs

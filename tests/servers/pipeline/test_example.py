@@ -46,7 +46,6 @@ SHOWN_SECONDS_MAX = 300
 
 @pytest.mark.slow
 @pytest.mark.servers
-@pytest.mark.timeout(600)
 def test_its_script_shows_a_change_that_arrives(parts: Parts, tmp_path: Path) -> None:
     if not is_present("curl"):
         install(["curl"], "the example's script needs curl")

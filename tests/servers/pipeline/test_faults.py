@@ -78,10 +78,9 @@ def _changes_arrive(pipeline: Pipeline) -> None:
     pipeline.start_sink()
     pipeline.start_source()
     pipeline.start_workers()
-    if (
-        pipeline.shape.flattening != "bare"
-    ):  # such rows do not say that a snapshot has read them: they are single changes
+    if pipeline.shape.flattening != "bare":  # such rows do not say that a snapshot has read them
         pipeline.until_released()
+    pipeline.until_source_reads()
     for fault in (_kill_a_worker, _kill_connect, _kill_the_broker):
         pipeline.people.change(CHANGES // 4)
         fault(pipeline)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
@@ -133,3 +134,12 @@ def test_the_process_ends_with_its_worker(anonymizer: Anonymizer) -> None:
     assert process.stdin is not None
     process.stdin.close()
     assert process.wait(30) == 0
+
+
+def test_it_ends_where_its_worker_was_killed_whatever_it_waits_for() -> None:
+    """Its pipes are ours and stay open: only that the parent is another one than the worker tells it."""
+    nobody = subprocess.Popen([sys.executable, "-c", ""])
+    nobody.wait(60)
+    command = [sys.executable, "-m", "agents.anonymizer", str(nobody.pid)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as orphan:
+        assert orphan.wait(120) == 1

@@ -336,3 +336,35 @@ def test_an_error_leaves_an_older_file_as_it_was(tmp_path: Path) -> None:
     result = streamer("anonymize", "--table", PATIENTS, ROWS, "-o", tmp_path / "out.csv", "--k", "100")
     assert result.exit_code == 2
     assert (tmp_path / "out.csv").read_text() == "older"
+
+
+# -- what is left out -----------------------------------------------------------------------------------------------
+
+
+def test_refused_rows_are_left_out_where_that_is_asked_for_and_listed_without_their_values(tmp_path: Path) -> None:
+    rows = source_rows()
+    rows[3]["age"], rows[7]["sex"] = "777", "SECRET"
+    data, left_out = write(tmp_path / "rows.csv", rows), tmp_path / "left-out.csv"
+    refused = streamer("anonymize", "--table", PATIENTS, data, "-o", tmp_path / "out.csv")
+    assert (refused.exit_code, (tmp_path / "out.csv").exists()) == (2, False)
+    facts = anonymized(data, "-o", tmp_path / "out.csv", "--skip-refused", left_out)
+    assert facts["left_out"]["rows"] == 2
+    assert len(read(tmp_path / "out.csv")) == len(rows) - 2
+    assert left_out.read_text().splitlines() == [
+        "data_row,reason,column",
+        "4,out-of-domain,age",
+        "8,unknown-category,sex",
+    ]
+    told = streamer("anonymize", "--table", PATIENTS, data, "-o", tmp_path / "out.csv", "--skip-refused", left_out)
+    assert (
+        f"2 of {len(rows)} rows, listed in {left_out}: 1 out-of-domain (age), 1 unknown-category (sex)" in told.stdout
+    )
+    assert "777" not in told.output and "SECRET" not in told.output
+
+
+def test_a_file_without_the_key_column_is_anonymized_and_its_index_counts_rows(tmp_path: Path) -> None:
+    rows = [{name: text for name, text in row.items() if name != "id"} for row in source_rows()]
+    data = write(tmp_path / "rows.csv", rows)
+    anonymized(data, "-o", tmp_path / "out.csv", "--index", tmp_path / "index.csv")
+    assert len(read(tmp_path / "out.csv")) == len(rows)
+    assert {row["key"] for row in read(tmp_path / "index.csv")} == {str(n) for n in range(1, len(rows) + 1)}

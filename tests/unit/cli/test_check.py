@@ -445,3 +445,24 @@ def test_dates_are_described_in_their_own_words_and_tried(tmp_path: Path) -> Non
     page = check("--table", tmp_path, "--data", tmp_path / "rows.csv").stdout
     assert "1930-01-01 to 2009-12-31" in page
     assert "1960" not in page
+
+
+def test_refused_rows_are_listed_by_their_numbers(rows: Callable[..., Path], tmp_path: Path) -> None:
+    path = rows("1,x,30,12000,21.5,Female,flu", "2,x,777,12000,21.5,Female,flu", "1,x,30,12000,21.5,Male,flu")
+    result = check("--table", PATIENTS, "--data", path, "--skip-refused", tmp_path / "list.csv")
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "list.csv").read_text().split() == [
+        "data_row,reason,column", "2,out-of-domain,age", "3,key-exists,id",
+    ]  # fmt: skip
+    alone = check("--table", PATIENTS, "--skip-refused", tmp_path / "list.csv")
+    assert (alone.exit_code, "say --data" in alone.stderr) == (2, True)
+
+
+def test_nulls_that_are_published_among_values_are_warned_of(rows: Callable[..., Path], tmp_path: Path) -> None:
+    shutil.copytree(PATIENTS, tmp_path / "mine")
+    text = (PATIENTS / "table.yaml").read_text().replace("grid: 5}", "grid: 5, null_as: 0}", 1)
+    (tmp_path / "mine" / "table.yaml").write_text(text)
+    path = rows("1,x,,12000,21.5,Female,flu", "2,x,3,12000,21.5,Female,flu", "3,x,31,12000,21.5,Male,flu")
+    told = check("--table", tmp_path / "mine", "--data", path)
+    assert "nulls of age are published as 0 to 4" in told.stdout
+    assert "columns.age.null_as: nulls are published as 0 to 4, as are 1 rows of which it is true" in told.stdout

@@ -51,6 +51,7 @@ def test_mysql_s_connector_is_told_the_servers_of_kafka() -> None:
     printed = connect("source", "--connector", "mysql", "--kafka", "broker:9092")
     config = json.loads(printed.stdout)["config"]
     assert config["schema.history.internal.kafka.bootstrap.servers"] == "broker:9092"
+    assert "schema.history.internal.producer.*" in printed.stderr
 
 
 def test_a_sink_is_one_json_object_and_what_it_needs_is_said() -> None:
@@ -74,7 +75,7 @@ def test_what_cannot_be_sunk_is_said_plainly(tmp_path: Path) -> None:
 def test_a_view_is_sql_and_nothing_else(dialect: str) -> None:
     printed = connect("view", "--dialect", dialect, "--kafka", "broker:9092")
     assert printed.stdout == view_sql(load_table(PATIENTS), dialect, "broker:9092")
-    assert printed.stderr == ""
+    assert ("no test runs it" in printed.stderr) == (dialect == "ksqldb")
 
 
 def test_where_k_counts_individuals_whoever_prints_the_view_is_warned(tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def test_a_file_that_is_not_there_is_a_usage_error(missing: str, events: Path, t
 def inserted(rows: Path) -> str:
     """The rows of a CSV file of patients, as one insertion each."""
     table = load_table(PATIENTS)
-    messages = Router(table).insertions(read_rows(rows))
+    messages = Router(table).rows(read_rows(rows))
     return "".join((message.value or b"").decode() + "\n" for message in messages)
 
 

@@ -161,7 +161,7 @@ def test_statements_are_for_every_shard_and_keep_an_id_of_their_own(patients: Ta
 
 def test_rows_of_a_csv_file_become_the_insertions_that_the_file_means(patients: Table) -> None:
     frame = read_rows(PATIENTS / "rows.csv")
-    messages = list(Router(patients).insertions(frame))
+    messages = list(Router(patients).rows(frame))
     decoder = Decoder(patients)
     encoded = Encoder(patients).frame(frame)
     inserts = [decoder.decode(message.message_key, message.value) for message in messages]
@@ -174,7 +174,7 @@ def test_of_a_csv_file_only_the_columns_of_the_table_are_sent_typed_and_empty_ce
 ) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("id,name,age,zip,bmi,sex,problem\n7,Canary,30,12000,20.50,Male,\n")
-    (message,) = Router(patients).insertions(read_rows(path))
+    (message,) = Router(patients).rows(read_rows(path))
     row = msgspec.json.decode(message.value or b"")["row"]
     assert row == {"id": "7", "age": 30, "zip": 12000, "bmi": 20.5, "sex": "Male", "problem": None}
     assert Decimal(str(row["bmi"])) == Decimal("20.5")
@@ -209,7 +209,7 @@ def test_check_and_produce_read_a_file_to_the_same_verdict(
     path.write_bytes(gzip.compress(content) if ending.endswith("gz") else content)
     checked = CliRunner().invoke(main, ["check", "--table", str(PATIENTS), "--data", str(path), "--json"])
     try:
-        messages = list(Router(patients).insertions(read_rows(path)))
+        messages = list(Router(patients).rows(read_rows(path)))
     except ConfigError as refused:
         assert (checked.exit_code, str(refused) in checked.output) == (2, True)
         return

@@ -64,7 +64,7 @@ def test_the_clients_secret_goes_to_nobody_whom_a_redirection_names() -> None:
     "url",
     [
         "http://127.0.0.1:canary/x", "http://no host/x", "https://me:canary@id/t", "https:///t", "https://id/canary t",
-        "https://id:99999/canary",
+        "https://id:99999/canary", "ftp://id/canary",
     ],
 )  # fmt: skip
 def test_an_address_that_is_none_is_an_error_of_the_settings(url: str) -> None:

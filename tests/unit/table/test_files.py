@@ -195,3 +195,17 @@ def test_a_link_to_nothing_yet_leads_to_the_file_afterwards(tmp_path: Path) -> N
     with atomic_writer(tmp_path / "people.csv", text=True) as file:
         file.write("new")
     assert (tmp_path / "later.csv").read_text() == "new"
+
+
+@pytest.mark.parametrize("delimiter", [",", ";"])
+def test_blanks_behind_every_delimiter_of_the_header_belong_to_no_cell(tmp_path: Path, delimiter: str) -> None:
+    lines = ["id, name, age", '1, "Ann, B", 7', "2,  x y , "]
+    (tmp_path / "rows.csv").write_text(
+        "\n".join(lines).replace(", ", f"{delimiter} ").replace(f"Ann{delimiter}", "Ann,")
+    )
+    assert read_rows(tmp_path / "rows.csv").values.tolist() == [["1", "Ann, B", "7"], ["2", "x y ", ""]]
+
+
+def test_blanks_in_cells_stay_where_the_header_has_none_behind_its_delimiters(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("id,the name, age\n 1, x,7\n")
+    assert read_rows(tmp_path / "rows.csv").values.tolist() == [[" 1", " x", "7"]]

@@ -250,7 +250,7 @@ QI = "role: quasi-identifier"
         (f"{QI}, hierarchy: sex.csv, unit: 0", "columns.x.unit: must be above 0; it counts leaves"),
         (
             f"{QI}, hierarchy: sex.csv, null_as: Other",
-            "columns.x.null_as: column 'x': not a leaf of its hierarchy",
+            "columns.x.null_as: must be a leaf of the column's hierarchy, or say `null: own-category` instead",
         ),
         (
             f"{QI}, hierarchy: none.csv",
@@ -258,7 +258,8 @@ QI = "role: quasi-identifier"
         ),
         (
             f"{QI}, hierarchy: sex.csv, levels: 2",
-            "columns.x.levels: is no setting; there are role, type, domain, grid, step, unit, hierarchy, null_as",
+            "columns.x.levels: is no setting; there are role, type, domain, grid, step, unit, hierarchy, null_as, null,"
+            " other, na, written",
         ),
         ("role: secret", "columns.x.role: must be quasi-identifier, sensitive or keep"),
         ("type: integer", "columns.x.role: must be quasi-identifier, sensitive or keep"),

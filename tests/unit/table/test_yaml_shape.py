@@ -99,8 +99,8 @@ def test_a_file_that_is_no_mapping_is_told_how_it_begins(raw: object) -> None:
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
-        ({"tabel": "x"}, "tabel: is no setting; there are table, key, individual, columns, privacy, engine, publish, "
-                         "input, durability, limits, rebuild"),
+        ({"tabel": "x"}, "tabel: is no setting; there are table, key, individual, na, columns, privacy, engine, "
+                         "publish, input, durability, limits, rebuild"),
         ({"table": "my table"}, "table: must be letters, digits, dots, dashes and underscores, 200 at most: it names "
                                 "Kafka's topics"),
         ({"privacy": {}}, "privacy.k: is missing"),
@@ -110,7 +110,8 @@ def test_a_file_that_is_no_mapping_is_told_how_it_begins(raw: object) -> None:
         ({"columns": {"age": {"role": "secret"}}}, "columns.age.role: must be quasi-identifier, sensitive or keep"),
         ({"columns": {"age": {}}}, "columns.age.role: must be quasi-identifier, sensitive or keep"),
         ({"columns": {"age": {**COLUMN, "width": "5"}}},
-         "columns.age.width: is no setting; there are role, type, domain, grid, step, unit, hierarchy, null_as"),
+         "columns.age.width: is no setting; there are role, type, domain, grid, step, unit, hierarchy, null_as, null,"
+         " other, na, written"),
         ({"publish": {}}, "publish.live: is missing; nothing is published by default: write `publish: {live: "
                           "{form: rows}}`"),
         ({"publish": {"live": {"form": "cells"}}}, "publish.live.form: must be 'rows', 'groups' or 'lossy-join'"),

@@ -145,7 +145,10 @@ def test_all_faults_of_lengths_and_ends_are_found_at_once() -> None:
             f"{QI}, type: local-timestamp, domain: [0001-01-01, 9999-01-01], grid: 1 minute",
             ["x: more than 2,147,483,647 cells in one column; make the domain smaller or the grid wider"],
         ),
-        (f"{BORN}, step: 1", ["x.step: is no setting; there are role, type, domain, grid, unit, levels, null_as"]),
+        (
+            f"{BORN}, step: 1",
+            ["x.step: is no setting; there are role, type, domain, grid, unit, levels, null_as, na, written"],
+        ),
         (f"{QI}, type: date, grid: 1 day", ["x.domain: is missing"]),
     ],
 )  # fmt: skip

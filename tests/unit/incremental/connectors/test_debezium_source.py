@@ -11,7 +11,8 @@ from dataclasses import replace
 import pytest
 
 from streamer.errors import ConfigError
-from streamer.incremental.connectors.database import MYSQL, POSTGRES, Database
+from streamer.incremental.connectors.binlog_source import server_id
+from streamer.incremental.connectors.database import MARIADB, MYSQL, POSTGRES, Database
 from streamer.incremental.connectors.debezium_source import (
     default_relation,
     named_columns,
@@ -79,7 +80,7 @@ def test_the_configuration_for_mysql_differs_in_what_mysql_needs() -> None:
         "connector.class": "io.debezium.connector.mysql.MySqlConnector",
         "database.hostname": "db",
         "database.port": "3306",
-        "database.server.id": "5400",
+        "database.server.id": str(server_id("people")),
         "database.include.list": "ward",
         "schema.history.internal.kafka.bootstrap.servers": "broker:9092",
         "schema.history.internal.kafka.topic": "people.schema-history",
@@ -87,7 +88,7 @@ def test_the_configuration_for_mysql_differs_in_what_mysql_needs() -> None:
         "include.schema.changes": "false",
         "converters": "boolean",
         "boolean.type": "io.debezium.connector.binlog.converters.TinyIntOneToBooleanConverter",
-        "boolean.selector": "ward.people.smokes",
+        "boolean.selector": r"ward\.people\.smokes",
         "table.include.list": r"ward\.people",
         "column.include.list": r"ward\.people\.(id|age|bmi|city|problem|cost|visits|smokes),"
         r"ward\.debezium_signal\.(id|type|data)",
@@ -96,6 +97,14 @@ def test_the_configuration_for_mysql_differs_in_what_mysql_needs() -> None:
         "transforms.route.regex": r"people\.ward\.people",
     }
     assert "plugin.name" not in config
+
+
+def test_mariadb_is_told_what_mysql_is_by_a_connector_of_its_own() -> None:
+    place = Database("db", name="ward")
+    assert source_config(TABLE, MARIADB, database=place) == source_config(TABLE, MYSQL, database=place) | {
+        "connector.class": "io.debezium.connector.mariadb.MariaDbConnector"
+    }
+    assert source_sql(TABLE, MARIADB, "ward.people") == source_sql(TABLE, MYSQL, "ward.people")
 
 
 def test_schemas_are_in_keys_and_values_or_in_neither() -> None:
@@ -144,4 +153,5 @@ def test_postgres_is_told_to_log_whole_rows_and_to_publish_table_and_signals() -
 def test_mysql_is_told_what_its_log_must_hold() -> None:
     sql = source_sql(TABLE, MYSQL, "ward.people")
     assert "binlog_row_image = FULL" in sql
+    assert "WHERE constraint_schema = 'ward' AND table_name = 'people'" in sql
     assert f"CREATE TABLE IF NOT EXISTS `ward`.`{signals_beside('ward.people').partition('.')[2]}`" in sql

@@ -76,6 +76,17 @@ def test_avro_is_read_by_the_registry_of_connects_environment() -> None:
     }
 
 
+def test_apicurio_s_converter_reads_ids_where_the_others_write_them() -> None:
+    config = sink_config(replace(TABLE, format=AVRO), converter="apicurio")
+    assert {name: text for name, text in config.items() if name.startswith("value.converter")} == {
+        "value.converter": "io.apicurio.registry.utils.converter.AvroConverter",
+        "value.converter.apicurio.registry.url": "${env:SCHEMA_REGISTRY_URL}",
+        "value.converter.apicurio.registry.as-confluent": "true",
+        "value.converter.apicurio.registry.use-id": "contentId",
+        "value.converter.apicurio.registry.headers.enabled": "false",
+    }
+
+
 def test_a_list_in_avro_cannot_be_sunk_and_one_beside_a_schema_is_left_out() -> None:
     with pytest.raises(UsageError, match="or `format: connect-json`"):
         sink_config(replace(TABLE, form=GROUPS, format=AVRO))

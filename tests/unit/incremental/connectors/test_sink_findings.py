@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from streamer.incremental.connectors.avro_converters import APICURIO, AVRO_CONVERTERS
 from streamer.incremental.connectors.connector_config import ConnectorConfig, Finding
 from streamer.incremental.connectors.database import MYSQL, POSTGRES
 from streamer.incremental.connectors.jdbc_sink import sink_config
@@ -132,3 +133,14 @@ def test_a_sink_reads_the_format_of_the_table_on_any_connect(
     table = replace(TABLE, format=format_)
     found = sink_findings(table, ConnectorConfig({**sink_config(table), **changed}), "3.9.0")
     assert [one.setting for one in found] == ([setting] if setting else [])
+
+
+def test_apicurio_s_converter_looks_for_ids_where_they_are_only_where_it_is_told() -> None:
+    table = replace(TABLE, format=AVRO)
+    sound = sink_config(table, converter=APICURIO)
+    assert sink_findings(table, ConnectorConfig(sound)) == []
+    bare = ConnectorConfig(sink_config(table) | {"key.converter": AVRO_CONVERTERS[APICURIO]})
+    prefix = "key.converter.apicurio.registry."
+    assert [found.setting for found in sink_findings(table, bare)] == [
+        f"{prefix}{name}" for name in ("as-confluent", "use-id", "headers.enabled")
+    ]

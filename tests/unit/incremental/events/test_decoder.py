@@ -22,6 +22,7 @@ from streamer.incremental.events.changes import (
     ModifyWhere,
     Remove,
     Truncate,
+    Upsert,
 )
 from streamer.incremental.events.decoder import STATEMENT_ID_CHARS_MAX, Decoder
 from streamer.incremental.events.statements import parse_assignments, parse_condition
@@ -104,6 +105,12 @@ def test_a_modify_under_a_composite_key_compares_the_columns_that_are_repeated()
     assert refusal({"op": "modify", "key": key, "row": {"clinic": "south"}}, of=COMPOSITE) == ("key-changed", None)
 
 
+def test_an_upsert_says_how_a_row_shall_be_whether_it_is_there_or_not() -> None:
+    assert decode({"op": "upsert", "row": ANN}) == Upsert("7", ANN_ROW)
+    assert refusal({"op": "upsert"}) == ("missing-row", None)
+    assert refusal({"op": "upsert", "row": {"id": 7}})[0] == "missing-column"
+
+
 def test_statements_are_parsed_and_keep_their_id() -> None:
     where, to = "age >= 5 and city = 'b1'", {"age": "age + 1"}
     condition, assignments = parse_condition(where, PEOPLE), parse_assignments(to, PEOPLE)
@@ -125,7 +132,7 @@ def test_members_that_are_not_known_are_not_looked_at() -> None:
         ([], "not-an-object", None),
         ("insert", "not-an-object", None),
         ({}, "unknown-op", None),
-        ({"op": "upsert", "row": ANN}, "unknown-op", None),
+        ({"op": "put", "row": ANN}, "unknown-op", None),
         ({"op": "INSERT", "row": ANN}, "unknown-op", None),
         ({"op": ["insert"], "row": ANN}, "unknown-op", None),
         ({"op": None, "ts_ms": 1}, "unknown-op", None),

@@ -60,6 +60,12 @@ def test_a_binlog_tells_by_file_position_and_row(connector: str) -> None:
     assert flattened == SourcePosition("mysql-bin", (12, 154, 2))
 
 
+@pytest.mark.parametrize("row", [0, 4, None])
+def test_a_truncation_stands_at_one_place_of_a_binlog_whatever_row_it_is_said_to_have(row: int | None) -> None:
+    source = {**MYSQL, "file": "mysql-bin.000012", "row": row}
+    assert told(op="t", source=source) == SourcePosition("mysql-bin", (12, 154, 0), 5)
+
+
 @pytest.mark.parametrize(
     "message",
     [

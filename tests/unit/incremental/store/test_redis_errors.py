@@ -43,6 +43,23 @@ def test_an_error_says_who_has_to_act_and_nothing_of_its_text(
     assert "canary" not in str(failed)
 
 
+@pytest.mark.parametrize(
+    ("said", "what"),
+    [
+        ("User canary has no permissions to run the 'hset' command", "the command hset"),
+        ("ACL failure in script: User canary has no permissions to run the 'hset' command", "the command hset"),
+        ("this user has no permissions to run the 'config|get' command or its subcommand", "the command config|get"),
+        ("No permissions to access a key", "a key"),
+        ("User canary has no permissions to access the 'canary' key", "a key"),
+        ("no permissions to run the 'canary of somebody' command", "a key"),
+    ],
+)
+def test_who_lacks_a_command_is_told_which(said: str, what: str) -> None:
+    failed = told(redis.exceptions.NoPermissionError(said, status_code="NOPERM"))
+    assert f"forbids this user {what}: " in str(failed)
+    assert "canary" not in str(failed)
+
+
 def test_a_cluster_that_cannot_be_asked_is_told_by_what_its_last_node_said() -> None:
     refused = RedisClusterException("Redis Cluster cannot be connected")
     refused.__cause__ = redis.AuthenticationError("invalid username-password pair", status_code="WRONGPASS")

@@ -8,7 +8,7 @@ from streamer.recoding.metrics.measures import WHAT, WHAT_JOINED
 from streamer.recoding.report.meaning import MEANING
 
 
-@pytest.mark.parametrize("name", list({**WHAT, **WHAT_JOINED}))
+@pytest.mark.parametrize("name", sorted({*WHAT, *WHAT_JOINED}))
 def test_every_measure_has_a_plain_sentence(name: str) -> None:
     assert MEANING[name].endswith(".")
 

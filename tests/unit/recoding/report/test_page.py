@@ -24,7 +24,7 @@ def facts(recoding: Recoding = GROUPS, **changed: Any) -> dict[str, Any]:
         "table": "people", "model": "at least 3 rows", "algorithm": "mondrian", "what": "cuts", "source": "somebody",
         "options": {"suppression": 0.25}, "levels": None, "details": {"cuts_made": 1_234_567}, "form": "rows",
         "published": {"out.csv": ["qi_group", "years_lo"]}, "measures": measure(SEVEN, recoding, k_anonymity(3)),
-        "seconds": {"anonymize": 1.0}, "k": 3, **changed,
+        "seconds": {"anonymize": 1.0}, "k": 3, "left_out": None, **changed,
     }  # fmt: skip
 
 
@@ -42,6 +42,18 @@ def test_it_says_what_was_done_and_every_measure_with_what_it_is() -> None:
     assert "1,234,567" in html
     for explained in WHAT.values():
         assert explained.replace("'", "&#39;").replace(">", "&gt;") in html
+
+
+def test_rows_that_were_refused_before_are_counted_with_their_reasons() -> None:
+    refused = [
+        {"reason": "not-a-number", "column": "years", "rows": 1_200},
+        {"reason": "x", "column": "city", "rows": 3},
+    ]
+    left_out = {"rows": 1_203, "of": 1_210, "refused": refused, "list": "left.csv"}
+    html = " ".join(page(facts(left_out=left_out), SEVEN, GROUPS).split())
+    assert "Of the 1,210 rows of the file, 1,203 were refused before that" in html
+    assert ": 1,200 not-a-number (years), 3 x (city)." in html
+    assert "refused before" not in page(facts(), SEVEN, GROUPS)
 
 
 def test_it_needs_nothing_beside_it() -> None:

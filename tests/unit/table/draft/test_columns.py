@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from streamer.table.draft.columns import drafted
+from streamer.table.draft.numbers import Scale
 from streamer.table.schema import CategoricalAttribute, KeptColumn, NumericAttribute, TemporalAttribute
 from worlds.drafting import begun
 
@@ -22,40 +23,95 @@ def test_types_follow_the_texts(tmp_path: Path) -> None:
         city=["Bonn", "Ulm", "Bonn", "Ulm"],
         code=["0017", "0017", "0018", "0018"],
     )
-    age, bmi, measured, *categories = table.attributes
+    age, bmi, measured, *categories, code = table.attributes
     assert isinstance(age, NumericAttribute)
     assert age.integer
     assert isinstance(bmi, NumericAttribute)
     assert bmi.step == Decimal("0.1")
     assert isinstance(measured, NumericAttribute)
     assert measured.step is None
-    assert [a.name for a in categories] == ["member", "city", "code"]
+    assert [a.name for a in categories] == ["member", "city"]
+    assert isinstance(code, NumericAttribute)
     assert all(isinstance(a, CategoricalAttribute) for a in categories)
     assert "no column looks sensitive by its name" in text
 
 
-def test_empty_cells_are_counted_as_something_and_said(tmp_path: Path) -> None:
+def test_nulls_stand_where_no_value_does_and_it_is_said(tmp_path: Path) -> None:
     table, text = begun(tmp_path, age=["31", "", "58", "62"], city=["Bonn", "", "Bonn", ""])
     age, city = table.attributes
-    assert age.null_code == 0
+    assert isinstance(age, NumericAttribute)
+    assert (age.null_code, age.domain[0]) == (0, -age.grid)
     assert isinstance(city, CategoricalAttribute)
     assert city.hierarchy.leaves[city.null_code or 0] == "(none)"
-    assert "1 empty cells count as null_as, which is true of nobody" in text
-    assert "2 empty cells count as (none)" in text
+    assert "1 empty cells count as null_as, in a first cell of their own" in text
+    assert "2 empty cells are a category of their own" in text
 
 
-def test_empty_cells_count_as_a_number_that_nobody_has() -> None:
-    """0 is an end of its domain and somebody's value: then it is the other end."""
-    for texts in (["0", "1", ""], ["1", "2", ""], ["-1", ""], ["0", ""]):
-        null_as = drafted("member", texts).null_as
-        assert null_as is not None
-        assert null_as not in texts
+@pytest.mark.parametrize(
+    "texts",
+    [["0", "1", ""], ["1", "2", ""], ["-1", ""], ["0", ""], ["1949", "2019", ""], ["0.123456", "0.9", "N/A"]],
+)
+def test_the_cell_of_the_nulls_holds_no_value(texts: list[str]) -> None:
+    found = drafted("member", texts)
+    assert isinstance(found.scale, Scale)
+    null = Decimal(found.null_as or "")
+    assert found.scale.domain[0] == null
+    assert all(Decimal(text) >= null + found.scale.grid for text in texts if text not in ("", "N/A"))
 
 
 def test_what_is_said_of_a_domain_is_true_of_it() -> None:
     assert "that of the values seen" in drafted("member", ["0", "1"]).why
     assert "rounded outward" in drafted("age", ["18", "22"]).why
-    assert "rounded outward" in drafted("member", ["0", "1", ""]).why
+
+
+def test_flags_have_the_domain_of_flags(tmp_path: Path) -> None:
+    table, _ = begun(tmp_path, member=["0", "1", "1", "0"], asked=["0", "?", "1", "0"])
+    member, asked = table.attributes
+    assert isinstance(member, NumericAttribute)
+    assert [int(end) for end in member.domain] == [0, 1]
+    assert isinstance(asked, NumericAttribute)
+    assert [int(end) for end in asked.domain] == [-1, 1]
+
+
+def test_words_for_nulls_are_found_and_told_for_the_table_or_where_they_are_doubtful_for_the_column(
+    tmp_path: Path,
+) -> None:
+    table, text = begun(
+        tmp_path,
+        age=["31", "?", "58", "-"],
+        rhesus=["+", "-", "+", "-"],
+        treatment=["none", "N/A", "none", "N/A"],
+    )
+    assert [a.name for a in table.attributes] == ["age", "rhesus"]
+    assert 'na: ["", "?", "N/A"]' in text
+    assert {t.column: t.na for t in table.source_texts} == {
+        "id": ("", "?", "N/A"),
+        "age": ("", "-", "?", "N/A"),
+        "rhesus": ("", "?", "N/A"),
+        "treatment": ("", "?", "N/A"),
+    }
+
+
+def test_dates_and_numbers_are_read_as_they_are_written(tmp_path: Path) -> None:
+    table, text = begun(
+        tmp_path,
+        born=["31.12.1980", "1.2.1990", "N/A", "03.04.1985"],
+        seen=["12/31/2020 08:00", "12/30/2020 09:30", "12/31/2020 10:00", "12/29/2020 11:00"],
+        either=["01/02/2020", "03/04/2020", "05/06/2020", "07/08/2020"],
+        cost=["1,234", "12", "1,234,567", "1"],
+        income=["38,5", "-", "40", "20,25"],
+    )
+    written = {t.column: t.written for t in table.source_texts}
+    assert written == {
+        "id": None,
+        "born": "DD.MM.YYYY",
+        "seen": "MM/DD/YYYY hh:mm",
+        "either": "DD/MM/YYYY",
+        "cost": "1,234.5",
+        "income": "1.234,5",
+    }
+    assert [type(a) for a in table.attributes] == [TemporalAttribute] * 3 + [NumericAttribute]
+    assert text.count("day and month could change places") == 1
 
 
 def test_dates_and_timestamps_get_cells_of_the_calendar(tmp_path: Path) -> None:
@@ -69,18 +125,36 @@ def test_dates_and_timestamps_get_cells_of_the_calendar(tmp_path: Path) -> None:
     )
     born, seen, wall, mixed = table.attributes
     assert [type(attribute) for attribute in (born, seen, wall)] == [TemporalAttribute] * 3
-    assert "born: {role: quasi-identifier, type: date, domain: [1950-01-01, 2004-12-31], grid: 5 years" in text
-    assert 'null_as: "1950-01-01"}  # the domain is rounded outward' in text
-    assert "1 empty cells count as null_as, which is true of nobody" in text
-    assert 'type: timestamp, domain: ["2020-05-01T06:00:00Z", "2020-05-02T12:00:00Z"], grid: 6 hours' in text
-    assert 'local-timestamp, domain: ["2020-05-01T07:59:00", "2020-05-01T08:10:00"], grid: 1 minute' in text
+    assert "born: {role: quasi-identifier, type: date, domain: [1935-01-01, 2009-12-31], grid: 5 years" in text
+    assert 'null_as: "1935-01-01"}  # the domain has room for others' in text
+    assert 'type: timestamp, domain: [2020-04-30, "2020-05-03T18:00:00Z"], grid: 6 hours' in text
+    assert 'local-timestamp, domain: ["2020-05-01T07:50:00", "2020-05-01T08:19:00"], grid: 1 minute' in text
     assert isinstance(mixed, CategoricalAttribute)
     assert table.kept == (KeptColumn("salary_since", sensitive=True, type="date"),)
 
 
-def test_digit_codes_get_the_levels_of_their_texts() -> None:
-    (code,) = drafted("zip", ["10085"]).hierarchy
-    assert code == ("10085", "1008*", "100**", "10***", "1****", "*")
+@pytest.mark.parametrize(
+    ("name", "texts", "last", "grid"),
+    [
+        ("zip", ["10085", "07000"], 99_999, 100),
+        ("postal_code", ["1008512", "123456"], 9_999_999, 10_000),
+        ("branch", ["0017", "0017", "0018", "0018"], 9_999, 10),
+        ("job_code", ["117", "117", "118", "118"], 999, 1),
+    ],
+)
+def test_digit_codes_are_all_codes_of_so_many_digits_and_not_those_that_are_there(
+    name: str, texts: list[str], last: int, grid: int
+) -> None:
+    found = drafted(name, texts)
+    assert isinstance(found.scale, Scale)
+    assert (found.scale.domain, found.scale.grid, found.written) == ((0, last), grid, "digits")
+
+
+def test_categories_take_those_that_are_not_known_yet(tmp_path: Path) -> None:
+    table, _ = begun(tmp_path, city=["Bonn", "Ulm", "Bonn", "Ulm"], age=["31", "44", "58", "62"])
+    city = table.attributes[0]
+    assert isinstance(city, CategoricalAttribute)
+    assert city.hierarchy.leaves[city.other_code or 0] == "(other)"
 
 
 @pytest.mark.parametrize(

@@ -8,18 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.table.draft.numbers import scale_of
+from streamer.table.draft.numbers import scale_of, with_null_cell
 from streamer.table.schema import NumericAttribute
 
 
 @given(st.lists(st.decimals(-(10**6), 10**6, places=3), min_size=1, max_size=9))
 def test_a_domain_holds_every_number_and_its_ends_are_nobodys(numbers: list[Decimal]) -> None:
-    scale = scale_of(numbers, spare=True)
+    scale = scale_of(numbers)
     assert scale is not None
     lo, hi = scale.domain
     assert lo <= min(numbers)
-    assert max(numbers) < hi
-    assert lo != min(numbers) or lo == 0
+    assert max(numbers) <= hi
+    without_gap = len(set(numbers)) == (hi - lo) / scale.grid + 1 > 1
+    assert without_gap or (max(numbers) < hi and (lo != min(numbers) or lo == 0))
     attribute = NumericAttribute("x", scale.domain, scale.grid, scale.step, Decimal(1), scale.integer)
     assert attribute.n_cells <= 28
 
@@ -31,7 +32,17 @@ def test_codes_without_a_gap_end_where_they_end(first: int, n: int) -> None:
     scale = scale_of(numbers)
     assert scale is not None
     assert scale.domain == (numbers[0], numbers[-1])
-    assert scale_of(numbers, spare=True) != scale
+
+
+@given(st.lists(st.decimals(-(10**6), 10**6, places=3), min_size=1, max_size=9))
+def test_the_cell_of_the_nulls_is_one_and_lies_below_all_numbers(numbers: list[Decimal]) -> None:
+    scale = scale_of(numbers)
+    assert scale is not None
+    wider = with_null_cell(scale)
+    attribute = NumericAttribute("x", wider.domain, wider.grid, wider.step, Decimal(1), wider.integer)
+    _, end = attribute.interval(0, 0)
+    assert end < min(numbers) or (scale.step is None and end == min(numbers))
+    assert (wider.domain[0] - scale.domain[0]) % scale.grid == 0
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from streamer.table.calendar_cells import CalendarCells
 from streamer.table.draft.numbers import CELLS
-from streamer.table.draft.times import clock_of, time_scale_of
+from streamer.table.draft.times import clock_of, time_scale_of, with_null_moment
 from streamer.table.moments import CLOCKS, DATE, LOCAL_TIMESTAMP, TIMESTAMP, Clock, limit_of, moment_of
 
 
@@ -30,7 +30,7 @@ def test_a_column_has_the_type_that_all_its_texts_have(texts: list[str], clock: 
 
 
 @given(st.lists(st.datetimes(), min_size=1, max_size=5), st.sampled_from([*CLOCKS.values()]))
-def test_a_scale_holds_every_moment_in_a_few_whole_cells_and_its_ends_are_nobodys(
+def test_a_scale_holds_every_moment_in_whole_cells_and_its_ends_are_nobodys(
     walls: list[datetime], clock: Clock
 ) -> None:
     texts = [wall.date().isoformat() if clock is DATE else wall.isoformat() + "Z" * clock.zoned for wall in walls]
@@ -50,9 +50,9 @@ def test_a_scale_holds_every_moment_in_a_few_whole_cells_and_its_ends_are_nobody
     ("texts", "domain", "grid"),
     [
         (["1980-05-17"], ("1980-05-16", "1980-05-18"), "1 day"),
-        (["2024-01-01", "2024-04-15"], ("2023-12-25", "2024-04-21"), "7 days"),  # Mondays to a Sunday
-        (["2023-06-01", "2024-11-30"], ("2023-05-01", "2024-12-31"), "1 month"),
-        (["1931-05-17", "2008-12-30"], ("1930-01-01", "2009-12-31"), "5 years"),
+        (["2024-01-01", "2024-04-15"], ("2023-09-11", "2024-08-04"), "7 days"),  # Mondays to a Sunday
+        (["2023-06-01", "2024-11-30"], ("2021-11-01", "2026-06-30"), "1 month"),
+        (["1931-05-17", "2008-12-30"], ("1920-01-01", "2019-12-31"), "5 years"),
     ],
 )
 def test_widths_and_borders_are_those_that_people_count_in(
@@ -60,3 +60,15 @@ def test_widths_and_borders_are_those_that_people_count_in(
 ) -> None:
     scale = time_scale_of(texts, DATE)
     assert (scale.domain, scale.grid.text) == (domain, grid)
+
+
+def test_rows_of_tomorrow_fit_in_and_those_of_which_nothing_is_known_have_a_cell_before_all() -> None:
+    scale = time_scale_of(["2020-03-05", "2024-03-05"], DATE)
+    assert scale.domain[1] > "2028"
+    wider = with_null_moment(scale)
+    assert wider is not None
+    assert wider.domain[0] < scale.domain[0] < "2020-03-05"
+
+
+def test_before_the_first_year_there_is_no_cell() -> None:
+    assert with_null_moment(time_scale_of(["0001-01-01", "0001-01-09"], DATE)) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Any
 
 import pytest
 import yaml
@@ -13,7 +14,9 @@ from streamer.table.draft.columns import Drafted
 from streamer.table.draft.numbers import Scale
 from streamer.table.draft.yaml_text import hierarchy_names, hierarchy_text, quoted, table_text
 
-SEX = Drafted("sex", "quasi-identifier", "a value or nothing", hierarchy=(("F", "*"), ("M", "*")), null_as="(none)")
+SEX = Drafted(
+    "sex", "quasi-identifier", "a value or nothing", hierarchy=(("F", "*"), ("M", "*")), nulls=True, na=("?",)
+)
 AGE = Drafted(
     "age", "quasi-identifier", "check it", scale=Scale(True, (Decimal(15), Decimal(94)), Decimal(1), Decimal(5))
 )
@@ -24,7 +27,7 @@ PROBLEM = Drafted("problem", "sensitive", "a guess", type="text")
 NAME = Drafted("name", "", "names people")
 
 
-def read(*columns: Drafted) -> dict[str, object]:
+def read(*columns: Drafted) -> dict[str, Any]:
     text = table_text("people", "rows.csv", 40, "id", 3, columns)
     settings = yaml.safe_load(text)
     assert isinstance(settings, dict)
@@ -42,11 +45,21 @@ def test_every_column_stands_with_its_settings() -> None:
     assert settings["columns"] == {
         "age": {"role": "quasi-identifier", "type": "integer", "domain": [15, 94], "grid": 5},
         "bmi": {"role": "quasi-identifier", "type": "decimal", "domain": [10, 50], "step": 0.1, "grid": 2},
-        "sex": {"role": "quasi-identifier", "hierarchy": "hierarchies/sex.csv", "null_as": "(none)"},
+        "sex": {"role": "quasi-identifier", "hierarchy": "hierarchies/sex.csv", None: "own-category", "other": "*"},
         "problem": {"role": "sensitive", "type": "text"},
     }
     assert (settings["table"], settings["key"], settings["privacy"]) == ("people", "id", {"k": 3})
+    assert settings["na"] == ["", "?"]
     assert settings["publish"] == {"live": {"form": "rows"}}
+
+
+def test_a_column_with_words_or_a_pattern_of_its_own_says_them_all() -> None:
+    cost = Drafted("cost", "sensitive", "", type="integer", nulls=True, na=("-", "?"), written="1,234.5")
+    settings = read(AGE, cost)
+    assert settings["na"] == ["", "?"]
+    assert settings["columns"] == read(AGE)["columns"] | {
+        "cost": {"role": "sensitive", "type": "integer", "written": "1,234.5", "na": ["", "-", "?"]}
+    }
 
 
 def test_a_column_that_is_left_out_is_told_in_a_comment_and_is_no_setting() -> None:

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# From a file to a verified live topic, and then a file of later rows: what "Ten minutes" of README.md says, in one go.
+#     KAFKA_BOOTSTRAP=... REDIS_URL=... examples/messy/ten-minutes.sh ROWS.csv TABLE [LATER.csv]
+# TABLE is the folder that gets table.yaml; somebody who means it reads that file before the topics are made.
+set -euo pipefail
+rows=$1 table=$2 later=${3:-}
+
+streamer init "$rows" -o "$table"
+streamer check --table "$table" --data "$rows" --skip-refused "$table/left-out.csv"
+streamer topics create --table "$table" --shards 2
+streamer worker --table "$table" 2>"$table/worker.log" & worker=$!
+trap 'kill "$worker"; wait "$worker" || true' EXIT
+
+verified() {   # what is published holds every law, and is the file as it is now
+  for _ in $(seq 40); do
+    streamer subscribe --table "$table" --live "$table/live.jsonl" --csv "$table/published.csv" >/dev/null
+    streamer index --table "$table" --out "$table/private.csv" >/dev/null
+    if streamer verify --table "$table" "$table/live.jsonl" --source "$1" --index "$table/private.csv"; then return; fi
+    sleep 1
+  done >"$table/verified.txt" 2>&1
+  return 1
+}
+
+streamer produce "$rows" --table "$table" --skip-refused "$table/left-out.csv"
+verified "$rows"
+if [ -n "$later" ]; then
+  streamer produce "$later" --table "$table" --upsert
+  { cat "$rows"; tail -n +2 "$later"; } >"$table/now.csv"
+  verified "$table/now.csv"
+fi
+tail -n 3 "$table/verified.txt"
+head -n 4 "$table/published.csv"

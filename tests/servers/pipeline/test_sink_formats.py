@@ -1,0 +1,62 @@
+"""The sink reads every format that a table is published in, by the configuration that `streamer connect sink` prints.
+
+Avro is written by workers through the registry's interface of Confluent's, and read by Apicurio's converter through its
+own: Confluent's converter was not to be had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from servers.broker.servers import NoServers, Servers
+from servers.pipeline import avro
+from servers.pipeline.configurations import Shape
+from servers.pipeline.pipeline import Access, Parts, Pipeline, await_answer
+from streamer.table.schema import AVRO, CONNECT_JSON
+
+pytestmark = [pytest.mark.servers, pytest.mark.drill, pytest.mark.timeout(1500)]
+
+ROWS = CHANGES = 600
+
+
+@pytest.fixture(scope="module")
+def parts(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parts]:
+    """Parts with a schema registry beside them."""
+    directory = tmp_path_factory.mktemp("parts")
+    try:
+        avro.provide()
+        registry = avro.Registry(directory)
+        told = {"SCHEMA_REGISTRY_URL": registry.url}
+        access = Access(servers.kafka_bootstrap, worker=told, operator=told)
+        own = {"SCHEMA_REGISTRY_URL": registry.own_url}
+        found = Parts(servers, directory, access, [avro.CONVERTERS], own)
+    except NoServers as reason:
+        pytest.skip(str(reason))
+    try:
+        registry.start()
+        await_answer(registry.answers, "the registry", registry.last_words)
+        found.start()
+        yield found
+    finally:
+        found.stop()
+        registry.stop()
+
+
+@pytest.mark.parametrize("live", [CONNECT_JSON, AVRO])
+def test_the_sink_ends_with_the_truth_in_every_format(parts: Parts, tmp_path: Path, live: str) -> None:
+    pipeline = Pipeline(parts, tmp_path / "pipeline", Shape(live=live))
+    try:
+        pipeline.people.load(ROWS)
+        pipeline.start_sink()
+        pipeline.start_source()
+        pipeline.start_workers(1)
+        pipeline.until_released()
+        pipeline.people.change(CHANGES)
+        pipeline.until_arrived()
+        assert pipeline.findings()[pipeline.sink] == set()
+        pipeline.assert_nobody_was_named()
+    finally:
+        pipeline.end()

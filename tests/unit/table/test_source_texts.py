@@ -1,0 +1,104 @@
+"""What the texts of a source mean: words that are nulls, and dates and numbers as people write them."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from streamer.errors import EventRefused
+from streamer.table.schema import SourceText
+from streamer.table.source_texts import fault_of_pattern, meaning_of
+
+
+def meaning(written: str | None, value: object, na: tuple[str, ...] = ()) -> object:
+    return meaning_of(SourceText("x", na, written))(value)
+
+
+@pytest.mark.parametrize(
+    ("written", "text", "number"),
+    [
+        ("1,234.5", "1,234", "1234"),
+        ("1,234.5", "-1,234,567.25", "-1234567.25"),
+        ("1,234.5", "1234.5", "1234.5"),
+        ("1.234,5", "1.234", "1234"),
+        ("1.234,5", "0,75", "0.75"),
+        ("1 234,5", "12 345,5", "12345.5"),
+        ("1 234,5", "12\u00a0345", "12345"),
+        ("1'234.5", "1'234", "1234"),
+        ("digits", "007", "7"),
+    ],
+)
+def test_a_number_is_read_as_it_is_written(written: str, text: str, number: str) -> None:
+    assert meaning(written, text) == Decimal(number)
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        ("1.234,5", "1.5"),
+        ("1,234.5", "2,23"),
+        ("1,234.5", "12345,678"),
+        ("1,234.5", "1e3"),
+        ("digits", "-7"),
+        ("digits", "7.0"),
+        ("1,234.5", "soon"),
+    ],
+)
+def test_a_text_that_is_no_such_number_is_refused_without_its_value(written: str, text: str) -> None:
+    with pytest.raises(EventRefused) as caught:
+        meaning(written, text)
+    assert (caught.value.reason, caught.value.column) == ("wrong-type", "x")
+    assert text not in caught.value.detail
+
+
+@pytest.mark.parametrize(
+    ("written", "text", "iso"),
+    [
+        ("DD.MM.YYYY", "31.12.1980", "1980-12-31"),
+        ("DD.MM.YYYY", "1.2.1980", "1980-02-01"),
+        ("MM/DD/YYYY", "12/31/1980", "1980-12-31"),
+        ("YYYYMMDD", "19801231", "1980-12-31"),
+        ("DD.MM.YYYY 00:00", "31.12.1980 00:00", "1980-12-31"),
+        ("DD.MM.YYYY hh:mm", "31.12.1980 8:05", "1980-12-31T08:05:00"),
+        ("DD.MM.YYYY hh:mm:ss", "31.12.1980 08:05:09", "1980-12-31T08:05:09"),
+    ],
+)
+def test_a_date_is_read_as_it_is_written(written: str, text: str, iso: str) -> None:
+    assert meaning(written, text) == iso
+
+
+@pytest.mark.parametrize("text", ["1980-12-31", "31/12/1980", "soon", ""])
+def test_a_text_that_is_no_such_date_stays_as_it_is(text: str) -> None:
+    assert meaning("DD.MM.YYYY", text) == text
+
+
+def test_a_word_for_nothing_known_is_a_null_and_only_as_it_stands() -> None:
+    assert [meaning(None, text, ("", "?", "N/A")) for text in ("?", "N/A", "", "n/a", " ?")] == [
+        None,
+        None,
+        None,
+        "n/a",
+        " ?",
+    ]
+    assert meaning("1,234.5", "?", ("?",)) is None
+
+
+@pytest.mark.parametrize("value", [7, Decimal("1.5"), True, None])
+def test_what_is_no_text_means_itself(value: object) -> None:
+    assert meaning("1.234,5", value, ("7", "?")) is value
+
+
+def test_texts_of_whole_numbers_are_numbers_where_a_column_holds_words() -> None:
+    numbers = meaning_of(SourceText("x", ("?",)), of_integers=True)
+    assert [numbers(text) for text in ("41", "-1.0", "soon", "?")] == [Decimal(41), Decimal("-1.0"), "soon", None]
+    assert meaning(None, "41", ("?",)) == "41"
+
+
+def test_a_pattern_of_dates_has_a_whole_day_and_a_time_only_where_there_is_one() -> None:
+    assert fault_of_pattern("DD.MM.YYYY", with_time=False) is None
+    assert fault_of_pattern("DD.MM.YYYY hh:mm:ss", with_time=True) is None
+    assert "once each" in (fault_of_pattern("DD.MM", with_time=False) or "")
+    assert "once each" in (fault_of_pattern("DD.MM.YYYY YYYY", with_time=False) or "")
+    assert "hh:mm" in (fault_of_pattern("DD.MM.YYYY", with_time=True) or "")
+    assert "the type is date" in (fault_of_pattern("DD.MM.YYYY hh:mm", with_time=False) or "")
