@@ -19,6 +19,7 @@ from rich.table import Table as RichTable
 
 from streamer.cli.options import (
     WEB_TOKEN,
+    examples,
     json_option,
     kafka_option,
     log_format_option,
@@ -58,7 +59,7 @@ class Setting(NamedTuple):
     source: str
 
 
-@click.command(name="config")
+@click.command(name="config", epilog=examples("streamer config --table mine"))
 @table_option
 @kafka_option
 @redis_option

@@ -317,11 +317,12 @@ class TableSettings(_Settings):
     """The whole of table.yaml.
 
     table: its name, with which the names of its topics begin. key: the primary key's column, or a list of them; never
-    published; files alone do without. na: words that are nulls, in files, messages and statements. individual: the column that says whose row it is, where k is to count people; never published. columns:
-    each by its name; what is not named never leaves. privacy: what every QI group owes. engine: how QI groups are kept.
-    publish: what is published, and in which form. input: what the messages do not say themselves. durability: `stated`
-    says that Redis keeps what it confirms, whatever its settings show. limits: bounds of what is done at once. rebuild:
-    when a shard is anonymized anew.
+    published; files alone do without. na: words that are nulls, in files, messages and statements. individual: the
+    column that says whose row it is, where k is to count people; never published. columns: each by its name; what is
+    not named never leaves. privacy: what every QI group owes. engine: how QI groups are kept. publish: what is
+    published, and in which form. input: what the messages do not say themselves. durability: `stated` says that Redis
+    keeps what it confirms, whatever its settings show. limits: bounds of what is done at once. rebuild: when a shard is
+    anonymized anew.
     """
 
     table: TableName
