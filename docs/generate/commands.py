@@ -43,6 +43,7 @@ def _anchor(name: str) -> str:
 
 
 def _section(name: str, command: click.Command) -> str:
-    widths = {"max_content_width": WIDTH, "terminal_width": WIDTH}
-    context = click.Context(command, info_name=f"streamer {name}", **widths, **main.context_settings)
+    context = click.Context(
+        command, info_name=f"streamer {name}", max_content_width=WIDTH, terminal_width=WIDTH, **main.context_settings
+    )
     return f"\n## streamer {name}\n\n```\n{command.get_help(context).rstrip()}\n```\n"

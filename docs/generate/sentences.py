@@ -52,7 +52,7 @@ class Sources:
     trees: dict[str, ast.Module] = field(default_factory=lambda: dict(_trees()))
 
     @cached_property
-    def constants(self) -> dict[str, ast.expr]:
+    def constants(self) -> Names:
         """What module-level names stand for; of names that several modules use, the first one's."""
         found: dict[str, ast.expr] = {}
         for tree in self.trees.values():
@@ -60,9 +60,9 @@ class Sources:
         return found
 
     @cached_property
-    def functions(self) -> dict[str, ast.expr]:
-        """What functions of one statement, behind their docstring, return."""
-        found = {}
+    def functions(self) -> Names:
+        """What functions return at their end; of names that several modules use, the first one's."""
+        found: Names = {}
         for tree in self.trees.values():
             for node in tree.body:
                 if isinstance(node, ast.FunctionDef):
@@ -100,9 +100,9 @@ class Sources:
             case ast.IfExp(body=body, orelse=orelse):
                 return " / ".join(filter(None, (self._text(body, own), self._text(orelse, own))))
             case ast.Name(id=name) | ast.Attribute(attr=name):
-                value = own.get(name) or (self.constants.get(name) if name.isupper() else None)
+                known = own.get(name) or (self.constants.get(name) if name.isupper() else None)
                 rest = {other: own[other] for other in own if other != name}  # a name that is made of itself ends here
-                return LEFT_OPEN if value is None else self._text(value, rest)
+                return LEFT_OPEN if known is None else self._text(known, rest)
             case ast.Subscript(value=ast.Name(id=name)):
                 return self._text(own.get(name, node.slice), own)
             case ast.Dict(values=values):
@@ -115,7 +115,7 @@ class Sources:
         """What a call gives: a mend, a constant that is filled in, another function's text."""
         match call.func:
             case ast.Attribute(value=ast.Name(id="mends"), attr=name) if name in MENDS:
-                return MENDS[name]
+                return str(MENDS[name])
             case ast.Attribute(value=ast.Name(id="mends"), attr=name) if name in self.functions:
                 return self._text(self.functions[name], own)
             case ast.Attribute(value=ast.Name() as template, attr="format"):
@@ -143,7 +143,7 @@ def _assigned(body: Iterable[ast.stmt]) -> Names:
 
 def _calls(tree: ast.Module) -> Iterator[tuple[str, ast.Call, Names]]:
     """Every call of a name, in the order of the source, with what names stand for there."""
-    names, within = _assigned(tree.body), {}
+    names, within = _assigned(tree.body), dict[int, Names]()
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             inside = list(ast.walk(node))

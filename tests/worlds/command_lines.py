@@ -44,7 +44,7 @@ def check_whole(call: str) -> None:
     values, left, _ = command.make_parser(context).parse_args(words)
     assert left == [], call
     for parameter in command.params:
-        value = values.get(parameter.name)
+        value = values.get(parameter.name or "")
         assert value is not None or not parameter.required, f"{call}: lacks {parameter.name}"
         if value is not None and not isinstance(parameter.type, click.Path):
             parameter.type_cast_value(context, value)
