@@ -100,7 +100,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         self.diaries: defaultdict[int, Diary] = defaultdict(Diary)
         """What became of each shard that this process was ever given, by number."""
         self.joined = False
-        """Whether Kafka has given this worker its shards, be it none."""
+        """Whether Kafka has given this worker its shards, be it none, and has not begun to give them out anew."""
         self._given_back: list[HeldShard] = []
         self._consumer: Any = None  # an AIOKafkaConsumer, made where the event loop runs
         self._checking = False
@@ -194,8 +194,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             self._consumer.pause(topic_partition)
             where = self._settings.kafka, self._table.name, topic_partition.partition
             store = RedisStore(self._redis, self._table.name, topic_partition.partition)
-            outputs = outputs_of(self._table.form)
-            outlet = KafkaOutlet(*where, outputs, self._format)
+            outlet = KafkaOutlet(*where, outputs := outputs_of(self._table.form), self._format)
             kafka = KafkaInput(*where, self._topics, outputs), KafkaControl(*where), outlet
             diary, schemas = self.diaries[topic_partition.partition], self._settings.schemas
             shard = HeldShard(self._table, topic_partition.partition, store, *kafka, self._turn, schemas, diary)
@@ -203,6 +202,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             shard.task = self.add_future(self._serve(topic_partition, shard))
 
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        self.joined = False
         await self._give_back(revoked)
 
     async def _give_back(self, taken: Iterable[TopicPartition]) -> None:

@@ -128,6 +128,11 @@ class HeldShard:
         return self._thread.busy_seconds
 
     @property
+    def computing_seconds(self) -> float:
+        """How long, in that call, it has computed or waited for its turn to."""
+        return self._thread.computing_seconds
+
+    @property
     def next(self) -> int:
         """The first source offset not applied, as of the last commit."""
         return self._publisher.meta.next

@@ -44,7 +44,7 @@ class ShardThread:
         self._turn = turn
         self._executor = ThreadPoolExecutor(1, thread_name_prefix=f"shard-{number}")
         self._call: Future[Any] | None = None
-        self._began = self._waited = 0.0
+        self._began = self._waited = self._computed = 0.0
 
     @property
     def busy(self) -> bool:
@@ -56,12 +56,20 @@ class ShardThread:
         """How long the call that it is in has computed, or waited for Redis or Kafka; 0 where it is in none."""
         return self._seconds_spent() if self.busy else 0.0
 
+    @property
+    def computing_seconds(self) -> float:
+        """How long, in that call, it has computed or waited for its turn to, and not for Redis or Kafka."""
+        if not self.busy:
+            return 0.0
+        return self._turn.seconds_computed + self._turn.seconds_waited - self._computed - self._waited
+
     def _seconds_spent(self) -> float:
         return monotonic() - self._began - (self._turn.seconds_waited - self._waited)
 
     async def run(self, work: Callable[[], Result], seconds_max: float) -> Result:
         """What `work` returns. Raises StreamerError only."""
         self._began, self._waited = monotonic(), self._turn.seconds_waited
+        self._computed = self._turn.seconds_computed
         self._call = call = self._executor.submit(work)
         done = asyncio.wrap_future(call)
         try:

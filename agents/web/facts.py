@@ -22,11 +22,11 @@ class HeldFacts:
     """One shard that Kafka has given to this worker.
 
     taken_over: whether it was, since it was given; lost: somebody else has it now. lag: messages and markers that wait.
-    still_seconds: for how long messages wait, and none was applied; busy_seconds: how long its thread is in one call.
-    error: why it is about to be taken over again, and for how long; fault_seconds: since when a message was passed over
-    that could not be applied. releases: it puts the rows of a snapshot into QI groups, which may take long. ncp: the
-    mean of the published rows; ncp_fresh: of a fresh table. counts: of all times; done, in `WorkerFacts`: of this
-    process.
+    still_seconds: for how long messages wait, and none was applied; busy_seconds: how long its thread is in one call;
+    computing_seconds: and waited for no server in it. error: why it is about to be taken over again, and for how long;
+    fault_seconds: since when a message was passed over that could not be applied. releases: it puts the rows of a
+    snapshot into QI groups, which may take long. ncp: the mean of the published rows; ncp_fresh: of a fresh table.
+    counts: of all times; done, in `WorkerFacts`: of this process.
     """
 
     shard: int
@@ -36,6 +36,7 @@ class HeldFacts:
     lag: int = 0
     still_seconds: float = 0.0
     busy_seconds: float = 0.0
+    computing_seconds: float = 0.0
     error: str = ""
     error_seconds: float = 0.0
     fault_seconds: float | None = None
@@ -66,7 +67,8 @@ class ServerFacts:
 
 @dataclass(frozen=True, slots=True)
 class WorkerFacts:
-    """One worker now. joined: Kafka has given it its shards, be it none. diaries: of all shards that it ever had.
+    """One worker now. joined: Kafka has given it its shards, be it none; unjoined_seconds: for how long it has not, at
+    the start or since they were last given out anew. diaries: of all shards that it ever had.
 
     refused: why shards are refused that it has, or may get, and has not taken over: it may have ended by that before.
     """
@@ -80,3 +82,4 @@ class WorkerFacts:
     shards: tuple[HeldFacts, ...]
     diaries: Mapping[int, Diary]
     refused: Mapping[int, str] = field(default_factory=dict)
+    unjoined_seconds: float = 0.0

@@ -18,10 +18,15 @@ SILENCE_SECONDS_MAX = 10.0
 """How long a server may leave us without an answer."""
 
 STILL_SECONDS_MAX = 10.0
-"""How long messages may wait while none is applied, and how long one error may follow the other."""
+"""How long messages may wait while none is applied, and how long one error may follow the other. What a shard computes
+for the first of them, as for a statement about every row, comes on top, and its wait for its turn to."""
 
 LONG_SECONDS_MAX = 120.0
-"""How long one call may take where no message waits for it, or the shard is being taken over, which loads it whole."""
+"""How long one call may take where no message waits for it, the shard is being taken over, which loads it whole, or it
+computes."""
+
+UNJOINED_SECONDS_MAX = 60.0
+"""How long Kafka may take to give out the shards: it waits for workers that have died until their sessions end."""
 
 RELEASE_SECONDS_MAX = 600.0
 """How long all rows of a first snapshot may take."""
@@ -34,6 +39,7 @@ def reasons(facts: WorkerFacts) -> list[str]:
     """What is wrong; nothing where the worker is well."""
     return [
         *(sentence for server in facts.servers for sentence in _of_server(server)),
+        *_joining(facts),
         *(f"shard {number}: was refused: {reason}" for number, reason in sorted(facts.refused.items())),
         *(sentence for shard in facts.shards for sentence in of_shard(shard)),
     ]
@@ -44,6 +50,14 @@ def _of_server(server: ServerFacts) -> Iterator[str]:
         yield f"{server.name} has not answered for {server.silent_seconds:.0f} s"
     elif server.full:
         yield f"{server.name} is full, so that nothing can be committed: raise its maxmemory"
+
+
+def _joining(facts: WorkerFacts) -> Iterator[str]:
+    if facts.unjoined_seconds > UNJOINED_SECONDS_MAX:
+        yield (
+            f"Kafka has given this worker no shards for {facts.unjoined_seconds:.0f} s, not even none: a member of its "
+            "consumer group does not take part in giving them out; is it a worker?"
+        )
 
 
 def of_shard(shard: HeldFacts) -> list[str]:
@@ -65,7 +79,9 @@ def _standing(shard: HeldFacts) -> Iterator[str]:
 
 
 def _patience(shard: HeldFacts) -> float:
-    return RELEASE_SECONDS_MAX if shard.releases else STILL_SECONDS_MAX
+    if shard.releases:
+        return RELEASE_SECONDS_MAX
+    return min(LONG_SECONDS_MAX, STILL_SECONDS_MAX + shard.computing_seconds)
 
 
 def _fault(shard: HeldFacts) -> Iterator[str]:

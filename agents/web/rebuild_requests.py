@@ -38,14 +38,14 @@ def is_token(given: str, token: str) -> bool:
     >>> is_token("abc", "abc"), is_token("ab", "abc"), is_token("", "abc")
     (True, False, False)
     """
-    return secrets.compare_digest(given.encode(), token.encode())
+    return secrets.compare_digest(*(text.encode("utf-8", "surrogateescape") for text in (given, token)))
 
 
 def read_wanted(body: bytes) -> Wanted:
     """What the body of a request says. Raises UsageError."""
     try:
         wanted = msgspec.json.decode(body or b"{}", type=Wanted)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{EXAMPLE} is a request; in this one {_place_of(error)}") from None
     if wanted.algorithm is not None and wanted.algorithm not in REBUILD_ALGORITHMS:
         raise UsageError(f"algorithm: is none of {', '.join(REBUILD_ALGORITHMS)}")

@@ -34,6 +34,9 @@ BODY_BYTES_MAX = 4_096
 LISTENERS_MAX = 32
 EVENT_SECONDS = 1.0
 
+UNREAD_SECONDS_MAX = 10.0
+"""How long a listener may leave unread what it was sent, before another one gets its place."""
+
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -94,13 +97,21 @@ def _guarded(address: Address) -> Any:
             return _refused(400, str(error))
         except StreamerError as error:
             return _refused(503 if isinstance(error, ServerUnreachable) else 500, str(error))
-        except (ConnectionError, asyncio.CancelledError):
-            raise  # who asked has gone
+        except ConnectionError:
+            return _refused(400, "who asked has gone")  # nobody reads it; raised on, it would be logged as a fault
+        except web.RequestPayloadError:
+            return _refused(400, "the body cannot be read")
         except Exception as error:
-            log.error("%s was not answered: %s", request.path, told(error))
+            log.error("%s was not answered: %s", _route_of(request), told(error))
             return _refused(500, "an error that nobody foresaw; the worker's log says where")
 
     return guarded
+
+
+def _route_of(request: web.Request) -> str:
+    """Which of our paths it came to: the path itself is whatever somebody sent, line ends too."""
+    resource = request.match_info.route.resource
+    return resource.canonical if resource is not None else "a request"
 
 
 def _refused(status: int, sentence: str) -> web.Response:
@@ -143,7 +154,10 @@ class Pages:
             response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
             await response.prepare(request)
             while not self._answers.stopping.is_set():
-                await response.write(b"data: " + self._answers.page_facts() + b"\n\n")
+                if not await _written(response, b"data: " + self._answers.page_facts() + b"\n\n"):
+                    if request.transport is not None:
+                        request.transport.abort()
+                    break
                 await _first_of(self._answers.stopping, EVENT_SECONDS)
             return response
         finally:
@@ -167,6 +181,15 @@ class Pages:
 
 def _verdict(reasons: list[str]) -> web.Response:
     return _json({"ok": not reasons, "reasons": reasons}, 503 if reasons else 200)
+
+
+async def _written(response: web.StreamResponse, event: bytes) -> bool:
+    """Whether the listener reads on."""
+    try:
+        await asyncio.wait_for(response.write(event), UNREAD_SECONDS_MAX)
+    except TimeoutError:
+        return False
+    return True
 
 
 async def _first_of(event: asyncio.Event, seconds: float) -> None:

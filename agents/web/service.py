@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -23,6 +24,7 @@ from mode import Service
 
 from agents.ingest import Ingest
 from agents.web.address import Address
+from agents.web.connections import listen, runner_of
 from agents.web.exposition import exposed, registry_of
 from agents.web.facts import WorkerFacts
 from agents.web.health import reasons, waits_for
@@ -44,8 +46,6 @@ SAMPLE_SECONDS = 1.0
 LISTENED_SECONDS = 10.0
 """How long after a page asked last it is taken to listen."""
 
-END_SECONDS_MAX = 1.0
-
 
 class Web(faust.Service):
     """What a worker shows of itself at an address."""
@@ -63,10 +63,13 @@ class Web(faust.Service):
         self._history = History[dict[str, Any]]()
         self._registry = registry_of(self.facts)
         self._cancelled: set[str] = set()
+        self._asking = ThreadPoolExecutor(1, thread_name_prefix="rebuild-request")  # not one that shards wait for
+        self._asked: Future[None] | None = None
         self._listened_at = -LISTENED_SECONDS
         self._token = settings.web_token or new_token()
         self._stopping = asyncio.Event()
         self._runner: web.AppRunner | None = None
+        self._listening: asyncio.Server | None = None
 
     # -- start and end --------------------------------------------------------------------------------------------
 
@@ -80,20 +83,18 @@ class Web(faust.Service):
             stopping=self._stopping,
         )
         app = web_app(self._address, self._token, answers)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=END_SECONDS_MAX)
+        self._runner = runner_of(app)
         await self._runner.setup()
         try:
-            site = web.TCPSite(self._runner, self._address.host, self._address.port)
-            await site.start()
-        except OSError as error:
-            self.failure = UsageError(f"--web {self._address.host}:{self._address.port}: {error.strerror}")
+            self._listening = await listen(self._runner, self._address)
+        except (OSError, UnicodeError) as error:
+            why = (error.strerror if isinstance(error, OSError) else None) or "is no address"
+            self.failure = UsageError(f"--web {self._address.host}:{self._address.port}: {why}")
             await self.crash(self.failure)
             return
-        self._tell_start()
+        self._tell_start(self._listening.sockets[0].getsockname()[1])
 
-    def _tell_start(self) -> None:
-        runner = self._runner
-        port = runner.addresses[0][1] if runner is not None else self._address.port
+    def _tell_start(self, port: int) -> None:
         address = self._address._replace(port=port)
         log.info("web: %s", address.url)
         if not self._address.is_loopback:
@@ -107,13 +108,17 @@ class Web(faust.Service):
         self._stopping.set()
         self._probes.close()
         self._look.close()
+        self._asking.shutdown(wait=False, cancel_futures=True)
+        if self._listening is not None:
+            self._listening.close()
         if self._runner is not None:
             await self._runner.cleanup()
 
     @property
     def busy(self) -> bool:
         """Whether a thread is still at work, which would keep the process from ending."""
-        return self._probes.busy or self._look.busy
+        asking = self._asked is not None and not self._asked.done()
+        return asking or self._probes.busy or self._look.busy
 
     # -- what is told ---------------------------------------------------------------------------------------------
 
@@ -127,11 +132,12 @@ class Web(faust.Service):
         return msgspec.json.encode(said)
 
     async def _ask(self, wanted: Wanted, cancel: bool) -> None:
-        await asyncio.to_thread(send, self._settings, wanted, cancel)
+        self._asked = self._asking.submit(send, self._settings, wanted, cancel)
+        await asyncio.wrap_future(self._asked)
+        running = {shard.shard: shard.rebuild.rebuild.id for shard in self.facts().shards if shard.rebuild is not None}
+        self._cancelled &= set(running.values())
         if cancel:
-            running = {shard.shard: shard.rebuild for shard in self.facts().shards if shard.rebuild is not None}
-            asked = [one for number, one in running.items() if wanted.shard in (None, number)]
-            self._cancelled = {one.rebuild.id for one in asked}
+            self._cancelled |= {id_ for number, id_ in running.items() if wanted.shard in (None, number)}
 
     # -- beside ---------------------------------------------------------------------------------------------------
 

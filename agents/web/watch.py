@@ -29,6 +29,7 @@ class Watch:
         self._ingest = ingest
         self._moved: dict[int, tuple[int, float]] = {}
         self._done: dict[int, deque[tuple[float, int, int]]] = {}
+        self._unjoined_at: float | None = None
         self._version = version("streamer")
 
     def facts(self, servers: tuple[ServerFacts, ...], refused: Mapping[int, str] = NONE_REFUSED) -> WorkerFacts:
@@ -45,7 +46,15 @@ class Watch:
             shards=tuple(self._shard(shard, monotonic()) for shard in held),
             diaries=self._ingest.diaries,
             refused=refused,
+            unjoined_seconds=self._unjoined_seconds(monotonic()),
         )
+
+    def _unjoined_seconds(self, now: float) -> float:
+        if self._ingest.joined:
+            self._unjoined_at = None
+            return 0.0
+        self._unjoined_at = now if self._unjoined_at is None else self._unjoined_at
+        return now - self._unjoined_at
 
     def _forget_others(self, numbers: set[int]) -> None:
         """Who gets a shard back begins anew: what was seen of it before is old."""
@@ -65,6 +74,7 @@ class Watch:
             lag=lag,
             still_seconds=self._still_seconds(shard, lag, now),
             busy_seconds=shard.busy_seconds,
+            computing_seconds=shard.computing_seconds,
             error=diary.error,
             error_seconds=0.0 if diary.error_since is None else now - diary.error_since,
             fault_seconds=None if diary.fault_at is None else now - diary.fault_at,

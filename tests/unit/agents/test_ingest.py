@@ -57,3 +57,11 @@ def test_a_worker_without_a_shard_says_so_once(ingest: Ingest, caplog: pytest.Lo
     for _ in range(3):
         ingest._tell_no_shard()
     assert [line.getMessage().split(":")[0] for line in caplog.records] == ["no shard is assigned to this worker"]
+
+
+def test_a_worker_whose_shards_are_given_out_anew_has_not_got_them_yet(ingest: Ingest) -> None:
+    loop = asyncio.get_event_loop()
+    ingest.on_partitions_assigned([])
+    assert ingest.joined
+    loop.run_until_complete(ingest.on_partitions_revoked([]))
+    assert not ingest.joined

@@ -121,21 +121,24 @@ def test_how_long_it_is_in_one_call_is_told_without_what_it_waits_for_its_turn(m
     def waits() -> bool:
         return turn._waiting_since is not None
 
-    async def told() -> list[float]:
+    def seconds() -> tuple[float, float]:
+        return its.busy_seconds, its.computing_seconds
+
+    async def told() -> list[tuple[float, float]]:
         shared.acquire()
         call = asyncio.ensure_future(its.run(compute, 1000))
         assert await asyncio.to_thread(begun.wait, 30)
         while not waits():
             await asyncio.sleep(0.01)
         now[0] += 50
-        seconds = [its.busy_seconds]
+        seen = [seconds()]
         shared.release()
         while waits() or not turn._waited:
             await asyncio.sleep(0.01)
         now[0] += 7
-        seconds.append(its.busy_seconds)
+        seen.append(seconds())
         goes_on.set()
         await call
-        return [*seconds, its.busy_seconds]
+        return [*seen, seconds()]
 
-    assert asyncio.run(told()) == [0.0, 7.0, 0.0]
+    assert asyncio.run(told()) == [(0.0, 50.0), (7.0, 57.0), (0.0, 0.0)]

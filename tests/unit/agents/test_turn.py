@@ -33,14 +33,16 @@ class SlowLock:
     def release(self) -> None: ...
 
 
-def test_waiting_is_counted_and_computing_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock(monkeypatch)
+def test_waiting_and_computing_are_counted_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, computed = Clock(monkeypatch), []
     lock = SlowLock(clock)
     lock.turn = turn = Turn(lock)  # type: ignore[arg-type]  # a lock as far as a turn needs one
     for _ in range(2):
         with turn:
             clock.now += 50
-    assert turn.seconds_waited == 6
+            computed.append(turn.seconds_computed)
+    assert computed == [50, 100], "also while it does"
+    assert (turn.seconds_waited, turn.seconds_computed) == (6, 100)
     assert lock.seen == [3, 6], "whoever asks meanwhile is told what has passed so far"
 
 

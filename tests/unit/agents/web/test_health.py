@@ -32,6 +32,11 @@ def test_nothing_is_wrong_with_a_worker_that_is_well_or_has_no_shard() -> None:
             replace(WELL, lag=1, still_seconds=11.0, busy_seconds=11.5),
             "none was applied for 11 s; its thread is in one call for 12 s",
         ),
+        (
+            replace(WELL, lag=1, still_seconds=51.0, busy_seconds=51.0, computing_seconds=40.0),
+            "none was applied for 51 s",
+        ),
+        (replace(WELL, lag=1, still_seconds=121.0, computing_seconds=121.0), "none was applied for 121 s"),
         (replace(WELL, taken_over=False, busy_seconds=121.0), "shard 0: its thread is in one call for 121 s"),
         (replace(WELL, fault_seconds=3.0), "shard 0: a message could not be applied 3 s ago"),
         (replace(WELL, releases=True, lag=1, still_seconds=601.0), "1 messages wait"),
@@ -49,10 +54,21 @@ def test_a_shard_that_does_not_go_on_is_a_reason(shard: HeldFacts, sentence: str
         replace(WELL, lag=1200, still_seconds=9.0, busy_seconds=9.0),
         replace(WELL, taken_over=False, lag=1200, still_seconds=100.0, busy_seconds=100.0),
         replace(WELL, releases=True, lag=1200, still_seconds=500.0, busy_seconds=500.0),
+        replace(WELL, lag=1, still_seconds=49.0, busy_seconds=49.0, computing_seconds=40.0),
+        replace(WELL, lag=1, still_seconds=60.0, computing_seconds=59.0),
         replace(WELL, fault_seconds=31.0),
         replace(WELL, pending=5),
     ],
-    ids=["just failed", "just begun", "loads", "first table", "long ago", "pending"],
+    ids=[
+        "just failed",
+        "just begun",
+        "loads",
+        "first table",
+        "a large statement",
+        "another shard computes",
+        "long ago",
+        "pending",
+    ],
 )
 def test_what_takes_its_time_or_is_over_is_none(shard: HeldFacts) -> None:
     assert reasons(worker(shard)) == []
@@ -67,6 +83,12 @@ def test_a_server_that_does_not_answer_is_a_reason(silent: str) -> None:
 def test_a_shard_that_was_refused_before_is_a_reason_until_it_is_taken_over() -> None:
     facts = replace(worker(), refused={3: "its topic was made anew"})
     assert reasons(facts) == ["shard 3: was refused: its topic was made anew"]
+
+
+def test_shards_that_are_never_given_out_are_a_reason() -> None:
+    (said,) = reasons(replace(worker(joined=False), shards=(), unjoined_seconds=61.0))
+    assert said.startswith("Kafka has given this worker no shards for 61 s")
+    assert reasons(replace(worker(joined=False), shards=(), unjoined_seconds=59.0)) == []
 
 
 def test_a_full_redis_is_a_reason() -> None:

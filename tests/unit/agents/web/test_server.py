@@ -193,6 +193,41 @@ def test_an_error_that_nobody_foresaw_is_told_without_its_text(caplog: pytest.Lo
     assert CANARY not in caplog.text
 
 
+def test_the_log_names_a_path_of_ours_and_not_what_somebody_sent(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(visitor: Visitor) -> None:
+        too_long = "x" * 300  # of no file system
+        assert (await visitor.get(f"/page/{CANARY}%0aERROR{too_long}"))[0] == 500
+
+    visit(story)
+    assert "/page was not answered: OSError" in caplog.text
+    assert CANARY not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "status"),
+    [
+        ({TOKEN_HEADER: "\udcff\udcfe"}, b"{}", 403),
+        (HAS_TOKEN, b'{"algorithm": "\xff"}', 400),
+        (HAS_TOKEN | {"Content-Encoding": "gzip"}, b"no gzip", 400),
+    ],
+    ids=["token", "text", "compressed"],
+)
+def test_bytes_that_are_no_text_are_the_askers_fault(
+    caplog: pytest.LogCaptureFixture, headers: dict[str, str], body: bytes, status: int
+) -> None:
+    async def story(visitor: Visitor) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", visitor.port)
+        lines = [f"{name}: {value}" for name, value in {"Host": "127.0.0.1", **headers}.items()]
+        head = "\r\n".join(["POST /rebuild HTTP/1.1", *lines, f"Content-Length: {len(body)}", "", ""])
+        writer.write(head.encode("utf-8", "surrogateescape") + body)
+        assert (await reader.readline()).split()[1] == str(status).encode()
+        writer.close()
+        assert visitor.asked == []
+
+    visit(story)
+    assert "was not answered" not in caplog.text
+
+
 async def first_line(answer: Any) -> str:
     return (await answer.content.readline()).decode()
 
@@ -225,6 +260,52 @@ def test_so_many_pages_are_open_and_no_more_and_one_that_goes_makes_room() -> No
         assert status == 200
 
     visit(story)
+
+
+def test_a_listener_that_does_not_read_loses_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agents.web.server.UNREAD_SECONDS_MAX", 0.1)
+    monkeypatch.setattr("agents.web.server.LISTENERS_MAX", 1)
+
+    async def story(visitor: Visitor) -> None:
+        visitor.page_facts = lambda: b"x" * 20_000_000  # more than lies between two sockets
+        reader, writer = await asyncio.open_connection("127.0.0.1", visitor.port, limit=1)
+        writer.write(b"GET /events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        assert await reader.readexactly(8) == b"HTTP/1.1"
+        visitor.page_facts = lambda: b"{}"
+        status = 503
+        for _ in range(600):
+            async with visitor.session.get(visitor.url("/events")) as answer:
+                status = answer.status
+            if status == 200:
+                break
+            await asyncio.sleep(0.1)
+        assert status == 200
+        writer.close()
+
+    visit(story)
+
+
+def test_a_page_that_is_closed_is_no_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    written = asyncio.Event()
+
+    async def story(visitor: Visitor) -> None:
+        answer = await visitor.session.get(visitor.url("/events"))
+        await first_line(answer)
+
+        def noted() -> bytes:
+            written.set()
+            return b"{}"
+
+        visitor.page_facts = noted
+        answer.close()
+        for _ in range(600):
+            if written.is_set():  # to a page that has gone
+                break
+            await asyncio.sleep(0.1)
+        assert written.is_set()
+
+    visit(story)
+    assert caplog.records == []
 
 
 def test_the_pages_files_are_part_of_what_is_installed() -> None:

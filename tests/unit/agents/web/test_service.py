@@ -19,11 +19,14 @@ from aiohttp import ClientSession
 
 from agents.diary import Diary
 from agents.web.address import Address
+from agents.web.rebuild_requests import Wanted
 from agents.web.service import Web
 from agents.worker_settings import WorkerSettings
 from streamer.errors import ServerUnreachable
+from streamer.incremental.store.rebuild import Progress, Rebuild
 from streamer.table.yaml_loading import load_table
 from worlds.checkout import PATIENTS
+from worlds.worker_facts import WELL, worker
 
 SETTINGS = WorkerSettings(load_table(PATIENTS), "127.0.0.1:1", "redis://127.0.0.1:1/0", name="here:1")
 
@@ -110,6 +113,14 @@ def test_an_address_that_cannot_be_had_ends_the_worker_with_the_reason() -> None
         tell(story, address=Address("127.0.0.1", port))
 
 
+@pytest.mark.parametrize("host", ["a..b", "x" * 70, "nowhere.invalid"])
+def test_a_host_that_is_none_ends_the_worker_with_the_reason(host: str) -> None:
+    async def story(web: Web) -> None:
+        assert str(web.failure).startswith(f"--web {host}:80: ")
+
+    tell(story, address=Address(host, 80))
+
+
 def test_a_shard_that_cannot_be_looked_at_ends_nothing(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,3 +166,47 @@ def test_a_look_at_the_table_that_hangs_stops_neither_answers_nor_the_history(
 
     with caplog.at_level(logging.INFO):
         tell(story)
+
+
+def test_rebuilds_that_are_to_end_are_said_to_be_until_they_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agents.web.service.send", lambda *_: None)
+    running = {number: Progress(Rebuild(f"id-{number}", "ordered", 1, 1), 4) for number in (0, 1)}
+
+    async def story(web: Web) -> None:
+        def shards() -> Any:
+            return tuple(replace(WELL, shard=number, rebuild=rebuild) for number, rebuild in running.items())
+
+        monkeypatch.setattr(web, "facts", lambda: worker(*shards()))
+
+        def cancelling() -> list[bool]:
+            return [one["rebuild"]["cancelling"] for one in json.loads(web._page_facts())["shards"]]
+
+        await web._ask(Wanted(0), True)
+        assert cancelling() == [True, False]
+        await web._ask(Wanted(1), True)
+        assert cancelling() == [True, True]
+
+    tell(story)
+
+
+def test_a_request_that_hangs_takes_no_thread_of_a_shards_and_is_known_at_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    goes_on, begun = threading.Event(), threading.Event()
+
+    def hanging(*_: Any) -> None:
+        begun.set()
+        goes_on.wait(60)
+
+    monkeypatch.setattr("agents.web.service.send", hanging)
+
+    async def story(web: Web) -> None:
+        asking = [asyncio.ensure_future(web._ask(Wanted(), False)) for _ in range(100)]
+        await asyncio.to_thread(begun.wait, 60)
+        assert await asyncio.wait_for(asyncio.to_thread(lambda: "at once"), 30) == "at once"
+        assert web.busy
+        await web.stop()
+        goes_on.set()
+        await asyncio.gather(*asking, return_exceptions=True)
+
+    tell(story)

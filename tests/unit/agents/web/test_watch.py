@@ -27,6 +27,7 @@ class Shard:
     lost: str = ""
     next: int = 0
     busy_seconds: float = 0.0
+    computing_seconds: float = 0.0
     meta: Meta = field(default_factory=Meta)
     sizes: dict[str, int] = field(default_factory=dict)
     ncp: float | None = None
@@ -93,6 +94,15 @@ def test_a_shard_that_comes_back_is_not_measured_by_what_it_was(world: World) ->
     world.watch.facts(())
     world.reader.held = [world.shard]
     assert world.after(30).still_seconds == 0
+
+
+def test_a_worker_waits_for_its_shards_since_kafka_began_to_give_them_out(world: World) -> None:
+    seen = []
+    for joined in (False, False, True, True, False, False):
+        world.now += 10
+        world.reader.joined = joined
+        seen.append(world.watch.facts(()).unjoined_seconds)
+    assert seen == [0, 10, 0, 0, 0, 10]
 
 
 def test_how_fast_a_shard_goes_is_of_the_last_seconds(world: World) -> None:
