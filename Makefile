@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHON
 
-.PHONY: help venv demo quick test fuzz drill pipeline bench papers mutants lint types clean
+.PHONY: help venv demo quick test fuzz drill pipeline bench papers reference mutants lint types clean
 
 help:  ## Lists the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r t d; do printf '%-14s %s\n' "$$t" "$$d"; done
@@ -39,6 +39,9 @@ bench: venv  ## The benchmarks, one after the other
 
 papers: venv  ## The papers' experiments, run again: docs/papers/ (a quarter of an hour)
 	$(BIN)/python benchmarks/papers/reproduce.py
+
+reference: venv  ## docs/reference, written from the code: commands, table.yaml, variables, metrics, errors, reasons
+	$(BIN)/python -m docs.generate.reference
 
 mutants: .venv/cosmic-ray  ## Small faults put into recoding and privacy, and how many of them the tests see: some hours
 	$(BIN)/python benchmarks/mutants/run.py $(if $(SAMPLE),--sample $(SAMPLE)) $(MODULES)

@@ -21,6 +21,7 @@ import click
 from streamer.cli.main import COMMANDS, main
 from streamer.cli.options import (
     WEB_TOKEN,
+    examples,
     kafka_option,
     log_format_option,
     log_level_option,
@@ -51,7 +52,14 @@ Kafka and Redis run inside this process: they keep nothing after it ends, and pr
   redis  {redis}"""
 
 
-@main.command(name="worker")
+@main.command(
+    name="worker",
+    epilog=examples(
+        "streamer worker --table mine",
+        "streamer worker --table mine --log-format json",
+        "streamer worker --table mine --web 8080",
+    ),
+)
 @table_option
 @kafka_option
 @redis_option

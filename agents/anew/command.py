@@ -15,7 +15,7 @@ import msgspec
 from agents.anew.run import EARLIEST, END, begin, found_shards
 from agents.anew.sources import TOPIC
 from agents.worker_settings import WorkerSettings
-from streamer.cli.options import json_option, kafka_option, redis_option, table_option
+from streamer.cli.options import examples, json_option, kafka_option, redis_option, table_option
 from streamer.errors import UsageError
 from streamer.incremental.schema_registry import registry_from
 from streamer.incremental.shard.anew import Begun
@@ -32,7 +32,13 @@ offset_option = click.option(
 )
 
 
-@click.command(name="start-anew")
+@click.command(
+    name="start-anew",
+    epilog=examples(
+        "streamer start-anew --table mine --from-source now.csv --from-offset earliest",
+        "streamer start-anew --table mine --from-source topic",
+    ),
+)
 @table_option
 @kafka_option
 @redis_option

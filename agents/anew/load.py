@@ -8,13 +8,13 @@ from agents.anew.command import check_offset, offset_option, show
 from agents.anew.run import begin, found_shards, require_empty
 from agents.anew.sources import TOPIC
 from agents.worker_settings import WorkerSettings
-from streamer.cli.options import json_option, kafka_option, redis_option, table_option
+from streamer.cli.options import examples, json_option, kafka_option, redis_option, table_option
 from streamer.errors import UsageError
 from streamer.incremental.schema_registry import registry_from
 from streamer.table.yaml_loading import load_table
 
 
-@click.command(name="load")
+@click.command(name="load", epilog=examples("streamer load rows.csv --table mine"))
 @click.argument("rows", metavar="ROWS.csv|ROWS.parquet")
 @table_option
 @kafka_option

@@ -29,7 +29,7 @@ from agents.demo.survey import ARRIVALS, PEOPLE_INITIAL, Event, Register, people
 from agents.embedded import SHARDS
 from streamer.cli import check, dead_letters, status, subscribe, topics, verify
 from streamer.cli.background import is_coming, warm_in_background
-from streamer.cli.options import kafka_option, redis_option
+from streamer.cli.options import examples, kafka_option, redis_option
 from streamer.cli.routing import Router, RowMessage
 from streamer.cli.sender import Sender
 from streamer.errors import ServerUnreachable, UsageError
@@ -66,7 +66,7 @@ WHERE_NEXT = """\
   streamer/ARCHITECTURE.md   how it works, and why"""
 
 
-@click.command(name="demo")
+@click.command(name="demo", epilog=examples("streamer demo", "streamer demo --real"))
 @click.option("--real", is_flag=True, help="On the Kafka and Redis named below, with two workers.")
 @kafka_option
 @redis_option

@@ -16,9 +16,11 @@ import pandas as pd
 from rich.console import Console
 
 from streamer.cli.apart import require_apart
+from streamer.cli.completion import algorithms
 from streamer.cli.forecast import announce
 from streamer.cli.left_out import facts_of, require_some_left, sentence, skip_refused_option, write_list
 from streamer.cli.options import (
+    examples,
     json_option,
     k_option,
     merge_option,
@@ -46,10 +48,23 @@ from streamer.table.yaml_loading import files_of, load_table
 ROWS, LOSSY_JOIN = "rows", "lossy-join"
 
 
-@click.command(name="anonymize")
+@click.command(
+    name="anonymize",
+    epilog=examples(
+        "streamer anonymize --table mine rows.csv -o anonymous.csv",
+        "streamer anonymize --table mine rows.csv -o anonymous.csv --algorithm mondrian --report report.html",
+    ),
+)
 @table_option
 @click.argument("data", metavar="ROWS.csv", type=click.Path(path_type=Path))
-@click.option("--algorithm", metavar="NAME", default=DEFAULT, show_default=True, help="`compare` lists what there is.")
+@click.option(
+    "--algorithm",
+    metavar="NAME",
+    default=DEFAULT,
+    show_default=True,
+    shell_complete=algorithms,
+    help="`compare` lists what there is.",
+)
 @click.option(
     "-o", "--out", metavar="OUT.csv", required=True, type=click.Path(path_type=Path), help="The anonymous table."
 )

@@ -20,7 +20,7 @@ from rich.table import Table as Grid
 from streamer.cli.apart import require_apart
 from streamer.cli.connector_check import check_connectors, print_connectors
 from streamer.cli.left_out import skip_refused_option, write_list
-from streamer.cli.options import json_option, table_option
+from streamer.cli.options import examples, json_option, table_option
 from streamer.cli.progress import Stages, stages
 from streamer.cli.sql_readers import sql_warnings
 from streamer.cli.tables import console, figure
@@ -78,7 +78,14 @@ _FORMATS_NEED = {
 _to_json = msgspec.json.Encoder(decimal_format="number").encode
 
 
-@click.command(name="check")
+@click.command(
+    name="check",
+    epilog=examples(
+        "streamer check --table mine",
+        "streamer check --table mine --data mine/rows.csv",
+        "streamer check --table mine --connector http://connect:8083",
+    ),
+)
 @table_option
 @click.option("--data", metavar="ROWS.csv", help="A data file to try: which columns stay, which rows are refused.")
 @click.option(

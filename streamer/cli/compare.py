@@ -19,6 +19,7 @@ from rich.table import Table as Grid
 from streamer.cli.apart import require_apart
 from streamer.cli.forecast import announce, run_on_few
 from streamer.cli.options import (
+    examples,
     json_option,
     k_option,
     refine_option,
@@ -43,7 +44,12 @@ SHOWN = ("groups", "ncp", "dm", "aes", "sed", "ril", "risk", "suppressed")
 """The measures of the table for people; JSON has all of them."""
 
 
-@click.command(name="compare")
+@click.command(
+    name="compare",
+    epilog=examples(
+        "streamer compare --table mine rows.csv", "streamer compare --table mine rows.csv --report report.html"
+    ),
+)
 @table_option
 @click.argument("data", metavar="ROWS.csv", type=click.Path(path_type=Path))
 @click.option("--report", metavar="OUT.html", type=click.Path(path_type=Path), help="The comparison as a page.")

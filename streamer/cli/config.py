@@ -19,6 +19,7 @@ from rich.table import Table as RichTable
 
 from streamer.cli.options import (
     WEB_TOKEN,
+    examples,
     json_option,
     kafka_option,
     log_format_option,
@@ -32,9 +33,9 @@ from streamer.incremental.kafka_access import kafka_settings, read_properties
 from streamer.incremental.kafka_settings import CONFIG, USERNAME, VARIABLES
 from streamer.incremental.schema_registry import BASIC_AUTH, BASIC_AUTH_FILE, CA, URL, registry_from
 from streamer.incremental.store.redis_server import address_of, connect
+from streamer.table.yaml_faults import read_settings
 from streamer.table.yaml_files import FILE_NAME, file_of, read_yaml, settings_by_variable, with_variables
 from streamer.table.yaml_loading import load_table
-from streamer.table.yaml_shape import read_settings
 
 SET = "(set)"
 """All that is shown of a secret."""
@@ -58,7 +59,7 @@ class Setting(NamedTuple):
     source: str
 
 
-@click.command(name="config")
+@click.command(name="config", epilog=examples("streamer config --table mine"))
 @table_option
 @kafka_option
 @redis_option

@@ -10,7 +10,7 @@ from __future__ import annotations
 import click
 import msgspec
 
-from streamer.cli.options import kafka_option, table_option
+from streamer.cli.options import examples, kafka_option, table_option
 from streamer.cli.sql_readers import sql_warnings
 from streamer.errors import UsageError
 from streamer.incremental.connectors.avro_converters import APICURIO, AVRO_CONVERTERS, CONFLUENT
@@ -61,7 +61,13 @@ def command() -> None:
     """Prints what a source, a sink or a reader of a table has to be told."""
 
 
-@command.command(name="source")
+@command.command(
+    name="source",
+    epilog=examples(
+        "streamer connect source --table mine --database db.example/clinic",
+        "streamer connect source --table mine --database db.example/clinic --sql",
+    ),
+)
 @table_option
 @click.option("--connector", type=click.Choice(list(CLASSES)), default=POSTGRES, show_default=True, help="Debezium's.")
 @click.option("--schemas/--no-schemas", default=True, show_default=True, help="Messages with Connect's schema in them.")
@@ -89,7 +95,7 @@ def source(
     _remark(*([] if schemas else [WITHOUT_SCHEMAS]))
 
 
-@command.command(name="sink")
+@command.command(name="sink", epilog=examples("streamer connect sink --table mine --database dw.example/warehouse"))
 @table_option
 @click.option(
     "--system", type=click.Choice([POSTGRES, MYSQL]), default=POSTGRES, show_default=True, help="The database."
@@ -116,7 +122,10 @@ def sink(table: str, system: str, converter: str, database: str | None) -> None:
     _remark(*([] if database else [PLACEHOLDERS]))
 
 
-@command.command(name="view")
+@command.command(
+    name="view",
+    epilog=examples("streamer connect view --table mine", "streamer connect view --table mine --dialect flink"),
+)
 @table_option
 @click.option("--dialect", type=click.Choice(list(DIALECTS)), default=POSTGRES, show_default=True, help="Whose SQL.")
 @kafka_option

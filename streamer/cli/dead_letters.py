@@ -20,8 +20,9 @@ from kafka import KafkaConsumer
 from kafka.consumer.fetcher import ConsumerRecord
 from rich.table import Table as RichTable
 
+from streamer.cli.completion import tables
 from streamer.cli.letters_seen import Letter, Tallies, letter_of, row_of
-from streamer.cli.options import json_option, kafka_option
+from streamer.cli.options import examples, json_option, kafka_option
 from streamer.cli.retry import command as retry
 from streamer.cli.tables import print_table
 from streamer.errors import UsageError
@@ -33,12 +34,17 @@ EXPORTED = ("at", *Letter.__struct_fields__)
 """The columns of an exported file."""
 
 
-@click.group(name="dead-letters", invoke_without_command=True)
+@click.group(
+    name="dead-letters",
+    invoke_without_command=True,
+    epilog=examples("streamer dead-letters --table mine", "streamer dead-letters --table mine --follow"),
+)
 @click.option(
     "--table",
     metavar="TABLE",
     envvar="STREAMER_TABLE",
     show_envvar=True,
+    shell_complete=tables,
     help="The table.yaml, or a directory that holds one.",
 )
 @kafka_option

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from streamer.cli.asking import ask_shards
-from streamer.cli.options import json_option, kafka_option, redis_option, table_option
+from streamer.cli.options import examples, json_option, kafka_option, redis_option, table_option
 from streamer.errors import UsageError
 from streamer.incremental.kafka_clients import open_consumer, shards_in
 from streamer.incremental.shard.holding_back import holds_back
@@ -22,7 +22,10 @@ from streamer.incremental.topics import CHANGES, topic_name
 from streamer.table.yaml_loading import load_table
 
 
-@click.command(name="end-snapshot")
+@click.command(
+    name="end-snapshot",
+    epilog=examples("streamer end-snapshot --table mine", "streamer end-snapshot --table mine --shard 2"),
+)
 @table_option
 @kafka_option
 @redis_option

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from rich.table import Table as RichTable
 
-from streamer.cli.options import json_option, redis_option, table_option
+from streamer.cli.options import examples, json_option, redis_option, table_option
 from streamer.cli.tables import console, figure, print_table
 from streamer.errors import LawViolated, UsageError
 from streamer.incremental.groups.explained import Similar, nearest_to, similar_to_row, slack
@@ -55,7 +55,9 @@ class Read(NamedTuple):
     origin: Origin | None
 
 
-@click.command(name="explain")
+@click.command(
+    name="explain", epilog=examples("streamer explain --table mine 71", "streamer explain --table mine --group 0-17")
+)
 @table_option
 @redis_option
 @click.argument("key", metavar="[KEY]", required=False)

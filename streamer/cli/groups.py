@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from rich.table import Table as RichTable
 
-from streamer.cli.options import json_option, redis_option, table_option
+from streamer.cli.options import examples, json_option, redis_option, table_option
 from streamer.cli.tables import print_table
 from streamer.errors import LawViolated, UsageError
 from streamer.incremental.groups.kept import QIGroupState
@@ -28,7 +28,10 @@ from streamer.table.schema import Table
 from streamer.table.yaml_loading import load_table
 
 
-@click.command(name="groups")
+@click.command(
+    name="groups",
+    epilog=examples("streamer groups --table mine --shard 0 --limit 5", "streamer groups --table mine --nearest 0-17"),
+)
 @table_option
 @redis_option
 @click.option("--shard", type=click.IntRange(min=0), help="Of this shard only [default: all].")

@@ -10,7 +10,7 @@ from time import sleep
 import click
 import msgspec
 
-from streamer.cli.options import json_option, redis_option, table_option
+from streamer.cli.options import examples, json_option, redis_option, table_option
 from streamer.errors import Conflict, UsageError
 from streamer.incremental.groups.kept import PENDING
 from streamer.incremental.store.base import Meta
@@ -23,7 +23,7 @@ from streamer.table.yaml_loading import load_table
 READINGS_MAX, AGAIN_SECONDS = 10, 0.2
 
 
-@click.command(name="index")
+@click.command(name="index", epilog=examples("streamer index --table mine --out private.csv"))
 @table_option
 @redis_option
 @click.option("--out", metavar="PRIVATE.csv", required=True, help="Where to write it; keep it as secret as the rows.")

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from streamer.cli.options import examples
 from streamer.errors import UsageError
 from streamer.table.draft.columns import Drafted, drafted, source_key_of
 from streamer.table.draft.yaml_text import FOLDER, NO_KEY, hierarchy_names, hierarchy_text, table_text
@@ -20,7 +21,7 @@ K_WANTED = 5
 _NO_TABLE_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
 
-@click.command(name="init")
+@click.command(name="init", epilog=examples("streamer init rows.csv -o mine"))
 @click.argument("data", metavar="ROWS.csv", type=click.Path(path_type=Path))
 @click.option(
     "-o",

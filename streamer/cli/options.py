@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import click
 
+from streamer.cli.completion import tables
+
 BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
 
 
@@ -18,12 +20,18 @@ def _bootstrap() -> str:
     return kafka_settings().bootstrap or BOOTSTRAP_DEFAULT
 
 
+def examples(*calls: str) -> str:
+    """The end of a command's help: calls of it, each on a line of its own."""
+    return "\n".join(["\b", "Examples:", *(f"  {call}" for call in calls)])  # \b: click leaves the lines as they are
+
+
 table_option = click.option(
     "--table",
     metavar="TABLE",
     required=True,
     envvar="STREAMER_TABLE",
     show_envvar=True,
+    shell_complete=tables,
     help="The table.yaml, or a directory that holds one.",
 )
 

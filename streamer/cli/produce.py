@@ -27,7 +27,7 @@ from streamer.cli.interrupted import StopSign
 from streamer.cli.key_form_seen import key_form_seen
 from streamer.cli.left_out import facts_of, sentence, skip_refused_option, write_list
 from streamer.cli.main import INTERRUPTED
-from streamer.cli.options import json_option, kafka_option, table_option
+from streamer.cli.options import examples, json_option, kafka_option, table_option
 from streamer.cli.routing import TRUNCATE, Router, RowMessage, Statement
 from streamer.cli.sender import Sender, Sent
 from streamer.errors import UsageError
@@ -74,7 +74,14 @@ def _send_all(sender: Sender, lines: Lines, rate: float | None, advance: Callabl
     sender.sent.interrupted = stop.is_up
 
 
-@click.command(name="produce")
+@click.command(
+    name="produce",
+    epilog=examples(
+        "streamer produce rows.csv --table mine",
+        "streamer produce events.jsonl --table mine --rate 100",
+        'echo \'{"op": "delete", "key": 71}\' | streamer produce - --table mine',
+    ),
+)
 @click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @table_option
 @kafka_option

@@ -21,7 +21,7 @@ import msgspec
 
 from streamer.cli.asking import ask_shards
 from streamer.cli.dry_rebuild import Trial, tried
-from streamer.cli.options import json_option, kafka_option, redis_option, table_option
+from streamer.cli.options import examples, json_option, kafka_option, redis_option, table_option
 from streamer.cli.progress import Stages, stages
 from streamer.errors import EXIT_LAW, UsageError
 from streamer.incremental.kafka_clients import open_consumer, shards_in
@@ -43,7 +43,14 @@ TAKEN_UP_SECONDS_MAX = 60.0
 NOBODY = "no worker has taken it up; is one running? It will within the hour, if one is started"
 
 
-@click.command(name="rebuild")
+@click.command(
+    name="rebuild",
+    epilog=examples(
+        "streamer rebuild --table mine --dry-run",
+        "streamer rebuild --table mine --wait",
+        "streamer rebuild --table mine --shard 2 --algorithm mondrian",
+    ),
+)
 @table_option
 @kafka_option
 @redis_option

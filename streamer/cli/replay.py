@@ -13,14 +13,16 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from streamer.cli.background import warm_in_background
 from streamer.cli.first_groups import first_groups
-from streamer.cli.options import json_option, table_option
+from streamer.cli.options import examples, json_option, table_option
 from streamer.incremental.message_files import read_messages
 from streamer.incremental.replay import ReplayReport, replay_files
 from streamer.table.files import read_rows
 from streamer.table.yaml_loading import load_table
 
 
-@click.command(name="replay")
+@click.command(
+    name="replay", epilog=examples("streamer replay --table mine events.jsonl --initial rows.csv --out replayed")
+)
 @table_option
 @click.argument("events", metavar="EVENTS.jsonl")
 @click.option("--initial", metavar="ROWS.csv", help="The table to start with; published as release 0.")

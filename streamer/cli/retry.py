@@ -26,7 +26,7 @@ from rich.table import Table as RichTable
 from streamer.cli.asking import ask_shards
 from streamer.cli.last_positions import last_position, records_between
 from streamer.cli.letters_seen import Letter, letter_of, standing_refused
-from streamer.cli.options import json_option, kafka_option, table_option
+from streamer.cli.options import examples, json_option, kafka_option, table_option
 from streamer.cli.tables import print_table
 from streamer.errors import EXIT_LAW, UsageError
 from streamer.incremental.kafka_clients import (
@@ -56,7 +56,13 @@ Chosen = Mapping[int, Sequence[Letter]]
 """By shard, the letters whose messages are to be tried again, by offset."""
 
 
-@click.command(name="retry")
+@click.command(
+    name="retry",
+    epilog=examples(
+        "streamer dead-letters retry --table mine --dry-run",
+        "streamer dead-letters retry --table mine --reason internal-error",
+    ),
+)
 @table_option
 @kafka_option
 @click.option("--reason", help="Only what was refused for this reason.")

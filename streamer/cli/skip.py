@@ -16,7 +16,7 @@ from kafka import KafkaConsumer
 
 from streamer.cli.asking import ask_shards
 from streamer.cli.last_positions import last_position
-from streamer.cli.options import json_option, kafka_option, table_option
+from streamer.cli.options import examples, json_option, kafka_option, table_option
 from streamer.errors import UsageError
 from streamer.incremental.kafka_clients import (
     open_admin,
@@ -29,7 +29,7 @@ from streamer.incremental.topics import CHANGES, topic_name
 from streamer.table.yaml_loading import load_table
 
 
-@click.command(name="skip")
+@click.command(name="skip", epilog=examples("streamer skip --table mine --shard 0 --offset 1234"))
 @table_option
 @kafka_option
 @click.option("--shard", type=click.IntRange(min=0), required=True, help="The shard: the message's partition.")

@@ -18,7 +18,7 @@ import click
 import msgspec
 from rich.table import Table as RichTable
 
-from streamer.cli.options import json_option, kafka_option, redis_option, table_option
+from streamer.cli.options import examples, json_option, kafka_option, redis_option, table_option
 from streamer.cli.shard_facts import ShardFacts, TableFacts, look
 from streamer.cli.shard_verdict import Verdict, ago, judge_shard, judge_table, waits
 from streamer.cli.tables import console, print_table
@@ -36,7 +36,7 @@ SHOWN = {"lag": "lag", "rows": "rows", "qi_groups": "QI groups", "messages": "re
 """Of the counts, those that people see in the table, and the headings of their columns."""
 
 
-@click.command(name="status")
+@click.command(name="status", epilog=examples("streamer status --table mine", "streamer status --table mine --json"))
 @table_option
 @kafka_option
 @redis_option

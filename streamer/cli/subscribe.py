@@ -15,7 +15,7 @@ from rich.table import Table as Grid
 
 from streamer.cli.changes_folder import ChangesFolder
 from streamer.cli.copies import ArrowFile, Changed, Copy, CsvFile, Frames, ParquetFile
-from streamer.cli.options import json_option, kafka_option, table_option
+from streamer.cli.options import examples, json_option, kafka_option, table_option
 from streamer.cli.sql_copies import Duckdb, Sqlite, looked_up
 from streamer.errors import UsageError
 from streamer.incremental.estimate import Answer, Query
@@ -48,7 +48,14 @@ def _file(name: str, metavar: str, text: str) -> Callable[[Any], Any]:
 _ENCODE = msgspec.json.Encoder(decimal_format="number").encode
 
 
-@click.command(name="subscribe")
+@click.command(
+    name="subscribe",
+    epilog=examples(
+        "streamer subscribe --table mine --follow --csv published.csv",
+        "streamer subscribe --table mine --live live.jsonl",
+        "streamer subscribe --table mine --query \"age = 30 and problem = 'flu'\"",
+    ),
+)
 @table_option
 @kafka_option
 @click.option("--once/--follow", default=True, help="Stop at the present end, or go on.  [default: once]")

@@ -25,7 +25,7 @@ from kafka.errors import (
     TopicAuthorizationFailedError,
 )
 
-from streamer.cli.options import json_option, kafka_option, table_option
+from streamer.cli.options import examples, json_option, kafka_option, table_option
 from streamer.errors import ServerUnreachable, UsageError
 from streamer.incremental import mends
 from streamer.incremental.kafka_clients import ANSWER_MS_MAX, open_admin, open_consumer, shards_in
@@ -66,7 +66,12 @@ def command() -> None:
     """Makes or checks the topics of a table."""
 
 
-@command.command(name="create")
+@command.command(
+    name="create",
+    epilog=examples(
+        "streamer topics create --table mine --shards 4 --replicas 3", "streamer topics create --table mine --adopt"
+    ),
+)
 @table_option
 @kafka_option
 @click.option(
@@ -99,7 +104,7 @@ def create(table: str, kafka: str, shards: int | None, replicas: int, adopt: boo
     _print(topics, found, {topic.name for topic in missing}, adopted, as_json)
 
 
-@command.command(name="check")
+@command.command(name="check", epilog=examples("streamer topics check --table mine"))
 @table_option
 @kafka_option
 @click.option("--shards", type=click.IntRange(min=1), help="Partitions wanted [default: as many as the input has].")

@@ -22,7 +22,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from streamer.cli.background import warm_in_background
 from streamer.cli.first_groups import first_groups
-from streamer.cli.options import json_option, table_option
+from streamer.cli.options import examples, json_option, table_option
 from streamer.errors import ConfigError, EventRefused, LawViolated, UsageError
 from streamer.incremental import secret_file
 from streamer.incremental.checks.as_published import QIGroupId
@@ -46,7 +46,14 @@ from streamer.table.yaml_loading import load_table
 INDEX_COLUMNS = ["key", "qi_group"]
 
 
-@click.command(name="verify")
+@click.command(
+    name="verify",
+    epilog=examples(
+        "streamer verify --table mine live.jsonl",
+        "streamer verify --table mine live.jsonl --source now.csv --index private.csv",
+        "streamer verify --table mine replayed/live.jsonl --initial rows.csv --events events.jsonl",
+    ),
+)
 @table_option
 @click.argument("live", metavar="LIVE.jsonl...", type=click.Path(path_type=Path), nargs=-1, required=True)
 @click.option("--source", metavar="ROWS.csv", help="The source table as it is at the last release; needs --index.")

@@ -16,7 +16,7 @@ from time import perf_counter
 import click
 import msgspec
 
-from streamer.cli.options import json_option
+from streamer.cli.options import examples, json_option
 from streamer.errors import UsageError
 from streamer.incremental.core.figures import FIGURES, FLOAT32, set_of_figures
 from streamer.incremental.core.warming import warming_calls
@@ -40,7 +40,7 @@ class CodeSet:
     seconds: Seconds
 
 
-@click.command(name="warm")
+@click.command(name="warm", epilog=examples("streamer warm", "streamer warm --core float32"))
 @click.option(
     "--core",
     "figures",

@@ -39,6 +39,7 @@ from streamer.table.schema import (
 )
 from streamer.table.space import CELLS_MAX, CODES_MAX, FINENESS, UNIT_SHARE
 from streamer.table.yaml_categories import Rows, categorical_attribute, hierarchy_of, sensitive_categories
+from streamer.table.yaml_faults import read_settings
 from streamer.table.yaml_files import file_of, read_yaml, settings_by_variable, with_variables
 from streamer.table.yaml_shape import (
     ColumnSettings,
@@ -48,7 +49,6 @@ from streamer.table.yaml_shape import (
     SensitiveSettings,
     TableSettings,
     TemporalSettings,
-    read_settings,
 )
 from streamer.table.yaml_temporal import temporal_attribute, temporal_with_null
 from streamer.table.yaml_texts import faults_of_texts, source_texts

@@ -1,10 +1,9 @@
 """The shape of table.yaml: which settings there are, and what each may look like by itself.
 
 Every scalar arrives as the text that stands in the file: a number is read exactly, never as a binary float, and a
-category called `no` stays one. What is not a setting is refused, and so is a setting whose work is not built yet: a
-file never promises in silence what nobody does. Every fault is one sentence: place, what is wrong, what is allowed.
-All faults are found in one go. What settings mean together (a grid and its step, a column and its hierarchy file) is
-`yaml_loading`'s part.
+category called `no` stays one. What is not a setting is refused (`yaml_faults`). What settings mean together (a grid
+and its step, a column and its hierarchy file) is `yaml_loading`'s part. A docstring says of every setting what it is,
+as `name: what it is`: the reference is made of them.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from pydantic import (
     InstanceOf,
     StringConstraints,
     Tag,
-    ValidationError,
 )
 
 from streamer.table.calendar_cells import Span, read_span
@@ -120,7 +118,17 @@ class _Settings(BaseModel):
 
 
 class QuasiIdentifierSettings(_Settings):
-    """A numeric quasi-identifier (`type` and `domain`) or a categorical one (`hierarchy`)."""
+    """A numeric quasi-identifier (`type` and `domain`) or a categorical one (`hierarchy`).
+
+    role: published as an interval, or as a node of its hierarchy. type: of a numeric one. domain: the least and the
+    largest value that may come; anything else is a dead letter. grid: width of the cells that intervals are made of,
+    counted from the domain's beginning. step: what all values are multiples of; an integer has 1. unit: the length that
+    counts as 1 in the distance of two QI groups, in leaves where there is a hierarchy; a fifth of all without a word.
+    hierarchy: a file beside table.yaml, a line for each leaf, from the leaf to the root. null_as: the value that a null
+    is taken for; without a word of nulls a row with one here is a dead letter. null: gives nulls a category of their
+    own, `(none)`. other: the node that takes categories which the hierarchy does not have. na: words that are nulls, in
+    place of the table's. written: how its numbers stand as texts, such as `1,234.5`, or `digits`.
+    """
 
     role: Literal["quasi-identifier"]
     type: Literal["integer", "decimal", "date", "timestamp", "local-timestamp"] | None = None  # the last: see below
@@ -137,7 +145,15 @@ class QuasiIdentifierSettings(_Settings):
 
 
 class TemporalSettings(_Settings):
-    """A quasi-identifier of dates or timestamps."""
+    """A quasi-identifier of dates or timestamps.
+
+    role: published as an interval of the calendar. type: a day, an instant (with an offset, published in UTC), or what
+    a clock on the wall shows. domain: the first moment and the last; it begins on a border of the grid's unit. grid:
+    length of the cells that intervals are made of, counted from the domain's beginning. unit: the length that counts as
+    1 in the distance of two QI groups; a fifth of all without a word. levels: the units by which algorithms go that
+    generalize level by level. null_as: the moment that a null is taken for; without it a row with a null here is a dead
+    letter. na: words that are nulls, in place of the table's. written: how its texts stand, such as `DD.MM.YYYY`.
+    """
 
     role: Literal["quasi-identifier"]
     type: Literal["date", "timestamp", "local-timestamp"]
@@ -151,6 +167,14 @@ class TemporalSettings(_Settings):
 
 
 class SensitiveSettings(_Settings):
+    """A column whose values are published as they are, and which the privacy model counts.
+
+    role: what nobody may learn of somebody. type: what its values are; without a word any scalar of JSON. hierarchy: a
+    file beside table.yaml, whose leaves are all values that may come; `r` asks for one. other: the node that takes
+    categories which the hierarchy does not have. na: words that are nulls, in place of the table's. written: how its
+    texts stand, such as `DD.MM.YYYY` or `1,234.5`.
+    """
+
     role: Literal["sensitive"]
     type: Literal["text", "integer", "decimal", "boolean", "date", "timestamp", "local-timestamp"] | None = None
     hierarchy: Name | None = None
@@ -160,6 +184,14 @@ class SensitiveSettings(_Settings):
 
 
 class KeepSettings(_Settings):
+    """A column whose values are published as they are, and which no privacy model looks at.
+
+    role: whether it links somebody is for whoever writes this file to judge. type: what its values are; without a word
+    any scalar of JSON. acknowledge_linkable: has to be `true`: the column could link a row to a person, and that is
+    known. na: words that are nulls, in place of the table's. written: how its texts stand, such as `DD.MM.YYYY` or
+    `1,234.5`.
+    """
+
     role: Literal["keep"]
     type: Literal["text", "integer", "decimal", "boolean", "date", "timestamp", "local-timestamp"] | None = None
     acknowledge_linkable: bool = False
@@ -167,7 +199,7 @@ class KeepSettings(_Settings):
     written: Name | None = None
 
 
-_TEMPORAL = "quasi-identifier in time"
+TEMPORAL = "quasi-identifier in time"
 
 
 def _kind_of_column(raw: Any) -> str | None:
@@ -175,12 +207,12 @@ def _kind_of_column(raw: Any) -> str | None:
     role, type_ = (raw.get(name) if isinstance(raw, Mapping) else None for name in ("role", "type"))
     if not isinstance(role, str):
         return None
-    return _TEMPORAL if role == "quasi-identifier" and isinstance(type_, str) and type_ in CLOCKS else role
+    return TEMPORAL if role == "quasi-identifier" and isinstance(type_, str) and type_ in CLOCKS else role
 
 
 ColumnSettings = Annotated[
     Annotated[QuasiIdentifierSettings, Tag("quasi-identifier")]
-    | Annotated[TemporalSettings, Tag(_TEMPORAL)]
+    | Annotated[TemporalSettings, Tag(TEMPORAL)]
     | Annotated[SensitiveSettings, Tag("sensitive")]
     | Annotated[KeepSettings, Tag("keep")],
     Discriminator(_kind_of_column),
@@ -188,7 +220,13 @@ ColumnSettings = Annotated[
 
 
 class PrivacySettings(_Settings):
-    """What every QI group owes: k, and of the sensitive columns l (with nulls or not), alpha, beta, r at a level."""
+    """What every QI group owes; all that is given must hold.
+
+    k: rows that it has at least, or individuals, where they are declared. l: distinct values of each sensitive column
+    that it has at least. alpha: largest share of its rows that are one individual's. beta: largest share of one
+    sensitive value. r: largest share of values that are close, having one ancestor in their hierarchy. level: how far
+    above the leaf that ancestor stands. null_counts: whether a null is one of the `l` values.
+    """
 
     k: int = Field(ge=2, le=1_000_000)
     l: int | None = Field(default=None, ge=2, le=1_000_000)  # noqa: E741 - the field writes it so
@@ -200,9 +238,11 @@ class PrivacySettings(_Settings):
 
 
 class EngineSettings(_Settings):
-    """How QI groups are kept; repair: the NCP that a row must save which local repair publishes again, 0 for none.
+    """How QI groups are kept current.
 
-    Without a word it has its usual price; under a form that publishes no boxes, and so no loss, there is none.
+    recut: whether two QI groups that are merged are cut in two again where they have 2k rows. shrink: whether a box
+    becomes smaller when rows leave it. repair: the NCP that local repair has to save for every row that it publishes
+    again; without a word it has its usual price, and none under a form that publishes no boxes, and so has no loss.
     """
 
     recut: bool = True
@@ -211,19 +251,30 @@ class EngineSettings(_Settings):
 
 
 class LiveSettings(_Settings):
+    """The changelog.
+
+    form: a message for each row, one for each QI group, or two topics that only the QI group joins. format: how a
+    record is written: plain JSON, JSON with Connect's schema in it, or Avro by a schema registry's schema.
+    """
+
     form: Literal["rows", "groups", "lossy-join"]
     format: Literal["json", "connect-json", "avro"] = "json"
 
 
 class PublishSettings(_Settings):
+    """What is published; nothing is by default.
+
+    live: the changelog of the table.
+    """
+
     live: LiveSettings
 
 
 class InputSettings(_Settings):
     """What the messages do not say themselves.
 
-    form: a message that is a row without any mark is an upsert, and null its removal. decimals: without a schema they
-    are never bytes. partitioner: all messages of a row share a shard, though not the one that murmur2 gives.
+    form: a message that is a row without any mark is an upsert, and null its removal. decimals: they are never bytes,
+    where there is no schema. partitioner: all messages of a row share a shard, though not the one that murmur2 gives.
     """
 
     form: Literal["rows"] | None = None
@@ -232,7 +283,14 @@ class InputSettings(_Settings):
 
 
 class LimitsSettings(_Settings):
-    """Bounds of `streamer.table.schema.Limits`; Kafka's own default for a message is 1 MB."""
+    """Bounds of what is done at once; Kafka's own default for a message is 1 MB.
+
+    batch_events_max: messages of one commit. batch_ms_max: how long a message waits for others, in milliseconds.
+    transaction_rows_max: published rows of one transaction, between messages; also the size of a region of a rebuild.
+    statement_rows_max: rows of a shard that one statement may touch; more is a dead letter. event_bytes_max: bytes of
+    a message; a longer one is a dead letter. row_bytes_max: bytes of a published record; a longer one is a dead letter.
+    dead_letters_share_max: the share of a shard's latest messages that may be dead letters before `status` is red.
+    """
 
     batch_events_max: int = Field(default=Limits.batch_events_max, ge=1, le=100_000)
     batch_ms_max: int = Field(default=Limits.batch_ms_max, ge=1, le=60_000)
@@ -244,7 +302,11 @@ class LimitsSettings(_Settings):
 
 
 class RebuildSettings(_Settings):
-    """When a shard is anonymized anew behind the stream; the algorithms are those of `streamer anonymize`."""
+    """When a shard is anonymized anew behind the stream.
+
+    algorithm: by which, of those of `streamer anonymize`. every: how long after the last one, at the latest. drift: at
+    which loss, as a multiple of a fresh table's.
+    """
 
     algorithm: Algorithm = "ordered"
     every: Duration = Rebuilding.every
@@ -252,7 +314,16 @@ class RebuildSettings(_Settings):
 
 
 class TableSettings(_Settings):
-    """The whole of table.yaml."""
+    """The whole of table.yaml.
+
+    table: its name, with which the names of its topics begin. key: the primary key's column, or a list of them; never
+    published; files alone do without. na: words that are nulls, in files, messages and statements. individual: the
+    column that says whose row it is, where k is to count people; never published. columns: each by its name; what is
+    not named never leaves. privacy: what every QI group owes. engine: how QI groups are kept. publish: what is
+    published, and in which form. input: what the messages do not say themselves. durability: `stated` says that Redis
+    keeps what it confirms, whatever its settings show. limits: bounds of what is done at once. rebuild: when a shard is
+    anonymized anew.
+    """
 
     table: TableName
     key: Annotated[tuple[Name, ...], BeforeValidator(_listed), Field(min_length=1)] = ()
@@ -266,74 +337,3 @@ class TableSettings(_Settings):
     durability: Literal["stated"] | None = None
     limits: LimitsSettings = LimitsSettings()
     rebuild: RebuildSettings = RebuildSettings()
-
-
-NOT_BUILT = {
-    "publish.sealed": "the sealed form",
-}
-"""Settings whose place is known and whose work is not done by this version."""
-
-_PUBLISH_HINT = "is missing; nothing is published by default: write `publish: {live: {form: rows}}`"
-_ROLES = "quasi-identifier, sensitive or keep"
-_MODELS: dict[str, type[_Settings]] = {
-    "": TableSettings,
-    "quasi-identifier": QuasiIdentifierSettings,
-    _TEMPORAL: TemporalSettings,
-    "sensitive": SensitiveSettings,
-    "keep": KeepSettings,
-    "privacy": PrivacySettings,
-    "engine": EngineSettings,
-    "live": LiveSettings,
-    "publish": PublishSettings,
-    "input": InputSettings,
-    "limits": LimitsSettings,
-    "rebuild": RebuildSettings,
-}
-
-
-def read_settings(raw: object) -> tuple[TableSettings | None, list[str]]:
-    """Validates the content of a table.yaml whose scalars are texts; the settings, or every fault as one sentence."""
-    if not isinstance(raw, Mapping):
-        return None, ["the file: must be a mapping that starts with `table: <name>`"]
-    known, faults = _without_unbuilt(raw)
-    try:
-        return TableSettings.model_validate(known), faults
-    except ValidationError as error:
-        return None, faults + [_sentence(fault) for fault in error.errors()]
-
-
-def _without_unbuilt(raw: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The settings this version knows, and one sentence for each of the others it has heard of."""
-    known = {name: dict(value) if isinstance(value, Mapping) else value for name, value in raw.items()}
-    faults = []
-    for place, what in NOT_BUILT.items():
-        section, _, name = place.rpartition(".")
-        holder = known.get(section) if section else known
-        if isinstance(holder, dict) and name in holder:
-            del holder[name]
-            faults.append(f"{place}: {what} is not built yet; remove this setting")
-    return known, faults
-
-
-def _sentence(fault: Any) -> str:
-    """One fault found by pydantic, in the words of this project."""
-    where = [str(part) for part in fault["loc"]]
-    parent = where[-2] if len(where) > 1 else ""
-    if where[0] == "columns" and len(where) > 2:
-        del where[2]  # the role, by which the kind of column was told
-    place, kind, context = ".".join(where), fault["type"], fault.get("ctx", {})
-    if kind == "missing":
-        return f"{place}: {_PUBLISH_HINT if where[0] == 'publish' else 'is missing'}"
-    if kind == "extra_forbidden":
-        return f"{place}: is no setting; there are {', '.join(_MODELS[parent].model_fields)}"
-    if kind in ("union_tag_not_found", "union_tag_invalid"):
-        return f"{place}.role: must be {_ROLES}"
-    if place == "table":
-        return f"{place}: must be letters, digits, dots, dashes and underscores, 200 at most: it names Kafka's topics"
-    if kind == "literal_error":
-        return f"{place}: must be {context['expected']}"
-    if kind in ("model_type", "model_attributes_type", "dict_type"):
-        return f"{place}: must be a mapping"
-    if kind == "value_error":
-        return f"{place}: {context['error']}"
-    return f"{place}: {fault['msg'].replace('Input should', 'must').replace('String should', 'must')}"

@@ -5,25 +5,25 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import click
 import msgspec
 import pytest
 from click.testing import CliRunner
 
 from agents.cli import main
 from benchmarks import readme
+from docs.generate.commands import all_commands
 from streamer.incremental.events.decoder import Decoder
 from streamer.table.published import box_columns
 from streamer.table.schema import Limits
 from streamer.table.yaml_loading import load_table
 from worlds.checkout import ROOT
+from worlds.command_lines import check_options
 
 README = (ROOT / "README.md").read_text("utf-8")
 ARCHITECTURE = (ROOT / "streamer" / "ARCHITECTURE.md").read_text("utf-8")
@@ -46,35 +46,9 @@ def command_lines() -> Iterator[str]:
     yield from re.findall(r"`(streamer [a-z][^`]*)`", re.sub(r"^```.*?^```$", "", README, flags=re.M | re.S))
 
 
-def command_named(words: list[str]) -> tuple[click.Command, list[str]]:
-    """The command that the words begin with, and the words after its name."""
-    command: click.Command = main
-    while isinstance(command, click.Group):
-        if command.invoke_without_command and words and words[0].startswith("--"):
-            break  # a command that has others below it
-        found = command.get_command(click.Context(command), words[0]) if words else None
-        assert found is not None, f"there is no command {' '.join(words[:2])!r} in {command.name}"
-        command, words = found, words[1:]
-    return command, words
-
-
-def all_commands() -> Iterator[tuple[str, click.Command]]:
-    """Every command by its full name, the ones of groups included."""
-    context = click.Context(main)
-    for name in main.list_commands(context):
-        command = main.get_command(context, name)
-        assert command is not None
-        if isinstance(command, click.Group):
-            yield from ((f"{name} {sub}", command.commands[sub]) for sub in command.commands)
-        else:
-            yield name, command
-
-
 @pytest.mark.parametrize("line", sorted({line.strip() for line in command_lines()}))
 def test_every_command_line_is_a_real_one(line: str) -> None:
-    command, words = command_named(shlex.split(line)[1:])
-    known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
-    assert {word for word in words if word.startswith("-")} <= known | {"--help"}
+    check_options(line)
 
 
 def test_enough_command_lines_are_found_for_this_to_mean_something() -> None:

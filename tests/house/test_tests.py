@@ -47,6 +47,7 @@ ELSEWHERE = {
     "streamer/incremental/subscribe.py": "servers/test_subscribe.py",
     "streamer/recoding/algorithms/group_index.py": "unit/recoding/algorithms/test_refine.py",
     "streamer/recoding/algorithms/kd_tree.py": "unit/recoding/algorithms/test_entropy.py",
+    "streamer/table/yaml_faults.py": "unit/table/test_yaml_shape.py",
 }
 
 # Types, values and options without a rule of their own: nothing there can be wrong by itself.

@@ -9,7 +9,8 @@ import pytest
 
 from streamer.recoding.algorithms.catalog import ALGORITHMS
 from streamer.table.schema import Limits, Rebuilding
-from streamer.table.yaml_shape import NOT_BUILT, REBUILD_ALGORITHMS, TableSettings, read_settings
+from streamer.table.yaml_faults import NOT_BUILT, read_settings
+from streamer.table.yaml_shape import REBUILD_ALGORITHMS, TableSettings
 
 COLUMN = {"role": "quasi-identifier", "type": "integer", "domain": ["0", "9"]}
 PLAIN: dict[str, Any] = {

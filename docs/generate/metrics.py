@@ -1,0 +1,29 @@
+"""The reference of what a worker tells Prometheus: every metric, from the registry itself."""
+
+from __future__ import annotations
+
+from agents.web.exposition import registry_of
+from agents.web.facts import WorkerFacts
+
+HEAD = """\
+# Metrics
+
+What a worker answers at `/metrics`, where `--web` has it answer ([how](../../README.md#seen-from-outside)). Counters
+count from the start of the process. Alerts and a dashboard that rest on them:
+[examples/monitoring](../../examples/monitoring/alerts.yml).
+
+| metric | type | labels | what |
+|---|---|---|---|
+"""
+
+NOBODY = WorkerFacts("", "", "", 0.0, False, (), (), {})
+
+
+def page() -> str:
+    """The whole page."""
+    rows = []
+    for metric in registry_of(lambda: NOBODY).collect():
+        name = f"{metric.name}_total" if metric.type == "counter" else metric.name
+        labels = ", ".join(f"`{label}`" for label in getattr(metric, "_labelnames", ()))
+        rows.append(f"| `{name}` | {metric.type} | {labels} | {metric.documentation} |")
+    return HEAD + "\n".join(rows) + "\n"

@@ -1,0 +1,103 @@
+"""What messages, help and documents tell somebody to call or to read exists: commands, options, files, headings."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from docs.generate.commands import all_commands
+from streamer.cli.main import COMMANDS
+from worlds.checkout import ROOT
+from worlds.command_lines import calls_in, check_options, check_whole
+
+EXAMPLES_MAX = 3
+
+
+def texts() -> Iterator[str]:
+    """Every text in the source of both packages; what is filled in when it is said is an X."""
+    for folder in ("streamer", "agents"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            inside: set[int] = set()
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                if isinstance(node, ast.JoinedStr):
+                    inside |= {id(part) for part in node.values}
+                    yield "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in node.values)
+                elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inside:
+                    yield node.value
+
+
+def hints_in(text: str) -> Iterator[str]:
+    """Calls in backticks: whole ones, and those that leave `streamer` out and say more than a command's name."""
+    for said in re.findall(r"`([^`]+)`", text):
+        words = re.sub(r"\s+", " ", said).strip()
+        first, _, more = words.partition(" ")
+        if first == "streamer" and more and not more.startswith("-"):
+            yield words
+        elif first in {*COMMANDS, "worker"} and more.startswith("--"):
+            yield f"streamer {words}"
+
+
+HINTS = sorted({hint for text in texts() for hint in hints_in(text)})
+
+
+@pytest.mark.parametrize("hint", HINTS)
+def test_what_a_message_tells_somebody_to_call_exists(hint: str) -> None:
+    check_options(hint)
+
+
+def test_enough_hints_are_found_for_this_to_mean_something() -> None:
+    assert {"streamer topics create", "streamer produce --truncate", "streamer dead-letters retry"} <= set(HINTS)
+    assert len(HINTS) >= 25
+
+
+def test_a_hint_that_names_no_command_or_no_option_is_told() -> None:
+    with pytest.raises(AssertionError):
+        check_options("streamer rebuld --wait")
+    with pytest.raises(AssertionError):
+        check_options("streamer rebuild --from-source")
+
+
+@pytest.mark.parametrize(("name", "command"), list(all_commands()), ids=[name for name, _ in all_commands()])
+def test_help_ends_with_calls_that_click_takes(name: str, command: click.Command) -> None:
+    shown = (command.epilog or "").partition("Examples:\n")[2].splitlines()
+    assert 1 <= len(shown) <= EXAMPLES_MAX
+    calls = calls_in("\n".join(line.strip() for line in shown))
+    assert len(calls) == len(shown)
+    for call in calls:
+        assert call.startswith(f"streamer {name}")
+        check_whole(call)
+
+
+DOCUMENTS = sorted((ROOT / "docs").glob("*.md"))
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_a_document_shows_calls_that_exist(path: Path) -> None:
+    text = path.read_text("utf-8")
+    for block in re.findall(r"^```sh\n(.*?)^```$", text, re.M | re.S):
+        for call in calls_in(block):
+            check_whole(call)
+    for hint in hints_in(re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)):
+        check_options(hint)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_links_of_a_document_lead_somewhere(path: Path) -> None:
+    links = re.findall(r"\]\(([^)\s]+)\)", path.read_text("utf-8"))
+    assert len(links) >= 5
+    for link in links:
+        name, _, anchor = link.partition("#")
+        target = (path.parent / name).resolve() if name else path
+        assert target.exists(), link
+        assert not anchor or anchor in anchors_of(target), link
+
+
+def anchors_of(path: Path) -> set[str]:
+    """What links may name in a document: its headings, as the web shows them."""
+    headings = re.findall(r"^#+ (.*)$", path.read_text("utf-8"), re.M)
+    return {re.sub(r"[^a-z0-9_ -]", "", heading.lower()).replace(" ", "-") for heading in headings}
