@@ -41,17 +41,18 @@ class App(faust.App):
     BootStrategy = AgentsOnly
     logger = logging.getLogger("mode")
     ingest: Ingest
-    web: Web | None = None
+    pages: Web | None = None
+    """What `--web` asks for; `web` is Faust's own."""
 
     @property
     def failure(self) -> StreamerError | None:
         """What ended the worker, if an error did."""
-        return self.ingest.failure or (self.web.failure if self.web is not None else None)
+        return self.ingest.failure or (self.pages.failure if self.pages is not None else None)
 
     @property
     def busy(self) -> bool:
         """Whether a thread is still at work, which would keep the process from ending."""
-        return self.ingest.busy or (self.web is not None and self.web.busy)
+        return self.ingest.busy or (self.pages is not None and self.pages.busy)
 
     def _create_directories(self) -> None:
         """Faust's place for the files of tables; there are none, and the directory we stand in may be read-only."""
@@ -70,8 +71,8 @@ def create_app(settings: WorkerSettings) -> App:
     app.agent(batches, name="publish", concurrency=SHARDS_AT_ONCE)(publish)
     app.ingest = Ingest(settings, batches, beacon=app.beacon)
     if settings.web is not None:
-        app.web = Web(settings, settings.web, app.ingest, beacon=app.beacon)
-        app.service(app.web)  # first: it tells of the others how they start
+        app.pages = Web(settings, settings.web, app.ingest, beacon=app.beacon)
+        app.service(app.pages)  # first: it tells of the others how they start
     app.service(app.ingest)
     return app
 

@@ -14,13 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from secrets import token_hex
 from time import monotonic, sleep, time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
 from streamer.cli.asking import ask_shards
-from streamer.cli.dry_rebuild import Trial, tried
 from streamer.cli.options import examples, json_option, kafka_option, redis_option, table_option
 from streamer.cli.progress import Stages, stages
 from streamer.errors import EXIT_LAW, UsageError
@@ -35,6 +34,9 @@ from streamer.incremental.topics import CHANGES, topic_name
 from streamer.table.schema import Table
 from streamer.table.yaml_loading import load_table
 from streamer.table.yaml_shape import REBUILD_ALGORITHMS
+
+if TYPE_CHECKING:
+    from streamer.cli.dry_rebuild import Trial
 
 LOOK_SECONDS = 0.5
 TAKEN_UP_SECONDS_MAX = 60.0
@@ -169,6 +171,8 @@ def _share(meta: Meta, id_: str) -> float:
 
 
 def _trials(table: Table, stores: Mapping[int, RedisLookups], algorithm: str, as_json: bool) -> list[Trial]:
+    from streamer.cli.dry_rebuild import tried  # algorithms, which whoever only asks does not wait for
+
     with stages(as_json) as progress:
         trials = []
         for number, store in stores.items():

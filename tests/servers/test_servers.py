@@ -119,7 +119,9 @@ def test_the_demo_runs_beside_real_servers_only_when_asked(flag: str, beside_ser
 def test_compose_starts_two_servers_and_two_programs_of_ours() -> None:
     assert {name for name, one in SERVICES.items() if "profiles" not in one} == {"kafka", "redis", "topics", "worker"}
     assert SERVICES["topics"]["command"] == ["streamer", "topics", "create", "--table", "/table/table.yaml"]
-    assert SERVICES["worker"]["command"] == ["streamer", "worker", "--table", "/table/table.yaml"]
+    pages = ["--web", "0.0.0.0:8080"]  # of the container; the host shows them to itself alone
+    assert SERVICES["worker"]["command"] == ["streamer", "worker", "--table", "/table/table.yaml", *pages]
+    assert all(port.startswith("127.0.0.1:") for port in SERVICES["worker"]["ports"])
 
 
 def test_the_worker_waits_for_healthy_servers_and_for_its_topics() -> None:
