@@ -9,11 +9,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from streamer.recoding.algorithms.contract import Tick
+if TYPE_CHECKING:
+    from streamer.recoding.algorithms.contract import Tick
 
 
 class Stages:
