@@ -102,6 +102,7 @@ def test_make_alone_lists_every_target() -> None:
         "pipeline",
         "bench",
         "papers",
+        "reference",
         "mutants",
         "lint",
         "types",
