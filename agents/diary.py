@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from time import monotonic, time
 
 from streamer.incremental.shard.steps import StepReport
-from streamer.incremental.store.rebuild import ANSWERED, REFUSED, REMEMBERED, Progress
+from streamer.incremental.store.rebuild import REMEMBERED, Progress
 
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Upper bounds of the classes into which durations are counted, in seconds."""
@@ -90,7 +90,7 @@ class Diary:
 
     def rebuilt(self, ended: Progress, rows: int) -> None:
         """A rebuild is over, and so many rows are published; an answer to a request is none."""
-        if ended.state in (REFUSED, ANSWERED):
+        if ended.is_answer:
             return
         self.rebuilds[ended.state] += 1
         self.rows_rebuilt[ended.rebuild.id] = rows

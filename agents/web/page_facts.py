@@ -18,9 +18,10 @@ from agents.web.facts import HeldFacts, WorkerFacts
 from agents.web.health import of_shard, reasons
 from agents.web.table_look import Seen
 from streamer.cli.shard_facts import ShardFacts
-from streamer.cli.shard_verdict import waits
+from streamer.cli.shard_verdict import lag_of
+from streamer.incremental.events.counts import Counts
 from streamer.incremental.store.base import Meta
-from streamer.incremental.store.rebuild import ANSWERED, REFUSED, Progress
+from streamer.incremental.store.rebuild import Progress
 from streamer.privacy.models import model_of, words
 from streamer.table.schema import Table
 
@@ -89,7 +90,7 @@ def _of_held(
         "shard": shard.shard, "worker": facts.worker, "here": True,
         "state": REFUSED_SHARD if refusal else state, "since": iso(shard.since),
         "lag": shard.lag, "rows": shard.rows, "pending": shard.pending, "pending_oldest": iso(shard.pending_since),
-        "qi_groups": shard.qi_groups, **_counted(shard.counts.messages, shard.counts),
+        "qi_groups": shard.qi_groups, **_counted(shard.counts),
         "messages_per_s": round(shard.messages_per_s, 1), "records_per_s": round(shard.records_per_s, 1),
         "merges": diary.done.merges, "splits": diary.done.splits,
         "release": shard.release or None, "last_commit": iso(committed_at),
@@ -107,9 +108,8 @@ def _of_other(shard: ShardFacts, told: bool, cancelled: Collection[str]) -> dict
         "shard": shard.number, "worker": worker or None, "here": False,
         "state": REFUSED_SHARD if custody.refusal else ELSEWHERE if worker else NOBODY,
         "since": iso(custody.taken_at) if worker and worker == custody.owner else None,
-        "lag": max(0, shard.kafka.input_state.end - meta.next) if waits(shard) else 0,
-        "rows": sizes.records, "pending": 0 if sizes.qi_groups else sizes.records, "pending_oldest": None,
-        "qi_groups": sizes.qi_groups, **_counted(meta.counts.messages, meta.counts),
+        "lag": lag_of(shard), "rows": sizes.records, "pending": sizes.pending, "pending_oldest": None,
+        "qi_groups": sizes.qi_groups, **_counted(meta.counts),
         "messages_per_s": 0.0, "records_per_s": 0.0, "merges": 0, "splits": 0,
         "release": meta.release or None, "last_commit": iso(custody.committed_at),
         "ncp": None, "ncp_fresh": None, "reason": custody.refusal.reason if custody.refusal else None,
@@ -118,9 +118,9 @@ def _of_other(shard: ShardFacts, told: bool, cancelled: Collection[str]) -> dict
     }  # fmt: skip
 
 
-def _counted(messages: int, counts: Any) -> dict[str, int]:
+def _counted(counts: Counts) -> dict[str, int]:
     return {
-        "messages": messages,
+        "messages": counts.messages,
         "applied": counts.applied,
         "ignored": counts.ignored,
         "dead_letters": counts.dead_letters,
@@ -153,7 +153,7 @@ def _ended(rebuilds: Sequence[Progress], rows: Mapping[str, int]) -> list[dict[s
             "rows_published": one.rows_published_again,
         }
         for one in reversed(rebuilds)
-        if one.state not in (REFUSED, ANSWERED)
+        if not one.is_answer
     ]
 
 

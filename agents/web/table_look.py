@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from time import monotonic
 
 from streamer.cli.shard_facts import ShardFacts, TableFacts, look
-from streamer.cli.shard_verdict import Verdict, judge_shard, judge_table
+from streamer.cli.shard_verdict import Verdict, judge
 from streamer.errors import StreamerError
 from streamer.table.schema import Table
 
@@ -34,10 +34,7 @@ class Seen:
 
 def seen_in(table: Table, facts: TableFacts) -> Seen:
     """What one look says, judged as `streamer status` does."""
-    verdict, share_max = Verdict(), table.limits.dead_letters_share_max
-    for shard in facts.shards:
-        verdict.add(judge_shard(table, shard, facts.workers, facts.redis_now.time, share_max))
-    verdict.add(judge_table(table, facts))
+    _, verdict = judge(table, facts, table.limits.dead_letters_share_max)
     return Seen(tuple(facts.shards), verdict, facts.workers.told)
 
 

@@ -63,6 +63,16 @@ def ago(seconds: float) -> str:
     return f"{max(0, int(seconds))} s"
 
 
+def judge(table: Table, facts: TableFacts, dead_letters_max: float) -> tuple[list[Verdict], Verdict]:
+    """What is to be said of each shard, and of all of it together; dead_letters_max: as `judge_shard` takes it."""
+    now = facts.redis_now.time
+    of_shards = [judge_shard(table, shard, facts.workers, now, dead_letters_max) for shard in facts.shards]
+    verdict = Verdict()
+    for one in (*of_shards, judge_table(table, facts)):
+        verdict.add(one)
+    return of_shards, verdict
+
+
 # -- the table ----------------------------------------------------------------------------------------------------
 
 
@@ -126,6 +136,12 @@ def waits(shard: ShardFacts) -> bool:
     """Whether a message waits; offsets below the end of the input may hold none."""
     waiting, meta = shard.kafka.waiting, shard.redis.meta
     return waiting is not None and waiting.offset >= (meta.next if meta else 0)
+
+
+def lag_of(shard: ShardFacts) -> int:
+    """Offsets that a shard has not read; none where no message waits in them."""
+    next_ = shard.redis.meta.next if shard.redis.meta else 0
+    return max(0, shard.kafka.input_state.end - next_) if waits(shard) else 0
 
 
 # -- one shard ----------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from rich.table import Table as RichTable
 
 from streamer.cli.options import examples, json_option, kafka_option, redis_option, table_option
 from streamer.cli.shard_facts import ShardFacts, TableFacts, look
-from streamer.cli.shard_verdict import Verdict, ago, judge_shard, judge_table, waits
+from streamer.cli.shard_verdict import Verdict, ago, judge, lag_of
 from streamer.cli.tables import console, print_table
 from streamer.errors import EXIT_LAW
 from streamer.incremental.kafka_access import kafka_settings
@@ -59,13 +59,8 @@ def command(
     schema = load_table(table)
     facts = look(schema, kafka, redis)
     share_max = schema.limits.dead_letters_share_max if dead_letters_max is None else dead_letters_max
-    of_table, shards = judge_table(schema, facts), []
-    verdict = Verdict()
-    for shard in facts.shards:
-        of_shard = judge_shard(schema, shard, facts.workers, facts.redis_now.time, share_max)
-        shards.append(_described(shard, of_shard))
-        verdict.add(of_shard)
-    verdict.add(of_table)
+    of_shards, verdict = judge(schema, facts, share_max)
+    shards = [_described(shard, of_shard) for shard, of_shard in zip(facts.shards, of_shards, strict=True)]
     total = {name: sum(shard[name] for shard in shards) for name in (*COUNTS, "offsets_read")}
     if as_json:
         report = {"ok": not verdict.problems, "table": schema.name, "shards": shards, "total": total}
@@ -94,9 +89,9 @@ def _described(shard: ShardFacts, verdict: Verdict) -> dict[str, Any]:
         "stored": shard.redis.meta and {"commit": meta.commit, "next": meta.next, "release": meta.release},
         "published": position and {"commit": position.commit, "next": position.next, "release": position.release},
         "input_end": shard.kafka.input_state.end,
-        "lag": max(0, shard.kafka.input_state.end - meta.next) if waits(shard) else 0,
+        "lag": lag_of(shard),
         "rows": sizes.records,
-        "pending": 0 if sizes.qi_groups else sizes.records,  # rows wait only where there is no QI group to join
+        "pending": sizes.pending,
         "qi_groups": sizes.qi_groups,
         "outbox": sizes.outbox,
         "snapshot": meta.snapshot and {**msgspec.structs.asdict(meta.snapshot), "holds_back": meta.snapshot.holds},

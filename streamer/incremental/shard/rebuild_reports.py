@@ -14,7 +14,7 @@ RESTARTS_MAX = 2
 
 def last_rebuild(rebuilds: Iterable[Progress]) -> Progress | None:
     """The newest one that was a rebuild, not an answer to a request alone."""
-    return next((one for one in reversed(list(rebuilds)) if one.state not in (REFUSED, ANSWERED)), None)
+    return next((one for one in reversed(list(rebuilds)) if not one.is_answer), None)
 
 
 def gain(progress: Progress) -> float:

@@ -57,6 +57,11 @@ class Progress(msgspec.Struct, frozen=True, array_like=True):
     drift: float = 0.0
     said: str = ""
 
+    @property
+    def is_answer(self) -> bool:
+        """Whether it is no rebuild, but the answer to a request."""
+        return self.state in (REFUSED, ANSWERED)
+
     def left_alone(self, ncp: float) -> Progress:
         """With one region more, which was as good as it was, and has stayed so."""
         return replace(self, done=self.done + 1, ncp_before=self.ncp_before + ncp, ncp_now=self.ncp_now + ncp)
@@ -75,7 +80,7 @@ class Progress(msgspec.Struct, frozen=True, array_like=True):
 def remembered(rebuilds: Sequence[Progress], ended: Iterable[Progress]) -> tuple[Progress, ...]:
     """What is remembered when some more have ended: the last rebuilds and the last answers, the newest last."""
     all_of_them = [*rebuilds, *ended]
-    answers = [i for i, one in enumerate(all_of_them) if one.state in (REFUSED, ANSWERED)]
-    others = [i for i, one in enumerate(all_of_them) if one.state not in (REFUSED, ANSWERED)]
+    answers = [i for i, one in enumerate(all_of_them) if one.is_answer]
+    others = [i for i, one in enumerate(all_of_them) if not one.is_answer]
     kept = sorted(answers[-ANSWERS_REMEMBERED:] + others[-REMEMBERED:])
     return tuple(all_of_them[i] for i in kept)

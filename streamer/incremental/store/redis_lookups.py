@@ -39,6 +39,11 @@ class Sizes:
     similarity_lists: int
     outbox: int
 
+    @property
+    def pending(self) -> int:
+        """Rows wait only where there is no QI group to join."""
+        return 0 if self.qi_groups else self.records
+
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
