@@ -12,7 +12,7 @@ HEAD = """\
 # Commands
 
 What every command says of itself by `--help`. `--json`, where a command has it, prints one object for programs; a
-failure is then one, too: `{"ok": false, "error": ..., "kind": ..., "exit_code": ...}`.
+failure is then one, too: `{"ok": false, "error": ..., "hint": ..., "kind": ..., "exit_code": ...}`.
 
 """
 WIDTH = 110

@@ -8,8 +8,8 @@ from agents.web.facts import WorkerFacts
 HEAD = """\
 # Metrics
 
-What a worker answers at `/metrics`, where `--web` has it answer ([how](../../README.md#seen-from-outside)). Counters
-count from the start of the process. Alerts and a dashboard that rest on them:
+What a worker answers at `/metrics`, where `--web` has it answer ([how](../how-to/watching.md#seen-from-outside)).
+Counters count from the start of the process. Alerts and a dashboard that rest on them:
 [examples/monitoring](../../examples/monitoring/alerts.yml).
 
 | metric | type | labels | what |

@@ -1,0 +1,116 @@
+"""The documents that people read, and the commands that they show: lines of shell blocks, and calls in backticks.
+
+A block behind `<!-- runs: no servers -->` runs whole and as it stands. In all others each line is a command by itself.
+An inline call is one that says more than a command's name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from docs.generate.commands import all_commands
+from streamer.cli.main import COMMANDS
+from worlds.checkout import ROOT
+
+BY_HAND = tuple(
+    path
+    for pattern in ("README.md", "docs/*.md", "docs/how-to/*.md", "docs/explanation/*.md", "examples/**/README*")
+    for path in sorted(ROOT.glob(pattern))
+)
+"""Documents that people write; docs/reference is made of the code, docs/papers by the benchmarks of the papers."""
+
+ALL = (
+    *BY_HAND,
+    *(
+        path
+        for folder in ("docs", "benchmarks", "streamer")
+        for path in sorted(ROOT.glob(f"{folder}/**/*.md"))
+        if path not in BY_HAND
+    ),
+)
+"""Every document, those of docs/ first."""
+
+ALONE = "<!-- runs: no servers -->\n"
+PROGRAMS = ("streamer ", "make ", "docker ", "pip ", "kafka-", "examples/")
+"""What a call in backticks begins with."""
+
+NAMES = {name for name, _ in all_commands()}
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A command as a document shows it, without its comment."""
+
+    document: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.document}: {self.text}"
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def without_blocks(text: str) -> str:
+    return re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
+
+
+def blocks(text: str, language: str) -> list[str]:
+    """The code blocks of a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.M | re.S)
+
+
+def blocks_alone(text: str) -> list[str]:
+    """The shell blocks that need no servers, as they stand."""
+    return re.findall(rf"^{re.escape(ALONE)}```sh\n(.*?)^```$", text, re.M | re.S)
+
+
+def commands_of_blocks(text: str) -> Iterator[str]:
+    """Every line of the shell blocks that are not run whole."""
+    for block in blocks(text.replace(f"{ALONE}```sh", "```run"), "sh"):
+        yield from filter(None, (re.split(r"(?:^|\s+)#\s", line)[0].strip() for line in block.splitlines()))
+
+
+def inline_commands(text: str) -> Iterator[str]:
+    """Calls in backticks that say more than a program's or a command's name."""
+    for said in re.findall(r"`([^`]+)`", without_blocks(text)):
+        words = " ".join(said.split())
+        call = re.sub(r"^(?:[A-Z_]+=\S+ )*", "", words)
+        if call.startswith(PROGRAMS) and not is_a_name(call):
+            yield words
+
+
+def hints_in(text: str) -> Iterator[str]:
+    """Calls in backticks: whole ones, and those that leave `streamer` out and say more than a command's name."""
+    for said in re.findall(r"`([^`]+)`", text):
+        words = re.sub(r"\s+", " ", said).strip()
+        first, _, more = words.partition(" ")
+        if first == "streamer" and more and not more.startswith("-"):
+            yield words
+        elif first in {*COMMANDS, "worker"} and more.startswith("--"):
+            yield f"streamer {words}"
+
+
+def is_a_name(call: str) -> bool:
+    """
+    >>> is_a_name("streamer dead-letters retry"), is_a_name("streamer"), is_a_name("streamer connect sink --table mine")
+    (True, True, False)
+    """
+    program, _, more = call.partition(" ")
+    if not more:
+        return not program.endswith(".sh")
+    return program == "streamer" and any(f"{name} ".startswith(f"{more} ") for name in NAMES)
+
+
+def shown() -> list[Shown]:
+    """Every command of every document that is not run with its whole block; each once, in the documents' order."""
+    found: dict[str, Shown] = {}
+    for path in ALL:
+        text = path.read_text("utf-8")
+        for command in (*commands_of_blocks(text), *inline_commands(text)):
+            found.setdefault(command, Shown(name_of(path), command))
+    return list(found.values())
