@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHON
 
-.PHONY: help venv demo quick test fuzz drill pipeline bench papers reference mutants lint types clean
+.PHONY: help venv demo quick test fuzz drill pipeline bench papers reference golden mutants lint types clean
 
 help:  ## Lists the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r t d; do printf '%-14s %s\n' "$$t" "$$d"; done
@@ -45,6 +45,9 @@ reference: venv  ## docs/reference, written from the code: commands, table.yaml,
 
 mutants: .venv/cosmic-ray  ## Small faults put into recoding and privacy, and how many of them the tests see: some hours
 	$(BIN)/python benchmarks/mutants/run.py $(if $(SAMPLE),--sample $(SAMPLE)) $(MODULES)
+
+golden: venv  ## The golden files of tests/golden, written anew by what every command prints now: read their diff
+	GOLDEN=write $(BIN)/pytest -n 0 tests/golden
 
 # In a folder of its own, behind the project's own libraries.
 .venv/cosmic-ray: .venv/.installed

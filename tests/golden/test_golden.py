@@ -1,0 +1,31 @@
+"""What every command prints, on a terminal, into pipes and for programs, is what its golden file holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from docs.generate.commands import all_commands
+from streamer.cli import warm
+from streamer.incremental import kafka_clients
+from worlds.golden_cases import cases, furnish
+from worlds.golden_files import Case, check
+
+TAKES_JSON = {name for name, command in all_commands() if any(one.name == "as_json" for one in command.params)}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("golden")
+    furnish(folder)
+    return folder
+
+
+@pytest.mark.parametrize("case", list(cases()), ids=str)
+def test_the_output_is_the_golden_files(case: Case, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(kafka_clients, "CONNECT_MS_MAX", 100)  # nobody answers there, however long one waits
+    monkeypatch.setattr(warm, "never_compiled", lambda: False)
+    monkeypatch.setattr(warm, "is_there", lambda name: True)
+    check(case, case.command in TAKES_JSON)
