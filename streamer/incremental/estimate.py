@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 
 from streamer.errors import EventRefused, LawViolated, UsageError
-from streamer.incremental.events.statement_syntax import Comparison, read_condition
+from streamer.incremental.events.statement_syntax import IS_NOT_NULL, IS_NULL, Comparison, read_condition
 from streamer.incremental.events.statements import condition_of
 from streamer.table.arrays import Bools, Floats, Ints
 from streamer.table.join_estimate import bounds, estimated
@@ -33,6 +33,7 @@ from streamer.table.moments import limit_of, moment_of
 from streamer.table.published import QI_GROUP, all_box_columns, attribute_columns
 from streamer.table.published_group import COUNT
 from streamer.table.row import Values
+from streamer.table.scalars import from_code, is_stepless, null_exact
 from streamer.table.schema import Attribute, CategoricalAttribute, NumericAttribute, Table, TemporalAttribute
 
 
@@ -58,6 +59,8 @@ class Query:
             self._values = condition_of(values, table) if values else None
         except EventRefused as refused:
             raise UsageError(f"--query: {refused.detail}") from None
+        if any(one.test in (IS_NULL, IS_NOT_NULL) and one.left not in kept for one in comparisons):
+            raise UsageError("--query: asks a quasi-identifier for nulls: what is published shows what they count as")
         if any(comparison.right is not None for comparison in comparisons):
             raise UsageError("--query: compares two columns: what is published does not say which values go together")
         self._wanted = {
@@ -97,7 +100,7 @@ class Query:
             asked = self._wanted[attribute.name]
             if not asked:
                 continue
-            match = lru_cache(None)(_matcher(attribute, asked))
+            match = lru_cache(None)(_but_nulls(attribute, _matcher(attribute, asked)))
             found = [match(*ends) for ends in vectors[list(attribute_columns(attribute))].itertuples(index=False)]
             share *= np.array([one.share for one in found], dtype=np.float64)
             certain &= np.array([one.all for one in found], dtype=bool)
@@ -124,6 +127,10 @@ class _ValuesOnly:
     def exact(self) -> Sequence[tuple[str, ...]]:
         return [()] * len(self.values)
 
+    @property
+    def nulls(self) -> Bools:
+        return np.zeros((len(self.values), self.d), dtype=np.bool_)
+
 
 Bound = tuple[str, Fraction]
 """How a value is compared, and with what."""
@@ -149,6 +156,22 @@ def _matcher(attribute: Attribute, asked: Sequence[Comparison]) -> Callable[...,
     if step is None:
         return lambda lo, hi: _of_lengths(attribute, bounds, exact(lo), exact(hi), end)
     return lambda lo, hi: _of_steps(attribute, bounds, exact(lo), exact(hi), step)
+
+
+def _but_nulls(attribute: Attribute, match: Callable[..., _Match]) -> Callable[..., _Match]:
+    """The same, but nothing is certain where a published value holds what a null counts as: a null matches nothing."""
+    code = attribute.null_code
+    if code is None:
+        return match
+    stands_for = from_code(attribute, code, null_exact(attribute) if is_stepless(attribute) else None)
+    value = stands_for if isinstance(stands_for, str) else Fraction(stands_for)
+    holds_it = _matcher(attribute, [Comparison(attribute.name, "=", None, value)])
+
+    def but_nulls(*ends: object) -> _Match:
+        found = match(*ends)
+        return found._replace(all=found.all and not holds_it(*ends).any)
+
+    return but_nulls
 
 
 def _exact(attribute: NumericAttribute | TemporalAttribute, end: object) -> Fraction:

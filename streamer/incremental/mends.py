@@ -52,6 +52,14 @@ def publish_again(table_name: str, form: str = ROWS) -> str:
     )
 
 
+def new_control(table_name: str = SOME_TABLE) -> str:
+    """For a record of the control topic that nobody here may read."""
+    return (
+        f"to do without what stands there: stop all workers, delete the topic {topic_name(table_name, CONTROL)}, run "
+        "`streamer topics create`, start the workers"
+    )
+
+
 def send_again(table_name: str) -> str:
     """For other topics in place of all that there are."""
     return (

@@ -72,3 +72,9 @@ def _key_and_value(line: bytes) -> tuple[bytes | None, bytes | None]:
 
 def _unless_null(text: msgspec.Raw) -> bytes | None:
     return None if bytes(text) == b"null" else bytes(text)
+
+
+def count_lines(path: str | Path) -> int:
+    """How many messages a file holds. Raises ConfigError for one that cannot be read."""
+    with open_bytes(path) as file:
+        return sum(1 for line in file if line.strip())

@@ -12,14 +12,14 @@ the same events give the same files again.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
 from time import perf_counter
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 import pandas as pd
@@ -63,6 +63,7 @@ class ReplayReport:
     ignored: int
     dead_letters: int
     unknown_keys: int
+    unlisted: Mapping[str, int]
     rows: int
     pending: int
     qi_groups: int
@@ -72,7 +73,7 @@ class ReplayReport:
     published: int
     seconds: float
 
-    def as_dict(self) -> dict[str, int | float]:
+    def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 

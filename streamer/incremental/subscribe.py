@@ -27,7 +27,8 @@ from typing import Any
 import pandas as pd
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 
-from streamer.errors import LawViolated, ServerUnreachable, StreamerError
+from streamer.arguments import TEXT, require_type
+from streamer.errors import LawViolated, ServerUnreachable, StreamerError, UsageError
 from streamer.incremental.events.registered_schemas import Schemas
 from streamer.incremental.formats.live_format import live_format
 from streamer.incremental.kafka_clients import SILENCE_SECONDS_MAX, open_admin, open_consumer, reaching, shards_in
@@ -64,6 +65,9 @@ class Subscription:
 
     def __init__(self, table: Table | str | Path, kafka: str, schemas: Schemas | None = None) -> None:
         table = table_of(table)
+        require_type("kafka", kafka, TEXT)
+        if schemas is not None and not isinstance(schemas, Schemas):
+            raise UsageError(f"schemas must be those of a schema registry or None, not {type(schemas).__name__}")
         self._format = live_format(table, schemas or registry_from())
         self._kinds = {topic_name(table.name, kind): kind for kind in outputs_of(table.form)}
         self._name = " and ".join(self._kinds)
@@ -76,6 +80,7 @@ class Subscription:
         self._fold = Fold(table)
         self._next: dict[TopicPartition, int] = {}
         self._end_at_start: dict[TopicPartition, int] = {}
+        self._size_at_start = 0
         self._behind: set[int] = set()
         self._last_record_at: dict[int, float] = {}
         self._started_at = self._heard_at = 0.0
@@ -90,6 +95,7 @@ class Subscription:
             self._consumer.assign(places)
             self._consumer.seek_to_beginning(*places)
             self._end_at_start = self._consumer.end_offsets(places)
+            self._size_at_start = sum(self._end_at_start.values())
             self._next = dict.fromkeys(places, 0)
             self._behind = {place.partition for place in places}
             self._started_at = self._heard_at = monotonic()
@@ -110,6 +116,12 @@ class Subscription:
     def caught_up(self) -> bool:
         """Whether every shard has reached the end that it had at the start."""
         return not self._behind
+
+    @property
+    def share_read(self) -> float:
+        """How much of what there was at the start is read, by offsets, 0 to 1."""
+        left = sum(max(0, end - self._next[place]) for place, end in self._end_at_start.items())
+        return 1 - left / max(1, self._size_at_start)
 
     def frame(self) -> pd.DataFrame:
         """The published table as of the last complete release of every shard; shards that are not there yet are left

@@ -9,6 +9,9 @@ The rules of this file
 * `live` is compacted, but not sooner than a reader needs to get from a start to the end (24 h); nor are tombstones
   dropped sooner. Readers that fall further behind start again.
 * `live` takes the largest row that a table may publish, whatever the broker's own limit says.
+* Of three copies or more, two confirm what is written: one lost disk then loses nothing that was confirmed, and one
+  lost broker stops nobody. Of fewer copies no number gives both, so the broker's own stands. Nobody is refused for it:
+  it is set when a topic is made.
 * `control` is kept for ever: what an operator asked for must be found at every take-over.
 * `positions` holds one record per commit and shard, of which only the last one counts.
 """
@@ -61,6 +64,10 @@ REQUIRED_CONFIGS: Mapping[str, Mapping[str, str]] = MappingProxyType(
 )
 
 
+COPIES_FOR_TWO = 3
+"""From so many copies on, two have to confirm."""
+
+
 @dataclass(frozen=True, slots=True)
 class Topic:
     """One topic: its kind, its name on the broker, and the settings it must have."""
@@ -68,6 +75,15 @@ class Topic:
     kind: str
     name: str
     config: Mapping[str, str]
+
+
+def made_with(topic: Topic, replicas: int) -> dict[str, str]:
+    """The settings that a topic of so many copies is made with.
+
+    >>> made_with(Topic(POSITIONS, "t.positions", REQUIRED_CONFIGS[POSITIONS]), 3)
+    {'cleanup.policy': 'compact', 'min.insync.replicas': '2'}
+    """
+    return {**topic.config, **({"min.insync.replicas": "2"} if replicas >= COPIES_FOR_TWO else {})}
 
 
 def is_as_required(setting: str, found: str, required: str) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from streamer.arguments import PATH, require_type
 from streamer.errors import UsageError
 from streamer.incremental.checks.as_published import QIGroupId
 from streamer.incremental.checks.changelog import ChangelogLaws, LiveRecord, in_releases, laws_of
@@ -49,6 +50,8 @@ def verify(table: Table | str | Path, *live: str | Path) -> Verified:
     file that cannot be read, UsageError where there is no record.
     """
     schema = table_of(table)
+    for path in live:
+        require_type("live", path, PATH)
     laws, paths = ChangelogLaws(schema), [Path(path) for path in live]
     verified = follow(laws, read_files(paths, schema))
     require_records(verified, paths)

@@ -3,13 +3,15 @@
 The rules of this file
 ----------------------
 * A row becomes one code per quasi-identifier, one canonical JSON text per kept column, the exact texts of decimals
-  without a step, and the text of the individual. Columns that table.yaml does not name are not looked at.
+  without a step, the text of the individual, and which quasi-identifiers are null: the code of a null is that of the
+  value it counts as. Columns that table.yaml does not name are not looked at.
 * A source key is text: 7 and "7" are one. A composite one is the JSON array of its texts, in table.yaml order. The rows
   of a file of a table without a key have their numbers for keys.
 * A CSV file has texts only; an empty cell is a null, and a text stands for what its column's type says. A typed value
-  of a DataFrame counts as the text it would be in a file (`cell_text`). Everything else is the same as for events:
+  of a DataFrame counts as the text it would be in a file (`cell_text`), but that a typed number is not `written` in any
+  way; what is no scalar (bytes, a tuple) is refused as it is in a message. Everything else is the same as for events:
   `frame` encodes each distinct value once, by the very encoders of `row`.
-* A text of a column that table.yaml says is written in its own way (`na`, `written`) means the same wherever it comes
+* A value of a column that table.yaml says is written in its own way (`na`, `written`) means the same wherever it comes
   from, a file, a message or a statement: its meaning is asked before anything else (`streamer.table.source_texts`).
 * A date or a timestamp is an ISO text, a `datetime.date` or a `datetime.datetime`, wherever it comes from; a DataFrame
   may have datetime64 and pandas' Timestamps. A number is neither: what it counts must be known before it comes here.
@@ -19,11 +21,15 @@ The rules of this file
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date, datetime, time
 from decimal import Decimal
 from functools import partial
-from typing import Any, TypeGuard, TypeVar
+from itertools import compress
+from typing import Any, TypeVar
+from uuid import UUID
 
 import msgspec
 import numpy as np
@@ -38,13 +44,14 @@ from streamer.table.scalars import (
     decimal_exact,
     decimal_text,
     from_code,
+    is_stepless,
     key_text,
     read_decimal,
     to_code,
     to_json_text,
 )
 from streamer.table.schema import Attribute, KeptColumn, NumericAttribute, Table
-from streamer.table.source_texts import meanings_of
+from streamer.table.source_texts import BOOLEANS, meanings_of
 
 Fields = Mapping[str, object]
 T = TypeVar("T")
@@ -52,18 +59,20 @@ T = TypeVar("T")
 TUPLES_REMEMBERED = 10_000
 """Different rows of kept values that are looked out for, so that those of a million people are not a million."""
 
-_BOOLEANS = {"true": True, "false": False}
+_BOOLEAN_TYPES = (bool, np.bool_)
+_SCALARS = (str, *_BOOLEAN_TYPES, int, float, np.integer, np.floating, Decimal, date, np.datetime64, time, UUID)
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedRows:
-    """n encoded rows by column; codes: int64 (n, d), the others have length n."""
+    """n encoded rows by column; codes: int64 (n, d), the others have length n; nulls: empty where no row has one."""
 
     source_keys: list[str] = field(repr=False)
     codes: Ints = field(repr=False)
     values: list[Values] = field(repr=False)
     exact: list[tuple[str, ...]] = field(repr=False)
     individuals: list[str | None] = field(repr=False)
+    nulls: Sequence[tuple[int, ...]] = field(default=(), repr=False)
 
     @classmethod
     def of_rows(cls, rows: Mapping[str, Row], d: int) -> EncodedRows:
@@ -74,12 +83,14 @@ class EncodedRows:
             values=[row.values for row in rows.values()],
             exact=[row.exact for row in rows.values()],
             individuals=[row.individual for row in rows.values()],
+            nulls=[row.nulls for row in rows.values()],
         )
 
     def rows(self) -> list[Row]:
         """The same, row by row."""
         codes = map(tuple, self.codes.tolist())
-        return [Row(*parts) for parts in zip(codes, self.values, self.exact, self.individuals, strict=True)]
+        nulls = self.nulls or [()] * len(self.values)
+        return [Row(*parts) for parts in zip(codes, self.values, self.exact, self.individuals, nulls, strict=True)]
 
 
 class Encoder:
@@ -87,24 +98,30 @@ class Encoder:
 
     def __init__(self, table: Table) -> None:
         self.table = table
+        self.unlisted: Counter[str] = Counter()
+        """How many values `other` took that their column's hierarchy does not list, by column, until it is cleared."""
         self._meanings = meanings_of(table)
-        self._to_code = tuple(self._of_source(a.name, to_code(a)) for a in table.attributes)
+        self._to_code = tuple(self._of_source(a.name, to_code(a, self._note_unlisted)) for a in table.attributes)
         self._codes_plan = tuple((a.name, code) for a, code in zip(table.attributes, self._to_code, strict=True))
         self._kept_plan = tuple(
-            (column.name, self._of_source(column.name, within_type(column, table.format, to_json_text(column))))
-            for column in table.kept
+            (column.name, self._of_source(column.name, within_type(column, table.format, to_json)))
+            for column, to_json in ((column, to_json_text(column, self._note_unlisted)) for column in table.kept)
         )
         self._exact: dict[int, Callable[[object], str]] = {
             j: self._of_source(a.name, partial(decimal_exact, attribute=a))
             for j, a in enumerate(table.attributes)
-            if _is_stepless(a)
+            if is_stepless(a)
         }
         self._stepless = tuple((j, table.attributes[j].name, exact) for j, exact in self._exact.items())
+        self._nullable = tuple((j, name, self._of_source(name, _is_null)) for j, name in _nullable(table))
         self._key_plan = tuple((n, self._of_source(n, partial(_key_part, n))) for n in table.source_key)
         self._who: tuple[str, Callable[[object], str]] | None = None
         if (who := table.individual) is not None:
             self._who = who, self._of_source(who, partial(_individual_of, who))
         self._kinds = {column.name: _kind(column) for column in (*table.attributes, *table.kept)}
+
+    def _note_unlisted(self, name: str) -> None:
+        self.unlisted[name] += 1
 
     def _of_source(self, name: str, encode: Callable[[object], T]) -> Callable[[object], T]:
         """The encoder of a column's values as the source writes them."""
@@ -147,28 +164,41 @@ class Encoder:
         except KeyError:
             raise self._missing_column(fields) from None
         exact = tuple([text(fields[name]) for _, name, text in self._stepless]) if self._stepless else ()
-        return Row(codes, values, exact, individual)
+        return Row(codes, values, exact, individual, self._nulls(fields) if self._nullable else ())
+
+    def _nulls(self, fields: Fields) -> tuple[int, ...]:
+        """Numbers of the attributes that are null, among those of which a value is there."""
+        return tuple([j for j, name, is_null in self._nullable if name in fields and is_null(fields[name])])
 
     def _missing_column(self, fields: Fields) -> EventRefused:
         name = next(name for name in self._kinds if name not in fields)
         return EventRefused("missing-column", f"column {name!r} is missing", name)
 
-    def some(self, fields: Fields) -> tuple[dict[int, int], dict[int, str], dict[int, bytes]]:
+    def some(self, fields: Fields) -> tuple[dict[int, int], dict[int, str], dict[int, bytes], tuple[int, ...]]:
         """The named columns that are there: attribute number -> code, attribute number -> exact text, kept number ->
-        JSON text. Raises EventRefused."""
+        JSON text, and the numbers of the attributes that are null. Raises EventRefused."""
         codes = {j: code(fields[name]) for j, (name, code) in enumerate(self._codes_plan) if name in fields}
         exact = {j: text(fields[name]) for j, name, text in self._stepless if name in fields}
         values = {i: text(fields[name]) for i, (name, text) in enumerate(self._kept_plan) if name in fields}
-        return codes, exact, values
+        return codes, exact, values, self._nulls(fields)
 
     def code(self, j: int, value: object) -> tuple[int, str | None]:
         """One quasi-identifier's value -> its code and, for a decimal without a step, its exact text."""
         code, exact = self._to_code[j](value), self._exact.get(j)
         return code, None if exact is None else exact(value)
 
+    def is_null(self, j: int, value: object) -> bool:
+        """Whether one quasi-identifier's value is a null, or a word for it; only of a value that has a code."""
+        return any(is_null(value) for number, _, is_null in self._nullable if number == j)
+
     def kept(self, i: int, value: object) -> bytes:
         """One kept column's value -> its canonical JSON text."""
         return self._kept_plan[i][1](value)
+
+    def meant(self, name: str, text: str) -> object:
+        """What a text of a column means, as the source writes them; None: a null. EventRefused: wrong-type."""
+        meaning = self._meanings.get(name)
+        return text if meaning is None else meaning(text)
 
     def value(self, j: int, code: int, exact: str | None) -> int | Decimal | str:
         """The exact value that a code (with its exact text) stands for; a category's label, a moment's text."""
@@ -193,6 +223,8 @@ class Encoder:
 
     def _from_text(self, name: str, cell: Any) -> object:
         """The value that a cell of a file stands for: what the source's way of writing makes of it, or its type."""
+        if not isinstance(cell, str) and not is_scalar(cell):
+            return cell  # the encoder says so
         text, meaning = cell_text(cell), self._meanings.get(name)
         if text and meaning is not None and isinstance(cell, str):  # a typed value is not written in any way
             try:
@@ -217,13 +249,20 @@ class Encoder:
         kept = [self._column(frame, name, text) for name, text in self._kept_plan]
         exact = [self._column(frame, name, text) for _, name, text in self._stepless]
         individuals = [None] * n if self._who is None else self._column(frame, *self._who)
+        nulls = self._nulls_of(frame) if self._nullable else ()
         keys = self._source_keys(frame)
-        return EncodedRows(keys, codes, _transposed(kept, n), _transposed(exact, n), list(individuals))
+        return EncodedRows(keys, codes, _transposed(kept, n), _transposed(exact, n), list(individuals), nulls)
+
+    def _nulls_of(self, frame: pd.DataFrame) -> list[tuple[int, ...]]:
+        """By row, the numbers of the attributes that are null."""
+        columns = [self._column(frame, name, is_null) for _, name, is_null in self._nullable]
+        numbers = [j for j, _, _ in self._nullable]
+        return [tuple(compress(numbers, row)) for row in zip(*columns, strict=True)]
 
     def _column(self, frame: pd.DataFrame, name: str, encode: Callable[[object], T]) -> list[T]:
         """One column, encoded; length n."""
         try:
-            numbers, texts = pd.factorize(frame[name], use_na_sentinel=False)
+            numbers, texts = pd.factorize(_told_apart(frame[name]), use_na_sentinel=False)
         except TypeError:
             raise ConfigError(f"column {name!r} holds a value that is neither text, number, boolean nor null") from None
         encoded: list[T] = []
@@ -265,8 +304,12 @@ def _individual_of(name: str, value: object) -> str:
     return key_text(value, name)
 
 
-def _is_stepless(attribute: Attribute) -> TypeGuard[NumericAttribute]:
-    return isinstance(attribute, NumericAttribute) and attribute.step is None
+def _nullable(table: Table) -> list[tuple[int, str]]:
+    return [(j, table.attributes[j].name) for j in table.nullable]
+
+
+def _is_null(value: object) -> bool:
+    return value is None
 
 
 def _kind(column: Attribute | KeptColumn) -> str:
@@ -276,6 +319,22 @@ def _kind(column: Attribute | KeptColumn) -> str:
     if isinstance(column, KeptColumn) and column.type in ("integer", "decimal"):
         return "number"
     return "boolean" if isinstance(column, KeptColumn) and column.type == "boolean" else "text"
+
+
+def is_scalar(value: Any) -> bool:
+    """Whether a value of a DataFrame is one that a cell of a file could have: no bytes, no list, no span of time.
+
+    >>> [is_scalar(value) for value in (7, None, pd.NaT, b"flu", (1, 2))]
+    [True, True, True, False, False]
+    """
+    return value is None or value is pd.NA or value is pd.NaT or isinstance(value, _SCALARS)
+
+
+def _told_apart(cells: pd.Series[Any]) -> pd.Series[Any]:
+    """A column in which true and 1 are two, which are one for Python and in no source."""
+    if cells.dtype != object or set(map(type, cells)).isdisjoint(_BOOLEAN_TYPES):
+        return cells
+    return cells.map(lambda cell: cell_text(cell) if isinstance(cell, _BOOLEAN_TYPES) else cell)
 
 
 def cell_text(value: Any) -> str:
@@ -290,6 +349,8 @@ def cell_text(value: Any) -> str:
         return ""
     if isinstance(value, bool | np.bool_):
         return "true" if value else "false"
+    if isinstance(value, datetime):
+        return value.isoformat()  # as messages have it
     number = read_decimal(str(value))
     return str(value) if number is None or abs(number.adjusted()) > DIGITS_MAX else decimal_text(number)
 
@@ -301,7 +362,7 @@ def _from_text(kind: str, text: str) -> object:
     if kind == "number":
         number = read_decimal(text)
         return text if number is None else number
-    return _BOOLEANS.get(text, text) if kind == "boolean" else text
+    return BOOLEANS.get(text, text) if kind == "boolean" else text
 
 
 def _transposed(columns: Sequence[Sequence[T]], n: int) -> list[tuple[T, ...]]:

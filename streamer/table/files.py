@@ -14,12 +14,12 @@ import gzip
 import os
 import sys
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from io import TextIOWrapper
 from itertools import chain, islice
 from pathlib import Path
-from stat import S_IMODE
+from stat import S_IMODE, S_ISREG
 from typing import IO, Any
 
 import pandas as pd
@@ -27,6 +27,7 @@ import pandas as pd
 from streamer.errors import ConfigError
 from streamer.table.encode import cell_text
 from streamer.table.typed_frame import with_iso_texts
+from streamer.telling import Tick
 
 STDIN = "-"
 PACKED = ".gz"
@@ -68,7 +69,7 @@ def open_bytes(path: str | Path) -> Iterator[IO[bytes] | gzip.GzipFile]:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def read_rows(path: str | Path) -> pd.DataFrame:
+def read_rows(path: str | Path, tick: Tick | None = None) -> pd.DataFrame:
     """A CSV file (comma, semicolon or tab, UTF-8, a header line) as a table of texts.
 
     Raises ConfigError for a file that is unreadable, empty or ragged, or whose header names a column twice.
@@ -76,11 +77,30 @@ def read_rows(path: str | Path) -> pd.DataFrame:
     with open_bytes(path) as file:
         text = TextIOWrapper(file, encoding="utf-8-sig", newline="")
         try:
-            return _rows_of(path, text)
+            return _rows_of(path, text, _telling(file, tick))
         except UnicodeDecodeError:
-            raise ConfigError(f"{path}: is not UTF-8 text") from None
+            raise ConfigError(
+                f"{path}: is not UTF-8 text: save it as that where it comes from (Excel: CSV UTF-8), or convert it,"
+                " such as by `iconv -f WINDOWS-1252 -t UTF-8`"
+            ) from None
         finally:
             text.detach()  # stdin stays open
+
+
+def _telling(file: IO[bytes] | gzip.GzipFile, tick: Tick | None) -> Callable[[], None]:
+    """What says how much of a file is read; nothing of one that is no file on a disk."""
+    read: Any = file.fileobj if isinstance(file, gzip.GzipFile) else file
+    if tick is None or not (size := _size_of(read)):
+        return lambda: None
+    return lambda: tick(min(1.0, read.tell() / size))
+
+
+def _size_of(file: IO[bytes]) -> int:
+    """Bytes of a file on a disk; 0 of what is none."""
+    with suppress(OSError):
+        kept = os.fstat(file.fileno())
+        return kept.st_size if S_ISREG(kept.st_mode) else 0
+    return 0
 
 
 def read_table(path: str | Path) -> pd.DataFrame:
@@ -100,7 +120,7 @@ def read_table(path: str | Path) -> pd.DataFrame:
         raise ConfigError(f"{path}: is no Parquet file") from None
 
 
-def _rows_of(path: str | Path, text: TextIOWrapper) -> pd.DataFrame:
+def _rows_of(path: str | Path, text: TextIOWrapper, tell: Callable[[], None]) -> pd.DataFrame:
     first = text.readline()
     delimiter = "\t" if is_named(path, ".tsv") else _delimiter(first)
     reader = csv.reader(
@@ -109,7 +129,7 @@ def _rows_of(path: str | Path, text: TextIOWrapper) -> pd.DataFrame:
     try:
         header = next(reader, [])
         _check_header(path, header)
-        columns = _columns(_checked_rows(path, reader, len(header)), len(header))
+        columns = _columns(_checked_rows(path, reader, len(header)), len(header), tell)
     except csv.Error:
         raise ConfigError(f"{path}, line {reader.line_num}: not valid CSV (a quotation mark out of place?)") from None
     # As objects: pandas' own texts would be copies, in memory that its allocator does not give back.
@@ -131,8 +151,10 @@ def _is_spaced(header: str, delimiter: str) -> bool:
 def _check_header(path: str | Path, header: list[str]) -> None:
     if not any(header):
         raise ConfigError(f"{path}: is empty; expected a header line with the names of the columns")
+    if header.count("") > 1:
+        raise ConfigError(f"{path}: {header.count('')} columns have no name in the header; name them, or remove them")
     if repeated := [name for name in header if header.count(name) > 1]:
-        raise ConfigError(f"{path}: the header names the column {repeated[0]!r} twice")
+        raise ConfigError(f"{path}: the header names the column {repeated[0]!r} twice; rename one of them")
 
 
 def _checked_rows(path: str | Path, reader: Any, width: int) -> Iterator[list[str]]:
@@ -145,7 +167,7 @@ def _checked_rows(path: str | Path, reader: Any, width: int) -> Iterator[list[st
         yield row
 
 
-def _columns(rows: Iterator[list[str]], width: int) -> list[list[str]]:
+def _columns(rows: Iterator[list[str]], width: int, tell: Callable[[], None]) -> list[list[str]]:
     """Rows as columns; in one of few texts, cells that say the same are one text in memory."""
     columns: list[list[str]] = [[] for _ in range(width)]
     known: list[dict[str, str] | None] = [{} for _ in range(width)]
@@ -158,6 +180,7 @@ def _columns(rows: Iterator[list[str]], width: int) -> list[list[str]]:
             columns[j].extend(map(texts.setdefault, cells, cells))
             if len(texts) > TEXTS_REMEMBERED:
                 known[j] = None
+        tell()
     return columns
 
 
@@ -182,7 +205,7 @@ def atomic_writers(paths: Sequence[str | Path], text: bool = False) -> Iterator[
     try:
         with ExitStack() as files:
             writers = []
-            for path in (named.resolve() if named.is_symlink() else named for named in map(Path, paths)):
+            for path in map(_place_of, paths):
                 drafts.append((_draft_of(path), path))
                 file = files.enter_context(open(drafts[-1][0], "wb"))
                 writers.append(TextIOWrapper(file, encoding="utf-8", newline="") if text else file)
@@ -203,10 +226,18 @@ def for_owner_alone(file: IO[Any]) -> None:
     os.fchmod(file.fileno(), OWNER_ONLY)
 
 
+def _place_of(path: str | Path) -> Path:
+    """Where the file lies that a path names: a link leads there. What is no file, as /dev/stdout, stays as it is."""
+    named = Path(path)
+    return named.resolve() if named.is_symlink() and not (named.exists() and not named.is_file()) else named
+
+
 def _draft_of(path: Path) -> Path:
     """An empty file beside `path`, to be moved to its place. Raises ConfigError where there can be none."""
     if path.is_dir():
         raise ConfigError(f"{path}: cannot be written: it is a directory")
+    if path.exists() and not path.is_file():  # to take its place would be the end of /dev/null
+        raise ConfigError(f"{path}: cannot be written: it is a device or a pipe; name a file")
     draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
     try:
         draft.touch()

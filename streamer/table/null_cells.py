@@ -1,20 +1,17 @@
 """Where nulls of quasi-identifiers are published, and which values of a data file are published there, too.
 
 Whoever reads a published cell cannot tell a null that counts as a value from that value. So a cell of the nulls' own
-says what it is, and one that values share claims of the nulls what nobody measured. A word for nulls that is in the
-domain, too, is two things: a null as a text, and itself as a number of JSON.
+says what it is, and one that values share claims of the nulls what nobody measured.
 """
 
 from __future__ import annotations
 
 import pandas as pd
 
-from streamer.errors import EventRefused
 from streamer.table.encode import Encoder
 from streamer.table.published import box_columns
-from streamer.table.scalars import decimal_text, read_decimal, to_code
-from streamer.table.schema import Attribute, NumericAttribute, Table
-from streamer.table.source_texts import reader_of_pattern
+from streamer.table.scalars import decimal_text
+from streamer.table.schema import Attribute, Table
 
 
 def null_text(attribute: Attribute) -> str | None:
@@ -24,29 +21,6 @@ def null_text(attribute: Attribute) -> str | None:
     cell = attribute.null_code // attribute.axis.codes_per_cell
     published = box_columns(attribute, cell, cell).values()
     return " to ".join(end if isinstance(end, str) else decimal_text(end) for end in published)
-
-
-def words_that_are_values(table: Table) -> list[tuple[str, str]]:
-    """Columns of numbers, with each of their `na` words that is a value of the domain and not in the nulls' cell."""
-    numbers = {a.name: a for a in table.attributes if isinstance(a, NumericAttribute)}
-    return [
-        (text.column, word)
-        for text in table.source_texts
-        if (attribute := numbers.get(text.column)) is not None
-        for word in text.na
-        if _is_value(attribute, word, text.written)
-    ]
-
-
-def _is_value(attribute: NumericAttribute, word: str, written: str | None) -> bool:
-    try:
-        number = read_decimal(word) if written is None else reader_of_pattern(written)(word)
-        code = None if number is None else to_code(attribute)(number)
-    except (ValueError, EventRefused):
-        return False
-    if code is None or attribute.null_code is None:
-        return code is not None
-    return code // attribute.codes_per_cell != attribute.null_code // attribute.codes_per_cell
 
 
 def beside_nulls(table: Table, frame: pd.DataFrame) -> dict[str, int]:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from streamer.table.arrays import Ints
+from streamer.table.arrays import Bools, Ints
 
 Values = tuple[bytes, ...]
 """The published values of a row that are not quasi-identifiers: canonical JSON texts, one per kept column."""
@@ -37,16 +37,18 @@ class Row(Unshown, frozen=True):
 
     codes: d codes in attribute order. exact: the texts of the decimals that have no step, in attribute order (empty
     where the table has none). values: one canonical JSON text per kept column. individual: whom k counts, or None.
+    nulls: numbers of the attributes that are null, ascending; code and exact text of these say what a null counts as.
     """
 
     codes: tuple[int, ...]
     values: Values
     exact: tuple[str, ...] = ()
     individual: str | None = None
+    nulls: tuple[int, ...] = ()
 
 
 class RowsView(Protocol):
-    """n rows as columns; codes: int64 (n, d), the others have length n. Each property may cost a copy."""
+    """n rows as columns; codes: int64 (n, d), nulls: bool (n, d), the others have length n. Each may cost a copy."""
 
     @property
     def codes(self) -> Ints: ...
@@ -56,3 +58,6 @@ class RowsView(Protocol):
 
     @property
     def values(self) -> Sequence[Values]: ...
+
+    @property
+    def nulls(self) -> Bools: ...

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from decimal import ROUND_FLOOR, Context, Decimal, InvalidOperation
+from typing import TypeGuard
 
 import msgspec
 
@@ -23,6 +24,8 @@ from streamer.table.space import FINENESS
 
 ToCode = Callable[[object], int]
 ToText = Callable[[object], bytes]
+Note = Callable[[str], None]
+"""Told the name of a column whenever its `other` takes a category that its hierarchy does not list."""
 
 DIGITS_MAX = 400
 """Digits before the point, and leading zeros behind it, that a number may have (a binary float has 325 at most)."""
@@ -122,15 +125,29 @@ def decimal_exact(value: object, attribute: NumericAttribute) -> str:
     """The exact text of a value of a decimal attribute that has no step; a null's is what it counts as."""
     if value is not None:
         return decimal_text(number_of(value, attribute.name))
+    return null_exact(attribute)
+
+
+def null_exact(attribute: NumericAttribute) -> str:
+    """The exact text of what a null counts as in a decimal attribute that has no step; else EventRefused."""
     if attribute.null_code is None:
         raise _null_refused(attribute.name)
     return decimal_text(attribute.domain[0] + attribute.null_code // FINENESS * attribute.grid)
 
 
-def to_code(attribute: Attribute) -> ToCode:
+def is_stepless(attribute: Attribute) -> TypeGuard[NumericAttribute]:
+    """Whether it is one of decimals that have no step, whose values are in their exact texts."""
+    return isinstance(attribute, NumericAttribute) and attribute.step is None
+
+
+def _unnoted(name: str) -> None:
+    pass
+
+
+def to_code(attribute: Attribute, unlisted: Note = _unnoted) -> ToCode:
     """The encoder of one quasi-identifier: raw value -> code."""
     if isinstance(attribute, CategoricalAttribute):
-        return _category_to_code(attribute)
+        return _category_to_code(attribute, unlisted)
     if isinstance(attribute, TemporalAttribute):
         return _moment_to_code(attribute)
     if attribute.integer:
@@ -235,7 +252,7 @@ def _moment_to_code(attribute: TemporalAttribute) -> ToCode:
     return code
 
 
-def _category_to_code(attribute: CategoricalAttribute) -> ToCode:
+def _category_to_code(attribute: CategoricalAttribute, unlisted: Note) -> ToCode:
     name, code_of, other = attribute.name, attribute.hierarchy.code_of, attribute.other_code
 
     def code(value: object) -> int:
@@ -243,9 +260,12 @@ def _category_to_code(attribute: CategoricalAttribute) -> ToCode:
             if value is None:
                 return _null_to_code(attribute)
             value = category_of(value, name)
-        found = code_of.get(value, other)
+        found = code_of.get(value)
         if found is None:
-            raise _unknown_category(name)
+            if other is None:
+                raise _unknown_category(name)
+            unlisted(name)
+            return other
         return found
 
     return code
@@ -266,10 +286,10 @@ def from_code(attribute: Attribute, code: int, exact: str | None) -> int | Decim
     return Decimal(exact)
 
 
-def to_json_text(column: KeptColumn) -> ToText:
+def to_json_text(column: KeptColumn, unlisted: Note = _unnoted) -> ToText:
     """The encoder of one kept column: raw value -> canonical JSON text."""
     if column.hierarchy is not None:
-        return _category_to_json(column.name, column.hierarchy.code_of, column.other)
+        return _category_to_json(column.name, column.hierarchy.code_of, column.other, unlisted)
     if column.type is None:
         return _scalar_to_json(column.name)
     if column.type in CLOCKS:
@@ -277,16 +297,19 @@ def to_json_text(column: KeptColumn) -> ToText:
     return _typed_to_json(column.name, column.type)
 
 
-def _category_to_json(name: str, code_of: dict[str, int], other: str | None) -> ToText:
+def _category_to_json(name: str, code_of: dict[str, int], other: str | None, unlisted: Note) -> ToText:
     texts = {label: _to_json(label) for label in code_of}
     other_text = None if other is None else texts[other]
 
     def json_text(value: object) -> bytes:
         if value is None:
             return b"null"
-        text = texts.get(category_of(value, name), other_text)
+        text = texts.get(category_of(value, name))
         if text is None:
-            raise _unknown_category(name)
+            if other_text is None:
+                raise _unknown_category(name)
+            unlisted(name)
+            return other_text
         return text
 
     return json_text

@@ -22,7 +22,7 @@ The rules of this file
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
@@ -30,13 +30,12 @@ from functools import cached_property
 from streamer.errors import ConfigError
 from streamer.table.calendar_cells import CalendarCells
 from streamer.table.calendar_levels import levels_of_calendar
+from streamer.table.fingerprint import fingerprint_of
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.levels import DoublingLevels, Levels, TableLevels, levels_of_numbers, levels_of_tree
 from streamer.table.space import FINENESS, Axis, Space
 
-FORMAT_VERSION = 1
-
-ENGINE_VERSION = 5
+ENGINE_VERSION = 6
 """Raised whenever the same events would give another table, or other dead letters: a state is not mixed of two."""
 
 REPAIR_VERSION = 2
@@ -241,6 +240,10 @@ class Limits:
     dead_letters_share_max: float = 0.05  # of the latest messages of a shard; above it `status` is red
 
 
+LIMITS_THAT_REFUSE = ("event_bytes_max", "statement_rows_max", "row_bytes_max")
+"""The limits that decide which messages are refused."""
+
+
 @dataclass(frozen=True)
 class Rebuilding:
     """When a shard is anonymized anew as a whole behind the stream, and by which algorithm.
@@ -288,47 +291,42 @@ class Table:
         return tuple(j for j, a in enumerate(self.attributes) if isinstance(a, NumericAttribute) and a.step is None)
 
     @cached_property
+    def nullable(self) -> tuple[int, ...]:
+        """Numbers of the attributes that may be null; a null in another one is a dead letter."""
+        return tuple(j for j, a in enumerate(self.attributes) if a.null_code is not None)
+
+    @cached_property
     def sensitive(self) -> tuple[int, ...]:
         """Numbers of the sensitive columns among the kept ones."""
         return tuple(i for i, column in enumerate(self.kept) if column.sensitive)
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of all that decides what a shard's state means: two tables with the same one may share a state."""
-        limits = self.limits
-        parts: list[str] = [
-            f"format {FORMAT_VERSION} {ENGINE_VERSION}",
-            f"key {self.source_key}",
-            f"individual {self.individual}",
-        ]
+        """All that decides what a shard's state means, part by part (`streamer.table.fingerprint`): two tables with the
+        same one may share a state."""
+        engine = f"{ENGINE_VERSION}.{REPAIR_VERSION}" if self.repair else f"{ENGINE_VERSION}"
+        parts = {
+            "columns": [f"key {self.source_key}", f"individual {self.individual}", *self._columns_say()],
+            "privacy": [f"k {self.k}", str(self.diversity)],
+            "engine": [f"recut {self.recut} shrink {self.shrink} repair {self.repair}"],
+            "limits": [str(getattr(self.limits, name)) for name in LIMITS_THAT_REFUSE],
+            "input": [f"stated {self.partitioner_stated} rows {self.input_rows} decimals {self.decimals_are_text}"],
+            "publish": [f"form {self.form} format {self.format}"],
+        }
+        return fingerprint_of(engine, parts)
+
+    def _columns_say(self) -> Iterator[str]:
+        """What table.yaml says of the columns, and the hierarchies."""
         for a in self.attributes:
             if isinstance(a, TemporalAttribute):
                 span, clock = a.calendar, a.calendar.clock.name
-                parts.append(f"{a.name} {clock} {span.first} {span.last} {span.grid} {a.unit} {a.null_code}")
+                yield f"{a.name} {clock} {span.first} {span.last} {span.grid} {a.unit} {a.null_code}"
             elif isinstance(a, NumericAttribute):
-                parts.append(f"{a.name} {a.domain} {a.grid} {a.step} {a.unit} {a.integer} {a.null_code}")
+                yield f"{a.name} {a.domain} {a.grid} {a.step} {a.unit} {a.integer} {a.null_code}"
             else:
-                parts.append(f"{a.name} {a.hierarchy.fingerprint()} {a.unit} {a.null_code}")
+                yield f"{a.name} {a.hierarchy.fingerprint()} {a.unit} {a.null_code} {a.other_code}"
         for c in self.kept:
-            parts.append(f"{c.name} {c.sensitive} {c.type} {c.hierarchy.fingerprint() if c.hierarchy else None}")
-        parts.append(f"k {self.k} recut {self.recut} shrink {self.shrink} form {self.form}")
-        parts.append(f"limits {limits.event_bytes_max} {limits.statement_rows_max} {limits.row_bytes_max}")
-        if self.repair:
-            parts.append(f"repair {REPAIR_VERSION} {self.repair}")
-        if self.diversity:
-            parts.append(f"{self.diversity}")
-        if self.partitioner_stated:  # decides which messages are refused
-            parts.append("partitioner stated")
-        if self.input_rows or self.decimals_are_text:  # decides what messages say
-            parts.append(f"input rows {self.input_rows} decimals {self.decimals_are_text}")
-        others: list[tuple[str, int | str | None]] = [
-            (a.name, a.other_code) for a in self.attributes if isinstance(a, CategoricalAttribute)
-        ]
-        for name, other in others + [(c.name, c.other) for c in self.kept]:
-            if other is not None:  # decides which rows are refused
-                parts.append(f"other {name} {other}")
+            tree = c.hierarchy.fingerprint() if c.hierarchy else None
+            yield f"{c.name} {c.sensitive} {c.type} {tree} {c.other}"
         for text in self.source_texts:  # decides what texts mean
-            parts.append(f"texts {text.column} {text.na} {text.written}")
-        if self.format != JSON:  # other keys in the output, and other rows that are refused
-            parts.append(f"format {self.format}")
-        return hashlib.blake2b("\x1e".join(parts).encode(), digest_size=16).hexdigest()
+            yield f"texts {text.column} {text.na} {text.written}"

@@ -3,27 +3,33 @@ write them.
 
 The rules of this file
 ----------------------
-* A text that is one of a column's `na` words is a null, in files and in messages alike, and also where the column is
-  the key or the individual. Words are compared as they stand: blanks and capitals count.
+* A value that is one of a column's `na` words is a null, in files, messages and DataFrames alike, and also where the
+  column is the key or the individual. Words are compared as they stand: blanks and capitals count. But a word that is a
+  number, in a column of numbers, is that number however it comes: `999`, `999.0`, a JSON number, a float; and a word
+  that is a moment, in a column of dates or timestamps, is that moment. Elsewhere a number counts as its shortest text,
+  a boolean as `true` or `false`, as they do for categories and keys.
 * A column of dates, local timestamps or numbers may say how its texts are `written`. A text that is written so becomes
   what table.yaml speaks of, an ISO text or a number. No text is read in two ways: under `1.234,5` the text `1.5` is no
   number at all, and refused. A date in ISO's form is no other date under any pattern, and stays one. Where nothing
   stands between two parts of a date, they have all their digits: under `DDMMYYYY`, `1121980` could be two days.
 * What a text means is asked again of its meaning: `produce` sends what a file's texts mean, and the worker reads that.
   So an ISO date that is one of the words is a null, however it was written.
-* A column that holds words holds texts: where its numbers are whole ones, their texts are numbers, too, in messages as
-  in files. (Texts of decimals are numbers anyway.)
-* What is no text is no matter of this file: a JSON number is that number.
+* A column that holds words holds texts: where its values are whole numbers or booleans, their texts (`7`, `true`) are
+  these, too, in messages as in files. (Texts of decimals are numbers anyway.)
+* What is no text is not `written` in any way: a JSON number is that number.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from datetime import date
+from decimal import Decimal
 
 from streamer.errors import EventRefused
-from streamer.table.scalars import read_decimal
-from streamer.table.schema import NumericAttribute, SourceText, Table
+from streamer.table.moments import CLOCKS, Clock, moment_of
+from streamer.table.scalars import category_of, read_decimal
+from streamer.table.schema import Attribute, KeptColumn, NumericAttribute, SourceText, Table, TemporalAttribute
 
 Meaning = Callable[[object], object]
 """A value as it came -> what it means; a text that means nothing else is given back. Raises EventRefused."""
@@ -38,6 +44,9 @@ NUMBERS = {
 }
 """How numbers may be written, by example: what stands between thousands, and before the fraction."""
 
+BOOLEANS = {"true": True, "false": False}
+"""The texts of booleans."""
+
 _TOKENS = {
     "YYYY": r"(?P<year>\d{4})", "MM": r"(?P<month>\d{1,2})", "DD": r"(?P<day>\d{1,2})",
     "hh": r"(?P<hour>\d{1,2})", "mm": r"(?P<minute>\d\d)", "ss": r"(?P<second>\d\d)",
@@ -51,36 +60,86 @@ _OF_A_TIME = ("hh", "mm", "ss")
 
 def meanings_of(table: Table) -> Mapping[str, Meaning]:
     """The readers of the columns whose texts are written in a way of their own, by name."""
-    integers = {a.name for a in table.attributes if isinstance(a, NumericAttribute) and a.integer}
-    integers |= {column.name for column in table.kept if column.type == "integer"}
-    return {text.column: meaning_of(text, of_integers=text.column in integers) for text in table.source_texts}
+    types = {column.name: type_said(column) for column in (*table.attributes, *table.kept)}
+    return {text.column: meaning_of(text, types.get(text.column)) for text in table.source_texts}
 
 
-def meaning_of(text: SourceText, *, of_integers: bool = False) -> Meaning:
-    """The reader of one column's values; of_integers: it holds whole numbers.
+def type_said(column: Attribute | KeptColumn) -> str | None:
+    """What table.yaml says of a column's values: a type, or the name of a clock; None: a category, or any value."""
+    if isinstance(column, NumericAttribute):
+        return "integer" if column.integer else "decimal"
+    if isinstance(column, TemporalAttribute):
+        return column.calendar.clock.name
+    return column.type if isinstance(column, KeptColumn) else None
 
-    >>> meaning = meaning_of(SourceText("born", ("?",), "DD.MM.YYYY"))
+
+def meaning_of(text: SourceText, type_: str | None = None) -> Meaning:
+    """The reader of one column's values; type_: what table.yaml says of them (`type_said`).
+
+    >>> meaning = meaning_of(SourceText("born", ("?",), "DD.MM.YYYY"), "date")
     >>> meaning("?"), meaning("31.12.1980"), meaning(7), meaning("soon")
     (None, '1980-12-31', 7, 'soon')
+    >>> [meaning_of(SourceText("age", ("999",)), "integer")(value) for value in ("999.0", 999, 99)]
+    [None, None, 99]
     """
-    words, pattern = frozenset(text.na), None if text.written is None else reader_of_pattern(text.written)
-    if pattern is None and of_integers:
-        pattern = _number_or_text
+    words = frozenset(text.na)
+    pattern = _TEXTS_OF.get(type_ or "") if text.written is None else reader_of_pattern(text.written)
+    of_value = _identity(type_)
+    nulls = frozenset(_of_words(text.na, pattern, of_value)) - {None}
 
     def meaning(value: object) -> object:
-        if type(value) is not str:
-            return value
-        if value in words:
-            return None
-        if pattern is None:
-            return value
-        try:
-            meant = pattern(value)
-        except ValueError as error:
-            raise EventRefused("wrong-type", f"column {text.column!r}: {error}", text.column) from None
-        return None if meant in words else meant
+        if type(value) is str:
+            if value in words:
+                return None
+            if pattern is not None:
+                try:
+                    value = pattern(value)
+                except ValueError as error:
+                    raise EventRefused("wrong-type", f"column {text.column!r}: {error}", text.column) from None
+        return None if nulls and of_value(value) in nulls else value
 
     return meaning
+
+
+def _of_words(
+    words: tuple[str, ...], pattern: Callable[[str], object] | None, of_value: Callable[[object], Hashable]
+) -> Iterator[Hashable]:
+    """What values of the column the words are; one that is not written as the column's texts are is what it says."""
+    for word in words:
+        try:
+            yield of_value(word if pattern is None else pattern(word))
+        except ValueError:
+            yield of_value(word)
+
+
+def _identity(type_: str | None) -> Callable[[object], Hashable]:
+    """By what a value of a column of this type is told from others; None: it is none of this type."""
+    if type_ in ("integer", "decimal"):
+        return _number_itself
+    clock = CLOCKS.get(type_ or "")
+    return _text_itself if clock is None else lambda value: _moment_itself(value, clock)
+
+
+def _number_itself(value: object) -> Hashable:
+    number = read_decimal(value) if type(value) is str else value
+    is_number = type(number) is int or isinstance(number, Decimal)  # True is 1 for Python, and no number here
+    return number if is_number else None
+
+
+def _moment_itself(value: object, clock: Clock) -> Hashable:
+    if not isinstance(value, str | date):
+        return None
+    try:
+        return moment_of(value, "", clock)
+    except EventRefused:
+        return None
+
+
+def _text_itself(value: object) -> Hashable:
+    try:
+        return category_of(value, "")
+    except EventRefused:
+        return None
 
 
 def reader_of_pattern(written: str) -> Callable[[str], object]:
@@ -117,6 +176,14 @@ def fault_of_pattern(written: str, *, with_time: bool) -> str | None:
 def _number_or_text(text: str) -> object:
     number = read_decimal(text)
     return text if number is None else number
+
+
+def _boolean_or_text(text: str) -> object:
+    return BOOLEANS.get(text, text)
+
+
+_TEXTS_OF: Mapping[str, Callable[[str], object]] = {"integer": _number_or_text, "boolean": _boolean_or_text}
+"""What the texts of a column are by its type, where they are not written in a way of their own."""
 
 
 def _digits(text: str) -> object:

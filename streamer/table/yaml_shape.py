@@ -125,7 +125,7 @@ class QuasiIdentifierSettings(_Settings):
     counted from the domain's beginning. step: what all values are multiples of; an integer has 1. unit: the length that
     counts as 1 in the distance of two QI groups, in leaves where there is a hierarchy; a fifth of all without a word.
     hierarchy: a file beside table.yaml, a line for each leaf, from the leaf to the root. null_as: the value that a null
-    is taken for; without a word of nulls a row with one here is a dead letter. null: gives nulls a category of their
+    is published as; without a word of nulls a row with one here is a dead letter. null: gives nulls a category of their
     own, `(none)`. other: the node that takes categories which the hierarchy does not have. na: words that are nulls, in
     place of the table's. written: how its numbers stand as texts, such as `1,234.5`, or `digits`.
     """
@@ -151,8 +151,8 @@ class TemporalSettings(_Settings):
     a clock on the wall shows. domain: the first moment and the last; it begins on a border of the grid's unit. grid:
     length of the cells that intervals are made of, counted from the domain's beginning. unit: the length that counts as
     1 in the distance of two QI groups; a fifth of all without a word. levels: the units by which algorithms go that
-    generalize level by level. null_as: the moment that a null is taken for; without it a row with a null here is a dead
-    letter. na: words that are nulls, in place of the table's. written: how its texts stand, such as `DD.MM.YYYY`.
+    generalize level by level. null_as: the moment that a null is published as; without it a row with a null here is a
+    dead letter. na: words that are nulls, in place of the table's. written: how its texts stand, such as `DD.MM.YYYY`.
     """
 
     role: Literal["quasi-identifier"]
@@ -317,12 +317,12 @@ class TableSettings(_Settings):
     """The whole of table.yaml.
 
     table: its name, with which the names of its topics begin. key: the primary key's column, or a list of them; never
-    published; files alone do without. na: words that are nulls, in files, messages and statements. individual: the
-    column that says whose row it is, where k is to count people; never published. columns: each by its name; what is
-    not named never leaves. privacy: what every QI group owes. engine: how QI groups are kept. publish: what is
-    published, and in which form. input: what the messages do not say themselves. durability: `stated` says that Redis
-    keeps what it confirms, whatever its settings show. limits: bounds of what is done at once. rebuild: when a shard is
-    anonymized anew.
+    published; files alone do without. na: words that are nulls, in files, messages and statements, as texts, numbers or
+    dates. individual: the column that says whose row it is, where k is to count people; never published. columns: each
+    by its name; what is not named never leaves. privacy: what every QI group owes. engine: how QI groups are kept.
+    publish: what is published, and in which form. input: what the messages do not say themselves. durability: `stated`
+    says that Redis keeps what it confirms, whatever its settings show. limits: bounds of what is done at once. rebuild:
+    when a shard is anonymized anew.
     """
 
     table: TableName

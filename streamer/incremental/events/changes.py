@@ -51,7 +51,8 @@ class Delete(Unshown, frozen=True):
 class Modify(Unshown, frozen=True):
     """New values for some columns of one row; refused (`key-unknown`) where the source key is not there.
 
-    codes: attribute number -> code. exact: attribute number -> text. values: kept column number -> JSON text.
+    codes: attribute number -> code. exact: attribute number -> text. values: kept column number -> JSON text. nulls:
+    which of these attributes are null now.
     individual: only to be compared with the stored one (`individual-changed` where it differs).
     """
 
@@ -60,6 +61,7 @@ class Modify(Unshown, frozen=True):
     exact: Mapping[int, str] = {}
     values: Mapping[int, bytes] = {}
     individual: str | None = None
+    nulls: tuple[int, ...] = ()
 
 
 class Upsert(Unshown, frozen=True):

@@ -33,7 +33,8 @@ from streamer.incremental.events.logical_types import (
     reader_of,
 )
 from streamer.table.scalars import read_decimal
-from streamer.table.schema import Attribute, KeptColumn, NumericAttribute, Table, TemporalAttribute
+from streamer.table.schema import Table
+from streamer.table.source_texts import type_said
 
 Fields = Mapping[str, object]
 Named = tuple[tuple[str, Reader], ...]
@@ -100,7 +101,7 @@ class TableReaders:
     """
 
     def __init__(self, table: Table) -> None:
-        columns = {column.name: _type_said(column) for column in (*table.attributes, *table.kept)}
+        columns = {column.name: type_said(column) for column in (*table.attributes, *table.kept)}
         names = (*table.source_key, table.individual, *columns)
         self._key_columns, self._of_rows = table.source_key, table.input_rows
         self._said = {name: columns.get(name) for name in names if name is not None}
@@ -155,15 +156,6 @@ def _as_captured(type_: ConnectType) -> ConnectType:
 
 def _present(readers: Mapping[str, Reader | None]) -> Named:
     return tuple((name, reader) for name, reader in readers.items() if reader is not None)
-
-
-def _type_said(column: Attribute | KeptColumn) -> str | None:
-    """What table.yaml says of a column's values."""
-    if isinstance(column, NumericAttribute):
-        return "integer" if column.integer else "decimal"
-    if isinstance(column, TemporalAttribute):
-        return column.calendar.clock.name
-    return column.type if isinstance(column, KeptColumn) else None
 
 
 # -- without a schema -------------------------------------------------------------------------------------------------

@@ -68,6 +68,11 @@ class Decoder:
             "truncate": lambda message, _: Truncate(_statement_id(message)),
         }
 
+    @property
+    def unlisted(self) -> Mapping[str, int]:
+        """The columns of the message that was decoded last with a category that only `other` takes, once each."""
+        return self._encoder.unlisted
+
     def decode(self, message_key: bytes | None, value: bytes | None) -> Change:
         """The change a message says; raises EventRefused with one of the codes below as its reason.
 
@@ -76,6 +81,7 @@ class Decoder:
         missing-row, missing-column; wrong-type, null-not-allowed, out-of-domain, off-the-step, unknown-category,
         unavailable-value, unknown-type, ambiguous-decimal; message-key-of-other-row; key-changed; bad-statement.
         """
+        self._encoder.unlisted.clear()
         if value is None:
             return self._capture.tombstone(message_key)
         if len(value) > self._bytes_max:
@@ -132,8 +138,8 @@ class Decoder:
         source_key, row = self._encoder.source_key_of(said), readers.parts["row"].row(_row_of(message))
         self._check_same_key(source_key, said, row)
         individual = self._encoder.individual(row) if self._table.individual in row else None
-        codes, exact, values = self._encoder.some(row)
-        return Modify(source_key, codes, exact, values, individual)
+        codes, exact, values, nulls = self._encoder.some(row)
+        return Modify(source_key, codes, exact, values, individual, nulls)
 
     def _check_same_key(self, source_key: str, said: object, row: Members) -> None:
         """A column of the primary key may stand in the row, with the value it has in the key."""

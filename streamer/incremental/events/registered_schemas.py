@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from io import BytesIO
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 from fastavro import schemaless_reader
@@ -51,6 +51,7 @@ class UnusableSchema:
 Known = Mapping[int, RegisteredSchema | UnusableSchema]
 
 
+@runtime_checkable
 class Schemas(Protocol):
     """Where schemas come from. known: all that were learned so far; it grows."""
 

@@ -46,6 +46,7 @@ _OF_READS = {
     "last": Mark.LAST,
     "incremental": Mark.INCREMENTAL,
 }
+_FIRST = ("first", "first_in_data_collection")
 _CHANGES = frozenset("cudt")
 
 
@@ -84,22 +85,33 @@ def mark_of(value: bytes | None, schemas: Known | None = None) -> Mark:
     >>> mark_of(b'{"op": "insert", "row": {"id": 7}}').name, mark_of(None).name
     ('NOTHING', 'NOTHING')
     """
-    if value is None:
-        return Mark.NOTHING
-    try:
-        message = _message(capture_json(value, schemas))
-        if message.is_flattened:
-            return _mark(message.flattened_op, message.flattened_snapshot)
-        if message.op is _ABSENT or message.source is _ABSENT:
-            return Mark.NOTHING
-        return _mark(_op(message.op), _source(message.source).snapshot)
-    except (EventRefused, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return Mark.NOTHING
-
-
-def _mark(op: str | None, said: str | bool | None) -> Mark:
-    """op: of the connector; said: what it says of a snapshot, in former versions a boolean."""
-    name = str(said).lower() if isinstance(said, bool) else said
+    op, name = _said(value, schemas)
     if name in _OF_READS:
         return _OF_READS[name]
     return Mark.CHANGE if op in _CHANGES else Mark.NOTHING
+
+
+def begins_a_snapshot(value: bytes | None, schemas: Known | None = None) -> bool:
+    """Whether a message is the first row of a table that a snapshot of whole tables has read, and says so.
+
+    >>> begins_a_snapshot(b'{"op": "r", "after": {"id": 7}, "source": {"snapshot": "first"}}')
+    True
+    """
+    return _said(value, schemas)[1] in _FIRST
+
+
+def _said(value: bytes | None, schemas: Known | None) -> tuple[str | None, str | None]:
+    """What a message says is done, and of a snapshot; in former versions that was a boolean."""
+    if value is None:
+        return None, None
+    try:
+        message = _message(capture_json(value, schemas))
+        if message.is_flattened:
+            op, said = message.flattened_op, message.flattened_snapshot
+        elif message.op is _ABSENT or message.source is _ABSENT:
+            return None, None
+        else:
+            op, said = _op(message.op), _source(message.source).snapshot
+    except (EventRefused, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None, None
+    return op, str(said).lower() if isinstance(said, bool) else said

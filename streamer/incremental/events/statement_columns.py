@@ -1,8 +1,9 @@
 """A table's columns as a statement sees them: exact values out of stored rows, and back.
 
 A quasi-identifier is stored as its code (a decimal without a step: as its exact text), a kept column as its JSON text.
-Reading gives int, Fraction, text, bool, None or a `Moment`; a number is never a binary float. Columns that a statement
-does not use are never touched, and each distinct stored value of a column is read once.
+A null is null, whatever it counts as where it is published; what a text means is what table.yaml says it means. Reading
+gives int, Fraction, text, bool, None or a `Moment`; a number is never a binary float. Columns that a statement does not
+use are never touched, and each distinct stored value of a column is read once.
 """
 
 from __future__ import annotations
@@ -14,18 +15,24 @@ from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, TypeVar
 
 import msgspec
+import numpy as np
 
 from streamer.errors import EventRefused
 from streamer.incremental.events.statement_syntax import Number, Scalar
-from streamer.table.arrays import Ints
+from streamer.table.arrays import Bools, Ints
 from streamer.table.encode import Encoder
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.moments import CLOCKS, DATE, LOCAL_TIMESTAMP, TIMESTAMP, Clock, moment_of, moment_text
 from streamer.table.row import Row, RowsView, Values
 from streamer.table.schema import Attribute, CategoricalAttribute, Table, TemporalAttribute
+
+T = TypeVar("T")
+
+NULL = b"null"
+"""The JSON text of a kept column of which nothing is known."""
 
 
 class RowsOnce:
@@ -45,6 +52,10 @@ class RowsOnce:
     @cached_property
     def values(self) -> Sequence[Values]:
         return self._rows.values
+
+    @cached_property
+    def nulls(self) -> Bools:
+        return self._rows.nulls
 
 
 class Type(Enum):
@@ -117,13 +128,14 @@ class Draft:
     codes: list[int] = field(repr=False)
     exact: list[str] = field(repr=False)
     values: list[bytes] = field(repr=False)
+    nulls: set[int] = field(repr=False)
 
     @classmethod
     def of(cls, row: Row) -> Draft:
-        return cls(list(row.codes), list(row.exact), list(row.values))
+        return cls(list(row.codes), list(row.exact), list(row.values), set(row.nulls))
 
     def row(self, individual: str | None) -> Row:
-        return Row(tuple(self.codes), tuple(self.values), tuple(self.exact), individual)
+        return Row(tuple(self.codes), tuple(self.values), tuple(self.exact), individual, tuple(sorted(self.nulls)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +150,8 @@ class Scale:
 
 class Column(ABC):
     """A column that statements may use."""
+
+    _encoder: Encoder
 
     def __init__(
         self,
@@ -155,33 +169,69 @@ class Column(ABC):
 
     def of_row(self, row: Row) -> Value:
         """The value of one row."""
-        return self.read(self.stored(row))
+        stored = self.stored(row)
+        return None if stored is None else self.read(stored)
 
     def of_rows(self, rows: RowsOnce) -> list[Value]:
         """The values of n rows."""
         stored = self.all_stored(rows)
-        known = {text: self.read(text) for text in set(stored)}
+        known = {text: None if text is None else self.read(text) for text in set(stored)}
         return [known[text] for text in stored]
 
     @abstractmethod
+    def are_null(self, rows: RowsOnce) -> Bools:
+        """Of which of n rows nothing is known; (n,)."""
+
+    def meant(self, text: str) -> object:
+        """What a text means in this column, as the source writes them; None: a null. Raises EventRefused."""
+        return self._encoder.meant(self.name, text)
+
+    @abstractmethod
     def read(self, stored: Any) -> Value:
-        """The value that a stored one stands for."""
+        """The value that a stored one stands for, which is none of None."""
 
     @abstractmethod
     def stored(self, row: Row) -> Hashable:
-        """What the row holds of this column."""
+        """What the row holds of this column; None: it is null."""
 
     @abstractmethod
     def all_stored(self, rows: RowsOnce) -> Sequence[Hashable]:
-        """What n rows hold of this column."""
+        """What n rows hold of this column; None: it is null."""
 
     @abstractmethod
     def assign(self, draft: Draft, value: object) -> None:
         """Gives the draft a new value (int, Decimal, str, bool or None); raises EventRefused."""
 
 
-class CodedColumn(Column):
-    """A quasi-identifier that its code tells: all but the decimals without a step."""
+class QuasiIdentifier(Column):
+    """A quasi-identifier, number j of its table."""
+
+    _j: int
+
+    @property
+    def takes_nulls(self) -> bool:
+        return self._j in self._encoder.table.nullable
+
+    def are_null(self, rows: RowsOnce) -> Bools:
+        return rows.nulls[:, self._j]
+
+    def but_nulls(self, rows: RowsOnce, stored: Sequence[T]) -> Sequence[T | None]:
+        """What n rows hold, and None in place of what a null counts as."""
+        if not self.takes_nulls:
+            return stored
+        are_null = self.are_null(rows).tolist()
+        return [None if is_null else one for one, is_null in zip(stored, are_null, strict=True)]
+
+    def note_null(self, draft: Draft, value: object) -> None:
+        """Whether a draft, which has the code of a value, is null now."""
+        if self._encoder.is_null(self._j, value):
+            draft.nulls.add(self._j)
+        else:
+            draft.nulls.discard(self._j)
+
+
+class CodedColumn(QuasiIdentifier):
+    """One that its code tells: all but the decimals without a step."""
 
     def __init__(self, encoder: Encoder, j: int) -> None:
         attribute = encoder.table.attributes[j]
@@ -200,15 +250,16 @@ class CodedColumn(Column):
     def read(self, stored: int) -> Value:
         return scalar(self._encoder.value(self._j, stored, None))
 
-    def stored(self, row: Row) -> int:
-        return row.codes[self._j]
+    def stored(self, row: Row) -> int | None:
+        return None if self._j in row.nulls else row.codes[self._j]
 
-    def all_stored(self, rows: RowsOnce) -> list[int]:
+    def all_stored(self, rows: RowsOnce) -> Sequence[int | None]:
         codes: list[int] = rows.codes[:, self._j].tolist()
-        return codes
+        return self.but_nulls(rows, codes)
 
     def assign(self, draft: Draft, value: object) -> None:
         draft.codes[self._j], _ = self._encoder.code(self._j, value)
+        self.note_null(draft, value)
 
 
 class TemporalColumn(CodedColumn):
@@ -223,8 +274,8 @@ class TemporalColumn(CodedColumn):
         return Moment(self.calendar.moment_of(stored), self.calendar.clock)
 
 
-class ExactColumn(Column):
-    """A quasi-identifier of decimals without a step: the exact text beside its code tells."""
+class ExactColumn(QuasiIdentifier):
+    """One of decimals without a step: the exact text beside its code tells."""
 
     def __init__(self, encoder: Encoder, j: int) -> None:
         super().__init__(encoder.table.attributes[j].name, Type.NUMBER)
@@ -233,16 +284,17 @@ class ExactColumn(Column):
     def read(self, stored: str) -> Scalar:
         return scalar(Decimal(stored))
 
-    def stored(self, row: Row) -> str:
-        return row.exact[self._number]
+    def stored(self, row: Row) -> str | None:
+        return None if self._j in row.nulls else row.exact[self._number]
 
-    def all_stored(self, rows: RowsOnce) -> list[str]:
-        return [exact[self._number] for exact in rows.exact]
+    def all_stored(self, rows: RowsOnce) -> Sequence[str | None]:
+        return self.but_nulls(rows, [exact[self._number] for exact in rows.exact])
 
     def assign(self, draft: Draft, value: object) -> None:
         code, exact = self._encoder.code(self._j, value)
         if exact is not None:
             draft.codes[self._j], draft.exact[self._number] = code, exact
+            self.note_null(draft, value)
 
 
 class JsonColumn(Column):
@@ -258,13 +310,16 @@ class JsonColumn(Column):
 
     def read(self, stored: bytes) -> Value:
         value = scalar(self._json.decode(stored))
-        return Moment(moment_of(value, self.name, self.clock), self.clock) if self.clock and value else value
+        return Moment(moment_of(value, self.name, self.clock), self.clock) if self.clock else value
 
-    def stored(self, row: Row) -> bytes:
-        return row.values[self._i]
+    def are_null(self, rows: RowsOnce) -> Bools:
+        return np.array([values[self._i] == NULL for values in rows.values], np.bool_)
 
-    def all_stored(self, rows: RowsOnce) -> list[bytes]:
-        return [values[self._i] for values in rows.values]
+    def stored(self, row: Row) -> bytes | None:
+        return None if row.values[self._i] == NULL else row.values[self._i]
+
+    def all_stored(self, rows: RowsOnce) -> list[bytes | None]:
+        return [None if values[self._i] == NULL else values[self._i] for values in rows.values]
 
     def assign(self, draft: Draft, value: object) -> None:
         draft.values[self._i] = self._encoder.kept(self._i, value)

@@ -1,10 +1,10 @@
 """The text of a statement -> its syntax: names, constants and operators, not yet tied to any table.
 
-A condition is a conjunction of `x θ c`, `x θ y` and `x θ y ± c` with θ one of = < <= > >=; an assigned expression is
-arithmetic over columns and numbers, or one text, true, false or null alone (Song et al. 2009, statements). A name is
-bare (`age`) or in double quotes (`"marital-status"`); a text literal is always in single quotes (`'flu'`, `'it''s'`).
-Words of the language (and, true, false, null) are written in either case. Numbers are exact: integers and fractions,
-never binary floats.
+A condition is a conjunction of `x θ c`, `x θ y` and `x θ y ± c` with θ one of = < <= > >=, and of `x is null` and `x is
+not null`; an assigned expression is arithmetic over columns and numbers, or one text, true, false or null alone (Song
+et al. 2009, statements). A name is bare (`age`) or in double quotes (`"marital-status"`); a text literal is always in
+single quotes (`'flu'`, `'it''s'`). Words of the language (and, is, not, true, false, null) are written in either case.
+Numbers are exact: integers and fractions, never binary floats.
 
 Expressions come out in postfix, so neither their depth nor their length can exhaust the stack of a later reader. No
 message shows a part of a statement, because somebody's values may stand in it.
@@ -35,6 +35,8 @@ GRAMMAR = r"""
         | column ORDER column             -> with_column
         | column ORDER column "+" number  -> with_offset
         | column ORDER column "-" number  -> with_negative_offset
+        | column _IS _NULL                -> is_null
+        | column _IS _NOT _NULL           -> is_not_null
     ?constant: number | "-" number        -> minus_number
         | text | true | false
 
@@ -65,6 +67,8 @@ GRAMMAR = r"""
     NAME: /[A-Za-z_][A-Za-z0-9_]*/
     QUOTED_NAME: /"([^"]|"")+"/
     _AND.2: /and\b/i
+    _IS.2: /is\b/i
+    _NOT.2: /not\b/i
     _TRUE.2: /true\b/i
     _FALSE.2: /false\b/i
     _NULL.2: /null\b/i
@@ -78,6 +82,10 @@ TESTS: dict[str, Callable[[Any, Any], Any]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+
+
+IS_NULL, IS_NOT_NULL = "is null", "is not null"
+"""The tests that are true or false of a null, too; every other one is unknown of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +104,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`left test right`, or `left test right + constant` where `right` is a column."""
+    """`left test right`, or `left test right + constant` where `right` is a column; IS_NULL, IS_NOT_NULL: of `left`."""
 
     left: str
     test: str
@@ -138,6 +146,12 @@ class _Reader(Transformer[Token, Any]):
 
     def with_negative_offset(self, found: list[Any]) -> Comparison:
         return Comparison(found[0], str(found[1]), found[2], -found[3], has_offset=True)
+
+    def is_null(self, found: list[Any]) -> Comparison:
+        return Comparison(found[0], IS_NULL, None, None)
+
+    def is_not_null(self, found: list[Any]) -> Comparison:
+        return Comparison(found[0], IS_NOT_NULL, None, None)
 
     def minus_number(self, found: list[Number]) -> Number:
         return -found[0]
@@ -213,14 +227,20 @@ def read_expression(text: str) -> Postfix:
     return postfix
 
 
+_EXPECTED = {
+    "condition": "x = c, x < y + c, x is null, ... joined by `and`",
+    "assigned": "arithmetic, or one 'text' or null",
+}
+
+
 def _read(text: str, what: str) -> Any:
     if len(text) > STATEMENT_CHARS_MAX:
         raise EventRefused("bad-statement", f"the statement is longer than {STATEMENT_CHARS_MAX} characters")
     try:
         return _PARSER.parse(text, start=what)
     except UnexpectedInput as error:
-        rule = "x = c, x < y + c, ... joined by `and`" if what == "condition" else "arithmetic, or one 'text' or null"
-        raise EventRefused("bad-statement", f"cannot be read at {_line_of(error)}; expected {rule}") from None
+        detail = f"cannot be read at {_line_of(error)}; expected {_EXPECTED[what]}"
+        raise EventRefused("bad-statement", detail) from None
 
 
 def _line_of(error: UnexpectedInput) -> str:

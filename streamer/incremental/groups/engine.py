@@ -261,7 +261,8 @@ class Engine:
             codes[j] = code
         exact = tuple(change.exact.get(j, text) for j, text in zip(self.table.stepless, row.exact, strict=True))
         values = tuple(change.values.get(i, value) for i, value in enumerate(row.values))
-        changed = Row(tuple(codes), values, exact, row.individual)
+        nulls = (*(j for j in row.nulls if j not in change.codes), *change.nulls)
+        changed = Row(tuple(codes), values, exact, row.individual, tuple(sorted(nulls)))
         self._check_size(changed.values)
         self._rewrite([(place, changed)])
 

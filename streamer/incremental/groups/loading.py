@@ -138,6 +138,8 @@ def _rows_into(rows: Rows, held: Held, secret: bytes, stored: Iterable[tuple[str
             raise refusal("a row has too many or too few codes, or a number that is too large") from None
         if not rows.are_whole(given):
             raise refusal("a row has too many or too few values, or exact texts of decimals")
+        if not rows.may_be_null(given):
+            raise refusal("a row has a null in a column that takes none")
         try:
             values, who = _numbers(rows, given)
         except ValueError:

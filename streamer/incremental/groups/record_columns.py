@@ -23,7 +23,8 @@ RECORDS_AT_ONCE = 10_000
 class RecordColumns(Mapping[str, Record | None]):
     """n rows by source key; gone: source keys of rows that are not there any more, whose record is None.
 
-    source_keys: an array of texts, (n,); codes (n, d); qi_groups (n,): numbers, or PENDING.
+    source_keys: an array of texts, (n,); codes (n, d); nulls: of each row, the numbers of the attributes that are null;
+    qi_groups (n,): numbers, or PENDING.
     """
 
     source_keys: Any = field(repr=False)
@@ -31,6 +32,7 @@ class RecordColumns(Mapping[str, Record | None]):
     values_of: Sequence[Values] = field(repr=False)
     exact: Sequence[tuple[str, ...]] = field(repr=False)
     individuals: Sequence[str | None] = field(repr=False)
+    nulls: Sequence[tuple[int, ...]] = field(repr=False)
     qi_groups: Ints = field(repr=False)
     gone: Sequence[str] = field(default=(), repr=False)
 
@@ -66,6 +68,7 @@ class RecordColumns(Mapping[str, Record | None]):
             [self.values_of[place] for place in places],
             [self.exact[place] for place in places],
             [self.individuals[place] for place in places],
+            [self.nulls[place] for place in places],
             qi_groups,
         )
 
@@ -75,7 +78,7 @@ class RecordColumns(Mapping[str, Record | None]):
 
     def _records(self, some: slice) -> Iterator[Record]:
         codes = map(tuple, self.codes[some].tolist())
-        rows = map(Row, codes, self.values_of[some], self.exact[some], self.individuals[some])
+        rows = map(Row, codes, self.values_of[some], self.exact[some], self.individuals[some], self.nulls[some])
         return map(Record, rows, self.qi_groups[some].tolist())
 
 

@@ -4,8 +4,8 @@ The rules of this file
 ----------------------
 * Every row has a *place* from its insertion to its removal; a place is used again once the operations that free it have
   been run. Nothing outside this process knows a place, and no result depends on one.
-* Here is what the core must not know, because it may not decide: source keys, exact codes, names. The core knows cells,
-  the number of the values, the number of the individual and the lot.
+* Here is what the core must not know, because it may not decide: source keys, exact codes, what is null, names. The
+  core knows cells, the number of the values, the number of the individual and the lot.
 * Nothing is kept twice: a code is its cell, which the core has, and the *rest*, how far it stands in that cell. Where
   all cells are single codes there is no rest.
 * A row that was changed is held as it was given until `write`: many are written at once.
@@ -14,7 +14,7 @@ The rules of this file
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import chain
+from itertools import chain, compress
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from streamer.incremental.groups.kept import PENDING as NO_QI_GROUP
 from streamer.incremental.groups.record_columns import RecordColumns
 from streamer.incremental.groups.source_keys import SourceKeys
 from streamer.incremental.groups.texts import Numbers, ValueTexts
-from streamer.table.arrays import Ints
+from streamer.table.arrays import Bools, Ints
 from streamer.table.encode import EncodedRows
 from streamer.table.row import Row, Values
 from streamer.table.schema import Table
@@ -46,6 +46,8 @@ class Rows:
         widest = table.space.codes_per_cell.max(initial=1) - 1
         self.rest: Ints = np.zeros((0, len(self._coarse)), np.min_scalar_type(widest))
         self._exact: list[tuple[str, ...]] | None = [] if table.stepless else None
+        self._nullable = table.nullable
+        self._is_null: Bools = np.zeros((0, len(table.nullable)), np.bool_)  # by place, of the nullable attributes
         self._n_texts = len(table.kept), len(table.stepless)
         self.values = ValueTexts()
         self._subjects = SubjectNumbers(table)
@@ -100,7 +102,8 @@ class Rows:
     def _as_row(self, place: int, codes: list[int], values: int, who: int) -> Row:
         exact = () if self._exact is None else self._exact[place]
         name = None if who == NONE else self.individuals.things[who]
-        return Row(tuple(codes), self._values_of(values), exact, name)
+        nulls = () if not self._nullable else self.nulls_of([place])[0]
+        return Row(tuple(codes), self._values_of(values), exact, name, nulls)
 
     def _values_of(self, number: int) -> Values:
         values = self.values.things[number]
@@ -120,6 +123,7 @@ class Rows:
                 self._exact += [()] * (self._n_places - len(self._exact))
                 for place, row in self._given.items():
                     self._exact[place] = row.exact
+            self._write_nulls(list(self._given), list(self._given.values()))
             self._given = {}
         self.tell()
         self._free += self._freed
@@ -141,6 +145,7 @@ class Rows:
         self._write_rest(slice(first, first + n), codes)
         if self._exact is not None:
             self._exact[first:] = [row.exact for row in rows]
+        self._write_nulls(range(first, first + n), rows)
         return codes // self._space.codes_per_cell
 
     def all_added(self) -> None:
@@ -154,9 +159,28 @@ class Rows:
             rest = np.zeros((more, len(self._coarse)), self.rest.dtype)
             rest[: len(self.rest)] = self.rest
             self.rest = rest
+            is_null = np.zeros((more, len(self._nullable)), np.bool_)
+            is_null[: len(self._is_null)] = self._is_null
+            self._is_null = is_null
 
     def _write_rest(self, where: Any, codes: Ints) -> None:
         self.rest[where] = (codes % self._space.codes_per_cell)[:, self._coarse]
+
+    def _write_nulls(self, places: Sequence[int], rows: Sequence[Row]) -> None:
+        if self._nullable and places:
+            self._is_null[places] = [[j in row.nulls for j in self._nullable] for row in rows]
+
+    def nulls_of(self, places: Sequence[int] | Ints) -> list[tuple[int, ...]]:
+        """Of the rows at these places, the numbers of the attributes that are null."""
+        if not self._nullable:
+            return [()] * len(places)
+        return [tuple(compress(self._nullable, row)) for row in self._is_null[places].tolist()]
+
+    def are_null(self, places: Ints) -> Bools:
+        """The same as columns, (n, d)."""
+        nulls = np.zeros((len(places), self.d), np.bool_)
+        nulls[:, self._nullable] = self._is_null[places]
+        return nulls
 
     def tell(self) -> None:
         """Makes room in the core for all numbers, and tells it what it has to know of new values."""
@@ -200,6 +224,10 @@ class Rows:
         """Whether all rows have a value for every kept column, and an exact text for every decimal without a step."""
         return {(len(row.values), len(row.exact)) for row in rows} <= {self._n_texts}
 
+    def may_be_null(self, rows: Sequence[Row]) -> bool:
+        """Whether nulls are only in attributes that may be null."""
+        return {j for row in rows for j in row.nulls} <= set(self._nullable)
+
     def are_publishable(self, lo: Ints, hi: Ints) -> bool:
         """Whether all boxes lo..hi (n, d) of cells could be published: categories stand at nodes of their trees."""
         widened = self._space.generalize(lo.copy(), hi.copy())
@@ -229,6 +257,7 @@ class Rows:
             [self._values_of(number) for number in values.tolist()],
             [()] * len(at) if self._exact is None else [self._exact[place] for place in at],
             [None if number == NONE else names[number] for number in who.tolist()],
+            self.nulls_of(places),
             numbers,
             gone,
         )
@@ -258,7 +287,7 @@ class Rows:
         view, who = StoredRows(self, places), self.core["who"][places].tolist()
         names = [None if number == NONE else self.individuals.things[number] for number in who]
         keys = [self.source_keys[place] for place in places.tolist()]
-        return EncodedRows(keys, view.codes, view.values, view.exact, names)
+        return EncodedRows(keys, view.codes, view.values, view.exact, names, self.nulls_of(places))
 
     def view(self) -> StoredRows:
         """All rows as columns, in no particular order."""
@@ -286,6 +315,11 @@ class StoredRows:
     def values(self) -> list[Values]:
         number = self._rows.core["values"][self.places].tolist()
         return [self._rows._values_of(one) for one in number]
+
+    @property
+    def nulls(self) -> Bools:
+        """(n, d)."""
+        return self._rows.are_null(self.places)
 
 
 def array_of(runs: Sequence[Sequence[int]], length: int) -> Ints:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from streamer.errors import EventRefused, ShardRefused, StreamerError
 from streamer.incremental.events.changes import Change
-from streamer.incremental.events.counts import APPLIED_LATE, IGNORED_LATE
+from streamer.incremental.events.counts import APPLIED_LATE, IGNORED_LATE, Counts
 from streamer.incremental.events.decoder import Decoder
 from streamer.incremental.events.key_form import KeyContract
 from streamer.incremental.events.registered_schemas import NoSchemas, Schemas, schema_ids
@@ -105,6 +105,8 @@ class LateMessages(OwnedShard):
         else:
             tally.counts += APPLIED_LATE if outcome.applied else IGNORED_LATE
             tally.key_form = key_form if outcome.applied else tally.key_form
+            if outcome.applied:
+                self._count_unlisted(tally)
             tally.retried.append((tally.next, one.offset))
             tally.letters.append(letters.retried(where))
 
@@ -150,6 +152,11 @@ class LateMessages(OwnedShard):
             raise
         except Exception as error:  # a bug; but one message must not stop the stream, and decoding changes nothing
             raise EventRefused("internal-error", f"decoding failed with {type(error).__name__}") from None
+
+    def _count_unlisted(self, tally: Tally) -> None:
+        """Counts what the message that was decoded last has of categories that only `other` takes."""
+        if self._decoder.unlisted:
+            tally.counts += Counts(unlisted=dict(self._decoder.unlisted))
 
     def _commit(self, engine: Engine, tally: Tally, report: StepReport) -> Commit:
         """Checks and stores what was applied."""

@@ -13,10 +13,16 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import msgspec
+from msgspec.structs import replace
 
+from streamer.incremental import mends
+from streamer.incremental.kept_formats import check_format
 from streamer.incremental.release.records import Outgoing
 from streamer.incremental.store.base import Meta
 from streamer.incremental.topics import output_id
+
+FORMAT = 1
+"""Of positions: whoever adds a field raises it, because a reader that passes over one knows a part of a commit."""
 
 
 class Position(msgspec.Struct, frozen=True):
@@ -25,7 +31,7 @@ class Position(msgspec.Struct, frozen=True):
     An offset alone does not name a commit: one that did not come from the input leaves `next` unchanged. live_id: the
     id of the `live` that holds the table, or the ids of the two topics of a lossy join; a store that lost everything
     knows of no others. truncations: how many the shard heard of from others, and placed. retried: as in `Meta`; a
-    replay has to apply the same messages in the same places.
+    replay has to apply the same messages in the same places. format: 1 is one that does not say it.
     """
 
     commit: int
@@ -38,6 +44,7 @@ class Position(msgspec.Struct, frozen=True):
     live_id: str = ""
     truncations: int = 0
     retried: tuple[tuple[int, int], ...] = ()
+    format: int = FORMAT
 
     @classmethod
     def of(cls, meta: Meta) -> Position:
@@ -59,7 +66,9 @@ class Position(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_json(cls, text: bytes) -> Position:
-        return msgspec.json.decode(text, type=cls)
+        """Raises ShardRefused where a newer streamer wrote more than is known here; DecodeError for no position."""
+        check_format(text, FORMAT, "the last position", mends.publish_again(mends.SOME_TABLE))
+        return replace(msgspec.json.decode(text, type=cls), format=FORMAT)
 
 
 class Outlet(Protocol):

@@ -146,16 +146,20 @@ class Publisher(CommitsFromOutside):
                     return i
                 self._apply(engine, message, tally, report.seconds)
                 tally.marks[mark] += 1
-                if tally.next == stop or self._is_full(engine) or self._passed_over.commit_is_due(message.offset):
+                is_due = tally.next == stop or self._passed_over.commit_is_due(message.offset)
+                if is_due or self._is_full(engine, report.seconds):
                     return i + 1
         tally.next = max(tally.next, through if stop is None else min(through, stop))
         return len(messages)
 
-    def _is_full(self, engine: Engine) -> bool:
+    def _is_full(self, engine: Engine, seconds: dict[str, float]) -> bool:
         if not engine.is_nearly_full:
             return False
-        with unforeseen():
-            return engine.rows_published_max >= self.table.limits.transaction_rows_max
+        started = perf_counter()
+        with unforeseen():  # to tell, the engine applies what waits in it
+            is_full = engine.rows_published_max >= self.table.limits.transaction_rows_max
+        seconds["apply"] += perf_counter() - started
+        return is_full
 
     def _apply(self, engine: Engine, message: Message, tally: Tally, seconds: dict[str, float]) -> None:
         started = decoded = perf_counter()
@@ -184,6 +188,7 @@ class Publisher(CommitsFromOutside):
                 tally.letters.append(letters.partial(self._coordinates(message), outcome.left_unchanged))
             if outcome.applied:
                 self._passed_over.applied(message.offset)
+                self._count_unlisted(tally)
         tally.last, tally.next = message.offset, message.offset + 1
         seconds["decode"] += decoded - started
         seconds["apply"] += perf_counter() - decoded

@@ -5,7 +5,8 @@ A record of `<table>.control` lies in the partition of its shard and says one of
 `{"command":"rebuild","shard":0,"id":"5f0c…","at":1764000000,"algorithm":"ordered"}`,
 `{"command":"cancel-rebuild","shard":0,"id":"77aa…","at":1764000000}`,
 `{"command":"end-snapshot","shard":0,"since":1234}` and
-`{"command":"retry","shard":0,"id":"90b1…","at":1764000000,"offsets":[17,42]}`. What cannot be read is nobody's request.
+`{"command":"retry","shard":0,"id":"90b1…","at":1764000000,"offsets":[17,42]}`. What cannot be read is nobody's request;
+but a record that says `"format":2`, or more, is a newer streamer's, and may not be passed over by who does not know it.
 
 Two come from shards (`streamer.incremental.shard.truncations`):
 `{"command":"truncate","shard":1,"source":{"log":"postgresql","place":[4711],"at":1764000000000},"by":0,"offset":1234}`
@@ -20,7 +21,12 @@ from typing import Annotated
 
 import msgspec
 
+from streamer.incremental import mends
 from streamer.incremental.events.source_position import SourcePosition
+from streamer.incremental.kept_formats import check_format
+
+FORMAT = 1
+"""Of these records, which say it from 2 on. Whoever adds a command or a field raises it."""
 
 Id = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 """Of a request: by it the operator finds the answer, and a worker knows what it has done already."""
@@ -135,8 +141,12 @@ def placed_in(values: Iterable[bytes], shard: int) -> list[Placed]:
 
 
 def read_request(value: bytes) -> Request | None:
-    """What a record of the control topic says; None where it cannot be read."""
+    """What a record of the control topic says; None where it cannot be read.
+
+    Raises ShardRefused where it is in a newer format: what a newer streamer asks of a shard may not be passed over.
+    """
     try:
+        check_format(value, FORMAT, "a record of the control topic", mends.new_control())
         request: Request = msgspec.json.decode(value, type=Request)
     except msgspec.DecodeError:
         return None

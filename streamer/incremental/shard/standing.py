@@ -30,6 +30,7 @@ from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.store.base import UNFINISHED, Meta
 from streamer.incremental.topics import CHANGES, CONTROL, POSITIONS, output_id, outputs_of
+from streamer.table.fingerprint import differences
 from streamer.table.schema import Table
 
 
@@ -121,11 +122,20 @@ def check_written_for(table: Table, shard: int, meta: Meta) -> None:
     name = f"shard {shard} of {table.name}"
     if meta.fingerprint == UNFINISHED:
         raise ShardRefused(f"{name}: its table began anew and is not whole; {mends.begin_anew(table.name)}")
-    if meta.fingerprint != table.fingerprint:
+    if meta.fingerprint == table.fingerprint:
+        return
+    versions, parts = differences(meta.fingerprint, table.fingerprint)
+    changed, mend = ", ".join(parts), mends.begin_anew(table.name)
+    if versions is None:
         raise ShardRefused(
-            f"{name}: table.yaml has changed since this state was written; restore it, or, "
-            f"{mends.begin_anew(table.name)}"
+            f"{name}: table.yaml has changed since this state was written ({changed}); restore it, or, {mend}"
         )
+    kept, ours = versions[0] or "5 or a lower one", versions[1]
+    also = f"; table.yaml has changed, too ({changed})" if parts else ""
+    raise ShardRefused(
+        f"{name}: the state was kept by engine version {kept}, and this streamer's is {ours}: the same messages come "
+        f"to another table by it{also}; run the version that kept it, or, {mend}"
+    )
 
 
 def _check_input(name: str, table: Table, meta: Meta, input_state: InputState, new: frozenset[str]) -> None:

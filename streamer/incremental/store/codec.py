@@ -3,7 +3,10 @@
 The rules of this file
 ----------------------
 * Every value is one msgpack array whose first element is `FORMAT_VERSION`: arrays, because a shard holds one value per
-  person and names would cost more than the content. Whoever changes the shape of a value raises the version.
+  person and names would cost more than the content. Whoever changes the shape of a value, be it by one field more,
+  raises the version: a reader that passed over what it does not know would go on with a part of what was kept.
+* What an earlier format said is read as long as it is a beginning of what this one says. A later one is refused, and
+  the message names both.
 * Reading trusts nothing: the decoders are typed, and bytes that do not fit raise ShardRefused, which says what kind of
   value it is and in which format it was written, never what is in it.
 * An outbox entry stands behind the number of its commit, as text, so that a store can trim by commit without decoding.
@@ -27,18 +30,21 @@ from streamer.incremental import mends
 from streamer.incremental.events.counts import Counts
 from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.groups.kept import How, Origin, QIGroupState, Record, SimilarityList
+from streamer.incremental.kept_formats import unread
 from streamer.incremental.release.records import Entry
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.rebuild import Progress
 from streamer.incremental.store.snapshot import Snapshot
 from streamer.table.row import Row, Values
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
+"""5: a row says which of its quasi-identifiers are null; 4 said nothing of it."""
 
-_Version = Literal[4]  # FORMAT_VERSION, as the decoders want it
+FORMAT_READ_FIRST = 4
+
+_Version = Literal[4, 5]  # FORMAT_READ_FIRST to FORMAT_VERSION, as the decoders want them
 _Cells = tuple[int, ...]
 _Texts = tuple[str, ...]
-_Counts = tuple[int, int, int, int]
 
 UNREADABLE = (msgspec.MsgspecError, ValueError)  # ValueError: text that is not UTF-8, an array that is too short
 
@@ -46,11 +52,35 @@ DIGITS_MAX = 20
 """Of a number that is stored as text: Python refuses thousands of digits with an error of its own."""
 
 _encode = msgspec.msgpack.Encoder().encode
-_record = msgspec.msgpack.Decoder(tuple[_Version, _Cells, Values, _Texts, str | None, int]).decode
+
+
+class _Record(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    """One line of the index table behind the version."""
+
+    version: _Version
+    codes: _Cells
+    values: Values
+    exact: _Texts
+    individual: str | None
+    qi_group: int
+    nulls: _Cells = ()
+
+
+_record = msgspec.msgpack.Decoder(_Record).decode
 _qi_group = msgspec.msgpack.Decoder(tuple[_Version, _Cells, _Cells, _Texts, tuple[Values, ...]]).decode
 
 
-class _Meta(msgspec.Struct, array_like=True):
+class _Counts(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    """The fields of `Counts`; those with a default may be missing."""
+
+    applied: int
+    ignored: int
+    dead_letters: int
+    unknown_keys: int
+    unlisted: dict[str, int] = {}
+
+
+class _Meta(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     """The fields of `Meta` behind the version; those with a default may be missing."""
 
     version: _Version
@@ -81,6 +111,8 @@ class _Meta(msgspec.Struct, array_like=True):
 _LATER = {field.name: field.default for field in fields(Meta)[13:]}
 """Fields that came after the format, with what they are where nothing is said; the last of these are not written."""
 
+COUNTS_AT = [field.name for field in fields(Meta)].index("counts")
+
 _meta = msgspec.msgpack.Decoder(_Meta).decode
 _origin = msgspec.msgpack.Decoder(tuple[_Version, How, int]).decode
 _entry = msgspec.msgpack.Decoder(tuple[_Version, str, bytes, bytes | None]).decode
@@ -90,17 +122,17 @@ def encode_record(record: Record) -> bytes:
     """One line of the index table."""
     row = record.row
     return _encode(
-        (FORMAT_VERSION, row.codes, row.values, row.exact, row.individual, record.qi_group),
+        (FORMAT_VERSION, row.codes, row.values, row.exact, row.individual, record.qi_group, row.nulls),
     )
 
 
 def decode_record(data: bytes) -> Record:
     """Raises ShardRefused where `data` is not a record of this format."""
     try:
-        _, codes, values, exact, individual, qi_group = _record(data)
+        said = _record(data)
     except UNREADABLE:
         _refuse("row of the index table", data)
-    return Record(Row(codes, values, exact, individual), qi_group)
+    return Record(Row(said.codes, said.values, said.exact, said.individual, said.nulls), said.qi_group)
 
 
 def encode_qi_group(state: QIGroupState) -> bytes:
@@ -150,6 +182,8 @@ def decode_similarity(floor: bytes, neighbours: Iterable[tuple[bytes, float]]) -
 def encode_meta(meta: Meta) -> bytes:
     """Where a shard stands: the fields of `Meta` in the order of their declaration."""
     said = list(astuple(meta))
+    if not meta.counts.unlisted:  # it came after the format
+        said[COUNTS_AT] = said[COUNTS_AT][:-1]
     for default in reversed(_LATER.values()):
         if said[-1] != default:
             break
@@ -164,7 +198,7 @@ def decode_meta(data: bytes) -> Meta:
     except UNREADABLE:
         _refuse("meta", data)
     del said["version"]
-    return Meta(**said | {"counts": Counts(*said["counts"])})
+    return Meta(**said | {"counts": Counts(**msgspec.structs.asdict(said["counts"]))})
 
 
 def encode_entry(commit: int, entry: Entry) -> bytes:
@@ -214,9 +248,6 @@ def _refuse(kind: str, data: bytes) -> NoReturn:
         version = msgspec.msgpack.decode(first, type=int)
     except UNREADABLE:
         raise ShardRefused(f"store: a {kind} is damaged; {mend}") from None
-    if version == FORMAT_VERSION:
+    if FORMAT_READ_FIRST <= version <= FORMAT_VERSION:
         raise ShardRefused(f"store: a {kind} is damaged (format {version}); {mend}") from None
-    raise ShardRefused(
-        f"store: a {kind} is in format {version}, this streamer reads format {FORMAT_VERSION}; run the version that "
-        f"wrote it, or, {mend}"
-    ) from None
+    raise ShardRefused(f"store: a {kind} {unread(version, FORMAT_VERSION, mend)}") from None

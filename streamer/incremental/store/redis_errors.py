@@ -35,7 +35,7 @@ REFUSALS: dict[str, tuple[type[StreamerError], str]] = {
     "OOM": (ServerUnreachable, "is full: raise maxmemory"),
     "NOAUTH": (ConfigError, "wants a user and a password: put them into the URL, or REDIS_USERNAME, REDIS_PASSWORD"),
     "WRONGPASS": (ConfigError, "refuses the user or the password"),
-    FORBIDDEN: (ConfigError, "forbids this user a key: the README says what a user needs"),
+    FORBIDDEN: (ConfigError, "forbids this user a key: docs/how-to/secured-servers.md says what a user needs"),
     "MOVED": (ConfigError, "is one node of a cluster: name it redis+cluster://host:port,host:port"),
     "cluster support disabled": (ConfigError, "is no cluster: name it redis://host:port"),
     "CROSSSLOT": (ConfigError, "does not keep the shard's keys together: a proxy must leave the hash tag {} alone"),
@@ -71,7 +71,9 @@ def answers(address: str) -> Iterator[None]:
         if isinstance(error, MasterNotFoundError):
             raise ServerUnreachable(f"{address}: no sentinel answers that knows a master which does") from None
         if isinstance(error, redis.ConnectionError | redis.TimeoutError | RedisClusterException):
-            raise ServerUnreachable(f"{address} does not answer") from None
+            raise ServerUnreachable(
+                f"{address} does not answer: is it up, is --redis right, does it want TLS (rediss://)?"
+            ) from None
         raise StreamerError(f"{address} refuses a command of this store ({type(error).__name__})") from None
 
 

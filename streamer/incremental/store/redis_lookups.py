@@ -186,6 +186,11 @@ class RedisLookups(RedisStore):
         pairs = zip(source_keys, found, strict=True)
         return {key: codec.decode_record(data) for key, data in pairs if data is not None}
 
+    def qi_group_numbers(self) -> list[int]:
+        """The numbers of the shard's QI groups, ascending; nothing of what they hold is read."""
+        with self._answers():
+            return sorted(map(codec.decode_number, self._client.hkeys(self._groups)))
+
     def read_group(self, qi_group: int) -> QIGroupState | None:
         """One QI group, without loading the shard."""
         with self._answers():

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
+from streamer.table.draft.hints import could_be_excel_days, hint_of
 from streamer.table.draft.nulls import words_for_nulls
 from streamer.table.draft.numbers import Scale, scale_of, with_null_cell
 from streamer.table.draft.times import TimeScale, time_scale_of, with_null_moment
@@ -35,10 +36,13 @@ _IDS = {"id", "ids", "key", "uuid", "guid", "nr", "no", "number"}
 _NAMING = {
     "name", "surname", "firstname", "lastname", "fullname", "username", "mail", "email", "phone", "telephone", "mobile",
     "fax", "address", "street", "ssn", "passport", "iban", "account", "url", "ip",
+    "vorname", "nachname", "familienname", "strasse", "telefon", "handy", "adresse", "anschrift",
+    "nom", "prenom", "apellido", "nombre", "telefono", "direccion",
 }  # fmt: skip
 _SENSITIVE = {
     "disease", "diagnosis", "diagnoses", "problem", "illness", "condition", "symptom", "medication", "treatment",
     "salary", "income", "wage", "wages", "debt", "religion", "crime", "offence", "verdict", "grade",
+    "diagnose", "krankheit", "gehalt", "lohn", "einkommen", "icd",
 }  # fmt: skip
 _POSTAL = {"zip", "zipcode", "postcode", "postal", "plz"}
 _CODES = _POSTAL | {"code", "codes"}
@@ -187,6 +191,8 @@ def _number(name: str, numbers: list[Decimal], empty: int) -> Drafted:
         return Drafted(name, "", "its numbers have more digits than a domain may have")
     exactly = set(scale.domain) <= set(numbers)
     why = f"the domain is {'that of the values seen' if exactly else 'rounded outward'}; check it, and the grid"
+    if scale.integer and could_be_excel_days(words_of(name), numbers):
+        why = f"could be days as Excel counts them: let them be exported as dates; {why}"
     return _with_nulls(Drafted(name, "quasi-identifier", why, scale=scale), scale, empty)
 
 
@@ -245,7 +251,8 @@ def _few(distinct: list[str], filled: int) -> bool:
 
 def _category(name: str, distinct: list[str], filled: int, empty: int) -> Drafted:
     if not _few(distinct, filled):
-        return Drafted(name, "", f"{len(distinct)} different texts in {filled} cells: names or free text?")
+        hint = hint_of(distinct) or "names or free text?"
+        return Drafted(name, "", f"{len(distinct)} different texts in {filled} cells: {hint}")
     taken = (ROOT, NULL_LABEL, OTHER_LABEL)
     if any(text != text.strip() or text in taken for text in distinct):
         return Drafted(name, "", f"has values with blanks at an end, or called {' or '.join(taken)}: clean them first")
@@ -253,4 +260,6 @@ def _category(name: str, distinct: list[str], filled: int, empty: int) -> Drafte
     why = "a value or nothing: put levels between in its hierarchy; unknown values count as other"
     if empty:
         why = f"{why}; {empty} empty cells are a category of their own"
+    if hint := hint_of(distinct):
+        why = f"{why}; {hint}"
     return Drafted(name, "quasi-identifier", why, hierarchy=rows)

@@ -21,7 +21,7 @@ from streamer.incremental.release.fold import Fold
 from streamer.incremental.release.published_group import PublishedGroup
 from streamer.table.moments import DATE, LOCAL_TIMESTAMP, TIMESTAMP, Clock
 from streamer.table.row import Row
-from streamer.table.schema import LOSSY_JOIN, Table
+from streamer.table.schema import LOSSY_JOIN, Attribute, Table
 from worlds.calendars import temporal
 from worlds.folded_table import FoldedTable
 from worlds.published_groups import FORMS, SONG
@@ -124,12 +124,44 @@ def test_the_truth_lies_within_the_bounds(form: str, data: st.DataObject) -> Non
     assert answer.at_least - 1e-9 <= answer.estimate <= answer.at_most + 1e-9
 
 
+BORN = temporal("born", "1980-01-01", "1980-12-31", "1 month")
+
+
+@pytest.mark.parametrize(
+    ("attribute", "text"),
+    [
+        (replace(AGE, null_code=0), "age < 30"),
+        (replace(BMI, null_code=0), "bmi < 30"),
+        (replace(CITY, null_code=0), "city = 'a1'"),
+        (replace(BORN, null_code=0), "born < '2000-01-01'"),
+    ],
+)
+@pytest.mark.parametrize("form", FORMS)
+def test_nothing_is_certain_of_rows_that_may_be_null(form: str, attribute: Attribute, text: str) -> None:
+    """What a null counts as is published; whether it is a null, nobody can tell, and a null matches nothing."""
+    first = {1: PublishedGroup((0,), (0,), (FLU, FLU), ((0,),))}
+    asking = replace(table(attribute), form=form)
+    assert asked(asking, text, first)[1:] == (0, 2, 2)
+    assert asked(replace(asking, attributes=(replace(attribute, null_code=None),)), text, first)[1:] == (2, 2, 2)
+
+
+def test_a_query_may_ask_what_is_published_as_it_is_for_nulls_and_nothing_else() -> None:
+    groups = {1: PublishedGroup((0,), (0,), (FLU, (b"null",), FLU), ((0,),))}
+    people = table(replace(AGE, null_code=0))
+    assert asked(people, "problem is null", groups)[1:] == (1, 1, 3)
+    assert asked(people, "problem is not null", groups)[1:] == (2, 2, 3)
+    for text in ("age is null", "problem is null and age is not null"):
+        with pytest.raises(UsageError, match="--query: asks a quasi-identifier for nulls"):
+            Query(people, text)
+
+
 class OneRow:
     """One row as columns."""
 
     def __init__(self, row: Row) -> None:
         self.codes = np.array([row.codes])
         self.exact, self.values = [row.exact], [row.values]
+        self.nulls = np.array([[j in row.nulls for j in range(len(row.codes))]])
 
 
 def is_match(row: Row, text: str, small: Table) -> bool:

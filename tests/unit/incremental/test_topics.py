@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from streamer.incremental.topics import CHANGES, LIVE, QIT, READER_TIME_MS, REQUIRED_CONFIGS, STT, topic_name, topics_of
+import pytest
+
+from streamer.incremental.topics import (
+    CHANGES,
+    LIVE,
+    QIT,
+    READER_TIME_MS,
+    REQUIRED_CONFIGS,
+    STT,
+    made_with,
+    topic_name,
+    topics_of,
+)
 
 
 def test_every_topic_is_named_after_its_table_and_the_input_comes_first() -> None:
@@ -27,3 +39,13 @@ def test_every_form_has_the_topics_that_hold_it_and_not_those_of_another() -> No
     assert kinds["rows"] == kinds["groups"] == set(REQUIRED_CONFIGS) - {QIT, STT}
     assert kinds["lossy-join"] == set(REQUIRED_CONFIGS) - {LIVE}
     assert REQUIRED_CONFIGS[QIT] == REQUIRED_CONFIGS[STT] == REQUIRED_CONFIGS[LIVE]
+
+
+@pytest.mark.parametrize(("replicas", "confirming"), [(1, None), (2, None), (3, "2"), (5, "2")])
+def test_two_copies_confirm_where_there_are_three_and_else_the_broker_decides(
+    replicas: int, confirming: str | None
+) -> None:
+    for topic in topics_of("patients"):
+        settings = made_with(topic, replicas)
+        assert settings.pop("min.insync.replicas", None) == confirming
+        assert settings == topic.config

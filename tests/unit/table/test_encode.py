@@ -67,8 +67,8 @@ def test_a_file_without_a_header_shows_nobody_in_its_refusal() -> None:
 
 def test_some_columns_are_encoded_by_their_numbers() -> None:
     encoder = Encoder(WIDE)
-    assert encoder.some({"bmi": "11", "problem": None, "name": 5}) == ({1: FINENESS}, {1: "11"}, {0: b"null"})
-    assert encoder.some({}) == ({}, {}, {})
+    assert encoder.some({"bmi": "11", "problem": None, "name": 5}) == ({1: FINENESS}, {1: "11"}, {0: b"null"}, ())
+    assert encoder.some({}) == ({}, {}, {}, ())
 
 
 @pytest.mark.parametrize(("value", "key"), [(7, "7"), ("7", "7"), (D("7.0"), "7"), (D("7.50"), "7.5"), ("", "")])

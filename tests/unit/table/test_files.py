@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -132,6 +133,16 @@ def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path: Path, text: boo
 def test_a_file_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be written"), atomic_writer(tmp_path / "none" / "out"):
         raise AssertionError("the block must not run")
+
+
+def test_what_is_no_file_is_refused_and_stays_what_it_is(tmp_path: Path) -> None:
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    for path in (pipe, link):
+        with pytest.raises(ConfigError, match="device or a pipe"), atomic_writer(path):
+            raise AssertionError("the block must not run")
+    assert pipe.is_fifo()
 
 
 def test_files_that_belong_together_appear_together(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from streamer.table.null_cells import beside_nulls, null_text, words_that_are_values
+from streamer.table.null_cells import beside_nulls, null_text
 from streamer.table.schema import SourceText
 from worlds.small_tables import AGE, CITY, table
 
@@ -23,13 +23,3 @@ def test_values_in_the_cell_of_the_nulls_are_counted_and_nulls_are_not() -> None
     assert beside_nulls(people, frame) == {"age": 3}
     assert beside_nulls(people, frame[frame["age"] == "6"]) == {}
     assert beside_nulls(table(AGE, CITY), frame) == {}
-
-
-def test_a_word_for_nulls_that_is_a_number_of_the_domain_is_told() -> None:
-    words = (SourceText("age", ("-1", "5", "5.5", "6.0", "70", "?")), SourceText("city", ("b9",)))
-    people = replace(table(AGE, CITY), source_texts=words)
-    assert words_that_are_values(people) == [("age", "5"), ("age", "6.0")]
-    people = replace(table(replace(AGE, null_code=0), CITY), source_texts=words)
-    assert words_that_are_values(people) == [("age", "6.0")]
-    people = replace(table(AGE, CITY), source_texts=(SourceText("age", ("007", "5,0", "-7", "?"), "digits"),))
-    assert words_that_are_values(people) == [("age", "007")]

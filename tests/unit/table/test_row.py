@@ -28,6 +28,7 @@ def test_a_row_is_a_value_and_cannot_be_changed_under_whoever_holds_it() -> None
         replace(ROW, values=(b"null",)),
         replace(ROW, exact=("1.5",)),
         replace(ROW, individual=None),
+        replace(ROW, nulls=(0,)),
     ],
 )
 def test_any_part_of_it_makes_another_row(other: Row) -> None:

@@ -112,14 +112,39 @@ def test_a_word_for_nothing_known_is_a_null_and_only_as_it_stands() -> None:
 
 
 @pytest.mark.parametrize("value", [7, Decimal("1.5"), True, None])
-def test_what_is_no_text_means_itself(value: object) -> None:
-    assert meaning("1.234,5", value, ("7", "?")) is value
+def test_what_is_no_text_is_not_written_in_any_way(value: object) -> None:
+    assert meaning("1.234,5", value, ("9", "?")) is value
+
+
+@pytest.mark.parametrize("value", [7, Decimal("7.0"), "7", "7.00", "+7"])
+def test_a_word_that_is_a_number_is_that_number_however_it_comes(value: object) -> None:
+    assert meaning_of(SourceText("x", ("7",)), "decimal")(value) is None
+
+
+def test_a_word_is_read_as_the_texts_of_its_column_are_and_in_no_second_way() -> None:
+    thousands = meaning_of(SourceText("x", ("1.234",), "1.234,5"), "decimal")
+    assert [thousands(value) for value in (1234, "1.234", "1234,0", Decimal("1.234"))] == [
+        None,
+        None,
+        None,
+        Decimal("1.234"),
+    ]
+
+
+def test_one_is_a_word_and_true_is_none() -> None:
+    ones = meaning_of(SourceText("x", ("1",)), "integer")
+    assert [ones(1), ones(True)] == [None, True]
 
 
 def test_texts_of_whole_numbers_are_numbers_where_a_column_holds_words() -> None:
-    numbers = meaning_of(SourceText("x", ("?",)), of_integers=True)
+    numbers = meaning_of(SourceText("x", ("?",)), "integer")
     assert [numbers(text) for text in ("41", "-1.0", "soon", "?")] == [Decimal(41), Decimal("-1.0"), "soon", None]
     assert meaning(None, "41", ("?",)) == "41"
+
+
+def test_texts_of_booleans_are_booleans_where_a_column_holds_words() -> None:
+    flags = meaning_of(SourceText("x", ("?",)), "boolean")
+    assert [flags(text) for text in ("true", "false", "Yes", "?")] == [True, False, "Yes", None]
 
 
 def test_a_pattern_of_dates_has_a_whole_day_and_a_time_only_where_there_is_one() -> None:

@@ -75,7 +75,7 @@ def test_each_distinct_stored_value_is_read_once(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(column, "read", lambda stored: read.append(stored) or reader(stored))  # type: ignore[func-returns-value]
     other = structs.replace(ROW, values=(b"null", *ROW.values[1:]))
     assert column.of_rows(RowsOnce(view_of(ROW, other, ROW, other))) == ["flu", None, "flu", None]
-    assert sorted(read) == [b'"flu"', b"null"]
+    assert read == [b'"flu"'], "a null is nothing to read"
 
 
 def test_a_view_is_asked_for_each_property_once() -> None:

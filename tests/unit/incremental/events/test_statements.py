@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from streamer.errors import EventRefused
+from streamer.incremental.events.statement_assignments import RESULT_BITS_MAX
 from streamer.incremental.events.statement_syntax import STATEMENT_CHARS_MAX
-from streamer.incremental.events.statements import RESULT_BITS_MAX, parse_assignments, parse_condition
+from streamer.incremental.events.statements import parse_assignments, parse_condition
 from streamer.table.encode import Encoder
 from streamer.table.row import Row
 from streamer.table.schema import CategoricalAttribute, KeptColumn, NumericAttribute
@@ -76,6 +77,10 @@ class View:
     @property
     def values(self) -> list[tuple[bytes, ...]]:
         return [row.values for row in self.rows]
+
+    @property
+    def nulls(self) -> np.ndarray:
+        return np.zeros((len(self.rows), PEOPLE.space.d), dtype=np.bool_)
 
 
 def row(**changed: object) -> Row:

@@ -58,6 +58,10 @@ class View:
     def values(self) -> list[tuple[bytes, ...]]:
         return [row.values for row in self.rows]
 
+    @property
+    def nulls(self) -> np.ndarray:
+        return np.zeros((len(self.rows), DATED.space.d), dtype=np.bool_)
+
 
 def refusal(attempt: Callable[[], object]) -> tuple[str, str]:
     with pytest.raises(EventRefused) as caught:

@@ -170,6 +170,9 @@ DAMAGED: dict[str, tuple[Callable[[], Engine], str]] = {
     "a row with an exact text of no column": (
         lambda: loaded({**RECORDS, "e": Record(Row((5,), FLU, ("5",)), PENDING)}), "too many or too few values"
     ),
+    "a null where a column takes none": (
+        lambda: loaded({**RECORDS, "e": Record(Row((5,), FLU, nulls=(0,)), PENDING)}), "a null in a column that takes"
+    ),
     "a decimal without its exact text": (
         lambda: loaded({"e": Record(Row((5,), FLU), PENDING)}, {}, {}, small=table(BMI)), "too many or too few values"
     ),

@@ -15,7 +15,7 @@ FLU, COUGH = (b'"flu"',), (b'"cough"',)
 ROWS = {
     "ann": Record(Row((1, 2), FLU, ("1.5",), "p1"), 7),
     "bob": Record(Row((3, 4), COUGH, ("2.5",), None), 9),
-    "cyd": Record(Row((5, 6), FLU, ("3.5",), "p2"), PENDING),
+    "cyd": Record(Row((5, 6), FLU, ("3.5",), "p2", (0, 1)), PENDING),
 }
 
 
@@ -27,6 +27,7 @@ def columns(*gone: str) -> RecordColumns:
         [row.values for row in rows],
         [row.exact for row in rows],
         [row.individual for row in rows],
+        [row.nulls for row in rows],
         np.array([record.qi_group for record in ROWS.values()]),
         gone,
     )

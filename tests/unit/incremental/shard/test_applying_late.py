@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from streamer.incremental.events.changes import Change, Insert
 from streamer.incremental.groups.engine import Engine
 from streamer.incremental.groups.outcome import Outcome
 from streamer.incremental.shard.applying_late import LateMessages
+from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.publisher import Publisher
 from streamer.incremental.shard.retrying import Judged
 from worlds.rebuilt_shards import Kafka, RebuiltShard
+from worlds.shard_in_memory import Shard, insert
+from worlds.small_tables import CITIES, CITY, YEARS, table
 
 
 def test_a_message_that_breaks_the_engine_stays_refused_and_the_others_are_applied(
@@ -35,3 +40,19 @@ def test_a_message_that_breaks_the_engine_stays_refused_and_the_others_are_appli
     assert (meta.retried, meta.control_next) == (((8, 1), (8, 3)), 5)
     assert (meta.counts.applied, meta.counts.dead_letters) == (7, 1)
     assert sorted(key for key, _ in publisher.engine.index_table()) == ["p1", "p2", "p4", "p5", "p6", "p7", "p8"]
+
+
+def test_categories_that_are_not_listed_are_counted_once_and_only_where_a_message_was_applied() -> None:
+    people = table(YEARS, replace(CITY, other_code=CITIES.code_of["d1"]))
+    shard = Shard(people)
+    publisher = shard.publisher()
+    publisher.take_over(shard, skips=[2])
+    messages = [insert(offset, city=city) for offset, city in enumerate(["a1", "nowhere", "nowhere", "elsewhere"])]
+    refused = Message(4, None, messages[1].value)  # its key is there
+    report = publisher.step([*messages, refused])
+    assert (report.counts.dead_letters, report.counts.unlisted) == (2, {"city": 2})
+    publisher.retry([Judged(2, messages[2], None)], heard=1)
+    assert publisher.meta.counts.unlisted == {"city": 3}
+    stored = shard.publisher()
+    stored.take_over(shard)
+    assert stored.meta.counts == publisher.meta.counts

@@ -7,7 +7,8 @@ import json
 import msgspec
 import pytest
 
-from streamer.incremental.shard.outlet import Position
+from streamer.errors import ShardRefused
+from streamer.incremental.shard.outlet import FORMAT, Position
 from streamer.incremental.store.base import Meta
 
 META = Meta(5, 50, 4, 18, outside=2, digest=2**64 - 1, skipped=(7, 41))
@@ -26,6 +27,23 @@ def test_a_position_is_read_back_as_it_was_written() -> None:
 def test_a_position_of_before_offsets_could_be_passed_over_has_passed_over_none() -> None:
     before = b'{"commit":1,"next":10,"release":1,"qi_group_next":2,"outside":0,"digest":3}'
     assert Position.from_json(before) == Position(1, 10, 1, 2, 0, 3)
+
+
+def test_a_position_of_a_newer_format_is_refused_whatever_else_it_says() -> None:
+    """Before: what a newer streamer said beside the rest was passed over in silence."""
+    newer = [
+        Position.of(META).to_json().replace(b'"format":1', b'"format":2'),
+        b'{"format":3,"commit":"another shape"}',
+    ]
+    for text, format_ in zip(newer, (2, 3), strict=True):
+        said = f"the last position is in format {format_}, and this streamer reads up to format 1: run the version that"
+        with pytest.raises(ShardRefused, match=said):
+            Position.from_json(text)
+
+
+def test_whoever_adds_a_field_to_a_position_raises_its_format() -> None:
+    named = "commit next release qi_group_next outside digest skipped live_id truncations retried format"
+    assert (" ".join(Position.__struct_fields__), FORMAT) == (named, 1)
 
 
 @pytest.mark.parametrize("text", [b"", b"{}", b"null", b'{"commit":"1"}'])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from streamer.incremental.shard.requests import Skip, skips_of
+from streamer.errors import ShardRefused
+from streamer.incremental.shard.requests import Skip, placed_in, read_request, skips_of
 
 
 def test_a_request_comes_back_as_it_was_written() -> None:
@@ -16,6 +17,15 @@ def test_a_request_does_not_outlive_the_input_that_it_was_about() -> None:
     """Before: in an input that was made anew, whatever message had the offset was passed over."""
     values = [Skip(0, 7, "first").to_json(), Skip(0, 8, "second").to_json()]
     assert skips_of(values, 0, "second") == {8}
+
+
+@pytest.mark.parametrize("value", [b'{"command":"skip","shard":0,"offset":7,"format":2}', b'{"format":2,"do":"what?"}'])
+def test_a_request_of_a_newer_format_is_refused_and_never_passed_over(value: bytes) -> None:
+    """It may be a truncation that was said to all shards."""
+    said = "a record of the control topic is in format 2, and this streamer reads up to format 1: run the version that"
+    for read in (read_request, lambda one: skips_of([one], 0), lambda one: placed_in([one], 0)):
+        with pytest.raises(ShardRefused, match=said):
+            read(value)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.standing import Standing, compare, to_say_again, with_topics
 from streamer.incremental.store.base import UNFINISHED, Meta
 from streamer.incremental.topics import CHANGES, CONTROL, DEAD_LETTERS, LIVE, POSITIONS
+from streamer.table.schema import Table
 from worlds.small_tables import YEARS, table
 
 PEOPLE = table(YEARS, k=2)
@@ -29,13 +30,17 @@ def made_anew(*kinds: str) -> InputState:
     return replace(INPUT, topic_ids={**IDS, **{kind: f"second {kind}" for kind in kinds}})
 
 
-def standing(position: Position | None, found: InputState = INPUT, meta: Meta = FIVE) -> Standing:
-    return compare(PEOPLE, 0, meta, position, found)
+def standing(position: Position | None, found: InputState = INPUT, meta: Meta = FIVE, ours: Table = PEOPLE) -> Standing:
+    return compare(ours, 0, meta, position, found)
 
 
-def refusal(position: Position | None, found: InputState = INPUT, meta: Meta = FIVE) -> str:
+def kept_by(other: Table) -> Meta:
+    return replace(FIVE, fingerprint=other.fingerprint)
+
+
+def refusal(position: Position | None, found: InputState = INPUT, meta: Meta = FIVE, ours: Table = PEOPLE) -> str:
     with pytest.raises(ShardRefused) as refused:
-        standing(position, found, meta)
+        standing(position, found, meta, ours)
     return str(refused.value)
 
 
@@ -113,6 +118,30 @@ def test_a_grown_input_is_refused_and_the_table_begins_anew_from_a_file() -> Non
     assert mends.begin_from_file("people") in said
 
 
+def test_a_state_of_another_engine_is_refused_by_both_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before: the message said that table.yaml had changed, and it had not."""
+    monkeypatch.setattr("streamer.table.schema.ENGINE_VERSION", 1000)
+    former = kept_by(replace(PEOPLE))
+    also_changed = kept_by(replace(PEOPLE, k=9, recut=False))
+    monkeypatch.setattr("streamer.table.schema.ENGINE_VERSION", 1001)
+    ours = replace(PEOPLE)
+    for meta, also in (
+        (former, "another table by it; run"),
+        (also_changed, "another table by it; table.yaml has changed, too (privacy, engine); run"),
+    ):
+        said = refusal(AT_FIVE, meta=meta, ours=ours)
+        assert "the state was kept by engine version 1000, and this streamer's is 1001" in said
+        assert also in said
+        assert f"run the version that kept it, or, {mends.begin_anew('people')}" in said
+        assert ("table.yaml" in said) == (meta is also_changed)
+
+
+def test_a_state_of_before_versions_were_told_is_not_taken_for_another_table_yaml() -> None:
+    said = refusal(AT_FIVE, meta=replace(FIVE, fingerprint="0123456789abcdef0123456789abcdef"))
+    assert "the state was kept by engine version 5 or a lower one, and this streamer's is 6" in said
+    assert "table.yaml" not in said
+
+
 def test_a_table_that_began_anew_and_is_not_whole_is_nobodys() -> None:
     said = refusal(AT_FIVE, meta=replace(FIVE, fingerprint=UNFINISHED))
     assert "not whole" in said
@@ -150,7 +179,12 @@ def test_rows_in_the_output_that_nobody_knows_of_are_not_mixed_with_a_first_tabl
 @pytest.mark.parametrize(
     ("position", "found", "meta", "says"),
     [
-        (AT_FIVE, INPUT, replace(FIVE, fingerprint="other"), r"table.yaml has changed"),
+        (
+            AT_FIVE,
+            INPUT,
+            kept_by(replace(PEOPLE, k=9)),
+            "table.yaml has changed since this state was written (privacy)",
+        ),
         (AT_FIVE, replace(INPUT, earliest=51), FIVE, "begins at 51: it has expired"),
         (AT_FIVE, replace(INPUT, end=49), FIVE, "the input ends at 49"),
         (None, INPUT, FIVE, "positions were lost"),

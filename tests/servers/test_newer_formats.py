@@ -1,0 +1,57 @@
+"""What a newer streamer has kept stops an older one, wherever it stands, before it changes anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from streamer.incremental.store.redis_server import connect
+from streamer.incremental.topics import CONTROL, POSITIONS
+from worlds.kafka_side import read, write
+from worlds.workers import WorkedTable
+
+
+def in_redis(world: WorkedTable) -> None:
+    client: Any = connect(world.environment["REDIS_URL"])
+    meta = f"{{{world.name}:0}}:meta"
+    version, *rest = msgspec.msgpack.decode(client.hget(meta, "state"), type=list[Any])
+    client.hset(meta, "state", msgspec.msgpack.encode([version + 1, *rest, "more"]))
+
+
+def in_positions(world: WorkedTable) -> None:
+    last = read(world.bootstrap, world.name, POSITIONS, 0)[-1]
+    newer = (last.value() or b"").replace(b'"format":1', b'"format":2,"more":7')
+    write(world.bootstrap, f"{world.name}.positions", [(0, last.key() or b"", newer)])
+
+
+def in_control(world: WorkedTable) -> None:
+    write(world.bootstrap, f"{world.name}.{CONTROL}", [(0, b"", b'{"format":2,"command":"more","shard":0}')])
+
+
+NEWER: list[tuple[Callable[[WorkedTable], None], str]] = [
+    (in_redis, "store: a meta is in format 6, and this streamer reads up to format 5: run the version that wrote it"),
+    (in_positions, "the last position is in format 2, and this streamer reads up to format 1: run the version that"),
+    (in_control, "a record of the control topic is in format 2, and this streamer reads up to format 1: run the"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("newer", "says"), NEWER)
+def test_a_worker_stops_at_a_newer_format_and_changes_nothing(
+    world: WorkedTable, newer: Callable[[WorkedTable], None], says: str
+) -> None:
+    world.write(60)
+    first = world.start()
+    world.wait_until_published()
+    first.terminate()
+    newer(world)
+    client: Any = connect(world.environment["REDIS_URL"])
+    before = client.hget(f"{{{world.name}:0}}:meta", "state")
+    world.write(20)
+    second = world.start()
+    assert second.ended() == 2
+    assert says in second.log.read_text()
+    assert client.hget(f"{{{world.name}:0}}:meta", "state") == before

@@ -1,0 +1,65 @@
+"""What a column seems to be that no draft can read: a few words that help, and none of its own."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from streamer.table.draft.hints import (
+    CODES,
+    DATES,
+    MEASURED,
+    PHONES,
+    TIMES,
+    could_be_excel_days,
+    hint_of,
+    is_no_header,
+)
+
+
+@pytest.mark.parametrize(
+    ("texts", "hint"),
+    [
+        (["31.12.1980", "1980-12-31"], DATES),
+        (["12/31/1980", "31.12.1980"], DATES),
+        (["34 years", "7 years"], MEASURED),
+        ([">90", "34"], MEASURED),
+        (["12%", "7%"], MEASURED),
+        (["\u20ac 1.200,50", "\u20ac 7"], MEASURED),
+        (["E11.9", "I10"], CODES),
+        (["D-50667", "D-01067"], CODES),
+        (["+49 170 1234567", "0221/1234567"], PHONES),
+        (["08:15", "23:59"], TIMES),
+        (["8:15 am", "11:59 PM"], TIMES),
+    ],
+)
+def test_what_all_texts_seem_to_be_is_told(texts: list[str], hint: str) -> None:
+    assert hint_of(texts) == hint
+
+
+@pytest.mark.parametrize("texts", [[], ["flu"], ["flu", "34 years"], ["E11.9", "flu"], ["31.12.1980", "soon"]])
+def test_texts_that_have_nothing_in_common_tell_nothing(texts: list[str]) -> None:
+    assert hint_of(texts) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "could"), [("born", 29_221, True), ("income", 29_221, False), ("born", 7, False)]
+)
+def test_whole_numbers_in_a_column_of_days_could_be_those_of_excel(name: str, first: int, could: bool) -> None:
+    assert could_be_excel_days({name}, [Decimal(first), Decimal(40_000)]) is could
+
+
+@pytest.mark.parametrize(
+    ("names", "row"),
+    [
+        (["7", "34", "m"], True),
+        (["17", "1980-12-31", "12.5"], True),
+        (["id", "age", "1"], False),
+        (["id", "2021", "2022", "2023"], False),
+        (["2021", "2022"], False),
+        (["age"], False),
+    ],
+)
+def test_a_first_line_of_numbers_and_dates_is_a_row_unless_they_are_years(names: list[str], row: bool) -> None:
+    assert is_no_header(names) is row
