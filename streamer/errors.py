@@ -23,14 +23,20 @@ class StreamerError(Exception):
     """Base of all errors of this project."""
 
     exit_code = EXIT_USAGE
+    hint = "what is to be done, the message says"
+    """Who has to act and how, for whoever knows the kind of an error and cannot read its message: a program."""
 
 
 class ConfigError(StreamerError):
     """table.yaml, a hierarchy file or a data file is wrong: the message names place, fault and what is allowed."""
 
+    hint = "correct the file that the message names; `streamer check` tries a table.yaml, and rows by --data"
+
 
 class UsageError(StreamerError):
     """The command line asks for something that cannot be done."""
+
+    hint = "call the command as the message says; --help names all that it takes"
 
 
 class EventRefused(StreamerError):
@@ -47,12 +53,14 @@ class LawViolated(StreamerError):
     """A law of the published table does not hold."""
 
     exit_code = EXIT_LAW
+    hint = "publish nothing of it; the message names the law and the release or the QI group that breaks it"
 
 
 class ServerUnreachable(StreamerError):
     """A server does not answer, or refuses the connection."""
 
     exit_code = EXIT_SERVER
+    hint = "make the same call again when the server answers; `streamer config` says which servers are meant"
 
 
 class RegistryUnreachable(ServerUnreachable):
@@ -62,6 +70,8 @@ class RegistryUnreachable(ServerUnreachable):
 class NotDurable(StreamerError):
     """Redis could lose what it confirmed: published rows could then be lost or doubled."""
 
+    hint = "set Redis as the message says, and make the same call again"
+
 
 class GroupTooLarge(LawViolated):
     """A QI group does not fit into the one message of its form. Its text is for dead letters, too."""
@@ -70,11 +80,17 @@ class GroupTooLarge(LawViolated):
 class Fenced(StreamerError):
     """Another worker has taken this shard over: this one must drop it and may write nothing any more."""
 
+    hint = "the other worker goes on; make the same call again where it is not to"
+
 
 class Conflict(StreamerError):
     """The store is not at the commit this worker's memory was built on, or a topic was made anew since: forget it and
     take the shard over again."""
 
+    hint = "make the same call again"
+
 
 class ShardRefused(StreamerError):
     """Kafka's and Redis' views of a shard do not fit together; the message says how and names what mends it."""
+
+    hint = "mend the shard as the message says; `streamer status` shows how all of them stand"

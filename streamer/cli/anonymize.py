@@ -13,12 +13,18 @@ from typing import IO, Any
 import click
 import msgspec
 import pandas as pd
-from rich.console import Console
 
 from streamer.cli.apart import require_apart
 from streamer.cli.completion import algorithms
 from streamer.cli.forecast import announce
-from streamer.cli.left_out import facts_of, require_some_left, sentence, skip_refused_option, write_list
+from streamer.cli.left_out import (
+    facts_of,
+    refused_among,
+    require_some_left,
+    sentence,
+    skip_refused_option,
+    write_list,
+)
 from streamer.cli.options import (
     examples,
     json_option,
@@ -31,7 +37,7 @@ from streamer.cli.options import (
 )
 from streamer.cli.progress import stages
 from streamer.cli.reports import anonymize_report, curves_of
-from streamer.cli.tables import figure
+from streamer.cli.tables import figure, say, say_facts, so_many
 from streamer.privacy.models import Model, model_of, words
 from streamer.recoding.algorithms.catalog import DEFAULT, algorithm_named, run
 from streamer.recoding.algorithms.contract import Algorithm, Options
@@ -42,7 +48,8 @@ from streamer.recoding.publication import group_names, lossy_join_frames, publis
 from streamer.table.encode import Encoder
 from streamer.table.files import atomic_writers, read_rows, table_files, write_index, write_rows
 from streamer.table.microdata import Microdata, microdata_of
-from streamer.table.refused_rows import refused_rows, without_refused
+from streamer.table.refused_rows import without_refused
+from streamer.table.unlisted import unlisted_rows, unlisted_sentences
 from streamer.table.yaml_loading import files_of, load_table
 
 ROWS, LOSSY_JOIN = "rows", "lossy-join"
@@ -120,20 +127,24 @@ def command(
     model = model_of(schema)
     with stages(as_json) as progress, atomic_writers(paths, text=True) as opened:
         files: dict[Path, IO[str]] = dict(zip(paths, opened, strict=True))
-        with progress.stage("read"):
-            frame = read_rows(data)
+        with progress.stage("read") as tick:
+            frame = read_rows(data, tick)
             schema = without_absent_key(schema, frame)
+        refused = refused_among(schema, frame, progress) if left_out is not None else []
+        require_some_left(refused, len(frame))
         with progress.stage("encode"):
-            refused = refused_rows(schema, frame) if left_out is not None else []
-            require_some_left(refused, len(frame))
-            encoded = Encoder(schema).frame(without_refused(frame, refused))
+            frame = without_refused(frame, refused)
+            encoded = Encoder(schema).frame(frame)
+            unlisted = unlisted_rows(schema, frame)
             microdata = microdata_of(schema, encoded)
         announce(chosen, microdata, model, options, progress)
         with progress.stage("anonymize") as tick:
             recoding = run(chosen, microdata, model, options, tick)
         with progress.stage("measure"):
             facts = described(chosen, options, microdata, recoding, model, form)
-            facts["left_out"] = left_out and facts_of(refused, len(frame), left_out)
+            facts["left_out"] = left_out and facts_of(refused, len(frame) + len(refused), left_out)
+            facts["unlisted"] = unlisted
+            facts["warnings"] = list(unlisted_sentences(schema, unlisted, len(frame), "rows"))
         curves = () if report is None or form == LOSSY_JOIN else curves_of(microdata, chosen, options, progress)
         with progress.stage("write"):
             published = dict(zip(outputs, _publications(form, microdata, recoding), strict=True))
@@ -208,10 +219,10 @@ def _print(facts: Mapping[str, Any]) -> None:
     lines = {
         "algorithm": f"{facts['algorithm']}: {facts['what']} ({facts['source']})",
         "model": f"every QI group has {facts['model']}",
-        "rows": f"{published} published, {measures['suppressed']} suppressed",
+        "rows": f"{published:,} published, {measures['suppressed']:,} suppressed",
         "QI groups": _groups(measures),
         "loss": _loss(facts),
-        "risk": f"largest share of close sensitive values in a QI group {figure(measures['risk'])}",
+        "risk": f"{figure(measures['risk'])} is the largest share of close sensitive values in a QI group",
         "time": f"{facts['seconds']['anonymize']} s, of {round(sum(facts['seconds'].values()), 3)} s in all",
         "written": ", ".join(facts["files"]),
     }
@@ -219,9 +230,9 @@ def _print(facts: Mapping[str, Any]) -> None:
         del lines["risk"]
     if facts["left_out"] is not None:
         lines["left out"] = sentence(facts["left_out"])
-    console = Console(soft_wrap=True, highlight=False, markup=False)
-    for name, said in lines.items():
-        console.print(f"{name:>9}  {said}")
+    say_facts(lines)
+    for warning in facts["warnings"]:
+        say(f"warning: {warning}")
 
 
 def _loss(facts: Mapping[str, Any]) -> str:
@@ -234,4 +245,5 @@ def _loss(facts: Mapping[str, Any]) -> str:
 def _groups(measures: Mapping[str, Any]) -> str:
     if not measures["groups"]:
         return "none"
-    return f"{measures['groups']}, the smallest of {measures['k']} rows, {figure(measures['aes'])} on average"
+    smallest = so_many(measures["k"], "row")
+    return f"{measures['groups']:,}, the smallest of {smallest}, {figure(measures['aes'])} on average"

@@ -29,7 +29,7 @@ from streamer.cli.options import (
 )
 from streamer.cli.progress import Stages, stages
 from streamer.cli.reports import compare_report, curves_of
-from streamer.cli.tables import figure, print_table
+from streamer.cli.tables import figure, print_table, say, say_facts, so_many
 from streamer.privacy.models import Model, model_of, words
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT, objections, require_possible, run
 from streamer.recoding.algorithms.contract import Algorithm, Options
@@ -77,8 +77,8 @@ def command(
     paths = [] if report is None else [report]
     require_apart([*files_of(table), data], paths)
     with stages(as_json) as progress, atomic_writers(paths, text=True) as opened:
-        with progress.stage("read"):
-            frame = read_rows(data)
+        with progress.stage("read") as tick:
+            frame = read_rows(data, tick)
             schema = without_absent_key(schema, frame)
         with progress.stage("encode"):
             microdata = microdata_of(schema, Encoder(schema).frame(frame))
@@ -114,10 +114,12 @@ def _compared(microdata: Microdata, model: Model, options: Options, progress: St
         announce(algorithm, microdata, model, its_options, progress)
         with progress.stage(algorithm.name) as tick:
             recoding = run(algorithm, microdata, model, its_options, tick)
+        with progress.stage("measure"):
+            measures = measure(microdata, recoding, model)
         yield facts | {
             "seconds": progress.seconds[algorithm.name],
             "details": dict(recoding.details),
-            "measures": measure(microdata, recoding, model),
+            "measures": measures,
         }
 
 
@@ -125,23 +127,25 @@ def _compared(microdata: Microdata, model: Model, options: Options, progress: St
 
 
 def _print(report: dict[str, Any]) -> None:
-    click.echo(f"table {report['table']}, {report['rows']} rows; every QI group has {report['model']}")
-    grid = Grid("algorithm", *(_column(name) for name in ("seconds", *SHOWN)))
-    for found in report["algorithms"]:
-        if "measures" in found:
-            cells = (figure(found["measures"][name]) for name in SHOWN)
-            grid.add_row(_name(found), figure(found["seconds"]), *cells)
+    rows = so_many(report["rows"], "row")
+    say(f"table {report['table']}, {rows}; every QI group has {report['model']}")
+    tried = [found for found in report["algorithms"] if "measures" in found]
+    shown = [name for name in SHOWN if name != "suppressed" or any(found["measures"][name] for found in tried)]
+    grid = Grid("algorithm", box=None, padding=(0, 1, 0, 0), pad_edge=False)
+    for heading in ("seconds", *map(_heading, shown)):
+        grid.add_column(heading, justify="right")
+    for found in tried:
+        cells = (figure(found["measures"][name]) for name in shown)
+        grid.add_row(found["name"], figure(found["seconds"]), *cells)
     print_table(grid)
     for found in report["algorithms"]:
         if "cannot" in found:
-            click.echo(f"{_name(found)} cannot do this: {found['cannot'][0]}")
-    for name in SHOWN:
-        click.echo(f"{name:>10}  {WHAT[name]}")
+            say(f"{found['name']} cannot do this: {found['cannot'][0]}")
+    for found in report["algorithms"]:
+        if found["default"]:
+            say(f"the default is {found['name']}")
+    say_facts({_heading(name): WHAT[name] for name in shown if name != "groups"})
 
 
-def _column(name: str) -> str:
-    return name if name in ("seconds", "groups", "risk", "suppressed") else name.upper()
-
-
-def _name(found: dict[str, Any]) -> str:
-    return found["name"] + (" (default)" if found["default"] else "")
+def _heading(name: str) -> str:
+    return {"groups": "QI groups", "risk": name, "suppressed": name}.get(name, name.upper())

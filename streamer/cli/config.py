@@ -2,7 +2,8 @@
 
 One rule everywhere: what a command is told by an option, else what a variable of the environment says, else the file
 (table.yaml; for Kafka's clients the one that KAFKA_CONFIG names), else the default. Secrets are told as set, and
-nothing else of them. Columns and what they mean: `streamer check`.
+nothing else of them. A variable that begins as ours do and says nothing is shown, too: it may be misspelt. Columns and
+what they mean: `streamer check`.
 """
 
 from __future__ import annotations
@@ -30,12 +31,15 @@ from streamer.cli.options import (
 )
 from streamer.cli.tables import print_table
 from streamer.incremental.kafka_access import kafka_settings, read_properties
+from streamer.incremental.kafka_clients import servers_of
 from streamer.incremental.kafka_settings import CONFIG, USERNAME, VARIABLES
 from streamer.incremental.schema_registry import BASIC_AUTH, BASIC_AUTH_FILE, CA, URL, registry_from
 from streamer.incremental.store.redis_server import address_of, connect
+from streamer.incremental.store.redis_url import Kind, read_url
 from streamer.table.yaml_faults import read_settings
-from streamer.table.yaml_files import FILE_NAME, file_of, read_yaml, settings_by_variable, with_variables
+from streamer.table.yaml_files import FILE_NAME, PREFIX, file_of, read_yaml, settings_by_variable, with_variables
 from streamer.table.yaml_loading import load_table
+from streamer.table.yaml_shape import NEVER, UNIT_SECONDS
 
 SET = "(set)"
 """All that is shown of a secret."""
@@ -84,18 +88,19 @@ def command(
     STREAMER_LIMITS_BATCH_MS_MAX=20. Nothing is connected to; of secrets it says only that they are set.
     """
     repair = load_table(table).repair
+    servers_of(kafka)  # which refuses what a password might stand in
     settings = [
         Setting("table", table, _source(ctx, "table")),
         *_of_file(table, repair, os.environ),
         Setting("kafka", kafka, _source(ctx, "kafka")),
         *_of_kafka(os.environ),
-        Setting("redis", address_of(connect(redis)), _source(ctx, "redis")),
-        *_of_redis(os.environ),
+        *_of_redis(redis, _source(ctx, "redis"), os.environ),
         *_of_registry(os.environ),
         Setting("log-level", log_level, _source(ctx, "log_level")),
         Setting("log-format", log_format, _source(ctx, "log_format")),
         Setting("web", web or "-", _source(ctx, "web")),
         *([Setting("web token", SET, WEB_TOKEN)] if os.environ.get(WEB_TOKEN) else []),
+        *_of_nobody(os.environ, {str(one.envvar) for one in ctx.command.params} | {WEB_TOKEN}),
     ]
     if as_json:
         said = [{"name": name, "value": value, "from": source} for name, value, source in settings]
@@ -121,7 +126,7 @@ def _of_file(table: str, repair: float, environment: Mapping[str, str]) -> Itera
     variables = {place: name for name, place in settings_by_variable(environment).items()}
     if settings is not None:
         for place, value, stated in _flat(settings, ""):
-            value = f"{repair:g}" if place == "engine.repair" else value
+            value = (f"{repair:g}" if repair else "off") if place == "engine.repair" else value
             yield Setting(place, value, variables.get(place, FILE_NAME if stated else DEFAULT))
 
 
@@ -132,15 +137,20 @@ def _flat(settings: BaseModel, above: str) -> Iterator[tuple[str, str, bool]]:
         if isinstance(value, BaseModel):
             yield from _flat(value, f"{place}.")
         elif place not in ("columns", "table"):
-            yield place, _text(value), stated
+            yield place, _text(place, value), stated
 
 
-def _text(value: object) -> str:
+def _text(place: str, value: object) -> str:
     """As table.yaml would say it."""
+    if place.startswith("rebuild.") and value is None:
+        return NEVER
+    if place == "rebuild.every" and isinstance(value, int):
+        unit, seconds = next((unit, of) for unit, of in reversed(UNIT_SECONDS.items()) if value % of == 0)
+        return f"{value // seconds}{unit}"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):
-        return ", ".join(value)
+        return ", ".join(value) or "-"
     return "-" if value is None else str(value)
 
 
@@ -156,7 +166,15 @@ def _of_kafka(environment: Mapping[str, str]) -> Iterator[Setting]:
         yield Setting(f"kafka {name}", value if name in SHOWN_PROPERTIES else SET, source)
 
 
-def _of_redis(environment: Mapping[str, str]) -> Iterator[Setting]:
+def _of_redis(url: str, source: str, environment: Mapping[str, str]) -> Iterator[Setting]:
+    named = read_url(url, environment)
+    if named.kind is Kind.CLUSTER:  # its client connects as soon as it is made
+        where = f"Redis Cluster {','.join(f'{host}:{port}' for host, port in named.nodes)}"
+    else:
+        where = address_of(connect(url))
+    yield Setting("redis", where, source)
+    yield Setting("redis database", str(named.options.get("db", 0)), source)
+    yield Setting("redis tls", str(named.tls).lower(), source)
     for variable in REDIS_VARIABLES:
         if environment.get(variable):
             shown = environment[variable] if variable.endswith("_FILE") else SET
@@ -169,6 +187,13 @@ def _of_registry(environment: Mapping[str, str]) -> Iterator[Setting]:
         if environment.get(variable):
             shown = SET if variable == BASIC_AUTH else environment[variable]
             yield Setting(variable.removeprefix("SCHEMA_").lower().replace("_", " "), shown, variable)
+
+
+def _of_nobody(environment: Mapping[str, str], heard: set[str]) -> Iterator[Setting]:
+    """Variables that begin as ours do and that nothing here listens to; their values may be anything."""
+    for variable in sorted({*environment} - heard - settings_by_variable(environment).keys()):
+        if variable.startswith(PREFIX) and environment[variable]:
+            yield Setting(variable, "-", "no setting of streamer's")
 
 
 def _print(settings: list[Setting]) -> None:

@@ -12,6 +12,7 @@ import msgspec
 
 from streamer.cli.options import examples, kafka_option, table_option
 from streamer.cli.sql_readers import sql_warnings
+from streamer.cli.tables import say
 from streamer.errors import UsageError
 from streamer.incremental.connectors.avro_converters import APICURIO, AVRO_CONVERTERS, CONFLUENT
 from streamer.incremental.connectors.binlog_source import BINLOGS
@@ -140,9 +141,9 @@ def view(table: str, dialect: str, kafka: str) -> None:
 
 def _print_request(name: str, config: dict[str, str]) -> None:
     request = msgspec.json.encode({"name": name, "config": config})
-    click.echo(msgspec.json.format(request, indent=2))
+    click.echo(msgspec.json.format(request))
 
 
 def _remark(*sentences: str) -> None:
     for sentence in sentences:
-        click.echo(f"streamer: {sentence}", err=True)
+        say(f"streamer: {sentence}", err=True)

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from rich.console import Console
-
 from streamer.cli.connector_reading import ReadConnector, read_connectors
+from streamer.cli.tables import say
 from streamer.errors import UsageError
 from streamer.incremental.connectors import sink_findings as sinks
 from streamer.incremental.connectors import source_findings as sources
@@ -33,17 +32,17 @@ def check_connectors(table: Table, where: str) -> list[dict[str, Any]]:
     return [_checked(table, one) for one in chosen]
 
 
-def print_connectors(checked: list[dict[str, Any]], out: Console) -> None:
+def print_connectors(checked: list[dict[str, Any]]) -> None:
     """The same for people."""
     for one in checked:
         count = len(one["findings"])
         what = "1 thing loses or misreads rows" if count == 1 else f"{count} things lose or misread rows"
         verdict = what if count else "nothing found"
-        out.print(f"connector {one['name']} ({one['kind']}, {one['class']}): {verdict}")
+        say(f"connector {one['name']} ({one['kind']}, {one['class']}): {verdict}")
         for found in one["findings"]:
-            out.print(f"  {Finding(**found)}")
+            say(f"  {Finding(**found)}")
         for left in one["not_checked"]:
-            out.print(f"  not checked: {left}")
+            say(f"  not checked: {left}")
 
 
 def _is_about(table: Table, one: ReadConnector) -> bool:

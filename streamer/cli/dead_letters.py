@@ -21,10 +21,10 @@ from kafka.consumer.fetcher import ConsumerRecord
 from rich.table import Table as RichTable
 
 from streamer.cli.completion import tables
-from streamer.cli.letters_seen import Letter, Tallies, letter_of, row_of
+from streamer.cli.letters_seen import Letter, Tallies, Tally, letter_of, row_of
 from streamer.cli.options import examples, json_option, kafka_option
 from streamer.cli.retry import command as retry
-from streamer.cli.tables import print_table
+from streamer.cli.tables import print_table, say, shards_named, so_many
 from streamer.errors import UsageError
 from streamer.incremental.kafka_clients import open_consumer, records_until, shards_in
 from streamer.table.yaml_loading import load_table
@@ -148,16 +148,9 @@ def _print(topic: str, tallies: Tallies, latest: list[Letter], as_json: bool) ->
     if as_json:
         click.echo(msgspec.json.encode({"topic": topic, "total": tallies.total, "reasons": counts, "latest": latest}))
         return
-    click.echo(f"{tallies.total:,} dead letters in {topic}")
-    if counts:
-        reasons = RichTable("letters", "kind", "reason", "column", "first", "last", "shards", "example")
-        for one in counts:
-            example = f"shard {one.example['partition']} offset {one.example['offset']}"
-            shards = ", ".join(map(str, one.shards))
-            reasons.add_row(
-                f"{one.letters:,}", one.kind, one.reason, one.column or "-", one.first, one.last, shards, example
-            )
-        print_table(reasons)
+    say(f"{so_many(tallies.total, 'dead letter')} in {topic}")
+    for one in counts:
+        say(f"  {_told(one)}")
     if latest:
         letters = RichTable("shard", "offset", "kind", "reason", "column", "detail", title=f"the latest {len(latest)}")
         for letter in latest:
@@ -165,6 +158,14 @@ def _print(topic: str, tallies: Tallies, latest: list[Letter], as_json: bool) ->
         print_table(letters)
 
 
+def _told(one: Tally) -> str:
+    """A tally in a sentence: in a table, its two times alone would fill a line of a terminal."""
+    column = f", column {one.column}" if one.column else ""
+    when = one.first if one.first == one.last else f"{one.first} to {one.last}"
+    example = f"offset {one.example['offset']} of shard {one.example['partition']}"
+    return f"{one.letters:,} {one.kind}: {one.reason}{column}; {shards_named(one.shards)}; {when}; one is {example}"
+
+
 def _cells(letter: Letter) -> tuple[str, ...]:
-    detail = letter.detail if letter.rows is None else f"{letter.detail} ({letter.rows} rows)"
+    detail = letter.detail if letter.rows is None else f"{letter.detail} ({so_many(letter.rows, 'row')})"
     return str(letter.partition), str(letter.offset), letter.kind, letter.reason, letter.column or "-", detail

@@ -17,8 +17,8 @@ from streamer.incremental.shard.rebuilding import Rebuilding, next_rebuild
 from streamer.incremental.shard.standing import check_written_for
 from streamer.incremental.store.base import State
 from streamer.incremental.store.rebuild import Progress
-from streamer.recoding.algorithms.contract import Tick
 from streamer.table.schema import Table
+from streamer.telling import Tick, part_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,9 @@ def tried(table: Table, shard: int, state: State | None, algorithm: str, tick: T
     rebuilding = Rebuilding(rebuild, regions, meta.secret)
     while (task := rebuilding.task) is not None:
         region = engine.region(task.numbers)
-        groups = groups_anew(table, region.rows, region.standing, algorithm, task.seed)
+        done = rebuilding.progress.done / len(regions)
+        one = part_of(tick, done, done + 1 / len(regions))
+        groups = groups_anew(table, region.rows, region.standing, algorithm, task.seed, one)
         replaced = engine.replace(region, groups) if gains(table.space, region, groups, algorithm) else None
         progress = rebuilding.progress
         rebuilding.replaced(progress.after(replaced) if replaced else progress.left_alone(region.ncp))

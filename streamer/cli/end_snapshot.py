@@ -12,6 +12,7 @@ import msgspec
 
 from streamer.cli.asking import ask_shards
 from streamer.cli.options import examples, json_option, kafka_option, redis_option, table_option
+from streamer.cli.tables import say, shards_named
 from streamer.errors import UsageError
 from streamer.incremental.kafka_clients import open_consumer, shards_in
 from streamer.incremental.shard.holding_back import holds_back
@@ -51,8 +52,8 @@ def command(table: str, kafka: str, redis: str, shard: int | None, as_json: bool
     if as_json:
         click.echo(msgspec.json.encode({"ok": True, "table": table_name, "shards": numbers}))
     else:
-        click.echo(
-            f"the end of its snapshot is told to shard {', '.join(map(str, numbers))} of {table_name}; its worker "
+        say(
+            f"the end of its snapshot is told to {shards_named(numbers)} of {table_name}; its worker "
             "publishes what is held back; `streamer status` shows it"
         )
 

@@ -16,8 +16,10 @@ import msgspec
 import numpy as np
 from rich.table import Table as RichTable
 
+from streamer.cli.completion import qi_groups
+from streamer.cli.groups import shown_range
 from streamer.cli.options import examples, json_option, redis_option, table_option
-from streamer.cli.tables import console, figure, print_table
+from streamer.cli.tables import figure, print_table, say, so_many
 from streamer.errors import LawViolated, UsageError
 from streamer.incremental.groups.explained import Similar, nearest_to, similar_to_row, slack
 from streamer.incremental.groups.kept import PENDING, How, Origin, QIGroupState, Record, SimilarityList
@@ -61,7 +63,7 @@ class Read(NamedTuple):
 @table_option
 @redis_option
 @click.argument("key", metavar="[KEY]", required=False)
-@click.option("--group", metavar="GROUP", help="A QI group (like 0-17) instead of a row.")
+@click.option("--group", metavar="GROUP", shell_complete=qi_groups, help="A QI group (like 0-17) instead of a row.")
 @click.option("--raw", is_flag=True, help="Also print source keys, cells and values.")
 @json_option
 def command(table: str, redis: str, key: str | None, group: str | None, raw: bool, as_json: bool) -> None:
@@ -206,34 +208,33 @@ def _next_loss(table: Table, shard: int, read: Read) -> dict[str, Any]:
 
 
 def _print(table: Table, report: dict[str, Any]) -> None:
-    out = console()
     names = [attribute.name for attribute in table.attributes]
     if "row" in report:
         _print_row(report, names)
     if "qi_group" not in report:
-        out.print("the row is pending: its shard has no QI group that could take it")
+        say("the row is pending: its shard has no QI group that could take it")
         return
     group, loss = report["qi_group"], report["next_loss"]
-    box = ", ".join(f"{name} {bytes(text).decode()}" for name, text in group["box"].items())
-    out.print(f"QI group {group['name']}: {group['size']} rows; {box}")
+    box = ", ".join(f"{name} {shown_range(group['box'], name)}" for name in names)
+    say(f"QI group {group['name']}: {so_many(group['size'], 'row')}; {box}")
     for margin in group["slack"]:
-        out.print(
+        say(
             f"  {margin['what']}: {figure(margin['has'])}, the model wants {figure(margin['needs'])}; "
             f"rows to spare: {margin['spare']}"
         )
     origin: Origin | None = group["origin"]
     came = NOT_KNOWN if origin is None else f"{SAID[origin.how]}, in commit {origin.commit}"
-    out.print(f"  how it came to be: {came} (numbers given so far: {group['numbers_given']})")
+    say(f"  how it came to be: {came} (numbers given so far: {group['numbers_given']})")
     if "members" in group:
-        out.print(f"  source keys: {', '.join(group['members'])}")
+        say(f"  source keys: {', '.join(group['members'])}")
     if not loss["nearest"]:
-        out.print("a loss that breaks its model would leave its rows pending: there is no other QI group")
+        say("a loss that breaks its model would leave its rows pending: there is no other QI group")
         return
     when = "the next loss may merge it" if loss["may_break_the_model"] else "a loss that breaks its model merges it"
     where = "no similarity list in Redis" if loss["similarity_list"] is None else "it has a similarity list in Redis"
-    out.print(f"{when} with {loss['nearest'][0]['qi_group']}, the nearest now by QGSSD ({where})")
+    say(f"{when} with {loss['nearest'][0]['qi_group']}, the nearest now by QGSSD ({where})")
     if loss["local_repair"]:
-        out.print(
+        say(
             f"local repair (engine: repair {loss['local_repair']:g}) comes first: a group that one row more would mend "
             "is given one that a near group can spare, and any event may move rows of the groups that it touches"
         )
@@ -243,15 +244,17 @@ def _print(table: Table, report: dict[str, Any]) -> None:
 def _print_row(report: dict[str, Any], names: Sequence[str]) -> None:
     row = report["row"]
     if "cells" in row:
-        console().print(f"the row: {msgspec.json.encode(row['cells'] | row['values']).decode()}")
-    console().print(f"similarity of the row (T-QGSSD), as of commit {report['commit']}, its own QI group first")
+        say(f"the row: {msgspec.json.encode(row['cells'] | row['values']).decode()}")
+    say(f"similarity of the row (T-QGSSD), as of commit {report['commit']}, its own QI group first")
     _print_similar(report["similarity"], names, "t_qgssd", "T-QGSSD")
 
 
 def _print_similar(found: Sequence[dict[str, Any]], names: Sequence[str], measure: str, title: str) -> None:
     lines = RichTable("place", "QI group", title, *names)
     for one in found:
-        inside = " (contains it)" if one.get("contains") else ""
+        inside = " *" if one.get("contains") else ""
         terms = [f"{one['terms'][name]:.6f}" for name in names]
         lines.add_row(str(one["place"]), f"{one['qi_group']}{inside}", f"{one[measure]:.6f}", *terms)
     print_table(lines)
+    if any(one.get("contains") for one in found):
+        say("* its box contains the row")

@@ -15,8 +15,10 @@ import msgspec
 import numpy as np
 from rich.table import Table as RichTable
 
+from streamer.cli.completion import qi_groups as offered_qi_groups
 from streamer.cli.options import examples, json_option, redis_option, table_option
-from streamer.cli.tables import print_table
+from streamer.cli.progress import stages
+from streamer.cli.tables import interval, print_table, say, so_many
 from streamer.errors import LawViolated, UsageError
 from streamer.incremental.groups.kept import QIGroupState
 from streamer.incremental.groups.nearest import nearest_qi_groups
@@ -35,7 +37,12 @@ from streamer.table.yaml_loading import load_table
 @table_option
 @redis_option
 @click.option("--shard", type=click.IntRange(min=0), help="Of this shard only [default: all].")
-@click.option("--nearest", metavar="GROUP", help="The QI groups nearest to this one (like 0-17), best first.")
+@click.option(
+    "--nearest",
+    metavar="GROUP",
+    shell_complete=offered_qi_groups,
+    help="The QI groups nearest to this one (like 0-17), best first.",
+)
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Rows to print.")
 @click.option("--raw", is_flag=True, help="Also print the sensitive and kept values.")
 @json_option
@@ -52,16 +59,18 @@ def command(
     numbers = shards_of(client, schema.name) if shard is None else [shard]
     shown: list[dict[str, Any]] = []
     total = 0
-    for number in numbers:
-        qi_groups = _qi_groups(schema, RedisLookups(client, schema.name, number))
-        total += len(qi_groups)
-        wanted = sorted(qi_groups)[: limit - len(shown)]
-        shown += [_described(schema, number, qi_group, qi_groups[qi_group], raw) for qi_group in wanted]
+    with stages(as_json) as progress:
+        for number in numbers:
+            with progress.stage(f"shard {number}"):
+                qi_groups = _qi_groups(schema, RedisLookups(client, schema.name, number))
+            total += len(qi_groups)
+            wanted = sorted(qi_groups)[: limit - len(shown)]
+            shown += [_described(schema, number, qi_group, qi_groups[qi_group], raw) for qi_group in wanted]
     if as_json:
         click.echo(msgspec.json.encode({"table": schema.name, "qi_groups": total, "shown": shown}))
         return
     _print_groups(schema, shown, raw)
-    click.echo(f"{len(shown):,} of {total:,} QI groups")
+    say(f"{len(shown):,} of {so_many(total, 'QI group')}")
 
 
 def _qi_groups(table: Table, store: RedisLookups) -> dict[int, QIGroupState]:
@@ -95,10 +104,10 @@ def _nearest(table: Table, store: RedisLookups, qi_group: int, limit: int, as_js
         click.echo(msgspec.json.encode(report))
         return
     where = "its similarity list in Redis" if source == "Redis" else "computed: it has no similarity list in Redis"
-    click.echo(f"nearest to {name} ({where})")
+    say(f"nearest to {name} ({where})")
     for neighbour in neighbours:
-        click.echo(f"{neighbour['qi_group']:>12}  QGSSD {neighbour['qgssd']:.6f}")
-    click.echo(f"every other QI group: QGSSD at most {floor:.6f}")
+        say(f"{neighbour['qi_group']:>12}  QGSSD {neighbour['qgssd']:.6f}")
+    say(f"every other QI group: QGSSD at most {floor:.6f}")
 
 
 def _described(table: Table, shard: int, qi_group: int, state: QIGroupState, raw: bool) -> dict[str, Any]:
@@ -129,16 +138,16 @@ def _print_groups(table: Table, shown: list[dict[str, Any]], raw: bool) -> None:
     if raw:
         lines.add_column("values", overflow="fold")
     for described in shown:
-        ranges = [_range(described["box"], name) for name in attributes]
+        ranges = [shown_range(described["box"], name) for name in attributes]
         values = [msgspec.json.encode(described["values"]).decode()] if raw else []
         lines.add_row(described["qi_group"], str(described["size"]), f"{described['ncp']:.4f}", *ranges, *values)
     print_table(lines)
 
 
-def _range(box: dict[str, Any], name: str) -> str:
+def shown_range(box: dict[str, Any], name: str) -> str:
+    """What a box says of one attribute, in one column."""
     if name in box:
         return msgspec.json.decode(box[name], type=str)
     texts = [bytes(box[column]).decode() for column in interval_columns(name)]
     lo, hi = (text.strip('"') for text in texts)
-    between = "-" if texts == [lo, hi] else " to "  # dates have dashes of their own
-    return lo if lo == hi else f"{lo}{between}{hi}"
+    return interval(lo, hi, are_figures=texts == [lo, hi])

@@ -11,6 +11,8 @@ import click
 import msgspec
 
 from streamer.cli.options import examples, json_option, redis_option, table_option
+from streamer.cli.progress import stages
+from streamer.cli.tables import say, so_many
 from streamer.errors import Conflict, UsageError
 from streamer.incremental.groups.kept import PENDING
 from streamer.incremental.store.base import Meta
@@ -41,20 +43,22 @@ def command(table: str, redis: str, out: str, as_json: bool) -> None:
         raise UsageError(f"Redis holds no shard of {schema.name}: is --redis right, has a worker run?")
     pairs: list[tuple[str, str]] = []
     shards = []
-    for number in numbers:
-        meta, members = _as_of_one_commit(RedisLookups(client, schema.name, number))
-        pairs += ((key, "" if group == PENDING else qi_group_name(number, group)) for key, group in members)
-        shards.append({"shard": number, "release": meta.release, "next": meta.next, "rows": len(members)})
-    with atomic_writer(out, text=True) as file:
-        write_index(pairs, file)
+    with stages(as_json) as progress:
+        for number in numbers:
+            with progress.stage(f"shard {number}"):
+                meta, members = _as_of_one_commit(RedisLookups(client, schema.name, number))
+                pairs += ((key, "" if group == PENDING else qi_group_name(number, group)) for key, group in members)
+            shards.append({"shard": number, "release": meta.release, "next": meta.next, "rows": len(members)})
+        with progress.stage("write"), atomic_writer(out, text=True) as file:
+            write_index(pairs, file)
     pending = sum(not name for _, name in pairs)
     if as_json:
         report = {"table": schema.name, "out": out, "rows": len(pairs), "pending": pending, "shards": shards}
         click.echo(msgspec.json.encode(report))
         return
     for shard in shards:
-        click.echo("  ".join(f"{name} {value:,}" for name, value in shard.items()))
-    click.echo(f"{len(pairs):,} rows, {pending:,} of them pending, in {out}: it is private")
+        say("  ".join(f"{name} {value:,}" for name, value in shard.items()))
+    say(f"{so_many(len(pairs), 'row')}, {pending:,} of them pending, in {out}: it is private")
 
 
 def _as_of_one_commit(store: RedisLookups) -> tuple[Meta, list[tuple[str, int]]]:

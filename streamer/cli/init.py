@@ -8,14 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from streamer.cli.options import examples
+from streamer.cli.progress import stages
+from streamer.cli.tables import say, so_many
 from streamer.errors import UsageError
 from streamer.table.draft.columns import Drafted, drafted, source_key_of
+from streamer.table.draft.hints import is_no_header
 from streamer.table.draft.yaml_text import FOLDER, NO_KEY, hierarchy_names, hierarchy_text, table_text
 from streamer.table.files import atomic_writers, read_rows
 from streamer.table.yaml_files import FILE_NAME
+from streamer.telling import Tick
 
 K_WANTED = 5
 _NO_TABLE_NAME = re.compile(r"[^A-Za-z0-9._-]+")
@@ -38,14 +41,23 @@ def command(data: Path, out: Path) -> None:
     Types, scales and obvious hierarchies are guessed; the roles of the columns are yours to judge, and the file says
     what to check. Nothing is overwritten.
     """
-    frame = read_rows(data)
-    texts = {name: frame[name].tolist() for name in frame.columns}
-    if len(frame) < 2:
-        raise UsageError(f"{data}: has {len(frame)} rows; a table of people begins with two")
-    source_key = source_key_of(texts)
-    columns = list(_apart([drafted(name, cells) for name, cells in texts.items() if name != source_key]))
+    with stages(as_json=False) as progress:
+        with progress.stage("read") as tick:
+            frame = read_rows(data, tick)
+        if is_no_header(list(frame.columns)):
+            raise UsageError(
+                f"{data}: its first line seems to be a row: most names in it are numbers or dates; put a line with the"
+                " names of the columns before it"
+            )
+        texts = {name: frame[name].tolist() for name in frame.columns}
+        if len(frame) < 2:
+            raise UsageError(f"{data}: has {so_many(len(frame), 'row')}; a table of people begins with two")
+        with progress.stage("look") as tick:
+            source_key = source_key_of(texts)
+            columns = list(_apart(list(_drafted(texts, source_key, tick))))
     if not any(column.role == "quasi-identifier" for column in columns):
-        raise UsageError(f"{data}: no column looks like a quasi-identifier; write {FILE_NAME} by hand")
+        why = "; ".join(f"{column.name!r}: {column.why}" for column in columns)
+        raise UsageError(f"{data}: no column looks like a quasi-identifier ({why}); write {FILE_NAME} by hand")
     name = _NO_TABLE_NAME.sub("-", data.stem).strip("-._")[:200] or "table"
     k = max(2, min(K_WANTED, len(frame) // 2))
     files = {out / FILE_NAME: table_text(name, data.name, len(frame), source_key, k, columns)}
@@ -53,6 +65,14 @@ def command(data: Path, out: Path) -> None:
     files |= {out / named[column.name]: hierarchy_text(column) for column in columns if column.name in named}
     _write(files)
     _print(out, source_key, columns, data)
+
+
+def _drafted(texts: dict[str, list[str]], source_key: str | None, tick: Tick) -> Iterator[Drafted]:
+    """What every column but the key's looks like."""
+    for done, (name, cells) in enumerate(texts.items(), start=1):
+        if name != source_key:
+            yield drafted(name, cells)
+        tick(done / len(texts))
 
 
 def _apart(columns: list[Drafted]) -> Iterator[Drafted]:
@@ -83,12 +103,11 @@ def _write(files: dict[Path, str]) -> None:
 
 
 def _print(out: Path, source_key: str | None, columns: list[Drafted], data: Path) -> None:
-    console = Console(soft_wrap=True, highlight=False, markup=False)
     told = NO_KEY if source_key is None else f"key {source_key}, which is never published"
-    console.print(f"written: {out / FILE_NAME}; {told}")
+    say(f"written: {out / FILE_NAME}; {told}")
     for column in columns:
-        console.print(f"  {column.name}: {column.role or 'left out'} ({column.why})")
+        say(f"  {column.name}: {column.role or 'left out'} ({column.why})")
     if any(column.hierarchy for column in columns):
-        console.print(f"The values of the categories stand in {out / FOLDER}/: keep it as private as the data.")
-    console.print("Roles are a judgement: check every line. Then ask what it means, and what k and grids cost:")
-    console.print(f"  streamer check --table {out} --data {data}")
+        say(f"The values of the categories stand in {out / FOLDER}/: keep it as private as the data.")
+    say("Roles are a judgement: check every line. Then ask what it means, and what k and grids cost:")
+    say(f"  streamer check --table {out} --data {data}")

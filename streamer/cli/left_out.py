@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import IO, Any
 
 import click
+import pandas as pd
 
+from streamer.cli.progress import Stages
 from streamer.errors import ConfigError
-from streamer.table.refused_rows import RefusedRow, counted
+from streamer.table.refused_rows import RefusedRow, counted, refused_rows
+from streamer.table.schema import Table
 
 skip_refused_option = click.option(
     "--skip-refused",
@@ -23,6 +26,12 @@ skip_refused_option = click.option(
     type=click.Path(path_type=Path),
     help="Leave out rows that are refused, and write which and why: data row, reason, column; no values.",
 )
+
+
+def refused_among(table: Table, frame: pd.DataFrame, progress: Stages, upserts: bool = False) -> list[RefusedRow]:
+    """The rows that table.yaml refuses, looked for in a stage of its own."""
+    with progress.stage("refused") as tick:
+        return refused_rows(table, frame, upserts=upserts, tick=tick)
 
 
 def write_list(refused: Sequence[RefusedRow], file: IO[str]) -> None:

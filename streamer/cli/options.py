@@ -54,7 +54,8 @@ redis_option = click.option(
     default="redis://127.0.0.1:6379/0",
     show_default=True,
     show_envvar=True,
-    help="Redis, as redis://[user:password@]host:port/number; README has the forms for TLS, sentinels and clusters.",
+    help="Redis, as redis://[user:password@]host:port/number; for TLS, sentinels and clusters see "
+    "docs/how-to/secured-servers.md.",
 )
 
 log_level_option = click.option(

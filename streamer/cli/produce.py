@@ -7,7 +7,6 @@ order within a shard.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -19,29 +18,31 @@ from typing import Any
 import click
 import msgspec
 import pandas as pd
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from streamer.cli.apart import require_apart
 from streamer.cli.interrupted import StopSign
 from streamer.cli.key_form_seen import key_form_seen
-from streamer.cli.left_out import facts_of, sentence, skip_refused_option, write_list
+from streamer.cli.left_out import facts_of, refused_among, sentence, skip_refused_option, write_list
 from streamer.cli.main import INTERRUPTED
 from streamer.cli.options import examples, json_option, kafka_option, table_option
+from streamer.cli.progress import Stages, is_hidden, stages
 from streamer.cli.routing import TRUNCATE, Router, RowMessage, Statement
 from streamer.cli.sender import Sender, Sent
+from streamer.cli.tables import say, so_many
 from streamer.errors import UsageError
 from streamer.incremental.events.decoder import STATEMENT_ID_CHARS_MAX
 from streamer.incremental.events.key_form import form_unless_told
 from streamer.incremental.kafka_clients import reaching
-from streamer.incremental.message_files import read_messages_of_objects
+from streamer.incremental.message_files import count_lines, read_messages_of_objects
 from streamer.incremental.schema_registry import registry_from
 from streamer.incremental.shard.input import Message
 from streamer.table.files import STDIN, atomic_writer, is_named, read_rows
 from streamer.table.look_alike_keys import warning_of
-from streamer.table.refused_rows import refused_rows, without_refused
+from streamer.table.refused_rows import without_refused
 from streamer.table.schema import Table
+from streamer.table.unlisted import unlisted_rows, unlisted_sentences
 from streamer.table.yaml_loading import files_of, load_table
+from streamer.telling import Tick
 
 BURST_MESSAGES_MAX = 500
 BURSTS_PER_SECOND = 50
@@ -57,7 +58,7 @@ Lines = Iterable[tuple[int, Iterable[RowMessage | Statement]]]
 """What is sent for each row or line of a file, by its number: the first one is 1."""
 
 
-def _send_all(sender: Sender, lines: Lines, rate: float | None, advance: Callable[[int], None], stop: StopSign) -> None:
+def _send_all(sender: Sender, lines: Lines, rate: float | None, told: Callable[[int], None], stop: StopSign) -> None:
     """Sends all messages, at most `rate` lines a second, in bursts of equal distance, until Ctrl-C."""
     burst = BURST_MESSAGES_MAX if rate is None else max(1, int(rate / BURSTS_PER_SECOND))
     started = monotonic()
@@ -67,7 +68,7 @@ def _send_all(sender: Sender, lines: Lines, rate: float | None, advance: Callabl
         sender.sent.last = max(number, sender.sent.last)
         sender.sent.lines += number > 0  # a truncation is none
         if done % burst == 0:
-            advance(burst)
+            told(done)
             if rate is not None:
                 stop.sleep(max(0.0, started + done / rate - monotonic()))
     sender.flush()
@@ -131,28 +132,30 @@ def command(
         raise UsageError("--upsert and --skip-refused are for rows of a CSV file; a message says itself what it does")
     if file is not None and left_out is not None:
         require_apart([*files_of(table), Path(file)], [left_out])
-    said = None if file is None else _read(file, is_rows, first, limit)
-    facts, warnings = None, []
-    if isinstance(said, pd.DataFrame):
-        warnings = _warnings(schema, said)
-        said, facts = _without_refused(schema, said, left_out, upsert)
-        said = said[said.index >= first - 1].head(len(said) if limit is None else limit)
-    hidden = as_json or not sys.stderr.isatty()
-    columns = (TextColumn("produce"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    started, stop = monotonic(), StopSign()
-    with reaching(kafka), ExitStack() as connections:
-        sender = Sender(kafka, f"{schema.name}.changes", statement_id, connections)
-        sender.sent.left_out, sender.sent.warnings = facts, warnings
-        sender.sent.last = first - 1
-        lines = chain(
-            [(0, [TRUNCATE])] if truncate else (),
-            () if said is None else _routed(said, schema, sender, first, "upsert" if upsert else "insert"),
-        )
-        with Progress(*columns, console=Console(stderr=True), transient=True, disable=hidden) as progress:
-            task = progress.add_task("produce", total=None)
-            with stop.watched():
-                _send_all(sender, lines, rate, lambda count: progress.advance(task, count), stop)
-        sender.sent.seconds = round(monotonic() - started, 3)
+    facts, warnings, stop, total = None, [], StopSign(), None
+    with stages(as_json) as progress:
+        with progress.stage("read") as tick:
+            said = None if file is None else _read(file, is_rows, first, limit, tick)
+            if file not in (None, STDIN) and not is_hidden(as_json):
+                total = None if is_rows else count_lines(file) - first + 1
+        if isinstance(said, pd.DataFrame):
+            warnings = _warnings(schema, said)
+            said, facts = _without_refused(schema, said, left_out, upsert, progress)
+            said = said[said.index >= first - 1].head(len(said) if limit is None else limit)
+            total = len(said)
+        progress.next("connect")
+        started = monotonic()
+        with reaching(kafka), ExitStack() as connections:
+            sender = Sender(kafka, f"{schema.name}.changes", statement_id, connections)
+            sender.sent.left_out, sender.sent.warnings = facts, warnings
+            sender.sent.last = first - 1
+            lines = chain(
+                [(0, [TRUNCATE])] if truncate else (),
+                () if said is None else _routed(said, schema, sender, first, "upsert" if upsert else "insert"),
+            )
+            with progress.stage("produce") as tick, stop.watched():
+                _send_all(sender, lines, rate, _share_of(total, limit, tick), stop)
+            sender.sent.seconds = round(monotonic() - started, 3)
     if sender.sent.interrupted:
         sender.sent.to_go_on = _to_go_on(sender.sent, limit)
     _print(sender.sent, as_json)
@@ -160,27 +163,34 @@ def command(
         ctx.exit(INTERRUPTED)
 
 
-def _read(file: str, is_rows: bool, first: int, limit: int | None) -> pd.DataFrame | Iterator[Message]:
+def _share_of(total: int | None, limit: int | None, tick: Tick) -> Callable[[int], None]:
+    """What is told how many lines were sent; nobody knows how many a pipe has."""
+    wanted = limit if total is None else min(total, total if limit is None else limit)
+    return lambda done: tick(min(1.0, done / wanted)) if wanted else None
+
+
+def _read(file: str, is_rows: bool, first: int, limit: int | None, tick: Tick) -> pd.DataFrame | Iterator[Message]:
     """What FILE holds: all of its rows, by numbers from 0, or `limit` of its lines from `first` on."""
     if is_rows:
-        return read_rows(file)
+        return read_rows(file, tick)
     return islice(read_messages_of_objects(file), first - 1, None if limit is None else first - 1 + limit)
 
 
 def _warnings(table: Table, rows: pd.DataFrame) -> list[str]:
-    """What there is to say of the rows' keys."""
+    """What there is to say of the rows' keys, and of their categories."""
+    of_categories = list(unlisted_sentences(table, unlisted_rows(table, rows), len(rows), "rows"))
     if len(table.source_key) > 1 or table.source_key[0] not in rows.columns:
-        return []
-    return warning_of(rows[table.source_key[0]].tolist(), table.source_key[0])
+        return of_categories
+    return warning_of(rows[table.source_key[0]].tolist(), table.source_key[0]) + of_categories
 
 
 def _without_refused(
-    table: Table, rows: pd.DataFrame, left_out: Path | None, upsert: bool
+    table: Table, rows: pd.DataFrame, left_out: Path | None, upsert: bool, progress: Stages
 ) -> tuple[pd.DataFrame, dict[str, Any] | None]:
     """The rows that table.yaml accepts, where the others are to be listed; and what these are."""
     if left_out is None:
         return rows, None
-    refused = refused_rows(table, rows, upserts=upsert)
+    refused = refused_among(table, rows, progress, upserts=upsert)
     with atomic_writer(left_out, text=True) as file:
         write_list(refused, file)
     return without_refused(rows, refused), facts_of(refused, len(rows), left_out)
@@ -231,18 +241,18 @@ def _print(sent: Sent, as_json: bool) -> None:
         click.echo(msgspec.json.encode(asdict(sent)))
         return
     per_second = sent.messages / sent.seconds if sent.seconds else 0.0
-    click.echo(f"{sent.messages:,} messages to {sent.topic} in {sent.seconds:.1f} s ({per_second:,.0f} a second)")
-    click.echo(f"  about rows: {sent.rows:,}; statements, to {sent.shards} shards each: {sent.statements:,}")
+    say(f"{so_many(sent.messages, 'message')} to {sent.topic} in {sent.seconds:.1f} s ({per_second:,.0f} a second)")
+    say(f"  about rows: {sent.rows:,}; statements, to {so_many(sent.shards, 'shard')} each: {sent.statements:,}")
     if sent.key_form:
         told = "" if sent.key_form_seen else ", as no message of the topic tells another form"
-        click.echo(f"  message keys: {sent.key_form}{told}")
+        say(f"  message keys: {sent.key_form}{told}")
     if sent.unrouted:
-        click.echo(f"  whose row could not be told, or not in this form (they become dead letters): {sent.unrouted:,}")
+        say(f"  whose row could not be told, or not in this form (they become dead letters): {sent.unrouted:,}")
     if sent.left_out is not None:
-        click.echo(f"  left out: {sentence(sent.left_out)}")
+        say(f"  left out: {sentence(sent.left_out)}")
     for warning in sent.warnings:
-        click.echo(f"  warning: {warning}")
+        say(f"  warning: {warning}")
     if sent.interrupted:
-        click.echo(f"  interrupted behind row or line {sent.last:,}: to go on, say the same with {sent.to_go_on}")
+        say(f"  interrupted behind row or line {sent.last:,}: to go on, say the same with {sent.to_go_on}")
     for statement_id in sent.statement_ids:
-        click.echo(f"  statement id: {statement_id}")
+        say(f"  statement id: {statement_id}")

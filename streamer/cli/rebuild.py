@@ -22,6 +22,7 @@ import msgspec
 from streamer.cli.asking import ask_shards
 from streamer.cli.options import examples, json_option, kafka_option, redis_option, table_option
 from streamer.cli.progress import Stages, stages
+from streamer.cli.tables import say, so_many
 from streamer.errors import EXIT_LAW, UsageError
 from streamer.incremental.kafka_clients import open_consumer, shards_in
 from streamer.incremental.shard.rebuild_reports import described, how_it_ended, told
@@ -192,9 +193,9 @@ def _print_sent(
         return
     what = "the end of its rebuild" if cancel else "a rebuild"
     of = f"shard {numbers[0]}" if len(numbers) == 1 else f"all {len(numbers)} shards"
-    click.echo(f"{what} is asked of {of} of {table_name} (request {id_}); `streamer status` shows how far it is")
+    say(f"{what} is asked of {of} of {table_name} (request {id_}); `streamer status` shows how far it is")
     if not has_begun:
-        click.echo("no shard has a row yet: the request waits for the first, for an hour")
+        say("no shard has a row yet: the request waits for the first, for an hour")
 
 
 def _print_ended(table_name: str, ended: Mapping[int, Progress | None], id_: str, as_json: bool) -> bool:
@@ -205,7 +206,7 @@ def _print_ended(table_name: str, ended: Mapping[int, Progress | None], id_: str
         click.echo(msgspec.json.encode({"ok": ok, "table": table_name, "id": id_, "shards": shards}))
         return ok
     for number, one in sorted(ended.items()):
-        click.echo(f"shard {number}: {NOBODY if one is None else told(one)}")
+        say(f"shard {number}: {NOBODY if one is None else told(one)}")
     return ok
 
 
@@ -218,7 +219,7 @@ def _print_trials(trials: Sequence[Trial], as_json: bool) -> None:
         click.echo(msgspec.json.encode({"ok": True, "dry_run": True, "shards": [trial.as_dict() for trial in trials]}))
         return
     for line in _trial_lines(trials):
-        click.echo(line)
+        say(line)
 
 
 def _trial_lines(trials: Sequence[Trial]) -> Iterator[str]:
@@ -229,6 +230,7 @@ def _trial_lines(trials: Sequence[Trial]) -> Iterator[str]:
         change = trial.ncp_now / trial.ncp_before - 1 if trial.ncp_before else 0.0
         yield (
             f"shard {trial.shard}: loss per row {trial.ncp_before / trial.rows:.4f}, after a rebuild "
-            f"{trial.ncp_now / trial.rows:.4f} ({change:+.1%}); {trial.rows_published_again:,} of {trial.rows:,} rows "
-            f"would be published again, in {trial.regions} releases at most; about {trial.seconds:.0f} s"
+            f"{trial.ncp_now / trial.rows:.4f} ({change:+.1%}); {trial.rows_published_again:,} of "
+            f"{so_many(trial.rows, 'row')} would be published again, in "
+            f"{so_many(trial.regions, 'release')} at most; about {trial.seconds:.0f} s"
         )

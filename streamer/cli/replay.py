@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import sys
-from functools import partial
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
 import msgspec
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+import pandas as pd
 
 from streamer.cli.background import warm_in_background
 from streamer.cli.first_groups import first_groups
 from streamer.cli.options import examples, json_option, table_option
-from streamer.incremental.message_files import read_messages
+from streamer.cli.progress import Stages, is_hidden, stages
+from streamer.cli.tables import named, say_facts
+from streamer.incremental.message_files import count_lines, read_messages
 from streamer.incremental.replay import ReplayReport, replay_files
+from streamer.table.arrays import Ints
+from streamer.table.encode import EncodedRows
 from streamer.table.files import read_rows
+from streamer.table.schema import Table
 from streamer.table.yaml_loading import load_table
 
 
@@ -42,31 +45,49 @@ def command(table: str, events: str, initial: str | None, batch: int | None, out
     """
     schema = load_table(table)
     warm_in_background(schema)
-    rows = None if initial is None else partial(read_rows, initial)
-    steps = replay_files(schema, read_messages(events), rows, first_groups, batch, out)
-    report = _with_progress(steps, None if as_json or not sys.stderr.isatty() else _count_lines(events))
+    with stages(as_json) as progress:
+        initially = None if initial is None else Initially(initial, progress)
+        total = None if is_hidden(as_json) or not Path(events).is_file() else count_lines(events)
+        with progress.stage("replay"):
+            if initially is None:
+                steps = replay_files(schema, read_messages(events), None, first_groups, batch, out)
+            else:
+                steps = replay_files(schema, read_messages(events), initially.rows, initially.groups, batch, out)
+            report = _followed(steps, total, progress)
     if as_json:
         click.echo(msgspec.json.encode(report.as_dict()))
         return
-    for name, value in report.as_dict().items():
-        click.echo(f"{name.replace('_', ' '):>14}  {value}")
-    if out is not None:
-        click.echo(f"{'written to':>14}  {out}")
+    unlisted = ", ".join(f"{column} {count:,}" for column, count in report.unlisted.items()) or 0
+    said = named(report.as_dict() | {"unlisted": unlisted})
+    say_facts(said | ({} if out is None else {"written to": out}))
 
 
-def _with_progress(steps, total: int | None) -> ReplayReport:  # type: ignore[no-untyped-def]
-    columns = (TextColumn("replay"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=total is None) as progress:
-        task = progress.add_task("replay", total=total)
-        for step in steps:
-            if isinstance(step, ReplayReport):
-                return step
-            progress.advance(task, step)
+class Initially:
+    """The table to begin with: read and put into QI groups when the replay asks for it, and said so."""
+
+    def __init__(self, path: str, progress: Stages) -> None:
+        import streamer.recoding.algorithms.initial  # noqa: F401 - so that its compiling is seen
+
+        self._path, self._progress = path, progress
+
+    def rows(self) -> pd.DataFrame:
+        return read_rows(self._path, self._progress.next("read"))
+
+    def groups(self, table: Table, rows: EncodedRows, seed: int) -> list[Ints]:
+        groups = first_groups(table, rows, seed, self._progress.next("anonymize"))
+        self._progress.next("load")
+        return groups
+
+
+def _followed(steps: Iterable[int | ReplayReport], total: int | None, progress: Stages) -> ReplayReport:
+    """The report, and on the way there how many of the messages, if that is known, are replayed."""
+    done, tick = 0, None
+    for step in steps:
+        if isinstance(step, ReplayReport):
+            return step
+        tick, done = tick or progress.next("replay"), done + step
+        if total:
+            tick(min(1.0, done / total))
+        if done == total:
+            progress.next("write")
     raise RuntimeError("a replay ends with its report")
-
-
-def _count_lines(events: str) -> int | None:
-    if events == "-":
-        return None
-    with open(events, "rb") as file:
-        return sum(1 for line in file if line.strip())

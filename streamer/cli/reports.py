@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from streamer.cli.progress import Stages
 from streamer.recoding.algorithms.contract import Algorithm, Options
 from streamer.recoding.algorithms.recoding import Recoding
+from streamer.table.files import STDIN
 from streamer.table.microdata import Microdata
 from streamer.table.yaml_files import file_of
 
@@ -55,4 +56,5 @@ def _provenance(table: str, data: Path) -> Provenance:
     from streamer.recoding.report.provenance import Provenance
 
     made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    return Provenance(made, version("streamer"), data.name, file_of(table).read_text(encoding="utf-8"))
+    name = "standard input" if str(data) == STDIN else data.name
+    return Provenance(made, version("streamer"), name, file_of(table).read_text(encoding="utf-8"))

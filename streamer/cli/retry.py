@@ -27,7 +27,7 @@ from streamer.cli.asking import ask_shards
 from streamer.cli.last_positions import last_position, records_between
 from streamer.cli.letters_seen import Letter, letter_of, standing_refused
 from streamer.cli.options import examples, json_option, kafka_option, table_option
-from streamer.cli.tables import print_table
+from streamer.cli.tables import print_table, say, shards_named, so_many
 from streamer.errors import EXIT_LAW, UsageError
 from streamer.incremental.kafka_clients import (
     open_admin,
@@ -218,10 +218,10 @@ def _print_sent(table_name: str, chosen: Chosen, as_json: bool) -> None:
         shards = {str(shard): [letter.offset for letter in letters] for shard, letters in chosen.items()}
         click.echo(msgspec.json.encode({"table": table_name, "asked": n, "offsets": shards}))
     elif not n:
-        click.echo("no message is refused that could be tried again")
+        say("no message is refused that could be tried again")
     else:
-        click.echo(
-            f"{n:,} messages will be tried again by the workers that hold shard {', '.join(map(str, chosen))}: "
+        say(
+            f"{so_many(n, 'message')} will be tried again by the workers that hold {shards_named(chosen)}: "
             "`streamer dead-letters` says what became of them"
         )
 
@@ -234,7 +234,7 @@ def _print_answers(answers: Sequence[Letter], as_json: bool) -> None:
         said: dict[str, Any] = {kind: counts[kind].total() for kind in (RETRIED, SUPERSEDED, REFUSED_AGAIN)}
         click.echo(msgspec.json.encode({**said, "messages": answers}))
         return
-    click.echo(", ".join(f"{kind}: {of.total():,}" for kind, of in counts.items()) or "nothing to be tried again")
+    say(", ".join(f"{kind}: {of.total():,}" for kind, of in counts.items()) or "nothing to be tried again")
     if answers:
         lines = RichTable("shard", "offset", "answer", "reason", "detail")
         for letter in answers:

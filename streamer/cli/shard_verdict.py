@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from streamer.cli.letters_seen import LATEST_OFFSETS
 from streamer.cli.shard_facts import ShardFacts, TableFacts, Workers
 from streamer.cli.sql_readers import sql_warnings
+from streamer.cli.tables import shards_named
 from streamer.errors import ShardRefused
 from streamer.incremental import mends
 from streamer.incremental.shard.answers import WAITING_SECONDS_MAX
@@ -127,9 +128,9 @@ def _key_forms(facts: TableFacts) -> Iterator[str]:
 
 def _idle(facts: TableFacts) -> Iterator[str]:
     """Shards without a worker where no message waits; where one does, it is a problem of the shard."""
-    idle = [str(shard.number) for shard in facts.shards if not shard.worker and not waits(shard)]
+    idle = [shard.number for shard in facts.shards if not shard.worker and not waits(shard)]
     if idle:
-        yield f"no worker holds shard {', '.join(idle)}: start `streamer worker`"
+        yield f"no worker holds {shards_named(idle)}: start `streamer worker`"
 
 
 def waits(shard: ShardFacts) -> bool:

@@ -17,6 +17,7 @@ from kafka import KafkaConsumer
 from streamer.cli.asking import ask_shards
 from streamer.cli.last_positions import last_position
 from streamer.cli.options import examples, json_option, kafka_option, table_option
+from streamer.cli.tables import say
 from streamer.errors import UsageError
 from streamer.incremental.kafka_clients import (
     open_admin,
@@ -50,7 +51,7 @@ def command(table: str, kafka: str, shard: int, offset: int, as_json: bool) -> N
     if as_json:
         click.echo(msgspec.json.encode({"table": table_name, "shard": shard, "offset": offset}))
     else:
-        click.echo(
+        say(
             f"offset {offset} of shard {shard} will be passed over when the shard is taken over next: "
             "start its worker again where nothing else does"
         )

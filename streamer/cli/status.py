@@ -21,14 +21,17 @@ from rich.table import Table as RichTable
 from streamer.cli.options import examples, json_option, kafka_option, redis_option, table_option
 from streamer.cli.shard_facts import ShardFacts, TableFacts, look
 from streamer.cli.shard_verdict import Verdict, ago, judge, lag_of
-from streamer.cli.tables import console, print_table
+from streamer.cli.tables import print_table, say
 from streamer.errors import EXIT_LAW
+from streamer.incremental.events.counts import NO_MESSAGES
 from streamer.incremental.kafka_access import kafka_settings
 from streamer.incremental.shard.rebuild_reports import described as rebuild_described
 from streamer.incremental.shard.rebuild_reports import last_rebuild, told
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis_server import Durability
 from streamer.incremental.store.redis_url import Kind
+from streamer.table.schema import Table
+from streamer.table.unlisted import unlisted_sentences
 from streamer.table.yaml_loading import load_table
 
 COUNTS = ("lag", "rows", "pending", "qi_groups", "outbox", "messages", "applied", "ignored", "dead_letters")
@@ -68,7 +71,7 @@ def command(
         report["client_properties_not_used"] = kafka_settings().not_used
         click.echo(msgspec.json.encode(report | asdict(verdict)))
     else:
-        _print(schema.name, facts, shards, total)
+        _print(schema, facts, shards, total)
         _print_not_used(kafka_settings().not_used)
         _print_verdict(verdict)
     if verdict.problems:
@@ -111,8 +114,8 @@ def _time(seconds: float | None) -> str | None:
 # -- for people ---------------------------------------------------------------------------------------------------
 
 
-def _print(table_name: str, facts: TableFacts, shards: list[dict[str, Any]], total: dict[str, int]) -> None:
-    lines = RichTable(title=table_name, box=None, padding=(0, 1, 0, 0))
+def _print(schema: Table, facts: TableFacts, shards: list[dict[str, Any]], total: dict[str, int]) -> None:
+    lines = RichTable(title=schema.name, box=None, padding=(0, 1, 0, 0))
     lines.add_column("shard", justify="right")
     lines.add_column("held by", overflow="fold")  # the only column that gives way on a narrow terminal
     for heading in ("since", *SHOWN.values()):
@@ -125,12 +128,14 @@ def _print(table_name: str, facts: TableFacts, shards: list[dict[str, Any]], tot
         )
     lines.add_row("all", "", "", *(f"{total[name]:,}" for name in SHOWN))
     print_table(lines)
-    console().print(_account(total))
+    say(_account(total))
+    for line in unlisted_lines(schema, [shard.redis.meta or Meta() for shard in facts.shards]):
+        say(line)
     for line in redis_lines(facts.durability):
-        console().print(line)
+        say(line)
     for shard in facts.shards:
         for line in _rebuild_lines(shard, facts.redis_now.time):
-            console().print(line)
+            say(line)
 
 
 def _rebuild_lines(shard: ShardFacts, now: float) -> Iterator[str]:
@@ -170,6 +175,12 @@ def _account(total: dict[str, int]) -> str:
     )
 
 
+def unlisted_lines(schema: Table, metas: Sequence[Meta]) -> Iterator[str]:
+    """What the applied messages of all shards had of categories that table.yaml does not list."""
+    counts = sum((meta.counts for meta in metas), NO_MESSAGES)
+    return unlisted_sentences(schema, counts.unlisted, counts.applied, "applied messages")
+
+
 def redis_lines(found: Durability) -> Iterator[str]:
     """What sort of Redis it is, and whether it keeps what it confirms."""
     masters = f" of {found.masters} masters" if found.kind is Kind.CLUSTER else ""
@@ -182,13 +193,13 @@ def redis_lines(found: Durability) -> Iterator[str]:
 
 def _print_not_used(names: Sequence[str]) -> None:
     if names:
-        console().print(f"of the file in KAFKA_CONFIG not used: {', '.join(names)}")
+        say(f"of the file in KAFKA_CONFIG not used: {', '.join(names)}")
 
 
 def _print_verdict(verdict: Verdict) -> None:
     for problem in verdict.problems:
-        console().print(f"PROBLEM  {problem}")
+        say(f"PROBLEM  {problem}", indent=9)
     for warning in verdict.warnings:
-        console().print(f"warning  {warning}")
+        say(f"warning  {warning}", indent=9)
     if not verdict.problems:
-        console().print("everything else fits together" if verdict.warnings else "everything fits together")
+        say("everything else fits together" if verdict.warnings else "everything fits together")

@@ -10,13 +10,15 @@ from typing import IO, Any
 import click
 import msgspec
 import pandas as pd
-from rich.console import Console
+from pandas.api.types import is_numeric_dtype
 from rich.table import Table as Grid
 
 from streamer.cli.changes_folder import ChangesFolder
 from streamer.cli.copies import ArrowFile, Changed, Copy, CsvFile, Frames, ParquetFile
 from streamer.cli.options import examples, json_option, kafka_option, table_option
+from streamer.cli.progress import stages
 from streamer.cli.sql_copies import Duckdb, Sqlite, looked_up
+from streamer.cli.tables import interval, print_table, say, so_many
 from streamer.errors import UsageError
 from streamer.incremental.estimate import Answer, Query
 from streamer.incremental.release.fold import Release
@@ -26,6 +28,7 @@ from streamer.table.published_group import COUNT
 from streamer.table.schema import Table
 from streamer.table.typed_frame import with_iso_texts
 from streamer.table.yaml_loading import load_table
+from streamer.telling import Tick
 
 ROWS_SHOWN_MAX = 20
 
@@ -97,14 +100,13 @@ def command(
     with ExitStack() as files, Subscription(schema, kafka) as subscription:
         log = None if live is None else files.enter_context(_opened(live))
         kept = [COPIES[name](schema, path) for name, path in copies.items() if path is not None]
-        past: list[Release] = []
-        while not subscription.caught_up:
-            past += (last := subscription.poll())
-            _write_live(log, last)
-            past = list({release.shard: release for release in past}.values())
-        frames = subscription.recorded_frames()
-        for copy in kept:
-            copy.begin(frames, past)
+        with stages(as_json) as progress:
+            with progress.stage("read") as tick:
+                past = _caught_up(subscription, log, tick)
+            with progress.stage("write"):
+                frames = subscription.recorded_frames()
+                for copy in kept:
+                    copy.begin(frames, past)
         look(frames, as_json)
         while not once:
             releases = subscription.poll()
@@ -117,6 +119,17 @@ def command(
                     copy.change(changed)
                 if look is not _print_tables:
                     look(subscription.recorded_frames(), as_json)
+
+
+def _caught_up(subscription: Subscription, log: IO[bytes] | None, tick: Tick) -> list[Release]:
+    """Reads up to the end that there was at the start; the last release of every shard."""
+    past: list[Release] = []
+    while not subscription.caught_up:
+        past += (last := subscription.poll())
+        _write_live(log, last)
+        past = list({release.shard: release for release in past}.values())
+        tick(subscription.share_read)
+    return past
 
 
 def _look(schema: Table, sql: str | None, query: str | None) -> Callable[[Frames, bool], None]:
@@ -169,17 +182,30 @@ def _print_tables(frames: Frames, as_json: bool) -> None:
         return
     for name, frame in frames.items():
         _print_grid(
-            frame,
+            _with_intervals(frame),
             name if len(frames) > 1 else None,
-            f"{_rows({name: frame})} rows in {_qi_groups({name: frame})} QI groups",
+            f"{so_many(_rows({name: frame}), 'row')} in {so_many(_qi_groups({name: frame}), 'QI group')}",
         )
+
+
+def _with_intervals(frame: pd.DataFrame) -> pd.DataFrame:
+    """One column for both ends of an interval: what a line of a terminal has room for."""
+    shown: dict[str, object] = {}
+    for name in map(str, frame.columns):
+        attribute = name.removesuffix("_lo")
+        if name.endswith("_lo") and f"{attribute}_hi" in frame.columns:
+            ends = zip(frame[name], frame[f"{attribute}_hi"], strict=True)
+            shown[attribute] = [interval(str(lo), str(hi), not isinstance(lo, str)) for lo, hi in ends]
+        elif not (name.endswith("_hi") and f"{name.removesuffix('_hi')}_lo" in frame.columns):
+            shown[name] = list(frame[name])
+    return pd.DataFrame(shown)
 
 
 def _print_found(frame: pd.DataFrame, as_json: bool) -> None:
     if as_json:
         click.echo(_ENCODE({"rows": frame.to_dict(orient="records")}))
         return
-    _print_grid(frame, None, f"{len(frame)} rows")
+    _print_grid(frame, None, so_many(len(frame), "row"))
 
 
 def _as_lists(frames: Mapping[str, pd.DataFrame]) -> dict[str, list[dict[Hashable, object]]]:
@@ -201,18 +227,20 @@ def _qi_groups(frames: Mapping[str, pd.DataFrame]) -> int:
 def _print_grid(frame: pd.DataFrame, name: str | None, caption: str) -> None:
     if len(frame) > ROWS_SHOWN_MAX:
         caption += f"; the first {ROWS_SHOWN_MAX} are shown"
-    grid = Grid(*map(str, frame.columns), title=name, caption=caption)
+    grid = Grid(title=name, caption=caption)
+    for column in frame.columns:
+        grid.add_column(str(column), justify="right" if is_numeric_dtype(frame[column].dtype) else "left")
     for row in frame.head(ROWS_SHOWN_MAX).itertuples(index=False):
         grid.add_row(*("" if value is None else str(value) for value in row))
-    Console().print(grid)
+    print_table(grid)
 
 
 def _print_answer(answer: Answer, as_json: bool) -> None:
     if as_json:
         click.echo(msgspec.json.encode(answer._asdict()))
         return
-    about = f"about {answer.estimate:,.2f} of {answer.rows:,} rows"
-    click.echo(f"{about}; at least {answer.at_least:,}, at most {answer.at_most:,}")
+    about = f"about {answer.estimate:,.2f} of {so_many(answer.rows, 'row')}"
+    say(f"{about}; at least {answer.at_least:,}, at most {answer.at_most:,}")
 
 
 def _print_releases(releases: Iterable[Release], as_json: bool) -> None:

@@ -26,10 +26,11 @@ from kafka.errors import (
 )
 
 from streamer.cli.options import examples, json_option, kafka_option, table_option
+from streamer.cli.tables import say, so_many
 from streamer.errors import ServerUnreachable, UsageError
 from streamer.incremental import mends
 from streamer.incremental.kafka_clients import ANSWER_MS_MAX, open_admin, open_consumer, shards_in
-from streamer.incremental.topics import CHANGES, SHARDS_DEFAULT, Topic, is_as_required, topic_name, topics_of
+from streamer.incremental.topics import CHANGES, SHARDS_DEFAULT, Topic, is_as_required, made_with, topic_name, topics_of
 from streamer.table.yaml_loading import load_table
 
 SEEN_SECONDS_MAX = 20.0
@@ -79,7 +80,13 @@ def command() -> None:
     type=click.IntRange(1, 10_000),
     help=f"Partitions of every topic; cannot be changed later [default: as many as there are, else {SHARDS_DEFAULT}].",
 )
-@click.option("--replicas", type=click.IntRange(1, 100), default=1, show_default=True, help="Copies of every topic.")
+@click.option(
+    "--replicas",
+    type=click.IntRange(1, 100),
+    default=1,
+    show_default=True,
+    help="Copies of every topic; of three or more, two must confirm what is written.",
+)
 @click.option("--adopt", is_flag=True, help="Give topics that exist the settings they must have.")
 @json_option
 def create(table: str, kafka: str, shards: int | None, replicas: int, adopt: bool, as_json: bool) -> None:
@@ -219,7 +226,7 @@ def _warn_of_dropped_messages(kafka: str, changes: str) -> None:
     with open_consumer(kafka) as consumer:
         starts = consumer.beginning_offsets(shards_in(consumer, changes))
     if any(starts.values()):
-        click.echo(
+        say(
             f"streamer: {changes} has dropped its first messages already, by the settings that it had: let the source "
             "send all rows again (Debezium: an incremental snapshot), or a shard cannot be repeated from it",
             err=True,
@@ -230,7 +237,7 @@ def _make(admin: KafkaAdminClient, topics: Sequence[Topic], shards: int, replica
     for topic in topics:
         try:
             admin.create_topics(
-                [NewTopic(topic.name, shards, replicas, topic_configs=dict(topic.config))], ANSWER_MS_MAX
+                [NewTopic(topic.name, shards, replicas, topic_configs=made_with(topic, replicas))], ANSWER_MS_MAX
             )
         except TopicAlreadyExistsError:
             pass  # somebody else made it just now; it is checked with the others
@@ -265,4 +272,4 @@ def _print(
         there = found[topic.name]
         state = "created" if topic.name in made else "adopted" if topic.name in adopted else "ok"
         settings = ", ".join(f"{name}={value}" for name, value in there.config.items())
-        click.echo(f"{state:<8} {topic.name}  {there.partitions} partitions  {settings}")
+        say(f"{state:<8} {topic.name}  {so_many(there.partitions, 'partition')}  {settings}", indent=9)

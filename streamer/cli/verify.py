@@ -9,20 +9,19 @@ is said then.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 import msgspec
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from streamer.cli.background import warm_in_background
-from streamer.cli.first_groups import first_groups
 from streamer.cli.options import examples, json_option, table_option
+from streamer.cli.progress import Stages, stages
+from streamer.cli.replay import Initially
+from streamer.cli.tables import named, say_facts
 from streamer.errors import ConfigError, EventRefused, LawViolated, UsageError
 from streamer.incremental import secret_file
 from streamer.incremental.checks.as_published import QIGroupId
@@ -42,6 +41,7 @@ from streamer.table.files import read_rows
 from streamer.table.published import parse_qi_group
 from streamer.table.schema import Table
 from streamer.table.yaml_loading import load_table
+from streamer.telling import Tick
 
 INDEX_COLUMNS = ["key", "qi_group"]
 
@@ -94,23 +94,27 @@ def command(
         raise UsageError("--secret needs --events")
     schema = load_table(table)
     laws = ChangelogLaws(schema)
-    beside = None
-    if events is not None:
-        warm_in_background(schema)
-        engine = start_engine(schema, initial, known_secret(secret or live[0].with_name(secret_file.NAME)))
-        beside = EngineBeside(schema, laws, engine, read_messages(events))
-    with _progress(live) as show:
-        verified = follow(laws, read_files(live, schema, show), beside)
-    require_records(verified, live)
-    if source is not None and index is not None:
-        _check_last(schema, laws, source, index)
+    with stages(as_json) as progress:
+        beside = None
+        if events is not None:
+            warm_in_background(schema)
+            engine = start_engine(
+                schema, initial, known_secret(secret or live[0].with_name(secret_file.NAME)), progress
+            )
+            beside = EngineBeside(schema, laws, engine, read_messages(events))
+        with progress.stage("verify") as tick:
+            verified = follow(laws, read_files(live, schema, _share_of(live, tick)), beside)
+        require_records(verified, live)
+        if source is not None and index is not None:
+            with progress.stage("source") as tick:
+                _check_last(schema, laws, source, index, tick)
     verified.laws = len(laws_of(schema)) + (len(SOURCE_LAWS) if source or events else 0)
     _print(verified, as_json)
 
 
-def _check_last(table: Table, laws: ChangelogLaws, source: str, index: str) -> None:
+def _check_last(table: Table, laws: ChangelogLaws, source: str, index: str, tick: Tick) -> None:
     """The source laws at the last release."""
-    encoded = Encoder(table).frame(read_rows(source))
+    encoded = Encoder(table).frame(read_rows(source, tick))
     rows = dict(zip(encoded.source_keys, encoded.rows(), strict=True))
     SourceLaws(table, laws, index_table(rows, read_index(index))).check_all("the last release")
 
@@ -127,12 +131,14 @@ def known_secret(path: Path) -> bytes:
     return secret
 
 
-def start_engine(table: Table, initial: str | None, secret: bytes) -> Engine:
+def start_engine(table: Table, initial: str | None, secret: bytes, progress: Stages) -> Engine:
     """The engine as it was before the first event."""
     engine = Engine(table, secret=secret)
     if initial is not None:
-        encoded, qi_groups = encode_initial(table, read_rows(initial), first_groups, secret)
-        engine.load_initial(encoded.source_keys, encoded.rows(), encoded.codes, qi_groups)
+        first = Initially(initial, progress)
+        with progress.stage("begin"):
+            encoded, qi_groups = encode_initial(table, first.rows(), first.groups, secret)
+            engine.load_initial(encoded.source_keys, encoded.rows(), encoded.codes, qi_groups)
     return engine
 
 
@@ -217,20 +223,16 @@ def read_index(path: str) -> list[tuple[str, QIGroupId | None]]:
 # -- people -----------------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def _progress(paths: Sequence[Path]) -> Iterator[Callable[[int], None]]:
-    """A bar over the bytes of the files, on a terminal only; gives the function that is told how many are read."""
-    columns = (TextColumn("verify"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    shown = sys.stderr.isatty() and all(path.is_file() for path in paths)
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not shown) as bar:
-        task = bar.add_task("verify", total=sum(path.stat().st_size for path in paths) if shown else None)
-        yield lambda n_bytes: bar.update(task, completed=n_bytes)
+def _share_of(paths: Sequence[Path], tick: Tick) -> Callable[[int], None]:
+    """What is told how many bytes of the files are read; of what is no file nobody knows how many there are."""
+    if not all(path.is_file() for path in paths):
+        return lambda _: None
+    size = max(1, sum(path.stat().st_size for path in paths))
+    return lambda n_bytes: tick(min(1.0, n_bytes / size))
 
 
 def _print(verified: Verified, as_json: bool) -> None:
     if as_json:
         click.echo(msgspec.json.encode({"ok": True, **asdict(verified)}))
         return
-    for name, value in asdict(verified).items():
-        click.echo(f"{name.replace('_', ' '):>14}  {value}")
-    click.echo(f"{'result':>14}  every law holds at every release")
+    say_facts(named(asdict(verified)) | {"result": "every law holds at every release"})

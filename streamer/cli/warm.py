@@ -17,6 +17,8 @@ import click
 import msgspec
 
 from streamer.cli.options import examples, json_option
+from streamer.cli.progress import Stages, stages
+from streamer.cli.tables import say
 from streamer.errors import UsageError
 from streamer.incremental.core.figures import FIGURES, FLOAT32, set_of_figures
 from streamer.incremental.core.warming import warming_calls
@@ -55,16 +57,22 @@ def command(figures: str | None, as_json: bool) -> None:
     publishes the same. The code is kept in the package's folder; where that cannot be written to, in ~/.cache/streamer;
     NUMBA_CACHE_DIR names another place.
     """
-    sets = [] if never_compiled() else [warm(name, pieces) for name, pieces in _wanted(figures)]
+    with stages(as_json) as progress:
+        sets = [] if never_compiled() else [_shown(progress, name, pieces) for name, pieces in _wanted(figures)]
     if as_json:
         click.echo(msgspec.json.encode({"folder": folder(), "sets": [asdict(one) for one in sets]}))
         return
     if never_compiled():
-        click.echo("NUMBA_DISABLE_JIT is set: nothing is ever compiled")
+        say("NUMBA_DISABLE_JIT is set: nothing is ever compiled")
     for one in sets:
-        click.echo(f"{one.name}: {'is there' if one.was_there else 'made'}")
+        say(f"{one.name}: {'is there' if one.was_there else 'made'}")
         for piece, seconds in one.seconds.items():
-            click.echo(f"  {piece:<12} {seconds:8.1f} s")
+            say(f"  {piece:<12} {seconds:8.1f} s")
+
+
+def _shown(progress: Stages, name: str, pieces: Callable[[], Iterator[str]]) -> CodeSet:
+    with progress.stage(name):
+        return warm(name, pieces)
 
 
 def warm(name: str, pieces: Callable[[], Iterator[str]]) -> CodeSet:

@@ -17,7 +17,7 @@ import numpy as np
 
 from streamer.privacy.models import Model, model_of, subject_names
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT, objections, run
-from streamer.recoding.algorithms.contract import Algorithm, Options, Tick
+from streamer.recoding.algorithms.contract import Algorithm, Options
 from streamer.recoding.algorithms.lattice import DEGREE_FIRST, lattice_nodes
 from streamer.recoding.algorithms.recoding import Recoding
 from streamer.recoding.metrics.utility import ncp, ncp_by_attribute
@@ -26,6 +26,7 @@ from streamer.table.calendar_cells import Span
 from streamer.table.microdata import Microdata
 from streamer.table.scalars import decimal_text
 from streamer.table.schema import Attribute, CategoricalAttribute, NumericAttribute, Table, TemporalAttribute
+from streamer.telling import Tick, part_of
 
 KS = (3, 5, 10, 20)
 SUPPRESSION = 0.05
@@ -44,13 +45,12 @@ def costs(microdata: Microdata, tick: Tick) -> dict[str, Any]:
     model cannot hold on these rows, an entry says why instead. `none_suppressing` is the reason why no entry has a
     recoding that leaves rows out, or None.
     """
-    ks = sorted({*KS, microdata.table.k})
-    grids = [(j, grid) for j, a in enumerate(microdata.table.attributes) for grid in other_grids(a)]
+    ks, grids = _ks(microdata.table), _grids(microdata.table)
     work = len(ks) + len(grids)
     leaving_out, reason = suppressing(microdata.table, model_of(microdata.table))
     by_k, shares = [], list[dict[str, Any]]()
     for done, k in enumerate(ks):
-        facts, recoding = _cost_of_k(microdata, k, leaving_out)
+        facts, recoding = _cost_of_k(microdata, k, leaving_out, part_of(tick, done / work, (done + 1) / work))
         by_k.append(facts)
         if recoding is not None and k == microdata.table.k:
             shares = list(_shares(microdata, recoding))
@@ -60,9 +60,26 @@ def costs(microdata: Microdata, tick: Tick) -> dict[str, Any]:
         return found | {"attributes": []}
     by_grid: dict[int, list[dict[str, Any]]] = {}
     for done, (j, grid) in enumerate(grids, start=len(ks)):
-        by_grid.setdefault(j, []).append(_cost_of_grid(microdata, j, grid))
+        one = part_of(tick, done / work, (done + 1) / work)
+        by_grid.setdefault(j, []).append(_cost_of_grid(microdata, j, grid, one))
         tick((done + 1) / work)
     return found | {"attributes": [facts | {"grids": by_grid.get(j, [])} for j, facts in enumerate(shares)]}
+
+
+def runs_of(table: Table) -> dict[str, int]:
+    """How often `costs` runs which algorithm at most, by name: where a k cannot hold, it runs none."""
+    ks, grids = _ks(table), _grids(table)
+    leaving_out, _ = suppressing(table, model_of(table))
+    return {DEFAULT: len(ks) + len(grids)} | ({} if leaving_out is None else {leaving_out.name: len(ks)})
+
+
+def _ks(table: Table) -> list[int]:
+    return sorted({*KS, table.k})
+
+
+def _grids(table: Table) -> list[tuple[int, Decimal | Span]]:
+    """The other grids that are tried, each with the number of its attribute."""
+    return [(j, grid) for j, a in enumerate(table.attributes) for grid in other_grids(a)]
 
 
 def other_grids(attribute: Attribute) -> list[Decimal] | list[Span]:
@@ -117,7 +134,9 @@ def _in_numbers(attribute: NumericAttribute, grid: Decimal, codes: Ints) -> tupl
     return finer, codes
 
 
-def _cost_of_k(microdata: Microdata, k: int, leaving_out: Algorithm | None) -> tuple[dict[str, Any], Recoding | None]:
+def _cost_of_k(
+    microdata: Microdata, k: int, leaving_out: Algorithm | None, tick: Tick
+) -> tuple[dict[str, Any], Recoding | None]:
     """What k costs, and the table that says so; none, and the reason, where the model cannot hold."""
     data = Microdata(
         replace(microdata.table, k=k), microdata.codes, microdata.individuals, microdata.values, microdata.texts
@@ -125,7 +144,7 @@ def _cost_of_k(microdata: Microdata, k: int, leaving_out: Algorithm | None) -> t
     model = model_of(data.table)
     if reason := model.shortfall(data.subjects(model.subjects), subject_names(data.table, model)):
         return {"k": k, "cannot": reason}, None
-    recoding = run(ALGORITHMS[DEFAULT], data, model)
+    recoding = run(ALGORITHMS[DEFAULT], data, model, tick=tick)
     facts = {"k": k, **_facts(data, recoding)}
     if leaving_out is not None:
         answer = run(leaving_out, data, model, Options(suppression=SUPPRESSION))
@@ -152,11 +171,11 @@ def _facts(microdata: Microdata, recoding: Recoding) -> dict[str, Any]:
     return {"groups": recoding.n_groups, "ncp": ncp(microdata, recoding), "suppressed": recoding.n_suppressed}
 
 
-def _cost_of_grid(microdata: Microdata, j: int, grid: Decimal | Span) -> dict[str, Any]:
+def _cost_of_grid(microdata: Microdata, j: int, grid: Decimal | Span, tick: Tick) -> dict[str, Any]:
     data = with_grid(microdata, j, grid)
     return {
         "grid": grid.text if isinstance(grid, Span) else grid,
-        **_facts(data, run(ALGORITHMS[DEFAULT], data, model_of(data.table))),
+        **_facts(data, run(ALGORITHMS[DEFAULT], data, model_of(data.table), tick=tick)),
     }
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from streamer.arguments import FLAG, NUMBER, TEXT, WHOLE_NUMBER, require_type
 from streamer.errors import UsageError
 from streamer.privacy.models import model_of
 from streamer.recoding.algorithms.catalog import DEFAULT, algorithm_named, run
@@ -23,6 +24,7 @@ from streamer.recoding.publication import published_frame
 from streamer.table.encode import Encoder
 from streamer.table.microdata import microdata_of
 from streamer.table.schema import Table
+from streamer.table.unlisted import unlisted_rows
 from streamer.table.yaml_loading import table_of
 
 K_MIN = 2
@@ -65,10 +67,11 @@ def anonymize(
     values, and all else is the same in every run. Returns the published columns, rows by QI group; ends of intervals
     are int64 or float64 (Decimals where a float would round them), of dates and timestamps datetime64, labels text,
     kept columns of the type that table.yaml gives them, else text (dtype object): see `streamer.table.typed_frame`.
-    `attrs["measures"]` holds every measure (`streamer.recoding.metrics.measures.WHAT`).
+    `attrs["measures"]` holds every measure (`streamer.recoding.metrics.measures.WHAT`), `attrs["unlisted"]` how many
+    rows, by column, have a category that only `other` takes.
 
     Raises ConfigError for a table or data that cannot be used, or a privacy model that cannot hold; UsageError for an
-    algorithm that there is not, or that cannot do what is asked.
+    argument of the wrong type, an algorithm that there is not, or that cannot do what is asked.
 
     >>> from decimal import Decimal
     >>> from streamer.table.schema import KeptColumn, NumericAttribute, Table
@@ -87,6 +90,12 @@ def anonymize(
     """
     if not isinstance(frame, pd.DataFrame):
         raise UsageError(f"anonymize takes a pandas DataFrame of people, not {type(frame).__name__}")
+    require_type("algorithm", algorithm, TEXT)
+    require_type("k", k, WHOLE_NUMBER, or_none=True)
+    require_type("suppression", suppression, NUMBER)
+    require_type("refine", refine, WHOLE_NUMBER)
+    require_type("merge_equal_boxes", merge_equal_boxes, FLAG)
+    require_type("seed", seed, WHOLE_NUMBER, or_none=True)
     chosen = algorithm_named(algorithm)
     options = checked_options(suppression, refine, merge_equal_boxes, seed)
     schema = without_absent_key(with_k(table_of(table, needs_key=False), k), frame)
@@ -95,6 +104,7 @@ def anonymize(
     recoding = run(chosen, microdata, model, options)
     published = published_frame(microdata, recoding)
     published.attrs["measures"] = measure(microdata, recoding, model)
+    published.attrs["unlisted"] = unlisted_rows(schema, frame)
     return published
 
 

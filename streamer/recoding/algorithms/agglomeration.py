@@ -14,6 +14,7 @@ after FAR_VISITS_MAX. Once enough seats are empty, the others are numbered anew,
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,7 +24,8 @@ from streamer.recoding.algorithms.box_loss import Shape, ncp_term
 from streamer.recoding.algorithms.bundles import Task
 from streamer.recoding.algorithms.group_index import Groups, groups_of, unite
 from streamer.recoding.algorithms.subject_counts import SubjectCounts, count_of, count_row, counts_for, discount_row
-from streamer.table.arrays import Floats, Ints
+from streamer.table.arrays import Bools, Floats, Ints
+from streamer.telling import Tick, silent
 
 VISITS_MAX = 64
 FAR_VISITS_MAX = 2_048
@@ -32,6 +34,21 @@ VAIN_MAX = 4_096
 value is so rare that nearly all groups are full, every one of them would search in vain."""
 FULL = 0.6
 """The part of the seats below which they are numbered anew."""
+SOME_TURNS = 8_192
+"""Seats of which one call of a compiled loop takes its turn; the next call puts those that wait in order again."""
+
+
+class _Stage(NamedTuple):
+    """g seats of m bundles while they are united. rank (g,): who goes first; waits (g,): whose turn is still to come;
+    into (g,): the seat that another joined; n (2,): seats with rows, and searches in vain, one after the other.
+    """
+
+    groups: Groups
+    counts: SubjectCounts
+    rank: Floats
+    waits: Bools
+    into: Ints
+    n: Ints
 
 
 @inlined
@@ -216,61 +233,76 @@ def _move_counts(task: Task, groups: Groups, counts: SubjectCounts, gone: int, s
     counts.top[gone] = 0
 
 
-@compiled
-def agglomerated(task: Task, qi_group: Ints, n_seats: int, rank: Floats, strict: bool) -> Ints:
+def agglomerated(task: Task, qi_group: Ints, n_seats: int, rank: Floats, strict: bool, tick: Tick = silent) -> Ints:
     """Groups that all hold: those of qi_group (m,), and unions of them. rank (m,): the groups of the least first."""
+    first = n_seats
     while True:
-        done, qi_group = _stage(task, qi_group, n_seats, rank, strict)
-        if done:
+        stage, turns = _stage(task, qi_group, n_seats, rank), True
+        while turns and stage.n[0] > n_seats * FULL:
+            turns = _take_turns(task, stage, strict, SOME_TURNS)
+            tick(1 - int(stage.waits.sum()) / first)
+        qi_group = _united(stage.into, qi_group)
+        if not stage.waits.any():
             return qi_group
-        used = np.zeros(n_seats, np.int64)
+        used = np.zeros(n_seats, dtype=np.int64)
         used[qi_group] = 1
         number = np.cumsum(used) - 1
-        n_seats = number[-1] + 1
+        n_seats = int(number[-1]) + 1
         qi_group = number[qi_group]
 
 
 @compiled
-def _stage(task: Task, qi_group: Ints, n_seats: int, rank: Floats, strict: bool) -> tuple[bool, Ints]:
-    """Merges until all hold or half of the seats are empty."""
-    m, s = qi_group.shape[0], task.rules.distinct.shape[0]
+def _stage(task: Task, qi_group: Ints, n_seats: int, rank: Floats) -> _Stage:
+    """Every seat with rows waits for its turn."""
     groups, counts = groups_of(task, qi_group, n_seats), counts_for(task.rules, n_seats)
     first_rank = np.full(n_seats, np.inf)
-    for bundle in range(m):
+    for bundle in range(qi_group.shape[0]):
         first_rank[qi_group[bundle]] = min(first_rank[qi_group[bundle]], rank[bundle])
         for row in range(task.bundles.begin[bundle], task.bundles.end[bundle]):
             count_row(task.rules, counts, qi_group[bundle], row)
-    into = np.arange(n_seats)
-    codes, others = (
-        np.empty((2, task.rules.subjects.shape[0] * s + 1), np.int64),
-        np.empty((2, task.rules.subjects.shape[0] * s + 1), np.int64),
-    )
-    waiting = [(first_rank[seat], groups.rows[seat], seat) for seat in range(n_seats) if groups.rows[seat] > 0]
+    return _Stage(groups, counts, first_rank, groups.rows > 0, np.arange(n_seats), np.array([n_seats, 0]))
+
+
+@compiled
+def _take_turns(task: Task, stage: _Stage, strict: bool, turns: int) -> bool:
+    """Unites seats, turn after turn, until all hold or many seats are empty; whether turns are left to take."""
+    groups, counts, first_rank, waits, into, n = stage
+    n_seats, size = waits.shape[0], task.rules.subjects.shape[0] * task.rules.distinct.shape[0] + 1
+    codes, others = np.empty((2, size), np.int64), np.empty((2, size), np.int64)
+    waiting = [(first_rank[seat], groups.rows[seat], seat) for seat in range(n_seats) if waits[seat]]
     heapify(waiting)
-    alive, vain = n_seats, 0
-    while len(waiting) > 0 and alive > n_seats * FULL:
+    while len(waiting) > 0 and n[0] > n_seats * FULL and turns > 0:
         _, rows, seat = heappop(waiting)
-        if groups.rows[seat] != rows:
+        if groups.rows[seat] != rows or not waits[seat]:
             continue
+        turns -= 1
+        waits[seat] = False
         if lack_of(task.rules, rows, counts.top[seat], counts.n_distinct[seat]) == 0:
             continue
-        far = FAR_VISITS_MAX if vain < VAIN_MAX else VISITS_MAX
+        far = FAR_VISITS_MAX if n[1] < VAIN_MAX else VISITS_MAX
         other = _partner(task, groups, counts, seat, codes, others, strict, far)
-        vain = vain + 1 if other < 0 else 0
+        n[1] = n[1] + 1 if other < 0 else 0
         if other < 0:
             continue
         gone, stays = (seat, other) if rows <= groups.rows[other] else (other, seat)
         _move_counts(task, groups, counts, gone, stays)
         unite(task, groups, gone, stays)
         into[gone] = stays
-        alive -= 1
+        n[0] -= 1
         first_rank[stays] = min(first_rank[stays], first_rank[gone])
+        waits[gone], waits[stays] = False, True
         heappush(waiting, (first_rank[stays], groups.rows[stays], stays))
-    found = np.empty(m, np.int64)
-    for bundle in range(m):
+    return len(waiting) > 0
+
+
+@compiled
+def _united(into: Ints, qi_group: Ints) -> Ints:
+    """The seat in which every bundle is in the end; (m,)."""
+    found = np.empty(qi_group.shape[0], np.int64)
+    for bundle in range(qi_group.shape[0]):
         seat = qi_group[bundle]
         while into[seat] != seat:
             into[seat] = into[into[seat]]
             seat = into[seat]
         found[bundle] = seat
-    return len(waiting) == 0, found
+    return found

@@ -15,7 +15,7 @@ import numpy as np
 
 from streamer.errors import ConfigError, LawViolated, UsageError
 from streamer.privacy.models import Model, subject_names
-from streamer.recoding.algorithms.contract import PLAIN, Algorithm, Options, Tick, silent
+from streamer.recoding.algorithms.contract import PLAIN, Algorithm, Options
 from streamer.recoding.algorithms.entropy import EMP
 from streamer.recoding.algorithms.fuzzy import GDPPR
 from streamer.recoding.algorithms.lattice import DEGREE_FIRST, OLA
@@ -28,6 +28,7 @@ from streamer.recoding.algorithms.top_down import TOP_DOWN
 from streamer.table.canonical import canonical
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
+from streamer.telling import Tick, rising, silent
 
 ALGORITHMS: dict[str, Algorithm] = {
     algorithm.name: algorithm for algorithm in (MONDRIAN, EMP, OLA, DEGREE_FIRST, GDPPR, BOTTOM_UP, TOP_DOWN, ORDERED)
@@ -70,7 +71,7 @@ def run(
     require_possible(microdata, model)
     chance = np.random.default_rng(options.chance)
     seen = canonical(microdata, chance)
-    recoding = algorithm.run(seen.microdata, model, options, tick)
+    recoding = algorithm.run(seen.microdata, model, options, rising(tick))
     if options.merge_equal_boxes:
         recoding = merged_by_box(recoding)
     recoding = numbered(recoding, chance)

@@ -22,10 +22,12 @@ import numpy as np
 from streamer.jit import compiled
 from streamer.privacy.compiled import Rules, Scratch, add, holds, remove, rules_of, scratch_for
 from streamer.privacy.models import Model
-from streamer.table.arrays import Floats, Ints
+from streamer.recoding.algorithms.contract import SOME_ROWS
+from streamer.table.arrays import Bools, Floats, Ints
 from streamer.table.levels import levels_of_tree
 from streamer.table.microdata import Microdata
 from streamer.table.space import Space
+from streamer.telling import Tick, silent
 
 
 class Losses(NamedTuple):
@@ -75,7 +77,7 @@ def losses_of(space: Space) -> Losses:
     )
 
 
-def merged(microdata: Microdata, model: Model, cluster: Ints) -> tuple[Ints, int]:
+def merged(microdata: Microdata, model: Model, cluster: Ints, tick: Tick = silent) -> tuple[Ints, int]:
     """Clusters of which all hold the model; and how many merges that took.
 
     cluster: int64 (n,), numbers from 0; a row with a negative number is a cluster of its own, numbered behind the
@@ -87,9 +89,15 @@ def merged(microdata: Microdata, model: Model, cluster: Ints) -> tuple[Ints, int
     rules = rules_of(model, microdata.subjects(model.subjects))
     losses = losses_of(microdata.space)
     clusters = _clusters(losses, microdata.cells, cluster, n_clusters + len(alone))
-    into = np.arange(n_clusters + len(alone))
-    n_merges = _merge(losses, rules, scratch_for(rules), model.rows_min, clusters, into)
-    return into[cluster], int(n_merges)
+    into, waits, n_merges = np.arange(n_clusters + len(alone)), clusters.size > 0, 0
+    scratch, begun = scratch_for(rules), int(waits.sum())
+    while waiting := int(waits.sum()):
+        tick(1 - waiting / begun)
+        turns = max(1, SOME_ROWS // waiting)
+        n_merges += _merge_some(losses, rules, scratch, model.rows_min, clusters, into, waits, turns)
+    _follow(into)
+    tick(1.0)
+    return into[cluster], n_merges
 
 
 def _clusters(losses: Losses, cells: Ints, cluster: Ints, p: int) -> Clusters:
@@ -222,16 +230,24 @@ def _join(losses: Losses, clusters: Clusters, c: int, o: int) -> None:
 
 
 @compiled
-def _merge(losses: Losses, rules: Rules, scratch: Scratch, rows_min: int, clusters: Clusters, into: Ints) -> int:
-    """Merges until all hold; into: the number each cluster ends under."""
+def _merge_some(
+    losses: Losses, rules: Rules, scratch: Scratch, rows_min: int, clusters: Clusters, into: Ints, waits: Bools,
+    turns: int,
+) -> int:  # fmt: skip
+    """Takes the turns of some clusters; how many merges that took.
+
+    into: the cluster that each joined, else itself; waits: whose turn is still to come.
+    """
     alive = np.flatnonzero(clusters.size)
-    waiting = [(int(clusters.size[c]), int(c)) for c in alive]
+    waiting = [(int(clusters.size[c]), int(c)) for c in alive if waits[c]]
     n_alive, n_merges = alive.shape[0], 0
     heapify(waiting)
-    while waiting:
+    while len(waiting) > 0 and turns > 0:
         size, c = heappop(waiting)
         if clusters.size[c] != size:
             continue  # it has joined another, or was joined and waits under its new size
+        turns -= 1
+        waits[c] = False
         holding = _holds(rules, scratch, clusters, c)
         if not holding and n_alive > 1:
             o = _nearest(losses, rules, scratch, rows_min, clusters, c, alive)
@@ -241,13 +257,18 @@ def _merge(losses: Losses, rules: Rules, scratch: Scratch, rows_min: int, cluste
         if o < 0:
             continue
         _join(losses, clusters, c, o)
-        into[c] = o
+        into[c], waits[o] = o, True
         heappush(waiting, (int(clusters.size[o]), o))
         n_alive -= 1
         n_merges += 1
         if 2 * n_alive < alive.shape[0]:
             alive = alive[clusters.size[alive] > 0]
+    return n_merges
+
+
+@compiled
+def _follow(into: Ints) -> None:
+    """Makes `into` say the cluster that each is in in the end."""
     for c in range(into.shape[0]):
         while into[into[c]] != into[c]:
             into[c] = into[into[c]]
-    return n_merges

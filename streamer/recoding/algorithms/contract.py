@@ -10,7 +10,9 @@ The rules of this file
   the numbers of QI groups that share a box could be undone.
 * `objections` says from table.yaml, the model and the options what the algorithm cannot do: at `check`, not in the
   middle of a run.
-* `tick` is told how much of the work is done, from 0 to 1, at the algorithm's convenience.
+* `tick` is told how much of the work is done, from 0 to 1, each time more than before. Compiled loops are called for
+  some of the work at a time (`SOME_ROWS`), so that it can be told between two calls; what an algorithm answers does not
+  depend on how its work is cut up.
 """
 
 from __future__ import annotations
@@ -24,8 +26,10 @@ from streamer.privacy.models import Model
 from streamer.recoding.algorithms.recoding import Recoding
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
+from streamer.telling import Tick
 
-Tick = Callable[[float], None]
+SOME_ROWS = 1 << 18
+"""Rows that one call of a compiled loop looks at, about: some hundredths of a second."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,3 @@ class Algorithm:
 
 def no_objections(table: Table, model: Model, options: Options) -> Sequence[str]:
     return ()
-
-
-def silent(done: float) -> None:
-    """A tick that nobody listens to."""

@@ -30,7 +30,9 @@ from streamer.jit import compiled, inlined
 from streamer.privacy.compiled import holds
 from streamer.recoding.algorithms.box_loss import ncp_term
 from streamer.recoding.algorithms.bundles import Bundles, Task, count_in, forget, hold, weight
+from streamer.recoding.algorithms.contract import SOME_ROWS
 from streamer.table.arrays import Bools, Floats, Ints
+from streamer.telling import Tick
 
 SMALL = 4
 EVEN_FROM = 256
@@ -236,26 +238,56 @@ def _part(along: Ints, best_j: int, best_at: int, is_lower: Bools, aside: Ints) 
         along[j, left:] = aside[:right]
 
 
-@compiled
-def order_of(task: Task, sharpness: int | np.int64) -> tuple[Ints, Ints]:
-    """The bundles in order, int64 (m,), and by position where the tile that begins there ends, else 0; int64 (m,).
-
-    All bundles together hold the model.
+class Growth(NamedTuple):
+    """A tree of m bundles while it grows. along (d, m): the bundles along every attribute; tile (m,): as `order_of`
+    answers; todo (m + 1, 3): the parts that are still to be cut, next one last: begin, end, whether they hold; n_todo
+    (1,): how many. The rest is scratch.
     """
-    bundles = task.bundles
-    m, d = bundles.cells.shape
+
+    along: Ints
+    tile: Ints
+    todo: Ints
+    n_todo: Ints
+    scan: Scan
+    is_lower: Bools
+    aside: Ints
+    box: Ints
+
+
+@compiled
+def growth_of(task: Task) -> Growth:
+    """A tree that is its root. All bundles together hold the model."""
+    m, d = task.bundles.cells.shape
     along = np.empty((d, m), np.int64)
     for j in range(d):
-        along[j] = np.argsort(bundles.cells[:, j], kind="mergesort")
-    tile = np.zeros(m, np.int64)
-    scan = scan_for(m, d)
+        along[j] = np.argsort(task.bundles.cells[:, j], kind="mergesort")
+    todo = np.empty((m + 1, 3), np.int64)
+    todo[0] = np.array([0, m, 1])
+    return Growth(along, np.zeros(m, np.int64), todo, np.ones(1, np.int64), scan_for(m, d), np.zeros(m, np.bool_),
+        np.empty(m, np.int64), np.empty((2, d), np.int64))  # fmt: skip
+
+
+@compiled
+def _wait(growth: Growth, begin: int, end: int, holding: bool) -> None:
+    """Puts a part before all others that are still to be cut."""
+    at = growth.n_todo[0]
+    growth.todo[at, 0], growth.todo[at, 1], growth.todo[at, 2] = begin, end, holding
+    growth.n_todo[0] = at + 1
+
+
+@compiled
+def grow(task: Task, growth: Growth, sharpness: int | np.int64, some: int | np.int64) -> int:
+    """Cuts part after part, from left to right, until these had `some` bundles together; where the next one begins."""
+    bundles, along, tile = task.bundles, growth.along, growth.tile
+    m, d = bundles.cells.shape
     counted = task.rules.distinct.shape[0] > 0
     rows_least = 2 * task.rows_min
-    is_lower, aside = np.zeros(m, np.bool_), np.empty(m, np.int64)
-    lo, hi = np.empty(d, np.int64), np.empty(d, np.int64)
-    todo = [(0, m, True)]
-    while len(todo) > 0:
-        begin, end, holds_so_far = todo.pop()
+    lo, hi = growth.box
+    while growth.n_todo[0] > 0 and some > 0:
+        growth.n_todo[0] -= 1
+        begin, end, holding = growth.todo[growth.n_todo[0]]
+        holds_so_far = holding == 1
+        some -= end - begin
         if end - begin == 1:
             if holds_so_far:
                 tile[begin] = end
@@ -276,13 +308,32 @@ def order_of(task: Task, sharpness: int | np.int64) -> tuple[Ints, Ints]:
             continue
         p = 0 if rows < SMALL * task.rows_min else sharpness
         strict = counted and holds_so_far and rows >= rows_least
-        best_j, best_at, both = best_cut(task, here, lo, hi, p, strict, scan)
-        _part(here, best_j, best_at, is_lower, aside)
+        best_j, best_at, both = best_cut(task, here, lo, hi, p, strict, growth.scan)
+        _part(here, best_j, best_at, growth.is_lower, growth.aside)
         middle = begin + best_at
         if holds_so_far and not counted:
             both = hold(task, along[0, begin:middle]) and hold(task, along[0, middle:end])
         if holds_so_far and not both:
             tile[begin] = end
-        todo.append((middle, end, both))
-        todo.append((begin, middle, both))
-    return along[0].copy(), tile
+        _wait(growth, middle, end, both)
+        _wait(growth, begin, middle, both)
+    return int(growth.todo[growth.n_todo[0] - 1, 0]) if growth.n_todo[0] > 0 else int(m)
+
+
+@compiled
+def order_of(task: Task, sharpness: int | np.int64) -> tuple[Ints, Ints]:
+    """The bundles in order, int64 (m,), and by position where the tile that begins there ends, else 0; int64 (m,).
+
+    All bundles together hold the model.
+    """
+    growth = growth_of(task)
+    grow(task, growth, sharpness, np.int64(np.iinfo(np.int64).max))
+    return growth.along[0].copy(), growth.tile
+
+
+def told_order_of(task: Task, sharpness: int, tick: Tick) -> tuple[Ints, Ints]:
+    """As `order_of`, and says how far it is."""
+    growth, m = growth_of(task), len(task.bundles.begin)
+    while growth.n_todo[0]:
+        tick(grow(task, growth, sharpness, SOME_ROWS) / m)
+    return growth.along[0].copy(), growth.tile

@@ -19,7 +19,7 @@ import numpy as np
 
 from streamer.jit import compiled
 from streamer.privacy.models import Model
-from streamer.recoding.algorithms.contract import Algorithm, Options, Tick, no_objections
+from streamer.recoding.algorithms.contract import SOME_ROWS, Algorithm, Options, no_objections
 from streamer.recoding.algorithms.kd_tree import (
     Cells,
     Demand,
@@ -39,6 +39,7 @@ from streamer.recoding.algorithms.kd_tree import (
 from streamer.recoding.algorithms.recoding import Recoding, local_recoding
 from streamer.table.arrays import Ints
 from streamer.table.microdata import Microdata
+from streamer.telling import Tick
 
 ONE = 1 << 20
 """How many of the whole numbers that stand for c * log2(c) make 1."""
@@ -68,11 +69,15 @@ def both_entropies(weights: Ints, n: int, weight: int, n_below: int, weight_belo
 
 
 @compiled
-def _cut_all(weights: Ints, demand: Demand, layout: Layout, leaves: Leaves, values: Values) -> None:
-    begin, end = 0, len(layout.rows)
-    while begin < end:
+def _cut_some(
+    weights: Ints, demand: Demand, layout: Layout, leaves: Leaves, values: Values, begin: int, end: int, rows: int
+) -> tuple[int, int]:
+    """Cuts part after part, until these had so many rows together; the part that comes next, empty at the end."""
+    while begin < end and rows > 0:
+        rows -= end - begin
         middle = _cut_once(weights, demand, layout, values, begin, end)
         begin, end = after(leaves, begin, middle, end)
+    return begin, end
 
 
 @compiled
@@ -140,8 +145,11 @@ def run(microdata: Microdata, model: Model, options: Options, tick: Tick) -> Rec
     """Entropy-based multidimensional cuts (Yan and Liu 2008, EMP) under any model."""
     n = len(microdata)
     layout, leaves = layout_of(microdata.cells), leaves_for(n)
-    demand = demand_of(model, microdata.subjects(model.subjects))
-    _cut_all(weights_up_to(n), demand, layout, leaves, values_for(n))
+    demand, weights, values = demand_of(model, microdata.subjects(model.subjects)), weights_up_to(n), values_for(n)
+    begin, end = 0, n
+    while begin < end:
+        begin, end = _cut_some(weights, demand, layout, leaves, values, begin, end, SOME_ROWS)
+        tick(begin / n)
     return local_recoding(microdata, leaf_numbers(layout, leaves))
 
 

@@ -19,10 +19,13 @@ from streamer.recoding.algorithms.group_index import Groups, groups_of, join, me
 from streamer.recoding.algorithms.placement import taker
 from streamer.recoding.algorithms.subject_counts import SubjectCounts, count_row, counts_for, discount_row
 from streamer.table.arrays import Ints
+from streamer.telling import Tick, part_of, pieces, silent
 
 GAIN_MIN = 1e-9
 VISITS = 48
 SWAPPED_MAX = 256
+SOME_SEATS = 256
+"""Seats that one call of a compiled loop looks at."""
 
 
 @compiled
@@ -192,30 +195,44 @@ def _relieve(task: Task, aside: Task, groups: Groups, counts: SubjectCounts, sea
     return moved
 
 
-@compiled
-def exchanged(task: Task, qi_group: Ints, n_seats: int, sweeps: int) -> tuple[float, Ints]:
+def exchanged(task: Task, qi_group: Ints, n_seats: int, sweeps: int, tick: Tick = silent) -> tuple[float, Ints]:
     """The loss and the groups of qi_group (m,), all below n_seats, after some sweeps of moves."""
-    empty = task.scratch
-    scratch = Scratch(
-        empty.size.copy(), empty.counts.copy(), empty.n_distinct.copy(), empty.top.copy(), empty.at.copy()
-    )
-    aside = Task(task.shape, task.bundles, task.rules, scratch, task.rows_min)
+    aside = task._replace(scratch=Scratch(*(counts.copy() for counts in task.scratch)))
     groups, counts = groups_of(task, qi_group, n_seats), counts_for(task.rules, n_seats)
-    m = qi_group.shape[0]
-    for bundle in range(m):
-        for row in range(task.bundles.begin[bundle], task.bundles.end[bundle]):
-            count_row(task.rules, counts, qi_group[bundle], row)
-    for _ in range(sweeps):
-        moved = 0
-        for at in np.flatnonzero(groups.changed):
-            seat = int(at)
-            groups.changed[seat] = False
-            if groups.rows[seat] * groups.ncp[seat] > GAIN_MIN:
-                moved += _relieve(task, aside, groups, counts, seat)
+    _count_all(task, counts, qi_group)
+    for done in range(sweeps):
+        seats, moved = np.flatnonzero(groups.changed), 0
+        for piece in pieces(len(seats), SOME_SEATS, part_of(tick, done / sweeps, (done + 1) / sweeps)):
+            moved += _exchange_some(task, aside, groups, counts, seats[piece])
         if moved == 0:
             break
+    return _found(groups, len(qi_group))
+
+
+@compiled
+def _count_all(task: Task, counts: SubjectCounts, qi_group: Ints) -> None:
+    for bundle in range(qi_group.shape[0]):
+        for row in range(task.bundles.begin[bundle], task.bundles.end[bundle]):
+            count_row(task.rules, counts, qi_group[bundle], row)
+
+
+@compiled
+def _exchange_some(task: Task, aside: Task, groups: Groups, counts: SubjectCounts, seats: Ints) -> int:
+    """Sends bundles of the groups in some seats elsewhere; how many went."""
+    moved = 0
+    for at in seats:
+        seat = int(at)
+        groups.changed[seat] = False
+        if groups.rows[seat] * groups.ncp[seat] > GAIN_MIN:
+            moved += _relieve(task, aside, groups, counts, seat)
+    return moved
+
+
+@compiled
+def _found(groups: Groups, m: int) -> tuple[float, Ints]:
+    """The loss of all groups, and every bundle's group; (m,)."""
     found, loss = np.empty(m, np.int64), 0.0
-    for seat in range(n_seats):
+    for seat in range(groups.rows.shape[0]):
         loss += groups.rows[seat] * groups.ncp[seat]
         bundle = groups.first[seat]
         while bundle >= 0:

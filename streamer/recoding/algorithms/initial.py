@@ -13,15 +13,16 @@ from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT, run
 from streamer.recoding.algorithms.contract import Options
 from streamer.table.arrays import Ints
 from streamer.table.microdata import Microdata
+from streamer.telling import Tick, silent
 
 
-def initial_groups(microdata: Microdata, model: Model, seed: int) -> list[Ints]:
+def initial_groups(microdata: Microdata, model: Model, seed: int, tick: Tick = silent) -> list[Ints]:
     """QI groups as arrays of row numbers, in the order of their numbers; none where the table does not hold the model.
 
     seed: decides among QI groups of one box, and among rows that are alike (`streamer.recoding.algorithms.contract`).
     """
     if not model.holds(microdata.subjects(model.subjects)):
         return []
-    qi_group = run(ALGORITHMS[DEFAULT], microdata, model, Options(chance=seed)).qi_group
+    qi_group = run(ALGORITHMS[DEFAULT], microdata, model, Options(chance=seed), tick).qi_group
     order = np.argsort(qi_group, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(qi_group[order])) + 1)

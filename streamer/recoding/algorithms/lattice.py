@@ -20,19 +20,20 @@ from math import lcm, prod
 import numpy as np
 
 from streamer.privacy.models import Model
-from streamer.recoding.algorithms.contract import Algorithm, Options, Tick
+from streamer.recoding.algorithms.contract import Algorithm, Options
 from streamer.recoding.algorithms.full_domain import FullDomain
 from streamer.recoding.algorithms.lattice_search import Lattice, Node, degree_first_search, ola_search
 from streamer.recoding.algorithms.recoding import SUPPRESSED, Recoding
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
+from streamer.telling import Tick
 
 Search = Callable[[Lattice], None]
 
 NODES_MAX = 1_000_000
 """Nodes that a lattice may have: more are an objection."""
 
-TESTS_PER_TICK = 64
+TESTS_PER_TICK = 8
 
 
 def lattice_nodes(table: Table) -> int:
@@ -66,7 +67,7 @@ def _run_by(search: Search) -> Callable[[Microdata, Model, Options, Tick], Recod
         recoded = FullDomain(microdata, model)
 
         def is_good(node: Node) -> bool:
-            if lattice.tested % TESTS_PER_TICK == 0:
+            if lattice.tested % TESTS_PER_TICK == 1:
                 tick(1 - lattice.n_unknown / lattice.n_nodes)
             return recoded.n_suppressed(node, allowed) <= allowed
 

@@ -26,7 +26,7 @@ import numpy as np
 from streamer.jit import compiled
 from streamer.privacy.compiled import Rules, Scratch, add, clear, holds, rules_of, scratch_for
 from streamer.privacy.models import AtMostShare, Model
-from streamer.recoding.algorithms.contract import Algorithm, Options, Tick, no_objections
+from streamer.recoding.algorithms.contract import Algorithm, Options, no_objections
 from streamer.recoding.algorithms.orphans import settled
 from streamer.recoding.algorithms.recoding import SUPPRESSED, Recoding
 from streamer.table.arrays import Bools, Floats, Ints
@@ -34,8 +34,12 @@ from streamer.table.levels import value_numbers
 from streamer.table.microdata import Microdata
 from streamer.table.space import Space, in_order
 from streamer.table.vectors import row_numbers
+from streamer.telling import Tick, part_of
 
 UNLABELLED = SUPPRESSED
+
+LABELLING = 0.8
+"""The share of the work after which only orphans are left, about."""
 
 
 class _Piles(NamedTuple):
@@ -105,6 +109,12 @@ class Labelling:
 
     def _rises(self, j: int) -> bool:
         return self._level[j] + 1 < self._levels[j].n_levels
+
+    @property
+    def done(self) -> float:
+        """How much of the work is done, about: the share of the rows that are labelled, and of the levels gone up."""
+        steps = sum(levels.n_levels - 1 for levels in self._levels)
+        return 1 - self.n_unlabelled / len(self.qi_group) * (1 - sum(self._level) / max(steps, 1))
 
     def step(self) -> None:
         """Generalizes one attribute of the unlabelled rows by one level, and labels what then holds."""
@@ -203,10 +213,10 @@ def run(microdata: Microdata, model: Model, options: Options, tick: Tick) -> Rec
     """Algorithm 1 under any model."""
     labelling = Labelling(microdata, model)
     while labelling.goes_on():
-        tick(1 - labelling.n_unlabelled / len(microdata))
+        tick(LABELLING * labelling.done)
         labelling.step()
     lo, hi = np.concatenate(labelling.lo), np.concatenate(labelling.hi)
-    return settled(microdata, model, labelling.qi_group, lo, hi)
+    return settled(microdata, model, labelling.qi_group, lo, hi, part_of(tick, LABELLING, 1.0))
 
 
 BOTTOM_UP = Algorithm(

@@ -13,7 +13,7 @@ import numpy as np
 from streamer.jit import compiled
 from streamer.privacy.models import Model
 from streamer.recoding.algorithms.box_loss import Shape, ncp_term, shape_of
-from streamer.recoding.algorithms.contract import Algorithm, Options, Tick, no_objections
+from streamer.recoding.algorithms.contract import SOME_ROWS, Algorithm, Options, no_objections
 from streamer.recoding.algorithms.kd_tree import (
     Demand,
     Layout,
@@ -34,27 +34,37 @@ from streamer.recoding.algorithms.recoding import Recoding, local_recoding
 from streamer.table.arrays import Ints
 from streamer.table.microdata import Microdata
 from streamer.table.space import Space
+from streamer.telling import Tick, silent
 
 DONE = -1.0
 """Stands for the width of an attribute that cannot be cut, or was tried."""
 
 
-def median_tree(space: Space, cells: Ints, model: Model, subjects: Ints) -> tuple[Layout, Leaves]:
+def median_tree(space: Space, cells: Ints, model: Model, subjects: Ints, tick: Tick = silent) -> tuple[Layout, Leaves]:
     """The rows cells (n, d), n >= 1, cut; subjects: int64 (n, s), columns as in `model.subjects`.
 
     One leaf is the whole table where no cut is allowed.
     """
-    layout, leaves = layout_of(cells), leaves_for(len(cells))
-    _cut_all(shape_of(space), demand_of(model, subjects), layout, leaves, values_for(len(cells)))
+    n = len(cells)
+    layout, leaves, values = layout_of(cells), leaves_for(n), values_for(n)
+    shape, demand = shape_of(space), demand_of(model, subjects)
+    begin, end = 0, n
+    while begin < end:
+        begin, end = _cut_some(shape, demand, layout, leaves, values, begin, end, SOME_ROWS)
+        tick(begin / n)
     return layout, leaves
 
 
 @compiled
-def _cut_all(shape: Shape, demand: Demand, layout: Layout, leaves: Leaves, values: Values) -> None:
-    begin, end = 0, len(layout.rows)
-    while begin < end:
+def _cut_some(
+    shape: Shape, demand: Demand, layout: Layout, leaves: Leaves, values: Values, begin: int, end: int, rows: int
+) -> tuple[int, int]:
+    """Cuts part after part, until these had so many rows together; the part that comes next, empty at the end."""
+    while begin < end and rows > 0:
+        rows -= end - begin
         middle = _cut_once(shape, demand, layout, values, begin, end)
         begin, end = after(leaves, begin, middle, end)
+    return begin, end
 
 
 @compiled
@@ -90,7 +100,7 @@ def _cut_once(shape: Shape, demand: Demand, layout: Layout, values: Values, begi
 
 def run(microdata: Microdata, model: Model, options: Options, tick: Tick) -> Recoding:
     """Median Mondrian under any model."""
-    tree = median_tree(microdata.space, microdata.cells, model, microdata.subjects(model.subjects))
+    tree = median_tree(microdata.space, microdata.cells, model, microdata.subjects(model.subjects), tick)
     return local_recoding(microdata, leaf_numbers(*tree))
 
 

@@ -7,6 +7,8 @@ grow, and rows and distinct subjects only become more. So the counts of these su
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from streamer.jit import compiled, inlined
@@ -15,9 +17,25 @@ from streamer.recoding.algorithms.bundles import Task
 from streamer.recoding.algorithms.group_index import Groups, bound_of, groups_of, growth, join, put
 from streamer.recoding.algorithms.subject_counts import SubjectCounts, count_of, count_row, counts_for
 from streamer.table.arrays import Ints
+from streamer.telling import Tick, pieces, silent
 
 VISITS = 128
 FAR_VISITS = 2048
+SOME_BUNDLES = 1024
+"""Bundles that one call of a compiled loop looks at."""
+
+
+class _Kept(NamedTuple):
+    """Groups that hold, and one more seat, in which every bundle without one stands for a moment.
+
+    found (m,): each bundle's group, -1 for those without; aside: that seat; left (1,): bundles that nobody took.
+    """
+
+    groups: Groups
+    counts: SubjectCounts
+    found: Ints
+    aside: int
+    left: Ints
 
 
 @inlined
@@ -75,12 +93,23 @@ def taker(
     return best, limit
 
 
-@compiled
-def placed(task: Task, qi_group: Ints, n_seats: int, order: Ints) -> tuple[int, Ints]:
+def placed(task: Task, qi_group: Ints, n_seats: int, order: Ints, tick: Tick = silent) -> tuple[int, Ints]:
     """How many bundles are left, and groups where those of groups that do not hold have gone to others that do.
 
     The left ones have groups of their own. order: of bundles.
     """
+    n_kept, found = _holding(task, qi_group, n_seats)
+    if n_kept == 0:
+        return len(qi_group), np.arange(len(qi_group))
+    kept, order = _kept(task, found, n_kept), order[found[order] < 0]
+    for piece in pieces(len(order), SOME_BUNDLES, tick):
+        _place_some(task, kept, order[piece])
+    return int(kept.left[0]), kept.found
+
+
+@compiled
+def _holding(task: Task, qi_group: Ints, n_seats: int) -> tuple[int, Ints]:
+    """How many groups hold, and each bundle's among them, numbered anew, -1 for the others; (m,)."""
     m = qi_group.shape[0]
     counts = counts_for(task.rules, n_seats)
     for bundle in range(m):
@@ -94,31 +123,37 @@ def placed(task: Task, qi_group: Ints, n_seats: int, order: Ints) -> tuple[int, 
         if rows[seat] > 0 and lack_of(task.rules, rows[seat], counts.top[seat], counts.n_distinct[seat]) == 0:
             number[seat] = n_kept
             n_kept += 1
-    found = number[qi_group]
-    if n_kept == 0:
-        return m, np.arange(m)
-    # one more seat, in which every orphan stands for a moment
+    return n_kept, number[qi_group]
+
+
+@compiled
+def _kept(task: Task, found: Ints, n_kept: int) -> _Kept:
+    """The groups of found (m,), -1 for bundles without one."""
     one = np.where(found < 0, n_kept, found)
     groups, counts = groups_of(task, one, n_kept + 1), counts_for(task.rules, n_kept + 1)
     put(task, groups, n_kept, np.empty(0, np.int64))
-    for bundle in range(m):
+    for bundle in range(found.shape[0]):
         if found[bundle] >= 0:
             for row in range(task.bundles.begin[bundle], task.bundles.end[bundle]):
                 count_row(task.rules, counts, found[bundle], row)
+    return _Kept(groups, counts, found, n_kept, np.zeros(1, np.int64))
+
+
+@compiled
+def _place_some(task: Task, kept: _Kept, order: Ints) -> None:
+    """Bundles without a group, one after the other, each to the group that takes it."""
+    groups, counts, found, aside, left = kept
     # bare numbers would be types of their own, and everything compiled again for each
-    left, aside, near, far = 0, int(number.max()) + 1, np.int64(VISITS), np.int64(FAR_VISITS)
+    near, far = np.int64(VISITS), np.int64(FAR_VISITS)
     for bundle in order:
-        if found[bundle] >= 0:
-            continue
         seat, _ = taker(task, groups, counts, aside, bundle, np.inf, near)
         if seat < 0:
             seat, _ = taker(task, groups, counts, aside, bundle, np.inf, far)
         if seat < 0:
-            found[bundle] = n_kept + left
-            left += 1
+            found[bundle] = aside + left[0]
+            left[0] += 1
             continue
         found[bundle] = seat
         for row in range(task.bundles.begin[bundle], task.bundles.end[bundle]):
             count_row(task.rules, counts, seat, row)
         join(task, groups, seat, bundle)
-    return left, found

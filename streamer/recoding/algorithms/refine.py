@@ -26,12 +26,16 @@ from streamer.recoding.algorithms.cut_tree import order_of
 from streamer.recoding.algorithms.group_index import Groups, growth, members_of, nearest, put
 from streamer.recoding.algorithms.segments import FAR, best_segments
 from streamer.table.arrays import Floats, Ints
+from streamer.telling import Tick, pieces, silent
 
 FAIR = 2.0
 PARTNERS_MAX = 3
 GAIN_MIN = 1e-9
 TOGETHER_MAX = 3
 """Groups that are cut anew together where the model counts values, and asking takes longer."""
+
+SOME_SEATS = 256
+"""Seats that one call of a compiled loop looks at."""
 
 
 @compiled
@@ -200,11 +204,20 @@ def _improve(task: Task, groups: Groups, pairs: Ints, seat: int) -> bool:
     )
 
 
-@compiled
-def sweep(task: Task, groups: Groups) -> int:
+def sweep(task: Task, groups: Groups, tick: Tick = silent) -> int:
     """One sweep over all groups that have changed; how many of them were improved."""
-    improved, pairs = 0, np.full((groups.rows.shape[0], PARTNERS_MAX, 2), -1, np.int64)
-    for seat in np.flatnonzero(groups.changed):
+    seats, improved = np.flatnonzero(groups.changed), 0
+    pairs = np.full((len(groups.rows), PARTNERS_MAX, 2), -1, dtype=np.int64)
+    for piece in pieces(len(seats), SOME_SEATS, tick):
+        improved += _sweep_some(task, groups, pairs, seats[piece])
+    return improved
+
+
+@compiled
+def _sweep_some(task: Task, groups: Groups, pairs: Ints, seats: Ints) -> int:
+    """Tries to improve the groups in some seats, one after the other; how many of them were."""
+    improved = 0
+    for seat in seats:
         rows, groups.changed[seat] = groups.rows[seat], False
         if (
             0 < rows <= FAR * task.rows_min

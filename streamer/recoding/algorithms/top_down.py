@@ -27,13 +27,14 @@ import numpy as np
 from streamer.jit import compiled
 from streamer.privacy.compiled import Rules, Scratch, add, clear, holds, holds_together, remove, rules_of, scratch_for
 from streamer.privacy.models import Model
-from streamer.recoding.algorithms.contract import Algorithm, Options, Tick, no_objections
+from streamer.recoding.algorithms.contract import SOME_ROWS, Algorithm, Options, no_objections
 from streamer.recoding.algorithms.orphans import lack
 from streamer.recoding.algorithms.recoding import Recoding
 from streamer.table.arrays import Bools, Floats, Ints
 from streamer.table.levels import value_numbers
 from streamer.table.microdata import Microdata
 from streamer.table.space import Space
+from streamer.telling import Tick
 
 REMAINDER = -1
 
@@ -64,6 +65,20 @@ class _TrialScratch(NamedTuple):
     begins: Ints  # where each child begins there, with the end
     giving: Scratch
     remainder: Scratch
+
+
+class _Groups(NamedTuple):
+    """QI groups that are done, and others that wait, the next one last; m, as many as there can be.
+
+    level (m, d), ends (m,): of a group that is done the levels, and where its rows end; child (n,): scratch.
+    """
+
+    level: Ints
+    ends: Ints
+    waiting_level: Ints
+    waiting_end: Ints
+    child: Ints
+    n: Ints  # (2,) how many are done, how many wait
 
 
 def _tree_of(microdata: Microdata) -> _Tree:
@@ -262,20 +277,26 @@ def _part(trial: _TrialScratch, rows: Ints, child: Ints) -> int:
     return n_parts
 
 
-@compiled
-def _specialize_all(rules: Rules, tree: _Tree, trial: _TrialScratch, rows: Ints, level: Ints, ends: Ints) -> int:
-    """Sorts the rows (n,) by QI group, and fills in where each ends (g,) and its levels (g, d); returns g.
+def _groups_for(tree: _Tree, n: int, rows_min: int) -> _Groups:
+    """One group of n rows that waits."""
+    most, d = n // rows_min + 1, len(tree.n_levels)
+    level, waiting_level = np.zeros((2, most, d), dtype=np.int64)
+    ends, waiting_end = np.zeros((2, most), dtype=np.int64)
+    waiting_level[0], waiting_end[0] = tree.n_levels - 1, n
+    return _Groups(level, ends, waiting_level, waiting_end, np.empty(n, dtype=np.int64), np.array([0, 1]))
 
-    level (m, d), ends (m,): m, as many groups as there can be. Groups that wait stand next one last.
-    """
-    child = np.empty(len(rows), dtype=np.int64)
-    waiting_level, waiting_end = level.copy(), ends.copy()
-    waiting_level[0] = tree.n_levels - 1
-    waiting_end[0] = len(rows)
-    begin, done, waiting = 0, 0, 1
-    while waiting > 0:
+
+@compiled
+def _specialize_some(rules: Rules, tree: _Tree, trial: _TrialScratch, rows: Ints, groups: _Groups, some: int) -> None:
+    """Sorts the rows (n,) by QI group, group after group until these had so many rows together."""
+    level, ends, child = groups.level, groups.ends, groups.child
+    waiting_level, waiting_end = groups.waiting_level, groups.waiting_end
+    done, waiting = groups.n
+    begin = ends[done - 1] if done > 0 else 0
+    while waiting > 0 and some > 0:
         waiting -= 1
         end = waiting_end[waiting]
+        some -= end - begin
         here = waiting_level[waiting].copy()
         j = _choose(rules, tree, trial, here, rows[begin:end], child)
         if j < 0:
@@ -290,16 +311,18 @@ def _specialize_all(rules: Rules, tree: _Tree, trial: _TrialScratch, rows: Ints,
             waiting_level[waiting, j] -= 0 if behind and part == n_parts - 1 else 1
             waiting_end[waiting] = begin + trial.begins[part + 1]
             waiting += 1
-    return done
+    groups.n[0], groups.n[1] = done, waiting
 
 
 def run(microdata: Microdata, model: Model, options: Options, tick: Tick) -> Recoding:
     """Top-down specialization under any model."""
     n, d = microdata.cells.shape
     rules, tree = rules_of(model, microdata.subjects(model.subjects)), _tree_of(microdata)
-    rows, most = np.arange(n, dtype=np.int64), n // model.rows_min + 1
-    level, ends = np.zeros((most, d), dtype=np.int64), np.zeros(most, dtype=np.int64)
-    n_groups = _specialize_all(rules, tree, _trial_for(rules, tree), rows, level, ends)
+    rows, trial, groups = np.arange(n, dtype=np.int64), _trial_for(rules, tree), _groups_for(tree, n, model.rows_min)
+    while groups.n[1]:
+        _specialize_some(rules, tree, trial, rows, groups, SOME_ROWS)
+        tick(groups.ends[groups.n[0] - 1] / n)
+    level, ends, n_groups = groups.level, groups.ends, groups.n[0]
     sizes = np.diff(ends[:n_groups], prepend=0)
     qi_group = np.empty(n, dtype=np.int64)
     qi_group[rows] = np.repeat(np.arange(n_groups), sizes)

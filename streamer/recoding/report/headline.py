@@ -4,7 +4,8 @@ Attackers have the names that ARX and El Emam and Dankar 2008 gave them. The *pr
 table. The *journalist* wants to find anybody at all and does not know who is in it: the risk is at most the
 prosecutor's, and how far below depends on the people who might have been in the table, of whom nothing is known here.
 The *marketer* wants as many as possible right. None of them counts what a QI group gives away without anybody being
-picked out: that is said of every sensitive column.
+picked out: that is said of every sensitive column. What no figure looks at is said last: rows of one person that count
+as several people, and columns that are published as they are.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 from streamer.recoding.algorithms.recoding import Recoding
 from streamer.recoding.metrics.risk import individuals_by_group, share_by_group
 from streamer.table.microdata import Microdata, Subject
-from streamer.table.schema import LOSSY_JOIN
+from streamer.table.schema import LOSSY_JOIN, Table
 
 CROWDS = (2, 3, 5, 10, 20)
 """Numbers of people below which a row's crowd is counted as small."""
@@ -35,18 +36,27 @@ def headlines(measures: Mapping[str, Any], microdata: Microdata, recoding: Recod
     """What can still be found out; nothing where nothing is published."""
     if not recoding.n_groups:
         return []
-    about_people = _of_a_join() if form == LOSSY_JOIN else _of_rows(measures)
-    return [*about_people, *_of_values(microdata, recoding)]
+    by_individual = microdata.individuals is not None
+    about_people = _of_a_join() if form == LOSSY_JOIN else _of_rows(measures, by_individual)
+    return [*about_people, *_of_values(microdata, recoding), *_not_looked_at(microdata.table)]
 
 
-def _of_rows(measures: Mapping[str, Any]) -> Iterator[Headline]:
-    worst, mean = measures["prosecutor_max"], measures["prosecutor_mean"]
+def _of_rows(measures: Mapping[str, Any], by_individual: bool) -> Iterator[Headline]:
+    worst, mean, alpha = measures["prosecutor_max"], measures["prosecutor_mean"], measures["alpha"]
+    picks = "picks her out of the people of her QI group" if by_individual else "picks the right row"
     yield Headline(
         "Prosecutor",
         f"{chance(worst)} at worst, {chance(mean)} on average",
-        "Somebody who knows that a person is in the table, and her quasi-identifiers, picks the right row with this "
-        "chance. That she is in the table is not hidden.",
+        f"Somebody who knows that a person is in the table, and her quasi-identifiers, {picks} with this chance. That "
+        "she is in the table is not hidden.",
     )
+    if by_individual and alpha > worst:
+        yield Headline(
+            "One row of a person's QI group",
+            f"is hers with {percent(alpha)} at worst",
+            "Some people have more of a QI group's rows than others, and whoever knows that of somebody guesses better "
+            "than by counting people. `alpha` in table.yaml bounds it.",
+        )
     yield Headline(
         "Journalist",
         f"{chance(worst)} at most",
@@ -83,6 +93,23 @@ def _of_values(microdata: Microdata, recoding: Recoding) -> Iterator[Headline]:
         )
 
 
+def _not_looked_at(table: Table) -> Iterator[Headline]:
+    if table.individual is None:
+        yield Headline(
+            "Whose rows they are",
+            "not known: every row counts as a person",
+            "table.yaml names no column that says it. Where somebody can have several rows, a QI group is fewer people "
+            "than rows, and every chance above is really higher.",
+        )
+    if as_they_are := [column.name for column in table.kept if not column.sensitive]:
+        yield Headline(
+            "Published as they are",
+            ", ".join(as_they_are),
+            "Whoever knows such a value of somebody can tell the rows of a QI group apart by it, and every chance "
+            "above is then really higher: no figure of this page looks at them.",
+        )
+
+
 def rows_at_risk(microdata: Microdata, recoding: Recoding) -> list[tuple[str, int, str]]:
     """For every crowd: the risk that it stands for, how many rows have more, and their share of the published ones."""
     if not recoding.n_groups:
@@ -98,7 +125,7 @@ def chance(share: float) -> str:
     >>> chance(0.2), chance(0.15), chance(1.0)
     ('1 in 5', '1 in 6.7', 'certain')
     """
-    return "certain" if share == 1 else f"1 in {float(f'{1 / share:.2g}'):g}"
+    return "certain" if share == 1 else f"1 in {float(f'{1 / share:.2g}'):,.9g}"
 
 
 def percent(share: float) -> str:

@@ -1,21 +1,24 @@
 """What every measure means to somebody who has never heard its name: one or two plain sentences.
 
-`WHAT` of the measures says precisely what each is; this says what to make of a high or a low one.
+`WHAT` of the measures says precisely what each is; this says what to make of a high or a low one. Where a form hides
+something else, or nobody knows whose rows they are, a measure means something else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from streamer.table.schema import LOSSY_JOIN
+
 MEANING: Mapping[str, str] = {
     "rows": "How many rows went in.",
-    "suppressed": "These people are not in the published table at all. Many of them bend every statistic.",
+    "suppressed": "These rows are not in the published table at all. Many of them bend every statistic.",
     "groups": "People are published in groups that look alike. More groups keep more detail.",
     "aes": "How many rows look alike, on average. The nearer to the smallest allowed, the more detail is kept.",
     "dm": "Grows with the square of the groups' sizes: low where no group is larger than it has to be.",
     "sed": "How much is left open about the values inside the groups. Low is precise.",
     "sed_literal": "The same as its paper writes it; only for comparison with other people's figures.",
-    "sed_left_out": "Groups that the figure above cannot count, because all their rows are alike.",
+    "sed_left_out": "Groups that the figure above cannot count, because all their rows are alike in some column.",
     "ncp": "How much detail was given up: 0 is exact values, 1 is nothing but stars. 0.05 is little, 0.3 is much.",
     "gcp": "The same without the rows that were left out.",
     "il": "The sum behind the next figure; it grows with the number of rows.",
@@ -35,3 +38,25 @@ MEANING: Mapping[str, str] = {
     "joined_rows": "How many rows there are once both tables are put together again.",
     "joined_true": "Of these rows, how many are true. The others are what hides people.",
 }
+
+OF_NOBODY: Mapping[str, str] = {
+    "k_individuals": "The same as k: table.yaml does not say whose rows they are, so each counts as a person.",
+    "alpha": "How much of a group is one row; of people it says nothing, because table.yaml does not say whose it is.",
+    "vulnerable": "Cannot be told: table.yaml does not say whose rows they are. Always 0.",
+    "single_value": "Cannot be told: table.yaml does not say whose rows they are. Always 0.",
+}
+"""Where k counts rows, and no people."""
+
+OF_A_JOIN: Mapping[str, str] = {
+    "groups": "Within a group it is open whose secret is whose; quasi-identifiers are not.",
+    "aes": "Among how many rows a secret could be anybody's, on average.",
+    "k": "The fewest rows among which it is open whose secret is whose. Who is in the table is not open.",
+    "prosecutor_max": "Whoever is found in the first table: the chance to pick her row of the second one, at worst.",
+    "prosecutor_mean": "The same chance on average over the rows.",
+}
+"""Of a lossy join, in which everybody can be found."""
+
+
+def meanings(form: str, by_individual: bool) -> Mapping[str, str]:
+    """What every measure means of a table that is published in this form; by_individual: k counts people."""
+    return {**MEANING, **(OF_A_JOIN if form == LOSSY_JOIN else {}), **({} if by_individual else OF_NOBODY)}

@@ -19,7 +19,7 @@ from streamer.recoding.metrics.risk import share_by_group
 from streamer.recoding.metrics.utility import ncp_by_attribute
 from streamer.recoding.report import pictures
 from streamer.recoding.report.headline import headlines, rows_at_risk
-from streamer.recoding.report.meaning import MEANING
+from streamer.recoding.report.meaning import MEANING, meanings
 from streamer.recoding.report.provenance import Provenance
 from streamer.recoding.report.tradeoffs import ROWS_MAX, Curve
 from streamer.table.microdata import Microdata, Subject
@@ -41,6 +41,7 @@ def anonymize_page(
         facts=facts,
         provenance=provenance,
         headlines=headlines(facts["measures"], microdata, recoding, facts["form"]),
+        meaning=meanings(facts["form"], microdata.individuals is not None),
         at_risk=[] if "ncp" not in facts["measures"] else rows_at_risk(microdata, recoding),
         pictures=list(_pictures(facts["measures"], microdata, recoding)),
         **_tradeoffs(curves, len(microdata)),
@@ -60,6 +61,7 @@ def compare_page(report: Mapping[str, Any], provenance: Provenance, curves: Sequ
         report=report,
         provenance=provenance,
         compared=COMPARED,
+        meaning=MEANING,
         ran=ran,
         could_not=[found for found in report["algorithms"] if "cannot" in found],
         pictures=[{"title": label, "uri": pictures.bars(names, values, label)} for label, values in drawn.items()],
@@ -75,14 +77,14 @@ def _rendered(template: str, **values: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(template).render(
-        what={**WHAT, **WHAT_JOINED}, meaning=MEANING, figure=figure, **values
-    )
+    return environment.get_template(template).render(what={**WHAT, **WHAT_JOINED}, figure=figure, **values)
 
 
-def figure(value: float | str | None) -> str:
+def figure(value: bool | float | str | None) -> str:
     """A number as people read it; nothing is a dash, and words stay."""
     match value:
+        case bool():
+            return "yes" if value else "no"
         case None:
             return "–"
         case int():

@@ -6,6 +6,7 @@ bytes: no date, no random identifiers.
 
 from __future__ import annotations
 
+import re
 import warnings
 from base64 import b64encode
 from collections.abc import Sequence
@@ -25,6 +26,11 @@ COLOUR = "#35618f"
 BINS_MAX = 40
 SEEN_BESIDE = 100
 """The largest number of QI groups in a bar beside which a bar of one can still be seen."""
+
+NAME_MAX = 40
+"""Characters of a name beside its bar: more would leave no room for the bar."""
+
+NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 SHARES = ("alpha", "beta")
 DEMANDS = {
@@ -70,10 +76,16 @@ def bars(names: Sequence[str], values: Sequence[float], label: str) -> str:
     """One bar for each name. A data URI."""
     figure, axes = _axes(label, "")
     axes.barh(range(len(names)), values, color=COLOUR)
-    axes.set_yticks(range(len(names)), [name.replace("$", r"\$") for name in names])
+    axes.set_yticks(range(len(names)), [_label(name) for name in names])
     axes.invert_yaxis()
     figure.set_figheight(max(HEIGHT, 0.3 * len(names) + 1))
     return _svg(figure)
+
+
+def _label(name: str) -> str:
+    """A name as text that every picture can hold."""
+    text = NOT_XML.sub("\ufffd", name if len(name) <= NAME_MAX else name[: NAME_MAX - 1] + "…")
+    return text.replace("$", r"\$")
 
 
 def largest_shares(shares: Floats) -> str:

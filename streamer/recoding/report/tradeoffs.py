@@ -16,11 +16,12 @@ import numpy as np
 from streamer.errors import ConfigError, UsageError
 from streamer.privacy.models import model_of
 from streamer.recoding.algorithms.catalog import run
-from streamer.recoding.algorithms.contract import Algorithm, Options, Tick, silent
+from streamer.recoding.algorithms.contract import Algorithm, Options
 from streamer.recoding.algorithms.recoding import Recoding
 from streamer.recoding.metrics.utility import ncp
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
+from streamer.telling import Tick, silent
 
 ROWS_MAX = 5_000
 KS = (2, 3, 5, 7, 10, 15, 20, 30, 50, 100)

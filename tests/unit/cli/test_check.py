@@ -20,7 +20,6 @@ from streamer.cli.main import COMMANDS, main
 from streamer.errors import LawViolated, ServerUnreachable, StreamerError, UsageError
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT
 from worlds.checkout import PATIENTS, ROOT
-from worlds.terminal import on_a_terminal
 
 
 def check(*arguments: str | Path) -> Result:
@@ -63,7 +62,7 @@ def test_people_get_the_same_as_a_page() -> None:
         "table patients, key id, k = 3",
         "zip",
         "10000 to 19999 by 1",
-        '"age_hi":9',
+        '"age_hi": 9',
         "40 of 40 rows",
         "id, name",
     ):
@@ -177,21 +176,17 @@ def test_with_individuals_readers_by_sql_are_warned_of(tmp_path: Path) -> None:
     assert "warning: k counts individuals (ssn)" in check("--table", tmp_path).stdout
 
 
-def test_the_page_fits_a_terminal_of_80_columns() -> None:
-    lines = on_a_terminal("check", "--table", str(PATIENTS), "--data", str(PATIENTS / "rows.csv"))
-    assert len(lines) > 30
-    assert [line for line in lines if len(line) > 80] == []
-    assert "  degree-first: one level per attribute, the best of all; nodes with most" in lines
-
-
-def test_a_word_for_nulls_that_is_a_number_of_the_domain_is_a_warning(tmp_path: Path) -> None:
-    (tmp_path / "table.yaml").write_text(
-        'table: t\nkey: id\nna: ["-1", "0"]\ncolumns:\n'
-        "  age: {role: quasi-identifier, type: integer, domain: [0, 99]}\n"
-        "privacy: {k: 2}\npublish: {live: {form: rows}}\n"
-    )
-    (warning,) = checked("--table", tmp_path)["warnings"]
-    assert warning.startswith("columns.age.na: '0' is in the domain, too")
+def test_rows_whose_category_is_not_listed_are_counted_and_the_category_is_not_told(tmp_path: Path) -> None:
+    sex = "sex: {role: quasi-identifier, hierarchy: hierarchies/sex.csv, other: '*'}, problem: {role: sensitive}"
+    rows = tmp_path / "rows.csv"
+    rows.write_text("id,sex,problem\n" + "".join(f"{i},{('Male', 'Mlae')[i % 4 == 0]},flu\n" for i in range(12)))
+    table = table_of(tmp_path, sex)
+    (warning,) = checked("--table", table, "--data", rows)["data"]["warnings"]
+    assert warning.startswith("3 of 12 rows have a sex that its hierarchy does not list: `other` takes it as '(other)'")
+    out = ["anonymize", rows, "--table", table, "-o", tmp_path / "out.csv"]
+    said = CliRunner().invoke(main, [*map(str, out)]).stdout
+    assert f"warning: {warning}" in said
+    assert "Mlae" not in said + check("--table", table, "--data", rows).stdout
 
 
 def test_labels_that_do_not_hold_their_leaf_are_one_warning_for_the_column(tmp_path: Path) -> None:
@@ -370,9 +365,48 @@ def test_an_algorithm_that_may_leave_rows_out_is_tried_beside_the_default(monkey
 
 
 def test_of_a_large_file_the_first_rows_are_tried_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamer.cli.check.ROWS_TRIED_MAX", 30)
+    monkeypatch.setattr("streamer.cli.check_data.ROWS_TRIED_MAX", 30)
     assert costs_of("--table", PATIENTS, "--data", PATIENTS / "rows.csv")["rows"] == 30
     assert "the first 30 accepted rows" in check("--table", PATIENTS, "--data", PATIENTS / "rows.csv").stdout
+
+
+def test_costs_can_be_left_out_and_what_they_would_take_is_said() -> None:
+    data = ("--table", PATIENTS, "--data", PATIENTS / "rows.csv")
+    report = checked(*data, "--no-costs")["data"]
+    assert report["costs"] is None
+    assert (report["accepted"], report["costs_expected"]["rows"]) == (40, 40)
+    assert report["costs_expected"]["runs"] == {DEFAULT: 8, "degree-first": 4}
+    assert report["costs_expected"]["seconds"] >= 0
+    said = check(*data, "--no-costs").stdout
+    assert "not tried: 8 runs of ordered and 4 runs of degree-first over 40 rows, about" in said
+    assert "half or twice as long" in said
+    assert "what k costs" not in said
+
+
+def test_that_trying_takes_long_is_said_before_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = ("--table", PATIENTS, "--data", PATIENTS / "rows.csv")
+    assert "leaves it out" not in check(*data).stderr
+    monkeypatch.setattr("streamer.cli.check_data.SAID_FROM_SECONDS", 0.0)
+    assert "what k and grids cost: 8 runs of ordered" in check(*data).stderr
+    assert "--no-costs leaves it out" in check(*data).stderr
+    assert json.loads(check(*data, "--json").stdout)["data"]["costs"]["rows"] == 40
+
+
+def test_costs_are_left_out_of_what_is_tried_with_a_data_file_alone() -> None:
+    refused = check("--table", PATIENTS, "--no-costs")
+    assert refused.exit_code == 2
+    assert "say --data" in refused.output
+
+
+def test_data_without_the_key_is_tried_as_anonymize_takes_it_and_that_is_said(tmp_path: Path) -> None:
+    data = tmp_path / "rows.csv"
+    row = "30,12000,21.5,Female,flu"
+    data.write_text("\n".join(["age,zip,bmi,sex,problem", *[row] * 4, "777,12000,21.5,Female,flu"]) + "\n")
+    report = checked("--table", PATIENTS, "--data", data)["data"]
+    assert (report["rows"], report["accepted"]) == (5, 4)
+    assert report["refused"] == [{"reason": "out-of-domain", "column": "age", "rows": 1}]
+    assert "the data has no column id, the key: rows are told apart by their numbers" in report["warnings"][0]
+    assert report["costs"]["rows"] == 4
 
 
 # -- the group ------------------------------------------------------------------------------------------------------

@@ -1,8 +1,10 @@
-"""What a shell is offered: tables and algorithms, and the commands' own names."""
+"""What a shell is offered: tables, algorithms, QI groups, and the commands' own names."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
 
 import click
 import pytest
@@ -10,7 +12,9 @@ from click.shell_completion import BashComplete
 
 from agents.cli import main
 from streamer.cli.completion import tables
+from streamer.incremental.store import redis_lookups
 from streamer.recoding.algorithms.catalog import ALGORITHMS
+from worlds.checkout import PATIENTS
 
 
 def offered(args: list[str], incomplete: str) -> list[str]:
@@ -55,3 +59,51 @@ def test_every_algorithm_is_offered(command: str) -> None:
 
 def test_commands_are_offered_by_name() -> None:
     assert {"start-anew", "status"} <= set(offered([], "sta"))
+
+
+NOWHERE = "redis://127.0.0.1:1/0"
+
+ASKING = [["explain", "--table", str(PATIENTS), "--group"], ["groups", "--table", str(PATIENTS), "--nearest"]]
+"""Commands that are told a QI group, as far as they are written."""
+
+
+class Held:
+    """What Redis answers of a shard."""
+
+    def __init__(self, _client: Any, _table_name: str, shard: int) -> None:
+        self._shard = shard
+
+    def qi_group_numbers(self) -> list[int]:
+        return [1, 2, 10] if self._shard == 0 else [7]
+
+
+@pytest.mark.parametrize("words", ASKING)
+def test_the_qi_groups_that_redis_has_are_offered(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redis_lookups, "shards_of", lambda client, table_name: [0, 1])
+    monkeypatch.setattr(redis_lookups, "RedisLookups", Held)
+    assert offered(words, "") == ["0-1", "0-2", "0-10", "1-7"]
+    assert offered(words, "0-1") == ["0-1", "0-10"]
+    assert offered(words, "2") == []
+
+
+@pytest.mark.parametrize("words", ASKING)
+def test_nothing_is_offered_or_said_where_redis_does_not_answer(
+    words: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert offered([words[0], "--redis", NOWHERE, *words[1:]], "") == []
+    assert offered([words[0], "--table", "nowhere", words[-1]], "") == []
+    assert capfd.readouterr() == ("", "")
+
+
+def slow_shards(_client: Any, _table_name: str) -> list[int]:
+    sleep(5.0)
+    return [0]
+
+
+def test_a_shell_waits_for_redis_a_moment_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streamer.cli.completion.ANSWER_SECONDS_MAX", 0.05)
+    monkeypatch.setattr(redis_lookups, "shards_of", slow_shards)
+    monkeypatch.setattr(redis_lookups, "RedisLookups", Held)
+    began = monotonic()
+    assert offered(ASKING[0], "") == []
+    assert monotonic() - began < 4.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -88,8 +89,49 @@ def test_no_secret_is_shown_wherever_it_stands(tmp_path: Path) -> None:
         ({"STREAMER_PRIVACY_K": "2"}, "stands in table.yaml alone"),
         ({"SCHEMA_REGISTRY_URL": f"http://me:{CANARY}@e:5"}, "SCHEMA_REGISTRY_URL: expected"),
         ({"KAFKA_SASL_PASSWORD": CANARY}, "has no effect under security.protocol"),
+        ({"KAFKA_BOOTSTRAP": f"me:{CANARY}@c:9092"}, "--kafka (KAFKA_BOOTSTRAP): expected HOST:PORT"),
     ],
 )
 def test_what_a_worker_would_refuse_is_refused_here(environment: dict[str, str], says: str) -> None:
     result = call(**environment)
     assert result.exit_code == 2 and says in result.output and CANARY not in result.output
+
+
+def test_settings_stand_as_table_yaml_would_say_them() -> None:
+    assert settings(STREAMER_REBUILD_EVERY="24h")["rebuild.every"][0] == "1d"
+    assert settings(STREAMER_REBUILD_EVERY="90m")["rebuild.every"][0] == "90m"
+    assert settings(STREAMER_REBUILD_EVERY="never", STREAMER_REBUILD_DRIFT="never")["rebuild.drift"][0] == "never"
+    assert settings()["rebuild.every"] == ("never", "default")
+
+
+def test_which_database_of_redis_is_meant_is_shown_and_whether_by_tls() -> None:
+    assert settings()["redis database"] == ("0", "default")
+    found = settings(REDIS_URL=f"rediss://me:{CANARY}@d:4/7")
+    assert (found["redis database"], found["redis tls"]) == (("7", "REDIS_URL"), ("true", "REDIS_URL"))
+
+
+def test_a_cluster_is_shown_without_being_asked_for() -> None:
+    assert settings(REDIS_URL=f"redis+cluster://me:{CANARY}@127.0.0.1:1")["redis"][0] == "Redis Cluster 127.0.0.1:1"
+
+
+def test_a_price_of_nothing_is_shown_as_the_word_for_it(tmp_path: Path) -> None:
+    shutil.copytree(PATIENTS, tmp_path / "table")
+    with open(tmp_path / "table" / "table.yaml", "a") as file:
+        file.write("engine: {repair: off}\n")
+    assert settings(STREAMER_TABLE=str(tmp_path / "table"))["engine.repair"] == ("off", "table.yaml")
+
+
+def test_a_variable_that_looks_like_ours_and_says_nothing_is_shown_without_its_value() -> None:
+    misspelt = {"STREAMER_LIMIT_BATCH_MS_MAX": CANARY, "STREAMER_LOGLEVEL": CANARY}
+    found = settings(**misspelt)
+    assert found["STREAMER_LIMIT_BATCH_MS_MAX"] == ("-", "no setting of streamer's")
+    assert found["STREAMER_LOGLEVEL"] == ("-", "no setting of streamer's")
+    assert CANARY not in call(**misspelt).output
+
+
+def test_variables_that_say_something_are_not_among_those_that_do_not() -> None:
+    heard = {
+        "STREAMER_LIMITS_BATCH_MS_MAX": "20", "STREAMER_WEB": "80", "STREAMER_WEB_TOKEN": "x",
+        "STREAMER_LOG_LEVEL": "info",
+    }  # fmt: skip
+    assert not [name for name, (_, source) in settings(**heard).items() if source.startswith("no setting")]

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from streamer.cli import forecast
-from streamer.cli.forecast import announce, seconds_expected, sentence, spread
+from streamer.cli.forecast import CostsForecast, announce, costs_expected, seconds_expected, sentence, spread
 from streamer.cli.progress import stages
 from streamer.privacy.models import AtMostShare, Model, k_anonymity
 from streamer.recoding.algorithms.catalog import ALGORITHMS
 from streamer.recoding.algorithms.contract import PLAIN, Algorithm
 from streamer.table.microdata import Microdata
+from streamer.table.schema import Diversity
 from worlds.microdata import TEXTS, VALUES, people
 from worlds.small_tables import YEARS
 
@@ -74,3 +75,32 @@ def test_it_is_said_of_algorithms_whose_time_grows_with_the_square_alone(capsys:
 def test_the_rows_tried_are_spread_over_the_table() -> None:
     assert len(spread(some_people(5), 9)) == 5
     assert spread(some_people(9), 3).codes.ravel().tolist() == [0, 4, 8]
+
+
+# -- what k and grids cost ------------------------------------------------------------------------------------------
+
+
+def sorting(monkeypatch: pytest.MonkeyPatch, *seconds: float) -> None:
+    """A clock by which the sorts of a table take so long, one after the other."""
+    times = [time for second in seconds for time in (0.0, second)]
+    monkeypatch.setattr(forecast, "perf_counter", iter(times).__next__)
+
+
+def test_trying_k_and_grids_takes_as_long_as_sorts_of_the_table_by_the_machines_own_clock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(forecast, "SORTS", 100)
+    data = replace(some_people(600), table=replace(people(YEARS), diversity=Diversity()))
+    sorting(monkeypatch, 0.02, 0.01, 0.5)  # the least: the others waited for something else
+    rows_alone = costs_expected(data)
+    assert (rows_alone.rows, rows_alone.runs["ordered"]) == (600, 6)
+    assert rows_alone.seconds == pytest.approx(6 * 100 * 0.01, abs=0.1)
+    sorting(monkeypatch, 0.01, 0.01, 0.01)
+    of_values = costs_expected(replace(data, table=replace(data.table, diversity=Diversity(l=2))))
+    assert of_values.seconds == pytest.approx(2 * rows_alone.seconds, abs=0.1)
+
+
+def test_the_forecast_is_a_sentence_that_says_how_good_it_is() -> None:
+    said = str(CostsForecast({"ordered": 11, "degree-first": 5}, 100_000, 41.2))
+    runs = "11 runs of ordered and 5 runs of degree-first over 100,000 rows"
+    assert said == f"{runs}, about 41 s, or half or twice as long"

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from streamer.cli.main import main
 from streamer.table.encode import Encoder
 from streamer.table.files import read_rows
+from streamer.table.refused_rows import refused_rows
 from streamer.table.schema import KeptColumn
 from streamer.table.yaml_loading import load_table
 from worlds.checkout import PATIENTS, ROOT
@@ -121,9 +122,13 @@ def test_two_columns_that_would_be_published_under_one_name_are_told_apart(tmp_p
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
-        ({"id": ["1"], "age": ["3"]}, "has 1 rows; a table of people begins with two"),
+        ({"id": ["1"], "age": ["3"]}, "has 1 row; a table of people begins with two"),
         ({"id": [], "age": []}, "has 0 rows"),
-        ({"id": ["1", "2"], "name": ["x", "y"]}, "no column looks like a quasi-identifier"),
+        (
+            {"id": ["1", "2"], "name": ["x", "y"], "sex": ["m ", "m "]},
+            "no column looks like a quasi-identifier ('name': names people, by its own name; 'sex': has values with",
+        ),
+        ({"1": ["2", "3"], "34": ["41", "7"], "m": ["f", "f"]}, "its first line seems to be a row"),
     ],
 )
 def test_data_without_rows_or_quasi_identifier_is_refused(
@@ -133,6 +138,41 @@ def test_data_without_rows_or_quasi_identifier_is_refused(
     assert (result.exit_code, result.stdout) == (2, "")
     assert said in result.stderr
     assert not (tmp_path / "out").exists()
+
+
+def german(folder: Path) -> Path:
+    """An export of a German Excel: BOM, semicolons, decimal commas, dates, J and N, post codes with zeros in front."""
+    lines = ["Nr;Alter;PLZ;Umsatz;Geburtsdatum;Raucher;Ort;Alter in Worten;Seit;Leer"]
+    for i in range(40):
+        day, city = f"{i % 28 + 1:02}", "K\u00f6ln" if i % 3 else "Ulm"
+        seen = f"{day}.03.2020" if i % 3 else f"2020-03-{day}"
+        numbers = f"{i};{20 + i};{i:02}067;{i % 4}.{i:03},50"
+        lines.append(f"{numbers};{day}.12.19{40 + i};{'JN'[i % 2]};{city};{20 + i % 9} Jahre;{seen};")
+    path = folder / "kunden.csv"
+    path.write_text("\n".join(lines) + "\n", "utf-8-sig")
+    return path
+
+
+def test_an_export_of_another_country_is_drafted_whole_and_what_is_not_read_says_what_would_help(
+    tmp_path: Path,
+) -> None:
+    data, out = german(tmp_path), tmp_path / "out"
+    result = init(data, out)
+    table, written = load_table(out), (out / "table.yaml").read_text()
+    assert refused_rows(table, read_rows(data)) == []
+    said = {line.strip().partition(": ")[0]: line for line in result.stdout.splitlines()}
+    assert "of 5 digits" in said["PLZ"] and 'written: "1.234,5"' in written and 'written: "DD.MM.YYYY"' in written
+    assert "numbers with a unit" in said["Alter in Worten"] and "not all written alike" in said["Seit"]
+    assert "holds nothing" in said["Leer"]
+    assert [a.name for a in table.attributes][:6] == ["Alter", "PLZ", "Umsatz", "Geburtsdatum", "Raucher", "Ort"]
+
+
+def test_a_file_in_another_encoding_or_with_columns_without_a_name_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    data = german(tmp_path)
+    data.write_bytes(data.read_text("utf-8-sig").encode("cp1252"))
+    assert "such as by `iconv -f WINDOWS-1252 -t UTF-8`" in init(data, tmp_path / "out").stderr
+    data.write_text("id;age;;\n1;2;;\n")
+    assert "2 columns have no name in the header; name them, or remove them" in init(data, tmp_path / "out").stderr
 
 
 def test_texts_in_messages_come_to_the_table_that_the_file_comes_to(tmp_path: Path) -> None:

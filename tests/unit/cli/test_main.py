@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import subprocess
+import sys
 
 import click
 import pytest
@@ -10,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from streamer.cli.main import main
 from streamer.errors import LawViolated, ServerUnreachable, ShardRefused, StreamerError, UsageError
+from worlds.checkout import PATIENTS
 
 TOLD = {"ok": False, "error": "what is wrong, and what to do"}
 
@@ -36,7 +40,7 @@ def test_a_program_gets_an_object_where_the_command_fails(
 ) -> None:
     result = run(monkeypatch, kind("what is wrong, and what to do"), "--json")
     assert result.exit_code == code
-    assert json.loads(result.stdout) == {**TOLD, "kind": kind.__name__, "exit_code": code}
+    assert json.loads(result.stdout) == {**TOLD, "hint": kind.hint, "kind": kind.__name__, "exit_code": code}
     assert result.stderr == "streamer: what is wrong, and what to do\n"
 
 
@@ -71,6 +75,38 @@ def test_what_nobody_foresaw_is_told_without_its_text_which_may_quote_people(mon
     said = json.loads(result.stdout)
     assert (said["ok"], said["kind"], said["exit_code"]) == (False, "KeyError", 1)
     assert "canary" not in result.stdout
+
+
+@pytest.mark.parametrize("arguments", [[], ["--json"]])
+def test_a_full_disk_is_a_sentence(monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> None:
+    full = OSError(errno.ENOSPC, "No space left on device", "canary.csv")
+    result = run(monkeypatch, full, *arguments)
+    assert (result.exit_code, result.exception.__class__) == (2, SystemExit)
+    assert result.stderr.startswith("streamer: not everything could be written: No space left on device")
+    assert "canary" not in result.output
+
+
+@pytest.mark.parametrize("closed", ["stdout", "stderr"])
+def test_a_closed_output_is_no_error(closed: str) -> None:
+    """A service manager may start a command with no output at all; Python has none of it then."""
+    call = "import sys; from streamer.cli.main import main; "
+    call += f"sys.{closed} = None; main(['check', '--table', {str(PATIENTS)!r}])"
+    ended = subprocess.run([sys.executable, "-c", call], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_what_nobody_foresaw_says_where_it_came_from_and_quotes_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = run(monkeypatch, KeyError("canary"))
+    assert result.exit_code == 1
+    assert "raise error" in result.stderr, "the lines that led there"
+    assert "an error that nobody foresaw (KeyError)" in result.stderr
+    assert "canary" not in result.output
+    assert "canary" not in run(monkeypatch, KeyError("canary"), "--json").output
+
+
+def test_who_stops_reading_is_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = run(monkeypatch, BrokenPipeError(errno.EPIPE, "Broken pipe"))
+    assert (result.exit_code, result.output) == (1, "")
 
 
 def test_a_command_that_ended_with_a_code_of_its_own_has_said_all(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,7 +117,7 @@ def test_a_refusal_by_another_worker_than_the_one_that_goes_on_is_a_warning() ->
 
 
 def test_what_the_command_finds_by_itself_and_a_worker_said_too_is_told_once() -> None:
-    other = replace(META, fingerprint="another")
+    other = replace(META, fingerprint=replace(TABLE, k=TABLE.k + 1).fingerprint)
     reason = the_problem(shard(other, before=other))
     assert "table.yaml has changed" in reason
     custody = Custody(ALICE, 1, 1, Refusal(reason, ALICE, int(NOW)))
@@ -209,7 +209,7 @@ def test_what_compares_redis_with_kafka_needs_a_shard_at_rest() -> None:
 @pytest.mark.parametrize(
     ("meta", "sentence"),
     [
-        (replace(META, fingerprint="another"), "table.yaml has changed"),
+        (replace(META, fingerprint=replace(TABLE, k=TABLE.k + 1).fingerprint), "table.yaml has changed"),
         (replace(META, shards=1), "had 1 partitions and has 2 now"),
         (replace(META, counts=Counts(applied=101)), "counts 101 messages, but only 100 offsets"),
     ],
@@ -282,7 +282,7 @@ def test_a_table_whose_topics_and_workers_are_there_is_well() -> None:
 def test_shards_without_a_worker_and_without_lag_are_one_warning() -> None:
     shards = [replace(one, worker="") for one in seen().shards]
     verdict = judge_table(TABLE, seen(shards=shards, workers=Workers({})))
-    assert verdict == Verdict(warnings=["no worker holds shard 0, 1: start `streamer worker`"])
+    assert verdict == Verdict(warnings=["no worker holds shards 0, 1: start `streamer worker`"])
 
 
 def test_a_topic_that_is_missing_or_has_another_number_of_partitions_is_a_problem() -> None:

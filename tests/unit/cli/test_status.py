@@ -1,12 +1,15 @@
-"""What `status` says of Redis; of the rest, tests/servers/test_status.py tells."""
+"""What `status` says of Redis and of a vocabulary that drifts; of the rest, tests/servers/test_status.py tells."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from streamer.cli.status import redis_lines
+from streamer.cli.status import redis_lines, unlisted_lines
+from streamer.incremental.events.counts import Counts
+from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis_server import Durability
 from streamer.incremental.store.redis_url import Kind
+from worlds.small_tables import CITIES, CITY, table
 
 SERVER = Durability(Kind.SERVER, masters=1)
 
@@ -29,3 +32,12 @@ def test_of_redis_that_fails_over_it_is_told_what_becomes_of_what_it_loses() -> 
         "Redis: a master found by Sentinel, does not show its settings",
         "what a failover loses is noticed and read again",
     ]
+
+
+def test_categories_that_are_not_listed_are_one_line_for_a_column_of_all_shards() -> None:
+    people = table(replace(CITY, other_code=CITIES.code_of["d1"]))
+    seen: tuple[tuple[int, dict[str, int]], ...] = ((900, {"city": 2}), (100, {}), (0, {"city": 1}))
+    metas = [Meta(counts=Counts(applied=n, unlisted=some)) for n, some in seen]
+    (line,) = unlisted_lines(people, metas)
+    assert line.startswith("3 of 1,000 applied messages have a city that its hierarchy does not list: `other` takes")
+    assert list(unlisted_lines(people, metas[1:2])) == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,10 +12,11 @@ from hypothesis import strategies as st
 from streamer.errors import ConfigError, LawViolated, UsageError
 from streamer.privacy.models import Model, k_anonymity
 from streamer.recoding.algorithms.catalog import ALGORITHMS, algorithm_named, run
-from streamer.recoding.algorithms.contract import Algorithm, Options, Tick, no_objections
+from streamer.recoding.algorithms.contract import Algorithm, Options, no_objections
 from streamer.recoding.algorithms.recoding import SUPPRESSED, Recoding, local_recoding
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
+from streamer.telling import Tick
 from worlds.microdata import MODELS, TABLES, TEXTS, assert_laws, microdata
 
 PLAIN, PEOPLE = TABLES["one number"], TABLES["individuals"]
@@ -97,3 +100,63 @@ def test_merged_groups_obey_all_laws_and_no_two_share_a_box(name: str, data: st.
     recoding = assert_laws(ALGORITHMS[name], data.draw(microdata(small)), model, Options(merge_equal_boxes=True))
     boxes = np.concatenate([recoding.lo, recoding.hi], axis=1)
     assert len(np.unique(boxes, axis=0)) == len(boxes)
+
+
+# -- how far it is --------------------------------------------------------------------------------------------------
+
+LOOPS = {
+    "agglomeration": "SOME_TURNS",
+    "cluster_repair": "SOME_ROWS",
+    "cut_tree": "SOME_ROWS",
+    "entropy": "SOME_ROWS",
+    "exchange": "SOME_SEATS",
+    "mondrian": "SOME_ROWS",
+    "orphans": "SOME_ROWS",
+    "placement": "SOME_BUNDLES",
+    "refine": "SOME_SEATS",
+    "segments": "SOME_ROWS",
+    "top_down": "SOME_ROWS",
+}
+"""Modules whose compiled loops are called for some of the work at a time, and what says for how much."""
+
+IN_STEPS = {"ola", "degree-first", "bottom-up"}
+"""They tell between nodes that are tested, or levels, each of which is a call of its own anyway."""
+
+HARD = pytest.mark.parametrize("model", ["k", "distinct l", "(alpha, beta)"])
+
+
+def a_crowd(n: int = 120) -> Microdata:
+    """People of many kinds, of whom some have two rows, and some values that are rare."""
+    rng = np.random.default_rng(7)
+    table = TABLES["individuals"]
+    codes = np.stack([rng.integers(0, attribute.axis.n_cells, n) for attribute in table.attributes], axis=1)
+    values = np.minimum(rng.geometric(0.4, (n, 1)) - 1, len(TEXTS[0]) - 1)
+    return Microdata(table, codes * table.space.codes_per_cell, rng.integers(0, 2 * n // 3, n), values, TEXTS)
+
+
+@HARD
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_algorithm_tells_how_far_it_is_and_each_time_more(name: str, model: str) -> None:
+    told: list[float] = []
+    run(ALGORITHMS[name], a_crowd(), MODELS[model], tick=told.append)
+    assert told
+    assert all(0 < share <= 1 for share in told)
+    assert all(before < after for before, after in pairwise(told))
+
+
+@HARD
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_compiled_work_is_told_between_its_calls_and_in_however_many_the_answer_is_the_same(
+    name: str, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_once: list[float] = []
+    expected = run(ALGORITHMS[name], a_crowd(), MODELS[model], tick=at_once.append)
+    for module, some in LOOPS.items():
+        monkeypatch.setattr(f"streamer.recoding.algorithms.{module}.{some}", 1)
+    told: list[float] = []
+    found = run(ALGORITHMS[name], a_crowd(), MODELS[model], tick=told.append)
+    for one, other in ((found.qi_group, expected.qi_group), (found.lo, expected.lo), (found.hi, expected.hi)):
+        assert np.array_equal(one, other)
+    assert dict(found.details) == dict(expected.details)
+    if name not in IN_STEPS:
+        assert len(told) > 3 * len(at_once)

@@ -12,11 +12,12 @@ from streamer.privacy.models import (
     k_anonymity,
 )
 from streamer.recoding.algorithms.catalog import run
-from streamer.recoding.algorithms.contract import PLAIN, silent
+from streamer.recoding.algorithms.contract import PLAIN
 from streamer.recoding.algorithms.top_down import TOP_DOWN
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
 from streamer.table.space import Space
+from streamer.telling import silent
 from worlds.kd import numbers
 from worlds.microdata import MODELS, TABLES, boxes, holding, microdata
 from worlds.models_by_hand import lacking, obeys

@@ -107,6 +107,27 @@ def test_of_a_lossy_join_it_says_that_nobody_is_hidden_in_it_and_draws_no_loss()
     assert "picked out with a chance" not in html
 
 
+def test_of_a_lossy_join_it_does_not_say_that_people_look_alike() -> None:
+    """Its quasi-identifiers are exact: what is open is whose sensitive values are whose."""
+    joined = page(facts(form="lossy-join", measures=measure_joined(SEVEN, GROUPS, k_anonymity(3))), SEVEN, GROUPS)
+    assert "look alike" in page(facts(), SEVEN, GROUPS)
+    assert "look alike" not in joined
+    assert "hidden in, counted in rows" not in joined
+
+
+def test_names_of_any_length_and_direction_stay_in_their_place() -> None:
+    published = {"out.csv": ["a" * 255, "b\u202ec"]}
+    html = page(facts(published=published), SEVEN, GROUPS)
+    assert f"<bdi>{'a' * 255}</bdi>, <bdi>b\u202ec</bdi>" in html
+    assert "overflow-wrap: anywhere" in html
+
+
+def test_settings_are_said_in_words() -> None:
+    html = page(facts(options={"merge_equal_boxes": False, "suppression": 0.0}), SEVEN, GROUPS)
+    assert "<tr><th>merge equal boxes</th><td>no</td></tr>" in html
+    assert "<tr><th>suppression</th><td>0</td></tr>" in html
+
+
 @pytest.mark.parametrize(("changed", "says"), [({}, False), ({"rows": ROWS_MAX + 1}, True)])
 def test_curves_say_where_they_are_of_a_part_of_the_rows(changed: dict[str, int], says: bool) -> None:
     report = compared() | changed

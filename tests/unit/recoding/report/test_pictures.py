@@ -8,7 +8,15 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from streamer.recoding.report.pictures import BINS_MAX, SEEN_BESIDE, bars, group_sizes, largest_shares, tradeoff
+from streamer.recoding.report.pictures import (
+    BINS_MAX,
+    NAME_MAX,
+    SEEN_BESIDE,
+    bars,
+    group_sizes,
+    largest_shares,
+    tradeoff,
+)
 from streamer.recoding.report.tradeoffs import Curve
 
 PREFIX = "data:image/svg+xml;base64,"
@@ -52,6 +60,17 @@ def test_a_name_is_text_whatever_is_in_it() -> None:
     shown = texts(bars(["<b>&", "a$b$c"], [0.1, 0.2], "NCP of the attribute"))
     assert "<b>&" in shown
     assert "a$b$c" in shown
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_long_name_leaves_room_for_its_bar() -> None:
+    shown = texts(bars(["a" * 255, "zip"], [0.1, 0.2], "NCP of the attribute"))
+    assert "a" * (NAME_MAX - 1) + "…" in shown
+    assert "a" * NAME_MAX not in shown
+
+
+def test_what_no_picture_can_hold_of_a_name_is_shown_as_such() -> None:
+    assert "x\ufffdy" in texts(bars(["x\ufffey"], [0.1], "NCP of the attribute"))
 
 
 def test_shares_are_drawn_between_nothing_and_everything() -> None:
