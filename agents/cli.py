@@ -77,22 +77,22 @@ def worker(
     wrong, 3 a server or another worker is in the way, 4 a call hung.
     """
     from agents.web.address import read_address
-    from agents.worker_log import write_logs
+    from agents.worker_log import its_end_told, write_logs
     from agents.worker_settings import WorkerSettings
     from streamer.incremental.schema_registry import registry_from
     from streamer.table.yaml_loading import load_table
 
     write_logs(log_level, log_format)
     gc.set_threshold(GARBAGE_THRESHOLD)
-    settings = WorkerSettings(
-        load_table(table),
-        kafka,
-        redis,
-        schemas=registry_from(),
-        web=read_address(web) if web else None,
-        web_token=os.environ.get(WEB_TOKEN, ""),
-    )
-    with ExitStack() as servers:
+    with its_end_told(log_format), ExitStack() as servers:
+        settings = WorkerSettings(
+            load_table(table),
+            kafka,
+            redis,
+            schemas=registry_from(),
+            web=read_address(web) if web else None,
+            web_token=os.environ.get(WEB_TOKEN, ""),
+        )
         if embedded:
             settings = _with_embedded_servers(settings, servers)
         asyncio.run(run(settings))

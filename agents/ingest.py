@@ -21,12 +21,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 from contextlib import suppress
 from time import monotonic, time
-from typing import Any
 
 import faust
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 from aiokafka.abc import ConsumerRebalanceListener
-from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
 from faust.types import ChannelT
 from mode import Service
 
@@ -34,10 +32,9 @@ from agents.anonymizer import Anonymizer
 from agents.control import ControlNews, KafkaControl
 from agents.diary import Diary
 from agents.first_snapshot import FirstSnapshot
-from agents.kafka_calls import refusal
+from agents.input_reader import InputReader
 from agents.outlet import KafkaOutlet
 from agents.publish import Batch
-from agents.reader_access import reader_access
 from agents.rebuilds import ShardRebuilds
 from agents.shard import HeldShard
 from agents.shard_input import KafkaInput
@@ -47,34 +44,22 @@ from agents.worker_log import MINUTE_SECONDS, tell_start
 from agents.worker_settings import WorkerSettings
 from streamer.errors import Conflict, Fenced, RegistryUnreachable, ServerUnreachable, StreamerError
 from streamer.incremental.kafka_clients import servers_of
-from streamer.incremental.kafka_rights import READ, Right
 from streamer.incremental.kafka_shut_out import require_access
 from streamer.incremental.shard.holding_back import has_seen_the_end
-from streamer.incremental.shard.input import Message
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_lookups import RedisLookups
 from streamer.incremental.store.redis_server import address_of, connect, require_durable
-from streamer.incremental.topics import CHANGES, outputs_of, topic_name
+from streamer.incremental.topics import outputs_of
 
 log = logging.getLogger(__name__)
 
-POLL_MS = 200
-BATCH_BYTES_MAX = 4_000_000
 BACKOFF_FIRST_SECONDS, BACKOFF_LAST_SECONDS = 0.1, 3.0
 END_OF_STEP_SECONDS_MAX = 2.0
 """How long a shard that is given back may take to end its step; what remains is published by the next owner."""
 
-LEAVE_SECONDS_MAX = 2.0
-"""How long Kafka may take to hear that we leave; where it does not answer, our silence will tell it."""
-
 LAG_SECONDS = 5.0
 WATCH_SECONDS = 1.0
 NO_SHARD_SECONDS = 30.0
-METADATA_MS_MAX = 5_000
-"""How long the client may go on with an old number of partitions."""
-
-POLL_INTERVAL_MS_MAX = 3_600_000
-"""Kafka's limit between two reads. Ours (per step, per take-over) are shorter; loading a large shard is not a fault."""
 
 
 class Ingest(faust.Service, ConsumerRebalanceListener):
@@ -88,12 +73,12 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         """What ended the service, if an error did."""
         self._settings = settings
         self._table = settings.table
-        self._topic = topic_name(self._table.name, CHANGES)
         self._format = settings.live_format
         self._batches = batches
         self._redis = connect(settings.redis)
         self._topics = kafka_topics(settings.kafka, self._table.name)
         self._turn = threading.Lock()
+        self.reader = InputReader(settings)
         self._news = ControlNews(settings.kafka, self._table.name)
         self._anonymizer = Anonymizer(self._table)
         self._held: dict[TopicPartition, HeldShard] = {}
@@ -102,7 +87,6 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         self.joined = False
         """Whether Kafka has given this worker its shards, be it none, and has not begun to give them out anew."""
         self._given_back: list[HeldShard] = []
-        self._consumer: Any = None  # an AIOKafkaConsumer, made where the event loop runs
         self._checking = False
         self._check_crcs = True
         self._told_no_shard = False
@@ -112,14 +96,9 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
     async def on_start(self) -> None:
         try:
             await asyncio.to_thread(self._check_servers)
-            self._consumer = self._new_consumer()
-            await self._consumer.start()
-        except KafkaError as error:
-            await self._fail(_failure(f"Kafka at {self._settings.kafka}", error, self._topic))
+            await self.reader.start(self, self._check_crcs)
         except StreamerError as error:
             await self._fail(error)
-        else:
-            self._consumer.subscribe([self._topic], listener=self)
 
     def _check_servers(self) -> None:
         """Says at once what no shard could work with: a Redis that forgets, missing topics, no server at all."""
@@ -135,29 +114,9 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         finally:
             self._checking = False
 
-    def _new_consumer(self) -> AIOKafkaConsumer:
-        session_ms = int(self._settings.session_seconds * 1000)
-        return AIOKafkaConsumer(
-            bootstrap_servers=self._settings.kafka,
-            **reader_access(),
-            group_id=self._settings.app_id,
-            client_id=self._settings.name,
-            enable_auto_commit=False,
-            auto_offset_reset="none",
-            isolation_level="read_committed",
-            check_crcs=self._check_crcs,
-            session_timeout_ms=session_ms,
-            heartbeat_interval_ms=session_ms // 4,
-            metadata_max_age_ms=METADATA_MS_MAX,
-            max_poll_interval_ms=POLL_INTERVAL_MS_MAX,
-            fetch_max_wait_ms=POLL_MS // 4,  # a shard with news waits as long for a fetch that only asked for others
-        )
-
     async def on_stop(self) -> None:
         await self._give_back(list(self._held))
-        if self._consumer is not None:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._consumer.stop(), LEAVE_SECONDS_MAX)
+        await self.reader.stop()
         self._anonymizer.close()
         self._news.close()
 
@@ -165,11 +124,6 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
     def held(self) -> list[HeldShard]:
         """The shards that Kafka has given to this worker, by number."""
         return sorted(self._held.values(), key=lambda shard: shard.number)
-
-    @property
-    def consumer(self) -> Any:
-        """The client that reads the input, an AIOKafkaConsumer; None before it is made."""
-        return self._consumer
 
     @property
     def busy(self) -> bool:
@@ -190,8 +144,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             return
         self.joined = True
         for topic_partition in assigned:
-            self._consumer.seek(topic_partition, 0)  # a position of our own, before the client looks for one
-            self._consumer.pause(topic_partition)
+            self.reader.hold(topic_partition)
             where = self._settings.kafka, self._table.name, topic_partition.partition
             store = RedisStore(self._redis, self._table.name, topic_partition.partition)
             outlet = KafkaOutlet(*where, outputs := outputs_of(self._table.form), self._format)
@@ -292,8 +245,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         if not shard.told:  # once per assignment: who takes it over again and again has not just begun
             shard.told = True
             rebuilds.begun_at = await asyncio.to_thread(self._tell_owner, shard.number)
-        self._consumer.seek(topic_partition, offset)
-        self._consumer.resume(topic_partition)
+        self.reader.read_from(topic_partition, offset)
         rebuilds.taken_over()
 
     async def _read_on(self, topic_partition: TopicPartition, shard: HeldShard) -> bool:
@@ -304,45 +256,18 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         if shard.truncation_due:
             await shard.repeat_truncation()
             return False
-        messages = shard.left or await self._read_batch(topic_partition)
+        messages = shard.left or await self.reader.read_batch(topic_partition)
         if not messages:
             await shard.look_around()
         if shard.lost:
             return False
-        through = await self._position(topic_partition)
+        through = await self.reader.position(topic_partition)
         if not messages and through <= shard.next:
             return True
         done = asyncio.get_running_loop().create_future()
         await self._batches.send(value=Batch(shard, messages, through, done))
         await done
         return not messages
-
-    async def _position(self, topic_partition: TopicPartition) -> int:
-        try:
-            return int(await self._consumer.position(topic_partition))
-        except KafkaError as error:
-            raise _failure(f"reading {self._topic}", error, self._topic) from None
-
-    async def _read_batch(self, topic_partition: TopicPartition) -> list[Message]:
-        """What comes within `batch_ms_max` after the first message, up to `batch_events_max`."""
-        events_max, ms_max = self._table.limits.batch_events_max, self._table.limits.batch_ms_max
-        messages = await self._read(topic_partition, POLL_MS, events_max)
-        n_bytes, deadline = _size(messages), monotonic() + ms_max / 1000
-        while messages and len(messages) < events_max and n_bytes < BATCH_BYTES_MAX:
-            ms_left = int(1000 * (deadline - monotonic()))
-            if ms_left <= 0:
-                break
-            more = await self._read(topic_partition, ms_left, events_max - len(messages))
-            messages += more
-            n_bytes += _size(more)
-        return messages
-
-    async def _read(self, topic_partition: TopicPartition, timeout_ms: int, messages_max: int) -> list[Message]:
-        try:
-            found = await self._consumer.getmany(topic_partition, timeout_ms=timeout_ms, max_records=messages_max)
-        except KafkaError as error:
-            raise _failure(f"reading {self._topic}", error, self._topic) from None
-        return [Message(record.offset, record.key, record.value) for record in found.get(topic_partition, ())]
 
     # -- beside the shards ----------------------------------------------------------------------------------------
 
@@ -354,18 +279,14 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             for topic_partition, shard in self._held.items()
             if shard.next and not shard.lost
         }
-        if offsets and self._consumer is not None:
-            try:
-                await self._consumer.commit(offsets)
-            except KafkaError as error:
-                log.debug("the lag could not be told: %s", type(error).__name__)
+        await self.reader.tell_lag(offsets)
 
     @Service.timer(MINUTE_SECONDS)
     async def _tell_minute(self) -> None:
         """Logs what every shard did, and how far it is behind."""
         for topic_partition, shard in self._held.items():
             if not shard.lost:
-                shard.tell_minute(self._consumer.highwater(topic_partition) or 0)
+                shard.tell_minute(self.reader.end(topic_partition))
 
     @Service.timer(NO_SHARD_SECONDS)
     async def _look_at_shards(self) -> None:
@@ -382,19 +303,5 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         """Ends the process where a shard stays lost although Kafka calls it ours."""
         patience = self._settings.session_seconds / 4 + 2
         for topic_partition, shard in self._held.items():
-            if shard.lost and monotonic() - shard.lost_at > patience and topic_partition in self._consumer.assignment():
+            if shard.lost and monotonic() - shard.lost_at > patience and self.reader.calls_ours(topic_partition):
                 end_process(EXIT_LOST, f"{shard.name} was lost and is still assigned to this worker ({shard.lost})")
-
-
-def _failure(doing: str, error: KafkaError, topic: str) -> StreamerError:
-    """An error of the reading client as ours: refused for good, or worth another try. topic: the one it reads."""
-    name = type(error).__name__
-    if isinstance(error, UnknownTopicOrPartitionError):  # the take-over that follows tells what became of the topic
-        return ServerUnreachable(f"{doing}: Kafka answers {name}")
-    table_name = topic.removesuffix(f".{CHANGES}")
-    refused = refusal(doing, getattr(error, "errno", None), name, Right([READ], [topic]), table_name)
-    return refused or ServerUnreachable(f"{doing}: Kafka answers {name}")
-
-
-def _size(messages: Iterable[Message]) -> int:
-    return sum(len(message.value or b"") for message in messages)

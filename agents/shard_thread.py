@@ -14,8 +14,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from threading import get_ident
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -36,6 +38,28 @@ class Unexpected(StreamerError):
     exit_code = 1
 
 
+class Cpu:
+    """How much the thread that made this has computed since; 0 where the system does not tell it of other threads."""
+
+    def __init__(self) -> None:
+        clock_of = getattr(time, "pthread_getcpuclockid", None)
+        self._clock: int | None = clock_of(get_ident()) if clock_of else None
+        self._begun = self._now()
+
+    @property
+    def seconds(self) -> float:
+        """Asked from any thread, as long as that one lives."""
+        return self._now() - self._begun
+
+    def _now(self) -> float:
+        if self._clock is None:
+            return 0.0
+        try:
+            return time.clock_gettime(self._clock)
+        except OSError:  # the thread has ended since somebody began to ask
+            return 0.0
+
+
 class ShardThread:
     """Runs one shard's calls, in order; used from the worker's event loop. number: the shard's; name: in messages."""
 
@@ -45,6 +69,7 @@ class ShardThread:
         self._executor = ThreadPoolExecutor(1, thread_name_prefix=f"shard-{number}")
         self._call: Future[Any] | None = None
         self._began = self._waited = self._computed = 0.0
+        self._cpu: Cpu | None = None
 
     @property
     def busy(self) -> bool:
@@ -58,10 +83,14 @@ class ShardThread:
 
     @property
     def computing_seconds(self) -> float:
-        """How long, in that call, it has computed or waited for its turn to, and not for Redis or Kafka."""
+        """How long, in that call, it has computed or waited for its turn to, and not for Redis or Kafka.
+
+        What is compiled, and what becomes bytes for the servers, is computed outside of the turn.
+        """
         if not self.busy:
             return 0.0
-        return self._turn.seconds_computed + self._turn.seconds_waited - self._computed - self._waited
+        in_turn, cpu = self._turn.seconds_computed - self._computed, self._cpu
+        return max(in_turn, cpu.seconds if cpu else 0.0) + self._turn.seconds_waited - self._waited
 
     def _seconds_spent(self) -> float:
         return monotonic() - self._began - (self._turn.seconds_waited - self._waited)
@@ -70,7 +99,8 @@ class ShardThread:
         """What `work` returns. Raises StreamerError only."""
         self._began, self._waited = monotonic(), self._turn.seconds_waited
         self._computed = self._turn.seconds_computed
-        self._call = call = self._executor.submit(work)
+        self._cpu = None  # that of the call before
+        self._call = call = self._executor.submit(self._counted, work)
         done = asyncio.wrap_future(call)
         try:
             if not await self._ends_within(done, seconds_max):
@@ -83,6 +113,11 @@ class ShardThread:
             raise unexpected(self._name, error) from None
         finally:
             done.cancel()  # or its error, text and all, would be logged when nobody asks for it any more
+
+    def _counted(self, work: Callable[[], Result]) -> Result:
+        """The call, in the shard's thread."""
+        self._cpu = Cpu()
+        return work()
 
     async def _ends_within(self, done: asyncio.Future[Any], seconds_max: float) -> bool:
         while not done.done():

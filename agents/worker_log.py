@@ -4,8 +4,9 @@ The rules of this file
 ----------------------
 * Everything goes to stderr, one line each: as text, or as one JSON object by `--log-format json`, where the numbers
   are fields of their own.
-* Ours from the chosen level on, those of libraries from warnings on; an error that ends the worker is told once, by the
-  command. The libraries' debug lines hold whole messages, people's values with them, and are never written.
+* Ours from the chosen level on, those of libraries from warnings on; an error that ends the worker is told once: by the
+  command, or as the last JSON object. The libraries' debug lines hold whole messages, people's values with them, and
+  are never written.
 * Counts and names only; a server is shown without user, password and options.
 """
 
@@ -13,12 +14,16 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.metadata import version
 
+import click
 from pythonjsonlogger.json import JsonFormatter
 
+from agents.shard_thread import unexpected
 from agents.worker_settings import WorkerSettings
+from streamer.errors import StreamerError
 from streamer.incremental.shard.steps import StepReport
 
 log = logging.getLogger(__name__)
@@ -38,6 +43,22 @@ def write_logs(level: str, form: str = TEXT) -> None:
     for name in OURS:
         logging.getLogger(name).setLevel(level.upper())
     logging.getLogger("mode").setLevel(logging.CRITICAL)
+    logging.captureWarnings(form == JSON)
+
+
+@contextmanager
+def its_end_told(form: str) -> Iterator[None]:
+    """Has the error that ends the block be a line of a log of JSON objects, and the exit code what is left of it."""
+    try:
+        yield
+    except click.exceptions.Exit:
+        raise
+    except Exception as error:
+        if form != JSON:
+            raise
+        told = error if isinstance(error, StreamerError) else unexpected("the worker", error)
+        log.critical("%s", told, extra={"kind": type(told).__name__, "exit_code": told.exit_code})
+        raise click.exceptions.Exit(told.exit_code) from None
 
 
 def _formatter(form: str) -> logging.Formatter:
@@ -68,12 +89,17 @@ def tell_minute(shard: str, done: StepReport, now: Mapping[str, int]) -> None:
     said: dict[str, object] = {
         "shard": shard, "messages": counts.messages, "applied": counts.applied, "ignored": counts.ignored,
         "dead_letters": counts.dead_letters, "records": done.published, "commits": done.commits,
-        "merges": done.merges, "splits": done.splits, **now,
+        "merges": done.merges, "splits": done.splits, "unlisted": dict(counts.unlisted), **now,
     }  # fmt: skip
     log.info(
         "%(shard)s: %(messages)d messages (%(applied)d applied, %(ignored)d ignored, %(dead_letters)d dead letters), "
         "%(records)d records in %(commits)d commits, %(merges)d merges, %(splits)d splits; %(rows)d rows "
-        "(%(pending)d pending), %(qi_groups)d QI groups, lag %(lag)d",
-        said,
+        "(%(pending)d pending), %(qi_groups)d QI groups, lag %(lag)d%(drifted)s",
+        {**said, "drifted": _drifted(counts.unlisted)},
         extra=said,
     )
+
+
+def _drifted(unlisted: Mapping[str, int]) -> str:
+    columns = ", ".join(f"{column} {count}" for column, count in unlisted.items())
+    return f"; categories that table.yaml does not list: {columns}" if unlisted else ""

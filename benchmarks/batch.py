@@ -6,7 +6,7 @@ they are short, and nothing is compiled while the clock runs. The bars are what 
 Information loss, and the verdicts on the default, are those of `losses`, on the tables of `kinds` and on Adult.
 
     python benchmarks/batch.py [--only NAME ...] [--tables TABLE ...] [--only-losses] [--quick] [--json] [--save]
-    python benchmarks/batch.py --readme     writes README's sentences from what --save kept
+    python benchmarks/batch.py --page     writes the sentences of docs/explanation/figures.md from what --save kept
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from benchmarks import adult, kinds, losses, readme
+from benchmarks import adult, figures_page, kinds, losses
 from benchmarks.losses import WORKLOADS
 from streamer.privacy.models import Model, k_anonymity, r_k
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT, run
@@ -48,7 +48,7 @@ ROWS_AT_ONCE = 2_048
 TEXTS = ("table", "model", "algorithm", "best", "option", "figure", "details", "skipped")
 
 ROOT = Path(__file__).resolve().parents[1]
-README, SAVED = ROOT / "README.md", ROOT / "docs" / "benchmarks" / "batch.json"
+PAGE, SAVED = ROOT / "docs" / "explanation" / "figures.md", ROOT / "docs" / "benchmarks" / "batch.json"
 
 Result = dict[str, object]
 
@@ -84,15 +84,15 @@ def main() -> None:
     options.add_argument("--only-losses", action="store_true", help="no times: every table under every model")
     options.add_argument("--quick", action="store_true", help="a few thousand rows, few tables")
     options.add_argument("--json", action="store_true", help="print the JSON object alone")
-    options.add_argument("--save", action="store_true", help="keep what was found for --readme")
-    options.add_argument("--readme", action="store_true", help="measure nothing; write README's sentences")
+    options.add_argument("--save", action="store_true", help="keep what was found for --page")
+    options.add_argument("--page", action="store_true", help="measure nothing; write the page of figures")
     options.add_argument("--peak", action="store_true", help=argparse.SUPPRESS)  # a child: one run, its memory
     chosen = options.parse_args()
     if chosen.peak:
         print(peak_gb(ALGORITHMS[chosen.only[0]], QUICK_SIZES[0] if chosen.quick else 45_222))
         return
-    if chosen.readme:
-        README.write_text(readme.written_into(README.read_text("utf-8"), json.loads(SAVED.read_bytes())), "utf-8")
+    if chosen.page:
+        PAGE.write_text(figures_page.written_into(PAGE.read_text("utf-8"), json.loads(SAVED.read_bytes())), "utf-8")
         return
     if chosen.save and (chosen.quick or chosen.tables or len(chosen.only) < len(ALGORITHMS)):
         options.error("what is kept is measured in full: --save goes with --only-losses alone")

@@ -6,16 +6,18 @@ what a worker refuses, this command mends. Who reads the output goes on, and end
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import asdict
 
 import click
 import msgspec
 
-from agents.anew.run import EARLIEST, END, begin, found_shards
+from agents.anew.run import EARLIEST, END, Shards, begin, found_shards
 from agents.anew.sources import TOPIC
 from agents.worker_settings import WorkerSettings
 from streamer.cli.options import examples, json_option, kafka_option, redis_option, table_option
+from streamer.cli.progress import Stages, stages
+from streamer.cli.tables import say, so_many
 from streamer.errors import UsageError
 from streamer.incremental.schema_registry import registry_from
 from streamer.incremental.shard.anew import Begun
@@ -50,8 +52,15 @@ offset_option = click.option(
     help=f"All rows of the source table; or {TOPIC}: what the input says from its beginning to its end.",
 )
 @offset_option
+@click.option(
+    "--although-trimmed",
+    is_flag=True,
+    help="Takes an input that has lost its beginning for all that there is: rows of which it says no more are gone.",
+)
 @json_option
-def command(table: str, kafka: str, redis: str, source: str, from_offset: str, as_json: bool) -> None:
+def command(
+    table: str, kafka: str, redis: str, source: str, from_offset: str, although_trimmed: bool, as_json: bool
+) -> None:
     """Begins the table anew from its source, in place of all that Redis and the output hold of it.
 
     Stop the workers first: one that runs is shut out, and one that comes back in the middle ends this command. Every
@@ -60,7 +69,12 @@ def command(table: str, kafka: str, redis: str, source: str, from_offset: str, a
     """
     settings = WorkerSettings(load_table(table), kafka, redis, schemas=registry_from())
     check_offset(from_offset)
-    show(begin(found_shards(settings), source, from_offset, lambda text: click.echo(text, err=True)), as_json)
+    if although_trimmed and source != TOPIC:
+        raise UsageError(f"--although-trimmed: speaks of an input that is read again, with --from-source {TOPIC}")
+    with stages(as_json) as progress:
+        progress.next("look")
+        done = carried_out(found_shards(settings), source, from_offset, as_json, progress, although_trimmed)
+    show(done, as_json)
 
 
 def check_offset(text: str) -> None:
@@ -69,16 +83,30 @@ def check_offset(text: str) -> None:
         raise UsageError("--from-offset: end, earliest or the number of an offset")
 
 
-def show(shards: Iterable[Begun], as_json: bool) -> None:
-    """What was done, as it is done."""
-    done = []
-    for begun in shards:
-        done.append(asdict(begun))
+def carried_out(
+    shards: Shards, source: str, from_offset: str, as_json: bool, progress: Stages, although_trimmed: bool = False
+) -> list[Begun]:
+    """What was done, shard by shard; where it ends with an error, what was done until then is said."""
+    done: list[Begun] = []
+    try:
+        for begun in begin(shards, source, from_offset, progress.say, progress.next, although_trimmed):
+            done.append(begun)
+    except BaseException:
         if not as_json:
-            click.echo(
-                f"shard {begun.shard}: {begun.rows:,} rows in {begun.qi_groups:,} QI groups, {begun.pending:,} pending;"
-                f" {begun.removed:,} records of before removed; releases: {begun.releases}; the input goes on at"
-                f" {begun.next}"
-            )
+            show(done, as_json)
+        raise
+    return done
+
+
+def show(shards: Sequence[Begun], as_json: bool) -> None:
+    """What was done."""
     if as_json:
-        click.echo(msgspec.json.encode({"shards": done}))
+        click.echo(msgspec.json.encode({"shards": [asdict(begun) for begun in shards]}))
+        return
+    for begun in shards:
+        say(
+            f"shard {begun.shard}: {so_many(begun.rows, 'row')} in {so_many(begun.qi_groups, 'QI group')},"
+            f" {begun.pending:,} pending;"
+            f" {begun.removed:,} records of before removed; releases: {begun.releases}; the input goes on at"
+            f" {begun.next}"
+        )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
-from agents.anew.command import check_offset, offset_option, show
-from agents.anew.run import begin, found_shards, require_empty
+from agents.anew.command import carried_out, check_offset, offset_option, show
+from agents.anew.run import found_shards, require_empty
 from agents.anew.sources import TOPIC
 from agents.worker_settings import WorkerSettings
 from streamer.cli.options import examples, json_option, kafka_option, redis_option, table_option
+from streamer.cli.progress import stages
 from streamer.errors import UsageError
 from streamer.incremental.schema_registry import registry_from
 from streamer.table.yaml_loading import load_table
@@ -32,6 +33,9 @@ def command(rows: str, table: str, kafka: str, redis: str, from_offset: str, as_
         raise UsageError(f"load reads a file; `streamer start-anew --from-source {TOPIC}` reads the input")
     settings = WorkerSettings(load_table(table), kafka, redis, schemas=registry_from())
     check_offset(from_offset)
-    shards = found_shards(settings)
-    require_empty(shards)
-    show(begin(shards, rows, from_offset, lambda text: click.echo(text, err=True)), as_json)
+    with stages(as_json) as progress:
+        progress.next("look")
+        shards = found_shards(settings)
+        require_empty(shards)
+        done = carried_out(shards, rows, from_offset, as_json, progress)
+    show(done, as_json)

@@ -41,6 +41,7 @@ from streamer.incremental.shard.anew import Begun, start_anew
 from streamer.incremental.shard.first_commits import FirstTable, Prepared, prepare
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.read_again import RowsRead, read_again, read_behind
+from streamer.incremental.shard.trimmed import Remainder
 from streamer.incremental.shard.truncations import last_truncation, passed_over_in
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis_lookups import RedisLookups, forget_shard, shards_of
@@ -48,6 +49,7 @@ from streamer.incremental.store.redis_server import connect, require_durable
 from streamer.incremental.topics import CHANGES, outputs_of
 from streamer.table.encode import EncodedRows
 from streamer.table.schema import Table
+from streamer.telling import Tick, silent
 
 END, EARLIEST = "end", "earliest"
 
@@ -55,6 +57,7 @@ UNCOMPILED_ROWS_MAX = 5_000
 """More rows are put into the core faster when the core is compiled first."""
 
 Tell = Callable[[str], None]
+Step = Callable[[str], Tick]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +123,18 @@ def _has_begun(shards: Shards, shard: int) -> bool:
     return (meta is not None and bool(meta.commit)) or position is not None or shards.states[shard].live_begun
 
 
-def begin(shards: Shards, source: str, from_offset: str, tell: Tell) -> Iterator[Begun]:
+def begin(
+    shards: Shards,
+    source: str,
+    from_offset: str,
+    tell: Tell,
+    step: Step = lambda _: silent,
+    although_trimmed: bool = False,
+) -> Iterator[Begun]:
     """Gives every shard its table from the source; yields what was done, shard by shard.
+
+    step: is told which part of the work begins, and answers what to tell of its share. although_trimmed: an input that
+    has lost its beginning is taken for all that there is.
 
     In the end Redis forgets the shards that the input has not any more.
     """
@@ -129,11 +142,17 @@ def begin(shards: Shards, source: str, from_offset: str, tell: Tell) -> Iterator
     for shard in range(n):
         shards.reading(shard).check_format()
     with ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="shard") as threads:
-        first = list(threads.map(partial(_in_groups, table), _read(shards, source, from_offset, tell)))
+        step("read")
+        read = _read(shards, source, from_offset, tell, although_trimmed)
+        first = list(threads.map(partial(_in_groups, table), read, _for_each(read, step("anonymize"))))
+        del read
+        step("compile")
         _have_compiled(table, sum(len(one.rows.source_keys) for one in first), tell)
+        step("load")
         prepared = list(threads.map(partial(prepare, table), range(n), repeat(n), first))
         for store in shards.stores:
             store.tell_beginning()
+        step("write")
         begun = threads.map(partial(_begun, shards), range(n), prepared)
         del first, prepared  # each goes with its shard
         yield from begun
@@ -153,13 +172,17 @@ def _begun(shards: Shards, shard: int, prepared: Prepared) -> Begun:
     return start_anew(shards.settings.table, shard, shards.stores[shard], outlet, reading, state, prepared)
 
 
-def _read(shards: Shards, source: str, from_offset: str, tell: Tell) -> list[FirstTable]:
+def _read(shards: Shards, source: str, from_offset: str, tell: Tell, although_trimmed: bool) -> list[FirstTable]:
     """What every shard begins with, in no QI groups yet."""
     table = shards.settings.table
     if source == TOPIC:
         if from_offset != END:
             raise UsageError("--from-offset: where the input is read again, it goes on where that reading ended")
-        first = _truncated(shards, [_of_topic(shards, shard, tell) for shard in range(len(shards))])
+        remainders = [Remainder(table, len(shards), shards.settings.schemas) for _ in shards.states]
+        read = [_of_topic(shards, shard, one, tell) for shard, one in enumerate(remainders)]
+        if not although_trimmed:
+            _check_whole(shards, remainders)
+        first = _truncated(shards, read)
         if not any(one.counts.messages for one in first):
             raise UsageError(f"the input holds no message, so nobody would be published any more; {EMPTY_IT}")
         return first
@@ -168,6 +191,18 @@ def _read(shards: Shards, source: str, from_offset: str, tell: Tell) -> list[Fir
     routed = routed_file(table, source, shards.settings.kafka, len(shards), known, shards.settings.schemas)
     _tell_routed(routed, tell)
     return [_first_table(rows, next_[shard], key_form=routed.key_form) for shard, rows in enumerate(routed.rows)]
+
+
+def _check_whole(shards: Shards, remainders: Sequence[Remainder]) -> None:
+    """Raises UsageError where what is left of an input cannot say all rows."""
+    lost = {n: state.earliest for n, state in enumerate(shards.states) if state.earliest and not remainders[n].says_all}
+    if lost:
+        told = ", ".join(f"shard {n}: {earliest:,} offsets, 0 to {earliest - 1}" for n, earliest in lost.items())
+        raise UsageError(
+            f"the input has lost its beginning ({told}), and no truncation and no beginning of a snapshot follows: "
+            "rows of which it says no more would be missing, and nobody can tell which; give a file of all rows, or "
+            "say --although-trimmed where none is missed"
+        )
 
 
 def _tell_routed(routed: Routed, tell: Tell) -> None:
@@ -194,14 +229,15 @@ def _next(shards: Shards, from_offset: str) -> list[int]:
     return [offset]
 
 
-def _of_topic(shards: Shards, shard: int, tell: Tell) -> FirstTable:
-    """The rows that a shard's input says from its beginning to its end."""
+def _of_topic(shards: Shards, shard: int, remainder: Remainder, tell: Tell) -> FirstTable:
+    """The rows that a shard's input says from its beginning to its end; remainder: looks at one that has lost some."""
     settings, state = shards.settings, shards.states[shard]
     skips = KafkaControl(settings.kafka, settings.table.name, shard).skips(state.topic_ids.get(CHANGES, ""))
     passed_over = _passed_over(shards.stores[shard].meta(), state, skips)
-    messages = shards.reading(shard).messages(state)
+    said = shards.reading(shard).messages(state)
+    messages = remainder.read(said) if state.earliest else said
     read = read_again(settings.table, shard, len(shards), messages, state.end, passed_over, schemas=settings.schemas)
-    _tell_read(shard, state, read, tell)
+    _tell_read(shard, state, read, remainder.says_all, tell)
     return _first_table(
         read.rows,
         read.next,
@@ -245,14 +281,15 @@ def _passed_over(meta: Meta | None, state: InputState, skips: Iterable[int]) -> 
     return set(skips).difference(offset for _, offset in meta.retried) | passed_over_in(meta)
 
 
-def _tell_read(shard: int, state: InputState, read: RowsRead, tell: Tell) -> None:
+def _tell_read(shard: int, state: InputState, read: RowsRead, says_all: bool, tell: Tell) -> None:
     counts = read.counts
     tell(
         f"shard {shard}: {counts.messages:,} messages read again, {len(read.rows.source_keys):,} rows, "
         f"{counts.dead_letters:,} dead letters"
     )
     if state.earliest:
-        tell(f"shard {shard}: the input begins at offset {state.earliest}: rows of which it says no more are gone")
+        still = "all rows are told behind it" if says_all else "rows of which it says no more are gone"
+        tell(f"shard {shard}: the input begins at offset {state.earliest}: {still}")
     for fault in read.faults:
         tell(f"shard {shard}: {fault}")
 
@@ -262,9 +299,20 @@ def _first_table(rows: EncodedRows, next_: int, **more: object) -> FirstTable:
     return FirstTable(rows, (), token_bytes(SECRET_BYTES), next_, **more)  # type: ignore[arg-type]
 
 
-def _in_groups(table: Table, first: FirstTable) -> FirstTable:
+def _for_each(shards: Sequence[FirstTable], tick: Tick) -> list[Tick]:
+    """A tick for each shard, which together say how much of all is done."""
+    shares = [0.0] * len(shards)
+
+    def told(shard: int, share: float) -> None:
+        shares[shard] = share
+        tick(sum(shares) / len(shares))
+
+    return [partial(told, shard) for shard in range(len(shards))]
+
+
+def _in_groups(table: Table, first: FirstTable, tick: Tick) -> FirstTable:
     """The same in the QI groups that the default algorithm makes."""
-    return replace(first, qi_groups=first_groups(table, first.rows, seed(first.secret)))
+    return replace(first, qi_groups=first_groups(table, first.rows, seed(first.secret), tick))
 
 
 def _have_compiled(table: Table, n_rows: int, tell: Tell) -> None:

@@ -87,4 +87,5 @@ def _some(encoded: EncodedRows, places: Sequence[int]) -> EncodedRows:
     pick = itemgetter(*places) if len(places) > 1 else lambda column: tuple(column[place] for place in places)
     columns = (encoded.source_keys, encoded.values, encoded.exact, encoded.individuals)
     source_keys, values, exact, individuals = (list(pick(column)) for column in columns)
-    return EncodedRows(source_keys, encoded.codes[list(places)], values, exact, individuals)
+    nulls = list(pick(encoded.nulls)) if encoded.nulls else ()
+    return EncodedRows(source_keys, encoded.codes[list(places)], values, exact, individuals, nulls)

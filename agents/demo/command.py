@@ -53,7 +53,7 @@ COLD_NOTE = (
 )
 LEAK_NOTE = (
     "Every table here is k-anonymous. Their difference is not: whoever knows that only she changed reads her value off "
-    "the line marked +. `live` is for readers who are trusted with its history (README.md, what is not guaranteed)."
+    "the line marked +. `live` is for readers who are trusted with its history (docs/explanation/guarantees.md)."
 )
 EMBEDDED_NOTE = (
     "Kafka and Redis ran inside this process. That shows the way of the events, the engine and the laws, and nothing "

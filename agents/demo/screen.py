@@ -17,6 +17,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from agents.demo.reader import PublishedGroup
+from streamer.cli.tables import interval
 from streamer.table.schema import CategoricalAttribute, NumericAttribute, Table
 
 WIDTH = "140"  # of a file or a pipe
@@ -114,7 +115,6 @@ def _cells(table: Table, row: Mapping[str, object]) -> Iterator[str]:
             yield str(row[attribute.name])
         else:
             lo, hi = row[f"{attribute.name}_lo"], row[f"{attribute.name}_hi"]
-            between = "-" if isinstance(attribute, NumericAttribute) else " to "
-            yield str(lo) if lo == hi else f"{lo}{between}{hi}"
+            yield interval(str(lo), str(hi), isinstance(attribute, NumericAttribute))
     for column in table.kept:
         yield str(row[column.name])

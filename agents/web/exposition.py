@@ -3,7 +3,8 @@
 The rules of this file
 ----------------------
 * Names are a contract: `examples/monitoring` rests on them, and people's dashboards do. Units stand in the names.
-* Labels are the table, the shard's number and codes of our own, all of them few. No value of a person, no key.
+* Labels are the table, the shard's number, columns of table.yaml and codes of our own, all of them few. No value of a
+  person, no key.
 * Counters count from the start of the process on, over all the times that it held a shard.
 """
 
@@ -123,6 +124,11 @@ def _counters(facts: WorkerFacts) -> Iterator[Metric]:
         yield metric
     messages = CounterMetricFamily("streamer_messages", "Messages by what became of them.", labels=[*SHARD, "became"])
     letters = CounterMetricFamily("streamer_dead_letters", "Dead letters by reason.", labels=[*SHARD, "reason"])
+    unlisted = CounterMetricFamily(
+        "streamer_unlisted_categories",
+        "Applied messages with a category that table.yaml does not list and its `other` takes, by column.",
+        labels=[*SHARD, "column"],
+    )
     rebuilds = CounterMetricFamily("streamer_rebuilds", "Rebuilds by how they ended.", labels=[*SHARD, "ended"])
     for number, diary in sorted(facts.diaries.items()):
         of, counts = [facts.table, str(number)], diary.done.counts
@@ -131,9 +137,11 @@ def _counters(facts: WorkerFacts) -> Iterator[Metric]:
         messages.add_metric([*of, "dead-letter"], counts.dead_letters)
         for reason, count in sorted(diary.done.reasons.items()):
             letters.add_metric([*of, reason], count)
+        for column, count in sorted(counts.unlisted.items()):
+            unlisted.add_metric([*of, column], count)
         for state, count in sorted(diary.rebuilds.items()):
             rebuilds.add_metric([*of, state], count)
-    yield from (messages, letters, rebuilds)
+    yield from (messages, letters, unlisted, rebuilds)
 
 
 def _histograms(facts: WorkerFacts) -> Iterator[Metric]:

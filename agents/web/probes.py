@@ -85,7 +85,7 @@ class Probes:
             await asyncio.sleep(PROBE_SECONDS if self._ingest.joined else FIRST_PROBE_SECONDS)
 
     async def _ask_kafka(self) -> None:
-        consumer, numbers = self._ingest.consumer, self._shards()
+        consumer, numbers = self._ingest.reader.consumer, self._shards()
         if not numbers:
             return
         places = [TopicPartition(self._topic, number) for number in numbers]
@@ -101,7 +101,7 @@ class Probes:
 
     def _shards(self) -> list[int]:
         """All shards of the table, as far as the client knows them."""
-        consumer = self._ingest.consumer
+        consumer = self._ingest.reader.consumer
         return sorted((consumer.partitions_for_topic(self._topic) if consumer is not None else None) or ())
 
     def _not_taken_over(self) -> list[int]:

@@ -6,8 +6,8 @@
 #     examples/security/acls.sh TABLE
 #
 # The users are those of the .properties files beside this one. `changes` holds raw values: producer, worker and operator
-# may read it, and nobody else. `live` tells a reader who keeps it the history of the table (README, "What is not
-# guaranteed"). Under `form: lossy-join` the topics qit and stt stand for live.
+# may read it, and nobody else. `live` tells a reader who keeps it the history of the table (see
+# docs/explanation/guarantees.md). Under `form: lossy-join` the topics qit and stt stand for live.
 set -eu
 table=${1:?the name of the table}
 outputs="--topic $table.live --topic $table.qit --topic $table.stt"

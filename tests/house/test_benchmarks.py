@@ -80,6 +80,16 @@ def test_scale_tells_every_part_and_what_it_made_smaller(servers: Servers) -> No
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(SECONDS_MAX + 60)
+@pytest.mark.usefixtures("adult")
+def test_page_tells_what_being_looked_at_costs(servers: Servers) -> None:
+    (size,) = figures("page", **servers.environment())["sizes"]
+    assert size["off"]["rate_over_off"] == 1
+    assert all(size[way]["events_per_s"] > 0 and size[way]["cpu_over_off"] > 0 for way in ("off", "alone", "watched"))
+    assert size["watched"]["metrics_ms_max"] > 0
+
+
+@pytest.mark.slow
 @pytest.mark.timeout(SECONDS_MAX)
 def test_cold_tells_what_compiling_and_loading_cost_and_that_both_ways_come_to_one_table() -> None:
     found = figures("cold")
@@ -252,7 +262,7 @@ def test_end_to_end_runs_both_workers_and_accounts_for_every_phase(servers: Serv
     whole = phases.pop("all")
     assert phases.pop("records") > 1
     assert list(phases) == ["decode", "apply", "drain", "commit", "publish"]
-    assert 0.5 * whole < sum(phases.values()) <= whole
+    assert 0.8 * whole < sum(phases.values()) <= whole
 
 
 @pytest.mark.slow

@@ -1,19 +1,17 @@
-"""What messages, help and documents tell somebody to call or to read exists: commands, options, files, headings."""
+"""What messages and help tell somebody to call exists: commands and options."""
 
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import click
 import pytest
 
 from docs.generate.commands import all_commands
-from streamer.cli.main import COMMANDS
 from worlds.checkout import ROOT
 from worlds.command_lines import calls_in, check_options, check_whole
+from worlds.documents import hints_in
 
 EXAMPLES_MAX = 3
 
@@ -29,17 +27,6 @@ def texts() -> Iterator[str]:
                     yield "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in node.values)
                 elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inside:
                     yield node.value
-
-
-def hints_in(text: str) -> Iterator[str]:
-    """Calls in backticks: whole ones, and those that leave `streamer` out and say more than a command's name."""
-    for said in re.findall(r"`([^`]+)`", text):
-        words = re.sub(r"\s+", " ", said).strip()
-        first, _, more = words.partition(" ")
-        if first == "streamer" and more and not more.startswith("-"):
-            yield words
-        elif first in {*COMMANDS, "worker"} and more.startswith("--"):
-            yield f"streamer {words}"
 
 
 HINTS = sorted({hint for text in texts() for hint in hints_in(text)})
@@ -71,33 +58,3 @@ def test_help_ends_with_calls_that_click_takes(name: str, command: click.Command
     for call in calls:
         assert call.startswith(f"streamer {name}")
         check_whole(call)
-
-
-DOCUMENTS = sorted((ROOT / "docs").glob("*.md"))
-
-
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
-def test_a_document_shows_calls_that_exist(path: Path) -> None:
-    text = path.read_text("utf-8")
-    for block in re.findall(r"^```sh\n(.*?)^```$", text, re.M | re.S):
-        for call in calls_in(block):
-            check_whole(call)
-    for hint in hints_in(re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)):
-        check_options(hint)
-
-
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
-def test_links_of_a_document_lead_somewhere(path: Path) -> None:
-    links = re.findall(r"\]\(([^)\s]+)\)", path.read_text("utf-8"))
-    assert len(links) >= 5
-    for link in links:
-        name, _, anchor = link.partition("#")
-        target = (path.parent / name).resolve() if name else path
-        assert target.exists(), link
-        assert not anchor or anchor in anchors_of(target), link
-
-
-def anchors_of(path: Path) -> set[str]:
-    """What links may name in a document: its headings, as the web shows them."""
-    headings = re.findall(r"^#+ (.*)$", path.read_text("utf-8"), re.M)
-    return {re.sub(r"[^a-z0-9_ -]", "", heading.lower()).replace(" ", "-") for heading in headings}

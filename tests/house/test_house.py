@@ -19,11 +19,11 @@ from worlds.checkout import ROOT
 
 # The rooms from the ground up. A module imports its own room, and those that stand before it in the line of its wing.
 COMPILING = ("streamer.machine_code", "streamer.one_module", "streamer.by_reference", "streamer.jit")
-GROUND = ("streamer.errors", *COMPILING, "streamer.table", "streamer.privacy")
+GROUND = ("streamer.errors", "streamer.arguments", "streamer.telling", *COMPILING, "streamer.table", "streamer.privacy")
 INCREMENTAL = tuple(
     f"streamer.incremental.{room}"
     for room in (
-        "topics", "mends", "connectors", "last_record", "kafka_rights", "kafka_settings", "kafka_token",
+        "topics", "mends", "kept_formats", "connectors", "last_record", "kafka_rights", "kafka_settings", "kafka_token",
         "kafka_access", "kafka_shut_out", "kafka_tickets", "kafka_clients", "topic_ids", "release", "events", "formats",
         "schema_registry", "core", "groups",
         "estimate", "checks", "store", "shard", "message_files", "live_files", "verification", "subscribe",
@@ -58,7 +58,10 @@ IMPURE_MODULES = {
     "os", "random", "redis", "requests", "secrets", "shutil", "socket", "subprocess", "sys",
     "tempfile", "threading", "time", "urllib", "uuid",
 }  # fmt: skip
-VALUES_OF_IMPURE_MODULES = {"io.BytesIO"}  # bytes in memory, which the Avro library takes as a file
+VALUES_OF_IMPURE_MODULES = {
+    "io.BytesIO",
+    "uuid.UUID",
+}  # bytes in memory, which the Avro library takes as a file; a name
 IMPURE_CALLS = {"open", "print", "input", "breakpoint", "exec", "eval"}
 IMPURE_METHODS = {"now", "utcnow", "today", "read_text", "read_bytes", "write_text", "write_bytes"}
 

@@ -44,7 +44,7 @@ def expressions() -> Iterator[tuple[str, str]]:
 def everything_told() -> bytes:
     """What a worker tells that has seen everything once."""
     diary = Diary()
-    diary.step(StepReport(Counts(dead_letters=1), commits=1))
+    diary.step(StepReport(Counts(dead_letters=1, unlisted={"job": 1}), commits=1))
     diary.done.reasons["key-exists"] += 1
     diary.rebuilt(Progress(Rebuild("1", "ordered", 1, 1), 1, state=DONE), rows=1)
     facts = worker(replace(WELL, pending_since=0.0), diaries={0: diary})

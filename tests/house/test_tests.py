@@ -31,6 +31,7 @@ ELSEWHERE = {
     "agents/input_again.py": "servers/test_dead_letters.py",
     "agents/outlet.py": "servers/test_outlet.py",
     "agents/shard_input.py": "servers/test_outlet.py",
+    "streamer/cli/check_data.py": "unit/cli/test_check.py",
     "streamer/cli/dead_letters.py": "servers/test_dead_letters.py",
     "streamer/cli/end_snapshot.py": "servers/test_first_snapshot.py",
     "streamer/cli/groups.py": "servers/test_status.py",
@@ -40,6 +41,7 @@ ELSEWHERE = {
     "streamer/cli/skip.py": "servers/test_skip.py",
     "streamer/cli/status.py": "servers/test_status.py",
     "streamer/cli/topics.py": "servers/test_topics.py",
+    "streamer/incremental/events/statement_assignments.py": "unit/incremental/events/test_statements.py",
     "streamer/incremental/store/base.py": "worlds/store_contract.py",  # a protocol: every store is held to it
     "streamer/incremental/store/redis.py": "servers/test_redis_store.py",
     "streamer/incremental/store/redis_lookups.py": "servers/test_redis_lookups.py",

@@ -21,6 +21,7 @@ from servers.broker import processes
 PACKAGES = {"chromium": "chromium", "chromedriver": "chromium-driver"}  # program -> Debian package
 INSTEAD = "a headless Chromium is needed: install {} (Debian's names)"
 WAIT_SECONDS_MAX = 60.0
+CONTRAST_MIN = 4.5  # WCAG 2, level AA
 FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-extensions", "--hide-scrollbars",

@@ -443,6 +443,17 @@ def test_keys_that_look_alike_are_warned_of_and_sent(servers: Servers, topic: To
     assert len(ops(servers, topic)) == 3
 
 
+def test_rows_whose_category_is_not_listed_are_counted_and_sent(servers: Servers, topic: Topic) -> None:
+    table = Path(topic[1]) / "table.yaml"
+    sex = "hierarchy: hierarchies/sex.csv"
+    assert sex in table.read_text()
+    table.write_text(table.read_text().replace(sex, f"{sex}, other: '*'"))
+    path = rows_file(topic, "7,30,12000,20,Mlae,flu", "8,31,12000,20,Male,flu")
+    result = produce(servers, topic, path)
+    assert "warning: 1 of 2 rows have a sex that its hierarchy does not list" in result.stdout
+    assert "Mlae" not in result.stdout and len(ops(servers, topic)) == 2
+
+
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
 def test_what_ctrl_c_interrupted_goes_on_behind_what_was_sent(
     servers: Servers, topic: Topic, form: str, monkeypatch: pytest.MonkeyPatch

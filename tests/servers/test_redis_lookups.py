@@ -13,7 +13,7 @@ from streamer.errors import Conflict, ShardRefused
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis_lookups import Custody, RedisLookups, server_now, shards_of
 from streamer.incremental.store.redis_server import connect
-from worlds.store_contract import commit_number, record
+from worlds.store_contract import A_GROUP, commit_number, record
 
 TABLE = f"test-{secrets.token_hex(4)}"
 
@@ -92,3 +92,10 @@ def test_a_redis_that_is_full_is_known_by_its_memory(servers: Servers) -> None:
             assert server_now(client).full
         finally:
             client.config_set("maxmemory", 0)
+
+
+def test_the_numbers_of_qi_groups_are_told_in_their_order(store: RedisLookups) -> None:
+    assert store.qi_group_numbers() == []
+    fence = store.take_over()
+    store.commit(fence, 0, commit_number(1, records={"a": record(17)}, qi_groups={17: A_GROUP, 2: A_GROUP}))
+    assert store.qi_group_numbers() == [2, 17]

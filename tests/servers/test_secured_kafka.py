@@ -23,7 +23,7 @@ from confluent_kafka.admin import AdminClient
 
 from agents import kafka_calls
 from agents.cli import main
-from agents.ingest import _failure
+from agents.input_reader import failure_of
 from agents.kafka_calls import KafkaCalls, client_settings
 from agents.outlet import KafkaOutlet
 from agents.reader_access import reader_access
@@ -242,7 +242,7 @@ async def _read(server: str) -> None:
     try:
         await consumer.start()
     except ReaderError as error:
-        raise _failure(f"Kafka at {server}", error, "mine.changes") from None
+        raise failure_of(f"Kafka at {server}", error, "mine.changes") from None
     finally:
         await consumer.stop()
 

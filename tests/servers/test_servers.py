@@ -103,6 +103,7 @@ def test_make_alone_lists_every_target() -> None:
         "bench",
         "papers",
         "reference",
+        "golden",
         "mutants",
         "lint",
         "types",

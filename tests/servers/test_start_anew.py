@@ -16,6 +16,7 @@ from time import sleep
 
 import pytest
 from click.testing import CliRunner, Result
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from agents.anew.reading import KafkaReading
@@ -383,6 +384,46 @@ def test_a_source_without_anybody_is_taken_for_a_mistake(world: WorkedTable, tmp
         assert done.exit_code == 2
         assert says in done.stderr
     assert_holds(world, set(rows(50)))
+
+
+def trim(world: WorkedTable) -> list[int]:
+    """Deletes the first half of every partition of the input; what is left begins at these offsets."""
+    ends = [len(read(world.bootstrap, world.name, "changes", shard)) for shard in range(SHARDS)]
+    places = [TopicPartition(f"{world.name}.changes", shard, end // 2) for shard, end in enumerate(ends)]
+    admin = AdminClient({"bootstrap.servers": world.bootstrap})
+    for answer in admin.delete_records(places).values():
+        answer.result(20)
+    return [place.offset for place in places]
+
+
+def test_an_input_that_has_lost_its_beginning_is_no_source_unless_somebody_says_so(world: WorkedTable) -> None:
+    """Before: a warning among other lines, and a table without the rows that had expired."""
+    send(world, *inserted(rows(60)))
+    begins = trim(world)
+    done = run(world, "start-anew", "--from-source", "topic")
+    assert done.exit_code == 2, done.output
+    for shard, earliest in enumerate(begins):
+        assert f"shard {shard}: {earliest} offsets, 0 to {earliest - 1}" in done.stderr
+    assert "--although-trimmed" in done.stderr
+    assert stored(world) == [set()] * SHARDS, "nothing was touched"
+    start_anew(world, "topic", "--although-trimmed")
+    assert [len(keys) for keys in stored(world)] == [
+        len(read(world.bootstrap, world.name, "changes", shard)) for shard in range(SHARDS)
+    ]
+
+
+def test_behind_a_truncation_an_input_that_has_lost_its_beginning_says_all_rows(world: WorkedTable) -> None:
+    send(world, *inserted(rows(60)))
+    trim(world)
+    write(world.bootstrap, f"{world.name}.changes", [(n, None, b'{"op": "truncate"}') for n in range(SHARDS)])
+    send(world, *inserted(rows(40, 100)))
+    start_anew(world, "topic")
+    assert_holds(world, set(rows(40, 100)))
+
+
+def test_that_an_input_may_be_trimmed_is_said_of_no_file(world: WorkedTable, tmp_path: Path) -> None:
+    done = run(world, "start-anew", "--from-source", as_csv(tmp_path / "rows.csv", rows(50)), "--although-trimmed")
+    assert done.exit_code == 2 and "--although-trimmed" in done.stderr
 
 
 def test_an_offset_that_means_nothing_is_refused(world: WorkedTable, tmp_path: Path) -> None:

@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
 
-from servers.broker.servers import NoServers, free_ports
-from servers.browser import Browser, provide
+from servers.broker.servers import free_ports
+from servers.browser import CONTRAST_MIN, Browser
 from servers.page_server import PageServer
 from servers.told_facts import before, facts, red, shard
 from worlds.patients import CANARY
@@ -21,21 +20,8 @@ from worlds.workers import WorkedTable
 
 pytestmark = pytest.mark.slow
 
-CONTRAST_MIN = 4.5  # WCAG 2, level AA
 REASON = "input topic patients.changes has 4 partitions, and Redis was filled from 3: `streamer topics check` says how"
 REASON_READ = REASON.replace("`", "")
-
-
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    try:
-        with FileLock(tmp_path_factory.getbasetemp().parent / "servers.lock"):  # one process at a time installs
-            provide()
-    except NoServers as sentence:
-        pytest.skip(str(sentence))
-    browser = Browser()
-    yield browser
-    browser.quit()
 
 
 @pytest.fixture(scope="module")

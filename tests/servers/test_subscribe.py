@@ -245,7 +245,7 @@ def test_the_command_prints_the_table_for_people(kafka: str, table_yaml: Path, t
     ShardWriter(kafka, table, 0).publish(1, PublishedGroup((0,), (0,), ((b"null",),) * 30))
     result = run("subscribe", "--table", table_yaml, "--kafka", kafka)
     assert result.exit_code == 0, result.output
-    assert "30 rows in 1 QI groups; the first 20 are shown" in " ".join(result.output.split())
+    assert "30 rows in 1 QI group; the first 20 are shown" in " ".join(result.output.split())
     assert result.output.count("0-1") == 20
 
 

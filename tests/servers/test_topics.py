@@ -10,6 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic
+from kafka import KafkaAdminClient
+from kafka.admin import NewTopic as KafkaNewTopic
 
 from servers.broker.servers import Servers
 from streamer.cli.main import main
@@ -67,6 +69,27 @@ def test_create_makes_every_topic_with_the_settings_that_the_guarantees_need(ser
     assert by_name["live"]["config"]["min.compaction.lag.ms"] == DAY_MS
     assert by_name["live"]["config"]["delete.retention.ms"] == DAY_MS
     assert by_name["positions"]["config"]["cleanup.policy"] == "compact"
+
+
+@pytest.mark.parametrize(("replicas", "confirming"), [("1", None), ("3", "2")])
+def test_topics_of_three_copies_are_asked_for_with_two_that_confirm(
+    servers: Servers, table: Table, monkeypatch: pytest.MonkeyPatch, replicas: str, confirming: str | None
+) -> None:
+    asked: list[tuple[int, str | None]] = []
+
+    def one_copy(admin: KafkaAdminClient, news: list[KafkaNewTopic], *more: object) -> object:
+        """The tests' Kafka is one broker: it is asked for one copy, whatever the command asked for."""
+        asked.extend((new.replication_factor, new.topic_configs.get("min.insync.replicas")) for new in news)
+        for new in news:
+            new.replication_factor = 1
+        return create_topics(admin, news, *more)
+
+    create_topics = KafkaAdminClient.create_topics
+    monkeypatch.setattr(KafkaAdminClient, "create_topics", one_copy)
+    made = topics(servers, table, "create", "--replicas", replicas)
+    assert made.exit_code == 0, made.output
+    assert asked == [(int(replicas), confirming)] * len(topics_of(table[0], ROWS))
+    assert setting_of(servers, f"{table[0]}.live", "min.insync.replicas") == (confirming or "1")
 
 
 def test_create_twice_is_create_once_and_check_agrees(servers: Servers, table: Table) -> None:
@@ -136,7 +159,7 @@ def test_an_input_that_dropped_messages_before_it_was_adopted_is_told(servers: S
     adopted = topics(servers, table, "create", "--adopt")
     assert adopted.exit_code == 0, adopted.output
     assert f"{changes} has dropped its first messages already" in adopted.stderr
-    assert f"adopted  {changes}  1 partitions" in adopted.stdout
+    assert f"adopted  {changes}  1 partition  " in adopted.stdout
 
 
 def test_partitions_are_never_changed_and_nothing_is_adopted_beside_them(servers: Servers, table: Table) -> None:

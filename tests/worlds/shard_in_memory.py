@@ -61,8 +61,8 @@ class Shard:
         return [json.loads(r.value or b"")["reason"] for r in self.sent if r.topic == "dead-letters"]
 
 
-def insert(offset: int, problem: str = "flu") -> Message:
-    row = {"id": offset, "years": offset % 10, "city": "a1", "problem": problem}
+def insert(offset: int, problem: str = "flu", city: str = "a1") -> Message:
+    row = {"id": offset, "years": offset % 10, "city": city, "problem": problem}
     return Message(offset, None, msgspec.json.encode({"op": "insert", "row": row}))
 
 

@@ -17,14 +17,18 @@ SECONDS_MAX = 240
 CONTROL = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]")
 
 
-def on_a_terminal(*arguments: str, columns: int = 80) -> list[str]:
-    """The lines that `streamer` prints to stdout there, without colours."""
+def on_a_terminal(*arguments: str, columns: int = 80, errors_too: bool = False) -> list[str]:
+    """The lines that `streamer` prints to stdout there, without colours; errors_too: all that is seen, as it comes.
+
+    A line that is written over comes as often as it is written.
+    """
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
     command = subprocess.Popen(
         [sys.executable, "-m", "streamer.cli.main", *arguments],
-        stdout=theirs, stderr=subprocess.PIPE, stdin=theirs, cwd=ROOT, env={**environment, "TERM": "xterm"},
+        stdout=theirs, stderr=theirs if errors_too else subprocess.PIPE, stdin=theirs,
+        cwd=ROOT, env={**environment, "TERM": "xterm"},
     )  # fmt: skip
     os.close(theirs)
     shown = b""

@@ -34,11 +34,11 @@ class SilentConsumer:
 @pytest.fixture
 def ingest(monkeypatch: pytest.MonkeyPatch) -> Iterator[Ingest]:
     """The service as it is between start and end, in a loop of its own; nothing listens where its servers should be."""
-    monkeypatch.setattr("agents.ingest.LEAVE_SECONDS_MAX", 0.05)
+    monkeypatch.setattr("agents.input_reader.LEAVE_SECONDS_MAX", 0.05)
     with asyncio.Runner() as runner:
         asyncio.set_event_loop(runner.get_loop())
         ingest = Ingest(WorkerSettings(load_table(PATIENTS), "127.0.0.1:1", "redis://127.0.0.1:1/0"), batches=None)
-        ingest._consumer = SilentConsumer()
+        ingest.reader.consumer = SilentConsumer()
         yield ingest
 
 
@@ -49,7 +49,7 @@ def test_a_kafka_that_does_not_answer_does_not_hold_up_the_end(ingest: Ingest) -
 def test_what_is_assigned_on_the_way_out_is_not_begun(ingest: Ingest) -> None:
     ingest._stopped.set()
     ingest.on_partitions_assigned([PLACE])
-    assert ingest._consumer.paused == []
+    assert ingest.reader.consumer.paused == []
     assert not ingest.busy
 
 

@@ -7,7 +7,7 @@ import pytest
 from aiokafka.errors import KafkaError as ReaderError
 from confluent_kafka import KafkaError, KafkaException
 
-from agents.ingest import _failure
+from agents.input_reader import failure_of
 from agents.kafka_calls import KafkaCalls
 from streamer.errors import ConfigError, Fenced, ServerUnreachable, ShardRefused, StreamerError
 from streamer.incremental.kafka_rights import WRITE
@@ -67,4 +67,4 @@ def test_a_producer_that_is_not_allowed_is_not_called_shut_out_though_its_error_
 )
 def test_the_reading_client_tells_them_apart_too(name: str, kind: type[StreamerError]) -> None:
     error: ReaderError = getattr(aiokafka.errors, name)("patients.changes")
-    assert type(_failure("reading patients.changes", error, "patients.changes")) is kind
+    assert type(failure_of("reading patients.changes", error, "patients.changes")) is kind

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.metadata import version
 
+import click
 import pytest
 
-from agents.worker_log import JSON, TEXT, tell_minute, tell_start, write_logs
+from agents.worker_log import JSON, TEXT, its_end_told, tell_minute, tell_start, write_logs
 from agents.worker_settings import WorkerSettings
+from streamer.errors import ShardRefused
 from streamer.incremental.events.counts import Counts
 from streamer.incremental.shard.steps import StepReport
 from streamer.table.yaml_loading import load_table
@@ -26,6 +31,7 @@ def logging_as_before() -> Iterator[None]:
     root, levels = logging.getLogger(), {name: logging.getLogger(name).level for name in ("agents", "streamer", "mode")}
     handlers, level = list(root.handlers), root.level
     yield
+    logging.captureWarnings(False)
     root.handlers[:] = handlers
     root.setLevel(level)
     for name, former in levels.items():
@@ -55,6 +61,16 @@ def test_a_minute_of_a_shard_is_one_line(capfd: pytest.CaptureFixture[str]) -> N
     )
 
 
+def test_a_minute_in_which_the_vocabulary_drifted_says_so_by_column(capfd: pytest.CaptureFixture[str]) -> None:
+    drifted = replace(DONE, counts=replace(DONE.counts, unlisted={"job": 12, "city": 1}))
+    for form in (TEXT, JSON):
+        write_logs("info", form)
+        tell_minute("shard 2 of people", drifted, NOW)
+    text, as_json = capfd.readouterr().err.splitlines()
+    assert text.endswith("lag 7; categories that table.yaml does not list: job 12, city 1")
+    assert json.loads(as_json)["unlisted"] == {"job": 12, "city": 1}
+
+
 def test_as_json_its_numbers_are_fields(capfd: pytest.CaptureFixture[str]) -> None:
     write_logs("info", JSON)
     tell_minute("shard 2 of people", DONE, NOW)
@@ -63,6 +79,40 @@ def test_as_json_its_numbers_are_fields(capfd: pytest.CaptureFixture[str]) -> No
     assert said.items() >= {"level": "INFO", "logger": "agents.worker_log", "shard": "shard 2 of people"}.items()
     assert (said["applied"], said["records"], said["lag"]) == (1_200, 3_011, 7)
     assert said["message"].startswith("shard 2 of people: 1203 messages") and said["time"]
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "says", "code"),
+    [
+        (ShardRefused("what is wrong"), "ShardRefused", "what is wrong", 2),
+        (KeyError(CANARY), "Unexpected", "KeyError", 1),
+    ],
+)
+def test_as_json_the_error_that_ends_the_worker_is_a_line_like_any_other(
+    error: Exception, kind: str, says: str, code: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    write_logs("error", JSON)
+    with pytest.raises(click.exceptions.Exit) as ended, its_end_told(JSON):
+        raise error
+    (line,) = capfd.readouterr().err.splitlines()
+    said = json.loads(line)
+    assert (said["level"], said["kind"], said["exit_code"], ended.value.exit_code) == ("CRITICAL", kind, code, code)
+    assert says in said["message"] and CANARY not in line
+
+
+def test_as_text_the_command_says_what_ended_it(capfd: pytest.CaptureFixture[str]) -> None:
+    write_logs("error", TEXT)
+    with pytest.raises(ShardRefused), its_end_told(TEXT):
+        raise ShardRefused("what is wrong")
+    assert capfd.readouterr().err == ""
+
+
+def test_as_json_a_warning_of_python_is_one_line_too() -> None:
+    """In a process of its own: pytest takes warnings for itself."""
+    warns = "import warnings; from agents.worker_log import *; write_logs('info', JSON); warnings.warn('it is old')"
+    said = subprocess.run([sys.executable, "-c", warns], capture_output=True, text=True, check=True).stderr
+    (line,) = said.splitlines()
+    assert "it is old" in json.loads(line)["message"]
 
 
 def test_libraries_are_heard_from_warnings_on_whatever_the_level(capfd: pytest.CaptureFixture[str]) -> None:

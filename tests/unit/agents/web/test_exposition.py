@@ -17,7 +17,7 @@ from streamer.incremental.shard.steps import StepReport
 from worlds.worker_facts import NOW, WELL, worker
 
 STEP = StepReport(
-    Counts(applied=5, ignored=1, dead_letters=2),
+    Counts(applied=5, ignored=1, dead_letters=2, unlisted={"job": 3}),
     published=9,
     commits=1,
     merges=2,
@@ -75,6 +75,8 @@ def test_counts_are_those_of_the_process_and_stay_when_the_shard_has_gone() -> N
     reason = value(metrics, "streamer_dead_letters", "streamer_dead_letters_total", reason="key-exists", **of)
     totals = ("records_published", "commits", "merges", "splits", "take_overs", "fenced")
     assert reason == 4
+    name = "streamer_unlisted_categories"
+    assert value(metrics, name, f"{name}_total", column="job", **of) == 6
     assert [value(metrics, f"streamer_{name}", f"streamer_{name}_total", **of) for name in totals] == [
         18, 2, 4, 2, 3, 1,
     ]  # fmt: skip

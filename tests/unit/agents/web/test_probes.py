@@ -59,7 +59,7 @@ class World:
         self.refusals: dict[int, str] = {}
         monkeypatch.setattr("agents.web.probes.RedisLookups", self._lookups)
         settings = WorkerSettings(load_table(PATIENTS), "a:1", "redis://b:2")
-        self.ingest = SimpleNamespace(consumer=self.consumer, joined=True, held=[])
+        self.ingest = SimpleNamespace(reader=SimpleNamespace(consumer=self.consumer), joined=True, held=[])
         self.probes = Probes(settings, cast(Any, self.ingest), cast(Any, self.watch))
 
     def _lookups(self, _client: object, _table: str, number: int) -> Any:
@@ -122,7 +122,7 @@ def test_a_redis_that_fails_is_asked_again(world: World) -> None:
 
 
 def test_before_there_is_a_client_kafka_has_not_answered(world: World) -> None:
-    world.ingest.consumer = None
+    world.ingest.reader.consumer = None
     world.now += 5
     world.asked(until=lambda: world.silent() == {"Kafka": 5, "Redis": 0})
 
