@@ -37,19 +37,10 @@ import pandas as pd
 
 from streamer.errors import ConfigError, EventRefused
 from streamer.table.arrays import Ints
+from streamer.table.column_codes import decimal_exact, from_code, is_stepless, to_code, to_json_text
 from streamer.table.format_limits import within_type
 from streamer.table.row import Row, Values
-from streamer.table.scalars import (
-    DIGITS_MAX,
-    decimal_exact,
-    decimal_text,
-    from_code,
-    is_stepless,
-    key_text,
-    read_decimal,
-    to_code,
-    to_json_text,
-)
+from streamer.table.scalars import DIGITS_MAX, decimal_text, key_text, read_decimal
 from streamer.table.schema import Attribute, KeptColumn, NumericAttribute, Table
 from streamer.table.source_texts import BOOLEANS, meanings_of
 

@@ -26,9 +26,10 @@ from typing import NamedTuple
 import msgspec
 
 from streamer.errors import EventRefused, LawViolated
+from streamer.table.column_codes import to_json_text
 from streamer.table.moments import moment_of, moment_text
 from streamer.table.row import Values
-from streamer.table.scalars import decimal_text, to_json_text
+from streamer.table.scalars import decimal_text
 from streamer.table.schema import (
     Attribute,
     CategoricalAttribute,

@@ -18,11 +18,12 @@ from io import StringIO
 from pathlib import Path
 
 from streamer.errors import ConfigError, EventRefused, UsageError
+from streamer.table.column_codes import to_code
 from streamer.table.format_limits import no_schema
 from streamer.table.published import QI_GROUP, interval_columns
 from streamer.table.published_group import COUNT, SIZE, VALUES
 from streamer.table.published_size import values_bytes_max
-from streamer.table.scalars import decimal_text, read_decimal, to_code
+from streamer.table.scalars import decimal_text, read_decimal
 from streamer.table.schema import (
     GROUPS,
     LOSSY_JOIN,
