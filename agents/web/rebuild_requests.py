@@ -13,7 +13,7 @@ import msgspec
 from agents.worker_settings import WorkerSettings
 from streamer.cli.rebuild import ask, shards_to_ask
 from streamer.errors import UsageError
-from streamer.table.yaml_shape import REBUILD_ALGORITHMS
+from streamer.table.yaml_values import REBUILD_ALGORITHMS
 
 TOKEN_HEADER = "X-Streamer-Token"
 TOKEN_BYTES = 16

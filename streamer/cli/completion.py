@@ -39,7 +39,7 @@ def tables(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
 
 def algorithms(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The whole-table algorithms."""
-    from streamer.table.yaml_shape import REBUILD_ALGORITHMS
+    from streamer.table.yaml_values import REBUILD_ALGORITHMS
 
     return [CompletionItem(name) for name in REBUILD_ALGORITHMS if name.startswith(incomplete)]
 

@@ -39,7 +39,7 @@ from streamer.incremental.store.redis_url import Kind, read_url
 from streamer.table.yaml_faults import read_settings
 from streamer.table.yaml_files import FILE_NAME, PREFIX, file_of, read_yaml, settings_by_variable, with_variables
 from streamer.table.yaml_loading import load_table
-from streamer.table.yaml_shape import NEVER, UNIT_SECONDS
+from streamer.table.yaml_values import NEVER, UNIT_SECONDS
 
 SET = "(set)"
 """All that is shown of a secret."""

@@ -34,7 +34,7 @@ from streamer.incremental.store.redis_server import connect
 from streamer.incremental.topics import CHANGES, topic_name
 from streamer.table.schema import Table
 from streamer.table.yaml_loading import load_table
-from streamer.table.yaml_shape import REBUILD_ALGORITHMS
+from streamer.table.yaml_values import REBUILD_ALGORITHMS
 
 if TYPE_CHECKING:
     from streamer.cli.dry_rebuild import Trial

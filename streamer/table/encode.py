@@ -7,10 +7,8 @@ The rules of this file
   value it counts as. Columns that table.yaml does not name are not looked at.
 * A source key is text: 7 and "7" are one. A composite one is the JSON array of its texts, in table.yaml order. The rows
   of a file of a table without a key have their numbers for keys.
-* A CSV file has texts only; an empty cell is a null, and a text stands for what its column's type says. A typed value
-  of a DataFrame counts as the text it would be in a file (`cell_text`), but that a typed number is not `written` in any
-  way; what is no scalar (bytes, a tuple) is refused as it is in a message. Everything else is the same as for events:
-  `frame` encodes each distinct value once, by the very encoders of `row`.
+* What a cell of a file or a value of a DataFrame stands for is asked of `streamer.table.file_cells`. Everything else
+  is the same as for events: `frame` encodes each distinct value once, by the very encoders of `row`.
 * A value of a column that table.yaml says is written in its own way (`na`, `written`) means the same wherever it comes
   from, a file, a message or a statement: its meaning is asked before anything else (`streamer.table.source_texts`).
 * A date or a timestamp is an ISO text, a `datetime.date` or a `datetime.datetime`, wherever it comes from; a DataFrame
@@ -24,12 +22,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime, time
 from decimal import Decimal
 from functools import partial
 from itertools import compress
-from typing import Any, TypeVar
-from uuid import UUID
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -37,30 +33,19 @@ import pandas as pd
 
 from streamer.errors import ConfigError, EventRefused
 from streamer.table.arrays import Ints
+from streamer.table.column_codes import decimal_exact, from_code, is_stepless, to_code, to_json_text
+from streamer.table.file_cells import CellReader, told_apart
 from streamer.table.format_limits import within_type
 from streamer.table.row import Row, Values
-from streamer.table.scalars import (
-    DIGITS_MAX,
-    decimal_exact,
-    decimal_text,
-    from_code,
-    is_stepless,
-    key_text,
-    read_decimal,
-    to_code,
-    to_json_text,
-)
-from streamer.table.schema import Attribute, KeptColumn, NumericAttribute, Table
-from streamer.table.source_texts import BOOLEANS, meanings_of
+from streamer.table.scalars import key_text
+from streamer.table.schema import Table
+from streamer.table.source_texts import meanings_of
 
 Fields = Mapping[str, object]
 T = TypeVar("T")
 
 TUPLES_REMEMBERED = 10_000
 """Different rows of kept values that are looked out for, so that those of a million people are not a million."""
-
-_BOOLEAN_TYPES = (bool, np.bool_)
-_SCALARS = (str, *_BOOLEAN_TYPES, int, float, np.integer, np.floating, Decimal, date, np.datetime64, time, UUID)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +103,8 @@ class Encoder:
         self._who: tuple[str, Callable[[object], str]] | None = None
         if (who := table.individual) is not None:
             self._who = who, self._of_source(who, partial(_individual_of, who))
-        self._kinds = {column.name: _kind(column) for column in (*table.attributes, *table.kept)}
+        self._columns = tuple(column.name for column in (*table.attributes, *table.kept))
+        self._cells = CellReader(table, self._meanings)
 
     def _note_unlisted(self, name: str) -> None:
         self.unlisted[name] += 1
@@ -171,7 +157,7 @@ class Encoder:
         return tuple([j for j, name, is_null in self._nullable if name in fields and is_null(fields[name])])
 
     def _missing_column(self, fields: Fields) -> EventRefused:
-        name = next(name for name in self._kinds if name not in fields)
+        name = next(name for name in self._columns if name not in fields)
         return EventRefused("missing-column", f"column {name!r} is missing", name)
 
     def some(self, fields: Fields) -> tuple[dict[int, int], dict[int, str], dict[int, bytes], tuple[int, ...]]:
@@ -208,7 +194,7 @@ class Encoder:
 
     def named_columns(self, frame: pd.DataFrame) -> list[str]:
         """The columns that table.yaml names, each once. Raises ConfigError where the data has not all of them."""
-        named = (*self.table.source_key, self.table.individual, *self._kinds)
+        named = (*self.table.source_key, self.table.individual, *self._columns)
         columns = [name for name in dict.fromkeys(named) if name is not None]
         if missing := [name for name in columns if name not in frame.columns]:
             if len(missing) == len(columns):  # what stands in place of the names may be somebody's row
@@ -219,21 +205,7 @@ class Encoder:
 
     def fields(self, texts: Mapping[str, str]) -> dict[str, object]:
         """What a row of a CSV file means: empty is null, numbers and booleans by their column's type."""
-        return {name: self._from_text(name, text) for name, text in texts.items()}
-
-    def _from_text(self, name: str, cell: Any) -> object:
-        """The value that a cell of a file stands for: what the source's way of writing makes of it, or its type."""
-        if not isinstance(cell, str) and not is_scalar(cell):
-            return cell  # the encoder says so
-        text, meaning = cell_text(cell), self._meanings.get(name)
-        if text and meaning is not None and isinstance(cell, str):  # a typed value is not written in any way
-            try:
-                meant = meaning(text)
-            except EventRefused:
-                return text  # the encoder says so
-            if meant is not text:
-                return meant
-        return _from_text(self._kinds.get(name, "text"), text)
+        return {name: self._cells.value(name, text) for name, text in texts.items()}
 
     def frame(self, frame: pd.DataFrame) -> EncodedRows:
         """A whole table of texts or typed values; n rows, each distinct value of a column encoded once.
@@ -262,13 +234,13 @@ class Encoder:
     def _column(self, frame: pd.DataFrame, name: str, encode: Callable[[object], T]) -> list[T]:
         """One column, encoded; length n."""
         try:
-            numbers, texts = pd.factorize(_told_apart(frame[name]), use_na_sentinel=False)
+            numbers, texts = pd.factorize(told_apart(frame[name]), use_na_sentinel=False)
         except TypeError:
             raise ConfigError(f"column {name!r} holds a value that is neither text, number, boolean nor null") from None
         encoded: list[T] = []
         for number, text in enumerate(texts):
             try:
-                encoded.append(encode(self._from_text(name, text)))
+                encoded.append(encode(self._cells.value(name, text)))
             except EventRefused as refused:
                 line = int(np.argmax(numbers == number)) + 1
                 raise ConfigError(f"data row {line}: {refused.detail} ({refused.reason})") from None
@@ -310,59 +282,6 @@ def _nullable(table: Table) -> list[tuple[int, str]]:
 
 def _is_null(value: object) -> bool:
     return value is None
-
-
-def _kind(column: Attribute | KeptColumn) -> str:
-    """How the texts of a CSV column are read: "number", "boolean" or "text"."""
-    if isinstance(column, NumericAttribute):
-        return "number"
-    if isinstance(column, KeptColumn) and column.type in ("integer", "decimal"):
-        return "number"
-    return "boolean" if isinstance(column, KeptColumn) and column.type == "boolean" else "text"
-
-
-def is_scalar(value: Any) -> bool:
-    """Whether a value of a DataFrame is one that a cell of a file could have: no bytes, no list, no span of time.
-
-    >>> [is_scalar(value) for value in (7, None, pd.NaT, b"flu", (1, 2))]
-    [True, True, True, False, False]
-    """
-    return value is None or value is pd.NA or value is pd.NaT or isinstance(value, _SCALARS)
-
-
-def _told_apart(cells: pd.Series[Any]) -> pd.Series[Any]:
-    """A column in which true and 1 are two, which are one for Python and in no source."""
-    if cells.dtype != object or set(map(type, cells)).isdisjoint(_BOOLEAN_TYPES):
-        return cells
-    return cells.map(lambda cell: cell_text(cell) if isinstance(cell, _BOOLEAN_TYPES) else cell)
-
-
-def cell_text(value: Any) -> str:
-    """One value of a DataFrame as the text of a CSV cell; numbers as shortest decimals, a hole as an empty cell.
-
-    >>> [cell_text(value) for value in (10.0, 0.5, True, None, "flu", float("nan"))]
-    ['10', '0.5', 'true', '', 'flu', '']
-    """
-    if isinstance(value, str):
-        return value
-    if pd.isna(value):
-        return ""
-    if isinstance(value, bool | np.bool_):
-        return "true" if value else "false"
-    if isinstance(value, datetime):
-        return value.isoformat()  # as messages have it
-    number = read_decimal(str(value))
-    return str(value) if number is None or abs(number.adjusted()) > DIGITS_MAX else decimal_text(number)
-
-
-def _from_text(kind: str, text: str) -> object:
-    """The value a CSV cell stands for; what its type cannot read stays text, for the encoder to refuse."""
-    if text == "":
-        return None
-    if kind == "number":
-        number = read_decimal(text)
-        return text if number is None else number
-    return BOOLEANS.get(text, text) if kind == "boolean" else text
 
 
 def _transposed(columns: Sequence[Sequence[T]], n: int) -> list[tuple[T, ...]]:

@@ -1,6 +1,6 @@
 """Tables of people as files: CSV in and out, Parquet in.
 
-A table is read as text, cell by cell: what a cell means is its column's matter (`streamer.table.encode`). Every
+A table is read as text, cell by cell: what a cell means is its column's matter (`streamer.table.file_cells`). Every
 command reads a file in the same way: packed where its name ends with .gz, "-" for stdin, a mark of the byte order at
 the start passed over. Where a blank follows every delimiter of the header, blanks behind delimiters belong to no cell.
 A ragged or unreadable file is refused with the line: nothing is guessed, filled up or left out.
@@ -25,7 +25,7 @@ from typing import IO, Any
 import pandas as pd
 
 from streamer.errors import ConfigError
-from streamer.table.encode import cell_text
+from streamer.table.file_cells import cell_text
 from streamer.table.typed_frame import with_iso_texts
 from streamer.telling import Tick
 

@@ -21,16 +21,8 @@ from typing import NamedTuple
 import msgspec
 
 from streamer.errors import LawViolated
-from streamer.table.published import (
-    QI_GROUP,
-    BoxReader,
-    TextsReader,
-    ValuesReader,
-    all_box_columns,
-    parse_qi_group,
-    published_columns,
-    read_text,
-)
+from streamer.table.published import QI_GROUP, all_box_columns, parse_qi_group, published_columns
+from streamer.table.published_reading import BoxReader, TextsReader, ValuesReader, read_text
 from streamer.table.row import Values
 from streamer.table.schema import GROUPS, Table
 

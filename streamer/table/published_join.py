@@ -18,17 +18,9 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from streamer.errors import LawViolated
-from streamer.table.published import (
-    QI_GROUP,
-    BoxReader,
-    TextsReader,
-    ValuesReader,
-    all_box_columns,
-    box_text,
-    parse_qi_group,
-    read_text,
-)
+from streamer.table.published import QI_GROUP, all_box_columns, box_text, parse_qi_group
 from streamer.table.published_group import COUNT, read_count
+from streamer.table.published_reading import BoxReader, TextsReader, ValuesReader, read_text
 from streamer.table.row import Values
 from streamer.table.schema import LOSSY_JOIN, Table
 

@@ -51,6 +51,17 @@ def categorical_attribute(
     )
 
 
+def categorical_with_null(
+    place: str, attribute: CategoricalAttribute, null_as: str, faults: list[str]
+) -> CategoricalAttribute | None:
+    """The attribute with the leaf that a null counts as; None where its hierarchy has no such leaf."""
+    code = attribute.hierarchy.code_of.get(null_as)
+    if code is None:
+        faults.append(f"{place}: must be a leaf of the column's hierarchy, or say `null: own-category` instead")
+        return None
+    return replace(attribute, null_code=code)
+
+
 def sensitive_categories(
     place: str, name: str, column: SensitiveSettings, rows: Rows | None, faults: list[str]
 ) -> KeptColumn | None:

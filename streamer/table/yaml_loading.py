@@ -2,9 +2,8 @@
 
 A table comes from here checked: whoever holds a `Table` need not doubt it. Every fault of a file is reported at once,
 one per line, with its place (`columns.age.grid`), what is wrong and what is allowed. The file is configuration: a
-message may repeat its words. People's values do not occur in it. Numbers are exact decimals from the text, and are
-kept in their shortest form, so that 5 and 5.0 are one table. The domain of a column with a step ends on a step: an end
-between two steps is taken down to the lower one.
+message may repeat its words. People's values do not occur in it. How a column is built depends on what it holds:
+numbers (`yaml_numbers`), moments (`yaml_temporal`), categories (`yaml_categories`).
 """
 
 from __future__ import annotations
@@ -12,17 +11,14 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
-from decimal import Decimal
 from io import StringIO
 from pathlib import Path
 
-from streamer.errors import ConfigError, EventRefused, UsageError
+from streamer.errors import ConfigError, UsageError
 from streamer.table.format_limits import no_schema
 from streamer.table.published import QI_GROUP, interval_columns
 from streamer.table.published_group import COUNT, SIZE, VALUES
 from streamer.table.published_size import values_bytes_max
-from streamer.table.scalars import decimal_text, read_decimal, to_code
 from streamer.table.schema import (
     GROUPS,
     LOSSY_JOIN,
@@ -32,15 +28,14 @@ from streamer.table.schema import (
     Diversity,
     KeptColumn,
     Limits,
-    NumericAttribute,
     Rebuilding,
     Table,
     TemporalAttribute,
 )
-from streamer.table.space import CELLS_MAX, CODES_MAX, FINENESS, UNIT_SHARE
-from streamer.table.yaml_categories import Rows, categorical_attribute, hierarchy_of, sensitive_categories
+from streamer.table.yaml_categories import Rows, categorical_attribute, categorical_with_null, sensitive_categories
 from streamer.table.yaml_faults import read_settings
 from streamer.table.yaml_files import file_of, read_yaml, settings_by_variable, with_variables
+from streamer.table.yaml_numbers import numeric_attribute, numeric_with_null
 from streamer.table.yaml_shape import (
     ColumnSettings,
     KeepSettings,
@@ -55,13 +50,6 @@ from streamer.table.yaml_texts import faults_of_texts, source_texts
 
 VALUES_BYTES_MIN = 16
 """What a row's kept values must be allowed at least: a table that takes fewer bytes takes next to no row."""
-
-_FOR_CATEGORIES = {
-    "null": "is for categories. A number cannot say that nothing is known: leave nulls refused, or let null_as be a"
-    " number in a cell of its own, such as the first one of a domain that begins one cell below all values",
-    "other": "is for categories; a number that is not in the domain needs a wider domain",
-}
-"""Settings of a quasi-identifier that numbers have not, with what they have instead."""
 
 _NO_KEY = "key: is missing; only check, compare and anonymize do without one, since a file's rows have their places"
 
@@ -245,102 +233,20 @@ def _attribute(
     if isinstance(column, TemporalSettings):
         attribute = temporal_attribute(place, name, column, faults)
     else:
-        build = categorical_attribute if column.type is None else _numeric
+        build = categorical_attribute if column.type is None else numeric_attribute
         attribute = build(place, name, column, _rows(place, column.hierarchy, folder, faults), faults)
     if attribute is None or column.null_as is None:
         return attribute
     return _with_null(f"{place}.null_as", attribute, column.null_as, faults)
 
 
-def _numeric(
-    place: str, name: str, column: QuasiIdentifierSettings, rows: Rows | None, faults: list[str]
-) -> NumericAttribute | None:
-    integer = column.type == "integer"
-    step = column.step if column.step is not None else Decimal(1) if integer else None
-    grid = column.grid if column.grid is not None else step
-    if column.domain is None or grid is None:
-        if column.domain is None:
-            faults.append(f"{place}.domain: is missing; give [lowest, highest]")
-        if grid is None:
-            faults.append(f"{place}.grid: is missing; a decimal without a step needs the width of its cells")
-        return None
-    faults += [
-        f"{place}.{name}: {_FOR_CATEGORIES[name]}" for name in _FOR_CATEGORIES if getattr(column, name) is not None
-    ]
-    wrong = _numeric_faults(place, column.domain, grid, step, column.unit, integer)
-    hierarchy = hierarchy_of(place, column.hierarchy, rows, faults)[0] if column.hierarchy else None
-    if wrong:
-        faults += wrong
-        return None
-    lo, hi = column.domain
-    if step is not None:
-        hi = lo + (hi - lo) // step * step
-    attribute = NumericAttribute(
-        name=name,
-        domain=(_shortest(lo), _shortest(hi)),
-        grid=_shortest(grid),
-        step=None if step is None else _shortest(step),
-        unit=_shortest(column.unit or (hi - lo) * UNIT_SHARE or grid),
-        integer=integer,
-        hierarchy=hierarchy,
-    )
-    if attribute.n_cells * attribute.codes_per_cell > CODES_MAX:
-        faults.append(f"{place}: too many distinct values for one column; make the domain smaller or the grid wider")
-        return None
-    if attribute.n_cells > CELLS_MAX:
-        faults.append(
-            f"{place}: more than {CELLS_MAX:,} cells in one column; make the domain smaller or the grid wider"
-        )
-        return None
-    try:
-        _ = attribute.levels
-    except ConfigError as error:
-        faults.append(f"{place}.hierarchy: {column.hierarchy}: {error}")
-        return None
-    return attribute
-
-
-def _numeric_faults(
-    place: str,
-    domain: tuple[Decimal, Decimal],
-    grid: Decimal,
-    step: Decimal | None,
-    unit: Decimal | None,
-    integer: bool,
-) -> list[str]:
-    lengths = {"grid": grid, "step": step, "unit": unit}
-    faults = [f"{place}.{name}: must be above 0" for name, n in lengths.items() if n is not None and n <= 0]
-    if domain[0] > domain[1]:
-        faults.append(f"{place}.domain: the lower end lies above the upper one")
-    if integer:
-        whole = {"domain": domain, "grid": (grid,), "step": (step or Decimal(1),)}
-        broken = [name for name, numbers in whole.items() if any(n != n.to_integral_value() for n in numbers)]
-        faults += [f"{place}.{name}: must be whole numbers, since the type is integer" for name in broken]
-    if not faults and step is not None and grid % step:
-        faults.append(f"{place}.grid: must be a multiple of the step, {decimal_text(step)}")
-    return faults
-
-
 def _with_null(place: str, attribute: Attribute, null_as: str, faults: list[str]) -> Attribute | None:
     """The attribute with the code that a null counts as."""
     if isinstance(attribute, TemporalAttribute):
         return temporal_with_null(place, attribute, null_as, faults)
-    if isinstance(attribute, CategoricalAttribute) and null_as not in attribute.hierarchy.code_of:
-        faults.append(f"{place}: must be a leaf of the column's hierarchy, or say `null: own-category` instead")
-        return None
-    value = read_decimal(null_as) if isinstance(attribute, NumericAttribute) else null_as
-    if value is None:
-        faults.append(f"{place}: must be a number")
-        return None
-    try:
-        code = to_code(attribute)(value)
-    except EventRefused as refused:
-        faults.append(f"{place}: {refused.detail}")
-        return None
-    if isinstance(attribute, NumericAttribute) and attribute.step is None and code % FINENESS:
-        faults.append(f"{place}: must be the lower edge of a cell, since the column has no step")
-        return None
-    return replace(attribute, null_code=code)
+    if isinstance(attribute, CategoricalAttribute):
+        return categorical_with_null(place, attribute, null_as, faults)
+    return numeric_with_null(place, attribute, null_as, faults)
 
 
 def _kept(
@@ -369,7 +275,3 @@ def _rows(place: str, file: str | None, folder: Path, faults: list[str]) -> Rows
     except (UnicodeDecodeError, csv.Error):
         faults.append(f"{place}.hierarchy: {file}: is not a CSV file in UTF-8")
     return None
-
-
-def _shortest(number: Decimal) -> Decimal:
-    return Decimal(decimal_text(number))

@@ -19,17 +19,10 @@ import msgspec
 from streamer.errors import LawViolated
 from streamer.incremental.topics import LIVE, QIT, STT
 from streamer.table.arrays import Ints
-from streamer.table.published import (
-    QI_GROUP,
-    PublishedRow,
-    RowReader,
-    TextsReader,
-    parse_key,
-    qi_group_name,
-    read_text,
-)
+from streamer.table.published import QI_GROUP, parse_key, qi_group_name
 from streamer.table.published_group import GroupReader, PublishedMessage, parse_group_key
 from streamer.table.published_join import Cells, JoinReader, qit_row, stt_key
+from streamer.table.published_reading import PublishedRow, RowReader, TextsReader, read_text
 from streamer.table.row import Values
 from streamer.table.schema import GROUPS, LOSSY_JOIN, ROWS, Table
 

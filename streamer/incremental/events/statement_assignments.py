@@ -7,9 +7,10 @@ from decimal import Decimal
 from typing import TypeAlias
 
 from streamer.errors import EventRefused
-from streamer.incremental.events.statement_columns import Column, Draft, Moment, Type, Value, find, is_number, type_of
+from streamer.incremental.events.statement_columns import Column, Draft, find
 from streamer.incremental.events.statement_constants import meant, moment_in_statement
 from streamer.incremental.events.statement_syntax import Constant, Number, Operator, Postfix, Reference
+from streamer.incremental.events.statement_values import Moment, Type, Value, is_number, type_of
 from streamer.table.moments import moment_text
 from streamer.table.row import Row
 from streamer.table.schema import Table

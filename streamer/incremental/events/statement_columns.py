@@ -1,9 +1,8 @@
 """A table's columns as a statement sees them: exact values out of stored rows, and back.
 
 A quasi-identifier is stored as its code (a decimal without a step: as its exact text), a kept column as its JSON text.
-A null is null, whatever it counts as where it is published; what a text means is what table.yaml says it means. Reading
-gives int, Fraction, text, bool, None or a `Moment`; a number is never a binary float. Columns that a statement does not
-use are never touched, and each distinct stored value of a column is read once.
+A null is null, whatever it counts as where it is published; what a text means is what table.yaml says it means.
+Columns that a statement does not use are never touched, and each distinct stored value of a column is read once.
 """
 
 from __future__ import annotations
@@ -12,20 +11,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from enum import Enum
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
 
 from streamer.errors import EventRefused
-from streamer.incremental.events.statement_syntax import Number, Scalar
+from streamer.incremental.events.statement_syntax import Scalar
+from streamer.incremental.events.statement_values import TYPE_OF_CLOCK, TYPE_OF_KEPT, Moment, Type, Value, scalar
 from streamer.table.arrays import Bools, Ints
 from streamer.table.encode import Encoder
 from streamer.table.hierarchy import Hierarchy
-from streamer.table.moments import CLOCKS, DATE, LOCAL_TIMESTAMP, TIMESTAMP, Clock, moment_of, moment_text
+from streamer.table.moments import CLOCKS, Clock, moment_of
 from streamer.table.row import Row, RowsView, Values
 from streamer.table.schema import Attribute, CategoricalAttribute, Table, TemporalAttribute
 
@@ -56,69 +55,6 @@ class RowsOnce:
     @cached_property
     def nulls(self) -> Bools:
         return self._rows.nulls
-
-
-class Type(Enum):
-    """What a column or an expression holds; ANY where only the row can tell."""
-
-    NUMBER = "a number"
-    TEXT = "a text"
-    BOOLEAN = "true or false"
-    NULL = "null"
-    DATE = "a date"
-    TIMESTAMP = "a timestamp"
-    LOCAL_TIMESTAMP = "a local-timestamp"
-    ANY = "any value"
-
-
-_TYPE_OF_CLOCK = {DATE: Type.DATE, TIMESTAMP: Type.TIMESTAMP, LOCAL_TIMESTAMP: Type.LOCAL_TIMESTAMP}
-MOMENTS = frozenset(_TYPE_OF_CLOCK.values())
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Moment:
-    """A date or a timestamp; only those of one clock are compared."""
-
-    number: int = field(repr=False)
-    clock: Clock = field(compare=False)
-
-    @property
-    def text(self) -> str:
-        return moment_text(self.number, self.clock)
-
-
-Value = Scalar | Moment
-"""What a column holds for one row."""
-
-
-def type_of(value: Value) -> Type:
-    """The type of one value.
-
-    >>> type_of(True), type_of(Fraction(1, 2))
-    (<Type.BOOLEAN: 'true or false'>, <Type.NUMBER: 'a number'>)
-    """
-    if value is None:
-        return Type.NULL
-    if isinstance(value, Moment):
-        return _TYPE_OF_CLOCK[value.clock]
-    if isinstance(value, str):
-        return Type.TEXT
-    return Type.BOOLEAN if isinstance(value, bool) else Type.NUMBER
-
-
-def is_number(value: Value) -> TypeGuard[Number]:
-    """Whether a value is an int or a Fraction; a bool is none."""
-    return isinstance(value, (int, Fraction)) and not isinstance(value, bool)
-
-
-def scalar(value: object) -> Scalar:
-    """A decoded JSON scalar with its number, if it is one, as an int or a Fraction."""
-    if isinstance(value, Decimal):
-        exact = Fraction(value)
-        return exact.numerator if exact.denominator == 1 else exact
-    if value is None or isinstance(value, (str, bool, int)):
-        return value
-    raise TypeError("a stored value is a JSON scalar")
 
 
 @dataclass(slots=True)
@@ -237,7 +173,7 @@ class CodedColumn(QuasiIdentifier):
         attribute = encoder.table.attributes[j]
         if isinstance(attribute, TemporalAttribute):
             clock = attribute.calendar.clock
-            super().__init__(attribute.name, _TYPE_OF_CLOCK[clock], clock=clock)
+            super().__init__(attribute.name, TYPE_OF_CLOCK[clock], clock=clock)
         elif isinstance(attribute, CategoricalAttribute):
             scale = Scale(j, Fraction(0), Fraction(1), attribute.hierarchy.n_leaves)
             super().__init__(attribute.name, Type.TEXT, attribute.hierarchy, scale)
@@ -304,7 +240,7 @@ class JsonColumn(Column):
 
     def __init__(self, encoder: Encoder, i: int) -> None:
         kept = encoder.table.kept[i]
-        type_ = Type.TEXT if kept.hierarchy is not None else _TYPES[kept.type]
+        type_ = Type.TEXT if kept.hierarchy is not None else TYPE_OF_KEPT[kept.type]
         super().__init__(kept.name, type_, kept.hierarchy, clock=CLOCKS.get(kept.type or ""))
         self._encoder, self._i = encoder, i
 
@@ -323,18 +259,6 @@ class JsonColumn(Column):
 
     def assign(self, draft: Draft, value: object) -> None:
         draft.values[self._i] = self._encoder.kept(self._i, value)
-
-
-_TYPES = {
-    None: Type.ANY,
-    "text": Type.TEXT,
-    "integer": Type.NUMBER,
-    "decimal": Type.NUMBER,
-    "boolean": Type.BOOLEAN,
-    "date": Type.DATE,
-    "timestamp": Type.TIMESTAMP,
-    "local-timestamp": Type.LOCAL_TIMESTAMP,
-}
 
 
 @lru_cache(maxsize=16)

@@ -14,21 +14,10 @@ from typing import TypeAlias
 import numpy as np
 
 from streamer.errors import EventRefused
-from streamer.incremental.events.statement_columns import (
-    MOMENTS,
-    Column,
-    Moment,
-    RowsOnce,
-    Scale,
-    TemporalColumn,
-    Type,
-    Value,
-    find,
-    is_number,
-    type_of,
-)
+from streamer.incremental.events.statement_columns import Column, RowsOnce, Scale, TemporalColumn, find
 from streamer.incremental.events.statement_constants import known, meant, moment_in_statement
 from streamer.incremental.events.statement_syntax import IS_NOT_NULL, IS_NULL, TESTS, Comparison, Number
+from streamer.incremental.events.statement_values import MOMENTS, Moment, Type, Value, is_number, type_of
 from streamer.table.arrays import Bools
 from streamer.table.moments import Clock
 from streamer.table.schema import Table

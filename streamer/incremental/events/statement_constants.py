@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from streamer.errors import EventRefused
-from streamer.incremental.events.statement_columns import Column, scalar
+from streamer.incremental.events.statement_columns import Column
 from streamer.incremental.events.statement_syntax import Scalar
+from streamer.incremental.events.statement_values import scalar
 from streamer.table.moments import Clock, limit_of
 
 

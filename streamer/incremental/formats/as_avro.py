@@ -28,8 +28,8 @@ from streamer.incremental.events.connect_schema import ConnectType
 from streamer.incremental.events.registered_schemas import Schemas, read_avro, schema_ids, schema_of
 from streamer.incremental.topics import topic_name
 from streamer.table.avro_schemas import avro_key_schema, avro_value_schema
-from streamer.table.published import TextsReader
 from streamer.table.published_group import COUNT, VALUES
+from streamer.table.published_reading import TextsReader
 from streamer.table.published_types import (
     BOOLEAN,
     DECIMAL,

@@ -20,8 +20,8 @@ import msgspec
 
 from streamer.errors import LawViolated
 from streamer.table.connect_schemas import DECIMAL_NAME, envelopes
-from streamer.table.published import TextsReader
 from streamer.table.published_group import value_columns
+from streamer.table.published_reading import TextsReader
 from streamer.table.published_types import record_value_columns
 from streamer.table.scalars import decimal_text
 from streamer.table.schema import Table

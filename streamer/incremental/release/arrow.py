@@ -18,7 +18,7 @@ import pandas as pd
 
 from streamer.errors import ConfigError, StreamerError
 from streamer.incremental.release.frames import RECORD
-from streamer.table.encode import cell_text
+from streamer.table.file_cells import cell_text
 from streamer.table.published import interval_columns
 from streamer.table.published_group import COUNT
 from streamer.table.schema import NumericAttribute, Table

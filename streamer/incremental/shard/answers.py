@@ -32,7 +32,7 @@ from streamer.incremental.shard.requests import (
 from streamer.incremental.shard.retrying import objection_to_retry
 from streamer.incremental.store.base import Meta
 from streamer.incremental.topics import CHANGES
-from streamer.table.yaml_shape import REBUILD_ALGORITHMS
+from streamer.table.yaml_values import REBUILD_ALGORITHMS
 
 WAITING_SECONDS_MAX = 3_600
 

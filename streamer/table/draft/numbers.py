@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
-from streamer.table.yaml_shape import FRACTION_DIGITS_MAX, WHOLE_DIGITS_MAX
+from streamer.table.yaml_values import FRACTION_DIGITS_MAX, WHOLE_DIGITS_MAX
 
 CELLS = 25
 STEP_DIGITS_MAX = 4

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from streamer.errors import ConfigError
-from streamer.table.encode import cell_text
+from streamer.table.file_cells import cell_text
 from streamer.table.files import atomic_writer, atomic_writers, read_rows, read_table, write_index
 
 # -- rows -----------------------------------------------------------------------------------------------------------

@@ -13,7 +13,8 @@ from streamer.errors import ConfigError, EventRefused, LawViolated
 from streamer.incremental.events.changes import Insert
 from streamer.incremental.events.decoder import Decoder
 from streamer.table.encode import Encoder
-from streamer.table.published import ValuesReader, box_columns
+from streamer.table.published import box_columns
+from streamer.table.published_reading import ValuesReader
 from streamer.table.schema import CategoricalAttribute, Table
 from streamer.table.yaml_categories import NULL_LABEL, OTHER_LABEL
 from streamer.table.yaml_loading import load_table

@@ -58,13 +58,6 @@ def faults(load, text: str) -> list[str]:  # type: ignore[no-untyped-def]
 Load = Callable[..., Table]
 
 
-def number(load: Load, settings: str) -> NumericAttribute:
-    """The first attribute of a table with one column of these settings."""
-    attribute = load(with_column(settings)).attributes[0]
-    assert isinstance(attribute, NumericAttribute)
-    return attribute
-
-
 # -- what it means --------------------------------------------------------------------------------------------------
 
 
@@ -151,27 +144,9 @@ def test_what_is_not_said_has_a_default(load: Load) -> None:
     assert table.limits == Limits()
 
 
-def test_numbers_are_read_from_the_text_and_never_as_binary_floats(load: Load) -> None:
-    x = number(load, "role: quasi-identifier, type: decimal, domain: [0.1, 0.7], step: 0.1, grid: 0.3")
-    assert (x.domain, x.grid, x.step) == ((Decimal("0.1"), Decimal("0.7")), Decimal("0.3"), Decimal("0.1"))
-    assert x.n_cells == 3
-
-
 def test_equal_numbers_written_otherwise_are_the_same_table(load: Load) -> None:
     spelled = GOLDEN.replace("[1, 120], grid: 5,", "[1.0, 1.2e2], grid: 5.00,")
     assert load(spelled).fingerprint == load(GOLDEN).fingerprint
-
-
-def test_a_domain_that_ends_between_two_steps_is_taken_down_to_the_lower(load: Load) -> None:
-    x = number(load, "role: quasi-identifier, type: integer, domain: [5, 99], step: 10, grid: 20")
-    assert (x.domain, x.n_cells) == ((5, 95), 5)
-    assert x.interval(4, 4) == (85, 95)
-
-
-def test_a_domain_of_one_value_is_allowed(load: Load) -> None:
-    for type_ in ("integer", "decimal"):
-        x = number(load, f"role: quasi-identifier, type: {type_}, domain: [5, 5], grid: 2")
-        assert (x.n_cells, x.unit) == (1, 2)
 
 
 def test_a_directory_stands_for_the_table_in_it(load: Load, tmp_path: Path) -> None:
@@ -197,50 +172,6 @@ QI = "role: quasi-identifier"
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        (f"{QI}, type: integer", "columns.x.domain: is missing; give [lowest, highest]"),
-        (f"{QI}, type: integer, domain: [5]", "columns.x.domain.1: is missing"),
-        (f"{QI}, type: integer, domain: [9, 5]", "columns.x.domain: the lower end lies above the upper one"),
-        (f"{QI}, type: integer, domain: [a, 5]", "columns.x.domain.0: must be a number"),
-        (f"{QI}, type: integer, domain: [.nan, 5]", "columns.x.domain.0: must be a number"),
-        (
-            f"{QI}, type: integer, domain: [0, 1e18]",
-            "columns.x.domain.1: must have at most 18 digits before the point, 9 after it",
-        ),
-        (
-            f"{QI}, type: integer, domain: [0.5, 5]",
-            "columns.x.domain: must be whole numbers, since the type is integer",
-        ),
-        (f"{QI}, type: integer, domain: [0, 5], grid: 0", "columns.x.grid: must be above 0"),
-        (f"{QI}, type: integer, domain: [0, 5], unit: -1", "columns.x.unit: must be above 0"),
-        (
-            f"{QI}, type: integer, domain: [0, 9], step: 2, grid: 3",
-            "columns.x.grid: must be a multiple of the step, 2",
-        ),
-        (
-            f"{QI}, type: decimal, domain: [0, 9]",
-            "columns.x.grid: is missing; a decimal without a step needs the width of its cells",
-        ),
-        (
-            f"{QI}, type: decimal, domain: [0, 1e15], grid: 0.000001",
-            "columns.x: too many distinct values for one column; make the domain smaller or the grid wider",
-        ),
-        (
-            f"{QI}, type: integer, domain: [0, 2147483647]",
-            "columns.x: more than 2,147,483,647 cells in one column; make the domain smaller or the grid wider",
-        ),
-        (
-            f"{QI}, type: decimal, domain: [0, 9999999999], grid: 1",
-            "columns.x: more than 2,147,483,647 cells in one column; make the domain smaller or the grid wider",
-        ),
-        (
-            f"{QI}, type: decimal, domain: [0, 9], grid: 1, null_as: 0.5",
-            "columns.x.null_as: must be the lower edge of a cell, since the column has no step",
-        ),
-        (f"{QI}, type: integer, domain: [0, 9], null_as: none", "columns.x.null_as: must be a number"),
-        (
-            f"{QI}, type: integer, domain: [0, 9], null_as: 10",
-            "columns.x.null_as: column 'x': outside the domain of table.yaml",
-        ),
         (f"{QI}, type: text", "columns.x.type: must be 'integer', 'decimal', 'date', 'timestamp' or 'local-timestamp'"),
         (QI, "columns.x: needs a type (integer, decimal, date, timestamp) with a domain, or a hierarchy"),
         (
@@ -389,18 +320,6 @@ def test_demands_beyond_k_reach_the_table_exactly(load: Load) -> None:
 )
 def test_nulls_count_for_diversity_only_where_the_table_says_so(load: Load, said: str, counts: bool) -> None:
     assert load(GOLDEN.replace("k: 2", f"k: 2, l: 2{said}")).diversity.null_counts is counts
-
-
-def test_a_number_may_have_a_hierarchy_that_fits_its_cells(load: Load, tmp_path: Path) -> None:
-    (tmp_path / "ages.csv").write_text("".join(f"{n};{n // 10}0s;*\n" for n in range(30)))
-    age = load(with_column(f"{QI}, type: integer, domain: [0, 29], hierarchy: ages.csv")).attributes[0]
-    assert age.levels.n_levels == 3
-    assert faults(load, with_column(f"{QI}, type: integer, domain: [0, 30], hierarchy: ages.csv")) == [
-        "columns.x.hierarchy: ages.csv: the domain's value 30 is no leaf"
-    ]
-    assert faults(load, with_column(f"{QI}, type: decimal, domain: [0, 9], grid: 1, hierarchy: ages.csv")) == [
-        "columns.x.hierarchy: ages.csv: a decimal without a step has no values to name in a hierarchy; give it a step"
-    ]
 
 
 def test_a_table_without_a_quasi_identifier_is_refused(load: Load) -> None:

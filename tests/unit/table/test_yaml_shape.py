@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from streamer.recoding.algorithms.catalog import ALGORITHMS
 from streamer.table.schema import Limits, Rebuilding
 from streamer.table.yaml_faults import NOT_BUILT, read_settings
-from streamer.table.yaml_shape import REBUILD_ALGORITHMS, TableSettings
+from streamer.table.yaml_shape import TableSettings
 
 COLUMN = {"role": "quasi-identifier", "type": "integer", "domain": ["0", "9"]}
 PLAIN: dict[str, Any] = {
@@ -56,11 +55,6 @@ def test_without_a_word_a_shard_is_rebuilt_when_it_has_drifted_and_by_no_clock()
     assert Rebuilding(**read().rebuild.model_dump()) == Rebuilding("ordered", None, Decimal("1.2"))
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("30m", 1_800), ("24h", 86_400), ("7d", 604_800)])
-def test_a_duration_is_a_number_and_a_letter(text: str, seconds: int) -> None:
-    assert read(rebuild={"every": text}).rebuild.every == seconds
-
-
 def test_either_trigger_of_a_rebuild_can_be_told_never() -> None:
     never = read(rebuild={"every": "never", "drift": "never", "algorithm": "mondrian"}).rebuild
     assert (never.every, never.drift, never.algorithm) == (None, None, "mondrian")
@@ -85,10 +79,6 @@ def test_either_trigger_of_a_rebuild_can_be_told_never() -> None:
 )  # fmt: skip
 def test_a_rebuild_that_cannot_be_is_refused(settings: dict[str, object], sentence: str) -> None:
     assert faults(rebuild=settings) == [f"rebuild.{sentence}"]
-
-
-def test_every_algorithm_of_the_catalog_can_be_named() -> None:
-    assert set(REBUILD_ALGORITHMS) == set(ALGORITHMS)
 
 
 @pytest.mark.parametrize("raw", [None, [], "table: people", 7])

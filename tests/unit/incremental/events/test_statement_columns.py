@@ -11,18 +11,9 @@ from msgspec import structs
 
 from streamer.errors import EventRefused
 from streamer.incremental.core.record_types import INSERT
-from streamer.incremental.events.statement_columns import (
-    Column,
-    Draft,
-    RowsOnce,
-    Type,
-    columns_of,
-    find,
-    is_number,
-    scalar,
-    type_of,
-)
+from streamer.incremental.events.statement_columns import Column, Draft, RowsOnce, columns_of, find
 from streamer.incremental.events.statement_syntax import Scalar
+from streamer.incremental.events.statement_values import Type, scalar
 from streamer.incremental.groups.held import Held
 from streamer.incremental.groups.queue import Queue
 from streamer.incremental.groups.rows import Rows
@@ -146,19 +137,3 @@ def test_only_a_category_has_a_hierarchy_and_only_even_codes_have_a_scale() -> N
     columns = columns_of(PEOPLE)
     assert [name for name, column in columns.items() if column.hierarchy is not None] == ["city"]
     assert [name for name, column in columns.items() if column.scale is not None] == ["age", "city"]
-
-
-def test_a_decoded_scalar_is_exact_and_anything_else_is_a_fault_of_ours() -> None:
-    assert [scalar(value) for value in (Decimal("1.50"), Decimal("2.0"), True, None, "x")] == [
-        Fraction(3, 2), 2, True, None, "x",
-    ]  # fmt: skip
-    with pytest.raises(TypeError):
-        scalar([1])
-
-
-def test_types_are_those_of_the_values() -> None:
-    assert [type_of(value) for value in (1, Fraction(1, 2), "x", False, None)] == [
-        Type.NUMBER, Type.NUMBER, Type.TEXT, Type.BOOLEAN, Type.NULL,
-    ]  # fmt: skip
-    assert is_number(0) and is_number(Fraction(1, 2))
-    assert not is_number(True)

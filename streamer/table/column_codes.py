@@ -1,0 +1,258 @@
+"""One value of one column: raw value -> code or JSON text, and back.
+
+Every column gets its own closure, made once: what is known of the column is looked up then, and not for every row. What
+a raw value says by itself is asked of `streamer.table.scalars`, and a moment of `streamer.table.moments`. What cannot
+be encoded raises `EventRefused`, naming reason and column and never the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import ROUND_FLOOR, Context, Decimal
+from typing import TypeGuard
+
+import msgspec
+
+from streamer.errors import EventRefused
+from streamer.table.moments import CLOCKS, Clock, moment_of, moment_text
+from streamer.table.scalars import category_of, decimal_text, integer_of, number_of
+from streamer.table.schema import Attribute, CategoricalAttribute, KeptColumn, NumericAttribute, TemporalAttribute
+from streamer.table.space import FINENESS
+
+ToCode = Callable[[object], int]
+ToText = Callable[[object], bytes]
+Note = Callable[[str], None]
+"""Told the name of a column whenever its `other` takes a category that its hierarchy does not list."""
+
+# Numbers of table.yaml have at most 27 digits, so every cell's edge fits this precision: rounding a value down to it
+# cannot carry the value over an edge.
+_EXACT = Context(prec=100, rounding=ROUND_FLOOR)
+
+_to_json = msgspec.json.Encoder().encode
+
+
+def decimal_exact(value: object, attribute: NumericAttribute) -> str:
+    """The exact text of a value of a decimal attribute that has no step; a null's is what it counts as."""
+    if value is not None:
+        return decimal_text(number_of(value, attribute.name))
+    return null_exact(attribute)
+
+
+def null_exact(attribute: NumericAttribute) -> str:
+    """The exact text of what a null counts as in a decimal attribute that has no step; else EventRefused."""
+    if attribute.null_code is None:
+        raise _null_refused(attribute.name)
+    return decimal_text(attribute.domain[0] + attribute.null_code // FINENESS * attribute.grid)
+
+
+def is_stepless(attribute: Attribute) -> TypeGuard[NumericAttribute]:
+    """Whether it is one of decimals that have no step, whose values are in their exact texts."""
+    return isinstance(attribute, NumericAttribute) and attribute.step is None
+
+
+def _unnoted(name: str) -> None:
+    pass
+
+
+def to_code(attribute: Attribute, unlisted: Note = _unnoted) -> ToCode:
+    """The encoder of one quasi-identifier: raw value -> code."""
+    if isinstance(attribute, CategoricalAttribute):
+        return _category_to_code(attribute, unlisted)
+    if isinstance(attribute, TemporalAttribute):
+        return _moment_to_code(attribute)
+    if attribute.integer:
+        return _integer_to_code(attribute)
+    return _stepless_to_code(attribute) if attribute.step is None else _stepped_to_code(attribute)
+
+
+def _null_refused(column: str) -> EventRefused:
+    return EventRefused("null-not-allowed", f"column {column!r} is null; give a value, or set its null_as", column)
+
+
+def _outside(column: str) -> EventRefused:
+    return EventRefused("out-of-domain", f"column {column!r}: outside the domain of table.yaml", column)
+
+
+def _off_step(column: str) -> EventRefused:
+    return EventRefused("off-the-step", f"column {column!r}: not a multiple of the step of table.yaml", column)
+
+
+def _unknown_category(column: str) -> EventRefused:
+    detail = "not a leaf of its hierarchy; add it, or let `other` say which node takes such values"
+    return EventRefused("unknown-category", f"column {column!r}: {detail}", column)
+
+
+def _null_to_code(attribute: Attribute) -> int:
+    if attribute.null_code is None:
+        raise _null_refused(attribute.name)
+    return attribute.null_code
+
+
+def _integer_to_code(attribute: NumericAttribute) -> ToCode:
+    name, first, last, step = (
+        attribute.name,
+        int(attribute.domain[0]),
+        int(attribute.domain[1]),
+        int(attribute.step or 1),
+    )
+
+    def code(value: object) -> int:
+        if type(value) is not int:
+            if value is None:
+                return _null_to_code(attribute)
+            value = integer_of(value, name)
+        if not first <= value <= last:
+            raise _outside(name)
+        steps, rest = divmod(value - first, step)
+        if rest:
+            raise _off_step(name)
+        return steps
+
+    return code
+
+
+def _stepped_to_code(attribute: NumericAttribute) -> ToCode:
+    name, (first, last), step = attribute.name, attribute.domain, attribute.step or Decimal(1)
+
+    def code(value: object) -> int:
+        if value is None:
+            return _null_to_code(attribute)
+        number = number_of(value, name)
+        if not first <= number <= last:
+            raise _outside(name)
+        steps = _EXACT.divide_int(_EXACT.subtract(number, first), step)
+        if _EXACT.add(first, _EXACT.multiply(steps, step)) != number:
+            raise _off_step(name)
+        return int(steps)
+
+    return code
+
+
+def _stepless_to_code(attribute: NumericAttribute) -> ToCode:
+    name, (first, last), grid = attribute.name, attribute.domain, attribute.grid
+    cell_last = attribute.n_cells - 1
+
+    def code(value: object) -> int:
+        if value is None:
+            return _null_to_code(attribute)
+        number = number_of(value, name)
+        if not first <= number <= last:
+            raise _outside(name)
+        offset = _EXACT.subtract(number, first)
+        cell = min(int(_EXACT.divide_int(offset, grid)), cell_last)  # the last cell is closed
+        within = _EXACT.subtract(offset, _EXACT.multiply(cell, grid))
+        fine = min(int(_EXACT.divide(_EXACT.multiply(within, FINENESS), grid)), FINENESS - 1)
+        return cell * FINENESS + fine
+
+    return code
+
+
+def _moment_to_code(attribute: TemporalAttribute) -> ToCode:
+    name, calendar = attribute.name, attribute.calendar
+    clock, first, last = calendar.clock, calendar.first, calendar.last
+
+    def code(value: object) -> int:
+        if value is None:
+            return _null_to_code(attribute)
+        moment = moment_of(value, name, clock)
+        if not first <= moment <= last:
+            raise _outside(name)
+        return calendar.code_of(moment)
+
+    return code
+
+
+def _category_to_code(attribute: CategoricalAttribute, unlisted: Note) -> ToCode:
+    name, code_of, other = attribute.name, attribute.hierarchy.code_of, attribute.other_code
+
+    def code(value: object) -> int:
+        if type(value) is not str:
+            if value is None:
+                return _null_to_code(attribute)
+            value = category_of(value, name)
+        found = code_of.get(value)
+        if found is None:
+            if other is None:
+                raise _unknown_category(name)
+            unlisted(name)
+            return other
+        return found
+
+    return code
+
+
+def from_code(attribute: Attribute, code: int, exact: str | None) -> int | Decimal | str:
+    """The value a code stands for: an int, an exact Decimal (without a step: of `exact`), or a text, which is a
+    category's label or a moment."""
+    if isinstance(attribute, CategoricalAttribute):
+        return attribute.hierarchy.leaves[code]
+    if isinstance(attribute, TemporalAttribute):
+        return moment_text(attribute.calendar.moment_of(code), attribute.calendar.clock)
+    if attribute.step is not None:
+        value = attribute.domain[0] + code * attribute.step
+        return int(value) if attribute.integer else value
+    if exact is None:
+        raise ValueError(f"column {attribute.name!r} has no step: its value is in the exact text, not in the code")
+    return Decimal(exact)
+
+
+def to_json_text(column: KeptColumn, unlisted: Note = _unnoted) -> ToText:
+    """The encoder of one kept column: raw value -> canonical JSON text."""
+    if column.hierarchy is not None:
+        return _category_to_json(column.name, column.hierarchy.code_of, column.other, unlisted)
+    if column.type is None:
+        return _scalar_to_json(column.name)
+    if column.type in CLOCKS:
+        return _moment_to_json(column.name, CLOCKS[column.type])
+    return _typed_to_json(column.name, column.type)
+
+
+def _category_to_json(name: str, code_of: dict[str, int], other: str | None, unlisted: Note) -> ToText:
+    texts = {label: _to_json(label) for label in code_of}
+    other_text = None if other is None else texts[other]
+
+    def json_text(value: object) -> bytes:
+        if value is None:
+            return b"null"
+        text = texts.get(category_of(value, name))
+        if text is None:
+            if other_text is None:
+                raise _unknown_category(name)
+            unlisted(name)
+            return other_text
+        return text
+
+    return json_text
+
+
+def _scalar_to_json(name: str) -> ToText:
+    def json_text(value: object) -> bytes:
+        if value is None or type(value) is str or type(value) is bool:
+            return _to_json(value)
+        if type(value) is int or isinstance(value, Decimal):
+            return decimal_text(number_of(value, name)).encode()
+        raise EventRefused("wrong-type", f"column {name!r}: neither text, number, boolean nor null", name)
+
+    return json_text
+
+
+def _moment_to_json(name: str, clock: Clock) -> ToText:
+    def json_text(value: object) -> bytes:
+        return b"null" if value is None else _to_json(moment_text(moment_of(value, name, clock), clock))
+
+    return json_text
+
+
+def _typed_to_json(name: str, type_: str) -> ToText:
+    def json_text(value: object) -> bytes:
+        if value is None:
+            return b"null"
+        if type_ == "integer":
+            return b"%d" % integer_of(value, name)
+        if type_ == "decimal":
+            return decimal_text(number_of(value, name)).encode()
+        if type(value) is not (bool if type_ == "boolean" else str):
+            raise EventRefused("wrong-type", f"column {name!r}: not of type {type_}", name)
+        return _to_json(value)
+
+    return json_text
