@@ -68,10 +68,12 @@ log_level_option = click.option(
     help="What is logged at least; info: one line per shard and minute, debug: one line per batch.",
 )
 
+TEXT, JSON = "text", "json"
+
 log_format_option = click.option(
     "--log-format",
-    type=click.Choice(["text", "json"]),
-    default="text",
+    type=click.Choice([TEXT, JSON]),
+    default=TEXT,
     show_default=True,
     envvar="STREAMER_LOG_FORMAT",
     show_envvar=True,
