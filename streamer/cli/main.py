@@ -22,6 +22,7 @@ import msgspec
 
 from streamer.cli.starting import loading
 from streamer.cli.tables import say
+from streamer.cli.terminated import terminated_in_order
 from streamer.errors import EXIT_LAW, StreamerError, UsageError
 
 INTERRUPTED = 130  # as a shell reports a command that Ctrl-C ended
@@ -84,7 +85,8 @@ class LazyGroup(click.Group):
         for name in ("stdout", "stderr"):
             if getattr(sys, name) is None:  # closed before we began: nobody wants to hear it
                 setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - for as long as the process lives
-        return super().main(*args, **kwargs)
+        with terminated_in_order():
+            return super().main(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> object:
         try:
