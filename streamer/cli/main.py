@@ -13,7 +13,7 @@ import errno
 import os
 import sys
 import traceback
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from importlib import import_module
 from typing import Any
 
@@ -74,7 +74,7 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         ctx.meta[AS_JSON] = "--json" in args
-        with loading(args[0] if args else "streamer"):
+        with nullcontext() if ctx.resilient_parsing else loading(args[0] if args else "streamer"):
             return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
