@@ -20,6 +20,7 @@ from typing import Any
 import click
 import msgspec
 
+from streamer.cli.misspelt import warn_of_misspelt
 from streamer.cli.starting import loading
 from streamer.cli.tables import say
 from streamer.cli.terminated import terminated_in_order
@@ -75,7 +76,10 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         ctx.meta[AS_JSON] = "--json" in args
         with nullcontext() if ctx.resilient_parsing else loading(args[0] if args else "streamer"):
-            return super().resolve_command(ctx, args)
+            name, command, rest = super().resolve_command(ctx, args)
+        if command is not None and not ctx.resilient_parsing:
+            warn_of_misspelt(command, os.environ)
+        return name, command, rest
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with loading("streamer"):
