@@ -15,6 +15,7 @@ The rules of this file
 from __future__ import annotations
 
 import logging
+import os
 
 import faust
 from faust.app.base import BootStrategy
@@ -25,7 +26,10 @@ from agents.publish import SHARDS_AT_ONCE, publish
 from agents.web.service import Web
 from agents.worker_settings import WorkerSettings
 from streamer.cli.background import warm_in_background
+from streamer.cli.misspelt import misspelt_sentences
 from streamer.errors import StreamerError
+
+log = logging.getLogger(__name__)
 
 
 class AgentsOnly(BootStrategy):
@@ -65,6 +69,8 @@ class App(faust.App):
 def create_app(settings: WorkerSettings) -> App:
     """The app of one worker."""
     quiet_aiokafka()
+    for sentence in misspelt_sentences(os.environ):
+        log.warning("%s", sentence)
     warm_in_background(settings.table)
     app = App(settings.app_id, broker=f"kafka://{settings.kafka}")
     batches = app.channel()

@@ -92,6 +92,7 @@ def worker(
             schemas=registry_from(),
             web=read_address(web) if web else None,
             web_token=os.environ.get(WEB_TOKEN, ""),
+            log_format=log_format,
         )
         if embedded:
             settings = _with_embedded_servers(settings, servers)
@@ -100,9 +101,10 @@ def worker(
 
 def _with_embedded_servers(settings: WorkerSettings, servers: ExitStack) -> WorkerSettings:
     from agents.embedded import embedded_servers
+    from agents.worker_log import tell_beside
 
     found = servers.enter_context(embedded_servers(settings.table.name, settings.table.form))
-    click.echo(EMBEDDED_NOTE.format(kafka=found.kafka, redis=found.redis), err=True)
+    tell_beside(EMBEDDED_NOTE.format(kafka=found.kafka, redis=found.redis), settings.log_format)
     return replace(settings, kafka=found.kafka, redis=found.redis, embedded=True)
 
 

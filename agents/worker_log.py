@@ -3,7 +3,8 @@
 The rules of this file
 ----------------------
 * Everything goes to stderr, one line each: as text, or as one JSON object by `--log-format json`, where the numbers
-  are fields of their own.
+  are fields of their own. What is said to whoever starts the worker, and to no logger, is an object there, too: who
+  reads that stream reads objects alone.
 * Ours from the chosen level on, those of libraries from warnings on; an error that ends the worker is told once: by the
   command, or as the last JSON object. The libraries' debug lines hold whole messages, people's values with them, and
   are never written.
@@ -23,14 +24,13 @@ from pythonjsonlogger.json import JsonFormatter
 
 from agents.shard_thread import unexpected
 from agents.worker_settings import WorkerSettings
+from streamer.cli.options import JSON, TEXT
 from streamer.errors import StreamerError
 from streamer.incremental.shard.steps import StepReport
 
 log = logging.getLogger(__name__)
 
 OURS = ("agents", "streamer")
-
-TEXT, JSON = "text", "json"
 
 MINUTE_SECONDS = 60.0
 
@@ -66,6 +66,13 @@ def _formatter(form: str) -> logging.Formatter:
         names = {"levelname": "level", "name": "logger", "timestamp": "time"}
         return JsonFormatter(["levelname", "name", "message"], rename_fields=names, timestamp=True)
     return logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+
+def tell_beside(text: str, form: str) -> None:
+    """Says something on stderr beside the log: whatever the level, and heard by no logger's handlers."""
+    if form == JSON:
+        text = _formatter(JSON).format(log.makeRecord(log.name, logging.INFO, "", 0, text, (), None))
+    click.echo(text, err=True)
 
 
 def tell_start(settings: WorkerSettings, redis: str, shards: int) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from agents.web.address import Address, read_address
-from streamer.cli.options import WEB, WEB_TOKEN
+from streamer.cli.options import TEXT, WEB, WEB_TOKEN
 from streamer.errors import ConfigError
 from streamer.incremental.events.registered_schemas import NoSchemas, Schemas
 from streamer.incremental.formats.live_format import LiveFormat, live_format
@@ -42,7 +42,7 @@ class WorkerSettings:
     session_seconds: how long Kafka waits for a silent worker before it gives its shards to another one.
     schemas: those of the schema registry, where there is one.
     web: where it answers browsers and probes, None: nowhere; web_token: what a rebuild has to bring along, "": one that
-    is drawn at the start.
+    is drawn at the start. log_format: how its lines on stderr are written.
     embedded: the servers live in this process and keep nothing, so that Redis' durability is not asked for.
     """
 
@@ -54,6 +54,7 @@ class WorkerSettings:
     session_seconds: float = SESSION_SECONDS
     web: Address | None = None
     web_token: str = field(default="", repr=False)
+    log_format: str = TEXT
     name: str = field(default_factory=_this_process)
 
     def __post_init__(self) -> None:

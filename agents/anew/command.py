@@ -6,8 +6,8 @@ what a worker refuses, this command mends. Who reads the output goes on, and end
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
+from typing import NamedTuple
 
 import click
 import msgspec
@@ -77,6 +77,13 @@ def command(
     show(done, as_json)
 
 
+class Done(NamedTuple):
+    """What a command has done, shard by shard, and what there is to say of the source."""
+
+    shards: list[Begun]
+    warnings: list[str]
+
+
 def check_offset(text: str) -> None:
     """Raises UsageError for what --from-offset does not know."""
     if text not in (END, EARLIEST) and not (text.isascii() and text.isdigit() and len(text) < 19):
@@ -85,12 +92,14 @@ def check_offset(text: str) -> None:
 
 def carried_out(
     shards: Shards, source: str, from_offset: str, as_json: bool, progress: Stages, although_trimmed: bool = False
-) -> list[Begun]:
+) -> Done:
     """What was done, shard by shard; where it ends with an error, what was done until then is said."""
-    done: list[Begun] = []
+    done = Done([], [])
     try:
-        for begun in begin(shards, source, from_offset, progress.say, progress.next, although_trimmed):
-            done.append(begun)
+        for begun in begin(
+            shards, source, from_offset, progress.say, progress.next, although_trimmed, done.warnings.append
+        ):
+            done.shards.append(begun)
     except BaseException:
         if not as_json:
             show(done, as_json)
@@ -98,15 +107,18 @@ def carried_out(
     return done
 
 
-def show(shards: Sequence[Begun], as_json: bool) -> None:
+def show(done: Done, as_json: bool) -> None:
     """What was done."""
     if as_json:
-        click.echo(msgspec.json.encode({"shards": [asdict(begun) for begun in shards]}))
+        shards = [asdict(begun) for begun in done.shards]
+        click.echo(msgspec.json.encode({"shards": shards, "warnings": done.warnings}))
         return
-    for begun in shards:
+    for begun in done.shards:
         say(
             f"shard {begun.shard}: {so_many(begun.rows, 'row')} in {so_many(begun.qi_groups, 'QI group')},"
             f" {begun.pending:,} pending;"
             f" {begun.removed:,} records of before removed; releases: {begun.releases}; the input goes on at"
             f" {begun.next}"
         )
+    for warning in done.warnings:
+        say(f"warning: {warning}")

@@ -15,7 +15,7 @@ The rules of this file
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -32,6 +32,7 @@ from agents.worker_settings import WorkerSettings
 from streamer.cli.background import is_coming, wait_while_coming, warm_in_background
 from streamer.cli.first_groups import first_groups
 from streamer.errors import Conflict, UsageError
+from streamer.incremental.events.counts import NO_MESSAGES
 from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.formats.live_format import LiveFormat
 from streamer.incremental.groups.lots import SECRET_BYTES, seed
@@ -49,6 +50,7 @@ from streamer.incremental.store.redis_server import connect, require_durable
 from streamer.incremental.topics import CHANGES, outputs_of
 from streamer.table.encode import EncodedRows
 from streamer.table.schema import Table
+from streamer.table.unlisted import unlisted_sentences
 from streamer.telling import Tick, silent
 
 END, EARLIEST = "end", "earliest"
@@ -130,11 +132,12 @@ def begin(
     tell: Tell,
     step: Step = lambda _: silent,
     although_trimmed: bool = False,
+    warn: Tell = lambda _: None,
 ) -> Iterator[Begun]:
     """Gives every shard its table from the source; yields what was done, shard by shard.
 
     step: is told which part of the work begins, and answers what to tell of its share. although_trimmed: an input that
-    has lost its beginning is taken for all that there is.
+    has lost its beginning is taken for all that there is. warn: is told what nobody should overlook in the end.
 
     In the end Redis forgets the shards that the input has not any more.
     """
@@ -143,7 +146,7 @@ def begin(
         shards.reading(shard).check_format()
     with ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="shard") as threads:
         step("read")
-        read = _read(shards, source, from_offset, tell, although_trimmed)
+        read = _read(shards, source, from_offset, tell, although_trimmed, warn)
         first = list(threads.map(partial(_in_groups, table), read, _for_each(read, step("anonymize"))))
         del read
         step("compile")
@@ -172,7 +175,9 @@ def _begun(shards: Shards, shard: int, prepared: Prepared) -> Begun:
     return start_anew(shards.settings.table, shard, shards.stores[shard], outlet, reading, state, prepared)
 
 
-def _read(shards: Shards, source: str, from_offset: str, tell: Tell, although_trimmed: bool) -> list[FirstTable]:
+def _read(
+    shards: Shards, source: str, from_offset: str, tell: Tell, although_trimmed: bool, warn: Tell
+) -> list[FirstTable]:
     """What every shard begins with, in no QI groups yet."""
     table = shards.settings.table
     if source == TOPIC:
@@ -185,11 +190,14 @@ def _read(shards: Shards, source: str, from_offset: str, tell: Tell, although_tr
         first = _truncated(shards, read)
         if not any(one.counts.messages for one in first):
             raise UsageError(f"the input holds no message, so nobody would be published any more; {EMPTY_IT}")
+        counts = sum((one.counts for one in first), NO_MESSAGES)
+        _warn_of_unlisted(table, counts.unlisted, counts.applied, "applied messages", warn)
         return first
     next_ = _next(shards, from_offset)
     known = [meta.key_form for store in shards.stores if (meta := store.meta()) is not None]
     routed = routed_file(table, source, shards.settings.kafka, len(shards), known, shards.settings.schemas)
     _tell_routed(routed, tell)
+    _warn_of_unlisted(table, routed.unlisted, sum(len(rows.source_keys) for rows in routed.rows), "rows", warn)
     return [_first_table(rows, next_[shard], key_form=routed.key_form) for shard, rows in enumerate(routed.rows)]
 
 
@@ -212,6 +220,11 @@ def _tell_routed(routed: Routed, tell: Tell) -> None:
             f"no message of the input tells how its keys are written: taken for {routed.key_form}, and messages with "
             "keys of another form will be refused"
         )
+
+
+def _warn_of_unlisted(table: Table, unlisted: Mapping[str, int], of: int, what: str, warn: Tell) -> None:
+    for sentence in unlisted_sentences(table, unlisted, of, what):
+        warn(sentence)
 
 
 def _next(shards: Shards, from_offset: str) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 
@@ -16,6 +16,7 @@ from streamer.incremental.topics import CHANGES, topic_name
 from streamer.table.encode import EncodedRows, Encoder
 from streamer.table.files import read_table
 from streamer.table.schema import Table
+from streamer.table.unlisted import unlisted_rows
 
 TOPIC = "topic"
 """In place of a file: the input is read again."""
@@ -28,12 +29,14 @@ EMPTY_IT = "`streamer produce --truncate` empties a table on purpose"
 class Routed:
     """The rows of a file by shard, and the form of message keys by which they were routed; "" where there is one shard.
 
-    seen: whether messages of the input told the form.
+    seen: whether messages of the input told the form. unlisted: how many rows, by column, have a category
+    that only `other` takes.
     """
 
     rows: Sequence[EncodedRows] = field(repr=False)
     key_form: str
     seen: bool = True
+    unlisted: Mapping[str, int] = field(default_factory=dict)
 
 
 def routed_file(
@@ -54,11 +57,13 @@ def routed_file(
             "table.yaml says `input: {partitioner: stated}`, so nobody but the rows' own producer can tell their "
             "shards: let it send all rows, and say --from-source topic"
         )
-    encoded = Encoder(table).frame(read_table(path))
+    frame = read_table(path)
+    encoded = Encoder(table).frame(frame)
     if not encoded.source_keys:
         raise ConfigError(f"{path}: holds no rows, so nobody would be published any more; {EMPTY_IT}")
+    unlisted = unlisted_rows(table, frame)
     if shards == 1:
-        return Routed([encoded], "")
+        return Routed([encoded], "", unlisted=unlisted)
     with reaching(kafka), open_consumer(kafka) as consumer:
         seen = key_form_seen(consumer, topic_name(table.name, CHANGES), table, schemas or NoSchemas())
     key_form = seen or form_unless_told(table.source_key)
@@ -67,7 +72,7 @@ def routed_file(
             f"the shards know message keys as {others[0]}, and the input holds no message any more that shows how a "
             "row's key is written so: let the producer send one change, then call this again"
         )
-    return Routed(by_shard(encoded, key_form, shards), key_form.name, seen is not None)
+    return Routed(by_shard(encoded, key_form, shards), key_form.name, seen is not None, unlisted)
 
 
 def by_shard(encoded: EncodedRows, key_form: AnyKeyForm, shards: int) -> list[EncodedRows]:

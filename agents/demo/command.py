@@ -9,7 +9,6 @@ same counts.
 
 from __future__ import annotations
 
-import signal
 import tempfile
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, nullcontext, redirect_stdout
@@ -41,7 +40,6 @@ BURST_MESSAGES = 100
 POLL_SECONDS = 0.1
 SILENCE_SECONDS_MAX = 60.0
 ROWS_SHOWN_MAX = 24
-TERMINATED = 128 + signal.SIGTERM
 
 COUNTS_NOTE = (
     "A QI group that reaches 2k = 10 rows is split; one that falls below k = 5 is merged with its nearest. Splits and "
@@ -79,7 +77,6 @@ def command(real: bool, kafka: str, redis: str, out: Path | None) -> None:
     Without --real, Kafka and Redis run inside this process and nothing has to be installed. With it, the topics and the
     keys of a table of a fresh name are made there, and left for you to look at.
     """
-    signal.signal(signal.SIGTERM, _terminated)
     with ExitStack() as stack:
         if out is None:
             out = Path(
@@ -91,10 +88,6 @@ def command(real: bool, kafka: str, redis: str, out: Path | None) -> None:
         stage = real_stage(out.resolve(), kafka, redis) if real else embedded_stage(out.resolve(), stack)
         compiler = warm_in_background(stage.table, niceness=0)  # all wait for it
         Demo(stage, stack, lambda: is_coming(stage.table, compiler)).play()
-
-
-def _terminated(_number: int, _frame: object) -> None:
-    raise SystemExit(TERMINATED)
 
 
 class Demo:

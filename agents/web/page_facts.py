@@ -19,11 +19,12 @@ from agents.web.health import of_shard, reasons
 from agents.web.table_look import Seen
 from streamer.cli.shard_facts import ShardFacts
 from streamer.cli.shard_verdict import lag_of
-from streamer.incremental.events.counts import Counts
+from streamer.incremental.events.counts import NO_MESSAGES, Counts
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.rebuild import Progress
 from streamer.privacy.models import model_of, words
 from streamer.table.schema import Table
+from streamer.table.unlisted import unlisted_sentences
 
 HELD, TAKING_OVER, STANDING_STILL = "held", "taking over", "standing still"
 REFUSED_SHARD, ELSEWHERE, NOBODY = "refused", "elsewhere", "nobody"
@@ -43,6 +44,7 @@ def page_facts(
     ]
     problems = reasons(facts)
     problems += [problem for problem in seen.verdict.problems if problem not in problems]
+    counts = sum((_counts_of(held.get(number), others.get(number)) for number in {*held, *others}), NO_MESSAGES)
     letters = sum((diary.done.reasons for diary in facts.diaries.values()), Counter[str]())
     return {
         "table": facts.table, "version": facts.version, "worker": facts.worker, "now": iso(facts.now),
@@ -50,6 +52,7 @@ def page_facts(
         "verdict": {"ok": not problems, "problems": problems, "warnings": seen.verdict.warnings},
         "shards": told,
         "dead_letters": dict(sorted(letters.items())),
+        "unlisted": list(unlisted_sentences(table, counts.unlisted, counts.applied, "applied messages")),
         "history": list(history),
     }  # fmt: skip
 
@@ -116,6 +119,13 @@ def _of_other(shard: ShardFacts, told: bool, cancelled: Collection[str]) -> dict
         "rebuild": _running(meta.rebuild, cancelled),
         "rebuilds": _ended(meta.rebuilds, {}),
     }  # fmt: skip
+
+
+def _counts_of(held: HeldFacts | None, other: ShardFacts | None) -> Counts:
+    """What a shard has counted, of all times: by itself where it is here, else as last seen."""
+    if held is not None:
+        return held.counts
+    return NO_MESSAGES if other is None or other.redis.meta is None else other.redis.meta.counts
 
 
 def _counted(counts: Counts) -> dict[str, int]:

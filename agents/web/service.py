@@ -16,7 +16,6 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
-import click
 import faust
 import msgspec
 from aiohttp import web
@@ -35,6 +34,7 @@ from agents.web.rebuild_requests import Wanted, new_token, send
 from agents.web.server import Answers, web_app
 from agents.web.table_look import TableLook
 from agents.web.watch import Watch
+from agents.worker_log import tell_beside
 from agents.worker_settings import WorkerSettings
 from streamer.cli.options import WEB_TOKEN
 from streamer.errors import StreamerError, UsageError
@@ -99,10 +99,9 @@ class Web(faust.Service):
         log.info("web: %s", address.url)
         if not self._address.is_loopback:
             log.warning("web: %s can be reached from other machines, without a password", address.url)
-        if not self._settings.web_token:  # on the terminal and in no log: a log is read by many
-            click.echo(
-                f"{address.url}, token for rebuilds from the page: {self._token} ({WEB_TOKEN} sets one)", err=True
-            )
+        if not self._settings.web_token:  # beside the log, whose handlers may lead to many readers
+            said = f"{address.url}, token for rebuilds from the page: {self._token} ({WEB_TOKEN} sets one)"
+            tell_beside(said, self._settings.log_format)
 
     async def on_stop(self) -> None:
         self._stopping.set()

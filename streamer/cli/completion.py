@@ -1,7 +1,8 @@
 """What a shell offers while somebody types: tables, algorithms, QI groups. Switched on: docs/tutorial.md.
 
 A shell waits while somebody types. Names of QI groups, which everybody may see, are in Redis alone: it is given a
-moment to tell them. Where it does not, or where the table cannot be read, nothing is offered and nothing is said.
+moment to tell them. Where it does not, or where the table cannot be read, nothing is offered and nothing is said: what
+stands on stderr would stand in the line that is being typed.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def tables(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
     found = {file for depth in range(DEPTH) for file in glob(f"{begun}*/{'*/' * depth}{FILE_NAME}")}
     items = [CompletionItem(str(Path(file).parent)) for file in sorted(found)]
     items += [CompletionItem(file) for file in sorted(glob(f"{begun}*.yaml")) if Path(file).name == FILE_NAME]
-    return [CompletionItem(incomplete, type="dir"), *items]  # the shell's own folders, where nothing follows
+    return items or [CompletionItem(incomplete, type="dir")]  # the shell's own folders
 
 
 def algorithms(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -18,6 +18,7 @@ from click.core import ParameterSource
 from pydantic import BaseModel
 from rich.table import Table as RichTable
 
+from streamer.cli.misspelt import unheard
 from streamer.cli.options import (
     WEB_TOKEN,
     examples,
@@ -37,7 +38,7 @@ from streamer.incremental.schema_registry import BASIC_AUTH, BASIC_AUTH_FILE, CA
 from streamer.incremental.store.redis_server import address_of, connect
 from streamer.incremental.store.redis_url import Kind, read_url
 from streamer.table.yaml_faults import read_settings
-from streamer.table.yaml_files import FILE_NAME, PREFIX, file_of, read_yaml, settings_by_variable, with_variables
+from streamer.table.yaml_files import FILE_NAME, file_of, read_yaml, settings_by_variable, with_variables
 from streamer.table.yaml_loading import load_table
 from streamer.table.yaml_values import NEVER, UNIT_SECONDS
 
@@ -100,7 +101,7 @@ def command(
         Setting("log-format", log_format, _source(ctx, "log_format")),
         Setting("web", web or "-", _source(ctx, "web")),
         *([Setting("web token", SET, WEB_TOKEN)] if os.environ.get(WEB_TOKEN) else []),
-        *_of_nobody(os.environ, {str(one.envvar) for one in ctx.command.params} | {WEB_TOKEN}),
+        *(Setting(variable, "-", "no setting of streamer's") for variable in unheard(os.environ)),
     ]
     if as_json:
         said = [{"name": name, "value": value, "from": source} for name, value, source in settings]
@@ -187,13 +188,6 @@ def _of_registry(environment: Mapping[str, str]) -> Iterator[Setting]:
         if environment.get(variable):
             shown = SET if variable == BASIC_AUTH else environment[variable]
             yield Setting(variable.removeprefix("SCHEMA_").lower().replace("_", " "), shown, variable)
-
-
-def _of_nobody(environment: Mapping[str, str], heard: set[str]) -> Iterator[Setting]:
-    """Variables that begin as ours do and that nothing here listens to; their values may be anything."""
-    for variable in sorted({*environment} - heard - settings_by_variable(environment).keys()):
-        if variable.startswith(PREFIX) and environment[variable]:
-            yield Setting(variable, "-", "no setting of streamer's")
 
 
 def _print(settings: list[Setting]) -> None:

@@ -13,15 +13,17 @@ import errno
 import os
 import sys
 import traceback
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from importlib import import_module
 from typing import Any
 
 import click
 import msgspec
 
+from streamer.cli.misspelt import warn_of_misspelt
 from streamer.cli.starting import loading
 from streamer.cli.tables import say
+from streamer.cli.terminated import terminated_in_order
 from streamer.errors import EXIT_LAW, StreamerError, UsageError
 
 INTERRUPTED = 130  # as a shell reports a command that Ctrl-C ended
@@ -73,8 +75,11 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         ctx.meta[AS_JSON] = "--json" in args
-        with loading(args[0] if args else "streamer"):
-            return super().resolve_command(ctx, args)
+        with nullcontext() if ctx.resilient_parsing else loading(args[0] if args else "streamer"):
+            name, command, rest = super().resolve_command(ctx, args)
+        if command is not None and not ctx.resilient_parsing:
+            warn_of_misspelt(command, os.environ)
+        return name, command, rest
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with loading("streamer"):
@@ -84,7 +89,8 @@ class LazyGroup(click.Group):
         for name in ("stdout", "stderr"):
             if getattr(sys, name) is None:  # closed before we began: nobody wants to hear it
                 setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - for as long as the process lives
-        return super().main(*args, **kwargs)
+        with terminated_in_order():
+            return super().main(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> object:
         try:

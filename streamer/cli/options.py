@@ -12,6 +12,11 @@ from streamer.cli.completion import tables
 
 BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
 
+TABLE, LOG_LEVEL, LOG_FORMAT = "STREAMER_TABLE", "STREAMER_LOG_LEVEL", "STREAMER_LOG_FORMAT"
+WEB, WEB_TOKEN = "STREAMER_WEB", "STREAMER_WEB_TOKEN"
+VARIABLES = (TABLE, LOG_LEVEL, LOG_FORMAT, WEB, WEB_TOKEN)
+"""Those of our own; beside them stand the sections of table.yaml that variables can set."""
+
 
 def _bootstrap() -> str:
     """Where nothing else names the servers: bootstrap.servers of the file that KAFKA_CONFIG names."""
@@ -29,7 +34,7 @@ table_option = click.option(
     "--table",
     metavar="TABLE",
     required=True,
-    envvar="STREAMER_TABLE",
+    envvar=TABLE,
     show_envvar=True,
     shell_complete=tables,
     help="The table.yaml, or a directory that holds one.",
@@ -63,22 +68,22 @@ log_level_option = click.option(
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="info",
     show_default=True,
-    envvar="STREAMER_LOG_LEVEL",
+    envvar=LOG_LEVEL,
     show_envvar=True,
     help="What is logged at least; info: one line per shard and minute, debug: one line per batch.",
 )
 
+TEXT, JSON = "text", "json"
+
 log_format_option = click.option(
     "--log-format",
-    type=click.Choice(["text", "json"]),
-    default="text",
+    type=click.Choice([TEXT, JSON]),
+    default=TEXT,
     show_default=True,
-    envvar="STREAMER_LOG_FORMAT",
+    envvar=LOG_FORMAT,
     show_envvar=True,
     help="Lines for people, or one JSON object per line.",
 )
-
-WEB, WEB_TOKEN = "STREAMER_WEB", "STREAMER_WEB_TOKEN"
 
 web_option = click.option(
     "--web",

@@ -199,14 +199,16 @@ def atomic_writers(paths: Sequence[str | Path], text: bool = False) -> Iterator[
     """Several files of which all take their places when the block ends well, or none.
 
     Every file is on the disk before the first takes its place. A link stays one, to the new file, and a file that was
-    there leaves its mode to the new one. Raises ConfigError where a file cannot be made.
+    there leaves its mode to the new one. Drafts, `.NAME.PROCESS.draft`, are left behind by a process alone that ends on
+    the spot (SIGKILL; a command takes SIGTERM). Raises ConfigError where a file cannot be made.
     """
     drafts: list[tuple[Path, Path]] = []
     try:
         with ExitStack() as files:
             writers = []
             for path in map(_place_of, paths):
-                drafts.append((_draft_of(path), path))
+                drafts.append((_draft_of(path), path))  # before it is there: a signal may come in between
+                _make(*drafts[-1])
                 file = files.enter_context(open(drafts[-1][0], "wb"))
                 writers.append(TextIOWrapper(file, encoding="utf-8", newline="") if text else file)
             yield writers
@@ -217,7 +219,8 @@ def atomic_writers(paths: Sequence[str | Path], text: bool = False) -> Iterator[
             os.replace(draft, path)
     except BaseException:
         for draft, _ in drafts:
-            draft.unlink(missing_ok=True)
+            with suppress(OSError):  # one that could not be made
+                draft.unlink()
         raise
 
 
@@ -233,19 +236,22 @@ def _place_of(path: str | Path) -> Path:
 
 
 def _draft_of(path: Path) -> Path:
-    """An empty file beside `path`, to be moved to its place. Raises ConfigError where there can be none."""
+    """The name of a file beside `path`, to be moved to its place. Raises ConfigError where there can be none."""
     if path.is_dir():
         raise ConfigError(f"{path}: cannot be written: it is a directory")
     if path.exists() and not path.is_file():  # to take its place would be the end of /dev/null
         raise ConfigError(f"{path}: cannot be written: it is a device or a pipe; name a file")
-    draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
+    return path.with_name(f".{path.name}.{os.getpid()}.draft")
+
+
+def _make(draft: Path, path: Path) -> None:
+    """Begins the draft of a file. Raises ConfigError."""
     try:
         draft.touch()
         if path.exists():
             draft.chmod(S_IMODE(path.stat().st_mode))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be written: {error.strerror}") from None
-    return draft
 
 
 def table_files(path: Path, names: Sequence[str]) -> list[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -32,6 +33,21 @@ def test_they_ask_nobody_for_the_password_of_another_kafka(monkeypatch: pytest.M
     with embedded_servers("patients") as servers, open_consumer(servers.kafka) as consumer:
         assert consumer.partitions_for_topic("patients.live") == set(range(SHARDS))
     assert os.environ["KAFKA_SECURITY_PROTOCOL"] == "SASL_SSL"
+
+
+@pytest.mark.slow
+def test_a_log_of_objects_has_nothing_else_from_its_first_line_to_its_last(tmp_path: Path) -> None:
+    environment = {"STREAMER_TABLE": str(write_table(tmp_path, "inside")), "STREAMER_WEB_TOKEN": ""}
+    more = ["--embedded", "--web", "0", "--log-format", "json"]
+    worker = Worker(tmp_path / "worker.log", environment, more=more)
+    try:
+        wait_until(lambda: len(worker.taken_over()) == SHARDS, 30, worker.log.read_text)
+        assert worker.terminate()[0] == 0
+    finally:
+        worker.kill()
+    said = [json.loads(line)["message"] for line in worker.log.read_text().splitlines()]
+    assert said[0].startswith("Kafka and Redis run inside this process")
+    assert len([line for line in said if "token for rebuilds from the page" in line]) == 1
 
 
 @pytest.mark.slow

@@ -37,6 +37,7 @@ from streamer.table.schema import ROWS
 from streamer.table.yaml_loading import load_table
 from worlds.checkout import ROOT
 from worlds.kafka_side import make_topics, read, write
+from worlds.patients import CANARY
 from worlds.workers import SHARDS, WorkedTable, wait_until
 
 COLUMNS = ("id", "age", "zip", "bmi", "sex", "problem")
@@ -162,6 +163,22 @@ def test_a_first_load_is_release_0_and_what_is_written_meanwhile_follows(world: 
     world.start()
     wait_until_read(world)
     assert_holds(world, (set(people) | {"1000", "1001", "1002"}) - {"7"})
+
+
+def test_categories_that_table_yaml_does_not_list_are_counted_in_the_end(world: WorkedTable, tmp_path: Path) -> None:
+    listed = "problem: {role: sensitive, hierarchy: hierarchies/problem.csv"
+    world.table.write_text(world.table.read_text().replace(listed, f"{listed}, other: '*'"))
+    people = rows(300)
+    for key in ("3", "5", "8"):
+        people[key]["problem"] = CANARY
+    done = run(world, "load", as_csv(tmp_path / "rows.csv", people))
+    assert done.exit_code == 0, done.output
+    assert done.stdout.splitlines()[-1].startswith("warning: 3 of 300 rows have a problem that its hierarchy does not")
+    send(world, *inserted(people))
+    again = run(world, "start-anew", "--from-source", "topic", "--json")
+    (warning,) = json.loads(again.stdout)["warnings"]
+    assert warning.startswith("3 of 300 applied messages have a problem that its hierarchy does not list")
+    assert CANARY not in done.output + again.output
 
 
 def test_a_table_that_has_begun_is_not_loaded(world: WorkedTable, tmp_path: Path) -> None:

@@ -117,6 +117,13 @@ def test_a_worker_that_has_just_begun_says_what_it_does_not_know(page: Browser, 
     assert "undefined" not in page.text()
 
 
+def test_categories_that_table_yaml_does_not_list_are_told_beside_the_counts(page: Browser, told: PageServer) -> None:
+    assert page.texts("#unlisted li") == []
+    told.facts = facts(shard(0), unlisted=["3 of 98,700 applied messages have a city: `other` takes it as '(other)'"])
+    page.has("3 of 98,700 applied messages have a city: other takes it as '(other)'", of="#unlisted")
+    assert page.texts("#unlisted code") == ["other"]
+
+
 def test_pending_rows_are_shown_with_the_age_of_the_oldest(page: Browser, told: PageServer) -> None:
     told.facts = facts(shard(0, pending=3, pending_oldest=before(125)))
     page.has("3, oldest 2 min", of="#shards")

@@ -31,7 +31,8 @@ def facts(*shards: dict[str, Any], **changes: Any) -> dict[str, Any]:
     calm = {
         "table": "patients", "version": "0.1.0", "worker": "streamer-a1", "now": before(0), "k": 5,
         "model": "at least 5 rows", "form": "rows", "verdict": {"ok": True, "problems": [], "warnings": []},
-        "shards": list(shards), "dead_letters": {"unknown-column": 4, "not-json": 1}, "history": history(),
+        "shards": list(shards), "dead_letters": {"unknown-column": 4, "not-json": 1}, "unlisted": [],
+        "history": history(),
     }  # fmt: skip
     return calm | changes
 

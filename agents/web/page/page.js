@@ -63,6 +63,7 @@ function heard(facts) {
   byId("rebuilds").hidden = !(byId("no-rebuilds").hidden = showRebuilds(facts) > 0);
   byId("letters").hidden = byId("letters-how").hidden = !(byId("no-letters").hidden = showLetters(facts) > 0);
   setText(byId("account"), summed(facts.shards));
+  showList(byId("unlisted"), facts.unlisted);
   showCounts(facts);
   byId("connection").hidden = true;
   byId("facts").inert = false;

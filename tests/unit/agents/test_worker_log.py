@@ -13,8 +13,9 @@ from importlib.metadata import version
 import click
 import pytest
 
-from agents.worker_log import JSON, TEXT, its_end_told, tell_minute, tell_start, write_logs
+from agents.worker_log import its_end_told, tell_beside, tell_minute, tell_start, write_logs
 from agents.worker_settings import WorkerSettings
+from streamer.cli.options import JSON, TEXT
 from streamer.errors import ShardRefused
 from streamer.incremental.events.counts import Counts
 from streamer.incremental.shard.steps import StepReport
@@ -109,10 +110,22 @@ def test_as_text_the_command_says_what_ended_it(capfd: pytest.CaptureFixture[str
 
 def test_as_json_a_warning_of_python_is_one_line_too() -> None:
     """In a process of its own: pytest takes warnings for itself."""
-    warns = "import warnings; from agents.worker_log import *; write_logs('info', JSON); warnings.warn('it is old')"
+    warns = "import warnings; from agents.worker_log import *; write_logs('info', 'json'); warnings.warn('it is old')"
     said = subprocess.run([sys.executable, "-c", warns], capture_output=True, text=True, check=True).stderr
     (line,) = said.splitlines()
     assert "it is old" in json.loads(line)["message"]
+
+
+def test_what_is_said_beside_the_log_is_an_object_among_objects_and_heard_by_no_handler(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    write_logs("error", JSON)
+    for form in (TEXT, JSON):
+        tell_beside("first\n  second", form)
+    *text, as_json = capfd.readouterr().err.splitlines()
+    assert text == ["first", "  second"]
+    said = json.loads(as_json)
+    assert (said["level"], said["message"], caplog.text) == ("INFO", "first\n  second", "") and said["time"]
 
 
 def test_libraries_are_heard_from_warnings_on_whatever_the_level(capfd: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+from contextlib import AbstractContextManager
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -14,7 +17,8 @@ from agents.cli import main
 from streamer.cli.completion import tables
 from streamer.incremental.store import redis_lookups
 from streamer.recoding.algorithms.catalog import ALGORITHMS
-from worlds.checkout import PATIENTS
+from worlds.checkout import PATIENTS, ROOT
+from worlds.quick_streamer import quick_streamer
 
 
 def offered(args: list[str], incomplete: str) -> list[str]:
@@ -44,6 +48,13 @@ def test_what_is_written_already_narrows_the_tables() -> None:
     assert offered(["status", "--table"], "empty") == []
 
 
+@pytest.mark.usefixtures("_two_tables")
+def test_where_tables_are_near_the_shell_is_told_of_nothing_else() -> None:
+    """Click's script for zsh takes an empty text for none, and what follows it for something else."""
+    found = tables(click.Context(click.Command("status")), click.Option(["--table"]), "")
+    assert [(item.type, item.value) for item in found] == [("plain", "mine"), ("plain", "others/clinic")]
+
+
 def test_folders_are_left_to_the_shell_where_no_table_is_near(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     command = click.Command("status")
@@ -55,6 +66,16 @@ def test_folders_are_left_to_the_shell_where_no_table_is_near(tmp_path: Path, mo
 def test_every_algorithm_is_offered(command: str) -> None:
     assert set(offered([command, "--algorithm"], "")) == set(ALGORITHMS)
     assert offered([command, "--algorithm"], "mon") == ["mondrian"]
+
+
+def test_nothing_is_said_of_what_is_loaded_while_somebody_types(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would stand in the middle of the line: a shell leaves stderr on the terminal."""
+
+    def said(what: str) -> AbstractContextManager[None]:
+        raise AssertionError(what)
+
+    monkeypatch.setattr("streamer.cli.main.loading", said)
+    assert offered(["anonymize", "--algorithm"], "mon") == ["mondrian"]
 
 
 def test_commands_are_offered_by_name() -> None:
@@ -107,3 +128,52 @@ def test_a_shell_waits_for_redis_a_moment_only(monkeypatch: pytest.MonkeyPatch) 
     began = monotonic()
     assert offered(ASKING[0], "") == []
     assert monotonic() - began < 4.0
+
+
+# -- in the shells themselves ----------------------------------------------------------------------------------------
+
+# Each completes the words that its arguments are; the functions that only work on a terminal are replaced.
+BY_BASH = """
+eval "$(_STREAMER_COMPLETE=bash_source streamer)"
+COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+_streamer_completion streamer 2> /dev/null
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+BY_ZSH = """
+compdef() { : }
+compadd() { print -l -- ${(P)@[-1]} }
+_describe() { print -l -- ${${(P)@[-2]}%%:*} }
+_path_files() { print -l -- *(/) }
+eval "$(_STREAMER_COMPLETE=zsh_source streamer)"
+words=("$@") CURRENT=$#
+_streamer_completion
+"""
+BY_FISH = """
+_STREAMER_COMPLETE=fish_source streamer | source
+complete -C "$argv" | string replace -r '\\t.*' ''; true
+"""
+SHELLS = {"bash": ["-c", BY_BASH, "bash"], "zsh": ["-f", "-c", BY_ZSH, "zsh"], "fish": ["-N", "-c", BY_FISH]}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_shell_completes_by_what_the_tutorial_puts_into_its_file(shell: str, tmp_path: Path) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed: nobody has tried what it completes")
+
+    def completed(*words: str) -> set[str]:
+        told = subprocess.run(
+            [shell, *SHELLS[shell], *words],
+            cwd=ROOT / "examples",
+            env={"PATH": f"{folder}:/usr/bin:/bin", "HOME": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        )
+        assert told.stderr == ""
+        return set(told.stdout.splitlines())
+
+    with quick_streamer(tmp_path / "bin") as folder:
+        assert completed("streamer", "anonymize", "--algorithm", "") == set(ALGORITHMS)
+        assert completed("streamer", "status", "--table", "") == {"patients", "pipeline"}
+        assert "start-anew" in completed("streamer", "sta")

@@ -26,7 +26,8 @@ from worlds.worker_facts import NOW, WELL, worker
 TABLE = load_table(PATIENTS)
 
 TOP = {
-    "table", "version", "worker", "now", "k", "model", "form", "verdict", "shards", "dead_letters", "history",
+    "table", "version", "worker", "now", "k", "model", "form", "verdict", "shards", "dead_letters", "unlisted",
+    "history",
 }  # fmt: skip
 SHARD = {
     "shard", "worker", "here", "state", "since", "lag", "rows", "pending", "pending_oldest", "qi_groups", "messages",
@@ -77,6 +78,17 @@ def test_a_shard_that_is_here_is_told_by_the_worker_itself() -> None:
     assert (said["messages"], said["applied"], said["ignored"], said["dead_letters"]) == (105, 100, 2, 3)
     assert (said["merges"], said["splits"], said["release"], said["ncp"]) == (4, 5, 7, 0.25)
     assert (said["since"], said["reason"]) == ("2025-11-24T15:59:00.000Z", None)
+
+
+def test_categories_that_table_yaml_does_not_list_are_told_of_all_shards_as_status_does() -> None:
+    here = replace(WELL, counts=Counts(applied=100, unlisted={"problem": 2}))
+    there = other(Custody(), "", Meta(counts=Counts(applied=1_900, unlisted={"problem": 3, "sex": 1})))
+    told = page_facts(TABLE, worker(here), Seen((there,)), [])["unlisted"]
+    assert [line.split(" that its")[0] for line in told] == [
+        "5 of 2,000 applied messages have a problem", "1 of 2,000 applied messages have a sex"
+    ]  # fmt: skip
+    unseen = replace(other(Custody(), ""), redis=InRedis(None, None, Sizes(0, 0, 0, 0), Custody()))
+    assert page_facts(TABLE, worker(WELL), Seen((unseen,)), [])["unlisted"] == []
 
 
 def test_how_a_shard_stands_is_one_word_and_a_reason() -> None:

@@ -22,6 +22,7 @@ from agents.web.address import Address
 from agents.web.rebuild_requests import Wanted
 from agents.web.service import Web
 from agents.worker_settings import WorkerSettings
+from streamer.cli.options import JSON
 from streamer.errors import ServerUnreachable
 from streamer.incremental.store.rebuild import Progress, Rebuild
 from streamer.table.yaml_loading import load_table
@@ -82,6 +83,14 @@ def test_it_says_where_it_listens_and_its_token_stands_in_no_log(
     assert token is not None
     assert token[1] not in caplog.text
     assert "other machines" not in caplog.text
+
+
+def test_the_token_is_an_object_where_the_log_has_objects(capfd: pytest.CaptureFixture[str]) -> None:
+    async def story(web: Web) -> None: ...
+
+    tell(story, replace(SETTINGS, log_format=JSON))
+    (line,) = [line for line in capfd.readouterr().err.splitlines() if "token" in line]
+    assert re.search(r"token for rebuilds from the page: \S+ ", json.loads(line)["message"])
 
 
 def test_a_token_that_an_operator_chose_is_not_said_at_all(
