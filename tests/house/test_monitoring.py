@@ -103,6 +103,51 @@ def test_prometheus_takes_what_a_worker_tells(promtool: str) -> None:
     assert (done.returncode, done.stdout + done.stderr) == (0, b"")
 
 
+def told_by(worker: str, before: str, since: str, first: int) -> list[dict[str, str]]:
+    """Series of a worker that is scraped every 15 s and holds other shards from scrape `first` on."""
+    of = f'table="people",instance="{worker}"'
+    told = {"series": f"streamer_shards_held{{{of}}}", "values": f"{len(before)}x{first - 1} {len(since)}x100"}
+    lags = {
+        shard: f"0x{first - 1}" + (" 0x100" if shard in since else " stale") if shard in before else f"_x{first} 0x100"
+        for shard in {*before, *since}
+    }
+    return [told, *({"series": f'streamer_lag_messages{{{of},shard="{of_}"}}', "values": lags[of_]} for of_ in lags)]
+
+
+NOBODY_HOLDS = "fewer shards of people are held than an hour ago"
+
+CHANGES = {
+    "for one scrape both workers tell of two shards": (
+        [*told_by("a", before="0123", since="01", first=9), *told_by("b", before="", since="23", first=8)],
+        False,
+    ),
+    "two shards are with nobody": (told_by("a", before="0123", since="01", first=9), True),
+    "the worker that is left holds none": (told_by("a", before="0123", since="", first=9), True),
+}
+"""What two workers tell, and whether somebody is called."""
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_somebody_is_called_where_nobody_holds_a_shard_and_not_where_it_changes_hands(
+    change: str, promtool: str, tmp_path: Any
+) -> None:
+    series, called = CHANGES[change]
+    (rule,) = (rule for rule in rules() if rule["alert"] == "StreamerShardHeldByNobody")
+    alert = {
+        "exp_labels": {"table": "people", **rule["labels"]},
+        "exp_annotations": {"summary": NOBODY_HOLDS, "do": rule["annotations"]["do"]},
+    }
+    case = {
+        "interval": "15s",
+        "input_series": series,
+        "alert_rule_test": [{"eval_time": "15m", "alertname": rule["alert"], "exp_alerts": [alert] if called else []}],
+    }
+    file = tmp_path / "case.yml"
+    file.write_text(yaml.safe_dump({"rule_files": [str(MONITORING / "alerts.yml")], "tests": [case]}))
+    done = subprocess.run([promtool, "test", "rules", str(file)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_every_expression_of_the_dashboard_is_one(promtool: str, tmp_path: Any) -> None:
     rules = [
         {"record": f"of:panel{number}", "expr": expression.replace("$table", "people")}

@@ -76,6 +76,8 @@ def _read(url: str) -> RedisUrl:
     scheme, _, kind = parts.scheme.partition("+")
     tls = scheme == "rediss"
     if not kind:
+        if scheme != "unix":
+            _check_number(parts.path.removeprefix("/"))
         options = parse_url(url)
         options.pop("connection_class", None)
         return RedisUrl(Kind.SERVER, tls, options)
@@ -83,14 +85,21 @@ def _read(url: str) -> RedisUrl:
     service, _, number = parts.path.strip("/").partition("/")
     if scheme not in ("redis", "rediss") or kind not in PORTS or bool(service) != (kind == "sentinel"):
         raise ValueError
+    _check_number(number)
     login, at, _ = parts.netloc.rpartition("@")
-    options = parse_url(f"redis://{login}{at}host/{int(number or 0)}?{parts.query}")
+    options = parse_url(f"redis://{login}{at}host/{number or 0}?{parts.query}")
     del options["host"]
     if kind == "cluster":
         if options.pop("db", 0):
             raise ValueError
         return RedisUrl(Kind.CLUSTER, tls, options, nodes)
     return RedisUrl(Kind.SENTINEL, tls, options, nodes, unquote(service))
+
+
+def _check_number(database: str) -> None:
+    """Raises ValueError where a database has no number: redis-py takes `/prod` for 0, and `/1/2` for 12."""
+    if database and not (database.isascii() and database.isdigit()):
+        raise ValueError
 
 
 def _nodes(parts: SplitResult, port: int) -> tuple[tuple[str, int], ...]:

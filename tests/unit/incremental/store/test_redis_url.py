@@ -56,7 +56,8 @@ def test_sentinels_have_a_login_of_their_own() -> None:
         "canary", "http://canary@host", "redis+canary://host", "redis+cluster://", "redis+cluster://canary@",
         "redis+cluster://host:canary", "redis+cluster://host,,canary", "redis+cluster://host/1canary",
         "redis+cluster://host/2", "redis+sentinel://canary", "redis+sentinel://host/main/canary",
-        "unix+cluster://canary:1", "redis+cluster://host?db=canary",
+        "unix+cluster://canary:1", "redis+cluster://host?db=canary", "redis://host/canary", "rediss://host/1/2",
+        "redis://host/-1", "redis+sentinel://host/main/-1",
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_refused_and_not_shown(url: str) -> None:
