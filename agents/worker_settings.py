@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from agents.web.address import Address, read_address
 from streamer.cli.options import TEXT, WEB, WEB_TOKEN
+from streamer.cli.web_address import Address, read_address
 from streamer.errors import ConfigError
 from streamer.incremental.events.registered_schemas import NoSchemas, Schemas
 from streamer.incremental.formats.live_format import LiveFormat, live_format

@@ -16,7 +16,7 @@ from typing import cast
 from aiohttp import web
 
 from agents.kafka_log import AtMost
-from agents.web.address import Address
+from streamer.cli.web_address import Address
 
 CONNECTIONS_MAX = 128
 

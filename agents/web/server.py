@@ -22,8 +22,8 @@ import msgspec
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from agents.web.address import Address, host_in, is_loopback
 from agents.web.rebuild_requests import TOKEN_HEADER, Wanted, is_token, read_wanted
+from streamer.cli.web_address import Address, host_in, is_loopback
 from streamer.errors import ServerUnreachable, StreamerError, UsageError
 from streamer.incremental.shard.passed_over import told
 

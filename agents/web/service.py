@@ -22,7 +22,6 @@ from aiohttp import web
 from mode import Service
 
 from agents.ingest import Ingest
-from agents.web.address import Address
 from agents.web.connections import listen, runner_of
 from agents.web.exposition import exposed, registry_of
 from agents.web.facts import WorkerFacts
@@ -37,6 +36,7 @@ from agents.web.watch import Watch
 from agents.worker_log import tell_beside
 from agents.worker_settings import WorkerSettings
 from streamer.cli.options import WEB_TOKEN
+from streamer.cli.web_address import Address
 from streamer.errors import StreamerError, UsageError
 from streamer.incremental.shard.passed_over import told
 

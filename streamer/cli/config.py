@@ -31,6 +31,7 @@ from streamer.cli.options import (
     web_option,
 )
 from streamer.cli.tables import print_table
+from streamer.cli.web_address import read_address
 from streamer.incremental.kafka_access import kafka_settings, read_properties
 from streamer.incremental.kafka_clients import servers_of
 from streamer.incremental.kafka_settings import CONFIG, USERNAME, VARIABLES
@@ -90,6 +91,8 @@ def command(
     """
     repair = load_table(table).repair
     servers_of(kafka)  # which refuses what a password might stand in
+    if web:
+        read_address(web)  # a worker would refuse it, too
     settings = [
         Setting("table", table, _source(ctx, "table")),
         *_of_file(table, repair, os.environ),

@@ -168,10 +168,10 @@ def _account(total: dict[str, int]) -> str:
     """The checked line: every offset that was read is accounted for."""
     without = total["offsets_read"] - total["messages"]
     verdict = "ok" if without >= 0 else "DOES NOT ADD UP"
-    markers = f"; {without:,} more offsets hold no message (transaction markers)" if without > 0 else ""
+    others = "; {:,} more offsets hold no message that was read (markers of transactions, or what a file stands for)"
     return (
         f"messages in: {total['messages']:,} = applied {total['applied']:,} + ignored {total['ignored']:,} + dead "
-        f"letters {total['dead_letters']:,}: {verdict}{markers}"
+        f"letters {total['dead_letters']:,}: {verdict}{others.format(without) if without > 0 else ''}"
     )
 
 

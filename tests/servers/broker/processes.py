@@ -181,8 +181,9 @@ def install(packages: list[str], instead: str) -> None:
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         raise NoServers(instead)
     say(f"installing {wanted} with apt-get")
-    run("apt-get update", ["apt-get", "update", "-qq"], INSTALL_SECONDS_MAX)
-    command = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages]
+    apt_get = ["apt-get", "-o", f"DPkg::Lock::Timeout={INSTALL_SECONDS_MAX}"]  # somebody else may be installing
+    run("apt-get update", [*apt_get, "update", "-qq"], INSTALL_SECONDS_MAX)
+    command = [*apt_get, "install", "-y", "-qq", "--no-install-recommends", *packages]
     run(f"apt-get install {wanted}", command, INSTALL_SECONDS_MAX)
 
 

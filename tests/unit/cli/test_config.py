@@ -90,6 +90,7 @@ def test_no_secret_is_shown_wherever_it_stands(tmp_path: Path) -> None:
         ({"SCHEMA_REGISTRY_URL": f"http://me:{CANARY}@e:5"}, "SCHEMA_REGISTRY_URL: expected"),
         ({"KAFKA_SASL_PASSWORD": CANARY}, "has no effect under security.protocol"),
         ({"KAFKA_BOOTSTRAP": f"me:{CANARY}@c:9092"}, "--kafka (KAFKA_BOOTSTRAP): expected HOST:PORT"),
+        ({"STREAMER_WEB": "0.0.0.0"}, "is not HOST:PORT"),
     ],
 )
 def test_what_a_worker_would_refuse_is_refused_here(environment: dict[str, str], says: str) -> None:

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 from aiohttp import web
 
-from agents.web.address import Address
 from agents.web.connections import listen, runner_of
+from streamer.cli.web_address import Address
 from worlds.patients import CANARY
 
 ARRIVES_SECONDS_MAX = 60.0

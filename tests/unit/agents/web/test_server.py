@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession, web
 
-from agents.web.address import Address
 from agents.web.rebuild_requests import TOKEN_HEADER, Wanted
 from agents.web.server import LISTENERS_MAX, Answers, web_app
+from streamer.cli.web_address import Address
 from streamer.errors import ServerUnreachable, StreamerError, UsageError
 from worlds.checkout import ROOT
 from worlds.patients import CANARY

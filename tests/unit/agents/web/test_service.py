@@ -18,11 +18,11 @@ import pytest
 from aiohttp import ClientSession
 
 from agents.diary import Diary
-from agents.web.address import Address
 from agents.web.rebuild_requests import Wanted
 from agents.web.service import Web
 from agents.worker_settings import WorkerSettings
 from streamer.cli.options import JSON
+from streamer.cli.web_address import Address
 from streamer.errors import ServerUnreachable
 from streamer.incremental.store.rebuild import Progress, Rebuild
 from streamer.table.yaml_loading import load_table

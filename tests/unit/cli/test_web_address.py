@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agents.web.address import Address, host_in, read_address
+from streamer.cli.web_address import Address, host_in, read_address
 from streamer.errors import UsageError
 
 
