@@ -19,9 +19,11 @@ TESTS = ROOT / "tests"
 # Modules whose tests stand elsewhere than their name leads to: they need servers, or are parts of one whole.
 ELSEWHERE = {
     "agents/anew/command.py": "servers/test_start_anew.py",
+    "agents/anew/first_rows.py": "servers/test_start_anew.py",
     "agents/anew/load.py": "servers/test_start_anew.py",
     "agents/anew/reading.py": "servers/test_start_anew.py",
     "agents/anew/run.py": "servers/test_start_anew.py",
+    "agents/anew/shards.py": "servers/test_start_anew.py",
     "agents/app.py": "servers/test_worker.py",
     "agents/cli.py": "servers/test_worker.py",
     "agents/control.py": "servers/test_skip.py",
