@@ -12,7 +12,9 @@ from typing import NamedTuple
 import click
 import msgspec
 
-from agents.anew.run import EARLIEST, END, Shards, begin, found_shards
+from agents.anew.first_rows import EARLIEST, END
+from agents.anew.run import begin
+from agents.anew.shards import Shards, found_shards
 from agents.anew.sources import TOPIC
 from agents.worker_settings import WorkerSettings
 from streamer.cli.options import examples, json_option, kafka_option, redis_option, table_option

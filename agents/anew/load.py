@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from agents.anew.command import carried_out, check_offset, offset_option, show
-from agents.anew.run import found_shards, require_empty
+from agents.anew.shards import found_shards, require_empty
 from agents.anew.sources import TOPIC
 from agents.worker_settings import WorkerSettings
 from streamer.cli.options import examples, json_option, kafka_option, redis_option, table_option

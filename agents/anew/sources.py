@@ -1,4 +1,4 @@
-"""What a table begins with, shard by shard: the rows of a file, or those that the input says."""
+"""The rows of a file that a table begins with, by the shard that the input would bring each of them to."""
 
 from __future__ import annotations
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from time import monotonic
 
 from streamer.cli.shard_facts import ShardFacts, TableFacts, look
-from streamer.cli.shard_verdict import Verdict, judge
+from streamer.cli.shard_verdict import Verdict
+from streamer.cli.table_verdict import judge
 from streamer.errors import StreamerError
 from streamer.table.schema import Table
 

@@ -15,7 +15,7 @@ from streamer.privacy.models import k_anonymity
 from streamer.recoding.algorithms.contract import Algorithm
 from streamer.recoding.algorithms.full_domain import FullDomain
 from streamer.recoding.algorithms.lattice import DEGREE_FIRST, OLA
-from streamer.recoding.algorithms.lattice_search import Lattice
+from streamer.recoding.algorithms.lattice_nodes import Lattice
 from streamer.recoding.algorithms.recoding import Recoding
 from streamer.table.canonical import canonical
 from streamer.table.microdata import Microdata

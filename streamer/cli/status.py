@@ -20,7 +20,8 @@ from rich.table import Table as RichTable
 
 from streamer.cli.options import examples, json_option, kafka_option, redis_option, table_option
 from streamer.cli.shard_facts import ShardFacts, TableFacts, look
-from streamer.cli.shard_verdict import Verdict, ago, judge, lag_of
+from streamer.cli.shard_verdict import Verdict, ago, lag_of
+from streamer.cli.table_verdict import judge
 from streamer.cli.tables import print_table, say
 from streamer.errors import EXIT_LAW
 from streamer.incremental.events.counts import NO_MESSAGES

@@ -24,8 +24,8 @@ from streamer.cli.replay import Initially
 from streamer.cli.tables import named, say_facts
 from streamer.errors import ConfigError, EventRefused, LawViolated, UsageError
 from streamer.incremental import secret_file
-from streamer.incremental.checks.as_published import QIGroupId
 from streamer.incremental.checks.changelog import ChangelogLaws, LiveRecord, laws_of, release_name
+from streamer.incremental.checks.contract import QIGroupId
 from streamer.incremental.checks.source import SOURCE_LAWS, IndexTable, SourceLaws, index_table
 from streamer.incremental.events.decoder import Decoder
 from streamer.incremental.groups.engine import Engine

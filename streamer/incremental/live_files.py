@@ -13,8 +13,9 @@ from pathlib import Path
 import msgspec
 
 from streamer.errors import ConfigError, LawViolated
-from streamer.incremental.checks.as_published import FORMS, Form
+from streamer.incremental.checks.as_published import FORMS
 from streamer.incremental.checks.changelog import LiveRecord
+from streamer.incremental.checks.contract import Form
 from streamer.incremental.release.fold import parse_part
 from streamer.table.schema import GROUPS, LOSSY_JOIN, ROWS, Table
 

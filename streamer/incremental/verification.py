@@ -13,8 +13,8 @@ from typing import Protocol
 
 from streamer.arguments import PATH, require_type
 from streamer.errors import UsageError
-from streamer.incremental.checks.as_published import QIGroupId
 from streamer.incremental.checks.changelog import ChangelogLaws, LiveRecord, in_releases, laws_of
+from streamer.incremental.checks.contract import QIGroupId
 from streamer.incremental.live_files import read_files
 from streamer.incremental.release.fold import Release
 from streamer.table.schema import Table

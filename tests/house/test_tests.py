@@ -19,9 +19,11 @@ TESTS = ROOT / "tests"
 # Modules whose tests stand elsewhere than their name leads to: they need servers, or are parts of one whole.
 ELSEWHERE = {
     "agents/anew/command.py": "servers/test_start_anew.py",
+    "agents/anew/first_rows.py": "servers/test_start_anew.py",
     "agents/anew/load.py": "servers/test_start_anew.py",
     "agents/anew/reading.py": "servers/test_start_anew.py",
     "agents/anew/run.py": "servers/test_start_anew.py",
+    "agents/anew/shards.py": "servers/test_start_anew.py",
     "agents/app.py": "servers/test_worker.py",
     "agents/cli.py": "servers/test_worker.py",
     "agents/control.py": "servers/test_skip.py",
@@ -56,6 +58,7 @@ ELSEWHERE = {
 NOTHING_TO_TEST = {
     "agents/web/facts.py",
     "streamer/cli/options.py",
+    "streamer/incremental/checks/contract.py",
     "streamer/incremental/groups/kept.py",
     "streamer/incremental/groups/outcome.py",
     "streamer/incremental/shard/input.py",

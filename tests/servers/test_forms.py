@@ -12,7 +12,8 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka.admin import AdminClient
 
-from agents.anew.run import begin, found_shards
+from agents.anew.run import begin
+from agents.anew.shards import found_shards
 from agents.outlet import KafkaOutlet
 from agents.shard_input import KafkaInput
 from agents.worker_settings import WorkerSettings

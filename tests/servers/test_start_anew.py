@@ -1,6 +1,7 @@
 """`streamer start-anew` and `streamer load` on a real Kafka and Redis: what a worker refuses, they mend as it says.
 
-Here are the tests of agents.anew.command and agents.anew.load and of what both run by.
+Here are the tests of agents.anew.command and agents.anew.load and of what both run by: agents.anew.shards finds,
+agents.anew.first_rows reads and agents.anew.run writes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from agents.anew.reading import KafkaReading
-from agents.anew.run import found_shards
+from agents.anew.shards import found_shards
 from agents.cli import main
 from agents.outlet import KafkaOutlet
 from agents.worker_settings import WorkerSettings

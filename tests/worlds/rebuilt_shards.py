@@ -174,7 +174,7 @@ class RebuiltShard:
             await self.rebuilds.go_on()
 
     def rows(self) -> list[str]:
-        return sorted(source_key for source_key, _ in self.shard._publisher.engine.index_table())
+        return sorted(source_key for source_key, _ in self.shard._work.publisher.engine.index_table())
 
     def states(self) -> list[tuple[str, str]]:
         """Id and state of what is remembered."""

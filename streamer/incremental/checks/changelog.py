@@ -18,7 +18,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from streamer.errors import LawViolated
-from streamer.incremental.checks.as_published import FORMS, GroupSeen, Misnamed, Place, QIGroupId, group_name
+from streamer.incremental.checks.as_published import FORMS
+from streamer.incremental.checks.contract import GroupSeen, Misnamed, Place, QIGroupId, group_name
 from streamer.incremental.release.fold import Part, Release
 from streamer.incremental.topics import LIVE
 from streamer.privacy.models import model_of, shown_by_rows, subject_names

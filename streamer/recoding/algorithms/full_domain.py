@@ -21,7 +21,7 @@ import numpy as np
 from streamer.jit import compiled
 from streamer.privacy.compiled import Rules, Scratch, holds_together, rules_of, scratch_for
 from streamer.privacy.models import Model
-from streamer.recoding.algorithms.lattice_search import Node
+from streamer.recoding.algorithms.lattice_nodes import Node
 from streamer.table.arrays import Ints
 from streamer.table.levels import Levels, value_numbers
 from streamer.table.microdata import Microdata

@@ -22,7 +22,8 @@ import numpy as np
 from streamer.privacy.models import Model
 from streamer.recoding.algorithms.contract import Algorithm, Options
 from streamer.recoding.algorithms.full_domain import FullDomain
-from streamer.recoding.algorithms.lattice_search import Lattice, Node, degree_first_search, ola_search
+from streamer.recoding.algorithms.lattice_nodes import Lattice, Node
+from streamer.recoding.algorithms.lattice_search import degree_first_search, ola_search
 from streamer.recoding.algorithms.recoding import SUPPRESSED, Recoding
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table

@@ -1,12 +1,7 @@
-"""The lattice of level vectors, what is known of its nodes, and the two orders in which nodes are tested.
+"""The two orders in which nodes of a lattice are tested (`algorithms.lattice_nodes`).
 
-A node is one level for every attribute, numbered in mixed radix: nodes in the order of their numbers are in
-lexicographic order of their levels. The *ancestors* of a node are the nodes that are as high or higher in every
-attribute, its *descendants* those as low or lower; *parents* and *children* are one level away in one attribute. Good
-is monotone: the ancestors of a good node are good, the descendants of a bad one bad. So every test classifies a box of
-nodes, no search tests a classified node, and the top is good beforehand. A search ends when all nodes are classified.
-Between two tests it runs compiled, over arrays with an entry for every node. The *minimal* nodes are good nodes without
-a good child; both papers keep a set from which ancestors are dropped, and this is the set that is left.
+No search tests a classified node, and one ends when all nodes are classified. Between two tests it runs compiled, over
+arrays with an entry for every node.
 
 `ola_search` is Kmin of El Emam et al. 2009. The nodes at half the height (rounded down) of a sublattice are visited in
 lexicographic order; below a good node the search goes on at once in what lies between it and the bottom, above a bad
@@ -20,97 +15,16 @@ nothing: most ancestors x descendants in the whole lattice, then the lowest numb
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import accumulate
-from math import prod
-from operator import mul
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from streamer.jit import compiled, inlined
+from streamer.recoding.algorithms.lattice_nodes import GOOD, UNKNOWN, Lattice, Marks, Shape, Tags
 from streamer.table.arrays import Ints
-
-Tags = npt.NDArray[np.int8]
-Levels = npt.NDArray[np.int16]
-Node = tuple[int, ...]
-IsGood = Callable[[Node], bool]
-
-UNKNOWN, GOOD, BAD = 0, 1, 2
 
 DEPTH_MAX = 64
 """Sublattices inside one another: each has half the height of the one around it."""
-
-
-class _Shape(NamedTuple):
-    """n_levels and strides of the numbers, int64 (d,); levels of every node, int16 (nodes, d)."""
-
-    n_levels: Ints
-    strides: Ints
-    levels: Levels
-
-
-class _Marks(NamedTuple):
-    """What is known of the nodes: tags int8 (nodes,); and what walks over them write down, int64 (nodes,).
-
-    clear: the other corner of a box around the node in which nothing is unclassified any more; -1.
-    """
-
-    tags: Tags
-    clear: Ints
-    todo: Ints
-    seen: Ints
-
-
-class Lattice:
-    """Which nodes are known to be good or bad; tested: how many were asked for.
-
-    >>> lattice = Lattice((2, 3), lambda node: sum(node) >= 2)
-    >>> lattice.is_good(lattice.number((0, 2))), lattice.n_unknown
-    (True, 4)
-    """
-
-    def __init__(self, n_levels: Node, test: IsGood) -> None:
-        strides = [*accumulate(reversed(n_levels[1:]), mul, initial=1)][::-1]
-        self.n_nodes = self.n_unknown = prod(n_levels)
-        self.shape = _shape(np.array(n_levels, dtype=np.int64), np.array(strides, dtype=np.int64), self.n_nodes)
-        todo, seen = np.empty((2, self.n_nodes), dtype=np.int64)
-        self.marks = _Marks(np.zeros(self.n_nodes, dtype=np.int8), np.full(self.n_nodes, -1), todo, seen)
-        self.tested = 0
-        self._test = test
-        self._tell(self.n_nodes - 1, True)
-
-    @property
-    def tags(self) -> Tags:
-        """UNKNOWN, GOOD or BAD by number."""
-        return self.marks.tags
-
-    def number(self, node: Node) -> int:
-        return int(np.dot(self.shape.strides, node))
-
-    def node(self, number: int) -> Node:
-        return tuple(self.shape.levels[number].tolist())
-
-    def is_good(self, number: int) -> bool:
-        """Whether the node is good: by what is known, else by a test."""
-        if self.tags[number] == UNKNOWN:
-            self.tested += 1
-            self._tell(number, self._test(self.node(number)))
-        return bool(self.tags[number] == GOOD)
-
-    def _tell(self, number: int, good: bool) -> None:
-        """Classifies a node, and its ancestors if it is good, its descendants if it is not."""
-        self.n_unknown -= _classify(self.shape, self.marks, number, GOOD if good else BAD)
-
-    def minimal(self) -> list[Node]:
-        """The good nodes without a good child, in the order of their numbers."""
-        numbers = np.flatnonzero(self.tags == GOOD)
-        lowest = np.ones(len(numbers), dtype=np.bool_)
-        for j, stride in enumerate(self.shape.strides):
-            above = self.shape.levels[numbers, j] > 0
-            lowest[above] &= self.tags[numbers[above] - stride] != GOOD
-        return [self.node(number) for number in numbers[lowest].tolist()]
 
 
 def ola_search(lattice: Lattice) -> None:
@@ -130,36 +44,6 @@ def degree_first_search(lattice: Lattice) -> None:
         lattice.is_good(number)
 
 
-def _shape(n_levels: Ints, strides: Ints, n_nodes: int) -> _Shape:
-    levels, numbers = np.empty((n_nodes, len(strides)), dtype=np.int16), np.arange(n_nodes)
-    for j, stride in enumerate(strides):
-        levels[:, j] = numbers // stride % n_levels[j]
-    return _Shape(n_levels, strides, levels)
-
-
-@compiled
-def _classify(shape: _Shape, marks: _Marks, number: int, tag: int) -> int:
-    """Tags an unclassified node, and what is unclassified above it (GOOD) or below it (BAD); returns how many.
-
-    All of that can be reached over unclassified nodes: what lies between two of them is neither good nor bad.
-    """
-    tags, todo, step = marks.tags, marks.todo, 1 if tag == GOOD else -1
-    tags[number], todo[0] = tag, number
-    waiting, count = 1, 0
-    while waiting > 0:
-        waiting -= 1
-        count += 1
-        node = todo[waiting]
-        for j in range(shape.strides.shape[0]):
-            end = shape.n_levels[j] - 1 if tag == GOOD else 0
-            if shape.levels[node, j] != end:
-                other = node + step * shape.strides[j]
-                if tags[other] == UNKNOWN:
-                    tags[other], todo[waiting] = tag, other
-                    waiting += 1
-    return count
-
-
 # -- OLA ------------------------------------------------------------------------------------------------------------
 
 
@@ -173,7 +57,7 @@ class _Stack(NamedTuple):
 
 
 @compiled
-def _next_of_ola(shape: _Shape, marks: _Marks, stack: _Stack) -> int:
+def _next_of_ola(shape: Shape, marks: Marks, stack: _Stack) -> int:
     """Goes on with the search as far as what is known allows; the node to test, -1 at the end."""
     while stack.depth[0] > 0:
         i = stack.depth[0] - 1
@@ -194,7 +78,7 @@ def _next_of_ola(shape: _Shape, marks: _Marks, stack: _Stack) -> int:
 
 
 @compiled
-def _push(shape: _Shape, stack: _Stack, bottom: int, top: int) -> None:
+def _push(shape: Shape, stack: _Stack, bottom: int, top: int) -> None:
     """Begins with a sublattice, at the lexicographically first node of half its height, rounded down."""
     rise, i = 0, stack.depth[0]
     for j in range(shape.strides.shape[0]):
@@ -205,7 +89,7 @@ def _push(shape: _Shape, stack: _Stack, bottom: int, top: int) -> None:
 
 
 @inlined
-def _raised(shape: _Shape, bottom: int, top: int, number: int, first: int, rise: int) -> int:
+def _raised(shape: Shape, bottom: int, top: int, number: int, first: int, rise: int) -> int:
     """The lowest number `rise` steps above a node that is at the bottom in the attributes from `first` on."""
     for j in range(shape.strides.shape[0] - 1, first - 1, -1):
         steps = min(rise, shape.levels[top, j] - shape.levels[bottom, j])
@@ -215,7 +99,7 @@ def _raised(shape: _Shape, bottom: int, top: int, number: int, first: int, rise:
 
 
 @inlined
-def _next_at_height(shape: _Shape, bottom: int, top: int, number: int) -> int:
+def _next_at_height(shape: Shape, bottom: int, top: int, number: int) -> int:
     """The next node of the same height in the sublattice, in the order of their numbers; -1 after the last."""
     levels, rise, node = shape.levels, 0, number
     for j in range(shape.strides.shape[0] - 1, -1, -1):
@@ -228,7 +112,7 @@ def _next_at_height(shape: _Shape, bottom: int, top: int, number: int) -> int:
 
 
 @inlined
-def _has_unknown(shape: _Shape, marks: _Marks, start: int, end: int) -> bool:
+def _has_unknown(shape: Shape, marks: Marks, start: int, end: int) -> bool:
     """Whether there is an unclassified node between one that is classified, and one above it (if bad) or below.
 
     Where there is one, a walk from `start` over nodes of its tag gets next to it. Else all that were seen are clear.
@@ -272,7 +156,7 @@ class _Queue(NamedTuple):
     order: Ints  # most ancestors x descendants first, then the lowest number
 
 
-def _queue(shape: _Shape) -> _Queue:
+def _queue(shape: Shape) -> _Queue:
     levels, tops = shape.levels.astype(np.int64), shape.n_levels - 1
     order = np.argsort(-((tops - levels + 1) * (levels + 1)).prod(axis=1), kind="stable")
     n_nodes = len(order)
@@ -282,7 +166,7 @@ def _queue(shape: _Shape) -> _Queue:
 
 
 @compiled
-def _highest(shape: _Shape, tags: Tags, queue: _Queue) -> int:
+def _highest(shape: Shape, tags: Tags, queue: _Queue) -> int:
     """The unclassified node of highest degree product, then reach, then lowest number; -1 where there is none."""
     n_nodes = tags.shape[0]
     while queue.size[0] > 0:
@@ -300,7 +184,7 @@ def _highest(shape: _Shape, tags: Tags, queue: _Queue) -> int:
 
 
 @compiled
-def _degree_product(shape: _Shape, tags: Tags, number: int) -> int:
+def _degree_product(shape: Shape, tags: Tags, number: int) -> int:
     """Unclassified parents x unclassified children."""
     parents, children = 0, 0
     for j in range(shape.strides.shape[0]):

@@ -7,23 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from servers.broker.servers import NoServers, Servers
+from servers.broker.servers import Servers
 from servers.pipeline.configurations import Shape
 from servers.pipeline.pipeline import Laying, Parts, Pipeline
+from servers.pipeline.started import started
 
 
 @pytest.fixture(scope="session")
 def parts(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parts]:
     """Postgres and Kafka Connect, shared by the whole run."""
-    try:
-        found = Parts(servers, tmp_path_factory.mktemp("parts"))
-    except NoServers as reason:
-        pytest.skip(str(reason))
-    try:
-        found.start()
-        yield found
-    finally:
-        found.stop()
+    with started(lambda: Parts(servers, tmp_path_factory.mktemp("parts"))) as parts:
+        yield parts
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from servers.pipeline.binlog_servers import CONNECTOR, BinlogServer
 from servers.pipeline.configurations import Shape
 from servers.pipeline.pipeline import Parts, Pipeline, await_answer
 from servers.pipeline.sources import BinlogSource
+from servers.pipeline.started import started
 from streamer.incremental.connectors.database import MARIADB, MYSQL
 from streamer.incremental.events.snapshot_marks import Mark
 
@@ -25,17 +26,14 @@ ROWS, CHANGES, LOOKS = 600, 600, 100
 @pytest.fixture(scope="module")
 def parts(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parts]:
     """Connect with the connectors of binlogs, and Postgres for the sink."""
-    try:
+
+    def made() -> Parts:
         binlog_servers.provide(MARIADB)
         told = {"SOURCE_USER": CONNECTOR}
-        found = Parts(servers, tmp_path_factory.mktemp("parts"), plugins=[binlog_servers.PLUGINS], told=told)
-    except NoServers as reason:
-        pytest.skip(str(reason))
-    try:
-        found.start()
-        yield found
-    finally:
-        found.stop()
+        return Parts(servers, tmp_path_factory.mktemp("parts"), plugins=[binlog_servers.PLUGINS], told=told)
+
+    with started(made) as parts:
+        yield parts
 
 
 @pytest.fixture(scope="module", params=[MARIADB, MYSQL])

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from servers.broker.servers import NoServers, Servers
+from servers.broker.servers import Servers
 from servers.pipeline.configurations import Shape
 from servers.pipeline.pipeline import Laying, Pipeline
 from servers.pipeline.readers import of_flink, of_kafka_streams, of_the_console, of_the_sink, provide
 from servers.pipeline.secured_parts import SecuredParts
+from servers.pipeline.started import started
 
 pytestmark = [pytest.mark.servers, pytest.mark.drill, pytest.mark.timeout(1500)]
 
@@ -48,15 +49,8 @@ def test_every_change_arrives_whoever_is_killed(lay: Laying, shape: Shape) -> No
 
 @pytest.fixture(scope="module")
 def secured(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredParts]:
-    try:
-        parts = SecuredParts(servers, tmp_path_factory.mktemp("secured-parts"))
-    except NoServers as reason:
-        pytest.skip(str(reason))
-    try:
-        parts.start()
+    with started(lambda: SecuredParts(servers, tmp_path_factory.mktemp("secured-parts"))) as parts:
         yield parts
-    finally:
-        parts.stop()
 
 
 @pytest.mark.parametrize(("shape", "avro"), SECURED)

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from servers.broker.servers import NoServers, Servers
+from servers.broker.servers import Servers
 from servers.pipeline import avro
 from servers.pipeline.configurations import Shape
 from servers.pipeline.pipeline import Access, Parts, Pipeline, await_answer
+from servers.pipeline.started import started
 from streamer.table.schema import AVRO, CONNECT_JSON
 
 pytestmark = [pytest.mark.servers, pytest.mark.drill, pytest.mark.timeout(1500)]
@@ -22,27 +23,33 @@ pytestmark = [pytest.mark.servers, pytest.mark.drill, pytest.mark.timeout(1500)]
 ROWS = CHANGES = 600
 
 
+class RegisteredParts(Parts):
+    """Parts with a schema registry beside them."""
+
+    def __init__(self, servers: Servers, directory: Path) -> None:
+        avro.provide()
+        self.registry = avro.Registry(directory)
+        told = {"SCHEMA_REGISTRY_URL": self.registry.url}
+        access = Access(servers.kafka_bootstrap, worker=told, operator=told)
+        own = {"SCHEMA_REGISTRY_URL": self.registry.own_url}
+        super().__init__(servers, directory, access, [avro.CONVERTERS], own)
+
+    def start(self) -> None:
+        self.registry.start()
+        await_answer(self.registry.answers, "the registry", self.registry.last_words)
+        super().start()
+
+    def stop(self) -> None:
+        try:
+            super().stop()
+        finally:
+            self.registry.stop()
+
+
 @pytest.fixture(scope="module")
 def parts(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parts]:
-    """Parts with a schema registry beside them."""
-    directory = tmp_path_factory.mktemp("parts")
-    try:
-        avro.provide()
-        registry = avro.Registry(directory)
-        told = {"SCHEMA_REGISTRY_URL": registry.url}
-        access = Access(servers.kafka_bootstrap, worker=told, operator=told)
-        own = {"SCHEMA_REGISTRY_URL": registry.own_url}
-        found = Parts(servers, directory, access, [avro.CONVERTERS], own)
-    except NoServers as reason:
-        pytest.skip(str(reason))
-    try:
-        registry.start()
-        await_answer(registry.answers, "the registry", registry.last_words)
-        found.start()
-        yield found
-    finally:
-        found.stop()
-        registry.stop()
+    with started(lambda: RegisteredParts(servers, tmp_path_factory.mktemp("parts"))) as parts:
+        yield parts
 
 
 @pytest.mark.parametrize("live", [CONNECT_JSON, AVRO])

@@ -88,7 +88,7 @@ def test_a_snapshot_whose_last_row_has_come_is_released_once_it_is_quiet(clock: 
         assert (shard.ended, shard.shard.meta.release) == (LAST, 0)
         assert [job.algorithm for job in shard.algorithms.jobs] == [FIRST]
         assert len(shard.rows()) == 61
-        assert not shard.shard._publisher.engine.n_pending
+        assert not shard.shard._work.publisher.engine.n_pending
 
     run(story())
 

@@ -7,48 +7,18 @@ from typing import Any
 
 import pytest
 
-from streamer.cli.shard_facts import InKafka, InRedis, ShardFacts, TableFacts, Waiting, Workers
-from streamer.cli.shard_verdict import SILENCE_SECONDS_MAX, STANDSTILL_SECONDS_MAX, Verdict, judge_shard, judge_table
+from streamer.cli.shard_facts import ShardFacts, Waiting, Workers
+from streamer.cli.shard_verdict import SILENCE_SECONDS_MAX, STANDSTILL_SECONDS_MAX, Verdict, judge_shard
 from streamer.incremental import mends
 from streamer.incremental.events.counts import Counts
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.rebuild import ANSWERED, DONE, FAILED, REFUSED, RUNNING, STOPPED, Progress, Rebuild
-from streamer.incremental.store.redis_lookups import Custody, RedisNow, Refusal, Sizes
-from streamer.incremental.store.redis_server import Durability
-from streamer.incremental.store.redis_url import Kind
+from streamer.incremental.store.redis_lookups import Custody, Refusal, Sizes
 from streamer.incremental.store.snapshot import Snapshot
-from streamer.incremental.topics import CHANGES, topic_name, topics_of
-from streamer.table.yaml_loading import load_table
-from worlds.checkout import PATIENTS
-
-TABLE = load_table(PATIENTS)
-NOW = 1_000_000.0
-ALICE, BOB = "alice:1", "bob:2"
-META = Meta(
-    commit=4, next=100, release=3, counts=Counts(applied=90, ignored=1), shards=2, fingerprint=TABLE.fingerprint,
-    topic_ids={CHANGES: "id"},
-)  # fmt: skip
-BY_ALICE = Workers({0: ALICE, 1: ALICE})
-
-
-def shard(
-    meta: Meta | None = META, *, worker: str = ALICE, before: Meta | None = META, begun: bool = True, **more: Any
-) -> ShardFacts:
-    """A shard that Alice holds, at rest, all of it published; `more` replaces what is seen of it."""
-    position = Position.of(meta) if meta else None
-    end = meta.next if meta else 0
-    in_kafka: dict[str, Any] = {
-        "input_state": InputState({}, 2, 0, end, begun),
-        "position": position,
-        "waiting": None,
-        "refused_lately": 0,
-    }
-    in_redis: dict[str, Any] = {"sizes": Sizes(30, 5, 2, 0), "custody": Custody(ALICE, int(NOW) - 500, int(NOW) - 300)}
-    for name, value in more.items():
-        (in_kafka if name in in_kafka else in_redis)[name] = value
-    return ShardFacts(0, InRedis(before, meta, **in_redis), InKafka(**in_kafka), worker)
+from streamer.incremental.topics import CHANGES
+from worlds.patient_facts import ALICE, BOB, BY_ALICE, META, NOW, TABLE, shard
 
 
 def judged(facts: ShardFacts, workers: Workers = BY_ALICE, dead_letters_max: float = 0.05) -> Verdict:
@@ -261,62 +231,6 @@ def test_rows_that_are_too_few_to_be_published_are_told() -> None:
     assert judged(shard(sizes=Sizes(2, 0, 0, 0))).warnings == [
         "shard 0: all its 2 rows are pending: a QI group needs at least 3 rows, and together they do not have it"
     ]
-
-
-# -- the table --------------------------------------------------------------------------------------------------------
-
-
-KEEPS = Durability(Kind.SERVER, masters=1)
-
-
-def seen(**more: Any) -> TableFacts:
-    topics = {topic.name: 2 for topic in topics_of(TABLE.name, TABLE.form)}
-    shards = [shard(), replace(shard(), number=1)]
-    return replace(TableFacts(shards, BY_ALICE, topics, [0, 1], RedisNow(NOW), KEEPS), **more)
-
-
-def test_a_table_whose_topics_and_workers_are_there_is_well() -> None:
-    assert judge_table(TABLE, seen()) == Verdict()
-
-
-def test_shards_without_a_worker_and_without_lag_are_one_warning() -> None:
-    shards = [replace(one, worker="") for one in seen().shards]
-    verdict = judge_table(TABLE, seen(shards=shards, workers=Workers({})))
-    assert verdict == Verdict(warnings=["no worker holds shards 0, 1: start `streamer worker`"])
-
-
-def test_a_topic_that_is_missing_or_has_another_number_of_partitions_is_a_problem() -> None:
-    live, letters = topic_name(TABLE.name, "live"), topic_name(TABLE.name, "dead-letters")
-    problems = judge_table(TABLE, seen(topics={**seen().topics, live: 0, letters: 3})).problems
-    assert problems[0] == f"topic {live} does not exist: `streamer topics create --shards 2` makes it"
-    assert f"topic {letters} has 3 partitions and the input 2" in problems[1]
-
-
-def test_a_full_redis_and_shards_that_nobody_reads_are_problems() -> None:
-    problems = judge_table(TABLE, seen(redis_now=RedisNow(NOW, full=True), shards_in_redis=[0, 1, 5])).problems
-    assert any("raise its maxmemory" in problem for problem in problems)
-    assert any("Redis holds a shard 5" in problem for problem in problems)
-
-
-def test_a_redis_that_could_lose_what_it_confirms_is_warned_of_unless_somebody_vouches_for_it() -> None:
-    facts = seen(durability=replace(KEEPS, lax=("Redis a:1: appendonly is no",)))
-    (warning,) = judge_table(TABLE, facts).warnings
-    assert warning.startswith("Redis a:1: appendonly is no: Redis could lose")
-    assert judge_table(replace(TABLE, durability_stated=True), facts) == Verdict()
-
-
-def test_with_individuals_readers_by_sql_are_warned_of() -> None:
-    (warning,) = judge_table(replace(TABLE, individual="ssn"), seen()).warnings
-    assert "`HAVING count(*) >= k` in SQL counts rows" in warning
-
-
-def test_shards_that_know_different_key_forms_are_a_problem() -> None:
-    forms = ["bare", 'json:{"id":number}']
-    shards = [replace(shard(replace(META, key_form=form)), number=number) for number, form in enumerate(forms)]
-    (problem,) = judge_table(TABLE, seen(shards=shards)).problems
-    assert "one row may be in two of them" in problem
-    shards[0] = shard(replace(META, key_form=""))  # a shard that has not read anything yet
-    assert judge_table(TABLE, seen(shards=shards)) == Verdict()
 
 
 def test_a_live_topic_with_another_id_is_told_though_something_was_written_into_it() -> None:

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.recoding.algorithms.lattice_search import Lattice, degree_first_search, ola_search
+from streamer.recoding.algorithms.lattice_nodes import Lattice
+from streamer.recoding.algorithms.lattice_search import degree_first_search, ola_search
 from worlds.lattices import Node, below, minimal
 
 SEARCHES = {"ola": ola_search, "degree-first": degree_first_search}

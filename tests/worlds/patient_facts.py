@@ -1,0 +1,42 @@
+"""What `streamer status` sees of a shard of patients that is well, and what a test says is otherwise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamer.cli.shard_facts import InKafka, InRedis, ShardFacts, Workers
+from streamer.incremental.events.counts import Counts
+from streamer.incremental.shard.input import InputState
+from streamer.incremental.shard.outlet import Position
+from streamer.incremental.store.base import Meta
+from streamer.incremental.store.redis_lookups import Custody, Sizes
+from streamer.incremental.topics import CHANGES
+from streamer.table.yaml_loading import load_table
+from worlds.checkout import PATIENTS
+
+TABLE = load_table(PATIENTS)
+NOW = 1_000_000.0
+ALICE, BOB = "alice:1", "bob:2"
+META = Meta(
+    commit=4, next=100, release=3, counts=Counts(applied=90, ignored=1), shards=2, fingerprint=TABLE.fingerprint,
+    topic_ids={CHANGES: "id"},
+)  # fmt: skip
+BY_ALICE = Workers({0: ALICE, 1: ALICE})
+
+
+def shard(
+    meta: Meta | None = META, *, worker: str = ALICE, before: Meta | None = META, begun: bool = True, **more: Any
+) -> ShardFacts:
+    """A shard that Alice holds, at rest, all of it published; `more` replaces what is seen of it."""
+    position = Position.of(meta) if meta else None
+    end = meta.next if meta else 0
+    in_kafka: dict[str, Any] = {
+        "input_state": InputState({}, 2, 0, end, begun),
+        "position": position,
+        "waiting": None,
+        "refused_lately": 0,
+    }
+    in_redis: dict[str, Any] = {"sizes": Sizes(30, 5, 2, 0), "custody": Custody(ALICE, int(NOW) - 500, int(NOW) - 300)}
+    for name, value in more.items():
+        (in_kafka if name in in_kafka else in_redis)[name] = value
+    return ShardFacts(0, InRedis(before, meta, **in_redis), InKafka(**in_kafka), worker)
