@@ -51,8 +51,12 @@ from streamer.table.microdata import Microdata, microdata_of
 from streamer.table.refused_rows import without_refused
 from streamer.table.unlisted import unlisted_rows, unlisted_sentences
 from streamer.table.yaml_loading import files_of, load_table
+from streamer.telling import Tick, part_of
 
 ROWS, LOSSY_JOIN = "rows", "lossy-join"
+
+MADE, WRITTEN, INDEXED = 0.2, 0.5, 0.6
+"""Shares of the time of writing after which the published table is there, stands in its file, and the index in its."""
 
 
 @click.command(
@@ -146,15 +150,17 @@ def command(
             facts["unlisted"] = unlisted
             facts["warnings"] = list(unlisted_sentences(schema, unlisted, len(frame), "rows"))
         curves = () if report is None or form == LOSSY_JOIN else curves_of(microdata, chosen, options, progress)
-        with progress.stage("write"):
-            published = dict(zip(outputs, _publications(form, microdata, recoding), strict=True))
+        with progress.stage("write") as tick:
+            making, writing = part_of(tick, 0.0, MADE), part_of(tick, MADE, WRITTEN)
+            published = dict(zip(outputs, _publications(form, microdata, recoding, making), strict=True))
             facts |= {"published": {path.name: list(of.columns) for path, of in published.items()}}
-            for path, of in published.items():
-                write_rows(of, files[path])
+            for done, (path, of) in enumerate(published.items()):
+                write_rows(of, files[path], part_of(writing, done / len(published), (done + 1) / len(published)))
             if index is not None:
-                write_index(_index_table(encoded.source_keys, recoding), files[index])
+                write_index(_index_table(encoded.source_keys, recoding), files[index], part_of(tick, WRITTEN, INDEXED))
             if report is not None:
-                files[report].write(anonymize_report(facts, microdata, recoding, table, data, curves))
+                page = anonymize_report(facts, microdata, recoding, table, data, curves, part_of(tick, INDEXED, 1.0))
+                files[report].write(page)
             if left_out is not None:
                 write_list(refused, files[left_out])
     facts |= {"seconds": progress.seconds, "files": [str(path) for path in paths]}
@@ -200,9 +206,9 @@ def described(
 # -- files ----------------------------------------------------------------------------------------------------------
 
 
-def _publications(form: str, microdata: Microdata, recoding: Recoding) -> Sequence[pd.DataFrame]:
+def _publications(form: str, microdata: Microdata, recoding: Recoding, tick: Tick) -> Sequence[pd.DataFrame]:
     """What stands in each of `output_paths`."""
-    return [published_frame(microdata, recoding)] if form == ROWS else lossy_join_frames(microdata, recoding)
+    return [published_frame(microdata, recoding, tick)] if form == ROWS else lossy_join_frames(microdata, recoding)
 
 
 def _index_table(source_keys: list[str], recoding: Recoding) -> Iterator[tuple[str, str]]:

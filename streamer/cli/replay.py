@@ -50,9 +50,10 @@ def command(table: str, events: str, initial: str | None, batch: int | None, out
         total = None if is_hidden(as_json) or not Path(events).is_file() else count_lines(events)
         with progress.stage("replay"):
             if initially is None:
-                steps = replay_files(schema, read_messages(events), None, first_groups, batch, out)
+                steps = replay_files(schema, read_messages(events), None, first_groups, batch, out, progress.next)
             else:
-                steps = replay_files(schema, read_messages(events), initially.rows, initially.groups, batch, out)
+                made = initially.rows, initially.groups
+                steps = replay_files(schema, read_messages(events), *made, batch, out, progress.next)
             report = _followed(steps, total, progress)
     if as_json:
         click.echo(msgspec.json.encode(report.as_dict()))
@@ -74,9 +75,7 @@ class Initially:
         return read_rows(self._path, self._progress.next("read"))
 
     def groups(self, table: Table, rows: EncodedRows, seed: int) -> list[Ints]:
-        groups = first_groups(table, rows, seed, self._progress.next("anonymize"))
-        self._progress.next("load")
-        return groups
+        return first_groups(table, rows, seed, self._progress.next("anonymize"))
 
 
 def _followed(steps: Iterable[int | ReplayReport], total: int | None, progress: Stages) -> ReplayReport:
@@ -88,6 +87,4 @@ def _followed(steps: Iterable[int | ReplayReport], total: int | None, progress: 
         tick, done = tick or progress.next("replay"), done + step
         if total:
             tick(min(1.0, done / total))
-        if done == total:
-            progress.next("write")
     raise RuntimeError("a replay ends with its report")

@@ -17,6 +17,10 @@ from streamer.recoding.algorithms.recoding import Recoding
 from streamer.table.files import STDIN
 from streamer.table.microdata import Microdata
 from streamer.table.yaml_files import file_of
+from streamer.telling import Tick, part_of
+
+DRAWING_LOADED = 0.3
+"""Share of the time of a report in which what draws is loaded."""
 
 if TYPE_CHECKING:
     from streamer.recoding.report.provenance import Provenance
@@ -30,11 +34,14 @@ def anonymize_report(
     table: str,
     data: Path,
     curves: Sequence[Curve],
+    tick: Tick,
 ) -> str:
     """The page of one run; table, data: the files that it read."""
     from streamer.recoding.report.page import anonymize_page
 
-    return anonymize_page(facts, microdata, recoding, _provenance(table, data), curves)
+    tick(DRAWING_LOADED)
+    drawing = part_of(tick, DRAWING_LOADED, 1.0)
+    return anonymize_page(facts, microdata, recoding, _provenance(table, data), curves, drawing)
 
 
 def compare_report(report: Mapping[str, Any], table: str, data: Path, curves: Sequence[Curve]) -> str:

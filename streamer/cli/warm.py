@@ -1,8 +1,9 @@
 """`streamer warm`: compiles ahead what would else be compiled when it is first needed, and says how long each took.
 
 What is compiled is kept in sets (`streamer.machine_code`): the core for figures in float32, which nearly every table
-needs, or in float64, and the whole-table algorithm by which a table begins. Each is made by one process of a machine at
-a time; this command waits for the one that is at it.
+needs, or in float64, the whole-table algorithm by which a table begins, and what it needs beside that where sensitive
+values are counted, as every report of `anonymize` does. Each is made by one process of a machine at a time; this
+command waits for the one that is at it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from streamer.incremental.core.warming import warming_calls
 from streamer.jit import compile_for
 from streamer.machine_code import folder, is_there, mark, never_compiled, only_maker
 
-WHOLE_TABLES = "whole-tables"
+WHOLE_TABLES, SENSITIVE_VALUES = "whole-tables", "sensitive-values"
 
 OBJECTS = 100_000
 """New objects after which Python looks for garbage while it compiles: ten megabytes more."""
@@ -121,6 +122,7 @@ def _wanted(figures: str | None) -> Iterator[tuple[str, Callable[[], Iterator[st
     yield set_of_figures(needed), lambda: _core(needed)
     if figures is None:
         yield WHOLE_TABLES, _whole_tables
+        yield SENSITIVE_VALUES, _sensitive_values
 
 
 def _core(figures: str) -> Iterator[str]:
@@ -134,4 +136,12 @@ def _whole_tables() -> Iterator[str]:
     from streamer.recoding.algorithms.warming import compile_default
 
     compile_default()
+    yield DEFAULT
+
+
+def _sensitive_values() -> Iterator[str]:
+    from streamer.recoding.algorithms.catalog import DEFAULT
+    from streamer.recoding.algorithms.warming import compile_counting
+
+    compile_counting()
     yield DEFAULT

@@ -42,6 +42,7 @@ from streamer.table.encode import EncodedRows, Encoder
 from streamer.table.files import atomic_writers, for_owner_alone, table_files, write_index, write_rows
 from streamer.table.published import QI_GROUP, qi_group_name
 from streamer.table.schema import Table
+from streamer.telling import Tick, part_of, pieces, silent
 
 TABLE_FILE = "table.csv"
 
@@ -49,6 +50,24 @@ FILES = (secret_file.NAME, "live.jsonl", "dead-letters.jsonl", TABLE_FILE, "inde
 """In the order in which they take their places: no changelog stands there whose secret does not."""
 
 WHOLE_FILE = InputState(topic_ids={}, shards=1, earliest=0, end=sys.maxsize)
+
+RECORDS_AT_ONCE = 10_000
+"""Records that are written before it is told how many they are."""
+
+SENT = 0.6
+"""Share of the time in which a first table is loaded and committed; in the rest its records are written."""
+
+FOLDED, WRITTEN = 0.7, 0.9
+"""Share of the time for the table at the end in which it is made, and of that for all files in which it is written."""
+
+NextPart = Callable[[str], Tick]
+"""Is told the name of the part of a replay that begins; gives what is told the share of it that is done."""
+
+
+def no_part(name: str) -> Tick:
+    """Of whom nobody wants to know how far it is."""
+    return silent
+
 
 FirstGroups = Callable[[Table, EncodedRows, int], list[Ints]]
 """Makes the QI groups of a whole table at once, by a seed: arrays of row numbers. Rows in none are pending."""
@@ -85,6 +104,8 @@ class FilesOutlet:
         self._live = live
         self._letters = letters
         self._fold = fold
+        self.tick: Tick = silent
+        """Is told the share of the records of one call of `publish` that are written."""
 
     def fence(self) -> None:
         pass
@@ -94,18 +115,21 @@ class FilesOutlet:
 
     def publish(self, records: Sequence[Outgoing], position: Position) -> None:
         start = b'{"shard":%d,"release":%d,"through":%d,"key":' % (self._shard, position.release, position.next)
-        for record in records:
-            value = record.value or b"null"
-            if record.topic in OUTPUTS:
-                self._live.write(b'%b%b,"value":%b}\n' % (start, record.key, value))
-                self._fold.apply(self._shard, position.release, position.next, record.key, record.value)
-            else:
-                self._letters.write(value + b"\n")
+        for piece in pieces(len(records), RECORDS_AT_ONCE, self.tick):
+            for record in records[piece]:
+                value = record.value or b"null"
+                if record.topic in OUTPUTS:
+                    self._live.write(b'%b%b,"value":%b}\n' % (start, record.key, value))
+                    self._fold.apply(self._shard, position.release, position.next, record.key, record.value)
+                else:
+                    self._letters.write(value + b"\n")
         self._fold.finish(self._shard)
 
 
 class NoOutlet:
-    """An outlet that publishes to nobody: a replay that only counts."""
+    """An outlet that publishes to nobody: a replay that only counts, and has nothing to tell."""
+
+    tick: Tick = silent
 
     def fence(self) -> None:
         pass
@@ -148,15 +172,28 @@ class Replay:
         secret: bytes | None = None,
     ) -> None:
         self.table = table
+        self._outlet = outlet
         self._batch_events = batch_events or table.limits.batch_events_max
         self.publisher = Publisher(table, 0, MemoryStore(MemoryServer(), table.name, 0), outlet, secret=secret)
         self.publisher.take_over(WHOLE_FILE)
         self._total = StepReport()
         self._first_releases = 0
 
-    def load_initial(self, initial: Callable[[], pd.DataFrame], first_groups: FirstGroups) -> None:
+    def load_initial(
+        self, initial: Callable[[], pd.DataFrame], first_groups: FirstGroups, next_part: NextPart = no_part
+    ) -> None:
         """Publishes an initial table as release 0."""
-        report = self.publisher.load_initial(lambda secret: encode_initial(self.table, initial(), first_groups, secret))
+        tick: Tick = silent
+
+        def encoded(secret: bytes) -> tuple[EncodedRows, list[Ints]]:
+            nonlocal tick
+            rows, groups = encode_initial(self.table, initial(), first_groups, secret)
+            tick = next_part("load")
+            self._outlet.tick = part_of(tick, SENT, 1.0)
+            return rows, groups
+
+        report = self.publisher.load_initial(encoded, lambda done: tick(SENT * done))
+        self._outlet.tick = silent
         self._total.published += report.published
         self._first_releases = int(report.published > 0)  # release 0; without it, counting begins with 1
 
@@ -195,15 +232,17 @@ def replay_files(
     first_groups: FirstGroups,
     batch_events: int | None,
     directory: Path | None,
+    next_part: NextPart = no_part,
 ) -> Iterator[int | ReplayReport]:
     """Replays messages into `directory`, or only counts; yields the size of every step and, last, the report.
 
-    initial: reads the table to begin with, which nobody else then holds.
+    initial: reads the table to begin with, which nobody else then holds. next_part: is told that it is loaded, and that
+    the files are written.
 
     Raises ConfigError where the directory or a file in it cannot be made, or its secret is none.
     """
     if directory is None:
-        yield (yield from _steps(Replay(table, NoOutlet(), batch_events), messages, initial, first_groups))
+        yield (yield from _steps(Replay(table, NoOutlet(), batch_events), messages, initial, first_groups, next_part))
         return
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -215,13 +254,21 @@ def replay_files(
         known = secret_file.read_secret(directory / secret_file.NAME)
         replay = Replay(table, FilesOutlet(0, live, letters, fold), batch_events, known)
         secret.write(secret_file.secret_text(replay.publisher.meta.secret))
-        report = yield from _steps(replay, messages, initial, first_groups)
-        for file, frame in zip(rows, fold.to_frames().values(), strict=True):
-            with _as_text(file) as text:
-                write_rows(frame, text)
+        report = yield from _steps(replay, messages, initial, first_groups, next_part)
+        tick = next_part("write")
+        _write_table(fold, rows, part_of(tick, 0.0, WRITTEN))
         with _as_text(index) as text:
-            write_index(replay.index_table(), text)
+            write_index(replay.index_table(), text, part_of(tick, WRITTEN, 1.0))
     yield report
+
+
+def _write_table(fold: Fold, files: Sequence[IO[bytes]], tick: Tick) -> None:
+    """The anonymous table at the end, each of its frames into its file."""
+    frames = fold.to_frames(tick=part_of(tick, 0.0, FOLDED))
+    writing = part_of(tick, FOLDED, 1.0)
+    for done, (file, frame) in enumerate(zip(files, frames.values(), strict=True)):
+        with _as_text(file) as text:
+            write_rows(frame, text, part_of(writing, done / len(files), (done + 1) / len(files)))
 
 
 def _paths(table: Table, directory: Path) -> Iterator[Path]:
@@ -231,12 +278,16 @@ def _paths(table: Table, directory: Path) -> Iterator[Path]:
 
 
 def _steps(
-    replay: Replay, messages: Iterable[Message], initial: Callable[[], pd.DataFrame] | None, first_groups: FirstGroups
+    replay: Replay,
+    messages: Iterable[Message],
+    initial: Callable[[], pd.DataFrame] | None,
+    first_groups: FirstGroups,
+    next_part: NextPart,
 ) -> Generator[int, None, ReplayReport]:
     """The whole replay; yields the size of every step."""
     started = perf_counter()
     if initial is not None:
-        replay.load_initial(initial, first_groups)
+        replay.load_initial(initial, first_groups, next_part)
     yield from replay.run(messages)
     return replay.report(perf_counter() - started)
 

@@ -1,35 +1,52 @@
-"""Compiling the default algorithm ahead, as a table that says no more than k needs it.
+"""Compiling the default algorithm ahead: as a table that says no more than k needs it, and where values are counted.
 
 Its loops are typed by the model, not by the table: a small table with a number and a hierarchy calls all of them. What
-counts sensitive values or individuals is compiled when a table first asks for it.
+counts sensitive values is compiled apart from the rest: a table asks for it whose `privacy` names them, and so does
+every report of a table that has them, which tells what more privacy would cost.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
 
-from streamer.privacy.models import k_anonymity
+from streamer.privacy.models import model_of
 from streamer.recoding.algorithms.initial import initial_groups
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata
-from streamer.table.schema import CategoricalAttribute, NumericAttribute, Table
+from streamer.table.schema import CategoricalAttribute, Diversity, KeptColumn, NumericAttribute, Table
 
-K, ROWS, CELLS = 2, 40, 10
+K, ROWS, CELLS, VALUES = 2, 40, 10, 5
 RARE = 7
 """Every so many rows one has a leaf of its own: rare leaves have an order of their own."""
 
 
 def compile_default() -> None:
-    """Runs it once."""
+    """Runs it once, under k alone."""
+    _run(_table())
+
+
+def compile_counting() -> None:
+    """Runs it once where it counts sensitive values."""
+    demands = Diversity(l=K, beta=Decimal("0.5"))
+    _run(replace(_table(), kept=(KeptColumn("value", sensitive=True),), diversity=demands))
+
+
+def _table() -> Table:
     one = Decimal(1)
     leaves = [(f"leaf {leaf}", f"node {leaf % 3}", "*") for leaf in range(ROWS)]
     attributes = (
         NumericAttribute("number", (Decimal(0), Decimal(CELLS - 1)), one, one, one),
         CategoricalAttribute("category", Hierarchy.from_rows(sorted(leaves)), one),
     )
+    return Table("warming", ("id",), attributes, (), K)
+
+
+def _run(table: Table) -> None:
     rows = np.arange(ROWS)
     codes = np.column_stack([rows % CELLS, np.where(rows % RARE, rows % K, rows)])
-    table = Table("warming", ("id",), attributes, (), K)
-    initial_groups(Microdata(table, codes, None, np.empty((ROWS, 0), dtype=np.int64), ()), k_anonymity(K), 0)
+    values = np.column_stack([rows % VALUES for _ in table.kept]) if table.kept else np.empty((ROWS, 0), np.int64)
+    texts = tuple(tuple(b"%d" % value for value in range(VALUES)) for _ in table.kept)
+    initial_groups(Microdata(table, codes, None, values, texts), model_of(table), 0)

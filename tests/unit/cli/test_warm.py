@@ -42,7 +42,13 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         yield "ordered"
 
     monkeypatch.setattr(command, "warming_calls", calls)
+
+    def sensitive_values() -> Iterator[str]:
+        pieces.append("counting")
+        yield "ordered"
+
     monkeypatch.setattr(command, "_whole_tables", whole_tables)
+    monkeypatch.setattr(command, "_sensitive_values", sensitive_values)
     return pieces
 
 
@@ -54,19 +60,21 @@ def streamer(*arguments: str) -> Result:
 
 def test_it_compiles_the_core_and_the_default_algorithm_and_says_how_long_each_took(made: list[str]) -> None:
     said = json.loads(streamer("--json").stdout)
-    assert made == ["float32", "ordered"]
+    assert made == ["float32", "ordered", "counting"]
     assert said["folder"] == folder()
     assert [(one["name"], one["was_there"], list(one["seconds"])) for one in said["sets"]] == [
         ("core-float32", False, ["run"]),
         ("whole-tables", False, ["ordered"]),
+        ("sensitive-values", False, ["ordered"]),
     ]
 
 
 def test_once_all_is_there_it_says_so_at_once(made: list[str]) -> None:
     streamer()
     made.clear()
-    assert streamer().stdout.splitlines() == ["core-float32: is there", "whole-tables: is there"]
-    assert [one["was_there"] for one in json.loads(streamer("--json").stdout)["sets"]] == [True, True]
+    there = [f"{name}: is there" for name in ("core-float32", "whole-tables", "sensitive-values")]
+    assert streamer().stdout.splitlines() == there
+    assert [one["was_there"] for one in json.loads(streamer("--json").stdout)["sets"]] == [True, True, True]
     assert made == []
 
 

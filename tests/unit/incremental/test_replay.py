@@ -11,6 +11,7 @@ import pytest
 
 from streamer.errors import ConfigError
 from streamer.incremental.replay import FILES, NoOutlet, Replay, ReplayReport, encode_initial, replay_files
+from streamer.incremental.secret_file import secret_text
 from streamer.incremental.shard.input import Message
 from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows
@@ -162,3 +163,24 @@ def test_a_secret_that_is_none_is_refused_and_nothing_is_written(tmp_path: Path)
         replayed(1, 2, into=tmp_path)
     assert "canary" not in str(refused.value)
     assert [path.name for path in tmp_path.iterdir()] == ["secret.txt"]
+
+
+# -- how far it is -----------------------------------------------------------------------------------------------------
+
+
+def test_loading_and_writing_tell_their_share_up_to_the_end_and_the_files_are_the_same(tmp_path: Path) -> None:
+    told: dict[str, list[float]] = {}
+    into = {name: tmp_path / name for name in ("silent", "told")}
+    initial = people(qi_group=list("xxyy"))
+    for name, directory in into.items():
+        directory.mkdir()
+        (directory / "secret.txt").write_bytes(secret_text(b"7" * 32))
+        parts = [] if name == "silent" else [lambda part: told.setdefault(part, []).append]
+        assert [*replay_files(PEOPLE, messages(5, 6), lambda: initial, no_groups, 3, directory, *parts)]
+    assert list(told) == ["load", "write"]
+    for shares in told.values():
+        assert len(shares) >= 2
+        assert shares == sorted(shares)
+        assert shares[-1] == 1
+    for file in FILES:
+        assert (into["silent"] / file).read_bytes() == (into["told"] / file).read_bytes()
