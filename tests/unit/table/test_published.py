@@ -56,6 +56,23 @@ def test_names_that_json_or_formatting_would_read_otherwise_are_published_as_the
     }
 
 
+@pytest.mark.parametrize("name", ['Q2 "trust"', "back\\slash", "tab\there", "Größe (cm) 😀"])
+def test_a_row_is_read_back_whatever_its_columns_are_called(name: str) -> None:
+    odd = Table(
+        "odd",
+        ("id",),
+        (NumericAttribute(name, (Decimal(0), Decimal(9)), Decimal(1), Decimal(1), Decimal(1)),),
+        (KeptColumn(f"{name}?", sensitive=True),),
+        k=2,
+    )
+    records, _ = Changelog(odd, 0).diff(1, None, PublishedGroup((2,), (3,), ((b'"yes"',),)))
+    row = RowReader(odd).read(records[0].value or b"")
+    assert (row.lo, row.hi, row.values) == ((2,), (3,), (b'"yes"',))
+    for wrong in (b'{"qi_group":"0-1"}', (records[0].value or b"").replace(b"{", b'{"another":1,', 1)):
+        with pytest.raises(LawViolated, match="does not have exactly the published columns"):
+            RowReader(odd).read(wrong)
+
+
 @given(box=boxes(), values=VALUES_OF_TWO)
 def test_what_is_written_is_read_back(box: tuple[tuple[int, ...], tuple[int, ...]], values: Values) -> None:
     (row,) = table_of(PublishedGroup(box[0], box[1], (values,))).values()
