@@ -47,6 +47,7 @@ from streamer.recoding.metrics.measures import measure, measure_joined
 from streamer.recoding.publication import group_names, lossy_join_frames, published_frame
 from streamer.table.encode import Encoder
 from streamer.table.files import atomic_writers, read_rows, table_files, write_index, write_rows
+from streamer.table.look_alike_keys import warning_of_individuals
 from streamer.table.microdata import Microdata, microdata_of
 from streamer.table.refused_rows import without_refused
 from streamer.table.unlisted import unlisted_rows, unlisted_sentences
@@ -148,7 +149,10 @@ def command(
             facts = described(chosen, options, microdata, recoding, model, form)
             facts["left_out"] = left_out and facts_of(refused, len(frame) + len(refused), left_out)
             facts["unlisted"] = unlisted
-            facts["warnings"] = list(unlisted_sentences(schema, unlisted, len(frame), "rows"))
+            facts["warnings"] = [
+                *warning_of_individuals(encoded.individuals, schema.individual),
+                *unlisted_sentences(schema, unlisted, len(frame), "rows"),
+            ]
         curves = () if report is None or form == LOSSY_JOIN else curves_of(microdata, chosen, options, progress)
         with progress.stage("write") as tick:
             making, writing = part_of(tick, 0.0, MADE), part_of(tick, MADE, WRITTEN)

@@ -19,9 +19,9 @@ from streamer.privacy.models import model_of, subject_names
 from streamer.privacy.subjects import SubjectCodes
 from streamer.recoding.costs import SUPPRESSION, costs
 from streamer.recoding.frame import without_absent_key
-from streamer.table.encode import Encoder
+from streamer.table.encode import EncodedRows, Encoder
 from streamer.table.files import atomic_writer, read_rows
-from streamer.table.look_alike_keys import warning_of
+from streamer.table.look_alike_keys import warning_of, warning_of_individuals
 from streamer.table.microdata import Microdata, microdata_of
 from streamer.table.null_cells import beside_nulls, null_text
 from streamer.table.refused_rows import counted, without_refused
@@ -71,7 +71,7 @@ def try_data(table: Table, path: str, left_out: Path | None, no_costs: bool, pro
         "warnings": [
             *keyless,
             *_warnings(table, individuals, shortfall),
-            *_key_warnings(table, accepted.source_keys),
+            *_key_warnings(table, accepted),
             *_null_warnings(table, beside_nulls(table, left)),
             *unlisted_sentences(table, unlisted_rows(table, left), n, "rows"),
         ],
@@ -116,8 +116,9 @@ def _null_warnings(table: Table, rows: Mapping[str, int]) -> Iterator[str]:
             )
 
 
-def _key_warnings(table: Table, source_keys: list[str]) -> list[str]:
-    return warning_of(source_keys, table.source_key[0]) if len(table.source_key) == 1 else []
+def _key_warnings(table: Table, rows: EncodedRows) -> list[str]:
+    of_keys = warning_of(rows.source_keys, table.source_key[0]) if len(table.source_key) == 1 else []
+    return of_keys + warning_of_individuals(rows.individuals, table.individual)
 
 
 # -- for people ----------------------------------------------------------------------------------------------------

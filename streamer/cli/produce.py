@@ -37,7 +37,7 @@ from streamer.incremental.message_files import count_lines, read_messages_of_obj
 from streamer.incremental.schema_registry import registry_from
 from streamer.incremental.shard.input import Message
 from streamer.table.files import STDIN, atomic_writer, is_named, read_rows
-from streamer.table.look_alike_keys import warning_of
+from streamer.table.look_alike_keys import warning_of, warning_of_individuals
 from streamer.table.refused_rows import without_refused
 from streamer.table.schema import Table
 from streamer.table.unlisted import unlisted_rows, unlisted_sentences
@@ -177,11 +177,13 @@ def _read(file: str, is_rows: bool, first: int, limit: int | None, tick: Tick) -
 
 
 def _warnings(table: Table, rows: pd.DataFrame) -> list[str]:
-    """What there is to say of the rows' keys, and of their categories."""
-    of_categories = list(unlisted_sentences(table, unlisted_rows(table, rows), len(rows), "rows"))
-    if len(table.source_key) > 1 or table.source_key[0] not in rows.columns:
-        return of_categories
-    return warning_of(rows[table.source_key[0]].tolist(), table.source_key[0]) + of_categories
+    """What there is to say of the rows' keys, of their individuals, and of their categories."""
+    found = list(unlisted_sentences(table, unlisted_rows(table, rows), len(rows), "rows"))
+    if table.individual in rows.columns:
+        found = warning_of_individuals(rows[table.individual].tolist(), table.individual) + found
+    if len(table.source_key) == 1 and table.source_key[0] in rows.columns:
+        found = warning_of(rows[table.source_key[0]].tolist(), table.source_key[0]) + found
+    return found
 
 
 def _without_refused(

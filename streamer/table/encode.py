@@ -199,8 +199,12 @@ class Encoder:
         if missing := [name for name in columns if name not in frame.columns]:
             if len(missing) == len(columns):  # what stands in place of the names may be somebody's row
                 raise ConfigError("the data has none of the columns that table.yaml names: is its first line a header?")
-            has = ", ".join(repr(str(name)) for name in frame.columns)
+            has = ", ".join(repr(name) if isinstance(name, str) else f"{name} (no text)" for name in frame.columns)
             raise ConfigError(f"the data has no column {missing[0]!r}, which table.yaml names; it has {has}")
+        if several := [name for name in columns if frame[name].ndim > 1]:  # of a DataFrame; no file is read so
+            raise ConfigError(
+                f"the data has several columns {several[0]!r}, which table.yaml names; rename all but one"
+            )
         return columns
 
     def fields(self, texts: Mapping[str, str]) -> dict[str, object]:

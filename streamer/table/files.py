@@ -33,6 +33,14 @@ STDIN = "-"
 PACKED = ".gz"
 PARQUET = ".parquet"
 _DELIMITERS = ",;\t"
+_NO_TEXTS = {
+    b"\xff\xfe": "is UTF-16 text: save it as CSV UTF-8, or convert it, such as by `iconv -f UTF-16 -t UTF-8`",
+    b"PAR1": "is a Parquet file: write it as CSV, or give its DataFrame to `streamer.anonymize`",
+    b"PK\x03\x04": "is a zip file, as .xlsx is: save it as CSV UTF-8 where it comes from",
+    b"\x1f\x8b": "is packed by gzip: let its name end with .gz",
+    b"": "is not UTF-8 text: save it as that where it comes from (Excel: CSV UTF-8), or convert it, such as by"
+    " `iconv -f WINDOWS-1252 -t UTF-8`",
+}
 OWNER_ONLY = 0o600
 
 TEXTS_REMEMBERED = 10_000
@@ -84,11 +92,9 @@ def read_rows(path: str | Path, tick: Tick | None = None) -> pd.DataFrame:
         text = TextIOWrapper(file, encoding="utf-8-sig", newline="")
         try:
             return _rows_of(path, text, _telling(file, tick))
-        except UnicodeDecodeError:
-            raise ConfigError(
-                f"{path}: is not UTF-8 text: save it as that where it comes from (Excel: CSV UTF-8), or convert it,"
-                " such as by `iconv -f WINDOWS-1252 -t UTF-8`"
-            ) from None
+        except UnicodeDecodeError as error:
+            told = next(what for start, what in _NO_TEXTS.items() if error.object.startswith(start))
+            raise ConfigError(f"{path}: {told}") from None
         finally:
             text.detach()  # stdin stays open
 
@@ -128,6 +134,8 @@ def read_table(path: str | Path) -> pd.DataFrame:
 
 def _rows_of(path: str | Path, text: TextIOWrapper, tell: Callable[[], None]) -> pd.DataFrame:
     first = text.readline()
+    if first.replace(" ", "").startswith(('{"', "[{")):  # what stands there may be somebody's row
+        raise ConfigError(f"{path}: is JSON, not CSV: expected a header line with the names of the columns")
     delimiter = "\t" if is_named(path, ".tsv") else _delimiter(first)
     reader = csv.reader(
         chain([first], text), delimiter=delimiter, strict=True, skipinitialspace=_is_spaced(first, delimiter)
@@ -136,8 +144,11 @@ def _rows_of(path: str | Path, text: TextIOWrapper, tell: Callable[[], None]) ->
         header = next(reader, [])
         _check_header(path, header)
         columns = _columns(_checked_rows(path, reader, len(header)), len(header), tell)
-    except csv.Error:
-        raise ConfigError(f"{path}, line {reader.line_num}: not valid CSV (a quotation mark out of place?)") from None
+    except csv.Error as error:
+        what = "not valid CSV (a quotation mark out of place?)"
+        if "field limit" in str(error):
+            what = f"a cell of more than {csv.field_size_limit():,} characters (a quotation mark that is not closed?)"
+        raise ConfigError(f"{path}, line {reader.line_num}: {what}") from None
     # As objects: pandas' own texts would be copies, in memory that its allocator does not give back.
     return pd.DataFrame(dict(zip(header, columns, strict=True)), columns=header, dtype=object)
 

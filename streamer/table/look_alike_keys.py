@@ -1,8 +1,9 @@
-"""Source keys that people would take for one, and that are several here.
+"""Source keys and individuals that people would take for one, and that are several here.
 
 A key is text. A number of JSON has one text, but a text stays as it is: in a file, or in a message that writes keys as
 texts, `7`, `7.0`, ` 7` and `007` are four rows. Where they are meant to be one person, that person is counted four
-times.
+times. Individuals are texts in the same way, and where k counts them a QI group of one person four times over would
+hold k = 4.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from collections import Counter
 from collections.abc import Iterable
 
 from streamer.table.scalars import DIGITS_MAX, decimal_text, read_decimal
+
+_DIFFER = "they differ in blanks, in zeros or in a point, as 7, 7.0 and 007 do"
 
 
 def look_alikes(source_keys: Iterable[str]) -> int:
@@ -30,8 +33,19 @@ def warning_of(source_keys: Iterable[str], column: str) -> list[str]:
     if not count:
         return []
     return [
-        f"key column {column}: {count:,} keys look like another one (they differ in blanks, in zeros or in a point, as"
-        " 7, 7.0 and 007 do) and are rows of their own; where they mean one person, write them alike in the source"
+        f"key column {column}: {count:,} keys look like another one ({_DIFFER}) and are rows of their own; where they"
+        " mean one person, write them alike in the source"
+    ]
+
+
+def warning_of_individuals(individuals: Iterable[str | None], column: str | None) -> list[str]:
+    """The same of the individuals, whom k counts; column None: it counts rows."""
+    count = 0 if column is None else look_alikes(filter(None, individuals))
+    if not count:
+        return []
+    return [
+        f"individual column {column}: {count:,} individuals look like another one ({_DIFFER}) and are counted each;"
+        " where they mean one person, a QI group has fewer people than k: write them alike in the source"
     ]
 
 

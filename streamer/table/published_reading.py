@@ -52,15 +52,19 @@ class TextsReader:
     """Takes JSON objects of exactly some columns apart, into the texts of these; whitespace and order do not matter."""
 
     def __init__(self, columns: Sequence[str]) -> None:
-        fields = [(f"c{i}", msgspec.Raw, msgspec.field(name=column)) for i, column in enumerate(columns)]
-        self._decoder = msgspec.json.Decoder(msgspec.defstruct("Row", fields, forbid_unknown_fields=True))
+        self._columns = tuple(columns)
+        # No Struct, which reads faster: a field of one cannot be called `Q2 "trust"`, and a column can.
+        self._decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
     def read(self, row: bytes) -> tuple[bytes, ...]:
         """The columns' texts. Raises LawViolated where there are others, or fewer."""
         try:
-            return tuple(map(bytes, msgspec.structs.astuple(self._decoder.decode(row))))
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            raise LawViolated("a row does not have exactly the published columns") from None
+            texts = self._decoder.decode(row)
+            if len(texts) == len(self._columns):
+                return tuple([bytes(texts[column]) for column in self._columns])
+        except (msgspec.DecodeError, UnicodeDecodeError, KeyError):
+            pass
+        raise LawViolated("a row does not have exactly the published columns")
 
 
 class RowReader:

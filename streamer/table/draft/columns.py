@@ -157,6 +157,8 @@ def _guessed(
 
 def _left_out(name: str, distinct: list[str]) -> str:
     """Why a column is left out whatever its type; "" where it is not."""
+    if not name:
+        return "has no name: give it one in the header, such as id"
     if not usable(name):
         return "table.yaml cannot name it"
     if not distinct:
@@ -186,7 +188,7 @@ def _type(numbers: list[Decimal], distinct: list[str]) -> str:
 
 
 def _number(name: str, numbers: list[Decimal], empty: int) -> Drafted:
-    scale = scale_of(numbers)
+    scale = scale_of([number.to_integral_value() for number in numbers] if empty and _are_holed(numbers) else numbers)
     if scale is None:
         return Drafted(name, "", "its numbers have more digits than a domain may have")
     exactly = set(scale.domain) <= set(numbers)
@@ -194,6 +196,15 @@ def _number(name: str, numbers: list[Decimal], empty: int) -> Drafted:
     if scale.integer and could_be_excel_days(words_of(name), numbers):
         why = f"could be days as Excel counts them: let them be exported as dates; {why}"
     return _with_nulls(Drafted(name, "quasi-identifier", why, scale=scale), scale, empty)
+
+
+def _are_holed(numbers: list[Decimal]) -> bool:
+    """Whether the numbers are written as pandas writes whole numbers beside holes: all of them as 7.0.
+
+    >>> _are_holed([Decimal("7.0"), Decimal("8.0")]), _are_holed([Decimal("7.0"), Decimal("8")])
+    (True, False)
+    """
+    return all(number.as_tuple().exponent == -1 and number == number.to_integral_value() for number in numbers)
 
 
 def _is_code(name: str, distinct: list[str], filled: int) -> bool:

@@ -1,6 +1,7 @@
 """What the texts of a column seem to be that no draft can read: a few words that say what would help.
 
-Told by patterns that all the texts have, never by one of them; nothing of a text is repeated.
+Told by patterns that all the texts have, or by what most of them are, never by one of them; nothing of a text is
+repeated.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ CODES = "codes? give them a hierarchy, by what they begin with"
 DATES = "dates that are not all written alike: write them in one way, such as YYYY-MM-DD"
 MEASURED = "numbers with a unit, a sign or words beside them? plain numbers would get intervals"
 PHONES = "phone numbers, or numbers of contracts? they would name people"
+WORDS = "numbers, and a few words? let those that are nulls be the column's `na`, and write the others as numbers"
 TIMES = "times of day? write whole numbers of hours or minutes, which get intervals"
 
 _PATTERNS = {
@@ -40,7 +42,11 @@ def hint_of(distinct: Sequence[str]) -> str:
     """
     if distinct and all(map(_is_some_date, distinct)):
         return DATES
-    return next((said for said, pattern in _PATTERNS.items() if distinct and all(map(pattern.fullmatch, distinct))), "")
+    for said, pattern in _PATTERNS.items():
+        if distinct and all(map(pattern.fullmatch, distinct)):
+            return said
+    numbers = sum(read_decimal(text) is not None for text in distinct)
+    return WORDS if 2 * numbers >= len(distinct) > 0 else ""
 
 
 def could_be_excel_days(words: Collection[str], numbers: Sequence[Decimal]) -> bool:

@@ -17,7 +17,7 @@ from streamer.table.draft.times import TimeScale
 from streamer.table.scalars import decimal_text
 
 FOLDER = "hierarchies"
-NO_KEY = "no column is different in every row: `anonymize` needs no key, a stream does"
+NO_KEY = "no column that can be named is different in every row: `anonymize` needs no key, a stream does"
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _NO_FILE_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 

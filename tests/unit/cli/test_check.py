@@ -189,6 +189,20 @@ def test_rows_whose_category_is_not_listed_are_counted_and_the_category_is_not_t
     assert "Mlae" not in said + check("--table", table, "--data", rows).stdout
 
 
+def test_individuals_that_look_alike_are_counted_each_and_warned_of(tmp_path: Path) -> None:
+    table = table_of(tmp_path, "age: {role: quasi-identifier, type: integer, domain: [0, 99]}")
+    with (tmp_path / "table.yaml").open("a") as file:
+        file.write("individual: ssn\n")
+    rows = tmp_path / "rows.csv"
+    rows.write_text("id,age,ssn\n" + "".join(f"{i},{i},P47{i // 2}{' ' * (i % 2)}\n" for i in range(12)))
+    (warning,) = checked("--table", table, "--data", rows)["data"]["warnings"]
+    assert warning.startswith("individual column ssn: 12 individuals look like another one")
+    out = ["anonymize", rows, "--table", table, "-o", tmp_path / "out.csv"]
+    said = CliRunner().invoke(main, [*map(str, out)]).stdout
+    assert f"warning: {warning}" in said
+    assert "P47" not in said + warning
+
+
 def test_labels_that_do_not_hold_their_leaf_are_one_warning_for_the_column(tmp_path: Path) -> None:
     age = "age: {role: quasi-identifier, type: integer, domain: [0, 3], hierarchy: hierarchies/age.csv}"
     table_of(tmp_path, age)

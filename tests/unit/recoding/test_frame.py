@@ -151,6 +151,10 @@ def test_data_that_does_not_fit_is_refused_without_its_values() -> None:
     assert "777" not in str(refused.value)
     with pytest.raises(ConfigError, match="the data has no column 'age'"):
         anonymize(people().drop(columns="age"), PEOPLE)
+    with pytest.raises(ConfigError, match=r"^the data has several columns 'age', which table.yaml names"):
+        anonymize(pd.concat([people(), people()[["age"]]], axis=1), PEOPLE)
+    with pytest.raises(ConfigError, match=r"no column 'age', which table.yaml names; it has .*7 \(no text\)"):
+        anonymize(people().rename(columns={"age": 7}), PEOPLE)
     with pytest.raises(ConfigError, match="column 'age' holds a value that is neither text, number"):
         anonymize(people(age=[[1], 2, 3, 4]), PEOPLE)
     with pytest.raises(ConfigError, match="the data has no rows"):

@@ -55,6 +55,14 @@ def test_a_table_may_have_one_column(saved: Callable[[str | bytes], Path]) -> No
         ("id,age\n1,2,secret\n", "line 2: has 3 cells; the header has 2"),
         ('id,age\n1,"secret\n', "line 2: not valid CSV"),
         (b"id\n\xff\n", "not UTF-8"),
+        ("\ufeffid,age\n7,8\n".encode("utf-16-le"), "is UTF-16 text: .*iconv -f UTF-16 -t UTF-8"),
+        (b"PAR1\x15\x04\xff7\n", "is a Parquet file: write it as CSV"),
+        (b"PK\x03\x04\xff7\n", "is a zip file, as .xlsx is: save it as CSV UTF-8"),
+        (b"\x1f\x8b\x08\xff7\n", r"is packed by gzip: let its name end with \.gz"),
+        ('{"id": 7, "age": 8}\n', "is JSON, not CSV"),
+        ('{ "id":7}\n', "is JSON, not CSV"),
+        ('[{"id":7}]\n', "is JSON, not CSV"),
+        ("id\n" + "7" * 131_073 + "\n", "line 2: a cell of more than 131,072 characters"),
     ],
 )
 def test_a_broken_table_is_refused_without_its_values(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamer.table.look_alike_keys import look_alikes, warning_of
+from streamer.table.look_alike_keys import look_alikes, warning_of, warning_of_individuals
 
 
 @pytest.mark.parametrize(
@@ -29,3 +29,10 @@ def test_a_warning_counts_them_and_names_the_column_and_none_of_them() -> None:
     assert "key column id: 2 keys look like another one" in warning
     assert "4711" not in warning
     assert warning_of(["4711", "4712"], "id") == []
+
+
+def test_individuals_that_look_alike_are_said_to_be_counted_each() -> None:
+    (warning,) = warning_of_individuals(["P4711", "P4711 ", "P4712"], "ssn")
+    assert "individual column ssn: 2 individuals look like another one" in warning
+    assert "fewer people than k" in warning and "4711" not in warning
+    assert warning_of_individuals(["P4711", "P4711", "P4712"], "ssn") == []

@@ -17,10 +17,27 @@ from streamer.table.moments import TIMESTAMP
 from streamer.table.published import frame_bytes
 from streamer.table.published_reading import RowReader
 from streamer.table.row import Values
-from streamer.table.schema import KeptColumn, Table, TemporalAttribute
+from streamer.table.schema import KeptColumn, NumericAttribute, Table, TemporalAttribute
 from worlds.calendars import calendars, temporal
 from worlds.published_groups import ALL_KINDS, SONG, VALUES_OF_TWO, boxes, table_of
 from worlds.small_tables import AGE, CITY, PROBLEM
+
+
+@pytest.mark.parametrize("name", ['Q2 "trust"', "back\\slash", "tab\there", "Größe (cm) 😀"])
+def test_a_row_is_read_back_whatever_its_columns_are_called(name: str) -> None:
+    odd = Table(
+        "odd",
+        ("id",),
+        (NumericAttribute(name, (Decimal(0), Decimal(9)), Decimal(1), Decimal(1), Decimal(1)),),
+        (KeptColumn(f"{name}?", sensitive=True),),
+        k=2,
+    )
+    records, _ = Changelog(odd, 0).diff(1, None, PublishedGroup((2,), (3,), ((b'"yes"',),)))
+    row = RowReader(odd).read(records[0].value or b"")
+    assert (row.lo, row.hi, row.values) == ((2,), (3,), (b'"yes"',))
+    for wrong in (b'{"qi_group":"0-1"}', (records[0].value or b"").replace(b"{", b'{"another":1,', 1)):
+        with pytest.raises(LawViolated, match="does not have exactly the published columns"):
+            RowReader(odd).read(wrong)
 
 
 @given(box=boxes(), values=VALUES_OF_TWO)

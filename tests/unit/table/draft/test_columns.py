@@ -13,6 +13,18 @@ from streamer.table.schema import CategoricalAttribute, KeptColumn, NumericAttri
 from worlds.drafting import begun
 
 
+def test_whole_numbers_that_pandas_wrote_beside_holes_are_whole_numbers(tmp_path: Path) -> None:
+    cells = [str(float(i % 7)) for i in range(60)]
+    table, _ = begun(tmp_path, children=["", *cells], weight=["70.0", *cells])
+    children, weight = table.attributes
+    assert isinstance(children, NumericAttribute) and isinstance(weight, NumericAttribute)
+    assert (children.integer, children.grid, weight.integer) == (True, Decimal(1), False)
+
+
+def test_a_column_without_a_name_is_told_to_get_one() -> None:
+    assert drafted("", ["0", "1", "2"]).why == "has no name: give it one in the header, such as id"
+
+
 def test_types_follow_the_texts(tmp_path: Path) -> None:
     table, text = begun(
         tmp_path,

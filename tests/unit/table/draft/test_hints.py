@@ -12,6 +12,7 @@ from streamer.table.draft.hints import (
     MEASURED,
     PHONES,
     TIMES,
+    WORDS,
     could_be_excel_days,
     hint_of,
     is_no_header,
@@ -32,6 +33,7 @@ from streamer.table.draft.hints import (
         (["+49 170 1234567", "0221/1234567"], PHONES),
         (["08:15", "23:59"], TIMES),
         (["8:15 am", "11:59 PM"], TIMES),
+        (["34", "7.5", "90+", "unknown"], WORDS),
     ],
 )
 def test_what_all_texts_seem_to_be_is_told(texts: list[str], hint: str) -> None:
