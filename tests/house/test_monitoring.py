@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,6 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from agents.diary import Diary
 from agents.web.exposition import exposed, registry_of
+from servers.broker.servers import NoServers
+from servers.promtool import promtool
 from streamer.incremental.events.counts import Counts
 from streamer.incremental.shard.steps import StepReport
 from streamer.incremental.store.rebuild import DONE, Progress, Rebuild
@@ -83,12 +84,12 @@ def test_the_dashboard_shows_no_two_panels_in_one_place() -> None:
     assert len({panel["id"] for panel in dashboard()["panels"]}) == len(places)
 
 
-@pytest.fixture
-def promtool() -> str:
-    found = shutil.which("promtool")
-    if found is None:
-        pytest.skip("promtool is not installed (Debian: prometheus): nobody has parsed the expressions")
-    return found
+@pytest.fixture(name="promtool", scope="module")
+def parser() -> str:
+    try:
+        return promtool()
+    except NoServers as reason:
+        pytest.skip(str(reason))
 
 
 def test_prometheus_takes_the_files(promtool: str) -> None:
