@@ -45,11 +45,12 @@ from streamer.recoding.algorithms.recoding import Recoding
 from streamer.recoding.frame import checked_options, with_k, without_absent_key
 from streamer.recoding.metrics.measures import measure, measure_joined
 from streamer.recoding.publication import group_names, lossy_join_frames, published_frame
-from streamer.table.encode import Encoder
+from streamer.table.encode import EncodedRows, Encoder
 from streamer.table.files import atomic_writers, read_rows, table_files, write_index, write_rows
 from streamer.table.look_alike_keys import warning_of_individuals
 from streamer.table.microdata import Microdata, microdata_of
 from streamer.table.refused_rows import without_refused
+from streamer.table.schema import Table
 from streamer.table.unlisted import unlisted_rows, unlisted_sentences
 from streamer.table.yaml_loading import files_of, load_table
 from streamer.telling import Tick, part_of
@@ -149,10 +150,7 @@ def command(
             facts = described(chosen, options, microdata, recoding, model, form)
             facts["left_out"] = left_out and facts_of(refused, len(frame) + len(refused), left_out)
             facts["unlisted"] = unlisted
-            facts["warnings"] = [
-                *warning_of_individuals(encoded.individuals, schema.individual),
-                *unlisted_sentences(schema, unlisted, len(frame), "rows"),
-            ]
+            facts["warnings"] = _warnings(schema, encoded, unlisted)
         curves = () if report is None or form == LOSSY_JOIN else curves_of(microdata, chosen, options, progress)
         with progress.stage("write") as tick:
             making, writing = part_of(tick, 0.0, MADE), part_of(tick, MADE, WRITTEN)
@@ -172,6 +170,13 @@ def command(
         click.echo(msgspec.json.encode(facts))
     else:
         _print(facts)
+
+
+def _warnings(schema: Table, encoded: EncodedRows, unlisted: Mapping[str, int]) -> list[str]:
+    return [
+        *warning_of_individuals(encoded.individuals, schema.individual),
+        *unlisted_sentences(schema, unlisted, len(encoded.source_keys), "rows"),
+    ]
 
 
 def output_paths(out: Path, form: str) -> list[Path]:
