@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
+from streamer.table.draft.far_numbers import far_numbers, hint_of_rows
 from streamer.table.draft.hints import could_be_excel_days, hint_of
 from streamer.table.draft.nulls import words_for_nulls
 from streamer.table.draft.numbers import Scale, scale_of, with_null_cell
@@ -114,7 +115,12 @@ def drafted(name: str, texts: Sequence[str]) -> Drafted:
     found = _guessed(name, counted, filled, empty, moments, numbers, written)
     if not found.role:
         return found
-    return replace(found, na=na, nulls=empty > 0, why=_doubt(moments, numbers, counted) + found.why)
+    why = _doubt(moments, numbers, counted) + found.why
+    if isinstance(found.scale, Scale) and found.written != DIGITS:
+        far = far_numbers(numbers)
+        codes = {text for text, number in zip(counted, numbers, strict=True) if number in far}
+        why = "; ".join(filter(None, (why, hint_of_rows(sum(text in codes for text in texts)))))
+    return replace(found, na=na, nulls=empty > 0, why=why)
 
 
 def _doubt(moments: WrittenMoments | None, numbers: list[Decimal], distinct: Sequence[str]) -> str:
