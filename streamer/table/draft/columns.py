@@ -33,8 +33,8 @@ TEXT_MAX = 60
 """Characters of a category; what is longer is free text."""
 ROOT = "*"
 
-_IDS = {"id", "ids", "key", "uuid", "guid", "nr", "no", "number"}
-_NAMING = {
+IDS = {"id", "ids", "key", "uuid", "guid", "nr", "no", "number"}
+NAMING = {
     "name", "surname", "firstname", "lastname", "fullname", "username", "mail", "email", "phone", "telephone", "mobile",
     "fax", "address", "street", "ssn", "passport", "iban", "account", "url", "ip",
     "vorname", "nachname", "familienname", "strasse", "telefon", "handy", "adresse", "anschrift",
@@ -93,7 +93,7 @@ def source_key_of(columns: dict[str, list[str]]) -> str | None:
     ('person_id', None)
     """
     unique = [name for name, texts in columns.items() if usable(name) and all(texts) and len(set(texts)) == len(texts)]
-    return next((name for name in unique if words_of(name) & _IDS), unique[0] if unique else None)
+    return next((name for name in unique if words_of(name) & IDS), unique[0] if unique else None)
 
 
 def usable(name: str) -> bool:
@@ -169,9 +169,9 @@ def _left_out(name: str, distinct: list[str]) -> str:
         return "table.yaml cannot name it"
     if not distinct:
         return "holds nothing"
-    if words_of(name) & _NAMING:
+    if words_of(name) & NAMING:
         return "names people, by its own name"
-    if words_of(name) & _IDS:
+    if words_of(name) & IDS:
         return "an identifier, by its name"
     return ""
 
