@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from streamer.table.draft.far_numbers import far_numbers, hint_of_rows
-from streamer.table.draft.hints import could_be_excel_days, hint_of
+from streamer.table.draft.hints import could_be_excel_days, hint_of, hint_of_spellings
 from streamer.table.draft.nulls import words_for_nulls
 from streamer.table.draft.numbers import Scale, scale_of, with_null_cell
 from streamer.table.draft.times import TimeScale, time_scale_of, with_null_moment
@@ -271,12 +271,12 @@ def _category(name: str, distinct: list[str], filled: int, empty: int) -> Drafte
         hint = hint_of(distinct) or "names or free text?"
         return Drafted(name, "", f"{len(distinct)} different texts in {filled} cells: {hint}")
     taken = (ROOT, NULL_LABEL, OTHER_LABEL)
+    spellings = hint_of_spellings(distinct)
     if any(text != text.strip() or text in taken for text in distinct):
-        return Drafted(name, "", f"has values with blanks at an end, or called {' or '.join(taken)}: clean them first")
+        why = f"has values with blanks at an end, or called {' or '.join(taken)}: clean them first"
+        return Drafted(name, "", "; ".join(filter(None, (why, spellings))))
     rows = tuple((text, ROOT) for text in distinct)
     why = "a value or nothing: put levels between in its hierarchy; unknown values count as other"
-    if empty:
-        why = f"{why}; {empty} empty cells are a category of their own"
-    if hint := hint_of(distinct):
-        why = f"{why}; {hint}"
+    of_empty = f"{empty} empty cells are a category of their own" if empty else ""
+    why = "; ".join(filter(None, (why, of_empty, hint_of(distinct), spellings)))
     return Drafted(name, "quasi-identifier", why, hierarchy=rows)
