@@ -24,7 +24,7 @@ _NEGATIVE_CODES = frozenset(map(Decimal, (-1, -9, -99, -999, -9999)))
 
 
 def far_numbers(numbers: Collection[Decimal]) -> set[Decimal]:
-    """Those of the numbers that are far from all others, and seem to be codes.
+    """Those of the numbers that stand apart from all others, and seem to be codes.
 
     >>> far_numbers([Decimal(number) for number in (1, 2, 3, 4, 5, 99)])
     {Decimal('99')}
@@ -46,13 +46,13 @@ def hint_of_rows(rows: int) -> str:
     """What to say of so many rows with such numbers.
 
     >>> hint_of_rows(0), hint_of_rows(2).partition(":")[0]
-    ('', '2 rows hold numbers far from all others, as codes for no answer are')
+    ('', '2 rows hold numbers apart from all others, as codes for no answer are')
     """
     if not rows:
         return ""
     hold = "1 row holds a number" if rows == 1 else f"{rows} rows hold numbers"
     return (
-        f"{hold} far from all others, as codes for no answer are: where they are, name them in the column's `na`, say"
+        f"{hold} apart from all others, as codes for no answer are: where they are, name them in the column's `na`, say"
         " `null_as`, and let domain and grid be those of the others"
     )
 

@@ -60,12 +60,12 @@ def test_tails_scales_around_zero_and_plain_numbers_are_not(numbers: list[int]) 
 
 def test_a_draft_says_how_many_rows_hold_codes_for_no_answer_and_none_of_the_codes() -> None:
     why = drafted("rating", [*RATINGS, "99", "99", "98"]).why
-    assert "3 rows hold numbers far from all others" in why and "`na`" in why and "`null_as`" in why
+    assert "3 rows hold numbers apart from all others" in why and "`na`" in why and "`null_as`" in why
     assert "99" not in why and "98" not in why
-    assert "1 row holds a number far" in drafted("rating", [*RATINGS, "999.0"]).why
+    assert "1 row holds a number apart" in drafted("rating", [*RATINGS, "999.0"]).why
 
 
 def test_a_draft_says_nothing_of_codes_that_are_names_of_places_or_published_as_they_are() -> None:
-    assert "far from" not in drafted("zip", ["10115", "10117", "99999"] * 9).why
-    assert "far from" not in drafted("income", [*RATINGS, "99"]).why
-    assert "far from" not in drafted("rating", RATINGS).why
+    assert "apart from" not in drafted("zip", ["10115", "10117", "99999"] * 9).why
+    assert "apart from" not in drafted("income", [*RATINGS, "99"]).why
+    assert "apart from" not in drafted("rating", RATINGS).why
