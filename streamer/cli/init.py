@@ -15,7 +15,8 @@ from streamer.cli.tables import say, so_many
 from streamer.errors import UsageError
 from streamer.table.draft.columns import Drafted, drafted, source_key_of
 from streamer.table.draft.hints import is_no_header
-from streamer.table.draft.yaml_text import FOLDER, NO_KEY, hierarchy_names, hierarchy_text, table_text
+from streamer.table.draft.near_keys import NearKey, near_key_of
+from streamer.table.draft.yaml_text import FOLDER, hierarchy_names, hierarchy_text, no_key, table_text
 from streamer.table.files import atomic_writers, read_rows
 from streamer.table.yaml_files import FILE_NAME
 from streamer.telling import Tick
@@ -53,7 +54,7 @@ def command(data: Path, out: Path) -> None:
         if len(frame) < 2:
             raise UsageError(f"{data}: has {so_many(len(frame), 'row')}; a table of people begins with two")
         with progress.stage("look") as tick:
-            source_key = source_key_of(texts)
+            source_key = source_key_of(texts) or near_key_of(texts)
             columns = list(_apart(list(_drafted(texts, source_key, tick))))
     if not any(column.role == "quasi-identifier" for column in columns):
         why = "; ".join(f"{column.name!r}: {column.why}" for column in columns)
@@ -67,7 +68,7 @@ def command(data: Path, out: Path) -> None:
     _print(out, source_key, columns, data)
 
 
-def _drafted(texts: dict[str, list[str]], source_key: str | None, tick: Tick) -> Iterator[Drafted]:
+def _drafted(texts: dict[str, list[str]], source_key: str | NearKey | None, tick: Tick) -> Iterator[Drafted]:
     """What every column but the key's looks like."""
     for done, (name, cells) in enumerate(texts.items(), start=1):
         if name != source_key:
@@ -102,8 +103,11 @@ def _write(files: dict[Path, str]) -> None:
             file.write(text)
 
 
-def _print(out: Path, source_key: str | None, columns: list[Drafted], data: Path) -> None:
-    told = NO_KEY if source_key is None else f"key {source_key}, which is never published"
+def _print(out: Path, source_key: str | NearKey | None, columns: list[Drafted], data: Path) -> None:
+    if isinstance(source_key, str):
+        told = f"key {source_key}, which is never published"
+    else:
+        told = no_key(source_key)
     say(f"written: {out / FILE_NAME}; {told}")
     for column in columns:
         say(f"  {column.name}: {column.role or 'left out'} ({column.why})")

@@ -2,7 +2,8 @@
 
 A table is read as text, cell by cell: what a cell means is its column's matter (`streamer.table.file_cells`). Every
 command reads a file in the same way: packed where its name ends with .gz, "-" for stdin, a mark of the byte order at
-the start passed over. Where a blank follows every delimiter of the header, blanks behind delimiters belong to no cell.
+the start passed over. The delimiter is found in the header, or said by a first line `sep=;`; where a blank follows
+every one in the header, blanks behind delimiters belong to no cell.
 A ragged or unreadable file is refused with the line: nothing is guessed, filled up or left out.
 A file appears whole or not at all, and files that belong together appear together.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 import csv
 import gzip
 import os
+import re
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -33,6 +35,8 @@ STDIN = "-"
 PACKED = ".gz"
 PARQUET = ".parquet"
 _DELIMITERS = ",;\t"
+_RARE_DELIMITER = "|"  # stands in names, too: taken for one where the header holds no other
+_SAID_DELIMITER = re.compile(r'"?sep=([,;\t|])"?\r?\n')  # a first line of Excel's
 _NO_TEXTS = {
     b"\xff\xfe": "is UTF-16 text: save it as CSV UTF-8, or convert it, such as by `iconv -f UTF-16 -t UTF-8`",
     b"PAR1": "is a Parquet file: write it as CSV, or give its DataFrame to `streamer.anonymize`",
@@ -84,7 +88,7 @@ def open_bytes(path: str | Path) -> Iterator[IO[bytes] | gzip.GzipFile]:
 
 
 def read_rows(path: str | Path, tick: Tick | None = None) -> pd.DataFrame:
-    """A CSV file (comma, semicolon or tab, UTF-8, a header line) as a table of texts.
+    """A CSV file (comma, semicolon, tab or `|`, UTF-8, a header line) as a table of texts.
 
     Raises ConfigError for a file that is unreadable, empty or ragged, or whose header names a column twice.
     """
@@ -134,14 +138,18 @@ def read_table(path: str | Path) -> pd.DataFrame:
 
 def _rows_of(path: str | Path, text: TextIOWrapper, tell: Callable[[], None]) -> pd.DataFrame:
     first = text.readline()
+    said = _SAID_DELIMITER.fullmatch(first)
+    above = ["\n"] if said else []  # a blank line in its place, so that lines are counted as in the file
+    if said:
+        first = text.readline()
     if first.replace(" ", "").startswith(('{"', "[{")):  # what stands there may be somebody's row
         raise ConfigError(f"{path}: is JSON, not CSV: expected a header line with the names of the columns")
-    delimiter = "\t" if is_named(path, ".tsv") else _delimiter(first)
+    delimiter = said[1] if said else "\t" if is_named(path, ".tsv") else _delimiter(first)
     reader = csv.reader(
-        chain([first], text), delimiter=delimiter, strict=True, skipinitialspace=_is_spaced(first, delimiter)
+        chain(above, [first], text), delimiter=delimiter, strict=True, skipinitialspace=_is_spaced(first, delimiter)
     )
     try:
-        header = next(reader, [])
+        header = next(islice(reader, len(above), None), [])
         _check_header(path, header)
         columns = _columns(_checked_rows(path, reader, len(header)), len(header), tell)
     except csv.Error as error:
@@ -156,7 +164,8 @@ def _rows_of(path: str | Path, text: TextIOWrapper, tell: Callable[[], None]) ->
 def _delimiter(header: str) -> str:
     """The delimiter that is most frequent outside quotation marks; a comma where there is none."""
     bare = "".join(header.split('"')[::2])
-    return max(_DELIMITERS, key=bare.count)
+    found = max(_DELIMITERS, key=bare.count)
+    return _RARE_DELIMITER if found not in bare and _RARE_DELIMITER in bare else found
 
 
 def _is_spaced(header: str, delimiter: str) -> bool:

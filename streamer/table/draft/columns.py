@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from streamer.table.draft.hints import could_be_excel_days, hint_of
+from streamer.table.draft.far_numbers import far_numbers, hint_of_rows
+from streamer.table.draft.hints import could_be_excel_days, hint_of, hint_of_spellings
 from streamer.table.draft.nulls import words_for_nulls
 from streamer.table.draft.numbers import Scale, scale_of, with_null_cell
 from streamer.table.draft.times import TimeScale, time_scale_of, with_null_moment
@@ -32,8 +33,8 @@ TEXT_MAX = 60
 """Characters of a category; what is longer is free text."""
 ROOT = "*"
 
-_IDS = {"id", "ids", "key", "uuid", "guid", "nr", "no", "number"}
-_NAMING = {
+IDS = {"id", "ids", "key", "uuid", "guid", "nr", "no", "number"}
+NAMING = {
     "name", "surname", "firstname", "lastname", "fullname", "username", "mail", "email", "phone", "telephone", "mobile",
     "fax", "address", "street", "ssn", "passport", "iban", "account", "url", "ip",
     "vorname", "nachname", "familienname", "strasse", "telefon", "handy", "adresse", "anschrift",
@@ -92,7 +93,7 @@ def source_key_of(columns: dict[str, list[str]]) -> str | None:
     ('person_id', None)
     """
     unique = [name for name, texts in columns.items() if usable(name) and all(texts) and len(set(texts)) == len(texts)]
-    return next((name for name in unique if words_of(name) & _IDS), unique[0] if unique else None)
+    return next((name for name in unique if words_of(name) & IDS), unique[0] if unique else None)
 
 
 def usable(name: str) -> bool:
@@ -114,7 +115,12 @@ def drafted(name: str, texts: Sequence[str]) -> Drafted:
     found = _guessed(name, counted, filled, empty, moments, numbers, written)
     if not found.role:
         return found
-    return replace(found, na=na, nulls=empty > 0, why=_doubt(moments, numbers, counted) + found.why)
+    why = _doubt(moments, numbers, counted) + found.why
+    if isinstance(found.scale, Scale) and found.written != DIGITS:
+        far = far_numbers(numbers)
+        codes = {text for text, number in zip(counted, numbers, strict=True) if number in far}
+        why = "; ".join(filter(None, (why, hint_of_rows(sum(text in codes for text in texts)))))
+    return replace(found, na=na, nulls=empty > 0, why=why)
 
 
 def _doubt(moments: WrittenMoments | None, numbers: list[Decimal], distinct: Sequence[str]) -> str:
@@ -163,9 +169,9 @@ def _left_out(name: str, distinct: list[str]) -> str:
         return "table.yaml cannot name it"
     if not distinct:
         return "holds nothing"
-    if words_of(name) & _NAMING:
+    if words_of(name) & NAMING:
         return "names people, by its own name"
-    if words_of(name) & _IDS:
+    if words_of(name) & IDS:
         return "an identifier, by its name"
     return ""
 
@@ -265,12 +271,12 @@ def _category(name: str, distinct: list[str], filled: int, empty: int) -> Drafte
         hint = hint_of(distinct) or "names or free text?"
         return Drafted(name, "", f"{len(distinct)} different texts in {filled} cells: {hint}")
     taken = (ROOT, NULL_LABEL, OTHER_LABEL)
+    spellings = hint_of_spellings(distinct)
     if any(text != text.strip() or text in taken for text in distinct):
-        return Drafted(name, "", f"has values with blanks at an end, or called {' or '.join(taken)}: clean them first")
+        why = f"has values with blanks at an end, or called {' or '.join(taken)}: clean them first"
+        return Drafted(name, "", "; ".join(filter(None, (why, spellings))))
     rows = tuple((text, ROOT) for text in distinct)
     why = "a value or nothing: put levels between in its hierarchy; unknown values count as other"
-    if empty:
-        why = f"{why}; {empty} empty cells are a category of their own"
-    if hint := hint_of(distinct):
-        why = f"{why}; {hint}"
+    of_empty = f"{empty} empty cells are a category of their own" if empty else ""
+    why = "; ".join(filter(None, (why, of_empty, hint_of(distinct), spellings)))
     return Drafted(name, "quasi-identifier", why, hierarchy=rows)

@@ -7,7 +7,8 @@ repeated.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from decimal import Decimal
 
 from streamer.errors import EventRefused
@@ -18,12 +19,19 @@ from streamer.table.source_texts import reader_of_pattern
 
 CODES = "codes? give them a hierarchy, by what they begin with"
 DATES = "dates that are not all written alike: write them in one way, such as YYYY-MM-DD"
+MONTHS = "dates with names of months? write them in digits, such as YYYY-MM-DD"
 MEASURED = "numbers with a unit, a sign or words beside them? plain numbers would get intervals"
 PHONES = "phone numbers, or numbers of contracts? they would name people"
 WORDS = "numbers, and a few words? let those that are nulls be the column's `na`, and write the others as numbers"
 TIMES = "times of day? write whole numbers of hours or minutes, which get intervals"
 
+_MONTH = r"(jan|feb|mar|m\u00e4r|apr|may|mai|jun|jul|aug|sep|oct|okt|nov|dec|dez)[a-z]{0,6}\.?"
+_DAY, _YEAR, _BETWEEN = r"\d{1,2}(st|nd|rd|th|\.)?", r"(\d{4}|\d\d)", r"[-/, ]{0,2}"
 _PATTERNS = {
+    MONTHS: re.compile(
+        rf"({_DAY}{_BETWEEN}{_MONTH}|{_MONTH}{_BETWEEN}{_DAY}){_BETWEEN}{_YEAR}([T ]\d\d?:\d\d(:\d\d)?)?",
+        re.ASCII | re.IGNORECASE,
+    ),
     TIMES: re.compile(r"\d{1,2}:\d\d(:\d\d)?( ?[AaPp][Mm])?", re.ASCII),
     PHONES: re.compile(r"[+(]?(\d[ ()/.-]*){7,}", re.ASCII),
     CODES: re.compile(r"[A-Za-z]{1,3}[-. ]?\d[\dA-Za-z.-]*", re.ASCII),
@@ -47,6 +55,17 @@ def hint_of(distinct: Sequence[str]) -> str:
             return said
     numbers = sum(read_decimal(text) is not None for text in distinct)
     return WORDS if 2 * numbers >= len(distinct) > 0 else ""
+
+
+def hint_of_spellings(categories: Iterable[str]) -> str:
+    """How many of the categories are another one but for capitals and blanks; "" where none is.
+
+    >>> hint_of_spellings(["m", "M", "f"]).partition(":")[0], hint_of_spellings(["m", "f"])
+    ('2 values are alike but for capitals or blanks', '')
+    """
+    looks = Counter("".join(text.split()).casefold() for text in categories)
+    alike = sum(count for count in looks.values() if count > 1)
+    return f"{alike} values are alike but for capitals or blanks: write them in one way in the source" if alike else ""
 
 
 def could_be_excel_days(words: Collection[str], numbers: Sequence[Decimal]) -> bool:

@@ -12,12 +12,13 @@ from io import StringIO
 import yaml
 
 from streamer.table.draft.columns import ROOT, Drafted
+from streamer.table.draft.near_keys import NearKey
 from streamer.table.draft.nulls import SURE
 from streamer.table.draft.times import TimeScale
 from streamer.table.scalars import decimal_text
 
 FOLDER = "hierarchies"
-NO_KEY = "no column that can be named is different in every row: `anonymize` needs no key, a stream does"
+_NO_KEY = "no column that can be named is different in every row: `anonymize` needs no key, a stream does"
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _NO_FILE_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
@@ -32,6 +33,30 @@ def quoted(text: str) -> str:
         return text
     written: str = yaml.dump(text, default_style='"', allow_unicode=True, width=sys.maxsize)
     return written.rstrip("\n")
+
+
+def no_key(near: NearKey | None) -> str:
+    """What to say where no column is a key; near: the one that nearly is.
+
+    >>> no_key(NearKey("id", 0, 2)).partition("; ")[2].partition(":")[0]
+    'id nearly is'
+    """
+    if near is None:
+        return _NO_KEY
+    return (
+        f"{_NO_KEY}; {quoted(near.name)} nearly is: {_in_the_way(near)}; number them in the source, or leave them out"
+        " (`produce --skip-refused`); where a person has several rows, it is the `individual`, and the key another"
+    )
+
+
+def _in_the_way(near: NearKey) -> str:
+    empty = f"{_rows_have(near.empty)} no value in it"
+    repeated = f"{_rows_have(near.repeated)} the value of another row"
+    return " and ".join([empty] * (near.empty > 0) + [repeated] * (near.repeated > 0))
+
+
+def _rows_have(rows: int) -> str:
+    return "1 row has" if rows == 1 else f"{rows} rows have"
 
 
 def hierarchy_names(columns: Sequence[Drafted]) -> dict[str, str]:
@@ -54,22 +79,24 @@ def hierarchy_text(column: Drafted) -> str:
     return text.getvalue()
 
 
-def table_text(table: str, source: str, n_rows: int, source_key: str | None, k: int, columns: Sequence[Drafted]) -> str:
+def table_text(
+    table: str, source: str, n_rows: int, source_key: str | NearKey | None, k: int, columns: Sequence[Drafted]
+) -> str:
     """The table.yaml. source: the name of the data file; columns in the order of the file, the key not among them."""
     return "\n".join(_lines(table, source, n_rows, source_key, k, columns)) + "\n"
 
 
 def _lines(
-    table: str, source: str, n_rows: int, source_key: str | None, k: int, columns: Sequence[Drafted]
+    table: str, source: str, n_rows: int, source_key: str | NearKey | None, k: int, columns: Sequence[Drafted]
 ) -> Iterator[str]:
     files = hierarchy_names(columns)
     yield f"# A first draft, made from {quoted(source)} ({n_rows} rows). Roles are a judgement: check every line."
     yield "# What has no line under `columns` never leaves."
     yield f"table: {quoted(table)}"
-    if source_key is None:
-        yield f"# key: {NO_KEY}"
-    else:
+    if isinstance(source_key, str):
         yield f"key: {quoted(source_key)}  # different in every row; never published"
+    else:
+        yield f"# key: {no_key(source_key)}"
     if words := _words_of(columns):
         yield f"na: {_listed(words)}  # words that are nulls, in files and in messages"
     yield "# individual: a column that names the person, where one has several rows: then k counts persons"

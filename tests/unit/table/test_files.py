@@ -21,6 +21,30 @@ from streamer.table.files import atomic_writer, atomic_writers, read_rows, read_
 # -- rows -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("first", ["sep=;", '"sep=;"', "\ufeffsep=;"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_first_line_that_says_the_delimiter_is_no_header(
+    saved: Callable[[str | bytes], Path], first: str, end: str
+) -> None:
+    frame = read_rows(saved(end.join((first, "id;a,b,c,d", "1;2", "")).encode()))
+    assert (list(frame.columns), frame.iloc[0].tolist()) == (["id", "a,b,c,d"], ["1", "2"])
+
+
+def test_lines_below_one_that_says_the_delimiter_are_counted_as_in_the_file(
+    saved: Callable[[str | bytes], Path],
+) -> None:
+    with pytest.raises(ConfigError, match="line 4: has 1 cells; the header has 2"):
+        read_rows(saved("sep=|\nid|age\n1|2\n3\n"))
+    with pytest.raises(ConfigError, match="is empty; expected a header line"):
+        read_rows(saved("sep=,\n"))
+
+
+def test_a_bar_is_the_delimiter_where_the_header_holds_no_other(saved: Callable[[str | bytes], Path]) -> None:
+    bars = read_rows(saved('id|"a|b, c"|sex\n1|2,5|x;y\n'))
+    assert (list(bars.columns), bars.iloc[0].tolist()) == (["id", "a|b, c", "sex"], ["1", "2,5", "x;y"])
+    assert list(read_rows(saved("id,a|b|c|d\n1,2\n")).columns) == ["id", "a|b|c|d"]
+
+
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 def test_the_delimiter_is_found_in_the_header(saved: Callable[[str | bytes], Path], delimiter: str) -> None:
     frame = read_rows(

@@ -25,6 +25,17 @@ def test_a_column_without_a_name_is_told_to_get_one() -> None:
     assert drafted("", ["0", "1", "2"]).why == "has no name: give it one in the header, such as id"
 
 
+def test_categories_written_in_several_ways_and_dates_with_names_of_months_are_told() -> None:
+    mixed = drafted("sex", ["m", "M", "f", "f"] * 9)
+    assert mixed.role == "quasi-identifier"
+    assert mixed.why.endswith("; 2 values are alike but for capitals or blanks: write them in one way in the source")
+    blank = drafted("sex", ["male", "male ", "f", "f"] * 9)
+    assert (blank.role, "clean them first; 2 values are alike" in blank.why) == ("", True)
+    born = [f"{day}-Jan-19{year}" for day in range(1, 29) for year in range(40, 80)]
+    assert "dates with names of months" in drafted("born", born).why
+    assert "dates with names of months" in drafted("born", born[:20] * 3).why
+
+
 def test_types_follow_the_texts(tmp_path: Path) -> None:
     table, text = begun(
         tmp_path,

@@ -10,11 +10,13 @@ from streamer.table.draft.hints import (
     CODES,
     DATES,
     MEASURED,
+    MONTHS,
     PHONES,
     TIMES,
     WORDS,
     could_be_excel_days,
     hint_of,
+    hint_of_spellings,
     is_no_header,
 )
 
@@ -24,6 +26,9 @@ from streamer.table.draft.hints import (
     [
         (["31.12.1980", "1980-12-31"], DATES),
         (["12/31/1980", "31.12.1980"], DATES),
+        (["12-Jan-1980", "1-DEC-1981"], MONTHS),
+        (["12 January 1980", "3. M\u00e4rz 1981", "12Sept80"], MONTHS),
+        (["Jan 12, 1980", "December 1st, 1981 08:15"], MONTHS),
         (["34 years", "7 years"], MEASURED),
         ([">90", "34"], MEASURED),
         (["12%", "7%"], MEASURED),
@@ -40,9 +45,34 @@ def test_what_all_texts_seem_to_be_is_told(texts: list[str], hint: str) -> None:
     assert hint_of(texts) == hint
 
 
-@pytest.mark.parametrize("texts", [[], ["flu"], ["flu", "34 years"], ["E11.9", "flu"], ["31.12.1980", "soon"]])
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [],
+        ["flu"],
+        ["flu", "34 years"],
+        ["E11.9", "flu"],
+        ["31.12.1980", "soon"],
+        ["12-Jan-1980", "soon"],
+        ["12 Marbles 7"],
+    ],
+)
 def test_texts_that_have_nothing_in_common_tell_nothing(texts: list[str]) -> None:
     assert hint_of(texts) == ""
+
+
+@pytest.mark.parametrize(
+    ("categories", "alike"),
+    [(["m", "M", "f"], 2), (["male", "male ", "Male", "f", "F"], 5), (["New York", "new  york", "NewYork", "Ulm"], 3)],
+)
+def test_categories_that_differ_in_capitals_or_blanks_alone_are_counted(categories: list[str], alike: int) -> None:
+    assert hint_of_spellings(categories).startswith(f"{alike} values are alike")
+    assert not any(category in hint_of_spellings(categories) for category in categories if len(category) > 1)
+
+
+@pytest.mark.parametrize("categories", [[], ["m"], ["m", "f"], ["a b", "a-b"]])
+def test_other_categories_are_not(categories: list[str]) -> None:
+    assert hint_of_spellings(categories) == ""
 
 
 @pytest.mark.parametrize(
