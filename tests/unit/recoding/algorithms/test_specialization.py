@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -10,10 +12,12 @@ from hypothesis import strategies as st
 from streamer.privacy.compiled import rules_of
 from streamer.privacy.models import Model, k_anonymity
 from streamer.recoding.algorithms.specialization import choose, sort_by_part, tree_of, trial_for
+from streamer.table.attributes import CategoricalAttribute
+from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
-from worlds.kd import numbers
-from worlds.microdata import MODELS, TABLES, microdata
+from worlds.kd import data_of, numbers
+from worlds.microdata import MODELS, TABLES, microdata, people
 from worlds.specialized_by_hand import chosen_by_hand
 
 some_table = st.sampled_from(list(TABLES.values()))
@@ -35,24 +39,31 @@ def specialized(data: Microdata, model: Model, members: list[int]) -> tuple[list
 @pytest.mark.parametrize("model", EVERY_MODEL.values(), ids=EVERY_MODEL.keys())
 @given(data=st.data(), small=some_table)
 def test_a_group_amid_others_is_specialized_as_it_is_by_hand(model: Model, data: st.DataObject, small: Table) -> None:
-    people = data.draw(microdata(small, max_rows=25))
-    members = data.draw(st.permutations(range(len(people))))[data.draw(st.integers(0, len(people) // 4)) :]
-    assume(model.holds(people.subjects(model.subjects)[members]))
+    crowd = data.draw(microdata(small, max_rows=25))
+    members = data.draw(st.permutations(range(len(crowd))))[data.draw(st.integers(0, len(crowd) // 4)) :]
+    assume(model.holds(crowd.subjects(model.subjects)[members]))
     tops = [attribute.levels.n_levels - 1 for attribute in small.attributes]
-    levels, chosen = chosen_by_hand(people, model, members, tops)
+    levels, chosen = chosen_by_hand(crowd, model, members, tops)
     if chosen is None:
-        assert specialized(people, model, members) == (levels, -1, [members])
+        assert specialized(crowd, model, members) == (levels, -1, [members])
     else:
         parts = [part for part in (*chosen.children, chosen.remainder) if part]
-        assert specialized(people, model, members) == (levels, chosen.attribute, parts)
+        assert specialized(crowd, model, members) == (levels, chosen.attribute, parts)
 
 
 def test_a_remainder_that_does_not_hold_takes_back_what_it_lacks_from_the_largest_child() -> None:
-    people = numbers([0] * 4 + [4] * 5 + [9])
-    assert specialized(people, k_anonymity(3), list(range(10)))[2] == [[2, 3, 4, 5, 6, 7, 8], [0, 1, 9]]
+    crowd = numbers([0] * 4 + [4] * 5 + [9])
+    assert specialized(crowd, k_anonymity(3), list(range(10)))[2] == [[2, 3, 4, 5, 6, 7, 8], [0, 1, 9]]
 
 
 def test_children_come_back_whole_where_none_can_spare_what_the_remainder_lacks() -> None:
-    people = numbers([0] * 3 + [9] * 2)
-    tops = [people.table.attributes[0].levels.n_levels - 1]
-    assert specialized(people, k_anonymity(3), list(range(5))) == (tops, -1, [[0, 1, 2, 3, 4]])
+    crowd = numbers([0] * 3 + [9] * 2)
+    tops = [crowd.table.attributes[0].levels.n_levels - 1]
+    assert specialized(crowd, k_anonymity(3), list(range(5))) == (tops, -1, [[0, 1, 2, 3, 4]])
+
+
+def test_of_children_of_equal_size_the_later_comes_back_whole() -> None:
+    """Of two x, two y and one z, with k = 2: no x can be spared, and no y."""
+    letters = CategoricalAttribute("letter", Hierarchy.from_rows([["x", "*"], ["y", "*"], ["z", "*"]]), Decimal(1))
+    crowd = data_of(people(letters), [(0,), (0,), (1,), (1,), (2,)])
+    assert specialized(crowd, k_anonymity(2), list(range(5)))[2] == [[0, 1], [2, 3, 4]]
