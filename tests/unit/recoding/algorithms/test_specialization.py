@@ -1,8 +1,10 @@
-"""One QI group specialized: along which attribute, and a remainder takes back what it lacks."""
+"""One QI group specialized: along which attribute, and a remainder that takes back what it lacks."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -10,14 +12,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from streamer.privacy.compiled import rules_of
-from streamer.privacy.models import Model, k_anonymity
+from streamer.privacy.models import AtMostShare, Model, k_anonymity
 from streamer.recoding.algorithms.specialization import choose, sort_by_part, tree_of, trial_for
 from streamer.table.attributes import CategoricalAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
 from worlds.kd import data_of, numbers
-from worlds.microdata import MODELS, TABLES, microdata, people
+from worlds.microdata import MODELS, TABLES, VALUES, microdata, people
 from worlds.specialized_by_hand import chosen_by_hand
 
 some_table = st.sampled_from(list(TABLES.values()))
@@ -62,8 +64,20 @@ def test_children_come_back_whole_where_none_can_spare_what_the_remainder_lacks(
     assert specialized(crowd, k_anonymity(3), list(range(5))) == (tops, -1, [[0, 1, 2, 3, 4]])
 
 
+LETTERS = people(CategoricalAttribute("letter", Hierarchy.from_rows([[letter, "*"] for letter in "wxyz"]), Decimal(1)))
+
+
 def test_of_children_of_equal_size_the_later_comes_back_whole() -> None:
-    """Of two x, two y and one z, with k = 2: no x can be spared, and no y."""
-    letters = CategoricalAttribute("letter", Hierarchy.from_rows([["x", "*"], ["y", "*"], ["z", "*"]]), Decimal(1))
-    crowd = data_of(people(letters), [(0,), (0,), (1,), (1,), (2,)])
+    """Of two w, two x and one z, with k = 2: no w can be spared, and no x."""
+    crowd = data_of(LETTERS, [(0,), (0,), (1,), (1,), (3,)])
     assert specialized(crowd, k_anonymity(2), list(range(5)))[2] == [[0, 1], [2, 3, 4]]
+
+
+def test_as_many_children_come_back_as_the_remainder_needs() -> None:
+    """Four z of one value, which half of the rows may have: of three children of two values, two come back."""
+    crowd = replace(
+        data_of(LETTERS, [(letter,) for letter in (0, 0, 1, 1, 2, 2, 3, 3, 3, 3)]),
+        values=np.array([1, 2, 1, 2, 1, 2, 0, 0, 0, 0])[:, None],
+    )
+    model = k_anonymity(2) & Model([AtMostShare(VALUES, Fraction(1, 2))])
+    assert specialized(crowd, model, list(range(10)))[2] == [[0, 1], [2, 3, 4, 5, 6, 7, 8, 9]]
