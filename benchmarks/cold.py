@@ -29,9 +29,10 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 from streamer.incremental.events.changes import Delete, Insert, Modify
+from streamer.table.attributes import CategoricalAttribute, NumericAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.row import Row
-from streamer.table.schema import CategoricalAttribute, KeptColumn, NumericAttribute, Table
+from streamer.table.schema import KeptColumn, Table
 
 K, CELLS, ATTRIBUTES = 5, 50, 4
 ROWS = 600

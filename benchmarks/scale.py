@@ -69,10 +69,11 @@ from streamer.recoding.algorithms import catalog
 from streamer.recoding.algorithms.initial import initial_groups
 from streamer.recoding.algorithms.mondrian import MONDRIAN
 from streamer.table.arrays import Ints
+from streamer.table.attributes import CategoricalAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata
 from streamer.table.row import Row
-from streamer.table.schema import REPAIR, CategoricalAttribute, Diversity, KeptColumn, Table
+from streamer.table.schema import REPAIR, Diversity, KeptColumn, Table
 from worlds import adult_people
 
 K = 5

@@ -18,7 +18,8 @@ from rich.text import Text
 
 from agents.demo.reader import PublishedGroup
 from streamer.cli.tables import interval
-from streamer.table.schema import CategoricalAttribute, NumericAttribute, Table
+from streamer.table.attributes import CategoricalAttribute, NumericAttribute
+from streamer.table.schema import Table
 
 WIDTH = "140"  # of a file or a pipe
 LINE_SECONDS = 2.0

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from streamer.table.attributes import CategoricalAttribute
 from streamer.table.microdata import Microdata, Subject
-from streamer.table.schema import CategoricalAttribute
 
 INDIVIDUALS = 40_000
 SHARES = {1.2: (0.85, 0.10, 0.05), 1.4: (0.70, 0.20, 0.10), 1.6: (0.55, 0.30, 0.15), 1.8: (0.40, 0.40, 0.20)}

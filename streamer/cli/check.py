@@ -26,25 +26,14 @@ from streamer.errors import EXIT_LAW, UsageError
 from streamer.incremental.topics import QIT, STT
 from streamer.privacy.models import model_of, words
 from streamer.recoding.algorithms.catalog import ALGORITHMS, objections
+from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute, TemporalAttribute
 from streamer.table.levels import labels_beside_their_leaves
 from streamer.table.moments import CLOCKS, moment_text
 from streamer.table.null_cells import null_text
 from streamer.table.published import QI_GROUP, box_columns, published_columns
 from streamer.table.published_group import COUNT, SIZE, VALUES, group_columns
 from streamer.table.published_join import qit_columns, stt_columns
-from streamer.table.schema import (
-    AVRO,
-    CONNECT_JSON,
-    GROUPS,
-    JSON,
-    LOSSY_JOIN,
-    Attribute,
-    CategoricalAttribute,
-    KeptColumn,
-    NumericAttribute,
-    Table,
-    TemporalAttribute,
-)
+from streamer.table.schema import AVRO, CONNECT_JSON, GROUPS, JSON, LOSSY_JOIN, KeptColumn, Table
 from streamer.table.yaml_loading import files_of, load_table
 
 LOSSY_JOIN_REVEALS = (

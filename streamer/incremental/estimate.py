@@ -28,13 +28,14 @@ from streamer.errors import EventRefused, LawViolated, UsageError
 from streamer.incremental.events.statement_syntax import IS_NOT_NULL, IS_NULL, Comparison, read_condition
 from streamer.incremental.events.statements import condition_of
 from streamer.table.arrays import Bools, Floats, Ints
+from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute, TemporalAttribute
 from streamer.table.column_codes import from_code, is_stepless, null_exact
 from streamer.table.join_estimate import bounds, estimated
 from streamer.table.moments import limit_of, moment_of
 from streamer.table.published import QI_GROUP, all_box_columns, attribute_columns
 from streamer.table.published_group import COUNT
 from streamer.table.row import Values
-from streamer.table.schema import Attribute, CategoricalAttribute, NumericAttribute, Table, TemporalAttribute
+from streamer.table.schema import Table
 
 
 class Answer(NamedTuple):

@@ -22,10 +22,11 @@ from streamer.recoding.algorithms.lattice import DEGREE_FIRST, lattice_nodes
 from streamer.recoding.algorithms.recoding import Recoding
 from streamer.recoding.metrics.utility import ncp, ncp_by_attribute
 from streamer.table.arrays import Ints
+from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute, TemporalAttribute
 from streamer.table.calendar_cells import Span
 from streamer.table.microdata import Microdata
 from streamer.table.scalars import decimal_text
-from streamer.table.schema import Attribute, CategoricalAttribute, NumericAttribute, Table, TemporalAttribute
+from streamer.table.schema import Table
 from streamer.telling import Tick, part_of
 
 KS = (3, 5, 10, 20)

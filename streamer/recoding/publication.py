@@ -21,9 +21,9 @@ from streamer.errors import ConfigError
 from streamer.recoding.algorithms.lossy_join import lossy_join
 from streamer.recoding.algorithms.recoding import Recoding
 from streamer.table.arrays import Ints, Objects
+from streamer.table.attributes import Attribute
 from streamer.table.microdata import Microdata
 from streamer.table.published import attribute_columns, box_columns, qi_group_name
-from streamer.table.schema import Attribute
 from streamer.table.typed_frame import decode_json, typed_frame
 from streamer.telling import Tick, part_of, silent
 

@@ -14,9 +14,10 @@ from typing import TypeGuard
 import msgspec
 
 from streamer.errors import EventRefused
+from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute, TemporalAttribute
 from streamer.table.moments import CLOCKS, Clock, moment_of, moment_text
 from streamer.table.scalars import category_of, decimal_text, integer_of, number_of
-from streamer.table.schema import Attribute, CategoricalAttribute, KeptColumn, NumericAttribute, TemporalAttribute
+from streamer.table.schema import KeptColumn
 from streamer.table.space import FINENESS
 
 ToCode = Callable[[object], int]

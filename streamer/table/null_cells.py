@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import pandas as pd
 
+from streamer.table.attributes import Attribute
 from streamer.table.encode import Encoder
 from streamer.table.published import box_columns
 from streamer.table.scalars import decimal_text
-from streamer.table.schema import Attribute, Table
+from streamer.table.schema import Table
 
 
 def null_text(attribute: Attribute) -> str | None:

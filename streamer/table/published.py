@@ -23,8 +23,9 @@ from typing import NamedTuple
 import msgspec
 
 from streamer.errors import LawViolated
+from streamer.table.attributes import Attribute, CategoricalAttribute, TemporalAttribute
 from streamer.table.scalars import decimal_text
-from streamer.table.schema import Attribute, CategoricalAttribute, Table, TemporalAttribute
+from streamer.table.schema import Table
 
 QI_GROUP = "qi_group"
 """The column that names a row's QI group."""

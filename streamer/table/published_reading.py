@@ -17,19 +17,13 @@ from typing import NamedTuple
 import msgspec
 
 from streamer.errors import EventRefused, LawViolated
+from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute, TemporalAttribute
 from streamer.table.column_codes import to_json_text
 from streamer.table.moments import moment_of, moment_text
 from streamer.table.published import FRAGMENTS_MAX, QI_GROUP, published_columns
 from streamer.table.row import Values
 from streamer.table.scalars import decimal_text
-from streamer.table.schema import (
-    Attribute,
-    CategoricalAttribute,
-    KeptColumn,
-    NumericAttribute,
-    Table,
-    TemporalAttribute,
-)
+from streamer.table.schema import KeptColumn, Table
 
 _DECIMAL = re.compile(r"-?[0-9]{1,30}(\.[0-9]{1,30})?")
 _DECODER = msgspec.json.Decoder(float_hook=Decimal)

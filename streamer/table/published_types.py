@@ -21,9 +21,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from streamer.errors import ConfigError, UsageError
+from streamer.table.attributes import Attribute, NumericAttribute, TemporalAttribute
 from streamer.table.published import QI_GROUP, box_columns
 from streamer.table.published_group import SIZE, VALUES
-from streamer.table.schema import GROUPS, LOSSY_JOIN, Attribute, KeptColumn, NumericAttribute, Table, TemporalAttribute
+from streamer.table.schema import GROUPS, LOSSY_JOIN, KeptColumn, Table
 
 TEXT, INTEGER, DECIMAL, FLOAT, BOOLEAN = "text", "integer", "decimal", "float", "boolean"
 

@@ -27,9 +27,10 @@ from datetime import date
 from decimal import Decimal
 
 from streamer.errors import EventRefused
+from streamer.table.attributes import Attribute, NumericAttribute, TemporalAttribute
 from streamer.table.moments import CLOCKS, Clock, moment_of
 from streamer.table.scalars import category_of, read_decimal
-from streamer.table.schema import Attribute, KeptColumn, NumericAttribute, SourceText, Table, TemporalAttribute
+from streamer.table.schema import KeptColumn, SourceText, Table
 
 Meaning = Callable[[object], object]
 """A value as it came -> what it means; a text that means nothing else is given back. Raises EventRefused."""

@@ -24,9 +24,10 @@ import pandas as pd
 
 from streamer.errors import EventRefused
 from streamer.table.arrays import Objects
+from streamer.table.attributes import CategoricalAttribute, NumericAttribute, TemporalAttribute
 from streamer.table.moments import DATE, LOCAL_TIMESTAMP, TIMESTAMP, Clock, moment_of, moment_text
 from streamer.table.published import QI_GROUP, interval_columns
-from streamer.table.schema import CategoricalAttribute, NumericAttribute, Table, TemporalAttribute
+from streamer.table.schema import Table
 from streamer.telling import Tick, pieces, silent
 
 DATE_TYPE = "datetime64[s]"

@@ -13,8 +13,9 @@ from typing import Any
 import pandas as pd
 
 from streamer.errors import EventRefused
+from streamer.table.attributes import CategoricalAttribute
 from streamer.table.encode import Encoder
-from streamer.table.schema import CategoricalAttribute, Table
+from streamer.table.schema import Table
 from streamer.table.yaml_categories import OTHER_LABEL
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from streamer.errors import ConfigError
+from streamer.table.attributes import CategoricalAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.scalars import decimal_text
-from streamer.table.schema import CategoricalAttribute, KeptColumn
+from streamer.table.schema import KeptColumn
 from streamer.table.space import UNIT_SHARE
 from streamer.table.yaml_shape import QuasiIdentifierSettings, SensitiveSettings
 

@@ -15,23 +15,12 @@ from io import StringIO
 from pathlib import Path
 
 from streamer.errors import ConfigError, UsageError
+from streamer.table.attributes import Attribute, CategoricalAttribute, TemporalAttribute
 from streamer.table.format_limits import no_schema
 from streamer.table.published import QI_GROUP, interval_columns
 from streamer.table.published_group import COUNT, SIZE, VALUES
 from streamer.table.published_size import values_bytes_max
-from streamer.table.schema import (
-    GROUPS,
-    LOSSY_JOIN,
-    REPAIR,
-    Attribute,
-    CategoricalAttribute,
-    Diversity,
-    KeptColumn,
-    Limits,
-    Rebuilding,
-    Table,
-    TemporalAttribute,
-)
+from streamer.table.schema import GROUPS, LOSSY_JOIN, REPAIR, Diversity, KeptColumn, Limits, Rebuilding, Table
 from streamer.table.yaml_categories import Rows, categorical_attribute, categorical_with_null, sensitive_categories
 from streamer.table.yaml_faults import read_settings
 from streamer.table.yaml_files import file_of, read_yaml, settings_by_variable, with_variables

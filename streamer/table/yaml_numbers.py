@@ -11,9 +11,9 @@ from dataclasses import replace
 from decimal import Decimal
 
 from streamer.errors import ConfigError, EventRefused
+from streamer.table.attributes import NumericAttribute
 from streamer.table.column_codes import to_code
 from streamer.table.scalars import decimal_text, read_decimal
-from streamer.table.schema import NumericAttribute
 from streamer.table.space import CELLS_MAX, CODES_MAX, FINENESS, UNIT_SHARE
 from streamer.table.yaml_categories import Rows, hierarchy_of
 from streamer.table.yaml_shape import QuasiIdentifierSettings

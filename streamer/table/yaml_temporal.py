@@ -12,10 +12,10 @@ from decimal import Decimal
 from itertools import pairwise
 
 from streamer.errors import EventRefused
+from streamer.table.attributes import TemporalAttribute
 from streamer.table.calendar_cells import MONTHS, CalendarCells, Span
 from streamer.table.calendar_levels import UNITS, fits, is_wider
 from streamer.table.moments import CLOCKS, Clock, limit_of
-from streamer.table.schema import TemporalAttribute
 from streamer.table.space import CELLS_MAX, CODES_MAX, UNIT_SHARE
 from streamer.table.yaml_shape import TemporalSettings
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from streamer.table.attributes import Attribute, CategoricalAttribute
 from streamer.table.moments import CLOCKS, DATE, TIMESTAMP
-from streamer.table.schema import Attribute, CategoricalAttribute, KeptColumn, SourceText
+from streamer.table.schema import KeptColumn, SourceText
 from streamer.table.source_texts import DIGITS, NUMBERS, fault_of_pattern
 from streamer.table.yaml_shape import ColumnSettings, TableSettings
 

@@ -21,8 +21,9 @@ from streamer.errors import EventRefused
 from streamer.incremental.events.changes import Change, DeleteWhere, Insert, Modify, ModifyWhere, Upsert
 from streamer.incremental.groups.engine import Engine
 from streamer.incremental.release.changelog import Changelog
+from streamer.table.attributes import CategoricalAttribute, NumericAttribute
 from streamer.table.row import Row
-from streamer.table.schema import CategoricalAttribute, NumericAttribute, Table
+from streamer.table.schema import Table
 from worlds.cut_groups import halves, shard_of
 from worlds.small_tables import AGE, BMI, CITY, YEARS, CodeIs, Shifted, changes, last_code, table
 

@@ -8,8 +8,9 @@ from decimal import Decimal
 import numpy as np
 
 from streamer.recoding.algorithms.recoding import Recoding
+from streamer.table.attributes import NumericAttribute
 from streamer.table.microdata import Microdata
-from streamer.table.schema import NumericAttribute, Table
+from streamer.table.schema import Table
 from worlds.microdata import TEXTS, people
 
 CENTS = NumericAttribute("cents", (Decimal(0), Decimal(10**6)), Decimal(1), Decimal(1), Decimal(10**5))

@@ -11,9 +11,10 @@ from itertools import product
 import numpy as np
 
 from streamer.privacy.models import Model
+from streamer.table.attributes import CategoricalAttribute, NumericAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import NULL, Microdata
-from streamer.table.schema import CategoricalAttribute, NumericAttribute, Table
+from streamer.table.schema import Table
 from worlds.microdata import TEXTS, people
 
 Node = tuple[int, ...]

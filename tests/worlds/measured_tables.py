@@ -9,9 +9,10 @@ import numpy as np
 from hypothesis import strategies as st
 
 from streamer.recoding.algorithms.recoding import Recoding, local_recoding
+from streamer.table.attributes import CategoricalAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata
-from streamer.table.schema import CategoricalAttribute, KeptColumn, Table
+from streamer.table.schema import KeptColumn, Table
 from worlds.microdata import MODELS, TABLES, TEXTS, microdata, people
 from worlds.small_tables import CITIES, CITY, YEARS
 

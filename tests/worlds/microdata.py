@@ -22,10 +22,11 @@ from streamer.privacy.models import (
 from streamer.recoding.algorithms.catalog import objections, run
 from streamer.recoding.algorithms.contract import PLAIN, Algorithm, Options
 from streamer.recoding.algorithms.recoding import Recoding
+from streamer.table.attributes import Attribute, CategoricalAttribute
 from streamer.table.canonical import canonical
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import INDIVIDUAL, NULL, Microdata, Subject
-from streamer.table.schema import Attribute, CategoricalAttribute, KeptColumn, Table
+from streamer.table.schema import KeptColumn, Table
 from worlds.small_tables import AGE, BMI, CITIES, CITY, YEARS
 
 PROBLEMS = Hierarchy.from_rows(

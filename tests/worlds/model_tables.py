@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from decimal import Decimal
 
+from streamer.table.attributes import Attribute
 from streamer.table.hierarchy import Hierarchy
-from streamer.table.schema import Attribute, Diversity, KeptColumn, Table
+from streamer.table.schema import Diversity, KeptColumn, Table
 from worlds.small_tables import AGE, BMI, CITY, YEARS, table
 
 PROBLEMS = Hierarchy.from_rows(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from decimal import Decimal
 
-from streamer.table.schema import ROWS, CategoricalAttribute, KeptColumn, NumericAttribute, Table
+from streamer.table.attributes import CategoricalAttribute, NumericAttribute
+from streamer.table.schema import ROWS, KeptColumn, Table
 from worlds.small_tables import CITIES
 
 AGE = NumericAttribute("age", (Decimal(0), Decimal(119)), Decimal(5), Decimal(1), Decimal(24))

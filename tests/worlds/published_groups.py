@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.published_group import PublishedGroup
 from streamer.incremental.release.records import Entry
-from streamer.table.schema import GROUPS, LOSSY_JOIN, ROWS, CategoricalAttribute, KeptColumn, NumericAttribute, Table
+from streamer.table.attributes import CategoricalAttribute, NumericAttribute
+from streamer.table.schema import GROUPS, LOSSY_JOIN, ROWS, KeptColumn, Table
 from worlds.small_tables import AGE, BMI, CITIES, CITY, PROBLEM, VALUES, YEARS
 
 SONG_AGE = NumericAttribute("age", (Decimal(1), Decimal(120)), Decimal(5), Decimal(1), Decimal(1))

@@ -15,15 +15,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute
 from streamer.table.hierarchy import Hierarchy
-from streamer.table.schema import (
-    Attribute,
-    CategoricalAttribute,
-    KeptColumn,
-    Limits,
-    NumericAttribute,
-    Table,
-)
+from streamer.table.schema import KeptColumn, Limits, Table
 from streamer.table.yaml_loading import load_table
 from worlds import adult_people
 from worlds.small_tables import AGE, BMI, CITY, PROBLEM, YEARS, table

@@ -23,9 +23,10 @@ from streamer.incremental.events.changes import (
     Upsert,
 )
 from streamer.table.arrays import Bools
+from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.row import Row, RowsView
-from streamer.table.schema import Attribute, CategoricalAttribute, KeptColumn, NumericAttribute, Table
+from streamer.table.schema import KeptColumn, Table
 
 CITIES = Hierarchy.from_rows(
     [

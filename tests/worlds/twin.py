@@ -27,8 +27,9 @@ from streamer.incremental.events.changes import (
     Truncate,
     Upsert,
 )
+from streamer.table.attributes import CategoricalAttribute
 from streamer.table.row import Row
-from streamer.table.schema import CategoricalAttribute, Table
+from streamer.table.schema import Table
 from worlds.twin_repair import SPENT_PER_K, adopt, improve
 
 Box = tuple[tuple[int, int], ...]

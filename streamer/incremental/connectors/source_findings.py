@@ -24,8 +24,9 @@ from streamer.incremental.connectors.debezium_source import named_columns
 from streamer.incremental.connectors.routes import relations_of, topic_of
 from streamer.incremental.connectors.transform_findings import transform_findings, unknown_transforms
 from streamer.incremental.topics import CHANGES, REQUIRED_CONFIGS, topic_name
+from streamer.table.attributes import NumericAttribute
 from streamer.table.published_types import CLOCKS, temporal_columns
-from streamer.table.schema import NumericAttribute, Table
+from streamer.table.schema import Table
 
 DEBEZIUM = re.compile(r"io\.debezium\.connector\.(postgresql|mysql|mariadb|sqlserver|oracle|db2|informix|vitess)\.\w+")
 

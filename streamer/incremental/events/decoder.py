@@ -46,7 +46,7 @@ class Decoder:
     """The decoder of one table's messages. schemas: those of a registry; None: there is none.
 
     >>> from decimal import Decimal
-    >>> from streamer.table.schema import NumericAttribute
+    >>> from streamer.table.attributes import NumericAttribute
     >>> age = NumericAttribute("age", (Decimal(0), Decimal(119)), Decimal(5), Decimal(1), Decimal(24))
     >>> decoder = Decoder(Table("people", ("id",), (age,), (), k=2))
     >>> change = decoder.decode(None, b'{"op": "insert", "row": {"id": 7, "age": 42, "name": "not looked at"}}')

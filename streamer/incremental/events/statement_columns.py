@@ -22,11 +22,12 @@ from streamer.errors import EventRefused
 from streamer.incremental.events.statement_syntax import Scalar
 from streamer.incremental.events.statement_values import TYPE_OF_CLOCK, TYPE_OF_KEPT, Moment, Type, Value, scalar
 from streamer.table.arrays import Bools, Ints
+from streamer.table.attributes import Attribute, CategoricalAttribute, TemporalAttribute
 from streamer.table.encode import Encoder
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.moments import CLOCKS, Clock, moment_of
 from streamer.table.row import Row, RowsView, Values
-from streamer.table.schema import Attribute, CategoricalAttribute, Table, TemporalAttribute
+from streamer.table.schema import Table
 
 T = TypeVar("T")
 

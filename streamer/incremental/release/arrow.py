@@ -18,10 +18,11 @@ import pandas as pd
 
 from streamer.errors import ConfigError, StreamerError
 from streamer.incremental.release.frames import RECORD
+from streamer.table.attributes import NumericAttribute
 from streamer.table.file_cells import cell_text
 from streamer.table.published import interval_columns
 from streamer.table.published_group import COUNT
-from streamer.table.schema import NumericAttribute, Table
+from streamer.table.schema import Table
 from streamer.table.typed_frame import DATE_TYPE, column_types, places_of_ends
 
 DIGITS = 38

@@ -14,9 +14,10 @@ import numpy as np
 
 from streamer.privacy.models import model_of
 from streamer.recoding.algorithms.initial import initial_groups
+from streamer.table.attributes import CategoricalAttribute, NumericAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata
-from streamer.table.schema import CategoricalAttribute, Diversity, KeptColumn, NumericAttribute, Table
+from streamer.table.schema import Diversity, KeptColumn, Table
 
 K, ROWS, CELLS, VALUES = 2, 40, 10, 5
 RARE = 7

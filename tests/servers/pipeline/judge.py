@@ -15,8 +15,9 @@ from pathlib import Path
 import psycopg
 
 from servers.pipeline.configurations import sink_table, view_of
+from streamer.table.attributes import CategoricalAttribute, NumericAttribute
 from streamer.table.published import all_box_columns
-from streamer.table.schema import CategoricalAttribute, NumericAttribute, Table
+from streamer.table.schema import Table
 
 LOOK_SECONDS = 0.05
 

@@ -19,9 +19,10 @@ from streamer.incremental.groups.kept import PENDING
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.fold import Fold
 from streamer.incremental.release.published_group import PublishedGroup
+from streamer.table.attributes import Attribute
 from streamer.table.moments import DATE, LOCAL_TIMESTAMP, TIMESTAMP, Clock
 from streamer.table.row import Row
-from streamer.table.schema import LOSSY_JOIN, Attribute, Table
+from streamer.table.schema import LOSSY_JOIN, Table
 from worlds.calendars import temporal
 from worlds.folded_table import FoldedTable
 from worlds.published_groups import FORMS, SONG

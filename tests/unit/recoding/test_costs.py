@@ -18,9 +18,9 @@ from streamer.recoding.algorithms.lattice import lattice_nodes
 from streamer.recoding.algorithms.recoding import Recoding
 from streamer.recoding.costs import KS, NODES_TRIED_MAX, costs, other_grids, runs_of, suppressing, with_grid
 from streamer.recoding.metrics.utility import ncp
+from streamer.table.attributes import Attribute, NumericAttribute, TemporalAttribute
 from streamer.table.calendar_cells import Span
 from streamer.table.microdata import Microdata
-from streamer.table.schema import Attribute, NumericAttribute, TemporalAttribute
 from worlds.calendars import temporal
 from worlds.microdata import TEXTS, people
 from worlds.small_tables import AGE, BMI, CITY, YEARS

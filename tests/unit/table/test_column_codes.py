@@ -13,11 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import EventRefused
+from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute
 from streamer.table.column_codes import to_code
 from streamer.table.encode import Encoder
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.scalars import decimal_text
-from streamer.table.schema import Attribute, CategoricalAttribute, KeptColumn, NumericAttribute, Table
+from streamer.table.schema import KeptColumn, Table
 from streamer.table.space import FINENESS
 from worlds.small_tables import AGE, BMI, CITY
 

@@ -15,11 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import ConfigError, EventRefused
+from streamer.table.attributes import Attribute
 from streamer.table.encode import Encoder
 from streamer.table.files import read_table
 from streamer.table.moments import TIMESTAMP
 from streamer.table.row import Row
-from streamer.table.schema import Attribute, KeptColumn, Table
+from streamer.table.schema import KeptColumn, Table
 from streamer.table.space import FINENESS
 from worlds.calendars import temporal
 from worlds.small_tables import AGE, BMI, CITY

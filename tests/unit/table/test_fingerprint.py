@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from streamer.table.attributes import CategoricalAttribute
 from streamer.table.fingerprint import Differences, differences
-from streamer.table.schema import AVRO, GROUPS, CategoricalAttribute, Diversity, Limits, SourceText, Table
+from streamer.table.schema import AVRO, GROUPS, Diversity, Limits, SourceText, Table
 from worlds.small_tables import AGE, CITIES, CITY, table
 
 PEOPLE = table(AGE, CITY, k=3)

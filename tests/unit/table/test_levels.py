@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import ConfigError
+from streamer.table.attributes import CategoricalAttribute, NumericAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.levels import Levels, labels_beside_their_leaves, levels_of_numbers, levels_of_tree, value_numbers
-from streamer.table.schema import CategoricalAttribute, NumericAttribute
 from worlds.arx_files import CRAFTS, Lines, arx_files, by_label
 from worlds.microdata import TABLES
 

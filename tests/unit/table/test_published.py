@@ -10,8 +10,9 @@ import pytest
 from streamer.errors import LawViolated
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.published_group import PublishedGroup
+from streamer.table.attributes import NumericAttribute
 from streamer.table.published import RowKey, parse_key, parse_qi_group, published_columns, row_key
-from streamer.table.schema import KeptColumn, NumericAttribute, Table
+from streamer.table.schema import KeptColumn, Table
 from worlds.published_groups import ALL_KINDS, table_of
 
 

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from streamer.errors import LawViolated
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.published_group import PublishedGroup
+from streamer.table.attributes import NumericAttribute, TemporalAttribute
 from streamer.table.calendar_cells import CalendarCells
 from streamer.table.moments import TIMESTAMP
 from streamer.table.published import frame_bytes
 from streamer.table.published_reading import RowReader
 from streamer.table.row import Values
-from streamer.table.schema import KeptColumn, NumericAttribute, Table, TemporalAttribute
+from streamer.table.schema import KeptColumn, Table
 from worlds.calendars import calendars, temporal
 from worlds.published_groups import ALL_KINDS, SONG, VALUES_OF_TWO, boxes, table_of
 from worlds.small_tables import AGE, CITY, PROBLEM

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamer.table.attributes import Attribute, NumericAttribute
 from streamer.table.files import write_rows
 from streamer.table.moments import CLOCKS, DATE, LOCAL_TIMESTAMP, TIMESTAMP, Clock
 from streamer.table.published import box_columns
 from streamer.table.scalars import decimal_text
-from streamer.table.schema import Attribute, KeptColumn, NumericAttribute, Table
+from streamer.table.schema import KeptColumn, Table
 from streamer.table.typed_frame import column_types, decode_json, typed_frame
 from worlds.calendars import temporal
 

@@ -12,10 +12,11 @@ import pytest
 from streamer.errors import ConfigError, EventRefused, LawViolated
 from streamer.incremental.events.changes import Insert
 from streamer.incremental.events.decoder import Decoder
+from streamer.table.attributes import CategoricalAttribute
 from streamer.table.encode import Encoder
 from streamer.table.published import box_columns
 from streamer.table.published_reading import ValuesReader
-from streamer.table.schema import CategoricalAttribute, Table
+from streamer.table.schema import Table
 from streamer.table.yaml_categories import NULL_LABEL, OTHER_LABEL
 from streamer.table.yaml_loading import load_table
 

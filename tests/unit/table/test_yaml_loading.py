@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from streamer.errors import ConfigError
+from streamer.table.attributes import CategoricalAttribute, NumericAttribute
 from streamer.table.encode import Encoder
 from streamer.table.published import published_columns
-from streamer.table.schema import REPAIR, CategoricalAttribute, Diversity, KeptColumn, Limits, NumericAttribute, Table
+from streamer.table.schema import REPAIR, Diversity, KeptColumn, Limits, Table
 from streamer.table.space import FINENESS
 from streamer.table.yaml_loading import hidden_columns, load_table
 from worlds.checkout import ROOT

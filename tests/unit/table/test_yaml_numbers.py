@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from streamer.errors import ConfigError
-from streamer.table.schema import NumericAttribute
+from streamer.table.attributes import NumericAttribute
 from streamer.table.space import FINENESS
 from streamer.table.yaml_loading import load_table
 from streamer.table.yaml_numbers import numeric_with_null

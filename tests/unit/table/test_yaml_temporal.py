@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from streamer.errors import ConfigError
+from streamer.table.attributes import TemporalAttribute
 from streamer.table.calendar_cells import Span
 from streamer.table.moments import DATE, LOCAL_TIMESTAMP, TIMESTAMP, moment_text
 from streamer.table.published import published_columns
-from streamer.table.schema import KeptColumn, Table, TemporalAttribute
+from streamer.table.schema import KeptColumn, Table
 from streamer.table.yaml_loading import load_table
 from streamer.table.yaml_shape import TemporalSettings
 from streamer.table.yaml_temporal import temporal_attribute

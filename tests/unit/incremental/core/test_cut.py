@@ -15,8 +15,9 @@ from streamer.incremental.core.layout import Shard
 from streamer.incremental.groups.lots import lots as lots_of
 from streamer.jit import entry
 from streamer.table.arrays import Ints
+from streamer.table.attributes import NumericAttribute
 from streamer.table.row import Row
-from streamer.table.schema import NumericAttribute, Table
+from streamer.table.schema import Table
 from worlds.cut_groups import NEXT, NUMBER, expected, halves, shard_like, shard_of, twin_of
 from worlds.small_tables import AGE, BMI, CITY, YEARS, rows, table
 from worlds.twin import shuffled as shuffled_by_the_twin

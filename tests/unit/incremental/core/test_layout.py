@@ -9,7 +9,7 @@ import pytest
 
 from streamer.incremental.core.layout import empty_shard, figures_dtype, is_exact
 from streamer.incremental.core.record_types import NONE
-from streamer.table.schema import Attribute, NumericAttribute
+from streamer.table.attributes import Attribute, NumericAttribute
 from worlds.small_tables import AGE, BMI, CITY, YEARS, table
 
 

@@ -10,7 +10,8 @@ import pytest
 from streamer.errors import EventRefused
 from streamer.incremental.events.statement_conditions import Answer, CodeTest, NullTest, ValueTest, answer_to
 from streamer.incremental.events.statement_syntax import read_condition
-from streamer.table.schema import KeptColumn, NumericAttribute
+from streamer.table.attributes import NumericAttribute
+from streamer.table.schema import KeptColumn
 from worlds.small_tables import BMI, CITY, YEARS, table
 
 FAR = NumericAttribute("far", (Decimal(10**26), Decimal(10**26 + 9)), Decimal(1), Decimal(1), Decimal(1))

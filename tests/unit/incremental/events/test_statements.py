@@ -19,9 +19,10 @@ from streamer.errors import EventRefused
 from streamer.incremental.events.statement_assignments import RESULT_BITS_MAX
 from streamer.incremental.events.statement_syntax import STATEMENT_CHARS_MAX
 from streamer.incremental.events.statements import parse_assignments, parse_condition
+from streamer.table.attributes import CategoricalAttribute, NumericAttribute
 from streamer.table.encode import Encoder
 from streamer.table.row import Row
-from streamer.table.schema import CategoricalAttribute, KeptColumn, NumericAttribute
+from streamer.table.schema import KeptColumn
 from worlds.small_tables import BMI, CITIES, CITY, YEARS, table
 
 DOSE = NumericAttribute(

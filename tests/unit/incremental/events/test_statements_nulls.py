@@ -21,8 +21,9 @@ from streamer.incremental.events.statements import parse_assignments, parse_cond
 from streamer.incremental.groups.engine import Engine
 from streamer.incremental.groups.kept import KeptTable
 from streamer.incremental.store.codec import decode_record, encode_record
+from streamer.table.attributes import NumericAttribute
 from streamer.table.encode import Encoder, Fields
-from streamer.table.schema import KeptColumn, NumericAttribute, SourceText
+from streamer.table.schema import KeptColumn, SourceText
 from worlds.calendars import temporal
 from worlds.folded_table import FoldedTable
 from worlds.small_tables import BMI, CITIES, CITY, table

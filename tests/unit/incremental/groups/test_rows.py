@@ -12,8 +12,8 @@ from streamer.incremental.groups import source_keys, texts
 from streamer.incremental.groups.engine import Engine
 from streamer.incremental.groups.kept import PENDING, Record
 from streamer.incremental.groups.rows import array_of
+from streamer.table.attributes import NumericAttribute
 from streamer.table.row import Row
-from streamer.table.schema import NumericAttribute
 from worlds.shard_tables import OF_PEOPLE, OF_TWO, engine_with, row_of
 from worlds.small_tables import AGE, BMI, YEARS, CodeIs, Shifted, table
 

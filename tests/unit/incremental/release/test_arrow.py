@@ -13,7 +13,8 @@ import pytest
 from streamer.errors import ConfigError, StreamerError
 from streamer.incremental.release.arrow import arrow_types, require, to_arrow
 from streamer.incremental.release.frames import recorded_frames
-from streamer.table.schema import KeptColumn, NumericAttribute, Table
+from streamer.table.attributes import NumericAttribute
+from streamer.table.schema import KeptColumn, Table
 from streamer.table.yaml_loading import load_table
 from worlds.dated_people import write_table
 from worlds.followed_tables import FollowedTable

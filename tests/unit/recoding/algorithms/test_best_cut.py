@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from streamer.privacy.models import Model, k_anonymity
 from streamer.recoding.algorithms.best_cut import EVEN_FROM, EVEN_PART, best_cut, scan_for
 from streamer.recoding.algorithms.bundles import task_of
+from streamer.table.attributes import CategoricalAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata
-from streamer.table.schema import CategoricalAttribute, Table
+from streamer.table.schema import Table
 from worlds.microdata import MODELS, TABLES, microdata, people
 from worlds.small_tables import YEARS
 

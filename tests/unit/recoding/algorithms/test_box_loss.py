@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.recoding.algorithms.box_loss import EMPTY_HI, EMPTY_LO, loss, ncp_term, shape_of, total, widen
+from streamer.table.attributes import CategoricalAttribute
 from streamer.table.hierarchy import Hierarchy
-from streamer.table.schema import CategoricalAttribute, Table
+from streamer.table.schema import Table
 from worlds.microdata import TABLES, assert_cities_are_ragged
 
 assert_cities_are_ragged()

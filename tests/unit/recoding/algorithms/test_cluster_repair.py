@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from streamer.privacy.models import Model, k_anonymity, r_k
 from streamer.recoding.algorithms.cluster_repair import losses_of, merged, term
+from streamer.table.attributes import CategoricalAttribute
 from streamer.table.microdata import Microdata
-from streamer.table.schema import CategoricalAttribute, Table
+from streamer.table.schema import Table
 from worlds.microdata import (
     FLAT,
     MODELS,

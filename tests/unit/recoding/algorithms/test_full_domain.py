@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from streamer.privacy.models import k_anonymity
 from streamer.recoding.algorithms import full_domain
 from streamer.recoding.algorithms.full_domain import FullDomain
+from streamer.table.attributes import NumericAttribute
 from streamer.table.microdata import Microdata
-from streamer.table.schema import NumericAttribute, Table
+from streamer.table.schema import Table
 from worlds.lattices import (
     CITIZENS,
     nodes,

@@ -22,9 +22,10 @@ from streamer.recoding.algorithms.catalog import objections, run
 from streamer.recoding.algorithms.contract import PLAIN, Algorithm, Options
 from streamer.recoding.algorithms.lattice import DEGREE_FIRST, NODES_MAX, OLA
 from streamer.recoding.algorithms.recoding import Recoding
+from streamer.table.attributes import CategoricalAttribute, NumericAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata
-from streamer.table.schema import CategoricalAttribute, NumericAttribute, Table
+from streamer.table.schema import Table
 from worlds.lattices import (
     CITIZENS,
     Node,

@@ -15,8 +15,9 @@ from streamer.errors import UsageError
 from streamer.privacy.models import identity_reserved, k_anonymity, r_k
 from streamer.recoding.algorithms.fuzzy import gdppr, nearest
 from streamer.recoding.algorithms.proximity import Measured, points_of, sensitive_columns
+from streamer.table.attributes import CategoricalAttribute, NumericAttribute
 from streamer.table.microdata import Microdata
-from streamer.table.schema import CategoricalAttribute, NumericAttribute, Table
+from streamer.table.schema import Table
 from worlds.microdata import (
     ANCESTORS,
     FLAT,

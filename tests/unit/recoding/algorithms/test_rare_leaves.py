@@ -13,9 +13,10 @@ from streamer.privacy.models import k_anonymity
 from streamer.recoding.algorithms.bundles import task_of
 from streamer.recoding.algorithms.ordered import SEGMENTED, without_rare_leaves
 from streamer.recoding.algorithms.rare_leaves import SHARE_MIN, pooled
+from streamer.table.attributes import CategoricalAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata
-from streamer.table.schema import CategoricalAttribute, Table
+from streamer.table.schema import Table
 from streamer.telling import silent
 from worlds.microdata import TABLES, microdata, people
 from worlds.small_tables import YEARS

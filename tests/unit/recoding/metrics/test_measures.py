@@ -19,8 +19,9 @@ from streamer.privacy.models import Model, k_anonymity, r_k
 from streamer.recoding.algorithms.recoding import Recoding, local_recoding
 from streamer.recoding.metrics import risk, utility
 from streamer.recoding.metrics.measures import WHAT, measure
+from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute
 from streamer.table.microdata import INDIVIDUAL, Microdata
-from streamer.table.schema import Attribute, CategoricalAttribute, Diversity, NumericAttribute
+from streamer.table.schema import Diversity
 from worlds.measured_tables import (
     GROUPS,
     SEVEN,

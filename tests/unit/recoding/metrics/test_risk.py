@@ -13,9 +13,10 @@ from streamer.privacy.models import identity_reserved, k_anonymity, r_k
 from streamer.recoding.algorithms.recoding import local_recoding
 from streamer.recoding.metrics import risk
 from streamer.recoding.metrics.measures import measure
+from streamer.table.attributes import CategoricalAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata, Subject
-from streamer.table.schema import CategoricalAttribute, Diversity, KeptColumn
+from streamer.table.schema import Diversity, KeptColumn
 from worlds.measured_tables import (
     GROUPS,
     INDIVIDUALS,

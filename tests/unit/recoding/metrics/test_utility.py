@@ -15,8 +15,8 @@ from streamer.privacy.models import k_anonymity
 from streamer.recoding.algorithms.recoding import Recoding, local_recoding
 from streamer.recoding.metrics import utility
 from streamer.recoding.metrics.measures import measure
+from streamer.table.attributes import NumericAttribute
 from streamer.table.microdata import Microdata
-from streamer.table.schema import NumericAttribute
 from streamer.table.vectors import row_numbers
 from worlds.measured_tables import (
     GROUPS,

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from streamer.table.attributes import CategoricalAttribute, NumericAttribute, TemporalAttribute
 from streamer.table.draft.columns import drafted
 from streamer.table.draft.numbers import Scale
-from streamer.table.schema import CategoricalAttribute, KeptColumn, NumericAttribute, TemporalAttribute
+from streamer.table.schema import KeptColumn
 from worlds.drafting import begun
 
 

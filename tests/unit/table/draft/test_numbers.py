@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamer.table.attributes import NumericAttribute
 from streamer.table.draft.numbers import scale_of, with_null_cell
-from streamer.table.schema import NumericAttribute
 
 
 @given(st.lists(st.decimals(-(10**6), 10**6, places=3), min_size=1, max_size=9))

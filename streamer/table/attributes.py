@@ -1,0 +1,159 @@
+"""The geometry of a quasi-identifier: what its codes mean, which of them are one cell, and how a cell is published.
+
+The rules of this file
+----------------------
+* A numeric quasi-identifier is held as an int64 *code* and published as a run of *cells*:
+  - with a `step` (integers: 1): the code counts steps from domain[0], and a cell holds grid / step codes. A cell is
+    {lo, lo+step, ..., lo+grid-step}; a published interval is closed;
+  - without a step (decimals): a cell is [lo, lo+grid), the last one closed; the code is the cell number times
+    `FINENESS` plus the place within the cell. Only similarity and order look at that place; the exact text of the value
+    is kept beside the code. A published interval is given by its edges.
+  Cells start at domain[0]; the last one is clipped at domain[1].
+* A temporal quasi-identifier (a date, a timestamp) is held as an int64 code, too, which gives the value back; its cells
+  are those of the calendar (`streamer.table.calendar_cells`), and its published interval is a pair of ISO texts.
+  Lengths are counted in cells: January is as long as February, and the last cell as long as the others, however it was
+  clipped. So NCP, similarities and the unit of a temporal column speak of months where the grid is a month.
+* A categorical quasi-identifier is held as the number of its leaf in the hierarchy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+
+from streamer.errors import ConfigError
+from streamer.table.calendar_cells import CalendarCells
+from streamer.table.calendar_levels import levels_of_calendar
+from streamer.table.hierarchy import Hierarchy
+from streamer.table.levels import DoublingLevels, Levels, TableLevels, levels_of_numbers, levels_of_tree
+from streamer.table.space import FINENESS, Axis
+
+
+@dataclass(frozen=True)
+class NumericAttribute:
+    """A numeric quasi-identifier: closed domain, cell width, resolution, and the length that counts as 1 in QGSSD."""
+
+    name: str
+    domain: tuple[Decimal, Decimal]
+    grid: Decimal
+    step: Decimal | None
+    unit: Decimal
+    integer: bool = True
+    null_code: int | None = None  # what a null counts as; None: a null is a dead letter
+    hierarchy: Hierarchy | None = None  # for full-domain recoding only
+
+    @property
+    def codes_per_cell(self) -> int:
+        return FINENESS if self.step is None else int(self.grid / self.step)
+
+    @property
+    def width_codes(self) -> Decimal:
+        """Width of the domain in codes."""
+        width = self.domain[1] - self.domain[0]
+        return width / self.grid * FINENESS if self.step is None else width / self.step
+
+    @property
+    def n_cells(self) -> int:
+        width = self.domain[1] - self.domain[0]
+        if self.step is None:
+            return max(1, -int(-width // self.grid) if width % self.grid == 0 else int(width // self.grid) + 1)
+        return int(self.width_codes) // self.codes_per_cell + 1
+
+    @property
+    def axis(self) -> Axis:
+        per_unit = self.grid / FINENESS if self.step is None else self.step
+        return Axis(
+            codes_per_cell=self.codes_per_cell,
+            n_cells=self.n_cells,
+            closed=self.step is not None,
+            width_codes=float(self.width_codes),
+            unit_codes=float(self.unit / per_unit),
+            hierarchy=None,
+        )
+
+    @cached_property
+    def levels(self) -> Levels:
+        """The steps of full-domain recoding. Raises ConfigError for a hierarchy that does not fit domain and grid."""
+        if self.hierarchy is None:
+            return DoublingLevels(self.n_cells)
+        if self.step is None:
+            raise ConfigError("a decimal without a step has no values to name in a hierarchy; give it a step")
+        return levels_of_numbers(self.hierarchy, self.domain, self.step, self.codes_per_cell)
+
+    def interval(self, cell_lo: int, cell_hi: int) -> tuple[Decimal, Decimal]:
+        """The published interval of the cells cell_lo..cell_hi, in the column's own measure."""
+        end = self.domain[0] + (cell_hi + 1) * self.grid - (self.step or 0)
+        return self.domain[0] + cell_lo * self.grid, min(end, self.domain[1])
+
+
+@dataclass(frozen=True)
+class CategoricalAttribute:
+    """A categorical quasi-identifier: its generalization hierarchy, and how many leaves count as 1 in QGSSD."""
+
+    name: str
+    hierarchy: Hierarchy
+    unit: Decimal
+    null_code: int | None = None
+    other_code: int | None = None  # what an unknown category counts as; None: it is a dead letter
+
+    @cached_property
+    def levels(self) -> TableLevels:
+        """The steps of full-domain recoding."""
+        return levels_of_tree(self.hierarchy)
+
+    @property
+    def axis(self) -> Axis:
+        n_leaves = self.hierarchy.n_leaves
+        return Axis(
+            codes_per_cell=1,
+            n_cells=n_leaves,
+            closed=True,
+            width_codes=float(n_leaves),
+            unit_codes=float(self.unit),
+            hierarchy=self.hierarchy,
+        )
+
+
+@dataclass(frozen=True)
+class TemporalAttribute:
+    """A quasi-identifier of dates or timestamps: its cells, how many of them count as 1 in QGSSD, and the units of the
+    calendar that full-domain recoding goes by (None: the usual ones)."""
+
+    name: str
+    calendar: CalendarCells
+    unit: Decimal
+    level_units: tuple[str, ...] | None = None
+    null_code: int | None = None
+
+    @property
+    def codes_per_cell(self) -> int:
+        return self.calendar.codes_per_cell
+
+    @property
+    def width_codes(self) -> Decimal:
+        """Width of the domain in codes: that of its cells, all of one length."""
+        return Decimal(self.n_cells * self.codes_per_cell - self.calendar.is_closed)
+
+    @property
+    def n_cells(self) -> int:
+        return self.calendar.n_cells
+
+    @property
+    def axis(self) -> Axis:
+        return Axis(
+            codes_per_cell=self.codes_per_cell,
+            n_cells=self.n_cells,
+            closed=self.calendar.is_closed,
+            width_codes=float(self.width_codes),
+            unit_codes=float(self.unit * self.codes_per_cell),
+            hierarchy=None,
+        )
+
+    @cached_property
+    def levels(self) -> Levels:
+        """The steps of full-domain recoding."""
+        return levels_of_calendar(self.calendar, self.level_units)
+
+
+Attribute = NumericAttribute | TemporalAttribute | CategoricalAttribute
