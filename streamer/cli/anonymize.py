@@ -46,12 +46,13 @@ from streamer.recoding.frame import checked_options, with_k, without_absent_key
 from streamer.recoding.metrics.measures import measure, measure_joined
 from streamer.recoding.publication import group_names, lossy_join_frames, published_frame
 from streamer.table.encode import EncodedRows, Encoder
-from streamer.table.files import atomic_writers, read_rows, table_files, write_index, write_rows
+from streamer.table.files import read_rows
 from streamer.table.look_alike_keys import warning_of_individuals
 from streamer.table.microdata import Microdata, microdata_of
 from streamer.table.refused_rows import without_refused
 from streamer.table.schema import Table
 from streamer.table.unlisted import unlisted_rows, unlisted_sentences
+from streamer.table.written_files import atomic_writers, table_files, write_index, write_rows
 from streamer.table.yaml_loading import files_of, load_table
 from streamer.telling import Tick, part_of
 

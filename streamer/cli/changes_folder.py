@@ -32,8 +32,8 @@ from streamer.errors import UsageError
 from streamer.incremental.release.arrow import require, to_arrow
 from streamer.incremental.release.fold import Release
 from streamer.incremental.release.frames import PUBLISHED, RECORD, frame_names
-from streamer.table.files import atomic_writer
 from streamer.table.schema import Table
+from streamer.table.written_files import atomic_writer
 
 START, UPSERT, REMOVAL = "start", "upsert", "removal"
 WHERE = ("shard", "release", "through", "outside")

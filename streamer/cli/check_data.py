@@ -20,7 +20,7 @@ from streamer.privacy.subjects import SubjectCodes
 from streamer.recoding.costs import SUPPRESSION, costs
 from streamer.recoding.frame import without_absent_key
 from streamer.table.encode import EncodedRows, Encoder
-from streamer.table.files import atomic_writer, read_rows
+from streamer.table.files import read_rows
 from streamer.table.look_alike_keys import warning_of, warning_of_individuals
 from streamer.table.microdata import Microdata, microdata_of
 from streamer.table.null_cells import beside_nulls, null_text
@@ -28,6 +28,7 @@ from streamer.table.refused_rows import counted, without_refused
 from streamer.table.scalars import decimal_text
 from streamer.table.schema import Table
 from streamer.table.unlisted import unlisted_rows, unlisted_sentences
+from streamer.table.written_files import atomic_writer
 from streamer.table.yaml_loading import hidden_columns
 
 ROWS_TRIED_MAX = 100_000

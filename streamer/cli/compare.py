@@ -36,8 +36,9 @@ from streamer.recoding.algorithms.contract import Algorithm, Options
 from streamer.recoding.frame import checked_options, with_k, without_absent_key
 from streamer.recoding.metrics.measures import WHAT, measure
 from streamer.table.encode import Encoder
-from streamer.table.files import atomic_writers, read_rows
+from streamer.table.files import read_rows
 from streamer.table.microdata import Microdata, microdata_of
+from streamer.table.written_files import atomic_writers
 from streamer.table.yaml_loading import files_of, load_table
 
 SHOWN = ("groups", "ncp", "dm", "aes", "sed", "ril", "risk", "suppressed")

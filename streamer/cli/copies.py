@@ -23,8 +23,8 @@ from streamer.errors import ConfigError
 from streamer.incremental.release.arrow import require, to_arrow
 from streamer.incremental.release.fold import Release
 from streamer.incremental.release.frames import RECORD, recorded_frames
-from streamer.table.files import atomic_writers, table_files, write_rows
 from streamer.table.schema import Table
+from streamer.table.written_files import atomic_writers, table_files, write_rows
 
 Frames = Mapping[str, pd.DataFrame]
 """Recorded frames, by name."""

@@ -18,8 +18,8 @@ from streamer.incremental.groups.kept import PENDING
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis_lookups import RedisLookups, shards_of
 from streamer.incremental.store.redis_server import connect
-from streamer.table.files import atomic_writer, write_index
 from streamer.table.published import qi_group_name
+from streamer.table.written_files import atomic_writer, write_index
 from streamer.table.yaml_loading import load_table
 
 READINGS_MAX, AGAIN_SECONDS = 10, 0.2

@@ -17,7 +17,8 @@ from streamer.table.draft.columns import Drafted, drafted, source_key_of
 from streamer.table.draft.hints import is_no_header
 from streamer.table.draft.near_keys import NearKey, near_key_of
 from streamer.table.draft.yaml_text import FOLDER, hierarchy_names, hierarchy_text, no_key, table_text
-from streamer.table.files import atomic_writers, read_rows
+from streamer.table.files import read_rows
+from streamer.table.written_files import atomic_writers
 from streamer.table.yaml_files import FILE_NAME
 from streamer.telling import Tick
 

@@ -36,11 +36,12 @@ from streamer.incremental.kafka_clients import reaching
 from streamer.incremental.message_files import count_lines, read_messages_of_objects
 from streamer.incremental.schema_registry import registry_from
 from streamer.incremental.shard.input import Message
-from streamer.table.files import STDIN, atomic_writer, is_named, read_rows
+from streamer.table.files import STDIN, is_named, read_rows
 from streamer.table.look_alike_keys import warning_of, warning_of_individuals
 from streamer.table.refused_rows import without_refused
 from streamer.table.schema import Table
 from streamer.table.unlisted import unlisted_rows, unlisted_sentences
+from streamer.table.written_files import atomic_writer
 from streamer.table.yaml_loading import files_of, load_table
 from streamer.telling import Tick
 

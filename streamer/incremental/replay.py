@@ -39,9 +39,9 @@ from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.incremental.topics import OUTPUTS
 from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows, Encoder
-from streamer.table.files import atomic_writers, for_owner_alone, table_files, write_index, write_rows
 from streamer.table.published import QI_GROUP, qi_group_name
 from streamer.table.schema import Table
+from streamer.table.written_files import atomic_writers, for_owner_alone, table_files, write_index, write_rows
 from streamer.telling import Tick, part_of, pieces, silent
 
 TABLE_FILE = "table.csv"

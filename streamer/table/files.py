@@ -1,11 +1,10 @@
-"""Tables of people as files: CSV in and out, Parquet in.
+"""Tables of people as files: CSV and Parquet, read.
 
 A table is read as text, cell by cell: what a cell means is its column's matter (`streamer.table.file_cells`). Every
 command reads a file in the same way: packed where its name ends with .gz, "-" for stdin, a mark of the byte order at
 the start passed over. The delimiter is found in the header, or said by a first line `sep=;`; where a blank follows
 every one in the header, blanks behind delimiters belong to no cell.
 A ragged or unreadable file is refused with the line: nothing is guessed, filled up or left out.
-A file appears whole or not at all, and files that belong together appear together.
 """
 
 from __future__ import annotations
@@ -16,20 +15,18 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from itertools import chain, islice
 from pathlib import Path
-from stat import S_IMODE, S_ISREG
+from stat import S_ISREG
 from typing import IO, Any
 
 import pandas as pd
 
 from streamer.errors import ConfigError
-from streamer.table.file_cells import cell_text
-from streamer.table.typed_frame import with_iso_texts
-from streamer.telling import Tick, part_of, pieces, silent
+from streamer.telling import Tick
 
 STDIN = "-"
 PACKED = ".gz"
@@ -45,19 +42,12 @@ _NO_TEXTS = {
     b"": "is not UTF-8 text: save it as that where it comes from (Excel: CSV UTF-8), or convert it, such as by"
     " `iconv -f WINDOWS-1252 -t UTF-8`",
 }
-OWNER_ONLY = 0o600
 
 TEXTS_REMEMBERED = 10_000
 """Distinct cells of a column that are looked out for: what most columns hold, and never all source keys."""
 
 ROWS_AT_ONCE = 5_000
 """Rows of a file that are lists of texts at the same time."""
-
-WRITTEN_AT_ONCE = 20_000
-"""Rows that are written before it is told how many they are."""
-
-TEXTS_MADE = 0.3
-"""Share of the time of writing in which the cells become texts."""
 
 
 def is_named(path: str | Path, *suffixes: str) -> bool:
@@ -208,117 +198,3 @@ def _columns(rows: Iterator[list[str]], width: int, tell: Callable[[], None]) ->
                 known[j] = None
         tell()
     return columns
-
-
-@contextmanager
-def atomic_writer(path: str | Path, text: bool = False) -> Iterator[Any]:
-    """A file to write, bytes or UTF-8 text, that takes its place when the block ends well; on an error nothing is left.
-
-    Raises ConfigError where the file cannot be made.
-    """
-    with atomic_writers([path], text) as (writer,):
-        yield writer
-
-
-@contextmanager
-def atomic_writers(paths: Sequence[str | Path], text: bool = False) -> Iterator[list[Any]]:
-    """Several files of which all take their places when the block ends well, or none.
-
-    Every file is on the disk before the first takes its place. A link stays one, to the new file, and a file that was
-    there leaves its mode to the new one. Drafts, `.NAME.PROCESS.draft`, are left behind by a process alone that ends on
-    the spot (SIGKILL; a command takes SIGTERM). Raises ConfigError where a file cannot be made.
-    """
-    drafts: list[tuple[Path, Path]] = []
-    try:
-        with ExitStack() as files:
-            writers = []
-            for path in map(_place_of, paths):
-                drafts.append((_draft_of(path), path))  # before it is there: a signal may come in between
-                _make(*drafts[-1])
-                file = files.enter_context(open(drafts[-1][0], "wb"))
-                writers.append(TextIOWrapper(file, encoding="utf-8", newline="") if text else file)
-            yield writers
-            for writer in writers:
-                writer.flush()
-                os.fsync(writer.fileno())
-        for draft, path in drafts:
-            os.replace(draft, path)
-    except BaseException:
-        for draft, _ in drafts:
-            with suppress(OSError):  # one that could not be made
-                draft.unlink()
-        raise
-
-
-def for_owner_alone(file: IO[Any]) -> None:
-    """Lets nobody but its owner read or write a file that is private; to be said before anything stands in it."""
-    os.fchmod(file.fileno(), OWNER_ONLY)
-
-
-def _place_of(path: str | Path) -> Path:
-    """Where the file lies that a path names: a link leads there. What is no file, as /dev/stdout, stays as it is."""
-    named = Path(path)
-    return named.resolve() if named.is_symlink() and not (named.exists() and not named.is_file()) else named
-
-
-def _draft_of(path: Path) -> Path:
-    """The name of a file beside `path`, to be moved to its place. Raises ConfigError where there can be none."""
-    if path.is_dir():
-        raise ConfigError(f"{path}: cannot be written: it is a directory")
-    if path.exists() and not path.is_file():  # to take its place would be the end of /dev/null
-        raise ConfigError(f"{path}: cannot be written: it is a device or a pipe; name a file")
-    return path.with_name(f".{path.name}.{os.getpid()}.draft")
-
-
-def _make(draft: Path, path: Path) -> None:
-    """Begins the draft of a file. Raises ConfigError."""
-    try:
-        draft.touch()
-        if path.exists():
-            draft.chmod(S_IMODE(path.stat().st_mode))
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be written: {error.strerror}") from None
-
-
-def table_files(path: Path, names: Sequence[str]) -> list[Path]:
-    """The files of a published table: the path itself, or one beside it for each of several tables.
-
-    >>> [file.name for file in table_files(Path("out.csv"), ("qit", "stt"))]
-    ['out-qit.csv', 'out-stt.csv']
-    """
-    return [path] if len(names) == 1 else [path.with_name(f"{path.stem}-{name}{path.suffix}") for name in names]
-
-
-def write_rows(frame: pd.DataFrame, file: IO[str], tick: Tick = silent) -> None:
-    """A published table as CSV, which `read_rows` and table.yaml read back as the same values.
-
-    Numbers stand as shortest decimals, dates and timestamps as the ISO texts that are published, booleans as true and
-    false, a null as an empty cell.
-    """
-    texts = pd.DataFrame({name: _cell_texts(frame[name]) for name in frame.columns}, columns=frame.columns)
-    texts.iloc[:0].to_csv(file, index=False)
-    for piece in pieces(len(texts), WRITTEN_AT_ONCE, part_of(tick, TEXTS_MADE, 1.0)):
-        texts.iloc[piece].to_csv(file, index=False, header=False)
-
-
-def _cell_texts(column: pd.Series[Any]) -> Any:
-    """The texts of a column, each distinct value written once; whole numbers stay as they are."""
-    if pd.api.types.is_integer_dtype(column.dtype):
-        return column
-    column = with_iso_texts(column)
-    texts: dict[tuple[type, object], str] = {}  # by type, too: 1 and true are equal
-    cells = [(type(value), value) for value in column.to_numpy(dtype=object)]
-    for pair in cells:
-        if pair not in texts:
-            texts[pair] = cell_text(pair[1])
-    return [texts[pair] for pair in cells]
-
-
-def write_index(pairs: Iterable[tuple[str, str]], file: IO[str], tick: Tick = silent) -> None:
-    """The private index table, source key and name of the QI group ("" where it has none), by source key."""
-    for_owner_alone(file)
-    writer = csv.writer(file)
-    writer.writerow(["key", "qi_group"])
-    in_order = sorted(pairs)
-    for piece in pieces(len(in_order), WRITTEN_AT_ONCE, tick):
-        writer.writerows(in_order[piece])

@@ -37,7 +37,8 @@ RECODING = tuple(
 # Whatever is not named here holds values and functions of values only.
 SHELLS = (
     "streamer/machine_code.py", "streamer/jit.py",
-    "streamer/table/files.py", "streamer/table/yaml_files.py", "streamer/table/yaml_loading.py",
+    "streamer/table/files.py", "streamer/table/written_files.py",
+    "streamer/table/yaml_files.py", "streamer/table/yaml_loading.py",
     "streamer/table/draft/",
     "streamer/incremental/store/redis.py", "streamer/incremental/store/redis_server.py",
     "streamer/incremental/store/redis_url.py", "streamer/incremental/store/redis_errors.py",

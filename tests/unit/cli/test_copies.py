@@ -11,8 +11,8 @@ import pytest
 
 from streamer.cli.copies import ArrowFile, Changed, CsvFile, ParquetFile, check_columns
 from streamer.errors import ConfigError
-from streamer.table.files import table_files
 from streamer.table.schema import KeptColumn, Table
+from streamer.table.written_files import table_files
 from worlds.followed_tables import FollowedTable, followed, rows_of
 from worlds.published_groups import FORMS
 

@@ -21,9 +21,9 @@ from streamer.recoding.algorithms.lossy_join import lossy_join
 from streamer.recoding.algorithms.recoding import SUPPRESSED, Recoding, local_recoding
 from streamer.recoding.publication import lossy_join_frames, published_frame
 from streamer.table.attributes import NumericAttribute
-from streamer.table.files import write_rows
 from streamer.table.microdata import INDIVIDUAL, Microdata
 from streamer.table.schema import KeptColumn, Table
+from streamer.table.written_files import write_rows
 from worlds.microdata import MODELS, TABLES, holding, microdata
 
 AGE = NumericAttribute("age", (Decimal(0), Decimal(99)), Decimal(10), Decimal(1), Decimal(20))
