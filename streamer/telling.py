@@ -25,6 +25,15 @@ def part_of(tick: Tick, begin: float, end: float) -> Tick:
     return lambda done: tick(begin + (end - begin) * done)
 
 
+def nth_part(tick: Tick, done: int, n: int) -> Tick:
+    """A tick for the next of n equal parts of the work, where so many are done.
+
+    >>> nth_part(print, 1, 4)(0.5)
+    0.375
+    """
+    return part_of(tick, done / n, (done + 1) / n)
+
+
 def rising(tick: Tick) -> Tick:
     """A tick that passes on what is more than before, and nothing else.
 

@@ -54,7 +54,7 @@ from streamer.table.schema import Table
 from streamer.table.unlisted import unlisted_rows, unlisted_sentences
 from streamer.table.written_files import atomic_writers, table_files, write_index, write_rows
 from streamer.table.yaml_loading import files_of, load_table
-from streamer.telling import Tick, part_of
+from streamer.telling import Tick, nth_part, part_of
 
 ROWS, LOSSY_JOIN = "rows", "lossy-join"
 
@@ -158,7 +158,7 @@ def command(
             published = dict(zip(outputs, _publications(form, microdata, recoding, making), strict=True))
             facts |= {"published": {path.name: list(of.columns) for path, of in published.items()}}
             for done, (path, of) in enumerate(published.items()):
-                write_rows(of, files[path], part_of(writing, done / len(published), (done + 1) / len(published)))
+                write_rows(of, files[path], nth_part(writing, done, len(published)))
             if index is not None:
                 write_index(_index_table(encoded.source_keys, recoding), files[index], part_of(tick, WRITTEN, INDEXED))
             if report is not None:

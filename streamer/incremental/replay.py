@@ -42,7 +42,7 @@ from streamer.table.encode import EncodedRows, Encoder
 from streamer.table.published import QI_GROUP, qi_group_name
 from streamer.table.schema import Table
 from streamer.table.written_files import atomic_writers, for_owner_alone, table_files, write_index, write_rows
-from streamer.telling import Tick, part_of, pieces, silent
+from streamer.telling import Tick, nth_part, part_of, pieces, silent
 
 TABLE_FILE = "table.csv"
 
@@ -268,7 +268,7 @@ def _write_table(fold: Fold, files: Sequence[IO[bytes]], tick: Tick) -> None:
     writing = part_of(tick, FOLDED, 1.0)
     for done, (file, frame) in enumerate(zip(files, frames.values(), strict=True)):
         with _as_text(file) as text:
-            write_rows(frame, text, part_of(writing, done / len(files), (done + 1) / len(files)))
+            write_rows(frame, text, nth_part(writing, done, len(files)))
 
 
 def _paths(table: Table, directory: Path) -> Iterator[Path]:

@@ -27,7 +27,7 @@ from streamer.table.calendar_cells import Span
 from streamer.table.microdata import Microdata
 from streamer.table.scalars import decimal_text
 from streamer.table.schema import Table
-from streamer.telling import Tick, part_of
+from streamer.telling import Tick, nth_part
 
 KS = (3, 5, 10, 20)
 SUPPRESSION = 0.05
@@ -51,7 +51,7 @@ def costs(microdata: Microdata, tick: Tick) -> dict[str, Any]:
     leaving_out, reason = suppressing(microdata.table, model_of(microdata.table))
     by_k, shares = [], list[dict[str, Any]]()
     for done, k in enumerate(ks):
-        facts, recoding = _cost_of_k(microdata, k, leaving_out, part_of(tick, done / work, (done + 1) / work))
+        facts, recoding = _cost_of_k(microdata, k, leaving_out, nth_part(tick, done, work))
         by_k.append(facts)
         if recoding is not None and k == microdata.table.k:
             shares = list(_shares(microdata, recoding))
@@ -61,7 +61,7 @@ def costs(microdata: Microdata, tick: Tick) -> dict[str, Any]:
         return found | {"attributes": []}
     by_grid: dict[int, list[dict[str, Any]]] = {}
     for done, (j, grid) in enumerate(grids, start=len(ks)):
-        one = part_of(tick, done / work, (done + 1) / work)
+        one = nth_part(tick, done, work)
         by_grid.setdefault(j, []).append(_cost_of_grid(microdata, j, grid, one))
         tick((done + 1) / work)
     return found | {"attributes": [facts | {"grids": by_grid.get(j, [])} for j, facts in enumerate(shares)]}

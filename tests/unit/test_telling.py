@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamer.telling import part_of, pieces, rising, silent
+from streamer.telling import nth_part, part_of, pieces, rising, silent
 
 
 def test_a_part_of_the_work_tells_its_share_of_the_whole() -> None:
@@ -13,6 +13,15 @@ def test_a_part_of_the_work_tells_its_share_of_the_whole() -> None:
     quarter = part_of(half, 0.0, 0.5)
     quarter(1.0)
     assert told == [0.5, 0.75, 1.0, 0.75]
+
+
+def test_equal_parts_lie_behind_each_other_and_come_to_the_whole() -> None:
+    told: list[float] = []
+    for done in range(4):
+        one = nth_part(told.append, done, 4)
+        one(0.5)
+        one(1.0)
+    assert told == [0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0]
 
 
 def test_what_is_not_more_than_before_is_not_passed_on() -> None:

@@ -19,7 +19,7 @@ from streamer.recoding.algorithms.group_index import Groups, groups_of, join, me
 from streamer.recoding.algorithms.placement import taker
 from streamer.recoding.algorithms.subject_counts import SubjectCounts, count_row, counts_for, discount_row
 from streamer.table.arrays import Ints
-from streamer.telling import Tick, part_of, pieces, silent
+from streamer.telling import Tick, nth_part, pieces, silent
 
 GAIN_MIN = 1e-9
 VISITS = 48
@@ -202,7 +202,7 @@ def exchanged(task: Task, qi_group: Ints, n_seats: int, sweeps: int, tick: Tick 
     _count_all(task, counts, qi_group)
     for done in range(sweeps):
         seats, moved = np.flatnonzero(groups.changed), 0
-        for piece in pieces(len(seats), SOME_SEATS, part_of(tick, done / sweeps, (done + 1) / sweeps)):
+        for piece in pieces(len(seats), SOME_SEATS, nth_part(tick, done, sweeps)):
             moved += _exchange_some(task, aside, groups, counts, seats[piece])
         if moved == 0:
             break

@@ -30,7 +30,7 @@ from streamer.recoding.algorithms.refine import sweep
 from streamer.recoding.algorithms.segments import told_best_segments
 from streamer.table.arrays import Ints
 from streamer.table.microdata import INDIVIDUAL, Microdata
-from streamer.telling import Tick, part_of
+from streamer.telling import Tick, nth_part, part_of
 
 Candidate = Callable[[Task, Tick], tuple[float, Ints]]
 """The total loss, rows times NCP, and each bundle's QI group, int64 (m,); numbers may have gaps."""
@@ -106,7 +106,7 @@ def run(microdata: Microdata, model: Model, options: Options, tick: Tick) -> Rec
     steps = len(candidates) + sweeps_max
     qi_group = np.zeros(len(task.bundles.begin), dtype=np.int64)
     for i, candidate in enumerate(candidates):
-        loss, found = candidate(task, part_of(tick, i / steps, (i + 1) / steps))
+        loss, found = candidate(task, nth_part(tick, i, steps))
         if loss < least:
             least, qi_group = loss, found
         tick((i + 1) / steps)
@@ -120,7 +120,7 @@ def _refined(task: Task, qi_group: Ints, n_rows: int, sweeps_max: int, tick: Tic
     """Improves qi_group (m,), by bundle, in up to sweeps_max sweeps; how many sweeps gained something."""
     n_seats = max(n_rows // task.rows_min, int(qi_group.max()) + 1)  # as many as groups can be; numbers have gaps
     groups, done = groups_of(task, qi_group, n_seats), 0
-    while done < sweeps_max and sweep(task, groups, part_of(tick, done / sweeps_max, (done + 1) / sweeps_max)):
+    while done < sweeps_max and sweep(task, groups, nth_part(tick, done, sweeps_max)):
         done += 1
     for seat in np.flatnonzero(groups.rows).tolist():
         qi_group[members_of(groups, seat)] = seat
