@@ -11,10 +11,10 @@ from contextlib import closing
 from typing import Any
 
 import pytest
+from agents.web.rebuild_requests import TOKEN_HEADER
 from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
-from agents.web.rebuild_requests import TOKEN_HEADER
 from servers.broker.servers import Servers, free_ports
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
