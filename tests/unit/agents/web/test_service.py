@@ -69,11 +69,8 @@ def test_it_says_where_it_listens_and_answers_there(caplog: pytest.LogCaptureFix
         status, facts = await asked(f"{url}/facts")
         assert (status, '"table":"patients"' in facts) == (200, True)
         status, page = await asked(url)
-        assert (status, "Everything works" in page, "None: Kafka has not given any shard yet." in page) == (
-            200,
-            True,
-            True,
-        )
+        assert status == 200
+        assert "Everything works" in page and "None: Kafka has not given any shard yet." in page
 
     with caplog.at_level(logging.DEBUG):
         tell(story)
