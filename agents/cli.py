@@ -20,7 +20,6 @@ import click
 
 from streamer.cli.main import COMMANDS, main
 from streamer.cli.options import (
-    WEB_TOKEN,
     examples,
     kafka_option,
     log_format_option,
@@ -91,7 +90,6 @@ def worker(
             redis,
             schemas=registry_from(),
             web=read_address(web) if web else None,
-            web_token=os.environ.get(WEB_TOKEN, ""),
             log_format=log_format,
         )
         if embedded:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from streamer.cli.options import TEXT, WEB, WEB_TOKEN
+from streamer.cli.options import TEXT, WEB
 from streamer.cli.web_address import Address, read_address
 from streamer.errors import ConfigError
 from streamer.incremental.events.registered_schemas import NoSchemas, Schemas
@@ -41,8 +41,7 @@ class WorkerSettings:
     name: how `status` names this worker; in Kafka's consumer group, and in Redis beside the shards that it takes over.
     session_seconds: how long Kafka waits for a silent worker before it gives its shards to another one.
     schemas: those of the schema registry, where there is one.
-    web: where it answers browsers and probes, None: nowhere; web_token: what a rebuild has to bring along, "": one that
-    is drawn at the start. log_format: how its lines on stderr are written.
+    web: where it answers browsers and probes, None: nowhere. log_format: how its lines on stderr are written.
     embedded: the servers live in this process and keep nothing, so that Redis' durability is not asked for.
     """
 
@@ -53,7 +52,6 @@ class WorkerSettings:
     schemas: Schemas = field(default_factory=NoSchemas, repr=False)
     session_seconds: float = SESSION_SECONDS
     web: Address | None = None
-    web_token: str = field(default="", repr=False)
     log_format: str = TEXT
     name: str = field(default_factory=_this_process)
 
@@ -85,5 +83,4 @@ class WorkerSettings:
             redis,
             schemas=registry_from(environment),
             web=read_address(web) if web else None,
-            web_token=environment.get(WEB_TOKEN, ""),
         )

@@ -10,7 +10,7 @@ The rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -18,8 +18,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from agents.diary import BOUNDS, Diary, Durations
-from agents.web.facts import HeldFacts, WorkerFacts
-from agents.web.health import is_ready, of_shard, reasons
+from streamer.incremental.status.facts import HeldFacts, WorkerFacts
+from streamer.incremental.status.verdict import held_problems, not_ready, worker_problems
 
 SHARD = ["table", "shard"]
 
@@ -36,7 +36,7 @@ GAUGES: dict[str, tuple[str, Callable[[HeldFacts, float], float | None]]] = {
     "ncp": ("Mean NCP of the published rows: what generalizing loses.", lambda one, _: one.ncp),
     "ncp_fresh": ("The same of a table anonymized afresh, by the last look for drift.", lambda one, _: one.ncp_fresh),
     "still_seconds": ("For how long messages wait while none is applied.", lambda one, _: one.still_seconds),
-    "shard_healthy": ("Whether nothing is wrong with the shard.", lambda one, _: float(not of_shard(one))),
+    "shard_healthy": ("Whether nothing is wrong with the shard.", lambda one, _: float(not held_problems(one))),
     "rebuild_running": ("Whether a rebuild is under way.", lambda one, _: float(one.rebuild is not None)),
 }
 """Of the shards that the worker holds: name, what it is, and where it stands; None: not known, and not told."""
@@ -57,23 +57,23 @@ DURATIONS: dict[str, tuple[str, Callable[[Diary], Durations]]] = {
 
 
 class WorkerCollector(Collector):
-    """Metrics of one worker; facts: what it knows when it is asked."""
+    """Metrics of one worker; facts: what it knows when it is asked; diaries: of all shards that it ever had."""
 
-    def __init__(self, facts: Callable[[], WorkerFacts]) -> None:
-        self._facts = facts
+    def __init__(self, facts: Callable[[], WorkerFacts], diaries: Mapping[int, Diary]) -> None:
+        self._facts, self._diaries = facts, diaries
 
     def collect(self) -> Iterator[Metric]:
         facts = self._facts()
         yield from _of_worker(facts)
         yield from _gauges(facts)
-        yield from _counters(facts)
-        yield from _histograms(facts)
+        yield from _counters(facts.table, self._diaries)
+        yield from _histograms(facts.table, self._diaries)
 
 
-def registry_of(facts: Callable[[], WorkerFacts]) -> CollectorRegistry:
+def registry_of(facts: Callable[[], WorkerFacts], diaries: Mapping[int, Diary]) -> CollectorRegistry:
     """A registry that holds one worker's metrics, and nothing of the process or of a library."""
     registry = CollectorRegistry()
-    registry.register(WorkerCollector(facts))
+    registry.register(WorkerCollector(facts, diaries))
     return registry
 
 
@@ -89,8 +89,12 @@ def _of_worker(facts: WorkerFacts) -> Iterator[Metric]:
     )
     info.add_metric([facts.table, facts.version, facts.worker], 1)
     yield info
-    yield _gauge("streamer_healthy", "Whether /health says that the worker is well.", of, float(not reasons(facts)))
-    yield _gauge("streamer_ready", "Whether all shards given to the worker are taken over.", of, float(is_ready(facts)))
+    yield _gauge(
+        "streamer_healthy", "Whether /health says that the worker is well.", of, float(not worker_problems(facts))
+    )
+    yield _gauge(
+        "streamer_ready", "Whether all shards given to the worker are taken over.", of, float(not not_ready(facts))
+    )
     yield _gauge("streamer_shards_held", "Shards that Kafka has given to the worker.", of, len(facts.shards))
     silent = GaugeMetricFamily(
         "streamer_server_silent_seconds", "How long ago a server answered last.", labels=["table", "server"]
@@ -116,11 +120,11 @@ def _gauges(facts: WorkerFacts) -> Iterator[Metric]:
         yield metric
 
 
-def _counters(facts: WorkerFacts) -> Iterator[Metric]:
+def _counters(table: str, diaries: Mapping[int, Diary]) -> Iterator[Metric]:
     for name, (told, value_of) in COUNTERS.items():
         metric = CounterMetricFamily(f"streamer_{name}", told, labels=SHARD)
-        for number, diary in sorted(facts.diaries.items()):
-            metric.add_metric([facts.table, str(number)], value_of(diary))
+        for number, diary in sorted(diaries.items()):
+            metric.add_metric([table, str(number)], value_of(diary))
         yield metric
     messages = CounterMetricFamily("streamer_messages", "Messages by what became of them.", labels=[*SHARD, "became"])
     letters = CounterMetricFamily("streamer_dead_letters", "Dead letters by reason.", labels=[*SHARD, "reason"])
@@ -130,8 +134,8 @@ def _counters(facts: WorkerFacts) -> Iterator[Metric]:
         labels=[*SHARD, "column"],
     )
     rebuilds = CounterMetricFamily("streamer_rebuilds", "Rebuilds by how they ended.", labels=[*SHARD, "ended"])
-    for number, diary in sorted(facts.diaries.items()):
-        of, counts = [facts.table, str(number)], diary.done.counts
+    for number, diary in sorted(diaries.items()):
+        of, counts = [table, str(number)], diary.done.counts
         messages.add_metric([*of, "applied"], counts.applied)
         messages.add_metric([*of, "ignored"], counts.ignored)
         messages.add_metric([*of, "dead-letter"], counts.dead_letters)
@@ -144,12 +148,12 @@ def _counters(facts: WorkerFacts) -> Iterator[Metric]:
     yield from (messages, letters, unlisted, rebuilds)
 
 
-def _histograms(facts: WorkerFacts) -> Iterator[Metric]:
+def _histograms(table: str, diaries: Mapping[int, Diary]) -> Iterator[Metric]:
     for name, (told, durations_of) in DURATIONS.items():
         metric = HistogramMetricFamily(f"streamer_{name}", told, labels=SHARD)
-        for number, diary in sorted(facts.diaries.items()):
+        for number, diary in sorted(diaries.items()):
             durations = durations_of(diary)
             bounds = [*(f"{bound:g}" for bound in BOUNDS), "+Inf"]
             classes = list(zip(bounds, accumulate(durations.counts), strict=True))
-            metric.add_metric([facts.table, str(number)], classes, durations.seconds)
+            metric.add_metric([table, str(number)], classes, durations.seconds)
         yield metric

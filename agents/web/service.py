@@ -1,50 +1,40 @@
-"""The service that answers browsers, Prometheus and probes, beside the one that reads: as a part of the worker's app.
+"""The service that shows a worker over HTTP: it listens, samples, and looks at the whole table while somebody asks.
 
 The rules of this file
 ----------------------
 * It only looks. Nothing that fails here ends a worker, but an address at its start that cannot be had.
-* It answers in the event loop, because that is what it tells of: where the loop stands still, nobody answers.
-* What others than this worker know is looked up while a page listens, and not otherwise.
+* It answers in the event loop, because that is what it reports on: if the loop stands still, nobody answers.
+* What others than this worker know is looked up while somebody looks at the page, and not otherwise.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from concurrent.futures import Future, ThreadPoolExecutor
+from asyncio import Server
 from functools import partial
 from time import monotonic
 from typing import Any
 
 import faust
-import msgspec
-from aiohttp import web
 from mode import Service
 
 from agents.ingest import Ingest
-from agents.web.connections import listen, runner_of
 from agents.web.exposition import exposed, registry_of
-from agents.web.facts import WorkerFacts
-from agents.web.health import reasons, waits_for
-from agents.web.history import History
-from agents.web.page_facts import page_facts, point
-from agents.web.probes import Probes
-from agents.web.rebuild_requests import Wanted, new_token, send
-from agents.web.server import Answers, web_app
-from agents.web.table_look import TableLook
-from agents.web.watch import Watch
-from agents.worker_log import tell_beside
+from agents.web.page import History, page_facts, point
+from agents.web.server import Answers, listen, runner_of, web_app
+from agents.web.watch import Probes, TableLook, Watch
 from agents.worker_settings import WorkerSettings
-from streamer.cli.options import WEB_TOKEN
 from streamer.cli.web_address import Address
 from streamer.errors import StreamerError, UsageError
 from streamer.incremental.shard.passed_over import told
+from streamer.incremental.status.facts import WorkerFacts
+from streamer.incremental.status.verdict import not_ready, worker_problems
 
 log = logging.getLogger(__name__)
 
 SAMPLE_SECONDS = 1.0
-LISTENED_SECONDS = 10.0
-"""How long after a page asked last it is taken to listen."""
+LOOKED_AT_SECONDS = 12.0
+"""How long after the page was asked for last somebody is taken to look at it; it asks anew every five."""
 
 
 class Web(faust.Service):
@@ -56,34 +46,22 @@ class Web(faust.Service):
         super().__init__(**kwargs)
         self.failure: StreamerError | None = None
         """What ended the service, if an error did."""
-        self._settings, self._address = settings, address
+        self._table, self._address, self._diaries = settings.table, address, ingest.diaries
         self._watch = Watch(settings, ingest)
         self._probes = Probes(settings, ingest, self._watch)
         self._look = TableLook(settings.table, settings.kafka, settings.redis)
-        self._history = History[dict[str, Any]]()
-        self._registry = registry_of(self.facts)
-        self._cancelled: set[str] = set()
-        self._asking = ThreadPoolExecutor(1, thread_name_prefix="rebuild-request")  # not one that shards wait for
-        self._asked: Future[None] | None = None
-        self._listened_at = -LISTENED_SECONDS
-        self._token = settings.web_token or new_token()
-        self._stopping = asyncio.Event()
-        self._runner: web.AppRunner | None = None
-        self._listening: asyncio.Server | None = None
-
-    # -- start and end --------------------------------------------------------------------------------------------
+        self._history = History()
+        self._asked_at = -LOOKED_AT_SECONDS
+        answers = Answers(
+            metrics=partial(exposed, registry_of(self.facts, ingest.diaries)),
+            problems=lambda: worker_problems(self.facts()),
+            not_ready=lambda: not_ready(self.facts()),
+            facts=self._page_facts,
+        )
+        self._runner = runner_of(web_app(address, answers))
+        self._listening: Server | None = None
 
     async def on_start(self) -> None:
-        answers = Answers(
-            metrics=partial(exposed, self._registry),
-            reasons=lambda: reasons(self.facts()),
-            waits_for=lambda: waits_for(self.facts()),
-            page_facts=self._page_facts,
-            ask=self._ask,
-            stopping=self._stopping,
-        )
-        app = web_app(self._address, self._token, answers)
-        self._runner = runner_of(app)
         await self._runner.setup()
         try:
             self._listening = await listen(self._runner, self._address)
@@ -92,53 +70,30 @@ class Web(faust.Service):
             self.failure = UsageError(f"--web {self._address.host}:{self._address.port}: {why}")
             await self.crash(self.failure)
             return
-        self._tell_start(self._listening.sockets[0].getsockname()[1])
-
-    def _tell_start(self, port: int) -> None:
-        address = self._address._replace(port=port)
-        log.info("web: %s", address.url)
+        url = self._address._replace(port=self._listening.sockets[0].getsockname()[1]).url
+        log.info("web: %s", url)
         if not self._address.is_loopback:
-            log.warning("web: %s can be reached from other machines, without a password", address.url)
-        if not self._settings.web_token:  # beside the log, whose handlers may lead to many readers
-            said = f"{address.url}, token for rebuilds from the page: {self._token} ({WEB_TOKEN} sets one)"
-            tell_beside(said, self._settings.log_format)
+            log.warning("web: %s can be reached from other machines, without a password", url)
 
     async def on_stop(self) -> None:
-        self._stopping.set()
         self._probes.close()
         self._look.close()
-        self._asking.shutdown(wait=False, cancel_futures=True)
         if self._listening is not None:
             self._listening.close()
-        if self._runner is not None:
-            await self._runner.cleanup()
+        await self._runner.cleanup()
 
     @property
     def busy(self) -> bool:
         """Whether a thread is still at work, which would keep the process from ending."""
-        asking = self._asked is not None and not self._asked.done()
-        return asking or self._probes.busy or self._look.busy
-
-    # -- what is told ---------------------------------------------------------------------------------------------
+        return self._probes.busy or self._look.busy
 
     def facts(self) -> WorkerFacts:
         """What the worker knows of itself now."""
         return self._watch.facts(self._probes.facts(), self._probes.refused)
 
-    def _page_facts(self) -> bytes:
-        self._listened_at = monotonic()
-        said = page_facts(self._settings.table, self.facts(), self._look.seen, self._history.points, self._cancelled)
-        return msgspec.json.encode(said)
-
-    async def _ask(self, wanted: Wanted, cancel: bool) -> None:
-        self._asked = self._asking.submit(send, self._settings, wanted, cancel)
-        await asyncio.wrap_future(self._asked)
-        running = {shard.shard: shard.rebuild.rebuild.id for shard in self.facts().shards if shard.rebuild is not None}
-        self._cancelled &= set(running.values())
-        if cancel:
-            self._cancelled |= {id_ for number, id_ in running.items() if wanted.shard in (None, number)}
-
-    # -- beside ---------------------------------------------------------------------------------------------------
+    def _page_facts(self) -> dict[str, Any]:
+        self._asked_at = monotonic()
+        return page_facts(self._table, self.facts(), self._diaries, self._look.seen, self._history.points)
 
     @Service.task
     async def _probe(self) -> None:
@@ -156,8 +111,8 @@ class Web(faust.Service):
 
     @Service.task
     async def _look_on(self) -> None:
-        """A look at the whole table now and then, while a page listens."""
+        """A look at the whole table now and then, while somebody asks for the page."""
         while not self.should_stop:
-            if monotonic() - self._listened_at < LISTENED_SECONDS:
+            if monotonic() - self._asked_at < LOOKED_AT_SECONDS:
                 await self._look.look()
             await self.sleep(SAMPLE_SECONDS)

@@ -1,23 +1,55 @@
-"""Takes what a worker knows of itself: once a second, and whenever somebody asks."""
+"""What a worker sees: of itself, once a second; of its servers, every two; of the whole table, while somebody looks.
+
+The rules of this file
+----------------------
+* Kafka is asked where the input ends, by the client that reads it: that is the lag, too. Redis is asked for its clock
+  and whether it is full, and until all shards are taken over, whether one was refused; over a connection of our own.
+* Whoever may wait for a server does so in a thread of its own, never in the event loop or in a shard's thread.
+* Nothing here may end a worker, or keep one from ending: what fails is tried again.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from importlib.metadata import version
 from time import monotonic, time
+
+from aiokafka import TopicPartition
+from aiokafka.errors import KafkaError
 
 from agents.diary import Diary
 from agents.ingest import Ingest
 from agents.shard import HeldShard
-from agents.web.facts import HeldFacts, ServerFacts, WorkerFacts
 from agents.worker_settings import WorkerSettings
+from streamer.cli.shard_facts import look
+from streamer.errors import StreamerError
 from streamer.incremental.shard.holding_back import holds_back
+from streamer.incremental.status.facts import HeldFacts, ServerFacts, TableFacts, WorkerFacts
+from streamer.incremental.store.redis_lookups import Custody, RedisLookups, RedisNow, server_now
+from streamer.incremental.store.redis_server import RedisClient, connect
+from streamer.incremental.topics import CHANGES, topic_name
+from streamer.table.schema import Table
+
+log = logging.getLogger(__name__)
 
 RATE_SECONDS = 5.0
 """Over how long messages and records a second are counted."""
 
-NONE_REFUSED: Mapping[int, str] = {}
+PROBE_SECONDS, FIRST_PROBE_SECONDS = 2.0, 0.5
+"""Between two questions; and before Kafka has given the worker its shards."""
+
+KAFKA_ANSWER_SECONDS_MAX, REDIS_ANSWER_SECONDS_MAX = 4.0, 2.0
+
+LOOK_SECONDS = 5.0
+"""How old a look at the whole table may be before there is another one."""
+
+OLD_SECONDS = 60.0
+"""How old it may be before it says nothing any more."""
 
 
 class Watch:
@@ -32,8 +64,8 @@ class Watch:
         self._unjoined_at: float | None = None
         self._version = version("streamer")
 
-    def facts(self, servers: tuple[ServerFacts, ...], refused: Mapping[int, str] = NONE_REFUSED) -> WorkerFacts:
-        """What is known now; servers: as they answered last; refused: shards that are not taken over, and why."""
+    def facts(self, servers: tuple[ServerFacts, ...], refused: Mapping[int, Custody]) -> WorkerFacts:
+        """What is known now; servers: as they answered last; refused: of shards that are not taken over."""
         held = self._ingest.held
         self._forget_others({shard.number for shard in held})
         return WorkerFacts(
@@ -44,7 +76,6 @@ class Watch:
             joined=self._ingest.joined,
             servers=servers,
             shards=tuple(self._shard(shard, monotonic()) for shard in held),
-            diaries=self._ingest.diaries,
             refused=refused,
             unjoined_seconds=self._unjoined_seconds(monotonic()),
         )
@@ -108,3 +139,133 @@ class Watch:
         then, messages, records = seen[0]
         seconds = max(now - then, 1.0)
         return (seen[-1][1] - messages) / seconds, (seen[-1][2] - records) / seconds
+
+
+class Probes:
+    """The servers of one worker, asked again and again. watch: gets to know where the input ends."""
+
+    def __init__(self, settings: WorkerSettings, ingest: Ingest, watch: Watch) -> None:
+        self._settings = settings
+        self._ingest = ingest
+        self._watch = watch
+        self._topic = topic_name(settings.table.name, CHANGES)
+        self._kafka_at = self._redis_at = monotonic()
+        self._redis_full = False
+        self.refused: Mapping[int, Custody] = {}
+        """Of the shards that this worker has, or may get, and has not taken over: those that a worker refused."""
+        self._client: RedisClient | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="redis-probe")
+        self._asked: Future[tuple[RedisNow, Mapping[int, Custody]]] | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether an answer of Redis is still to come."""
+        return self._asked is not None and not self._asked.done()
+
+    def facts(self) -> tuple[ServerFacts, ...]:
+        """How long ago each answered."""
+        now = monotonic()
+        return (
+            ServerFacts("Kafka", now - self._kafka_at),
+            ServerFacts("Redis", now - self._redis_at, self._redis_full),
+        )
+
+    async def run(self) -> None:
+        """Asks both, again and again, until it is cancelled."""
+        await asyncio.gather(self._repeat(self._ask_kafka), self._repeat(self._ask_redis))
+
+    def close(self) -> None:
+        """Asks no more; a question that is under way is let end."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _repeat(self, ask: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            try:
+                await ask()
+            except (KafkaError, StreamerError, TimeoutError):
+                pass  # the time of the last answer says it
+            except Exception as error:
+                log.warning("a server could not be asked: %s", type(error).__name__)
+            await asyncio.sleep(PROBE_SECONDS if self._ingest.joined else FIRST_PROBE_SECONDS)
+
+    async def _ask_kafka(self) -> None:
+        consumer, numbers = self._ingest.reader.consumer, self._shards()
+        if not numbers:
+            return
+        places = [TopicPartition(self._topic, number) for number in numbers]
+        ends = await asyncio.wait_for(consumer.end_offsets(places), KAFKA_ANSWER_SECONDS_MAX)
+        seen = {place: consumer.highwater(place) or 0 for place in consumer.assignment()}  # with open transactions
+        self._watch.ends = {place.partition: max(end, seen.get(place, 0)) for place, end in ends.items()}
+        self._kafka_at = monotonic()
+
+    async def _ask_redis(self) -> None:
+        self._asked = self._thread.submit(self._ask_in_thread, self._not_taken_over())
+        now, self.refused = await asyncio.wrap_future(self._asked)
+        self._redis_at, self._redis_full = monotonic(), now.full
+
+    def _shards(self) -> list[int]:
+        """All shards of the table, as far as the client knows them."""
+        consumer = self._ingest.reader.consumer
+        return sorted((consumer.partitions_for_topic(self._topic) if consumer is not None else None) or ())
+
+    def _not_taken_over(self) -> list[int]:
+        if not self._ingest.joined:
+            return self._shards()
+        return [shard.number for shard in self._ingest.held if not shard.told]
+
+    def _ask_in_thread(self, numbers: Sequence[int]) -> tuple[RedisNow, Mapping[int, Custody]]:
+        if self._client is None:
+            self._client = connect(self._settings.redis, REDIS_ANSWER_SECONDS_MAX)
+        now = server_now(self._client)
+        lookups = {number: RedisLookups(self._client, self._settings.table.name, number) for number in numbers}
+        custodies = {number: one.custody() for number, one in lookups.items()}
+        return now, {number: one for number, one in custodies.items() if one.refusal is not None or one.beginning}
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The whole table as it was seen last, if it was; problem or warning: why it could not be looked at since."""
+
+    facts: TableFacts | None = None
+    problem: str = ""
+    warning: str = ""
+
+
+class TableLook:
+    """The last look at one table; clock: of the process."""
+
+    def __init__(self, table: Table, kafka: str, redis: str, clock: Callable[[], float] = monotonic) -> None:
+        self._seen = Seen()
+        self._table, self._kafka, self._redis, self._clock = table, kafka, redis, clock
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="table-look")
+        self._under_way: Future[TableFacts] | None = None
+        self._began = -LOOK_SECONDS
+
+    @property
+    def seen(self) -> Seen:
+        """What it found; nothing if that is long ago, because nobody asked since."""
+        return self._seen if self._clock() - self._began <= OLD_SECONDS else Seen()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a look is under way."""
+        return self._under_way is not None and not self._under_way.done()
+
+    def close(self) -> None:
+        """Looks no more; a look that is under way is let end."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def look(self) -> None:
+        """Looks, unless that is under way or was done just now; what fails is a problem that is seen."""
+        if self.busy or self._clock() - self._began < LOOK_SECONDS:
+            return
+        self._seen, self._began = self.seen, self._clock()
+        self._under_way = self._thread.submit(look, self._table, self._kafka, self._redis)
+        try:
+            found = await asyncio.wrap_future(self._under_way)
+            self._seen = Seen(found)
+        except StreamerError as error:
+            self._seen = Seen(self._seen.facts, problem=str(error))
+        except Exception as error:  # a client's own, whose text may be anything
+            log.warning("the table could not be looked at: %s", type(error).__name__)
+            self._seen = Seen(self._seen.facts, warning="the whole table could not be looked at just now")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agents.web.exposition import registry_of
-from agents.web.facts import WorkerFacts
+from streamer.incremental.status.facts import WorkerFacts
 
 HEAD = """\
 # Metrics
@@ -16,13 +16,13 @@ Counters count from the start of the process. Alerts and a dashboard that rest o
 |---|---|---|---|
 """
 
-NOBODY = WorkerFacts("", "", "", 0.0, False, (), (), {})
+NOBODY = WorkerFacts("", "", "", 0.0, False, (), ())
 
 
 def page() -> str:
     """The whole page."""
     rows = []
-    for metric in registry_of(lambda: NOBODY).collect():
+    for metric in registry_of(lambda: NOBODY, {}).collect():
         name = f"{metric.name}_total" if metric.type == "counter" else metric.name
         labels = ", ".join(f"`{label}`" for label in getattr(metric, "_labelnames", ()))
         rows.append(f"| `{name}` | {metric.type} | {labels} | {metric.documentation} |")

@@ -7,7 +7,6 @@ from collections import defaultdict
 from docs.generate.commands import all_commands
 from streamer.cli.config import REDIS_VARIABLES
 from streamer.cli.connector_reading import PASSWORD, USER
-from streamer.cli.options import WEB_TOKEN
 from streamer.incremental.kafka_settings import CONFIG, VARIABLES
 from streamer.incremental.schema_registry import BASIC_AUTH, BASIC_AUTH_FILE, CA, URL
 from streamer.table.yaml_files import BY_FILE, BY_VARIABLE, PREFIX
@@ -40,7 +39,6 @@ CLIENTS = {
     BASIC_AUTH_FILE: "a file that holds these",
     USER: "Kafka Connect's REST interface: the user, for `check --connector`",
     PASSWORD: "and the password",
-    WEB_TOKEN: "the token that the buttons of a worker's page want; without it one is drawn at the start",
     "NUMBA_CACHE_DIR": "where machine code is kept",
 }  # fmt: skip
 

@@ -20,9 +20,9 @@ from streamer.cli.connector_check import check_connectors, print_connectors
 from streamer.cli.left_out import skip_refused_option
 from streamer.cli.options import examples, json_option, table_option
 from streamer.cli.progress import stages
-from streamer.cli.sql_readers import sql_warnings
 from streamer.cli.tables import grid_of, print_table, say
 from streamer.errors import EXIT_LAW, UsageError
+from streamer.incremental.sql_readers import sql_warnings
 from streamer.incremental.topics import QIT, STT
 from streamer.privacy.models import model_of, words
 from streamer.recoding.algorithms.catalog import ALGORITHMS, objections

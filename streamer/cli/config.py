@@ -20,7 +20,6 @@ from rich.table import Table as RichTable
 
 from streamer.cli.misspelt import unheard
 from streamer.cli.options import (
-    WEB_TOKEN,
     examples,
     json_option,
     kafka_option,
@@ -103,7 +102,6 @@ def command(
         Setting("log-level", log_level, _source(ctx, "log_level")),
         Setting("log-format", log_format, _source(ctx, "log_format")),
         Setting("web", web or "-", _source(ctx, "web")),
-        *([Setting("web token", SET, WEB_TOKEN)] if os.environ.get(WEB_TOKEN) else []),
         *(Setting(variable, "-", "no setting of streamer's") for variable in unheard(os.environ)),
     ]
     if as_json:

@@ -11,7 +11,6 @@ import click
 import msgspec
 
 from streamer.cli.options import examples, kafka_option, table_option
-from streamer.cli.sql_readers import sql_warnings
 from streamer.cli.tables import say
 from streamer.errors import UsageError
 from streamer.incremental.connectors.avro_converters import APICURIO, AVRO_CONVERTERS, CONFLUENT
@@ -22,6 +21,7 @@ from streamer.incremental.connectors.jdbc_sink import sink_config
 from streamer.incremental.connectors.sql_dialects import DIALECTS, KSQLDB
 from streamer.incremental.connectors.sql_tables import view_sql
 from streamer.incremental.kafka_clients import servers_of
+from streamer.incremental.sql_readers import sql_warnings
 from streamer.table.published_types import left_out
 from streamer.table.schema import AVRO, JSON, ROWS
 from streamer.table.yaml_loading import load_table

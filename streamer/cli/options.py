@@ -13,8 +13,8 @@ from streamer.cli.completion import tables
 BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
 
 TABLE, LOG_LEVEL, LOG_FORMAT = "STREAMER_TABLE", "STREAMER_LOG_LEVEL", "STREAMER_LOG_FORMAT"
-WEB, WEB_TOKEN = "STREAMER_WEB", "STREAMER_WEB_TOKEN"
-VARIABLES = (TABLE, LOG_LEVEL, LOG_FORMAT, WEB, WEB_TOKEN)
+WEB = "STREAMER_WEB"
+VARIABLES = (TABLE, LOG_LEVEL, LOG_FORMAT, WEB)
 """Those of our own; beside them stand the sections of table.yaml that variables can set."""
 
 
@@ -90,8 +90,7 @@ web_option = click.option(
     metavar="HOST:PORT",
     envvar=WEB,
     show_envvar=True,
-    help="Answer browsers, Prometheus and probes here; a port alone is one of this machine only. A rebuild from the"
-    " page needs the token in STREAMER_WEB_TOKEN, else one that is drawn at the start. [default: nowhere]",
+    help="Answer browsers, Prometheus and probes here; a port alone is one of this machine only. [default: nowhere]",
 )
 
 k_option = click.option("--k", type=click.IntRange(min=2), help="Another k than table.yaml's.")

@@ -12,7 +12,6 @@ The rules of this file
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from time import monotonic, sleep
 from typing import Any
@@ -30,10 +29,10 @@ from streamer.cli.letters_seen import LATEST_OFFSETS, letter_of, refused_lately
 from streamer.errors import UsageError
 from streamer.incremental.kafka_clients import open_admin, open_consumer, shards_in
 from streamer.incremental.shard.input import InputState
-from streamer.incremental.shard.outlet import Position
+from streamer.incremental.status.facts import InKafka, InRedis, ShardFacts, TableFacts, Waiting, Workers
 from streamer.incremental.store.base import Meta
-from streamer.incremental.store.redis_lookups import Custody, RedisLookups, RedisNow, Sizes, server_now, shards_of
-from streamer.incremental.store.redis_server import Durability, connect, durability_of
+from streamer.incremental.store.redis_lookups import RedisLookups, server_now, shards_of
+from streamer.incremental.store.redis_server import connect, durability_of
 from streamer.incremental.topic_ids import topic_ids
 from streamer.incremental.topics import (
     CHANGES,
@@ -54,68 +53,6 @@ NO_GROUP_YET = (CoordinatorNotAvailableError, NotCoordinatorError)
 """What a broker answers that looks after no group so far: to be asked makes it begin."""
 
 GROUP_SECONDS_MAX, GROUP_AGAIN_SECONDS = 10.0, 0.2
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """The first message that a shard has not applied: its offset, and when it was written, in seconds since 1970."""
-
-    offset: int
-    since: float
-
-
-@dataclass(frozen=True, slots=True)
-class InRedis:
-    """What Redis holds of one shard: as read before Kafka was asked, and after; None: it never committed."""
-
-    before: Meta | None
-    meta: Meta | None
-    sizes: Sizes
-    custody: Custody
-
-
-@dataclass(frozen=True, slots=True)
-class InKafka:
-    """What Kafka holds of one shard; position None: it never published.
-
-    refused_lately: how many of the last messages that were read are dead letters (`streamer.cli.letters_seen`).
-    """
-
-    input_state: InputState
-    position: Position | None
-    waiting: Waiting | None
-    refused_lately: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Workers:
-    """Which worker Kafka gave which shard; settled: no shard is changing hands. told: Kafka says so at all."""
-
-    by_shard: Mapping[int, str]
-    settled: bool = True
-    told: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class ShardFacts:
-    """Everything that is seen of one shard; worker: who Kafka gave it to, "" nobody."""
-
-    number: int
-    redis: InRedis
-    kafka: InKafka
-    worker: str
-
-
-@dataclass(frozen=True, slots=True)
-class TableFacts:
-    """Everything that is seen of one table. topics: partitions by topic, 0 for one that is missing."""
-
-    shards: Sequence[ShardFacts]
-    workers: Workers
-    topics: Mapping[str, int]
-    shards_in_redis: Sequence[int]
-    redis_now: RedisNow
-    durability: Durability
 
 
 def look(table: Table, kafka: str, redis: str) -> TableFacts:
@@ -166,7 +103,7 @@ def _in_kafka(
             InputState(ids, len(places), first[place], end[place], live_begun=place.partition in begun),
             positions.get(place.partition),
             _waiting(consumer, place, max(first[place], meta.next if meta else 0), end[place]),
-            _refused_lately(consumer, table.name, place.partition, meta),
+            *_refused_lately(consumer, table.name, place.partition, meta),
         )
         for place, meta in zip(places, metas, strict=True)
     ]
@@ -183,14 +120,14 @@ def _waiting(consumer: KafkaConsumer, place: TopicPartition, start: int, end: in
     return None if record is None else Waiting(record.offset, record.timestamp / 1000)
 
 
-def _refused_lately(consumer: KafkaConsumer, table_name: str, shard: int, meta: Meta | None) -> int:
-    """How many of a shard's latest messages are dead letters; asked only where the shard's counts do not tell."""
+def _refused_lately(consumer: KafkaConsumer, table_name: str, shard: int, meta: Meta | None) -> tuple[int, int]:
+    """How many of a shard's latest messages are dead letters, of how many; 0 of 0 if the shard's counts tell it."""
     place = TopicPartition(topic_name(table_name, DEAD_LETTERS), shard)
     if meta is None or meta.counts.messages <= LATEST_OFFSETS or not _places(consumer, place.topic):
-        return 0
+        return 0, 0
     first, end = consumer.beginning_offsets([place])[place], consumer.end_offsets([place])[place]
     tail = partial(records_between, consumer, place, end=end)
-    return refused_lately(meta.next, first, end, lambda start: map(letter_of, tail(start)))
+    return refused_lately(meta.next, first, end, lambda start: map(letter_of, tail(start))), LATEST_OFFSETS
 
 
 def _workers(admin: KafkaAdminClient, table_name: str) -> Workers:

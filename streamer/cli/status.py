@@ -19,15 +19,15 @@ import msgspec
 from rich.table import Table as RichTable
 
 from streamer.cli.options import examples, json_option, kafka_option, redis_option, table_option
-from streamer.cli.shard_facts import ShardFacts, TableFacts, look
-from streamer.cli.shard_verdict import Verdict, ago, lag_of
-from streamer.cli.table_verdict import judge
+from streamer.cli.shard_facts import look
 from streamer.cli.tables import print_table, say
 from streamer.errors import EXIT_LAW
 from streamer.incremental.events.counts import NO_MESSAGES
 from streamer.incremental.kafka_access import kafka_settings
 from streamer.incremental.shard.rebuild_reports import described as rebuild_described
 from streamer.incremental.shard.rebuild_reports import last_rebuild, told
+from streamer.incremental.status.facts import ShardFacts, TableFacts
+from streamer.incremental.status.verdict import Verdict, ago, judge
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis_server import Durability
 from streamer.incremental.store.redis_url import Kind
@@ -93,7 +93,7 @@ def _described(shard: ShardFacts, verdict: Verdict) -> dict[str, Any]:
         "stored": shard.redis.meta and {"commit": meta.commit, "next": meta.next, "release": meta.release},
         "published": position and {"commit": position.commit, "next": position.next, "release": position.release},
         "input_end": shard.kafka.input_state.end,
-        "lag": lag_of(shard),
+        "lag": shard.lag,
         "rows": sizes.records,
         "pending": sizes.pending,
         "qi_groups": sizes.qi_groups,

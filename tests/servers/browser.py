@@ -12,7 +12,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from selenium.webdriver import ActionChains, Chrome, ChromeOptions
+from selenium.webdriver import Chrome, ChromeOptions
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.support.ui import WebDriverWait
 
@@ -49,12 +49,6 @@ while (texts.nextNode()) {
   found.push([(Math.max(...two) + 0.05) / (Math.min(...two) + 0.05), text.slice(0, 60)]);
 }
 return found;
-"""
-
-TOO_LONG = """
-return [...document.querySelectorAll("td, th, dt, dd, li, p, h1, h2, h3, button, figcaption")]
-  .filter((e) => e.checkVisibility() && !e.closest("thead") && e.scrollWidth > e.clientWidth + 1)
-  .map((e) => e.innerText);
 """
 
 
@@ -119,19 +113,6 @@ class Browser:
         except Exception as error:
             raise AssertionError(f"waited for {what}; what is to be read there:\n{self.text(of)}") from error
 
-    def press(self, selector: str) -> None:
-        """A click, which the driver does only on what a person could reach."""
-        self.driver.find_element("css selector", selector).click()
-
-    def press_twice(self, selector: str) -> None:
-        """A double click, at one place."""
-        ActionChains(self.driver).double_click(self.driver.find_element("css selector", selector)).perform()
-
-    def type(self, selector: str, text: str) -> None:
-        field = self.driver.find_element("css selector", selector)
-        field.clear()
-        field.send_keys(text)
-
     def contrasts(self) -> list[tuple[float, str]]:
         """The contrast of every text that is to be seen, and the text."""
         return [(float(ratio), text) for ratio, text in self.run(CONTRASTS)]
@@ -139,10 +120,6 @@ class Browser:
     def width_of_all(self) -> int:
         """How wide the page is, with what could only be scrolled to."""
         return int(self.run("return document.documentElement.scrollWidth"))
-
-    def too_long(self) -> list[str]:
-        """Texts that have no room in their cell, card or line."""
-        return list(self.run(TOO_LONG))
 
     def complaints(self) -> list[str]:
         """What the browser's console has to say of errors since the last call."""

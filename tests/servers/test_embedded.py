@@ -37,7 +37,7 @@ def test_they_ask_nobody_for_the_password_of_another_kafka(monkeypatch: pytest.M
 
 @pytest.mark.slow
 def test_a_log_of_objects_has_nothing_else_from_its_first_line_to_its_last(tmp_path: Path) -> None:
-    environment = {"STREAMER_TABLE": str(write_table(tmp_path, "inside")), "STREAMER_WEB_TOKEN": ""}
+    environment = {"STREAMER_TABLE": str(write_table(tmp_path, "inside"))}
     more = ["--embedded", "--web", "0", "--log-format", "json"]
     worker = Worker(tmp_path / "worker.log", environment, more=more)
     try:
@@ -47,7 +47,7 @@ def test_a_log_of_objects_has_nothing_else_from_its_first_line_to_its_last(tmp_p
         worker.kill()
     said = [json.loads(line)["message"] for line in worker.log.read_text().splitlines()]
     assert said[0].startswith("Kafka and Redis run inside this process")
-    assert len([line for line in said if "token for rebuilds from the page" in line]) == 1
+    assert len([line for line in said if line.startswith("web: http://127.0.0.1:")]) == 1
 
 
 @pytest.mark.slow

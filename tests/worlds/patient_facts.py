@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamer.cli.shard_facts import InKafka, InRedis, ShardFacts, Workers
 from streamer.incremental.events.counts import Counts
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.outlet import Position
+from streamer.incremental.status.facts import InKafka, InRedis, ShardFacts, Workers
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis_lookups import Custody, Sizes
 from streamer.incremental.topics import CHANGES
@@ -35,6 +35,7 @@ def shard(
         "position": position,
         "waiting": None,
         "refused_lately": 0,
+        "lately": 0,
     }
     in_redis: dict[str, Any] = {"sizes": Sizes(30, 5, 2, 0), "custody": Custody(ALICE, int(NOW) - 500, int(NOW) - 300)}
     for name, value in more.items():

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
-from agents.diary import Diary
-from agents.web.facts import HeldFacts, ServerFacts, WorkerFacts
 from streamer.incremental.events.counts import Counts
+from streamer.incremental.status.facts import HeldFacts, ServerFacts, WorkerFacts
 
 NOW = 1_764_000_000.0
 
@@ -32,9 +30,7 @@ def worker(
     *shards: HeldFacts,
     servers: tuple[ServerFacts, ...] = SERVERS,
     joined: bool = True,
-    diaries: Mapping[int, Diary] | None = None,
 ) -> WorkerFacts:
     """A worker that holds these shards, by default two that are well."""
     held = shards or (WELL, replace(WELL, shard=1))
-    kept = {shard.shard: Diary() for shard in held} if diaries is None else diaries
-    return WorkerFacts("patients", "here:1", "1.2.3", NOW, joined, servers, held, kept)
+    return WorkerFacts("patients", "here:1", "1.2.3", NOW, joined, servers, held)

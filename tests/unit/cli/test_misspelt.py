@@ -28,7 +28,7 @@ SAYS = "the variable STREAMER_LOGLEVEL is no setting, and sets nothing: is STREA
         ("STREAMER_LIMIT_BATCH_MS_MAX", "STREAMER_LIMITS_BATCH_MS_MAX"),
         ("STREAMER_BATCH_EVENTS_MAX", "STREAMER_LIMITS_BATCH_EVENTS_MAX"),
         ("STREAMER_REBUILDS_DRIFT", "STREAMER_REBUILD_DRIFT"),
-        ("STREAMER_WEBTOKEN", "STREAMER_WEB_TOKEN"),
+        ("STREAMER_WEBB", "STREAMER_WEB"),
     ],
 )
 def test_the_setting_that_is_nearest_is_named(misspelt: str, meant: str) -> None:

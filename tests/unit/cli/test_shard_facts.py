@@ -1,6 +1,6 @@
 """What `streamer status` sees: every shard in Redis and in Kafka, its worker, and how much it may be trusted.
 
-What is said of it is tested beside the verdict (test_shard_verdict.py), both on real servers in servers/test_status.py.
+What is said of it is tested in incremental/status/test_verdict.py, both on real servers in servers/test_status.py.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ import pytest
 from kafka.errors import CoordinatorNotAvailableError, GroupAuthorizationFailedError, IncompatibleBrokerVersion
 
 from streamer.cli import shard_facts as module
-from streamer.cli.shard_facts import TableFacts, Waiting, Workers, look
+from streamer.cli.shard_facts import look
 from streamer.errors import UsageError
 from streamer.incremental.shard.outlet import Position
+from streamer.incremental.status.facts import TableFacts, Waiting, Workers
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_lookups import RedisLookups

@@ -11,9 +11,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from agents.diary import Diary
 from agents.web.exposition import exposed, registry_of
-from agents.web.facts import WorkerFacts
 from streamer.incremental.events.counts import Counts
 from streamer.incremental.shard.steps import StepReport
+from streamer.incremental.status.facts import WorkerFacts
 from worlds.worker_facts import NOW, WELL, worker
 
 STEP = StepReport(
@@ -34,8 +34,10 @@ def busy_diary() -> Diary:
     return diary
 
 
-def read(facts: WorkerFacts) -> dict[str, Metric]:
-    text = exposed(registry_of(lambda: facts)).decode()
+def read(facts: WorkerFacts, **diaries: Diary) -> dict[str, Metric]:
+    """The metrics of a worker; diaries: of its shards, as `_4`."""
+    by_shard = {int(name.removeprefix("_")): diary for name, diary in diaries.items()}
+    text = exposed(registry_of(lambda: facts, by_shard)).decode()
     return {metric.name: metric for metric in text_string_to_metric_families(text)}
 
 
@@ -65,7 +67,7 @@ def test_what_is_not_known_is_not_told() -> None:
 
 
 def test_counts_are_those_of_the_process_and_stay_when_the_shard_has_gone() -> None:
-    metrics = read(replace(worker(diaries={4: busy_diary()}), shards=()))
+    metrics = read(replace(worker(), shards=()), _4=busy_diary())
     of = {"table": "patients", "shard": "4"}
     messages = {
         became: value(metrics, "streamer_messages", "streamer_messages_total", became=became, **of)
@@ -85,7 +87,7 @@ def test_counts_are_those_of_the_process_and_stay_when_the_shard_has_gone() -> N
 
 @pytest.mark.parametrize(("name", "below", "above"), [("commit", "0.0025", "0.005"), ("publish", "0.25", "0.5")])
 def test_durations_of_steps_are_histograms(name: str, below: str, above: str) -> None:
-    metrics, of = read(worker(WELL, diaries={0: busy_diary()})), f"streamer_{name}_seconds"
+    metrics, of = read(worker(WELL), _0=busy_diary()), f"streamer_{name}_seconds"
     buckets = {bound: value(metrics, of, f"{of}_bucket", le=bound) for bound in (below, above, "+Inf")}
     assert buckets == {below: 0, above: 2, "+Inf": 2}
     assert value(metrics, of, f"{of}_count") == 2
@@ -101,6 +103,6 @@ def test_the_worker_says_whether_it_is_well_and_which_server_is_silent() -> None
 
 
 def test_every_metric_says_what_it_is_and_begins_with_our_name() -> None:
-    for name, metric in read(worker(WELL, diaries={0: busy_diary()})).items():
+    for name, metric in read(worker(WELL), _0=busy_diary()).items():
         assert name.startswith("streamer_")
         assert metric.documentation.endswith(".")

@@ -1,21 +1,36 @@
-"""What a worker is seen to do over time: since when a shard stands still, and how fast it goes."""
+"""What a worker sees: of its shards over time, of Kafka and Redis, and of the whole table while somebody looks."""
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from aiokafka import TopicPartition
+from aiokafka.errors import KafkaTimeoutError
 
 from agents.diary import Diary
-from agents.web.watch import RATE_SECONDS, Watch
+from agents.web.watch import LOOK_SECONDS, OLD_SECONDS, RATE_SECONDS, Probes, Seen, TableLook, Watch
 from agents.worker_settings import WorkerSettings
+from streamer.errors import ServerUnreachable
 from streamer.incremental.events.counts import Counts
 from streamer.incremental.shard.steps import StepReport
+from streamer.incremental.status.facts import TableFacts, Workers
 from streamer.incremental.store.base import Meta
+from streamer.incremental.store.redis_lookups import Custody, RedisNow, Refusal
+from streamer.incremental.store.redis_server import Durability
+from streamer.incremental.store.redis_url import Kind
 from streamer.incremental.store.snapshot import Snapshot
+from streamer.incremental.topics import topics_of
 from streamer.table.yaml_loading import load_table
 from worlds.checkout import PATIENTS
+from worlds.patients import CANARY
+
+TABLE = load_table(PATIENTS)
 
 
 @dataclass
@@ -55,13 +70,13 @@ class World:
         monkeypatch.setattr("agents.web.watch.monotonic", lambda: self.now)
         self.shard = Shard()
         self.reader = Reader([self.shard])
-        settings = WorkerSettings(load_table(PATIENTS), "a:1", "redis://b:2", name="here:1")
+        settings = WorkerSettings(TABLE, "a:1", "redis://b:2", name="here:1")
         self.watch = Watch(settings, cast(Any, self.reader))
 
     def after(self, seconds: float) -> Any:
         """The shard's facts then."""
         self.now += seconds
-        (facts,) = self.watch.facts(()).shards
+        (facts,) = self.watch.facts((), {}).shards
         return facts
 
 
@@ -91,7 +106,7 @@ def test_a_shard_that_comes_back_is_not_measured_by_what_it_was(world: World) ->
     world.watch.ends = {0: 5}
     assert [world.after(0).still_seconds, world.after(30).still_seconds] == [0, 30]
     world.reader.held = []
-    world.watch.facts(())
+    world.watch.facts((), {})
     world.reader.held = [world.shard]
     assert world.after(30).still_seconds == 0
 
@@ -101,7 +116,7 @@ def test_a_worker_waits_for_its_shards_since_kafka_began_to_give_them_out(world:
     for joined in (False, False, True, True, False, False):
         world.now += 10
         world.reader.joined = joined
-        seen.append(world.watch.facts(()).unjoined_seconds)
+        seen.append(world.watch.facts((), {}).unjoined_seconds)
     assert seen == [0, 10, 0, 0, 0, 10]
 
 
@@ -133,3 +148,234 @@ def test_figures_are_those_of_the_shard(world: World) -> None:
     assert (facts.rows, facts.pending, facts.qi_groups, facts.release, facts.ncp) == (9, 2, 3, 4, 0.5)
     assert (facts.counts.applied, facts.lost, facts.releases) == (8, True, True)
     assert facts.pending_since is not None
+
+
+# -- Kafka and Redis ----------------------------------------------------------------------------------------------
+
+PLACES = [TopicPartition("patients.changes", number) for number in (0, 1)]
+
+
+class Consumer:
+    """The client that reads the input, of which shard 1 is given to this worker."""
+
+    def __init__(self) -> None:
+        self.fails: Exception | None = None
+        self.ends = dict.fromkeys(PLACES, 10)
+
+    def partitions_for_topic(self, topic: str) -> set[int]:
+        return {place.partition for place in PLACES if place.topic == topic}
+
+    def assignment(self) -> set[TopicPartition]:
+        return {PLACES[1]}
+
+    def highwater(self, place: TopicPartition) -> int | None:
+        return 12 if place == PLACES[1] else None
+
+    async def end_offsets(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
+        if self.fails is not None:
+            raise self.fails
+        return {place: self.ends[place] for place in places}
+
+
+class Servers:
+    """Probes of servers that answer as they are told, and a clock."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        self.consumer = Consumer()
+        self.redis: Callable[[], RedisNow] = lambda: RedisNow(0.0)
+        self.watch = SimpleNamespace(ends={})
+        monkeypatch.setattr("agents.web.watch.monotonic", lambda: self.now)
+        for name in ("PROBE_SECONDS", "FIRST_PROBE_SECONDS"):
+            monkeypatch.setattr(f"agents.web.watch.{name}", 0.01)
+        monkeypatch.setattr("agents.web.watch.connect", lambda url, seconds: None)
+        monkeypatch.setattr("agents.web.watch.server_now", lambda client: self.redis())
+        self.refusals: dict[int, str] = {}
+        monkeypatch.setattr("agents.web.watch.RedisLookups", self._lookups)
+        settings = WorkerSettings(TABLE, "a:1", "redis://b:2")
+        self.ingest = SimpleNamespace(reader=SimpleNamespace(consumer=self.consumer), joined=True, held=[])
+        self.probes = Probes(settings, cast(Any, self.ingest), cast(Any, self.watch))
+
+    def _lookups(self, _client: object, _table: str, number: int) -> Any:
+        reason = self.refusals.get(number)
+        refusal = None if reason is None else Refusal(reason, "there:2", 0)
+        return SimpleNamespace(custody=lambda: Custody(refusal=refusal))
+
+    def refused(self) -> dict[int, str]:
+        custodies = self.probes.refused.items()
+        return {number: custody.refusal.reason for number, custody in custodies if custody.refusal is not None}
+
+    def silent(self) -> dict[str, float]:
+        return {server.name: server.silent_seconds for server in self.probes.facts()}
+
+    def asked(self, until: Callable[[], bool]) -> None:
+        """Asks both again and again, until something holds."""
+
+        async def story() -> None:
+            asking = asyncio.ensure_future(self.probes.run())
+            for _ in range(3000):
+                if until() or asking.done():
+                    break
+                await asyncio.sleep(0.01)
+            assert until()
+            asking.cancel()
+
+        asyncio.run(story())
+
+
+@pytest.fixture
+def probed(monkeypatch: pytest.MonkeyPatch) -> Servers:
+    return Servers(monkeypatch)
+
+
+def test_servers_that_answer_are_silent_for_a_moment_only(probed: Servers) -> None:
+    probed.now += 60
+    assert probed.silent() == {"Kafka": 60, "Redis": 60}
+    probed.asked(until=lambda: probed.silent() == {"Kafka": 0, "Redis": 0})
+
+
+def test_where_the_input_ends_kafka_says_and_what_is_in_open_transactions_counts(probed: Servers) -> None:
+    probed.asked(until=lambda: probed.watch.ends == {0: 10, 1: 12})
+
+
+@pytest.mark.parametrize("fails", [KafkaTimeoutError(), TimeoutError(), ValueError("a fault of the client's")])
+def test_a_kafka_that_fails_is_asked_again(probed: Servers, fails: Exception) -> None:
+    probed.consumer.fails = fails
+    probed.now += 60
+    probed.asked(until=lambda: probed.silent() == {"Kafka": 60, "Redis": 0})
+    probed.consumer.fails = None
+    probed.asked(until=lambda: probed.silent() == {"Kafka": 0, "Redis": 0})
+
+
+def test_a_redis_that_fails_is_asked_again(probed: Servers) -> None:
+    def unreachable() -> RedisNow:
+        raise ServerUnreachable("Redis b:2: no answer")
+
+    probed.redis = unreachable
+    probed.now += 60
+    probed.asked(until=lambda: probed.silent() == {"Kafka": 0, "Redis": 60})
+    probed.redis = lambda: RedisNow(0.0, full=True)
+    probed.asked(until=lambda: probed.silent()["Redis"] == 0)
+    assert [server.full for server in probed.probes.facts()] == [False, True]
+
+
+def test_before_there_is_a_client_kafka_has_not_answered(probed: Servers) -> None:
+    probed.ingest.reader.consumer = None
+    probed.now += 5
+    probed.asked(until=lambda: probed.silent() == {"Kafka": 5, "Redis": 0})
+
+
+def test_a_refusal_is_known_while_this_worker_may_get_the_shard_or_has_not_taken_it_over(
+    probed: Servers,
+) -> None:
+    probed.refusals = {0: "its topic was made anew", 1: "its secret is lost"}
+    probed.ingest.joined = False
+    probed.asked(until=lambda: probed.refused() == probed.refusals)
+    shard = SimpleNamespace(number=1, told=False)
+    probed.ingest.joined, probed.ingest.held = True, [shard]
+    probed.asked(until=lambda: probed.refused() == {1: "its secret is lost"})
+    shard.told = True
+    probed.asked(until=lambda: probed.refused() == {})
+
+
+# -- the whole table ----------------------------------------------------------------------------------------------
+
+NO_SHARD = TableFacts(
+    [], Workers({}, told=False), {topic.name: 1 for topic in topics_of(TABLE.name)}, [], RedisNow(0.0),
+    Durability(Kind.SERVER, 1),
+)  # fmt: skip
+
+
+class LookedAt:
+    """A table that is looked at by `look`, and a clock."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now, self.looks = 1000.0, 0
+        self.look: Callable[[], TableFacts] = lambda: NO_SHARD
+        monkeypatch.setattr("agents.web.watch.look", self._look)
+        self.table_look = TableLook(TABLE, "a:1", "redis://b:2", lambda: self.now)
+
+    def _look(self, *_where: Any) -> TableFacts:
+        self.looks += 1
+        return self.look()
+
+    def looked(self, *at: float) -> None:
+        async def some() -> None:
+            for seconds in at:
+                self.now = 1000.0 + seconds
+                await self.table_look.look()
+
+        asyncio.run(some())
+
+
+@pytest.fixture
+def table(monkeypatch: pytest.MonkeyPatch) -> LookedAt:
+    return LookedAt(monkeypatch)
+
+
+def test_nobody_looks_before_the_last_look_is_old(table: LookedAt) -> None:
+    table.looked(0, 1, LOOK_SECONDS - 0.1)
+    assert table.looks == 1
+    table.looked(LOOK_SECONDS)
+    assert table.looks == 2
+
+
+def test_what_was_seen_long_ago_is_not_told_any_more(table: LookedAt) -> None:
+    table.looked(0)
+    table.now = 1000.0 + OLD_SECONDS
+    assert table.table_look.seen != Seen()
+    table.now += 1
+    assert table.table_look.seen == Seen()
+    shown: list[Seen] = []
+
+    def peeking() -> TableFacts:
+        shown.append(table.table_look.seen)
+        return NO_SHARD
+
+    table.look = peeking
+    table.looked(10 * OLD_SECONDS)
+    assert shown == [Seen()], "while the next look is under way"
+    assert table.table_look.seen != Seen()
+
+
+def test_a_look_that_takes_long_is_not_begun_twice(table: LookedAt) -> None:
+    goes_on = threading.Event()
+
+    def slow() -> TableFacts:
+        goes_on.wait(30)
+        return NO_SHARD
+
+    async def story() -> None:
+        table.look = slow
+        first = asyncio.ensure_future(table.table_look.look())
+        while not table.table_look.busy:
+            await asyncio.sleep(0.01)
+        table.now += 10 * LOOK_SECONDS
+        await table.table_look.look()
+        goes_on.set()
+        await first
+
+    asyncio.run(story())
+    assert (table.looks, table.table_look.busy) == (1, False)
+
+
+def test_a_server_that_does_not_answer_is_a_problem_until_it_does(table: LookedAt) -> None:
+    def unreachable() -> TableFacts:
+        raise ServerUnreachable("Redis b:2: no answer")
+
+    table.look = unreachable
+    table.looked(0)
+    assert table.table_look.seen.problem == "Redis b:2: no answer"
+    table.look = lambda: NO_SHARD
+    table.looked(LOOK_SECONDS)
+    assert table.table_look.seen == Seen(NO_SHARD)
+
+
+def test_what_a_library_says_stays_inside(table: LookedAt, caplog: pytest.LogCaptureFixture) -> None:
+    def failing() -> TableFacts:
+        raise KeyError(CANARY)
+
+    table.look = failing
+    table.looked(0)
+    said = table.table_look.seen.warning
+    assert said.startswith("the whole table could not be looked at") and CANARY not in said + caplog.text

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from streamer.cli.sql_readers import sql_warnings
+from streamer.incremental.sql_readers import sql_warnings
 from worlds.small_tables import YEARS, table
 
 

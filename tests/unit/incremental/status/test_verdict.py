@@ -1,4 +1,7 @@
-"""What `streamer status` says of what it sees: one fault at a time, over facts that are made up here."""
+"""What is wrong with a shard, a table or a worker, and how that is said: one fault at a time, over made-up facts.
+
+From outside, as `streamer status` sees it; from inside, as a worker's /health does; and from both, as its page does.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,30 @@ from typing import Any
 
 import pytest
 
-from streamer.cli.shard_facts import ShardFacts, Waiting, Workers
-from streamer.cli.shard_verdict import SILENCE_SECONDS_MAX, STANDSTILL_SECONDS_MAX, Verdict, judge_shard
 from streamer.incremental import mends
 from streamer.incremental.events.counts import Counts
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.outlet import Position
+from streamer.incremental.status.facts import HeldFacts, ServerFacts, ShardFacts, TableFacts, Waiting, Workers
+from streamer.incremental.status.verdict import (
+    STANDSTILL_SECONDS_MAX,
+    STILL_OUTSIDE_SECONDS_MAX,
+    Verdict,
+    judge_shard,
+    judge_table,
+    not_ready,
+    worker_problems,
+)
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.rebuild import ANSWERED, DONE, FAILED, REFUSED, RUNNING, STOPPED, Progress, Rebuild
-from streamer.incremental.store.redis_lookups import Custody, Refusal, Sizes
+from streamer.incremental.store.redis_lookups import Custody, RedisNow, Refusal, Sizes
+from streamer.incremental.store.redis_server import Durability
+from streamer.incremental.store.redis_url import Kind
 from streamer.incremental.store.snapshot import Snapshot
-from streamer.incremental.topics import CHANGES
+from streamer.incremental.topics import CHANGES, topic_name, topics_of
 from worlds.patient_facts import ALICE, BOB, BY_ALICE, META, NOW, TABLE, shard
+from worlds.worker_facts import NOW as WORKER_NOW
+from worlds.worker_facts import WELL, worker
 
 
 def judged(facts: ShardFacts, workers: Workers = BY_ALICE, dead_letters_max: float = 0.05) -> Verdict:
@@ -43,7 +58,7 @@ def test_a_shard_that_is_held_and_has_read_everything_is_well() -> None:
     assert judged(shard()) == Verdict()
 
 
-# -- a first snapshot -------------------------------------------------------------------------------------------------
+# -- a first snapshot -----------------------------------------------------------------------------------------
 
 
 def test_a_shard_that_holds_rows_back_says_how_many_and_what_it_waits_for_and_who_can_end_it() -> None:
@@ -60,10 +75,10 @@ def test_the_algorithm_of_a_first_release_may_take_its_time() -> None:
     later = {"custody": Custody(ALICE, 1, 1), **waiting(STANDSTILL_SECONDS_MAX - 1)}
     assert not judged(held_back(Snapshot(since=5), **later)).problems
     for_ever = {"custody": Custody(ALICE, 1, 1), **waiting(STANDSTILL_SECONDS_MAX + 1)}
-    assert "committed nothing" in judged(held_back(Snapshot(since=5), **for_ever)).problems[0]
+    assert "none was applied for 10 min" in judged(held_back(Snapshot(since=5), **for_ever)).problems[0]
 
 
-# -- refusals ---------------------------------------------------------------------------------------------------------
+# -- refusals -------------------------------------------------------------------------------------------------
 
 
 def test_a_refused_shard_is_a_problem_with_who_when_and_what_to_do() -> None:
@@ -96,7 +111,7 @@ def test_what_the_command_finds_by_itself_and_a_worker_said_too_is_told_once() -
     )
 
 
-# -- silence under lag ------------------------------------------------------------------------------------------------
+# -- silence under lag ----------------------------------------------------------------------------------------
 
 
 def test_messages_that_nobody_will_read_are_a_problem_at_once() -> None:
@@ -105,9 +120,11 @@ def test_messages_that_nobody_will_read_are_a_problem_at_once() -> None:
 
 
 def test_a_worker_that_commits_nothing_while_messages_wait_is_silent() -> None:
-    assert judged(shard(**waiting(SILENCE_SECONDS_MAX - 1))) == Verdict()
-    silent = the_problem(shard(**waiting(SILENCE_SECONDS_MAX + 1)))
-    assert "alice:1 has committed nothing for 1 min" in silent
+    assert judged(shard(**waiting(STILL_OUTSIDE_SECONDS_MAX - 1))) == Verdict()
+    silent = the_problem(shard(**waiting(STILL_OUTSIDE_SECONDS_MAX + 1)))
+    assert silent == (
+        "shard 0: 10 messages wait, and none was applied for 1 min: look at the log of alice:1, or start it again"
+    )
 
 
 @pytest.mark.parametrize("custody", [Custody(ALICE, 1, int(NOW) - 5), Custody(ALICE, int(NOW) - 5, 1)])
@@ -123,7 +140,7 @@ def test_a_shard_that_is_being_given_to_a_worker_is_not_called_abandoned() -> No
 def test_where_kafka_does_not_tell_the_workers_only_silence_counts() -> None:
     untold = Workers({}, told=False)
     assert judged(shard(worker="", **waiting(2)), untold) == Verdict()
-    assert "its worker has committed nothing" in the_problem(shard(worker="", **waiting(3600)), untold)
+    assert "look at the log of its worker" in the_problem(shard(worker="", **waiting(3600)), untold)
 
 
 def test_offsets_without_a_message_are_no_lag() -> None:
@@ -131,7 +148,7 @@ def test_offsets_without_a_message_are_no_lag() -> None:
     assert judged(shard(worker="", **read), Workers({})) == Verdict()
 
 
-# -- counts -----------------------------------------------------------------------------------------------------------
+# -- counts ---------------------------------------------------------------------------------------------------
 
 
 def test_a_shard_all_of_whose_messages_are_dead_letters_is_a_problem() -> None:
@@ -144,8 +161,8 @@ def test_a_shard_all_of_whose_messages_are_dead_letters_is_a_problem() -> None:
 
 def test_of_many_messages_the_latest_ones_decide_about_the_share_of_dead_letters() -> None:
     old = replace(META, counts=Counts(applied=90_000, dead_letters=30_000), next=120_000)
-    assert not judged(shard(old, before=old, refused_lately=500)).problems
-    (problem,) = judged(shard(old, before=old, refused_lately=501)).problems
+    assert not judged(shard(old, before=old, refused_lately=500, lately=10_000)).problems
+    (problem,) = judged(shard(old, before=old, refused_lately=501, lately=10_000)).problems
     assert "501 of the latest 10,000 messages are dead letters, more than 5%" in problem
 
 
@@ -162,7 +179,7 @@ def test_changes_and_deletions_of_rows_that_are_not_there_are_a_warning() -> Non
     assert "17 captured changes and deletions were about rows that it did not have" in verdict.warnings[0]
 
 
-# -- at rest and under load -------------------------------------------------------------------------------------------
+# -- at rest and under load -----------------------------------------------------------------------------------
 
 EARLIER = replace(META, commit=3, next=90)
 
@@ -279,3 +296,189 @@ def test_a_rebuild_that_was_stopped_and_a_request_that_was_refused_are_warnings(
         "shard 0: request r1",
     ]
     assert with_rebuilds(None, rebuilt(REFUSED, 4_000)).warnings == []
+
+
+# -- the whole table --------------------------------------------------------------------------------------------
+
+KEEPS = Durability(Kind.SERVER, masters=1)
+
+
+def seen(**more: Any) -> TableFacts:
+    topics = {topic.name: 2 for topic in topics_of(TABLE.name, TABLE.form)}
+    shards = [shard(), replace(shard(), number=1)]
+    return replace(TableFacts(shards, BY_ALICE, topics, [0, 1], RedisNow(NOW), KEEPS), **more)
+
+
+def test_a_table_whose_topics_and_workers_are_there_is_well() -> None:
+    assert judge_table(TABLE, seen()) == Verdict()
+
+
+def test_shards_without_a_worker_and_without_lag_are_one_warning() -> None:
+    shards = [replace(one, worker="") for one in seen().shards]
+    verdict = judge_table(TABLE, seen(shards=shards, workers=Workers({})))
+    assert verdict == Verdict(warnings=["no worker holds shards 0, 1: start `streamer worker`"])
+
+
+def test_a_topic_that_is_missing_or_has_another_number_of_partitions_is_a_problem() -> None:
+    live, letters = topic_name(TABLE.name, "live"), topic_name(TABLE.name, "dead-letters")
+    problems = judge_table(TABLE, seen(topics={**seen().topics, live: 0, letters: 3})).problems
+    assert problems[0] == f"topic {live} does not exist: `streamer topics create --shards 2` makes it"
+    assert f"topic {letters} has 3 partitions and the input 2" in problems[1]
+
+
+def test_a_full_redis_and_shards_that_nobody_reads_are_problems() -> None:
+    problems = judge_table(TABLE, seen(redis_now=RedisNow(NOW, full=True), shards_in_redis=[0, 1, 5])).problems
+    assert any("raise its maxmemory" in problem for problem in problems)
+    assert any("Redis holds a shard 5" in problem for problem in problems)
+
+
+def test_a_redis_that_could_lose_what_it_confirms_is_warned_of_unless_somebody_vouches_for_it() -> None:
+    facts = seen(durability=replace(KEEPS, lax=("Redis a:1: appendonly is no",)))
+    (warning,) = judge_table(TABLE, facts).warnings
+    assert warning.startswith("Redis a:1: appendonly is no: Redis could lose")
+    assert judge_table(replace(TABLE, durability_stated=True), facts) == Verdict()
+
+
+def test_with_individuals_readers_by_sql_are_warned_of() -> None:
+    (warning,) = judge_table(replace(TABLE, individual="ssn"), seen()).warnings
+    assert "`HAVING count(*) >= k` in SQL counts rows" in warning
+
+
+def test_shards_that_know_different_key_forms_are_a_problem() -> None:
+    forms = ["bare", 'json:{"id":number}']
+    shards = [replace(shard(replace(META, key_form=form)), number=number) for number, form in enumerate(forms)]
+    (problem,) = judge_table(TABLE, seen(shards=shards)).problems
+    assert "one row may be in two of them" in problem
+    shards[0] = shard(replace(META, key_form=""))  # a shard that has not read anything yet
+    assert judge_table(TABLE, seen(shards=shards)) == Verdict()
+
+
+# -- a worker, from inside --------------------------------------------------------------------------------------
+
+
+def test_nothing_is_wrong_with_a_worker_that_is_well_or_has_no_shard() -> None:
+    assert worker_problems(worker()) == []
+    assert worker_problems(replace(worker(), shards=())) == []
+
+
+@pytest.mark.parametrize(
+    ("shard", "sentence"),
+    [
+        (replace(WELL, lost=True), "shard 0: another worker has taken it over"),
+        (
+            replace(WELL, error="Redis a:1: no answer", error_seconds=12.0),
+            "shard 0: cannot go on for 12 s: Redis a:1: no answer",
+        ),
+        (
+            replace(WELL, lag=1200, still_seconds=11.0),
+            "1,200 messages wait, and none was applied for 11 s: look at the log of here:1, or start it again",
+        ),
+        (
+            replace(WELL, lag=1, still_seconds=11.0, busy_seconds=11.5),
+            "none was applied for 11 s, its thread is in one call for 11 s",
+        ),
+        (
+            replace(WELL, lag=1, still_seconds=51.0, busy_seconds=51.0, computing_seconds=40.0),
+            "none was applied for 51 s",
+        ),
+        (replace(WELL, lag=1, still_seconds=121.0, computing_seconds=121.0), "none was applied for 2 min"),
+        (replace(WELL, taken_over=False, busy_seconds=121.0), "shard 0: its thread is in one call for 2 min"),
+        (replace(WELL, fault_seconds=3.0), "shard 0: a message could not be applied 3 s ago"),
+        (replace(WELL, releases=True, lag=1, still_seconds=601.0), "1 messages wait"),
+    ],
+)
+def test_a_shard_that_does_not_go_on_is_a_reason(shard: HeldFacts, sentence: str) -> None:
+    (said,) = worker_problems(worker(shard))
+    assert sentence in said
+
+
+@pytest.mark.parametrize(
+    "shard",
+    [
+        replace(WELL, error="Redis a:1: no answer", error_seconds=3.0),
+        replace(WELL, lag=1200, still_seconds=9.0, busy_seconds=9.0),
+        replace(WELL, taken_over=False, lag=1200, still_seconds=100.0, busy_seconds=100.0),
+        replace(WELL, releases=True, lag=1200, still_seconds=500.0, busy_seconds=500.0),
+        replace(WELL, lag=1, still_seconds=49.0, busy_seconds=49.0, computing_seconds=40.0),
+        replace(WELL, lag=1, still_seconds=60.0, computing_seconds=59.0),
+        replace(WELL, fault_seconds=31.0),
+        replace(WELL, pending=5),
+    ],
+    ids=[
+        "just failed",
+        "just begun",
+        "loads",
+        "first table",
+        "a large statement",
+        "another shard computes",
+        "long ago",
+        "pending",
+    ],
+)
+def test_what_takes_its_time_or_is_over_is_none(shard: HeldFacts) -> None:
+    assert worker_problems(worker(shard)) == []
+
+
+@pytest.mark.parametrize("silent", ["Kafka", "Redis"])
+def test_a_server_that_does_not_answer_is_a_reason(silent: str) -> None:
+    servers = tuple(ServerFacts(name, 10.5 if name == silent else 9.5) for name in ("Kafka", "Redis"))
+    (said,) = worker_problems(worker(servers=servers))
+    assert said.startswith(f"{silent} has not answered for 10 s: is it running?")
+
+
+def test_a_shard_that_was_refused_before_is_a_reason_until_it_is_taken_over() -> None:
+    refusal = Refusal("its topic was made anew", BOB, int(WORKER_NOW) - 5)
+    facts = replace(worker(), refused={3: Custody(refusal=refusal), 4: Custody(beginning=True)})
+    refused, begun_in_part = worker_problems(facts)
+    assert refused == "shard 3: refused by bob:2 5 s ago: its topic was made anew"
+    assert begun_in_part.startswith("shard 4: the table has not begun in all its shards yet")
+
+
+def test_shards_that_are_never_given_out_are_a_reason() -> None:
+    (said,) = worker_problems(replace(worker(joined=False), shards=(), unjoined_seconds=61.0))
+    assert said.startswith("Kafka has given this worker no shards for 1 min")
+    assert worker_problems(replace(worker(joined=False), shards=(), unjoined_seconds=59.0)) == []
+
+
+def test_a_full_redis_is_a_reason() -> None:
+    (said,) = worker_problems(worker(servers=(ServerFacts("Redis", 0.0, full=True),)))
+    assert said.startswith("Redis is full")
+
+
+def test_a_worker_is_ready_once_it_has_taken_over_what_kafka_gave_it() -> None:
+    assert not not_ready(worker())
+    assert not not_ready(replace(worker(), shards=()))
+    assert not_ready(worker(joined=False))
+    assert not_ready(worker(WELL, replace(WELL, shard=1, taken_over=False)))
+    assert not_ready(worker(replace(WELL, lost=True)))
+
+
+def test_what_a_worker_waits_for_is_said_as_long_as_it_is_not_ready() -> None:
+    assert not_ready(worker()) == []
+    assert not_ready(worker(WELL, replace(WELL, shard=1, taken_over=False))) == ["shard 1: is being taken over"]
+    assert not_ready(replace(worker(joined=False), shards=())) == ["Kafka has not given shards to this worker yet"]
+    assert not_ready(worker(replace(WELL, lost=True))) != []
+
+
+# -- from both sides ----------------------------------------------------------------------------------------------
+
+
+def test_what_the_worker_knows_of_its_shard_counts_more_than_what_is_seen_from_outside() -> None:
+    outside = shard(**waiting(3600))
+    assert "none was applied" in the_problem(outside)
+    computing = replace(WELL, lag=10, still_seconds=100.0, busy_seconds=100.0, computing_seconds=95.0)
+    assert judged(replace(outside, held=computing)) == Verdict()
+    assert "none was applied for 11 s" in the_problem(replace(outside, held=replace(WELL, lag=10, still_seconds=11.0)))
+
+
+def test_a_shard_that_its_worker_holds_is_not_called_abandoned_nor_refused_any_more() -> None:
+    refusal = Refusal("table.yaml has changed", BOB, int(NOW) - 5)
+    outside = shard(worker="", custody=Custody(BOB, 1, 1, refusal), **waiting(2))
+    assert len(judged(outside, Workers({})).problems) == 2
+    assert judged(replace(outside, held=WELL), Workers({})) == Verdict()
+
+
+def test_one_sentence_says_from_either_side_that_redis_is_full() -> None:
+    inside = worker_problems(worker(servers=(ServerFacts("Redis", 0.0, full=True),)))
+    outside = judge_table(TABLE, seen(redis_now=RedisNow(NOW, full=True))).problems
+    assert inside == outside != []

@@ -1,0 +1,1 @@
+"""How a table stands: facts as values, and the one judge of them."""

@@ -1,0 +1,425 @@
+"""The one judge: what is wrong with a shard, a worker or a whole table, in sentences that say what to do.
+
+`streamer status` asks about what Redis and Kafka show of a table, a worker's /health about what the worker knows of
+itself, and a worker's page about both at once. The rules and their limits are the same; which of them apply is a
+matter of what is known.
+
+The rules of this file
+----------------------
+* Pure: facts in, sentences out. Every sentence names the shard or the server. None holds a value of anybody's row.
+* A problem is what somebody has to act on, or what keeps the published table from being the table. What the next
+  worker repairs by itself is a warning, and what passes within seconds is nothing.
+* A shard is allowed its take-over, a large statement its computing, a snapshot its algorithm. Only the worker itself
+  sees whether it computes: from outside a minute of silence is allowed instead.
+* A shard that moves while it is looked at is judged by all that one reading shows. Only what compares Redis with Kafka
+  needs a shard at rest, and is then held to the very rules of a worker that takes it over.
+* /health is about what a worker is there for: to be reached, to hold its shards and to go on with them. What is in the
+  shards (dead letters, rebuilds that failed, topics) concerns whoever looks after the table: `status` and the page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from streamer.errors import ShardRefused
+from streamer.incremental import mends
+from streamer.incremental.shard.answers import WAITING_SECONDS_MAX
+from streamer.incremental.shard.holding_back import holds_back, waits_for
+from streamer.incremental.shard.outlet import Position
+from streamer.incremental.shard.rebuild_reports import last_rebuild, told
+from streamer.incremental.shard.standing import Standing, compare
+from streamer.incremental.sql_readers import sql_warnings
+from streamer.incremental.status.facts import (
+    HeldFacts,
+    InRedis,
+    ServerFacts,
+    ShardFacts,
+    TableFacts,
+    WorkerFacts,
+    Workers,
+)
+from streamer.incremental.store.base import Meta
+from streamer.incremental.store.rebuild import FAILED, REFUSED, STOPPED
+from streamer.incremental.topics import CHANGES, outputs_of, topic_name
+from streamer.privacy.models import model_of, words
+from streamer.table.schema import Table
+
+SERVER_SILENT_SECONDS_MAX = 10.0
+"""How long a server may leave a worker without an answer."""
+
+STILL_SECONDS_MAX = 10.0
+"""How long messages may wait while none is applied, and how long one error may follow the other. What the shard
+computes for the first of them, or waits for its turn to compute, comes on top."""
+
+STILL_OUTSIDE_SECONDS_MAX = 60.0
+"""The same if nobody tells whether the shard computes."""
+
+CALL_SECONDS_MAX = 120.0
+"""How long one call of a shard's thread may take if no message waits for it, if it loads the shard, or if it
+computes."""
+
+STANDSTILL_SECONDS_MAX = 600.0
+"""How long a region of a rebuild may take, or all rows of a first snapshot."""
+
+UNJOINED_SECONDS_MAX = 60.0
+"""How long Kafka may take to give out the shards: it waits for workers that have died until their sessions end."""
+
+FAULT_SECONDS = 30.0
+"""How long it is reported that a message could not be applied."""
+
+REDIS_IS_FULL = "Redis is full, so that no worker can commit: raise its maxmemory"
+
+
+@dataclass
+class Verdict:
+    """Problems and warnings, in sentences; `streamer status` ends with 1 if there is a problem."""
+
+    problems: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def add(self, other: Verdict) -> None:
+        """Adds another one's sentences to these."""
+        self.problems += other.problems
+        self.warnings += other.warnings
+
+
+def ago(seconds: float) -> str:
+    """A time that has passed, as people say it.
+
+    >>> ago(0.2), ago(59), ago(600), ago(7300), ago(200_000)
+    ('0 s', '59 s', '10 min', '2 h', '2 d')
+    """
+    for length, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= length:
+            return f"{int(seconds // length)} {unit}"
+    return f"{max(0, int(seconds))} s"
+
+
+# -- a worker -----------------------------------------------------------------------------------------------------
+
+
+def worker_problems(facts: WorkerFacts) -> list[str]:
+    """What is wrong with a worker, by what it knows of itself; nothing if it is well."""
+    refused = (ShardFacts(number, InRedis(custody=custody)) for number, custody in sorted(facts.refused.items()))
+    return [
+        *(sentence for server in facts.servers for sentence in _of_server(server)),
+        *_joining(facts),
+        *(sentence for shard in refused for sentence in _refused(shard, facts.now, []).problems),
+        *(sentence for held in facts.shards for sentence in held_problems(held, facts.worker)),
+    ]
+
+
+def _of_server(server: ServerFacts) -> Iterator[str]:
+    if server.silent_seconds > SERVER_SILENT_SECONDS_MAX:
+        yield (
+            f"{server.name} has not answered for {ago(server.silent_seconds)}: is it running? The worker goes on by "
+            "itself once it answers"
+        )
+    elif server.full:
+        yield REDIS_IS_FULL
+
+
+def _joining(facts: WorkerFacts) -> Iterator[str]:
+    if facts.unjoined_seconds > UNJOINED_SECONDS_MAX:
+        yield (
+            f"Kafka has given this worker no shards for {ago(facts.unjoined_seconds)}, not even none: a member of its "
+            "consumer group does not take part in giving them out; is it a worker?"
+        )
+
+
+def held_problems(held: HeldFacts, worker: str = "") -> list[str]:
+    """What is wrong with one shard of a worker, by what that worker knows."""
+    return list(_stands_still(ShardFacts(held.shard, worker=worker, held=held), Workers({}, told=False), now=0.0))
+
+
+def not_ready(facts: WorkerFacts) -> list[str]:
+    """Why a worker is not ready; nothing once Kafka has given it its shards and it has taken over each of them."""
+    if not facts.joined:
+        return ["Kafka has not given shards to this worker yet"]
+    missing = {shard.shard: shard.lost for shard in facts.shards if shard.lost or not shard.taken_over}
+    return [
+        f"shard {number}: {'another worker has it' if lost else 'is being taken over'}"
+        for number, lost in missing.items()
+    ]
+
+
+# -- one shard ----------------------------------------------------------------------------------------------------
+
+
+def judge_shard(
+    table: Table, shard: ShardFacts, workers: Workers, now: float, dead_letters_max: float = 1.0
+) -> Verdict:
+    """What concerns one shard; dead_letters_max: the largest share of its latest messages that may be dead letters."""
+    verdict = Verdict()
+    verdict.add(_standing(table, shard))
+    if shard.held is None or not shard.held.taken_over:
+        verdict.add(_refused(shard, now, known=verdict.problems))
+    verdict.problems += _stands_still(shard, workers, now)
+    verdict.problems += _counts(shard, dead_letters_max)
+    verdict.warnings += _unknown_keys(shard)
+    verdict.add(_rebuilds(shard, now))
+    if held_back := _held_back(shard):
+        verdict.warnings.append(held_back)
+    elif not shard.redis.sizes.qi_groups and shard.redis.sizes.records:
+        verdict.warnings.append(
+            f"shard {shard.number}: all its {shard.redis.sizes.records} rows are pending: a QI group needs"
+            f" {words(table, model_of(table))}, and together they do not have it"
+        )
+    return verdict
+
+
+def _stands_still(shard: ShardFacts, workers: Workers, now: float) -> Iterator[str]:
+    """Why a shard does not go on: one reason, the one that says most; and a fault of a short time ago."""
+    held, prefix, still = shard.held, f"shard {shard.number}:", shard.still_seconds(now)
+    busy = held.busy_seconds if held is not None else 0.0
+    look = f"look at the log of {shard.worker or 'its worker'}, or start it again"
+    if held is not None and held.lost:
+        yield (
+            f"{prefix} another worker has taken it over, and Kafka has not given it away yet: if that lasts, this "
+            "worker ends, to be started again"
+        )
+    elif held is not None and held.error and held.error_seconds > STILL_SECONDS_MAX:
+        yield f"{prefix} cannot go on for {ago(held.error_seconds)}: {held.error}"
+    elif held is None and (waits_since := _abandoned_since(shard, workers)) is not None:
+        yield (
+            f"{prefix} messages wait since {ago(now - waits_since)}, and no worker holds it: start `streamer worker`"
+        )
+    elif still > _patience(shard):
+        call = f", its thread is in one call for {ago(busy)}" if busy >= 1 else ""
+        yield f"{prefix} {shard.lag:,} messages wait, and none was applied for {ago(still)}{call}: {look}"
+    elif busy > max(CALL_SECONDS_MAX, _patience(shard)):
+        yield f"{prefix} its thread is in one call for {ago(busy)}: {look}"
+    if held is not None and held.fault_seconds is not None and held.fault_seconds <= FAULT_SECONDS:
+        yield (
+            f"{prefix} a message could not be applied {ago(held.fault_seconds)} ago, in a way nobody foresaw, and was "
+            "passed over: `streamer dead-letters` says which"
+        )
+
+
+def _abandoned_since(shard: ShardFacts, workers: Workers) -> float | None:
+    """Since when messages wait that no worker will read; None if one will, or if nobody knows."""
+    waiting = shard.kafka.waiting
+    if waiting is None or not shard.waits or shard.worker or not (workers.told and workers.settled):
+        return None
+    return waiting.since
+
+
+def _patience(shard: ShardFacts) -> float:
+    """For how many seconds messages may wait for a shard."""
+    if shard.releases:
+        return STANDSTILL_SECONDS_MAX
+    if shard.held is None:
+        return STILL_OUTSIDE_SECONDS_MAX
+    return min(CALL_SECONDS_MAX, STILL_SECONDS_MAX + shard.held.computing_seconds)
+
+
+def _held_back(shard: ShardFacts) -> str:
+    """That the shard holds back a snapshot, and until when; "" where it does not."""
+    meta = shard.redis.meta
+    if meta is None or meta.snapshot is None or not holds_back(meta):
+        return ""
+    return (
+        f"shard {shard.number}: holds back {shard.redis.sizes.records:,} rows of a snapshot, to publish them together; "
+        f"{waits_for(meta.snapshot)}; `streamer end-snapshot` publishes them as they are"
+    )
+
+
+def _standing(table: Table, shard: ShardFacts) -> Verdict:
+    """Whether Redis, the output and the input fit together, as far as it can be told."""
+    number, meta, position = shard.number, shard.redis.meta, shard.kafka.position
+    if meta is None:
+        lost = position is not None and shard.redis.before is None
+        return Verdict([_nothing_in_redis(table, number, position)] if lost and position else [])
+    at_rest = meta == shard.redis.before
+    input_state = shard.kafka.input_state
+    if not at_rest:
+        position = Position.of(meta)
+        input_state = replace(input_state, end=max(input_state.end, meta.next))
+    if _is_emptied(shard):
+        return Verdict([_emptied(table, number)])
+    try:
+        standing = compare(table, number, meta, position, input_state)
+    except ShardRefused as refused:
+        return Verdict([str(refused)])
+    if standing is Standing.EMPTIED:
+        return Verdict([_emptied(table, number)])
+    verdict = Verdict()
+    if standing is Standing.AHEAD:
+        verdict.warnings.append(f"shard {number}: {standing.value}; the next worker publishes it")
+    elif standing is Standing.BEHIND:
+        verdict.problems.append(f"shard {number}: {standing.value}; the next worker repeats them from the input")
+    elif at_rest and shard.redis.sizes.outbox:
+        verdict.warnings.append(
+            f"shard {number}: {shard.redis.sizes.outbox} records are published and still in the outbox; "
+            "the next worker drops them"
+        )
+    return verdict
+
+
+def _emptied(table: Table, number: int) -> str:
+    outputs = [topic_name(table.name, kind) for kind in outputs_of(table.form)]
+    made = f"{' and '.join(outputs)} {'were' if len(outputs) > 1 else 'was'} made anew"
+    return (
+        f"shard {number}: {made}, and readers lack the table; start `streamer worker`, which publishes it whole again"
+    )
+
+
+def _nothing_in_redis(table: Table, number: int, position: Position) -> str:
+    lost = f"shard {number}: published up to {position.next}, but Redis holds nothing; restore it from"
+    if position.outside:
+        return (
+            f"{lost} a copy not older than commit {position.outside}, which did not come from the input, or, "
+            f"{mends.begin_anew(table.name)}"
+        )
+    return (
+        f"{lost} any former copy: "
+        "else the next worker reads the input again from its start, publishing nothing on the way, and refuses the "
+        "shard where that gives another table, because the secret of the shard's chances is lost as well"
+    )
+
+
+def _is_emptied(shard: ShardFacts) -> bool:
+    """Whether nothing is left of what was published, if the broker gives no ids, by which `compare` would know.
+
+    If the positions are gone as well, the second commit of a shard says that its first one was published.
+    """
+    position, before = shard.kafka.position, shard.redis.before
+    if shard.kafka.input_state.live_begun:
+        return False
+    if position is not None:
+        return position.release > 0
+    return before is not None and before.commit > 1 and before.release > 0
+
+
+def _refused(shard: ShardFacts, now: float, known: list[str]) -> Verdict:
+    """Why a worker refused the shard; harmless if another worker holds it and goes on. known: problems found before."""
+    custody = shard.redis.custody
+    refusal = custody.refusal
+    if custody.beginning:
+        return Verdict([f"shard {shard.number}: {mends.BEGUN_IN_PART}"])
+    if refusal is None:
+        return Verdict()
+    sentence = f"shard {shard.number}: refused by {refusal.by or 'a worker'} {ago(now - refusal.at)} ago: "
+    if refusal.reason in known:
+        known.remove(refusal.reason)
+    if shard.worker and shard.worker == custody.owner and refusal.by != custody.owner:
+        return Verdict(warnings=[f"{sentence}{refusal.reason} ({custody.owner} holds it and goes on)"])
+    return Verdict([sentence + refusal.reason])
+
+
+def _unknown_keys(shard: ShardFacts) -> Iterator[str]:
+    unknown = shard.redis.meta.counts.unknown_keys if shard.redis.meta else 0
+    if unknown:
+        yield (
+            f"shard {shard.number}: {unknown:,} captured changes and deletions were about rows that it did not have: "
+            "did the connector skip its snapshot, or write a row's changes to several partitions?"
+        )
+
+
+def _rebuilds(shard: ShardFacts, now: float) -> Verdict:
+    """Whether a rebuild stands still or the last one came to nothing; requests that were refused a short time ago."""
+    meta, verdict = shard.redis.meta or Meta(), Verdict()
+    running, last = meta.rebuild, last_rebuild(meta.rebuilds)
+    if running is not None and now - running.at > STANDSTILL_SECONDS_MAX:
+        verdict.problems.append(
+            f"shard {shard.number}: its rebuild stands at {running.done} of {running.total} regions since "
+            f"{ago(now - running.at)}: look at the log of {shard.worker or 'its worker'}, start one where there is "
+            "none, or `streamer rebuild --cancel`"
+        )
+    if running is None and last is not None and last.state in (FAILED, STOPPED):
+        sentence = f"shard {shard.number}: its last rebuild, {ago(now - last.at)} ago, {told(last)}"
+        (verdict.problems if last.state == FAILED else verdict.warnings).append(sentence)
+    verdict.warnings += [
+        f"shard {shard.number}: request {one.rebuild.id}, {ago(now - one.at)} ago, {told(one)}"
+        for one in meta.rebuilds
+        if one.state == REFUSED and now - one.at <= WAITING_SECONDS_MAX
+    ]
+    return verdict
+
+
+def _counts(shard: ShardFacts, dead_letters_max: float) -> Iterator[str]:
+    meta = shard.redis.meta or Meta()
+    counts = meta.counts
+    if counts.messages > meta.next:
+        yield (
+            f"shard {shard.number}: counts {counts.messages} messages, but only {meta.next} offsets were read: its "
+            "counts are wrong, which is a fault of streamer's: please report it"
+        )
+    refused, messages, which = counts.dead_letters, counts.messages, ""
+    if shard.kafka.lately:
+        refused, messages, which = shard.kafka.refused_lately, shard.kafka.lately, "the latest "
+    if refused > dead_letters_max * messages:
+        yield (
+            f"shard {shard.number}: {refused:,} of {which}{messages:,} messages are dead letters, more than "
+            f"{dead_letters_max:.0%}: `streamer dead-letters` says why"
+        )
+
+
+# -- the whole table ------------------------------------------------------------------------------------------------
+
+
+def judge(table: Table, facts: TableFacts, dead_letters_max: float) -> tuple[list[Verdict], Verdict]:
+    """What is to be said of each shard, and of all of it together; dead_letters_max: as `judge_shard` takes it."""
+    now = facts.redis_now.time
+    of_shards = [judge_shard(table, shard, facts.workers, now, dead_letters_max) for shard in facts.shards]
+    verdict = Verdict()
+    for one in (*of_shards, judge_table(table, facts)):
+        verdict.add(one)
+    return of_shards, verdict
+
+
+def judge_table(table: Table, facts: TableFacts) -> Verdict:
+    """What concerns no single shard."""
+    verdict = Verdict(warnings=list(sql_warnings(table)))
+    verdict.problems += [*_topic_problems(table, facts), *_key_forms(facts)]
+    for number in sorted(set(facts.shards_in_redis) - {shard.number for shard in facts.shards}):
+        verdict.problems.append(
+            f"Redis holds a shard {number}, but the input has {len(facts.shards)} partitions: its people are not kept "
+            f"current; {mends.begin_from_file(table.name)}"
+        )
+    if facts.redis_now.full:
+        verdict.problems.append(REDIS_IS_FULL)
+    if not table.durability_stated:
+        verdict.warnings += (
+            f"{setting}: Redis could lose what it confirms; a worker does not start on it"
+            for setting in facts.durability.lax
+        )
+    if not facts.workers.told:
+        verdict.warnings.append("Kafka does not tell which worker holds which shard")
+    elif not facts.workers.settled:
+        verdict.warnings.append("Kafka is giving the shards to workers just now: look again in a moment")
+    else:
+        verdict.warnings += _idle(facts)
+    return verdict
+
+
+def _topic_problems(table: Table, facts: TableFacts) -> Iterator[str]:
+    wanted = facts.topics[topic_name(table.name, CHANGES)]
+    for topic, partitions in facts.topics.items():
+        if not partitions:
+            yield f"topic {topic} does not exist: `streamer topics create --shards {wanted}` makes it"
+        elif partitions != wanted:
+            yield (
+                f"topic {topic} has {partitions} partitions and the input {wanted}: a worker refuses every shard; "
+                "`streamer topics check` says how they must be"
+            )
+
+
+def _key_forms(facts: TableFacts) -> Iterator[str]:
+    """Each shard learns by itself how message keys are written. Two forms put one row into two shards."""
+    metas = ((shard.number, shard.redis.meta) for shard in facts.shards)
+    forms = {number: meta.key_form for number, meta in metas if meta is not None and meta.key_form}
+    if len(set(forms.values())) > 1:
+        named = ", ".join(f"{number}: {form}" for number, form in forms.items())
+        yield (
+            f"the shards know different forms of message keys ({named}), so that one row may be in two of them: two "
+            "producers began at once; let one of them write, then `streamer produce --truncate` and send all rows again"
+        )
+
+
+def _idle(facts: TableFacts) -> Iterator[str]:
+    """Shards without a worker where no message waits; where one does, it is a problem of the shard."""
+    idle = [str(shard.number) for shard in facts.shards if not shard.worker and not shard.waits]
+    if idle:
+        yield f"no worker holds shard{'s' * (len(idle) > 1)} {', '.join(idle)}: start `streamer worker`"
