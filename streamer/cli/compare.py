@@ -78,8 +78,8 @@ def command(
     paths = [] if report is None else [report]
     require_apart([*files_of(table), data], paths)
     with stages(as_json) as progress, atomic_writers(paths, text=True) as opened:
-        with progress.stage("read") as tick:
-            frame = read_rows(data, tick)
+        with progress.stage("read"):
+            frame = read_rows(data)
             schema = without_absent_key(schema, frame)
         with progress.stage("encode"):
             microdata = microdata_of(schema, Encoder(schema).frame(frame))
@@ -113,8 +113,8 @@ def _compared(microdata: Microdata, model: Model, options: Options, progress: St
         with progress.stage("compile"):
             run_on_few(algorithm, microdata, model, its_options)
         announce(algorithm, microdata, model, its_options, progress)
-        with progress.stage(algorithm.name) as tick:
-            recoding = run(algorithm, microdata, model, its_options, tick)
+        with progress.stage(algorithm.name) as on_progress:
+            recoding = run(algorithm, microdata, model, replace(its_options, on_progress=on_progress))
         with progress.stage("measure"):
             measures = measure(microdata, recoding, model)
         yield facts | {

@@ -28,7 +28,6 @@ from streamer.recoding.algorithms.top_down import TOP_DOWN
 from streamer.table.canonical import canonical
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
-from streamer.telling import Tick, rising, silent
 
 ALGORITHMS: dict[str, Algorithm] = {
     algorithm.name: algorithm for algorithm in (MONDRIAN, EMP, OLA, DEGREE_FIRST, GDPPR, BOTTOM_UP, TOP_DOWN, ORDERED)
@@ -58,9 +57,7 @@ def _those(ability: str) -> str:
     return ", ".join(name for name, algorithm in ALGORITHMS.items() if getattr(algorithm, ability))
 
 
-def run(
-    algorithm: Algorithm, microdata: Microdata, model: Model, options: Options = PLAIN, tick: Tick = silent
-) -> Recoding:
+def run(algorithm: Algorithm, microdata: Microdata, model: Model, options: Options = PLAIN) -> Recoding:
     """Anonymizes the table; QI groups stand in the order of their boxes, those of one box as `options.chance` says.
 
     Raises UsageError where the algorithm objects, ConfigError where the table cannot hold the model in any way,
@@ -71,7 +68,7 @@ def run(
     require_possible(microdata, model)
     chance = np.random.default_rng(options.chance)
     seen = canonical(microdata, chance)
-    recoding = algorithm.run(seen.microdata, model, options, rising(tick))
+    recoding = algorithm.run(seen.microdata, model, options)
     if options.merge_equal_boxes:
         recoding = merged_by_box(recoding)
     recoding = numbered(recoding, chance)
