@@ -37,7 +37,7 @@ from streamer.cli.options import (
     table_option,
 )
 from streamer.cli.progress import stages
-from streamer.cli.reports import anonymize_report, curves_of
+from streamer.cli.reports import anonymize_report, curves_of, require_report
 from streamer.cli.tables import figure, say, say_facts, so_many
 from streamer.privacy.models import Model, model_of, words
 from streamer.recoding.algorithms.catalog import DEFAULT, algorithm_named, run
@@ -127,6 +127,8 @@ def command(
     outputs = output_paths(out, form)
     paths = [*outputs, *filter(None, (index, report, left_out))]
     require_apart([*files_of(table), data], paths)
+    if report is not None:
+        require_report()
     schema = with_k(load_table(table, needs_key=False), k)
     model = model_of(schema)
     with stages(as_json) as progress, atomic_writers(paths, text=True) as opened:

@@ -28,7 +28,7 @@ from streamer.cli.options import (
     table_option,
 )
 from streamer.cli.progress import Stages, stages
-from streamer.cli.reports import compare_report, curves_of
+from streamer.cli.reports import compare_report, curves_of, require_report
 from streamer.cli.tables import figure, print_table, say, say_facts, so_many
 from streamer.privacy.models import Model, model_of, words
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT, objections, require_possible, run
@@ -76,6 +76,8 @@ def command(
     schema = with_k(load_table(table, needs_key=False), k)
     model, options = model_of(schema), checked_options(suppression, refine, seed=seed)
     paths = [] if report is None else [report]
+    if paths:
+        require_report()
     require_apart([*files_of(table), data], paths)
     with stages(as_json) as progress, atomic_writers(paths, text=True) as opened:
         with progress.stage("read"):

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamer.cli.progress import Stages
+from streamer.errors import needs_extra
 from streamer.recoding.algorithms.contract import Algorithm, Options
 from streamer.recoding.algorithms.recoding import Recoding
 from streamer.table.files import STDIN
@@ -21,6 +23,12 @@ from streamer.table.yaml_files import file_of
 if TYPE_CHECKING:
     from streamer.recoding.report.provenance import Provenance
     from streamer.recoding.report.tradeoffs import Curve
+
+
+def require_report() -> None:
+    """Raises ConfigError, before any work is done, if what writes a report is not installed."""
+    if find_spec("jinja2") is None:
+        raise needs_extra("report", "a report")
 
 
 def anonymize_report(

@@ -93,7 +93,7 @@ def test_the_laws_hold_whatever_the_order_of_the_rows(
 def split_value(years: list[int], k: int) -> int | None:
     """Where EMP cuts rows of these years; None where it may not."""
     along, rows = np.array(years), np.arange(len(years))
-    tree = tree_of(years[:, None], k_anonymity(k), np.empty((len(years), 0), dtype=np.int64))
+    tree = tree_of(np.array(years)[:, None], k_anonymity(k), np.empty((len(years), 0), dtype=np.int64))
     weights, demand, values = weights_up_to(len(years)), tree.demand, tree.values
     n_values = distinct(along, values)
     position = walk(weights, demand, rows, along, values, n_values, weight_of(weights, values, n_values))
