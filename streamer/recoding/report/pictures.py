@@ -78,18 +78,19 @@ def group_sizes(sizes: Ints) -> str:
     """
     first, last = int(sizes.min()), int(sizes.max())
     width = -(-(last - first + 1) // BINS_MAX)
-    edges = np.arange(first, last + width + 1, width) - 0.5
-    return _histogram(sizes, edges, "rows of a QI group", is_log=int(np.histogram(sizes, edges)[0].max()) > SEEN_BESIDE)
+    edges = np.arange(first, last + width + 1, width, dtype=np.float64) - 0.5
+    return _histogram(np.histogram(sizes, edges)[0].tolist(), edges.tolist(), "rows of a QI group", of_sizes=True)
 
 
 def largest_shares(shares: Floats) -> str:
     """In how many QI groups the most frequent sensitive value has which share; float64 (g,). A data URI."""
-    return _histogram(shares, np.arange(21) / 20, "share of the most frequent sensitive value")
+    edges = [i / 20 for i in range(21)]
+    return _histogram(np.histogram(shares, edges)[0].tolist(), edges, "share of the most frequent sensitive value")
 
 
-def _histogram(values: Ints | Floats, edges: Floats, label: str, is_log: bool = False) -> str:
-    counts = np.histogram(values, edges)[0].tolist()
-    x = Axis(edges[0], edges[-1], LEFT, WIDTH - RIGHT, is_whole=values.dtype.kind == "i")
+def _histogram(counts: Sequence[int], edges: Sequence[float], label: str, of_sizes: bool = False) -> str:
+    is_log = of_sizes and max(counts) > SEEN_BESIDE
+    x = Axis(edges[0], edges[-1], LEFT, WIDTH - RIGHT, is_whole=of_sizes)
     y = Axis(0.5 if is_log else 0, max(counts), HEIGHT - BOTTOM, TOP, True, is_log)
     svg = _picture(x, label, HEIGHT)
     _draw_y(svg, y, "QI groups (powers of ten)" if is_log else "QI groups")
