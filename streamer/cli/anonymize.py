@@ -187,7 +187,7 @@ def described(
 ) -> dict[str, Any]:
     """What was done and what came of it, as plain values: counts, settings and the form's measures.
 
-    Chance is not among the settings: it is nobody's who reads the report.
+    Chance is not among the settings: readers of the report must not have it.
     """
     table = microdata.table
     levels = recoding.levels and dict(zip((a.name for a in table.attributes), recoding.levels, strict=True))

@@ -80,7 +80,7 @@ def command(
 ) -> None:
     """Checks the laws of the changelog LIVE.jsonl, release by release, from its first record on.
 
-    Several files are one changelog, be it that each holds a shard or that one goes on where another ends.
+    Several files are one changelog: each may hold a shard, or continue the one before.
 
     A line of LIVE.jsonl is {"shard":..,"release":..,"through":..,"key":{..},"value":{..}}, with a value of null for a
     removal, as `replay` and `subscribe --live` write it. Ends with 1 and the first violation in words.

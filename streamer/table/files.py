@@ -1,9 +1,9 @@
 """Tables of people as files: CSV and Parquet, read.
 
 A table is read as text, cell by cell: what a cell means is its column's matter (`streamer.table.file_cells`). Every
-command reads a file in the same way: packed where its name ends with .gz, "-" for stdin, a mark of the byte order at
-the start passed over. The delimiter is found in the header, or said by a first line `sep=;`; where a blank follows
-every one in the header, blanks behind delimiters belong to no cell.
+command reads a file in the same way: packed if its name ends with .gz, "-" for stdin, a byte order mark at the start
+skipped. The delimiter is found in the header, or said by a first line `sep=;`; if a blank follows every delimiter of
+the header, blanks after delimiters belong to no cell.
 A ragged or unreadable file is refused with the line: nothing is guessed, filled up or left out.
 """
 

@@ -79,7 +79,7 @@ def losses_of(space: Space) -> Losses:
 def merged(microdata: Microdata, model: Model, cluster: Ints) -> tuple[Ints, int]:
     """Clusters of which all hold the model; and how many merges that took.
 
-    cluster: int64 (n,), numbers from 0; a row with a negative number is a cluster of its own, numbered behind the
+    cluster: int64 (n,), numbers from 0; a row with a negative number is a cluster of its own, numbered after the
     others in the order of the rows. The whole table must hold the model. Returns int64 (n,), numbers with gaps.
     """
     cluster, alone = cluster.copy(), np.flatnonzero(cluster < 0)

@@ -2,7 +2,7 @@
 
 Every bundle begins as a group of its own. Groups are merged that *fit* (`agglomeration`), those with the rarest
 subjects first, each with the one with which the total loss rises least. What then does not hold is taken apart, and
-every bundle goes to the group that takes it and holds (`placement`). What nobody takes is merged until it holds.
+every bundle goes to the group that takes it and holds (`placement`). What no group takes is merged until it holds.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from streamer.table.microdata import Microdata
 
 
 def initial_groups(microdata: Microdata, model: Model, seed: int, on_progress: OnProgress = unheard) -> list[Ints]:
-    """QI groups as arrays of row numbers, in the order of their numbers; none where the table does not hold the model.
+    """QI groups as arrays of row numbers, in the order of their numbers; none if the table does not hold the model.
 
     seed: decides among QI groups of one box, and among rows that are alike (`streamer.recoding.algorithms.contract`).
     """

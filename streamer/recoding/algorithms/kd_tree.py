@@ -97,7 +97,7 @@ def leaf_numbers(tree: Tree) -> Ints:
 def after(leaves: Leaves, begin: int, middle: int, end: int) -> tuple[int, int]:
     """The part to do next, now that the positions begin..end (exclusive) were cut at middle: the lower half.
 
-    middle = begin: they cannot be cut. They are a leaf, and the half beside it comes next; behind the last leaf a part
+    middle = begin: they cannot be cut. They are a leaf, and the half beside it comes next; after the last leaf, a part
     without rows.
     """
     if middle > begin:

@@ -4,7 +4,7 @@ A node of the lattice of level vectors is *good* if the QI groups that do not ho
 floor(suppression x rows) rows; these rows are suppressed, and no others. Going up merges QI groups, and all models are
 closed under union: so without suppression the ancestors of a good node are good. With suppression that needs a growing
 model, since a group that does not hold may spoil the shares of one that did; shares and suppression together are
-therefore an objection. The top node needs no test: whoever runs an algorithm has seen that the whole table holds.
+therefore an objection. The top node needs no test: before any algorithm runs, the whole table was found to hold.
 
 The loss of a node is the mean over the attributes of level / highest level (Hu et al. 2011, equation 1), compared
 exactly; an attribute of one level loses nothing. It grows with every step up, so the least loss is that of a minimal

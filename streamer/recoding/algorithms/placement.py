@@ -2,7 +2,7 @@
 
 A group that holds *takes* a bundle if every share is kept: the bundle's own subjects are the only ones whose shares can
 grow, and rows and distinct subjects only become more. So the counts of these subjects are all that is asked for
-(`subject_counts`). A search visits VISITS nodes of the index of groups, and where nobody takes the bundle, FAR_VISITS.
+(`subject_counts`). A search visits VISITS nodes of the index of groups, and if no group takes the bundle, FAR_VISITS.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FAR_VISITS = 2048
 class _Kept(NamedTuple):
     """Groups that hold, and one more seat, in which every bundle without one stands for a moment.
 
-    found (m,): each bundle's group, -1 for those without; aside: that seat; left (1,): bundles that nobody took.
+    found (m,): each bundle's group, -1 for those without; aside: that seat; left (1,): bundles that no group took.
     """
 
     groups: Groups
