@@ -125,9 +125,9 @@ def tradeoff(curve: Curve) -> str:
 def bars(names: Sequence[str], values: Sequence[float], label: str) -> str:
     """One bar for each name. A data URI."""
     labels = [_label(name) for name in names]
-    left = max(map(_width, labels)) + 16
+    left = max(map(_width, labels), default=0) + 16
     height = TOP + BAR * len(labels) + BOTTOM
-    x = Axis(0, max(values) or 1, left, WIDTH - RIGHT)
+    x = Axis(0, max(values, default=0) or 1, left, WIDTH - RIGHT)
     svg = _picture(x, label, height)
     for i, (name, value) in enumerate(zip(labels, values, strict=True)):
         top = TOP + BAR * i

@@ -99,6 +99,10 @@ def test_every_attribute_has_its_bar_and_its_name() -> None:
     assert "zip" in shown
 
 
+def test_without_a_name_there_is_no_bar() -> None:
+    assert not numbers(bars([], [], "NCP of the attribute"), "rect", "width")
+
+
 def test_a_name_is_text_whatever_is_in_it() -> None:
     shown = texts(bars(["<b>&", "a$b$c"], [0.1, 0.2], "NCP of the attribute"))
     assert "<b>&" in shown
