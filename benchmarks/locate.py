@@ -141,7 +141,7 @@ def world_of(n_groups: int) -> World:
     draw = mixture(space, np.random.default_rng(1))
     codes = draw(int(n_groups * 1.4 * K))
     nobody = np.empty((len(codes), 0), dtype=np.int64)
-    layout, leaves = median_tree(space, space.cells(codes), k_anonymity(K), nobody)
+    layout, leaves, *_ = median_tree(space, space.cells(codes), k_anonymity(K), nobody)
     begins = leaves.begins[: leaves.n[0]]
     rows = space.cells(codes)[layout.rows]
     ends = space.generalize(np.minimum.reduceat(rows, begins), np.maximum.reduceat(rows, begins))

@@ -1,9 +1,8 @@
 """How long a command shows nothing new to whoever waits for it: every command, on a terminal, watched.
 
 A command runs under a terminal of its own. `silence` is the longest time for which nothing new stood on it, from the
-command's start to its end; `still` the same where a running clock or a pulsing bar is nothing new, so how long nobody
-could see how far the work is; both with what was said last. Colours are not looked at, and a bar drawn again as it was
-is nothing new.
+command's start to its end, with what was said last. Colours are not looked at, and a bar drawn again as it was is
+nothing new; the running clock of a stage is.
 
 The people are made up, of seven columns, with a hierarchy for three of them. Commands that need no server run on
 `--rows`, those of Kafka and Redis (`--live`) beside a worker that holds a table of so many rows.
@@ -51,7 +50,6 @@ QUADRATIC, QUADRATIC_ROWS_MAX = "gdppr", 20_000
 MODELS = {"rows": "", "l": ", l: 3", "beta": ", l: 2, beta: 0.5"}
 
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[@-_]")
-CLOCK = re.compile(r"\d+:\d\d(:\d\d)?(\.\d)?|\d+\.\d s\b")
 
 
 @dataclass
@@ -63,8 +61,6 @@ class Watched:
     seconds: float
     silence: float
     silent_after: str
-    still: float
-    still_after: str
 
 
 # -- watching ---------------------------------------------------------------------------------------------------------
@@ -96,7 +92,7 @@ def watch(named: str, command: Sequence[str], seconds_max: float, environment: d
         command, stdin=slave, stdout=slave, stderr=slave, cwd=ROOT, env=environment, start_new_session=True
     )
     os.close(slave)
-    silence, still, decode = Longest(began), Longest(began), codecs.getincrementaldecoder("utf-8")("replace")
+    silence, decode = Longest(began), codecs.getincrementaldecoder("utf-8")("replace")
     ended = False
     while monotonic() - began < seconds_max:
         ready, _, _ = select.select([master], [], [], 0.5)
@@ -111,13 +107,11 @@ def watch(named: str, command: Sequence[str], seconds_max: float, environment: d
             break
         for text in texts(decode.decode(chunk)):
             silence.see(text, monotonic())
-            still.see(CLOCK.sub("", text), monotonic())
     code = process.wait() if ended else _killed(process)
     os.close(master)
     now = monotonic()
     silence.end(now)
-    still.end(now)
-    return Watched(named, code, now - began, silence.seconds, silence.after, still.seconds, still.after)
+    return Watched(named, code, now - began, silence.seconds, silence.after)
 
 
 def texts(shown: str) -> Iterator[str]:
@@ -295,16 +289,14 @@ def main() -> None:
 def _line(one: Watched) -> str:
     return (
         f"{one.command:<30} code {one.code} {one.seconds:7.1f} s, silent {one.silence:5.1f} s after"
-        f" {one.silent_after[:50]!r}, still {one.still:5.1f} s after {one.still_after[:50]!r}"
+        f" {one.silent_after[:50]!r}"
     )
 
 
 def _print(found: Sequence[Watched], rows: int) -> None:
-    grid = RichTable("command", "s", "silence s", "after", "still s", "after", title=f"{rows:,} rows")
+    grid = RichTable("command", "s", "silence s", "after", title=f"{rows:,} rows")
     for one in found:
-        seconds = (f"{value:.1f}" for value in (one.seconds, one.silence, one.still))
-        whole, silence, still = seconds
-        grid.add_row(one.command, whole, silence, one.silent_after[:40], still, one.still_after[:40])
+        grid.add_row(one.command, f"{one.seconds:.1f}", f"{one.silence:.1f}", one.silent_after[:40])
     Console(width=150).print(grid)
 
 

@@ -30,13 +30,13 @@ from streamer.incremental.shard.anew import Begun, start_anew
 from streamer.incremental.shard.first_commits import FirstTable, Prepared, prepare
 from streamer.incremental.store.redis_lookups import forget_shard
 from streamer.incremental.store.redis_server import connect
+from streamer.progress import OnProgress, unheard
 from streamer.table.schema import Table
-from streamer.telling import Tick, silent
 
 UNCOMPILED_ROWS_MAX = 5_000
 """More rows are put into the core faster when the core is compiled first."""
 
-Step = Callable[[str], Tick]
+Step = Callable[[str], OnProgress]
 
 
 def begin(
@@ -44,7 +44,7 @@ def begin(
     source: str,
     from_offset: str,
     tell: Tell,
-    step: Step = lambda _: silent,
+    step: Step = lambda _: unheard,
     although_trimmed: bool = False,
     warn: Tell = lambda _: None,
 ) -> Iterator[Begun]:
@@ -89,20 +89,20 @@ def _begun(shards: Shards, shard: int, prepared: Prepared) -> Begun:
     return start_anew(shards.settings.table, shard, shards.stores[shard], outlet, reading, state, prepared)
 
 
-def _for_each(shards: Sequence[FirstTable], tick: Tick) -> list[Tick]:
-    """A tick for each shard, which together say how much of all is done."""
+def _for_each(shards: Sequence[FirstTable], on_progress: OnProgress) -> list[OnProgress]:
+    """A callback for each shard, which together say how much of all is done."""
     shares = [0.0] * len(shards)
 
     def told(shard: int, share: float) -> None:
         shares[shard] = share
-        tick(sum(shares) / len(shares))
+        on_progress(sum(shares) / len(shares))
 
     return [partial(told, shard) for shard in range(len(shards))]
 
 
-def _in_groups(table: Table, first: FirstTable, tick: Tick) -> FirstTable:
+def _in_groups(table: Table, first: FirstTable, on_progress: OnProgress) -> FirstTable:
     """The same in the QI groups that the default algorithm makes."""
-    return replace(first, qi_groups=first_groups(table, first.rows, seed(first.secret), tick))
+    return replace(first, qi_groups=first_groups(table, first.rows, seed(first.secret), on_progress))
 
 
 def _have_compiled(table: Table, n_rows: int, tell: Tell) -> None:

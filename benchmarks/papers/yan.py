@@ -88,7 +88,7 @@ def by_widest_range(microdata: Microdata, k: int) -> Recoding:
     longest = float(microdata.space.n_cells.max())
     steps = Space([Axis(1, int(n), True, longest, 1.0, None) for n in microdata.space.n_cells])
     tree = median_tree(steps, microdata.cells, k_anonymity(k), microdata.subjects(()))
-    recoding = local_recoding(microdata, leaf_numbers(*tree))
+    recoding = local_recoding(microdata, leaf_numbers(tree))
     laws.check(microdata, k_anonymity(k), recoding)
     return recoding
 

@@ -7,6 +7,7 @@ are counts and measures. The one file that names people, --index, is asked for b
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -36,7 +37,7 @@ from streamer.cli.options import (
     table_option,
 )
 from streamer.cli.progress import stages
-from streamer.cli.reports import anonymize_report, curves_of
+from streamer.cli.reports import anonymize_report, curves_of, require_report
 from streamer.cli.tables import figure, say, say_facts, so_many
 from streamer.privacy.models import Model, model_of, words
 from streamer.recoding.algorithms.catalog import DEFAULT, algorithm_named, run
@@ -54,12 +55,8 @@ from streamer.table.schema import Table
 from streamer.table.unlisted import unlisted_rows, unlisted_sentences
 from streamer.table.written_files import atomic_writers, table_files, write_index, write_rows
 from streamer.table.yaml_loading import files_of, load_table
-from streamer.telling import Tick, nth_part, part_of
 
 ROWS, LOSSY_JOIN = "rows", "lossy-join"
-
-MADE, WRITTEN, INDEXED = 0.2, 0.5, 0.6
-"""Shares of the time of writing after which the published table is there, stands in its file, and the index in its."""
 
 
 @click.command(
@@ -130,12 +127,14 @@ def command(
     outputs = output_paths(out, form)
     paths = [*outputs, *filter(None, (index, report, left_out))]
     require_apart([*files_of(table), data], paths)
+    if report is not None:
+        require_report()
     schema = with_k(load_table(table, needs_key=False), k)
     model = model_of(schema)
     with stages(as_json) as progress, atomic_writers(paths, text=True) as opened:
         files: dict[Path, IO[str]] = dict(zip(paths, opened, strict=True))
-        with progress.stage("read") as tick:
-            frame = read_rows(data, tick)
+        with progress.stage("read"):
+            frame = read_rows(data)
             schema = without_absent_key(schema, frame)
         refused = refused_among(schema, frame, progress) if left_out is not None else []
         require_some_left(refused, len(frame))
@@ -145,25 +144,23 @@ def command(
             unlisted = unlisted_rows(schema, frame)
             microdata = microdata_of(schema, encoded)
         announce(chosen, microdata, model, options, progress)
-        with progress.stage("anonymize") as tick:
-            recoding = run(chosen, microdata, model, options, tick)
+        with progress.stage("anonymize") as on_progress:
+            recoding = run(chosen, microdata, model, replace(options, on_progress=on_progress))
         with progress.stage("measure"):
             facts = described(chosen, options, microdata, recoding, model, form)
             facts["left_out"] = left_out and facts_of(refused, len(frame) + len(refused), left_out)
             facts["unlisted"] = unlisted
             facts["warnings"] = _warnings(schema, encoded, unlisted)
         curves = () if report is None or form == LOSSY_JOIN else curves_of(microdata, chosen, options, progress)
-        with progress.stage("write") as tick:
-            making, writing = part_of(tick, 0.0, MADE), part_of(tick, MADE, WRITTEN)
-            published = dict(zip(outputs, _publications(form, microdata, recoding, making), strict=True))
+        with progress.stage("write"):
+            published = dict(zip(outputs, _publications(form, microdata, recoding), strict=True))
             facts |= {"published": {path.name: list(of.columns) for path, of in published.items()}}
-            for done, (path, of) in enumerate(published.items()):
-                write_rows(of, files[path], nth_part(writing, done, len(published)))
+            for path, of in published.items():
+                write_rows(of, files[path])
             if index is not None:
-                write_index(_index_table(encoded.source_keys, recoding), files[index], part_of(tick, WRITTEN, INDEXED))
+                write_index(_index_table(encoded.source_keys, recoding), files[index])
             if report is not None:
-                page = anonymize_report(facts, microdata, recoding, table, data, curves, part_of(tick, INDEXED, 1.0))
-                files[report].write(page)
+                files[report].write(anonymize_report(facts, microdata, recoding, table, data, curves))
             if left_out is not None:
                 write_list(refused, files[left_out])
     facts |= {"seconds": progress.seconds, "files": [str(path) for path in paths]}
@@ -190,7 +187,7 @@ def described(
 ) -> dict[str, Any]:
     """What was done and what came of it, as plain values: counts, settings and the form's measures.
 
-    Chance is not among the settings: it is nobody's who reads the report.
+    Chance is not among the settings: readers of the report must not have it.
     """
     table = microdata.table
     levels = recoding.levels and dict(zip((a.name for a in table.attributes), recoding.levels, strict=True))
@@ -216,9 +213,9 @@ def described(
 # -- files ----------------------------------------------------------------------------------------------------------
 
 
-def _publications(form: str, microdata: Microdata, recoding: Recoding, tick: Tick) -> Sequence[pd.DataFrame]:
+def _publications(form: str, microdata: Microdata, recoding: Recoding) -> Sequence[pd.DataFrame]:
     """What stands in each of `output_paths`."""
-    return [published_frame(microdata, recoding, tick)] if form == ROWS else lossy_join_frames(microdata, recoding)
+    return [published_frame(microdata, recoding)] if form == ROWS else lossy_join_frames(microdata, recoding)
 
 
 def _index_table(source_keys: list[str], recoding: Recoding) -> Iterator[tuple[str, str]]:

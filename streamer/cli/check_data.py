@@ -43,8 +43,8 @@ def try_data(table: Table, path: str, left_out: Path | None, no_costs: bool, pro
 
     left_out: where to list the refused rows. no_costs: do not try what other k and grids cost.
     """
-    with progress.stage("read") as tick:
-        frame = read_rows(path, tick)
+    with progress.stage("read"):
+        frame = read_rows(path)
     keyless = [*_without_key(table, frame)]
     table, model = without_absent_key(table, frame), model_of(table)
     refused = refused_among(table, frame, progress)
@@ -84,8 +84,8 @@ def try_data(table: Table, path: str, left_out: Path | None, no_costs: bool, pro
 def _tried(used: Microdata, expected: CostsForecast, progress: Stages) -> dict[str, Any]:
     if expected.seconds >= SAID_FROM_SECONDS:
         progress.say(f"what k and grids cost: {expected}; --no-costs leaves it out")
-    with progress.stage("try") as tick:
-        return costs(used, tick)
+    with progress.stage("try") as on_progress:
+        return costs(used, on_progress)
 
 
 def _without_key(table: Table, frame: pd.DataFrame) -> Iterator[str]:

@@ -28,7 +28,7 @@ from streamer.cli.options import (
     table_option,
 )
 from streamer.cli.progress import Stages, stages
-from streamer.cli.reports import compare_report, curves_of
+from streamer.cli.reports import compare_report, curves_of, require_report
 from streamer.cli.tables import figure, print_table, say, say_facts, so_many
 from streamer.privacy.models import Model, model_of, words
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT, objections, require_possible, run
@@ -76,10 +76,12 @@ def command(
     schema = with_k(load_table(table, needs_key=False), k)
     model, options = model_of(schema), checked_options(suppression, refine, seed=seed)
     paths = [] if report is None else [report]
+    if paths:
+        require_report()
     require_apart([*files_of(table), data], paths)
     with stages(as_json) as progress, atomic_writers(paths, text=True) as opened:
-        with progress.stage("read") as tick:
-            frame = read_rows(data, tick)
+        with progress.stage("read"):
+            frame = read_rows(data)
             schema = without_absent_key(schema, frame)
         with progress.stage("encode"):
             microdata = microdata_of(schema, Encoder(schema).frame(frame))
@@ -113,8 +115,8 @@ def _compared(microdata: Microdata, model: Model, options: Options, progress: St
         with progress.stage("compile"):
             run_on_few(algorithm, microdata, model, its_options)
         announce(algorithm, microdata, model, its_options, progress)
-        with progress.stage(algorithm.name) as tick:
-            recoding = run(algorithm, microdata, model, its_options, tick)
+        with progress.stage(algorithm.name) as on_progress:
+            recoding = run(algorithm, microdata, model, replace(its_options, on_progress=on_progress))
         with progress.stage("measure"):
             measures = measure(microdata, recoding, model)
         yield facts | {

@@ -17,8 +17,8 @@ from streamer.incremental.shard.rebuilding import Rebuilding, next_rebuild
 from streamer.incremental.shard.standing import check_written_for
 from streamer.incremental.store.base import State
 from streamer.incremental.store.rebuild import Progress
+from streamer.progress import OnProgress
 from streamer.table.schema import Table
-from streamer.telling import Tick, part_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Trial:
         return asdict(self)
 
 
-def tried(table: Table, shard: int, state: State | None, algorithm: str, tick: Tick) -> Trial:
+def tried(table: Table, shard: int, state: State | None, algorithm: str, on_progress: OnProgress) -> Trial:
     """Rebuilds a copy of a shard.
 
     Raises UsageError, ConfigError where the algorithm cannot do it; ShardRefused where a worker would refuse the shard.
@@ -53,13 +53,11 @@ def tried(table: Table, shard: int, state: State | None, algorithm: str, tick: T
     rebuilding = Rebuilding(rebuild, regions, meta.secret)
     while (task := rebuilding.task) is not None:
         region = engine.region(task.numbers)
-        done = rebuilding.progress.done / len(regions)
-        one = part_of(tick, done, done + 1 / len(regions))
-        groups = groups_anew(table, region.rows, region.standing, algorithm, task.seed, one)
+        groups = groups_anew(table, region.rows, region.standing, algorithm, task.seed)
         replaced = engine.replace(region, groups) if gains(table.space, region, groups, algorithm) else None
         progress = rebuilding.progress
         rebuilding.replaced(progress.after(replaced) if replaced else progress.left_alone(region.ncp))
-        tick(rebuilding.progress.done / len(regions))
+        on_progress(rebuilding.progress.done / len(regions))
     return _trial(shard, engine.n_rows, rebuilding.progress, perf_counter() - began)
 
 

@@ -20,7 +20,6 @@ from streamer.table.draft.yaml_text import FOLDER, hierarchy_names, hierarchy_te
 from streamer.table.files import read_rows
 from streamer.table.written_files import atomic_writers
 from streamer.table.yaml_files import FILE_NAME
-from streamer.telling import Tick
 
 K_WANTED = 5
 _NO_TABLE_NAME = re.compile(r"[^A-Za-z0-9._-]+")
@@ -44,8 +43,8 @@ def command(data: Path, out: Path) -> None:
     what to check. Nothing is overwritten.
     """
     with stages(as_json=False) as progress:
-        with progress.stage("read") as tick:
-            frame = read_rows(data, tick)
+        with progress.stage("read"):
+            frame = read_rows(data)
         if is_no_header(list(frame.columns)):
             raise UsageError(
                 f"{data}: its first line seems to be a row: most names in it are numbers or dates; put a line with the"
@@ -54,9 +53,9 @@ def command(data: Path, out: Path) -> None:
         texts = {name: frame[name].tolist() for name in frame.columns}
         if len(frame) < 2:
             raise UsageError(f"{data}: has {so_many(len(frame), 'row')}; a table of people begins with two")
-        with progress.stage("look") as tick:
+        with progress.stage("look"):
             source_key = source_key_of(texts) or near_key_of(texts)
-            columns = list(_apart(list(_drafted(texts, source_key, tick))))
+            columns = list(_apart([drafted(name, cells) for name, cells in texts.items() if name != source_key]))
     if not any(column.role == "quasi-identifier" for column in columns):
         why = "; ".join(f"{column.name!r}: {column.why}" for column in columns)
         raise UsageError(f"{data}: no column looks like a quasi-identifier ({why}); write {FILE_NAME} by hand")
@@ -67,14 +66,6 @@ def command(data: Path, out: Path) -> None:
     files |= {out / named[column.name]: hierarchy_text(column) for column in columns if column.name in named}
     _write(files)
     _print(out, source_key, columns, data)
-
-
-def _drafted(texts: dict[str, list[str]], source_key: str | NearKey | None, tick: Tick) -> Iterator[Drafted]:
-    """What every column but the key's looks like."""
-    for done, (name, cells) in enumerate(texts.items(), start=1):
-        if name != source_key:
-            yield drafted(name, cells)
-        tick(done / len(texts))
 
 
 def _apart(columns: list[Drafted]) -> Iterator[Drafted]:

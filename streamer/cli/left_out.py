@@ -30,8 +30,8 @@ skip_refused_option = click.option(
 
 def refused_among(table: Table, frame: pd.DataFrame, progress: Stages, upserts: bool = False) -> list[RefusedRow]:
     """The rows that table.yaml refuses, looked for in a stage of its own."""
-    with progress.stage("refused") as tick:
-        return refused_rows(table, frame, upserts=upserts, tick=tick)
+    with progress.stage("refused"):
+        return refused_rows(table, frame, upserts=upserts)
 
 
 def write_list(refused: Sequence[RefusedRow], file: IO[str]) -> None:

@@ -36,6 +36,7 @@ from streamer.incremental.kafka_clients import reaching
 from streamer.incremental.message_files import count_lines, read_messages_of_objects
 from streamer.incremental.schema_registry import registry_from
 from streamer.incremental.shard.input import Message
+from streamer.progress import OnProgress
 from streamer.table.files import STDIN, is_named, read_rows
 from streamer.table.look_alike_keys import warning_of, warning_of_individuals
 from streamer.table.refused_rows import without_refused
@@ -43,7 +44,6 @@ from streamer.table.schema import Table
 from streamer.table.unlisted import unlisted_rows, unlisted_sentences
 from streamer.table.written_files import atomic_writer
 from streamer.table.yaml_loading import files_of, load_table
-from streamer.telling import Tick
 
 BURST_MESSAGES_MAX = 500
 BURSTS_PER_SECOND = 50
@@ -135,8 +135,8 @@ def command(
         require_apart([*files_of(table), Path(file)], [left_out])
     facts, warnings, stop, total = None, [], StopSign(), None
     with stages(as_json) as progress:
-        with progress.stage("read") as tick:
-            said = None if file is None else _read(file, is_rows, first, limit, tick)
+        with progress.stage("read"):
+            said = None if file is None else _read(file, is_rows, first, limit)
             if file not in (None, STDIN) and not is_hidden(as_json):
                 total = None if is_rows else count_lines(file) - first + 1
         if isinstance(said, pd.DataFrame):
@@ -154,8 +154,8 @@ def command(
                 [(0, [TRUNCATE])] if truncate else (),
                 () if said is None else _routed(said, schema, sender, first, "upsert" if upsert else "insert"),
             )
-            with progress.stage("produce") as tick, stop.watched():
-                _send_all(sender, lines, rate, _share_of(total, limit, tick), stop)
+            with progress.stage("produce") as on_progress, stop.watched():
+                _send_all(sender, lines, rate, _share_of(total, limit, on_progress), stop)
             sender.sent.seconds = round(monotonic() - started, 3)
     if sender.sent.interrupted:
         sender.sent.to_go_on = _to_go_on(sender.sent, limit)
@@ -164,16 +164,16 @@ def command(
         ctx.exit(INTERRUPTED)
 
 
-def _share_of(total: int | None, limit: int | None, tick: Tick) -> Callable[[int], None]:
+def _share_of(total: int | None, limit: int | None, on_progress: OnProgress) -> Callable[[int], None]:
     """What is told how many lines were sent; nobody knows how many a pipe has."""
     wanted = limit if total is None else min(total, total if limit is None else limit)
-    return lambda done: tick(min(1.0, done / wanted)) if wanted else None
+    return lambda done: on_progress(min(1.0, done / wanted)) if wanted else None
 
 
-def _read(file: str, is_rows: bool, first: int, limit: int | None, tick: Tick) -> pd.DataFrame | Iterator[Message]:
+def _read(file: str, is_rows: bool, first: int, limit: int | None) -> pd.DataFrame | Iterator[Message]:
     """What FILE holds: all of its rows, by numbers from 0, or `limit` of its lines from `first` on."""
     if is_rows:
-        return read_rows(file, tick)
+        return read_rows(file)
     return islice(read_messages_of_objects(file), first - 1, None if limit is None else first - 1 + limit)
 
 

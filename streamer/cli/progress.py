@@ -1,8 +1,8 @@
 """How far a long command is: one bar on stderr, stage after stage, and how long each stage took.
 
-A stage shows its name, the share that is done where that can be known, and its seconds, which move in any case: the bar
-is drawn by a thread of its own, and machine code lets it. Where machine code is made first, that is said. A bar is
-drawn on a terminal only, and never beside JSON: a program reads its lines, and needs no bar.
+A stage shows its name and its seconds, and the share that is done if the work reports it. The clock moves in any case:
+the bar is drawn by a thread of its own, and machine code releases the GIL. If machine code is compiled first, a line
+says so. A bar is drawn on a terminal only, and never with --json.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, Tas
 from rich.text import Text
 
 from streamer.cli.tables import fitted
-from streamer.telling import Tick
+from streamer.progress import OnProgress
 
 COMPILING = "compiling machine code, once for this machine"
 
@@ -45,14 +45,14 @@ class Stages:
             self._progress.console.print(line, soft_wrap=True, highlight=False, markup=False)
 
     @contextmanager
-    def stage(self, name: str) -> Iterator[Tick]:
-        """A stage of the work; what it yields takes the share that is done."""
+    def stage(self, name: str) -> Iterator[OnProgress]:
+        """A stage of the work; yields a callback for the fraction done, for work that takes minutes."""
         started = perf_counter()
         with _compiler_watched(self._say_compiling):
             yield self.next(name)
         self.seconds[name] = round(perf_counter() - started, 3)
 
-    def next(self, name: str) -> Tick:
+    def next(self, name: str) -> OnProgress:
         """Begins with a part of the work that ends where the next begins, and is not timed."""
         self._progress.remove_task(self._task)  # of one that is reset, the share would stay
         self._task = task = self._progress.add_task(name, total=None)

@@ -143,10 +143,10 @@ def _ended(stores: Mapping[int, RedisLookups], id_: str, progress: Stages) -> di
     """How the request ended in every shard; None: no worker has taken it up in time."""
     ended: dict[int, Progress | None] = {}
     until = monotonic() + TAKEN_UP_SECONDS_MAX
-    with progress.stage("rebuild") as tick:
+    with progress.stage("rebuild") as on_progress:
         while len(ended) < len(stores):
             metas = {number: store.meta() or Meta() for number, store in stores.items()}
-            tick(sum(_share(meta, id_) for meta in metas.values()) / len(stores))
+            on_progress(sum(_share(meta, id_) for meta in metas.values()) / len(stores))
             for number, meta in metas.items():
                 answer = how_it_ended(meta, id_)
                 if answer is not None or (monotonic() > until and _share(meta, id_) == 0 and not _runs(meta, id_)):
@@ -177,8 +177,8 @@ def _trials(table: Table, stores: Mapping[int, RedisLookups], algorithm: str, as
     with stages(as_json) as progress:
         trials = []
         for number, store in stores.items():
-            with progress.stage(f"shard {number}") as tick:
-                trials.append(tried(table, number, store.snapshot(), algorithm, tick))
+            with progress.stage(f"shard {number}") as on_progress:
+                trials.append(tried(table, number, store.snapshot(), algorithm, on_progress))
     return trials
 
 

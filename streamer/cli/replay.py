@@ -72,7 +72,8 @@ class Initially:
         self._path, self._progress = path, progress
 
     def rows(self) -> pd.DataFrame:
-        return read_rows(self._path, self._progress.next("read"))
+        self._progress.next("read")
+        return read_rows(self._path)
 
     def groups(self, table: Table, rows: EncodedRows, seed: int) -> list[Ints]:
         return first_groups(table, rows, seed, self._progress.next("anonymize"))
@@ -80,11 +81,11 @@ class Initially:
 
 def _followed(steps: Iterable[int | ReplayReport], total: int | None, progress: Stages) -> ReplayReport:
     """The report, and on the way there how many of the messages, if that is known, are replayed."""
-    done, tick = 0, None
+    done, on_progress = 0, None
     for step in steps:
         if isinstance(step, ReplayReport):
             return step
-        tick, done = tick or progress.next("replay"), done + step
+        on_progress, done = on_progress or progress.next("replay"), done + step
         if total:
-            tick(min(1.0, done / total))
+            on_progress(min(1.0, done / total))
     raise RuntimeError("a replay ends with its report")

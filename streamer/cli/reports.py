@@ -8,23 +8,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamer.cli.progress import Stages
+from streamer.errors import needs_extra
 from streamer.recoding.algorithms.contract import Algorithm, Options
 from streamer.recoding.algorithms.recoding import Recoding
 from streamer.table.files import STDIN
 from streamer.table.microdata import Microdata
 from streamer.table.yaml_files import file_of
-from streamer.telling import Tick, part_of
-
-DRAWING_LOADED = 0.3
-"""Share of the time of a report in which what draws is loaded."""
 
 if TYPE_CHECKING:
     from streamer.recoding.report.provenance import Provenance
     from streamer.recoding.report.tradeoffs import Curve
+
+
+def require_report() -> None:
+    """Raises ConfigError, before any work is done, if what writes a report is not installed."""
+    if find_spec("jinja2") is None:
+        raise needs_extra("report", "a report")
 
 
 def anonymize_report(
@@ -34,14 +38,11 @@ def anonymize_report(
     table: str,
     data: Path,
     curves: Sequence[Curve],
-    tick: Tick,
 ) -> str:
     """The page of one run; table, data: the files that it read."""
     from streamer.recoding.report.page import anonymize_page
 
-    tick(DRAWING_LOADED)
-    drawing = part_of(tick, DRAWING_LOADED, 1.0)
-    return anonymize_page(facts, microdata, recoding, _provenance(table, data), curves, drawing)
+    return anonymize_page(facts, microdata, recoding, _provenance(table, data), curves)
 
 
 def compare_report(report: Mapping[str, Any], table: str, data: Path, curves: Sequence[Curve]) -> str:
@@ -55,8 +56,8 @@ def curves_of(microdata: Microdata, algorithm: Algorithm, options: Options, prog
     """What more privacy would cost, in a stage of its own."""
     from streamer.recoding.report.tradeoffs import sampled, tradeoffs
 
-    with progress.stage("trade-offs") as tick:
-        return tradeoffs(sampled(microdata), algorithm, options, tick)
+    with progress.stage("trade-offs"):
+        return tradeoffs(sampled(microdata), algorithm, options)
 
 
 def _provenance(table: str, data: Path) -> Provenance:

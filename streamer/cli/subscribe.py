@@ -23,12 +23,12 @@ from streamer.errors import UsageError
 from streamer.incremental.estimate import Answer, Query
 from streamer.incremental.release.fold import Release
 from streamer.incremental.subscribe import Subscription
+from streamer.progress import OnProgress
 from streamer.table.published import QI_GROUP
 from streamer.table.published_group import COUNT
 from streamer.table.schema import Table
 from streamer.table.typed_frame import with_iso_texts
 from streamer.table.yaml_loading import load_table
-from streamer.telling import Tick
 
 ROWS_SHOWN_MAX = 20
 
@@ -101,8 +101,8 @@ def command(
         log = None if live is None else files.enter_context(_opened(live))
         kept = [COPIES[name](schema, path) for name, path in copies.items() if path is not None]
         with stages(as_json) as progress:
-            with progress.stage("read") as tick:
-                past = _caught_up(subscription, log, tick)
+            with progress.stage("read") as on_progress:
+                past = _caught_up(subscription, log, on_progress)
             with progress.stage("write"):
                 frames = subscription.recorded_frames()
                 for copy in kept:
@@ -121,14 +121,14 @@ def command(
                     look(subscription.recorded_frames(), as_json)
 
 
-def _caught_up(subscription: Subscription, log: IO[bytes] | None, tick: Tick) -> list[Release]:
+def _caught_up(subscription: Subscription, log: IO[bytes] | None, on_progress: OnProgress) -> list[Release]:
     """Reads up to the end that there was at the start; the last release of every shard."""
     past: list[Release] = []
     while not subscription.caught_up:
         past += (last := subscription.poll())
         _write_live(log, last)
         past = list({release.shard: release for release in past}.values())
-        tick(subscription.share_read)
+        on_progress(subscription.share_read)
     return past
 
 

@@ -9,10 +9,9 @@ is said then.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict
-from itertools import islice
 from pathlib import Path
 
 import click
@@ -42,18 +41,8 @@ from streamer.table.files import read_rows
 from streamer.table.published import parse_qi_group
 from streamer.table.schema import Table
 from streamer.table.yaml_loading import load_table
-from streamer.telling import Tick, part_of, pieces, rising, silent
 
 INDEX_COLUMNS = ["key", "qi_group"]
-
-READ = 0.3
-"""Share of the time in which a changelog is read; the rest is that of holding it to its laws."""
-
-TAKEN = 0.5
-"""Share of the time of a release in which the index table takes over what the engine changed."""
-
-ROWS_AT_ONCE = 10_000
-"""Rows that the index table takes over before it is told how many they are."""
 
 
 @click.command(
@@ -91,7 +80,7 @@ def command(
 ) -> None:
     """Checks the laws of the changelog LIVE.jsonl, release by release, from its first record on.
 
-    Several files are one changelog, be it that each holds a shard or that one goes on where another ends.
+    Several files are one changelog: each may hold a shard, or continue the one before.
 
     A line of LIVE.jsonl is {"shard":..,"release":..,"through":..,"key":{..},"value":{..}}, with a value of null for a
     removal, as `replay` and `subscribe --live` write it. Ends with 1 and the first violation in words.
@@ -112,23 +101,22 @@ def command(
                 schema, initial, known_secret(secret or live[0].with_name(secret_file.NAME)), progress
             )
             beside = EngineBeside(schema, laws, engine, read_messages(events))
-        with progress.stage("verify") as tick:
-            shown = ReadAndHeld(_size_of(live), tick)
-            verified = follow(laws, read_files(live, schema, shown.read), beside, shown.held)
+        with progress.stage("verify"):
+            verified = follow(laws, read_files(live, schema), beside)
         require_records(verified, live)
         if source is not None and index is not None:
-            with progress.stage("source") as tick:
-                _check_last(schema, laws, source, index, tick)
+            with progress.stage("source"):
+                _check_last(schema, laws, source, index)
     verified.laws = len(laws_of(schema)) + (len(SOURCE_LAWS) if source or events else 0)
     _print(verified, as_json)
 
 
-def _check_last(table: Table, laws: ChangelogLaws, source: str, index: str, tick: Tick) -> None:
+def _check_last(table: Table, laws: ChangelogLaws, source: str, index: str) -> None:
     """The source laws at the last release."""
-    encoded = Encoder(table).frame(read_rows(source, part_of(tick, 0.0, READ)))
+    encoded = Encoder(table).frame(read_rows(source))
     rows = dict(zip(encoded.source_keys, encoded.rows(), strict=True))
     source_laws = SourceLaws(table, laws, index_table(rows, read_index(index)))
-    source_laws.check_all("the last release", part_of(tick, READ, 1.0))
+    source_laws.check_all("the last release")
 
 
 def known_secret(path: Path) -> bytes:
@@ -165,13 +153,12 @@ class EngineBeside:
         self._messages = iter(messages)
         self._next: Message | None = next(self._messages, None)
 
-    def check(self, release: Release, touched: set[QIGroupId], tick: Tick = silent) -> None:
+    def check(self, release: Release, touched: set[QIGroupId]) -> None:
         """Brings the engine to where the release is, and compares."""
         self.require_shard(release.shard)
         while self._next is not None and self._next.offset < release.through:
             self._apply(self._next)
-        touched = touched | self._drain(part_of(tick, 0.0, TAKEN))
-        self._source_laws.check(touched, release_name(release), part_of(tick, TAKEN, 1.0))
+        self._source_laws.check(touched | self._drain(), release_name(release))
 
     def require_shard(self, shard: int) -> None:
         """Raises UsageError for a record of another shard than that of the events."""
@@ -181,9 +168,7 @@ class EngineBeside:
                 f"{self._engine.shard}, and the changelog holds shard {shard}"
             )
 
-    def check_release(
-        self, release: Release, touched: set[QIGroupId], remaining: Iterable[LiveRecord], tick: Tick
-    ) -> None:
+    def check_release(self, release: Release, touched: set[QIGroupId], remaining: Iterable[LiveRecord]) -> None:
         """Holds a release to the events behind it; where the changelog has more shards than they, no law is broken."""
         if release.outside:
             raise UsageError(
@@ -191,7 +176,7 @@ class EngineBeside:
                 "the last release by --source and --index"
             )
         try:
-            self.check(release, touched, tick)
+            self.check(release, touched)
         except LawViolated as broken:
             for record in remaining:
                 self.require_shard(record.shard)
@@ -201,26 +186,23 @@ class EngineBeside:
         """What comes after the last release must not have changed anything that is published."""
         while self._next is not None:
             self._apply(self._next)
-        self._source_laws.check(self._drain(silent), "the end of the events, after the last release")
+        self._source_laws.check(self._drain(), "the end of the events, after the last release")
 
     def _apply(self, message: Message) -> None:
         with suppress(EventRefused):  # a dead letter: nothing has changed
             self._engine.apply(self._decoder.decode(message.key, message.value))
         self._next = next(self._messages, None)
 
-    def _drain(self, tick: Tick) -> set[QIGroupId]:
+    def _drain(self) -> set[QIGroupId]:
         """Takes the engine's changes over into the index table; returns the QI groups they touched."""
         index, shard = self._source_laws.index, self._engine.shard
         touched: set[QIGroupId] = set()
-        records = self._engine.drain().records
-        changed = iter(records.items())
-        for piece in pieces(len(records), ROWS_AT_ONCE, tick):
-            for source_key, record in islice(changed, piece.stop - piece.start):
-                if record is None:
-                    touched |= index.remove(source_key)
-                else:
-                    qi_group = None if record.qi_group == PENDING else (shard, record.qi_group)
-                    touched |= index.put(source_key, record.row, qi_group)
+        for source_key, record in self._engine.drain().records.items():
+            if record is None:
+                touched |= index.remove(source_key)
+            else:
+                qi_group = None if record.qi_group == PENDING else (shard, record.qi_group)
+                touched |= index.put(source_key, record.row, qi_group)
         return touched
 
 
@@ -240,37 +222,6 @@ def read_index(path: str) -> list[tuple[str, QIGroupId | None]]:
 
 
 # -- people -----------------------------------------------------------------------------------------------------------
-
-
-class ReadAndHeld:
-    """How far a changelog is, which is read release by release, each of which is then held to the laws.
-
-    size: its bytes, 0 where nobody knows them: then nothing is told.
-    """
-
-    def __init__(self, size: int, tick: Tick) -> None:
-        self._size, self._tick = size, rising(tick)
-        self._read = self._held = 0
-
-    def read(self, n_bytes: int) -> None:
-        """So many bytes are read."""
-        self._read = n_bytes
-        self._tell(self._held)
-
-    def held(self, share: float) -> None:
-        """So much of what has been read, and was not held to the laws before, is; 1: all of it."""
-        self._tell(self._held + share * (self._read - self._held))
-        if share == 1:
-            self._held = self._read
-
-    def _tell(self, held: float) -> None:
-        if self._size:
-            self._tick(min(1.0, (READ * self._read + (1 - READ) * held) / self._size))
-
-
-def _size_of(paths: Sequence[Path]) -> int:
-    """Bytes of all the files; 0 where one is no file."""
-    return sum(path.stat().st_size for path in paths) if all(path.is_file() for path in paths) else 0
 
 
 def _print(verified: Verified, as_json: bool) -> None:

@@ -6,8 +6,7 @@ and stand in several files: only the order of a shard's own records counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -37,22 +36,14 @@ class _Line(msgspec.Struct):
     outside: bool = False
 
 
-def read_files(
-    paths: Iterable[Path], table: Table, show: Callable[[int], None] = lambda _: None
-) -> Iterator[LiveRecord]:
-    """The records of several files, one file after the other; `show` is told how many bytes of all are read."""
-    before = 0
+def read_files(paths: Iterable[Path], table: Table) -> Iterator[LiveRecord]:
+    """The records of several files, one file after the other."""
     for path in paths:
-        yield from read_live(path, table, partial(_show_after, show, before))
-        before += path.stat().st_size if path.is_file() else 0
+        yield from read_live(path, table)
 
 
-def _show_after(show: Callable[[int], None], before: int, n_bytes: int) -> None:
-    show(before + n_bytes)
-
-
-def read_live(path: Path, table: Table, show: Callable[[int], None] = lambda _: None) -> Iterator[LiveRecord]:
-    """The records of a changelog in a file; `show` is told now and then how many bytes are read.
+def read_live(path: Path, table: Table) -> Iterator[LiveRecord]:
+    """The records of a changelog in a file.
 
     Raises ConfigError for a file that cannot be read or a line that is no record.
     """
@@ -60,8 +51,6 @@ def read_live(path: Path, table: Table, show: Callable[[int], None] = lambda _: 
     try:
         with open(path, "rb") as file:
             for number, text in enumerate(file, start=1):
-                if number % 1000 == 0:
-                    show(file.tell())
                 if not text.strip():
                     continue
                 try:

@@ -42,7 +42,6 @@ from streamer.table.encode import EncodedRows, Encoder
 from streamer.table.published import QI_GROUP, qi_group_name
 from streamer.table.schema import Table
 from streamer.table.written_files import atomic_writers, for_owner_alone, table_files, write_index, write_rows
-from streamer.telling import Tick, nth_part, part_of, pieces, silent
 
 TABLE_FILE = "table.csv"
 
@@ -51,23 +50,8 @@ FILES = (secret_file.NAME, "live.jsonl", "dead-letters.jsonl", TABLE_FILE, "inde
 
 WHOLE_FILE = InputState(topic_ids={}, shards=1, earliest=0, end=sys.maxsize)
 
-RECORDS_AT_ONCE = 10_000
-"""Records that are written before it is told how many they are."""
-
-SENT = 0.6
-"""Share of the time in which a first table is loaded and committed; in the rest its records are written."""
-
-FOLDED, WRITTEN = 0.7, 0.9
-"""Share of the time for the table at the end in which it is made, and of that for all files in which it is written."""
-
-NextPart = Callable[[str], Tick]
-"""Is told the name of the part of a replay that begins; gives what is told the share of it that is done."""
-
-
-def no_part(name: str) -> Tick:
-    """Of whom nobody wants to know how far it is."""
-    return silent
-
+NextPart = Callable[[str], object]
+"""Is told the name of the part of a replay that begins."""
 
 FirstGroups = Callable[[Table, EncodedRows, int], list[Ints]]
 """Makes the QI groups of a whole table at once, by a seed: arrays of row numbers. Rows in none are pending."""
@@ -104,8 +88,6 @@ class FilesOutlet:
         self._live = live
         self._letters = letters
         self._fold = fold
-        self.tick: Tick = silent
-        """Is told the share of the records of one call of `publish` that are written."""
 
     def fence(self) -> None:
         pass
@@ -115,21 +97,18 @@ class FilesOutlet:
 
     def publish(self, records: Sequence[Outgoing], position: Position) -> None:
         start = b'{"shard":%d,"release":%d,"through":%d,"key":' % (self._shard, position.release, position.next)
-        for piece in pieces(len(records), RECORDS_AT_ONCE, self.tick):
-            for record in records[piece]:
-                value = record.value or b"null"
-                if record.topic in OUTPUTS:
-                    self._live.write(b'%b%b,"value":%b}\n' % (start, record.key, value))
-                    self._fold.apply(self._shard, position.release, position.next, record.key, record.value)
-                else:
-                    self._letters.write(value + b"\n")
+        for record in records:
+            value = record.value or b"null"
+            if record.topic in OUTPUTS:
+                self._live.write(b'%b%b,"value":%b}\n' % (start, record.key, value))
+                self._fold.apply(self._shard, position.release, position.next, record.key, record.value)
+            else:
+                self._letters.write(value + b"\n")
         self._fold.finish(self._shard)
 
 
 class NoOutlet:
-    """An outlet that publishes to nobody: a replay that only counts, and has nothing to tell."""
-
-    tick: Tick = silent
+    """An outlet that publishes to nobody: a replay that only counts."""
 
     def fence(self) -> None:
         pass
@@ -180,20 +159,16 @@ class Replay:
         self._first_releases = 0
 
     def load_initial(
-        self, initial: Callable[[], pd.DataFrame], first_groups: FirstGroups, next_part: NextPart = no_part
+        self, initial: Callable[[], pd.DataFrame], first_groups: FirstGroups, next_part: NextPart = lambda _: None
     ) -> None:
         """Publishes an initial table as release 0."""
-        tick: Tick = silent
 
         def encoded(secret: bytes) -> tuple[EncodedRows, list[Ints]]:
-            nonlocal tick
             rows, groups = encode_initial(self.table, initial(), first_groups, secret)
-            tick = next_part("load")
-            self._outlet.tick = part_of(tick, SENT, 1.0)
+            next_part("load")
             return rows, groups
 
-        report = self.publisher.load_initial(encoded, lambda done: tick(SENT * done))
-        self._outlet.tick = silent
+        report = self.publisher.load_initial(encoded)
         self._total.published += report.published
         self._first_releases = int(report.published > 0)  # release 0; without it, counting begins with 1
 
@@ -232,7 +207,7 @@ def replay_files(
     first_groups: FirstGroups,
     batch_events: int | None,
     directory: Path | None,
-    next_part: NextPart = no_part,
+    next_part: NextPart = lambda _: None,
 ) -> Iterator[int | ReplayReport]:
     """Replays messages into `directory`, or only counts; yields the size of every step and, last, the report.
 
@@ -255,20 +230,13 @@ def replay_files(
         replay = Replay(table, FilesOutlet(0, live, letters, fold), batch_events, known)
         secret.write(secret_file.secret_text(replay.publisher.meta.secret))
         report = yield from _steps(replay, messages, initial, first_groups, next_part)
-        tick = next_part("write")
-        _write_table(fold, rows, part_of(tick, 0.0, WRITTEN))
+        next_part("write")
+        for file, frame in zip(rows, fold.to_frames().values(), strict=True):
+            with _as_text(file) as text:
+                write_rows(frame, text)
         with _as_text(index) as text:
-            write_index(replay.index_table(), text, part_of(tick, WRITTEN, 1.0))
+            write_index(replay.index_table(), text)
     yield report
-
-
-def _write_table(fold: Fold, files: Sequence[IO[bytes]], tick: Tick) -> None:
-    """The anonymous table at the end, each of its frames into its file."""
-    frames = fold.to_frames(tick=part_of(tick, 0.0, FOLDED))
-    writing = part_of(tick, FOLDED, 1.0)
-    for done, (file, frame) in enumerate(zip(files, frames.values(), strict=True)):
-        with _as_text(file) as text:
-            write_rows(frame, text, nth_part(writing, done, len(files)))
 
 
 def _paths(table: Table, directory: Path) -> Iterator[Path]:

@@ -19,10 +19,6 @@ from streamer.incremental.live_files import read_files
 from streamer.incremental.release.fold import Release
 from streamer.table.schema import Table
 from streamer.table.yaml_loading import table_of
-from streamer.telling import Tick, part_of, silent
-
-LAWS = 0.4
-"""Share of the time of a release in which it is held to the laws; the rest is that of what stands beside."""
 
 
 @dataclass
@@ -39,10 +35,8 @@ class Verified:
 class Beside(Protocol):
     """Something that knows more of what should be published, and is asked at every release."""
 
-    def check_release(
-        self, release: Release, touched: set[QIGroupId], remaining: Iterable[LiveRecord], tick: Tick
-    ) -> None:
-        """Raises LawViolated where the release is not what it should be; remaining: the records behind it."""
+    def check_release(self, release: Release, touched: set[QIGroupId], remaining: Iterable[LiveRecord]) -> None:
+        """Raises LawViolated if the release is not what it should be; remaining: the records after it."""
 
     def check_end(self) -> None:
         """Raises LawViolated where something should have been published after the last release."""
@@ -65,19 +59,13 @@ def verify(table: Table | str | Path, *live: str | Path) -> Verified:
     return verified
 
 
-def follow(
-    laws: ChangelogLaws, records: Iterable[LiveRecord], beside: Beside | None = None, tick: Tick = silent
-) -> Verified:
-    """Holds a changelog to its laws, release by release; raises LawViolated at the first broken one.
-
-    tick: is told of each release anew how much of it is done; 1 where all of it is.
-    """
+def follow(laws: ChangelogLaws, records: Iterable[LiveRecord], beside: Beside | None = None) -> Verified:
+    """Holds a changelog to its laws, release by release; raises LawViolated at the first broken one."""
     verified, records = Verified(), iter(records)
     for release in in_releases(records):
-        touched = laws.check(release, tick if beside is None else part_of(tick, 0.0, LAWS))
+        touched = laws.check(release)
         if beside is not None:
-            beside.check_release(release, touched, records, part_of(tick, LAWS, 1.0))
-        tick(1.0)
+            beside.check_release(release, touched, records)
         verified.releases += 1
         verified.records += len(release.records)
     if beside is not None:

@@ -1,7 +1,7 @@
 """A privacy model as arrays, for compiled loops over rows: add one, remove one, ask.
 
 `rules_of` turns a model and the subjects of a table's rows into `Rules`. A `Scratch` is the memory for the counts of
-one QI group at a time; whoever filled it empties it, by `remove` or by `clear`, before the next one begins. The counts
+one QI group at a time; its user empties it, by `remove` or by `clear`, before the next one begins. The counts
 answer exactly as `streamer.privacy.models.Model`; a test compares the two. A model without subjects costs a comparison
 of numbers of rows and nothing else.
 """

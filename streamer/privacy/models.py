@@ -7,12 +7,12 @@ The rules of this file
   individuals, the values of one sensitive column, or their ancestors at a level of that column's hierarchy.
 * Models compose with `&`. Of two constraints of one kind and subject the stronger stays.
 * Shares are exact fractions: 2 of 4 rows are a share of 1/2, and no rounding decides about a person.
-* *Closed under union*: where two groups hold a model, their union does. All of them are (a share of a union lies
+* *Closed under union*: if two groups hold a model, their union does. All of them are (a share of a union lies
   between the shares of its parts), so merging repairs and generalizing never breaks. *Growing*: a
   group that holds still holds with any row added. Shares do not grow.
 * A null never makes a group diverse: it is not one of the l distinct values, unless table.yaml says `null_counts`
-  (then it is a value like any other). In shares it always is one. That nobody in a group has a value says something
-  of all of them, so its share is bounded as theirs is; and it is among the rows, for with at most a share s of nulls
+  (then it is a value like any other). In shares it always is one. That no row of a group has a value says something
+  about all of them, so its share is bounded as theirs is; and it is among the rows, for with at most a share s of nulls
   no value has more than s / (1 - s) of those rows that have one. To leave nulls out could only loosen a bound.
 
 Sources: k-anonymity, Samarati and Sweeney; identity-reserved k, (k, l), (alpha, beta): Tong et al. 2010, definitions

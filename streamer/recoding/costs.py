@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from streamer.privacy.models import Model, model_of, subject_names
+from streamer.progress import OnProgress
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT, objections, run
 from streamer.recoding.algorithms.contract import Algorithm, Options
 from streamer.recoding.algorithms.lattice import DEGREE_FIRST, lattice_nodes
@@ -27,7 +28,6 @@ from streamer.table.calendar_cells import Span
 from streamer.table.microdata import Microdata
 from streamer.table.scalars import decimal_text
 from streamer.table.schema import Table
-from streamer.telling import Tick, nth_part
 
 KS = (3, 5, 10, 20)
 SUPPRESSION = 0.05
@@ -38,7 +38,7 @@ NODES_TRIED_MAX = 400_000
 GRID_FACTORS = (Decimal("0.5"), Decimal(2))
 
 
-def costs(microdata: Microdata, tick: Tick) -> dict[str, Any]:
+def costs(microdata: Microdata, on_progress: OnProgress) -> dict[str, Any]:
     """What each k, each attribute and each other grid costs; plain values, counts and shares.
 
     `k` has an entry for table.yaml's k and for each of `KS`; `attributes` the loss of each attribute at table.yaml's k,
@@ -50,20 +50,19 @@ def costs(microdata: Microdata, tick: Tick) -> dict[str, Any]:
     work = len(ks) + len(grids)
     leaving_out, reason = suppressing(microdata.table, model_of(microdata.table))
     by_k, shares = [], list[dict[str, Any]]()
-    for done, k in enumerate(ks):
-        facts, recoding = _cost_of_k(microdata, k, leaving_out, nth_part(tick, done, work))
+    for done, k in enumerate(ks, start=1):
+        facts, recoding = _cost_of_k(microdata, k, leaving_out)
         by_k.append(facts)
         if recoding is not None and k == microdata.table.k:
             shares = list(_shares(microdata, recoding))
-        tick((done + 1) / work)
+        on_progress(done / work)
     found = {"algorithm": DEFAULT, "rows": len(microdata), "k": by_k, "none_suppressing": reason or None}
     if not shares:
         return found | {"attributes": []}
     by_grid: dict[int, list[dict[str, Any]]] = {}
-    for done, (j, grid) in enumerate(grids, start=len(ks)):
-        one = nth_part(tick, done, work)
-        by_grid.setdefault(j, []).append(_cost_of_grid(microdata, j, grid, one))
-        tick((done + 1) / work)
+    for done, (j, grid) in enumerate(grids, start=len(ks) + 1):
+        by_grid.setdefault(j, []).append(_cost_of_grid(microdata, j, grid))
+        on_progress(done / work)
     return found | {"attributes": [facts | {"grids": by_grid.get(j, [])} for j, facts in enumerate(shares)]}
 
 
@@ -135,9 +134,7 @@ def _in_numbers(attribute: NumericAttribute, grid: Decimal, codes: Ints) -> tupl
     return finer, codes
 
 
-def _cost_of_k(
-    microdata: Microdata, k: int, leaving_out: Algorithm | None, tick: Tick
-) -> tuple[dict[str, Any], Recoding | None]:
+def _cost_of_k(microdata: Microdata, k: int, leaving_out: Algorithm | None) -> tuple[dict[str, Any], Recoding | None]:
     """What k costs, and the table that says so; none, and the reason, where the model cannot hold."""
     data = Microdata(
         replace(microdata.table, k=k), microdata.codes, microdata.individuals, microdata.values, microdata.texts
@@ -145,7 +142,7 @@ def _cost_of_k(
     model = model_of(data.table)
     if reason := model.shortfall(data.subjects(model.subjects), subject_names(data.table, model)):
         return {"k": k, "cannot": reason}, None
-    recoding = run(ALGORITHMS[DEFAULT], data, model, tick=tick)
+    recoding = run(ALGORITHMS[DEFAULT], data, model)
     facts = {"k": k, **_facts(data, recoding)}
     if leaving_out is not None:
         answer = run(leaving_out, data, model, Options(suppression=SUPPRESSION))
@@ -172,11 +169,11 @@ def _facts(microdata: Microdata, recoding: Recoding) -> dict[str, Any]:
     return {"groups": recoding.n_groups, "ncp": ncp(microdata, recoding), "suppressed": recoding.n_suppressed}
 
 
-def _cost_of_grid(microdata: Microdata, j: int, grid: Decimal | Span, tick: Tick) -> dict[str, Any]:
+def _cost_of_grid(microdata: Microdata, j: int, grid: Decimal | Span) -> dict[str, Any]:
     data = with_grid(microdata, j, grid)
     return {
         "grid": grid.text if isinstance(grid, Span) else grid,
-        **_facts(data, run(ALGORITHMS[DEFAULT], data, model_of(data.table), tick=tick)),
+        **_facts(data, run(ALGORITHMS[DEFAULT], data, model_of(data.table))),
     }
 
 

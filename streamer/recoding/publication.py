@@ -25,13 +25,9 @@ from streamer.table.attributes import Attribute
 from streamer.table.microdata import Microdata
 from streamer.table.published import attribute_columns, box_columns, qi_group_name
 from streamer.table.typed_frame import decode_json, typed_frame
-from streamer.telling import Tick, part_of, silent
 
 FIRST_NUMBER = 1
 """Number of the first QI group, as in the changelog, and of the first individual of each in a lossy join."""
-
-PLACED = 0.5
-"""Share of the time after which every published cell is in its place, and the columns get their types."""
 
 INDIVIDUAL_COLUMN = "individual"
 
@@ -47,7 +43,7 @@ def published_order(microdata: Microdata, recoding: Recoding) -> Ints:
     return order[np.searchsorted(recoding.qi_group[order], 0) :]
 
 
-def published_frame(microdata: Microdata, recoding: Recoding, tick: Tick = silent) -> pd.DataFrame:
+def published_frame(microdata: Microdata, recoding: Recoding) -> pd.DataFrame:
     """The published table, typed by `typed_frame`; a fresh index from 0."""
     table, order = microdata.table, published_order(microdata, recoding)
     group = recoding.qi_group[order]
@@ -56,7 +52,7 @@ def published_frame(microdata: Microdata, recoding: Recoding, tick: Tick = silen
         for name, cells in columns_of_boxes(attribute, recoding.lo[:, j], recoding.hi[:, j]):
             columns[name] = cells[group]
     columns |= _kept_columns(microdata, microdata.values[order])
-    return typed_frame(table, columns, part_of(tick, PLACED, 1.0))
+    return typed_frame(table, columns)
 
 
 def lossy_join_frames(microdata: Microdata, recoding: Recoding) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -6,8 +6,8 @@ The rules of this file
   is its kinds and how they are spread over individuals, and the canonical form is a function of that alone: rows by
   kind, then by individual; individuals numbered by how many rows they have, then by these rows' kinds in order.
 * Codes become the first code of their cell: nothing finer than a cell is left to be seen.
-* Individuals who agree in all their kinds are interchangeable, and so are rows of one kind and individual: whoever is
-  put in whose place, the canonical form is the same. Chance puts them there, never order, name or code.
+* Individuals who agree in all their kinds are interchangeable, and so are rows of one kind and individual: the
+  canonical form is the same whichever stands first. Chance decides, never order, name or code.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Tables of people as files: CSV and Parquet, read.
 
 A table is read as text, cell by cell: what a cell means is its column's matter (`streamer.table.file_cells`). Every
-command reads a file in the same way: packed where its name ends with .gz, "-" for stdin, a mark of the byte order at
-the start passed over. The delimiter is found in the header, or said by a first line `sep=;`; where a blank follows
-every one in the header, blanks behind delimiters belong to no cell.
+command reads a file in the same way: packed if its name ends with .gz, "-" for stdin, a byte order mark at the start
+skipped. The delimiter is found in the header, or said by a first line `sep=;`; if a blank follows every delimiter of
+the header, blanks after delimiters belong to no cell.
 A ragged or unreadable file is refused with the line: nothing is guessed, filled up or left out.
 """
 
@@ -11,22 +11,19 @@ from __future__ import annotations
 
 import csv
 import gzip
-import os
 import re
 import sys
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import TextIOWrapper
 from itertools import chain, islice
 from pathlib import Path
-from stat import S_ISREG
 from typing import IO, Any
 
 import pandas as pd
 
 from streamer.errors import ConfigError
-from streamer.telling import Tick
 
 STDIN = "-"
 PACKED = ".gz"
@@ -77,7 +74,7 @@ def open_bytes(path: str | Path) -> Iterator[IO[bytes] | gzip.GzipFile]:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def read_rows(path: str | Path, tick: Tick | None = None) -> pd.DataFrame:
+def read_rows(path: str | Path) -> pd.DataFrame:
     """A CSV file (comma, semicolon, tab or `|`, UTF-8, a header line) as a table of texts.
 
     Raises ConfigError for a file that is unreadable, empty or ragged, or whose header names a column twice.
@@ -85,28 +82,12 @@ def read_rows(path: str | Path, tick: Tick | None = None) -> pd.DataFrame:
     with open_bytes(path) as file:
         text = TextIOWrapper(file, encoding="utf-8-sig", newline="")
         try:
-            return _rows_of(path, text, _telling(file, tick))
+            return _rows_of(path, text)
         except UnicodeDecodeError as error:
             told = next(what for start, what in _NO_TEXTS.items() if error.object.startswith(start))
             raise ConfigError(f"{path}: {told}") from None
         finally:
             text.detach()  # stdin stays open
-
-
-def _telling(file: IO[bytes] | gzip.GzipFile, tick: Tick | None) -> Callable[[], None]:
-    """What says how much of a file is read; nothing of one that is no file on a disk."""
-    read: Any = file.fileobj if isinstance(file, gzip.GzipFile) else file
-    if tick is None or not (size := _size_of(read)):
-        return lambda: None
-    return lambda: tick(min(1.0, read.tell() / size))
-
-
-def _size_of(file: IO[bytes]) -> int:
-    """Bytes of a file on a disk; 0 of what is none."""
-    with suppress(OSError):
-        kept = os.fstat(file.fileno())
-        return kept.st_size if S_ISREG(kept.st_mode) else 0
-    return 0
 
 
 def read_table(path: str | Path) -> pd.DataFrame:
@@ -126,7 +107,7 @@ def read_table(path: str | Path) -> pd.DataFrame:
         raise ConfigError(f"{path}: is no Parquet file") from None
 
 
-def _rows_of(path: str | Path, text: TextIOWrapper, tell: Callable[[], None]) -> pd.DataFrame:
+def _rows_of(path: str | Path, text: TextIOWrapper) -> pd.DataFrame:
     first = text.readline()
     said = _SAID_DELIMITER.fullmatch(first)
     above = ["\n"] if said else []  # a blank line in its place, so that lines are counted as in the file
@@ -141,7 +122,7 @@ def _rows_of(path: str | Path, text: TextIOWrapper, tell: Callable[[], None]) ->
     try:
         header = next(islice(reader, len(above), None), [])
         _check_header(path, header)
-        columns = _columns(_checked_rows(path, reader, len(header)), len(header), tell)
+        columns = _columns(_checked_rows(path, reader, len(header)), len(header))
     except csv.Error as error:
         what = "not valid CSV (a quotation mark out of place?)"
         if "field limit" in str(error):
@@ -183,7 +164,7 @@ def _checked_rows(path: str | Path, reader: Any, width: int) -> Iterator[list[st
         yield row
 
 
-def _columns(rows: Iterator[list[str]], width: int, tell: Callable[[], None]) -> list[list[str]]:
+def _columns(rows: Iterator[list[str]], width: int) -> list[list[str]]:
     """Rows as columns; in one of few texts, cells that say the same are one text in memory."""
     columns: list[list[str]] = [[] for _ in range(width)]
     known: list[dict[str, str] | None] = [{} for _ in range(width)]
@@ -196,5 +177,4 @@ def _columns(rows: Iterator[list[str]], width: int, tell: Callable[[], None]) ->
             columns[j].extend(map(texts.setdefault, cells, cells))
             if len(texts) > TEXTS_REMEMBERED:
                 known[j] = None
-        tell()
     return columns

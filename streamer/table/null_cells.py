@@ -1,7 +1,7 @@
 """Where nulls of quasi-identifiers are published, and which values of a data file are published there, too.
 
-Whoever reads a published cell cannot tell a null that counts as a value from that value. So a cell of the nulls' own
-says what it is, and one that values share claims of the nulls what nobody measured.
+A reader of a published cell cannot tell a null that counts as a value from that value. So nulls should have a cell of
+their own: in one that they share with values, they are published as measured.
 """
 
 from __future__ import annotations

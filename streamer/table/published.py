@@ -6,8 +6,8 @@ The rules of this file
   key ever leaves. Its value is flat JSON in the order of `published_columns`: numeric columns as the two ends of an
   interval, in shortest decimals; dates and timestamps as two ends in ISO texts; categories by the label of a node; kept
   columns as the JSON texts they are.
-* What one attribute publishes of a run of cells is said once, by `box_columns`. Whoever shows a box, as bytes, as a
-  table or to a person, asks it.
+* What one attribute publishes of a run of cells is said once, by `box_columns`, for bytes, for tables and for
+  people.
 * A key is always the same bytes: a compacted topic keeps one record per key, by bytes.
 * The other forms stand in `streamer.table.published_group` and `streamer.table.published_join`.
 * The way back of a key is `parse_key`, that of the rows `streamer.table.published_reading`. Neither trusts anything.

@@ -1,6 +1,6 @@
-"""How long the kept values of one row may be, so that whatever is published of it fits into one message.
+"""How long the kept values of one row may be, so that all that is published of it fits into one message.
 
-A row is refused before anything changes; later its shard could not go on, because Kafka would take the message never.
+A row is refused before anything changes: later its shard would stop, because Kafka would reject the message forever.
 """
 
 from __future__ import annotations

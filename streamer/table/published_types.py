@@ -10,7 +10,7 @@ The rules of this file
 * A kept column whose values may be of any type cannot be a column of a database: a converter that expects a text makes
   null of a number, in silence. So it is refused here, as is a type that this file does not know.
 * A lossy join is no table that others can keep current: its two topics have no release in common for a reader that
-  takes them record by record, and what a join shows meanwhile may be of two moments.
+  takes them record by record, and until both have arrived a join may mix two moments.
 """
 
 from __future__ import annotations

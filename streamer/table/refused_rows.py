@@ -16,9 +16,6 @@ import pandas as pd
 from streamer.errors import EventRefused
 from streamer.table.encode import Encoder
 from streamer.table.schema import Table
-from streamer.telling import Tick, silent
-
-ROWS_PER_TICK = 1_000
 
 
 class RefusedRow(NamedTuple):
@@ -29,12 +26,12 @@ class RefusedRow(NamedTuple):
     column: str
 
 
-def refused_rows(table: Table, frame: pd.DataFrame, *, upserts: bool = False, tick: Tick = silent) -> list[RefusedRow]:
+def refused_rows(table: Table, frame: pd.DataFrame, *, upserts: bool = False) -> list[RefusedRow]:
     """The rows that would be refused, in the order of the file; upserts: keys may come twice.
 
-    tick: is told the share of the rows that were looked at. Raises ConfigError where a column is missing.
+    Raises ConfigError if a column is missing.
     """
-    return list(_refused(table, frame, upserts, tick))
+    return list(_refused(table, frame, upserts))
 
 
 def without_refused(frame: pd.DataFrame, refused: Sequence[RefusedRow]) -> pd.DataFrame:
@@ -50,12 +47,10 @@ def counted(refused: Sequence[RefusedRow]) -> list[tuple[str, str, int]]:
     return [(reason, column, rows) for (reason, column), rows in counts.most_common()]
 
 
-def _refused(table: Table, frame: pd.DataFrame, upserts: bool, tick: Tick) -> Iterator[RefusedRow]:
+def _refused(table: Table, frame: pd.DataFrame, upserts: bool) -> Iterator[RefusedRow]:
     encoder, known = Encoder(table), set()
     columns = encoder.named_columns(frame)
     for number, texts in enumerate(zip(*(frame[name].tolist() for name in columns), strict=True), start=1):
-        if number % ROWS_PER_TICK == 0:
-            tick(number / len(frame))
         fields = encoder.fields(dict(zip(columns, texts, strict=True)))
         try:
             source_key = encoder.source_key(fields) if table.source_key else str(number)

@@ -2,7 +2,7 @@
 
 Input values are what JSON has: text, int, Decimal (never a binary float), bool, None; a bool is never a number.
 Numbers are computed with exactly, and a number that JSON can say but no table of people has (hundreds of digits before
-or behind the point) is refused, so that no exponent of eight characters becomes a text of a million. What is no such
+or after the point) is refused, so that no exponent of eight characters becomes a text of a million. Any other
 value raises `EventRefused`, naming reason and column and never the value.
 """
 

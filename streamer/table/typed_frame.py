@@ -28,7 +28,6 @@ from streamer.table.attributes import CategoricalAttribute, NumericAttribute, Te
 from streamer.table.moments import DATE, LOCAL_TIMESTAMP, TIMESTAMP, Clock, moment_of, moment_text
 from streamer.table.published import QI_GROUP, interval_columns
 from streamer.table.schema import Table
-from streamer.telling import Tick, pieces, silent
 
 DATE_TYPE = "datetime64[s]"
 _TYPE_OF = {DATE: DATE_TYPE, TIMESTAMP: "datetime64[us, UTC]", LOCAL_TIMESTAMP: "datetime64[us]"}
@@ -95,11 +94,10 @@ decode_json = msgspec.json.Decoder(float_hook=exact_number).decode
 """What a published JSON text says, without rounding."""
 
 
-def typed_frame(table: Table, columns: Mapping[str, Sequence[object] | Objects], tick: Tick = silent) -> pd.DataFrame:
+def typed_frame(table: Table, columns: Mapping[str, Sequence[object] | Objects]) -> pd.DataFrame:
     """Published columns, of equal length, as a DataFrame. Raises ValueError for a value that its column cannot hold."""
-    types, names = column_types(table), list(columns)
-    one_by_one = (name for piece in pieces(len(names), 1, tick) for name in names[piece])
-    return pd.DataFrame({name: _typed(columns[name], types.get(name)) for name in one_by_one})
+    types = column_types(table)
+    return pd.DataFrame({name: _typed(values, types.get(name)) for name, values in columns.items()})
 
 
 def _typed(values: Sequence[object] | Objects, kind: str | None) -> pd.Series[Any]:

@@ -1,7 +1,7 @@
 """Categories of a data file that table.yaml does not list: how many rows have one, by column, and what is said of them.
 
-A node named by `other` takes them without a word, so that a vocabulary that drifts would be noticed by nobody. The
-categories themselves are never told: one that is rare may be a person's own.
+A node named by `other` takes them without a word, so a vocabulary that drifts would go unnoticed. The categories
+themselves are never shown: one that is rare may be a person's own.
 """
 
 from __future__ import annotations

@@ -20,15 +20,8 @@ import pandas as pd
 from streamer.errors import ConfigError
 from streamer.table.file_cells import cell_text
 from streamer.table.typed_frame import with_iso_texts
-from streamer.telling import Tick, part_of, pieces, silent
 
 OWNER_ONLY = 0o600
-
-WRITTEN_AT_ONCE = 20_000
-"""Rows that are written before it is told how many they are."""
-
-TEXTS_MADE = 0.3
-"""Share of the time of writing in which the cells become texts."""
 
 
 @contextmanager
@@ -110,16 +103,14 @@ def table_files(path: Path, names: Sequence[str]) -> list[Path]:
     return [path] if len(names) == 1 else [path.with_name(f"{path.stem}-{name}{path.suffix}") for name in names]
 
 
-def write_rows(frame: pd.DataFrame, file: IO[str], tick: Tick = silent) -> None:
+def write_rows(frame: pd.DataFrame, file: IO[str]) -> None:
     """A published table as CSV, which `read_rows` and table.yaml read back as the same values.
 
     Numbers stand as shortest decimals, dates and timestamps as the ISO texts that are published, booleans as true and
     false, a null as an empty cell.
     """
-    texts = pd.DataFrame({name: _cell_texts(frame[name]) for name in frame.columns}, columns=frame.columns)
-    texts.iloc[:0].to_csv(file, index=False)
-    for piece in pieces(len(texts), WRITTEN_AT_ONCE, part_of(tick, TEXTS_MADE, 1.0)):
-        texts.iloc[piece].to_csv(file, index=False, header=False)
+    texts = {name: _cell_texts(frame[name]) for name in frame.columns}
+    pd.DataFrame(texts, columns=frame.columns).to_csv(file, index=False)
 
 
 def _cell_texts(column: pd.Series[Any]) -> Any:
@@ -135,11 +126,9 @@ def _cell_texts(column: pd.Series[Any]) -> Any:
     return [texts[pair] for pair in cells]
 
 
-def write_index(pairs: Iterable[tuple[str, str]], file: IO[str], tick: Tick = silent) -> None:
+def write_index(pairs: Iterable[tuple[str, str]], file: IO[str]) -> None:
     """The private index table, source key and name of the QI group ("" where it has none), by source key."""
     for_owner_alone(file)
     writer = csv.writer(file)
     writer.writerow(["key", "qi_group"])
-    in_order = sorted(pairs)
-    for piece in pieces(len(in_order), WRITTEN_AT_ONCE, tick):
-        writer.writerows(in_order[piece])
+    writer.writerows(sorted(pairs))

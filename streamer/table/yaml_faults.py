@@ -1,7 +1,7 @@
 """What a table.yaml says, or every fault of it: one sentence each, with place, what is wrong and what is allowed.
 
-All faults are found in one go. A setting whose work is not built yet is refused like what is no setting: a file never
-promises in silence what nobody does.
+All faults are found in one go. A setting that does nothing yet is refused like an unknown one: a file never promises in
+silence what is not done.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """table.yaml and its hierarchy files -> `Table`.
 
-A table comes from here checked: whoever holds a `Table` need not doubt it. Every fault of a file is reported at once,
+A `Table` from here is checked. Every fault of a file is reported at once,
 one per line, with its place (`columns.age.grid`), what is wrong and what is allowed. The file is configuration: a
 message may repeat its words. People's values do not occur in it. How a column is built depends on what it holds:
 numbers (`yaml_numbers`), moments (`yaml_temporal`), categories (`yaml_categories`).

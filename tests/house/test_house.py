@@ -19,7 +19,9 @@ from worlds.checkout import ROOT
 
 # The rooms from the ground up. A module imports its own room, and those that stand before it in the line of its wing.
 COMPILING = ("streamer.machine_code", "streamer.one_module", "streamer.by_reference", "streamer.jit")
-GROUND = ("streamer.errors", "streamer.arguments", "streamer.telling", *COMPILING, "streamer.table", "streamer.privacy")
+GROUND = (
+    "streamer.errors", "streamer.arguments", "streamer.progress", *COMPILING, "streamer.table", "streamer.privacy",
+)  # fmt: skip
 INCREMENTAL = tuple(
     f"streamer.incremental.{room}"
     for room in (

@@ -25,7 +25,6 @@ from streamer.incremental.topics import LIVE
 from streamer.privacy.models import model_of, shown_by_rows, subject_names
 from streamer.privacy.subjects import SubjectCodes
 from streamer.table.schema import LOSSY_JOIN, ROWS, Table
-from streamer.telling import Tick, part_of, pieces, silent
 
 CHANGELOG_LAWS = {
     "parts": "the records of a release are its parts 1 to n, all with the same `through`",
@@ -40,12 +39,6 @@ CHANGELOG_LAWS = {
     "size": "a QI group has at least k rows",
     "model": "a QI group holds the privacy model, as far as rows show it: l, beta, r and the rows that a share needs",
 }
-
-RECORDS_AT_ONCE, GROUPS_AT_ONCE = 5_000, 1_000
-"""Records, and QI groups, that are looked at before it is told how far the work is."""
-
-READ = 0.4
-"""Share of the time of a release in which its records are read; in the rest QI groups are held to the laws."""
 
 OF_ONE_FORM = {"slots": ROWS, "one box": ROWS, "two tables": LOSSY_JOIN}
 """Laws that only one form can break."""
@@ -156,22 +149,19 @@ class ChangelogLaws:
     def n_rows(self) -> int:
         return sum(len(group.values) for group in self.qi_groups.values())
 
-    def check(self, release: Release, tick: Tick = silent) -> set[QIGroupId]:
+    def check(self, release: Release) -> set[QIGroupId]:
         """Applies one release; returns the QI groups it touched. Raises LawViolated at the first broken law."""
         where = release_name(release)
         shard = self._shards.setdefault(release.shard, _Shard())
         self._check_order(shard, release, where)
         touched: set[QIGroupId] = set()
         highest = shard.highest
-        for piece in pieces(len(release.records), RECORDS_AT_ONCE, part_of(tick, 0.0, READ)):
-            for key, value in release.records[piece]:
-                qi_group = self._apply(release.shard, key, value, highest, where)
-                touched.add(qi_group)
-                shard.highest = max(shard.highest, qi_group[1])
-        in_order = sorted(touched)
-        for piece in pieces(len(in_order), GROUPS_AT_ONCE, part_of(tick, READ, 1.0)):
-            for qi_group in in_order[piece]:
-                self._check_qi_group(qi_group, where)
+        for key, value in release.records:
+            qi_group = self._apply(release.shard, key, value, highest, where)
+            touched.add(qi_group)
+            shard.highest = max(shard.highest, qi_group[1])
+        for qi_group in sorted(touched):
+            self._check_qi_group(qi_group, where)
         return touched
 
     def _check_order(self, shard: _Shard, release: Release, where: str) -> None:

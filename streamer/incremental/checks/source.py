@@ -12,13 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from streamer.incremental.checks.changelog import GROUPS_AT_ONCE, ChangelogLaws, violation
+from streamer.incremental.checks.changelog import ChangelogLaws, violation
 from streamer.incremental.checks.contract import GroupSeen, QIGroupId, group_name
 from streamer.privacy.models import about_individuals, model_of, subject_names
 from streamer.privacy.subjects import SubjectCodes
 from streamer.table.row import Row, Values
 from streamer.table.schema import Table
-from streamer.telling import Tick, pieces, silent
 
 SOURCE_LAWS = {
     "index": "every source row is in the index table once, and nothing else is",
@@ -93,16 +92,14 @@ class SourceLaws:
         model = about_individuals(model_of(table))
         self._model, self._codes, self._names = model, SubjectCodes(table, model), subject_names(table, model)
 
-    def check_all(self, where: str, tick: Tick = silent) -> None:
+    def check_all(self, where: str) -> None:
         """All QI groups, of the index table and of the changelog."""
-        self.check(self.index.qi_groups | set(self._changelog.qi_groups), where, tick)
+        self.check(self.index.qi_groups | set(self._changelog.qi_groups), where)
 
-    def check(self, qi_groups: Iterable[QIGroupId], where: str, tick: Tick = silent) -> None:
+    def check(self, qi_groups: Iterable[QIGroupId], where: str) -> None:
         """Some QI groups. Raises LawViolated at the first broken law; `where` says at which release."""
-        in_order = sorted(qi_groups)
-        for piece in pieces(len(in_order), GROUPS_AT_ONCE, tick):
-            for qi_group in in_order[piece]:
-                self._check_qi_group(qi_group, where)
+        for qi_group in sorted(qi_groups):
+            self._check_qi_group(qi_group, where)
 
     def _check_qi_group(self, qi_group: QIGroupId, where: str) -> None:
         rows = self.index.members(qi_group)

@@ -27,7 +27,6 @@ from streamer.errors import LawViolated, UsageError
 from streamer.incremental.release.frames import PUBLISHED, frames
 from streamer.incremental.topics import LIVE
 from streamer.table.schema import Table
-from streamer.telling import Tick, silent
 
 
 class Part(NamedTuple):
@@ -199,9 +198,9 @@ class Fold:
             for row in state.rows.items()
         ]
 
-    def to_frames(self, shards: Container[int] | None = None, tick: Tick = silent) -> dict[str, pd.DataFrame]:
+    def to_frames(self, shards: Container[int] | None = None) -> dict[str, pd.DataFrame]:
         """The visible table (of some shards) as `streamer.incremental.release.frames` makes it. Raises LawViolated."""
-        return frames(self._table, self.stored(shards), tick)
+        return frames(self._table, self.stored(shards))
 
     def to_frame(self, shards: Container[int] | None = None) -> pd.DataFrame:
         """The same where it is one frame. Raises UsageError where it is two, LawViolated."""

@@ -8,8 +8,7 @@ record that a row came with, and goes with.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Iterable, Mapping, Sequence
 
 import pandas as pd
 
@@ -19,19 +18,12 @@ from streamer.table.published_group import COUNT, VALUES, parse_group_key
 from streamer.table.published_join import JoinReader, qit_columns, stt_columns
 from streamer.table.schema import GROUPS, LOSSY_JOIN, Table
 from streamer.table.typed_frame import decode_json, typed_frame
-from streamer.telling import Tick, part_of, pieces, silent
 
 PUBLISHED, QIT, STT = "live", "qit", "stt"
 """What the frames are called."""
 
 RECORD = "_record"
 """The column of a recorded frame that says which record a row came with."""
-
-RECORDS_AT_ONCE = 10_000
-"""Records that are looked at before it is told how many they are."""
-
-PLACED, DECODED = 0.3, 0.8
-"""Shares of the time after which the records are in order, and their rows decoded."""
 
 FRAMES_OF = {LOSSY_JOIN: (QIT, STT)}
 
@@ -41,61 +33,52 @@ Stored = Iterable[tuple[bytes, bytes]]
 Recorded = tuple[bytes, Mapping[str, object]]
 """The key of a record, and a row that came with it."""
 
-One = TypeVar("One")
-
 
 def frame_names(table: Table) -> tuple[str, ...]:
     """The frames of a table's form, in order."""
     return FRAMES_OF.get(table.form, (PUBLISHED,))
 
 
-def frames(table: Table, stored: Stored, tick: Tick = silent) -> dict[str, pd.DataFrame]:
+def frames(table: Table, stored: Stored) -> dict[str, pd.DataFrame]:
     """The folded table by `frame_names`. Raises LawViolated for what is not of the published form."""
-    return {name: frame.iloc[:, 1:] for name, frame in recorded_frames(table, stored, tick).items()}
+    return {name: frame.iloc[:, 1:] for name, frame in recorded_frames(table, stored).items()}
 
 
-def recorded_frames(table: Table, stored: Stored, tick: Tick = silent) -> dict[str, pd.DataFrame]:
+def recorded_frames(table: Table, stored: Stored) -> dict[str, pd.DataFrame]:
     """The same with the column `_record` before all others: the key, as text, of the record a row came with."""
     if table.form == LOSSY_JOIN:
-        return _of_lossy_join(table, stored, tick)
+        return _of_lossy_join(table, stored)
     of_form = _of_groups if table.form == GROUPS else _of_rows
-    return {PUBLISHED: of_form(table, stored, tick)}
+    return {PUBLISHED: of_form(table, stored)}
 
 
-def _of_rows(table: Table, stored: Stored, tick: Tick) -> pd.DataFrame:
-    placed = sorted((parse_key(key), key, value) for key, value in _told([*stored], part_of(tick, 0.0, PLACED)))
-    rows = ((key, _decoded(value)) for _, key, value in _told(placed, part_of(tick, PLACED, DECODED)))
-    return _frame(table, published_columns(table), rows, part_of(tick, DECODED, 1.0))
+def _of_rows(table: Table, stored: Stored) -> pd.DataFrame:
+    placed = sorted((parse_key(key), key, value) for key, value in stored)
+    rows = ((key, _decoded(value)) for _, key, value in placed)
+    return _frame(table, published_columns(table), rows)
 
 
-def _of_groups(table: Table, stored: Stored, tick: Tick) -> pd.DataFrame:
-    placed = sorted((parse_group_key(key), key, value) for key, value in _told([*stored], part_of(tick, 0.0, PLACED)))
-    messages = _told(placed, part_of(tick, PLACED, DECODED))
+def _of_groups(table: Table, stored: Stored) -> pd.DataFrame:
+    placed = sorted((parse_group_key(key), key, value) for key, value in stored)
     box = ("qi_group", *all_box_columns(table))
     rows = (
         (key, {name: group[name] for name in box if name in group} | entry)
-        for key, group in ((key, _decoded(value)) for _, key, value in messages)
+        for key, group in ((key, _decoded(value)) for _, key, value in placed)
         for entry in _entries(group)
     )
-    return _counted(_frame(table, (*published_columns(table), COUNT), rows, part_of(tick, DECODED, 1.0)))
+    return _counted(_frame(table, (*published_columns(table), COUNT), rows))
 
 
-def _of_lossy_join(table: Table, stored: Stored, tick: Tick) -> dict[str, pd.DataFrame]:
+def _of_lossy_join(table: Table, stored: Stored) -> dict[str, pd.DataFrame]:
     reader = JoinReader(table)
     two: tuple[list[Recorded], list[Recorded]] = ([], [])
-    for key, value in _told(sorted(stored), part_of(tick, 0.0, DECODED)):
+    for key, value in sorted(stored):
         two[not reader.is_qit_key(key)].append((key, _decoded(value)))
     qit, stt = (sorted(rows, key=_place) for rows in two)
-    half = (1 + DECODED) / 2
     return {
-        QIT: _frame(table, qit_columns(table), qit, part_of(tick, DECODED, half)),
-        STT: _counted(_frame(table, stt_columns(table), stt, part_of(tick, half, 1.0))),
+        QIT: _frame(table, qit_columns(table), qit),
+        STT: _counted(_frame(table, stt_columns(table), stt)),
     }
-
-
-def _told(records: Sequence[One], tick: Tick) -> Iterator[One]:
-    """All of them; how many have been handed out is told on the way."""
-    return (one for piece in pieces(len(records), RECORDS_AT_ONCE, tick) for one in records[piece])
 
 
 def _place(recorded: Recorded) -> tuple[int, int]:
@@ -112,7 +95,7 @@ def _decoded(text: bytes) -> dict[str, object]:
     return decoded
 
 
-def _frame(table: Table, names: Sequence[str], rows: Iterable[Recorded], tick: Tick) -> pd.DataFrame:
+def _frame(table: Table, names: Sequence[str], rows: Iterable[Recorded]) -> pd.DataFrame:
     columns: dict[str, list[object]] = {name: [] for name in names}
     records: list[str] = []
     try:
@@ -120,7 +103,7 @@ def _frame(table: Table, names: Sequence[str], rows: Iterable[Recorded], tick: T
             records.append(record.decode())
             for name, column in columns.items():
                 column.append(row[name])
-        frame = typed_frame(table, columns, tick)
+        frame = typed_frame(table, columns)
     except (KeyError, TypeError, ValueError, ArithmeticError):
         raise _foreign() from None
     frame.insert(0, RECORD, pd.Series(records, dtype="str"), allow_duplicates=True)

@@ -30,10 +30,6 @@ from streamer.incremental.store.rebuild import Progress, remembered
 from streamer.incremental.topics import CONTROL
 from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows
-from streamer.telling import Tick, silent
-
-LOADED = 0.5
-"""Share of the time up to where a first table is sent in which the engine takes it in; the rest is its commit."""
 
 
 class CommitsFromOutside(LateMessages):
@@ -62,19 +58,13 @@ class CommitsFromOutside(LateMessages):
         said = said_to_others(self._meta, self._name, self.shard, self._meta.next, known)
         self._commit_from_outside(engine, "a truncation cannot be said again", said)
 
-    def load_initial(
-        self, initial: Callable[[bytes], tuple[EncodedRows, Sequence[Ints]]], tick: Tick = silent
-    ) -> StepReport:
-        """Publishes the rows and QI groups that `initial` makes by the secret, as release 0; nobody else holds them.
-
-        tick: is told the share that is done, up to where they are sent.
-        """
+    def load_initial(self, initial: Callable[[bytes], tuple[EncodedRows, Sequence[Ints]]]) -> StepReport:
+        """Publishes the rows and QI groups that `initial` makes by the secret, as release 0; nobody else holds them."""
         engine, self._usable = self.engine, False
         if self._meta.commit:
             raise ShardRefused(f"{self._name} holds a table already")
         rows, groups = initial(self._meta.secret)
         engine.load_initial(rows.source_keys, rows.rows(), rows.codes, groups)
-        tick(LOADED)
         del rows
         self._meta = replace(self._meta, release=-1 if groups else 0, outside=1)
         return self._commit_from_outside(engine, "the initial table cannot be published")

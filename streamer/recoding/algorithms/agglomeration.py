@@ -20,12 +20,12 @@ import numpy as np
 
 from streamer.jit import compiled, inlined
 from streamer.privacy.compiled import Rules
+from streamer.progress import OnProgress, unheard
 from streamer.recoding.algorithms.box_loss import Shape, ncp_term
 from streamer.recoding.algorithms.bundles import Task
 from streamer.recoding.algorithms.group_index import Groups, groups_of, unite
 from streamer.recoding.algorithms.subject_counts import SubjectCounts, count_of, count_row, counts_for, discount_row
 from streamer.table.arrays import Bools, Floats, Ints
-from streamer.telling import Tick, silent
 
 VISITS_MAX = 64
 FAR_VISITS_MAX = 2_048
@@ -233,14 +233,16 @@ def _move_counts(task: Task, groups: Groups, counts: SubjectCounts, gone: int, s
     counts.top[gone] = 0
 
 
-def agglomerated(task: Task, qi_group: Ints, n_seats: int, rank: Floats, strict: bool, tick: Tick = silent) -> Ints:
+def agglomerated(
+    task: Task, qi_group: Ints, n_seats: int, rank: Floats, strict: bool, on_progress: OnProgress = unheard
+) -> Ints:
     """Groups that all hold: those of qi_group (m,), and unions of them. rank (m,): the groups of the least first."""
     first = n_seats
     while True:
         stage, turns = _stage(task, qi_group, n_seats, rank), True
         while turns and stage.n[0] > n_seats * FULL:
             turns = _take_turns(task, stage, strict, SOME_TURNS)
-            tick(1 - int(stage.waits.sum()) / first)
+            on_progress(1 - int(stage.waits.sum()) / first)
         qi_group = _united(stage.into, qi_group)
         if not stage.waits.any():
             return qi_group

@@ -104,7 +104,7 @@ def _scan(task: Task, along: Ints, lo: Ints, hi: Ints, sharpness: int | np.int64
 def _hold_so_far(task: Task, along: Ints, rows: int, backwards: bool, out: Bools) -> bool:
     """out[i]: whether the first i + 1 bundles of `along` (the last ones, backwards) hold the model; whether any do.
 
-    rows: of all bundles. Where the others are too few rows to hold, nobody asks, and False stands.
+    rows: of all bundles. If the other part has too few rows to hold, False stands without a test.
     """
     m, some, i = along.shape[0], False, 0
     out[:m] = False
@@ -145,7 +145,7 @@ def best_cut(
     """Attribute and position of a node's best cut, and whether its parts are known to hold the model both.
 
     along (d, m): the node's bundles along every attribute, lo..hi its box. strict: a cut whose parts both hold the
-    model goes before all others; else nobody asks.
+    model goes before all others; otherwise this is not tested.
     """
     if strict:
         # most often the cut of least weight is one of these: two questions instead of two at every position

@@ -1,7 +1,7 @@
 """The algorithms by name, and the one way to run them.
 
 A table that does not hold the model as one single QI group is refused: no algorithm could help. (All models are closed
-under union, so the other way round is true too: where any grouping holds, the whole table does.) An algorithm sees the
+under union, so the converse is true too: if any grouping holds, the whole table does.) An algorithm sees the
 table in canonical form, so that nothing finer than cells, no name and no order of rows has a part in its answer. Every
 answer is checked before it is handed out: each row inside its box, each QI group holding the model.
 """
@@ -28,7 +28,6 @@ from streamer.recoding.algorithms.top_down import TOP_DOWN
 from streamer.table.canonical import canonical
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
-from streamer.telling import Tick, rising, silent
 
 ALGORITHMS: dict[str, Algorithm] = {
     algorithm.name: algorithm for algorithm in (MONDRIAN, EMP, OLA, DEGREE_FIRST, GDPPR, BOTTOM_UP, TOP_DOWN, ORDERED)
@@ -38,14 +37,14 @@ DEFAULT = "ordered"
 
 
 def algorithm_named(name: str) -> Algorithm:
-    """Raises UsageError for a name that is none."""
+    """Raises UsageError if there is no such algorithm."""
     if name not in ALGORITHMS:
         raise UsageError(f"there is no algorithm {name!r}; there are {', '.join(ALGORITHMS)}")
     return ALGORITHMS[name]
 
 
 def objections(algorithm: Algorithm, table: Table, model: Model, options: Options = PLAIN) -> Sequence[str]:
-    """Why the algorithm cannot do what is asked, one sentence each; empty where it can."""
+    """Why the algorithm cannot do what is asked, one sentence each; empty if it can."""
     said = list(algorithm.objections(table, model, options))
     if options.suppression and not algorithm.suppresses:
         said.append("it publishes every row; a share of suppressed rows is for " + _those("suppresses"))
@@ -58,20 +57,18 @@ def _those(ability: str) -> str:
     return ", ".join(name for name, algorithm in ALGORITHMS.items() if getattr(algorithm, ability))
 
 
-def run(
-    algorithm: Algorithm, microdata: Microdata, model: Model, options: Options = PLAIN, tick: Tick = silent
-) -> Recoding:
+def run(algorithm: Algorithm, microdata: Microdata, model: Model, options: Options = PLAIN) -> Recoding:
     """Anonymizes the table; QI groups stand in the order of their boxes, those of one box as `options.chance` says.
 
-    Raises UsageError where the algorithm objects, ConfigError where the table cannot hold the model in any way,
-    LawViolated where the answer is wrong.
+    Raises UsageError if the algorithm objects, ConfigError if the table cannot hold the model in any way, LawViolated
+    if the answer is wrong.
     """
     if said := objections(algorithm, microdata.table, model, options):
         raise UsageError(f"{algorithm.name} cannot do this: {said[0]}")
     require_possible(microdata, model)
     chance = np.random.default_rng(options.chance)
     seen = canonical(microdata, chance)
-    recoding = algorithm.run(seen.microdata, model, options, rising(tick))
+    recoding = algorithm.run(seen.microdata, model, options)
     if options.merge_equal_boxes:
         recoding = merged_by_box(recoding)
     recoding = numbered(recoding, chance)
@@ -84,7 +81,7 @@ def run(
 
 
 def require_possible(microdata: Microdata, model: Model) -> None:
-    """Raises ConfigError, with the reason, where not even the whole table as one QI group holds the model."""
+    """Raises ConfigError, with the reason, if not even the whole table as one QI group holds the model."""
     if not len(microdata):
         raise ConfigError("the data has no rows")
     reason = model.shortfall(microdata.subjects(model.subjects), subject_names(microdata.table, model))

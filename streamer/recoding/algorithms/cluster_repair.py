@@ -27,7 +27,6 @@ from streamer.table.arrays import Bools, Floats, Ints
 from streamer.table.levels import levels_of_tree
 from streamer.table.microdata import Microdata
 from streamer.table.space import Space
-from streamer.telling import Tick, silent
 
 
 class Losses(NamedTuple):
@@ -77,10 +76,10 @@ def losses_of(space: Space) -> Losses:
     )
 
 
-def merged(microdata: Microdata, model: Model, cluster: Ints, tick: Tick = silent) -> tuple[Ints, int]:
+def merged(microdata: Microdata, model: Model, cluster: Ints) -> tuple[Ints, int]:
     """Clusters of which all hold the model; and how many merges that took.
 
-    cluster: int64 (n,), numbers from 0; a row with a negative number is a cluster of its own, numbered behind the
+    cluster: int64 (n,), numbers from 0; a row with a negative number is a cluster of its own, numbered after the
     others in the order of the rows. The whole table must hold the model. Returns int64 (n,), numbers with gaps.
     """
     cluster, alone = cluster.copy(), np.flatnonzero(cluster < 0)
@@ -90,13 +89,11 @@ def merged(microdata: Microdata, model: Model, cluster: Ints, tick: Tick = silen
     losses = losses_of(microdata.space)
     clusters = _clusters(losses, microdata.cells, cluster, n_clusters + len(alone))
     into, waits, n_merges = np.arange(n_clusters + len(alone)), clusters.size > 0, 0
-    scratch, begun = scratch_for(rules), int(waits.sum())
+    scratch = scratch_for(rules)
     while waiting := int(waits.sum()):
-        tick(1 - waiting / begun)
         turns = max(1, SOME_ROWS // waiting)
         n_merges += _merge_some(losses, rules, scratch, model.rows_min, clusters, into, waits, turns)
     _follow(into)
-    tick(1.0)
     return into[cluster], n_merges
 
 

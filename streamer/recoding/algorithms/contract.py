@@ -2,7 +2,7 @@
 
 The rules of this file
 ----------------------
-* `run(microdata, model, options, tick) -> Recoding`. The table comes in canonical form (`streamer.table.canonical`) and
+* `run(microdata, model, options) -> Recoding`. The table comes in canonical form (`streamer.table.canonical`) and
   holds the model as a whole; an algorithm that draws does so by `options.seed`. So the same people give the same QI
   groups, up to who of the interchangeable is where, whatever order they come in and whatever they are called.
 * What is left to decide among rows, individuals or QI groups that are alike is decided by `options.chance`, outside of
@@ -10,23 +10,22 @@ The rules of this file
   the numbers of QI groups that share a box could be undone.
 * `objections` says from table.yaml, the model and the options what the algorithm cannot do: at `check`, not in the
   middle of a run.
-* `tick` is told how much of the work is done, from 0 to 1, each time more than before. Compiled loops are called for
-  some of the work at a time (`SOME_ROWS`), so that it can be told between two calls; what an algorithm answers does not
-  depend on how its work is cut up.
+* What takes minutes calls `options.on_progress`. Its compiled loops are called for some of the work at a time
+  (`SOME_ROWS`), so that it can report in between and Ctrl-C is heard; the answer does not depend on how work is cut up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from math import floor
 
 from streamer.privacy.models import Model
+from streamer.progress import OnProgress, unheard
 from streamer.recoding.algorithms.recoding import Recoding
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
-from streamer.telling import Tick
 
 SOME_ROWS = 1 << 18
 """Rows that one call of a compiled loop looks at, about: some hundredths of a second."""
@@ -34,14 +33,14 @@ SOME_ROWS = 1 << 18
 
 @dataclass(frozen=True)
 class Options:
-    """What a caller may choose. suppression: largest share of the rows to leave out; refine: sweeps beyond its own;
-    merge_equal_boxes: QI groups that publish one box become one. seed, chance: see above."""
+    """What a caller may choose; seed, chance: see above."""
 
     seed: int = 0
-    suppression: float = 0.0
-    refine: int = 0
-    merge_equal_boxes: bool = False
+    suppression: float = 0.0  # largest share of the rows to leave out
+    refine: int = 0  # sweeps beyond its own
+    merge_equal_boxes: bool = False  # QI groups that publish one box become one
     chance: int = 0
+    on_progress: OnProgress = field(default=unheard, repr=False, compare=False)
 
     def suppressed_max(self, n: int) -> int:
         """How many of n rows may be left out at most; the share is the decimal that it was written as.
@@ -62,7 +61,7 @@ class Algorithm:
     name: str
     what: str
     source: str
-    run: Callable[[Microdata, Model, Options, Tick], Recoding]
+    run: Callable[[Microdata, Model, Options], Recoding]
     objections: Callable[[Table, Model, Options], Sequence[str]]
     suppresses: bool = False
     refines: bool = False

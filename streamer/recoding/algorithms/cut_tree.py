@@ -20,9 +20,7 @@ import numpy as np
 from streamer.jit import compiled
 from streamer.recoding.algorithms.best_cut import Scan, best_cut, scan_for
 from streamer.recoding.algorithms.bundles import Task, hold, weight
-from streamer.recoding.algorithms.contract import SOME_ROWS
 from streamer.table.arrays import Bools, Ints
-from streamer.telling import Tick
 
 SMALL = 4
 
@@ -65,7 +63,7 @@ class Growth(NamedTuple):
 
 
 @compiled
-def growth_of(task: Task) -> Growth:
+def _growth_of(task: Task) -> Growth:
     """A tree that is its root. All bundles together hold the model."""
     m, d = task.bundles.cells.shape
     along = np.empty((d, m), np.int64)
@@ -86,18 +84,17 @@ def _wait(growth: Growth, begin: int, end: int, holding: bool) -> None:
 
 
 @compiled
-def grow(task: Task, growth: Growth, sharpness: int | np.int64, some: int | np.int64) -> int:
-    """Cuts part after part, from left to right, until these had `some` bundles together; where the next one begins."""
+def _grow(task: Task, growth: Growth, sharpness: int | np.int64) -> None:
+    """Cuts part after part, from left to right."""
     bundles, along, tile = task.bundles, growth.along, growth.tile
-    m, d = bundles.cells.shape
+    d = bundles.cells.shape[1]
     counted = task.rules.distinct.shape[0] > 0
     rows_least = 2 * task.rows_min
     lo, hi = growth.box
-    while growth.n_todo[0] > 0 and some > 0:
+    while growth.n_todo[0] > 0:
         growth.n_todo[0] -= 1
         begin, end, holding = growth.todo[growth.n_todo[0]]
         holds_so_far = holding == 1
-        some -= end - begin
         if end - begin == 1:
             if holds_so_far:
                 tile[begin] = end
@@ -127,7 +124,6 @@ def grow(task: Task, growth: Growth, sharpness: int | np.int64, some: int | np.i
             tile[begin] = end
         _wait(growth, middle, end, both)
         _wait(growth, begin, middle, both)
-    return int(growth.todo[growth.n_todo[0] - 1, 0]) if growth.n_todo[0] > 0 else int(m)
 
 
 @compiled
@@ -136,14 +132,6 @@ def order_of(task: Task, sharpness: int | np.int64) -> tuple[Ints, Ints]:
 
     All bundles together hold the model.
     """
-    growth = growth_of(task)
-    grow(task, growth, sharpness, np.int64(np.iinfo(np.int64).max))
-    return growth.along[0].copy(), growth.tile
-
-
-def told_order_of(task: Task, sharpness: int, tick: Tick) -> tuple[Ints, Ints]:
-    """As `order_of`, and says how far it is."""
-    growth, m = growth_of(task), len(task.bundles.begin)
-    while growth.n_todo[0]:
-        tick(grow(task, growth, sharpness, SOME_ROWS) / m)
+    growth = _growth_of(task)
+    _grow(task, growth, sharpness)
     return growth.along[0].copy(), growth.tile

@@ -19,27 +19,22 @@ import numpy as np
 
 from streamer.jit import compiled
 from streamer.privacy.models import Model
-from streamer.recoding.algorithms.contract import SOME_ROWS, Algorithm, Options, no_objections
+from streamer.recoding.algorithms.contract import Algorithm, Options, no_objections
 from streamer.recoding.algorithms.kd_tree import (
     Cells,
     Demand,
-    Layout,
-    Leaves,
+    Tree,
     Values,
     after,
     allowed,
     cut,
-    demand_of,
     distinct,
-    layout_of,
     leaf_numbers,
-    leaves_for,
-    values_for,
+    tree_of,
 )
 from streamer.recoding.algorithms.recoding import Recoding, local_recoding
 from streamer.table.arrays import Ints
 from streamer.table.microdata import Microdata
-from streamer.telling import Tick
 
 ONE = 1 << 20
 """How many of the whole numbers that stand for c * log2(c) make 1."""
@@ -69,20 +64,16 @@ def both_entropies(weights: Ints, n: int, weight: int, n_below: int, weight_belo
 
 
 @compiled
-def _cut_some(
-    weights: Ints, demand: Demand, layout: Layout, leaves: Leaves, values: Values, begin: int, end: int, rows: int
-) -> tuple[int, int]:
-    """Cuts part after part, until these had so many rows together; the part that comes next, empty at the end."""
-    while begin < end and rows > 0:
-        rows -= end - begin
-        middle = _cut_once(weights, demand, layout, values, begin, end)
-        begin, end = after(leaves, begin, middle, end)
-    return begin, end
+def _cut_all(weights: Ints, tree: Tree) -> None:
+    begin, end = 0, len(tree.layout.rows)
+    while begin < end:
+        begin, end = after(tree.leaves, begin, _cut_once(weights, tree, begin, end), end)
 
 
 @compiled
-def _cut_once(weights: Ints, demand: Demand, layout: Layout, values: Values, begin: int, end: int) -> int:
-    """Cuts the positions begin..end in two; returns where the upper half begins, `begin` where no cut is allowed."""
+def _cut_once(weights: Ints, tree: Tree, begin: int, end: int) -> int:
+    """Cuts the positions begin..end in two; returns where the upper half begins, `begin` if no cut is allowed."""
+    layout, _, demand, values = tree
     if end - begin < 2 * demand.rows_min:
         return begin
     d = layout.columns.shape[0]
@@ -141,16 +132,11 @@ def walk(weights: Ints, demand: Demand, rows: Ints, along: Cells, values: Values
     return best
 
 
-def run(microdata: Microdata, model: Model, options: Options, tick: Tick) -> Recoding:
+def run(microdata: Microdata, model: Model, options: Options) -> Recoding:
     """Entropy-based multidimensional cuts (Yan and Liu 2008, EMP) under any model."""
-    n = len(microdata)
-    layout, leaves = layout_of(microdata.cells), leaves_for(n)
-    demand, weights, values = demand_of(model, microdata.subjects(model.subjects)), weights_up_to(n), values_for(n)
-    begin, end = 0, n
-    while begin < end:
-        begin, end = _cut_some(weights, demand, layout, leaves, values, begin, end, SOME_ROWS)
-        tick(begin / n)
-    return local_recoding(microdata, leaf_numbers(layout, leaves))
+    tree = tree_of(microdata.cells, model, microdata.subjects(model.subjects))
+    _cut_all(weights_up_to(len(microdata)), tree)
+    return local_recoding(microdata, leaf_numbers(tree))
 
 
 EMP = Algorithm(

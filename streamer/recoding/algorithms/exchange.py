@@ -13,13 +13,13 @@ import numpy as np
 
 from streamer.jit import compiled, inlined
 from streamer.privacy.compiled import Scratch, holds
+from streamer.progress import OnProgress, part_of, pieces, unheard
 from streamer.recoding.algorithms.box_loss import Shape, ncp_term
 from streamer.recoding.algorithms.bundles import Task, count_in, count_out
 from streamer.recoding.algorithms.group_index import Groups, groups_of, join, members_of, nearest, put
 from streamer.recoding.algorithms.placement import taker
 from streamer.recoding.algorithms.subject_counts import SubjectCounts, count_row, counts_for, discount_row
 from streamer.table.arrays import Ints
-from streamer.telling import Tick, nth_part, pieces, silent
 
 GAIN_MIN = 1e-9
 VISITS = 48
@@ -195,14 +195,16 @@ def _relieve(task: Task, aside: Task, groups: Groups, counts: SubjectCounts, sea
     return moved
 
 
-def exchanged(task: Task, qi_group: Ints, n_seats: int, sweeps: int, tick: Tick = silent) -> tuple[float, Ints]:
+def exchanged(
+    task: Task, qi_group: Ints, n_seats: int, sweeps: int, on_progress: OnProgress = unheard
+) -> tuple[float, Ints]:
     """The loss and the groups of qi_group (m,), all below n_seats, after some sweeps of moves."""
     aside = task._replace(scratch=Scratch(*(counts.copy() for counts in task.scratch)))
     groups, counts = groups_of(task, qi_group, n_seats), counts_for(task.rules, n_seats)
     _count_all(task, counts, qi_group)
     for done in range(sweeps):
         seats, moved = np.flatnonzero(groups.changed), 0
-        for piece in pieces(len(seats), SOME_SEATS, nth_part(tick, done, sweeps)):
+        for piece in pieces(len(seats), SOME_SEATS, part_of(on_progress, done / sweeps, (done + 1) / sweeps)):
             moved += _exchange_some(task, aside, groups, counts, seats[piece])
         if moved == 0:
             break

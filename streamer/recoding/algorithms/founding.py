@@ -2,35 +2,33 @@
 
 Every bundle begins as a group of its own. Groups are merged that *fit* (`agglomeration`), those with the rarest
 subjects first, each with the one with which the total loss rises least. What then does not hold is taken apart, and
-every bundle goes to the group that takes it and holds (`placement`). What nobody takes is merged until it holds.
+every bundle goes to the group that takes it and holds (`placement`). What no group takes is merged until it holds.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from streamer.progress import OnProgress, unheard
 from streamer.recoding.algorithms.agglomeration import agglomerated
 from streamer.recoding.algorithms.bundles import Task
-from streamer.recoding.algorithms.cut_tree import told_order_of
+from streamer.recoding.algorithms.cut_tree import order_of
 from streamer.recoding.algorithms.placement import placed
 from streamer.table.arrays import Floats, Ints
-from streamer.telling import Tick, part_of, silent
 
 SHARPNESS = 7
 
 
-def founded(task: Task, tick: Tick = silent) -> Ints:
+def founded(task: Task, on_progress: OnProgress = unheard) -> Ints:
     """Each bundle's QI group, int64 (m,); all of them hold."""
-    order, _ = told_order_of(task, SHARPNESS, part_of(tick, 0.0, 0.2))
+    order, _ = order_of(task, SHARPNESS)
     seat = np.empty(len(order), dtype=np.int64)
     seat[order] = np.arange(len(order))
     rarity = _rarity(task)
-    qi_group = agglomerated(task, seat, len(order), rarity, True, part_of(tick, 0.2, 0.8))
-    placing = part_of(tick, 0.8, 0.9)
-    left, qi_group = placed(task, qi_group, int(qi_group.max()) + 1, np.arange(len(order)), placing)
+    qi_group = agglomerated(task, seat, len(order), rarity, True, on_progress)
+    left, qi_group = placed(task, qi_group, int(qi_group.max()) + 1, np.arange(len(order)))
     if left:
-        merging = part_of(tick, 0.9, 1.0)
-        qi_group = agglomerated(task, qi_group, int(qi_group.max()) + 1, np.zeros_like(rarity), False, merging)
+        qi_group = agglomerated(task, qi_group, int(qi_group.max()) + 1, np.zeros_like(rarity), False)
     return qi_group
 
 

@@ -37,16 +37,12 @@ from streamer.recoding.algorithms.proximity import Centres, Measured, Points, po
 from streamer.recoding.algorithms.recoding import Recoding, local_recoding
 from streamer.table.arrays import Floats, Ints, Singles
 from streamer.table.microdata import Microdata
-from streamer.telling import Tick, part_of, pieces, silent
 
 DISTANCES_MAX = 1 << 22
 """Distances kept at a time; 16 MiB."""
 
 ON_CENTRE = 1e-4
 """A distance below which a row lies on a centre."""
-
-CLUSTERING = 0.5
-"""The share of the work after which clusters stand, about; the rest is their repair."""
 
 FUZZY_INDEX = 2.0
 """The paper's m."""
@@ -76,7 +72,6 @@ def gdppr(
     threshold: float = 1e-3,
     few: int = 2,
     seed: int = 0,
-    tick: Tick = silent,
 ) -> Recoding:
     """QI groups by algorithm 1 of the paper; details: rounds, clusters, unplaced, merged.
 
@@ -88,28 +83,28 @@ def gdppr(
     p = max(1, len(microdata) // model.rows_min if p is None else p)
     centres = points.at(np.sort(np.random.default_rng(seed).choice(len(microdata), p, replace=False)))
     done, few = 0, min(few, p)
-    turn = CLUSTERING / (rounds + 1)
-    near = nearest(points, centres, few, part_of(tick, 0.0, turn))
+    near = nearest(points, centres, few)
     while done < rounds and p > 1:
         before, centres = centres, fuzzy_centres(points, near, centres)
         done += 1
-        near = nearest(points, centres, few, part_of(tick, done * turn, (done + 1) * turn))
+        near = nearest(points, centres, few)
         if largest_move(points, before, centres) < threshold:
             break
     rules = rules_of(model, microdata.subjects(model.subjects))
     cluster = np.full(len(microdata), -1, dtype=np.int64)
     _fill(near.cluster, rules, model.rows_min, cluster)
     unplaced = int((cluster < 0).sum())
-    cluster, n_merges = merged(microdata, model, cluster, part_of(tick, CLUSTERING, 1.0))
+    cluster, n_merges = merged(microdata, model, cluster)
     return local_recoding(microdata, cluster, rounds=done, clusters=p, unplaced=unplaced, merged=n_merges)
 
 
-def nearest(points: Points, centres: Centres, few: int, tick: Tick = silent) -> Nearest:
+def nearest(points: Points, centres: Centres, few: int) -> Nearest:
     """The `few` nearest centres of every row; ties to the lower number."""
     n, p = len(points), len(centres)
     found = Nearest(np.empty((n, few), dtype=np.int64), np.empty((n, few), dtype=np.float32))
     measured, rows = Measured(points, centres), max(1, DISTANCES_MAX // (p + centres.nodes.shape[1]))
-    for piece in pieces(n, rows, tick):
+    for begin in range(0, n, rows):
+        piece = slice(begin, min(n, begin + rows))
         _few_least(measured.distances(piece.start, piece.stop), found.cluster[piece], found.distance[piece])
     return found
 
@@ -203,9 +198,9 @@ def _fill(near: Ints, rules: Rules, rows_min: int, cluster: Ints) -> None:
                     break
 
 
-def run(microdata: Microdata, model: Model, options: Options, tick: Tick) -> Recoding:
+def run(microdata: Microdata, model: Model, options: Options) -> Recoding:
     """GDPPR with the paper's weights."""
-    return gdppr(microdata, model, seed=options.seed, tick=tick)
+    return gdppr(microdata, model, seed=options.seed)
 
 
 GDPPR = Algorithm(

@@ -59,8 +59,25 @@ class Values(NamedTuple):
     counts: Ints
 
 
-def layout_of(cells: Ints) -> Layout:
-    """The rows cells (n, d), uncut; in four bytes a cell where they fit."""
+class Tree(NamedTuple):
+    """A table's rows while they are cut."""
+
+    layout: Layout
+    leaves: Leaves
+    demand: Demand
+    values: Values
+
+
+def tree_of(cells: Ints, model: Model, subjects: Ints) -> Tree:
+    """The rows cells (n, d), uncut; subjects: int64 (n, s), columns as in `model.subjects`."""
+    n, rules = len(cells), rules_of(model, subjects)
+    leaves = Leaves(np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64), np.zeros(2, dtype=np.int64))
+    values = Values(np.empty(n, dtype=np.int64), np.empty(max(SPARSE * n, 1), dtype=np.int64))
+    return Tree(_layout_of(cells), leaves, Demand(model.rows_min, rules, scratch_for(rules)), values)
+
+
+def _layout_of(cells: Ints) -> Layout:
+    """In four bytes a cell if they fit."""
     n = len(cells)
     short = cells.max(initial=0) < np.iinfo(np.int32).max
     columns: Cells = np.ascontiguousarray(cells.T, dtype=np.int32 if short else np.int64)
@@ -68,27 +85,11 @@ def layout_of(cells: Ints) -> Layout:
     return Layout(columns, rows, np.empty_like(columns[0]), np.empty_like(rows))
 
 
-def leaves_for(n: int) -> Leaves:
-    """No leaves yet of a tree over n rows."""
-    return Leaves(np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64), np.zeros(2, dtype=np.int64))
-
-
-def demand_of(model: Model, subjects: Ints) -> Demand:
-    """The model over rows with these subjects, int64 (n, s), columns as in `model.subjects`."""
-    rules = rules_of(model, subjects)
-    return Demand(model.rows_min, rules, scratch_for(rules))
-
-
-def values_for(n: int) -> Values:
-    """Empty values of a table of n rows."""
-    return Values(np.empty(n, dtype=np.int64), np.empty(max(SPARSE * n, 1), dtype=np.int64))
-
-
-def leaf_numbers(layout: Layout, leaves: Leaves) -> Ints:
+def leaf_numbers(tree: Tree) -> Ints:
     """The number of every row's leaf, counted from left to right; int64 (n,)."""
-    n_leaves, n = leaves.n[0], len(layout.rows)
+    n_leaves, n = tree.leaves.n[0], len(tree.layout.rows)
     number = np.empty(n, dtype=np.int64)
-    number[layout.rows] = np.repeat(np.arange(n_leaves), np.diff(leaves.begins[:n_leaves], append=n))
+    number[tree.layout.rows] = np.repeat(np.arange(n_leaves), np.diff(tree.leaves.begins[:n_leaves], append=n))
     return number
 
 
@@ -96,7 +97,7 @@ def leaf_numbers(layout: Layout, leaves: Leaves) -> Ints:
 def after(leaves: Leaves, begin: int, middle: int, end: int) -> tuple[int, int]:
     """The part to do next, now that the positions begin..end (exclusive) were cut at middle: the lower half.
 
-    middle = begin: they cannot be cut. They are a leaf, and the half beside it comes next; behind the last leaf a part
+    middle = begin: they cannot be cut. They are a leaf, and the half beside it comes next; after the last leaf, a part
     without rows.
     """
     if middle > begin:

@@ -4,7 +4,7 @@ A node of the lattice of level vectors is *good* if the QI groups that do not ho
 floor(suppression x rows) rows; these rows are suppressed, and no others. Going up merges QI groups, and all models are
 closed under union: so without suppression the ancestors of a good node are good. With suppression that needs a growing
 model, since a group that does not hold may spoil the shares of one that did; shares and suppression together are
-therefore an objection. The top node needs no test: whoever runs an algorithm has seen that the whole table holds.
+therefore an objection. The top node needs no test: before any algorithm runs, the whole table was found to hold.
 
 The loss of a node is the mean over the attributes of level / highest level (Hu et al. 2011, equation 1), compared
 exactly; an attribute of one level loses nothing. It grows with every step up, so the least loss is that of a minimal
@@ -27,14 +27,11 @@ from streamer.recoding.algorithms.lattice_search import degree_first_search, ola
 from streamer.recoding.algorithms.recoding import SUPPRESSED, Recoding
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
-from streamer.telling import Tick
 
 Search = Callable[[Lattice], None]
 
 NODES_MAX = 1_000_000
 """Nodes that a lattice may have: more are an objection."""
-
-TESTS_PER_TICK = 8
 
 
 def lattice_nodes(table: Table) -> int:
@@ -60,16 +57,14 @@ def objections(table: Table, model: Model, options: Options) -> Sequence[str]:
     return said
 
 
-def _run_by(search: Search) -> Callable[[Microdata, Model, Options, Tick], Recoding]:
+def _run_by(search: Search) -> Callable[[Microdata, Model, Options], Recoding]:
     """Full-domain recoding whose lattice is classified by `search`."""
 
-    def run(microdata: Microdata, model: Model, options: Options, tick: Tick) -> Recoding:
+    def run(microdata: Microdata, model: Model, options: Options) -> Recoding:
         allowed = options.suppressed_max(len(microdata))
         recoded = FullDomain(microdata, model)
 
         def is_good(node: Node) -> bool:
-            if lattice.tested % TESTS_PER_TICK == 1:
-                tick(1 - lattice.n_unknown / lattice.n_nodes)
             return recoded.n_suppressed(node, allowed) <= allowed
 
         lattice = Lattice(recoded.n_levels, is_good)

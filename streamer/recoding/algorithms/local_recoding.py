@@ -34,12 +34,8 @@ from streamer.table.levels import value_numbers
 from streamer.table.microdata import Microdata
 from streamer.table.space import Space, in_order
 from streamer.table.vectors import row_numbers
-from streamer.telling import Tick, part_of
 
 UNLABELLED = SUPPRESSED
-
-LABELLING = 0.8
-"""The share of the work after which only orphans are left, about."""
 
 
 class _Piles(NamedTuple):
@@ -109,12 +105,6 @@ class Labelling:
 
     def _rises(self, j: int) -> bool:
         return self._level[j] + 1 < self._levels[j].n_levels
-
-    @property
-    def done(self) -> float:
-        """How much of the work is done, about: the share of the rows that are labelled, and of the levels gone up."""
-        steps = sum(levels.n_levels - 1 for levels in self._levels)
-        return 1 - self.n_unlabelled / len(self.qi_group) * (1 - sum(self._level) / max(steps, 1))
 
     def step(self) -> None:
         """Generalizes one attribute of the unlabelled rows by one level, and labels what then holds."""
@@ -209,14 +199,13 @@ def _ask(rules: Rules, scratch: Scratch, order: Ints, first: Ints, rows: Ints, b
             clear(rules, scratch, rows[begins[pile] : begins[pile + 1]])
 
 
-def run(microdata: Microdata, model: Model, options: Options, tick: Tick) -> Recoding:
+def run(microdata: Microdata, model: Model, options: Options) -> Recoding:
     """Algorithm 1 under any model."""
     labelling = Labelling(microdata, model)
     while labelling.goes_on():
-        tick(LABELLING * labelling.done)
         labelling.step()
     lo, hi = np.concatenate(labelling.lo), np.concatenate(labelling.hi)
-    return settled(microdata, model, labelling.qi_group, lo, hi, part_of(tick, LABELLING, 1.0))
+    return settled(microdata, model, labelling.qi_group, lo, hi)
 
 
 BOTTOM_UP = Algorithm(

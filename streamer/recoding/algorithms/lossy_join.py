@@ -5,8 +5,8 @@ group that agree in all their cells are one row of it, whether they are one indi
 repeated rows would tell which of the individuals have several records. The sensitive table (STT) has one row for every
 published row: QI group, individual, kept values. Without declared individuals every row is one of its own.
 
-Individuals are numbered within their QI group, and a number says nothing outside of it: whoever has rows in several
-groups is somebody else in each. Were they one number over the whole table, then of two groups where somebody is known
+Individuals are numbered within their QI group, and a number says nothing outside of it: a person with rows in several
+groups has another number in each. Were they one number over the whole table, then of two groups where somebody is known
 to be (by two ages, say) hardly anybody else would be in both, and all this individual's sensitive values would be
 known. (Tong et al. keep an individual's quasi-identifiers constant; there one number is one group.)
 

@@ -13,63 +13,38 @@ import numpy as np
 from streamer.jit import compiled
 from streamer.privacy.models import Model
 from streamer.recoding.algorithms.box_loss import Shape, ncp_term, shape_of
-from streamer.recoding.algorithms.contract import SOME_ROWS, Algorithm, Options, no_objections
-from streamer.recoding.algorithms.kd_tree import (
-    Demand,
-    Layout,
-    Leaves,
-    Values,
-    after,
-    allowed,
-    cut,
-    demand_of,
-    distinct,
-    ends,
-    layout_of,
-    leaf_numbers,
-    leaves_for,
-    values_for,
-)
+from streamer.recoding.algorithms.contract import Algorithm, Options, no_objections
+from streamer.recoding.algorithms.kd_tree import Tree, after, allowed, cut, distinct, ends, leaf_numbers, tree_of
 from streamer.recoding.algorithms.recoding import Recoding, local_recoding
 from streamer.table.arrays import Ints
 from streamer.table.microdata import Microdata
 from streamer.table.space import Space
-from streamer.telling import Tick, silent
 
 DONE = -1.0
 """Stands for the width of an attribute that cannot be cut, or was tried."""
 
 
-def median_tree(space: Space, cells: Ints, model: Model, subjects: Ints, tick: Tick = silent) -> tuple[Layout, Leaves]:
+def median_tree(space: Space, cells: Ints, model: Model, subjects: Ints) -> Tree:
     """The rows cells (n, d), n >= 1, cut; subjects: int64 (n, s), columns as in `model.subjects`.
 
-    One leaf is the whole table where no cut is allowed.
+    One leaf is the whole table if no cut is allowed.
     """
-    n = len(cells)
-    layout, leaves, values = layout_of(cells), leaves_for(n), values_for(n)
-    shape, demand = shape_of(space), demand_of(model, subjects)
-    begin, end = 0, n
+    tree = tree_of(cells, model, subjects)
+    _cut_all(shape_of(space), tree)
+    return tree
+
+
+@compiled
+def _cut_all(shape: Shape, tree: Tree) -> None:
+    begin, end = 0, len(tree.layout.rows)
     while begin < end:
-        begin, end = _cut_some(shape, demand, layout, leaves, values, begin, end, SOME_ROWS)
-        tick(begin / n)
-    return layout, leaves
+        begin, end = after(tree.leaves, begin, _cut_once(shape, tree, begin, end), end)
 
 
 @compiled
-def _cut_some(
-    shape: Shape, demand: Demand, layout: Layout, leaves: Leaves, values: Values, begin: int, end: int, rows: int
-) -> tuple[int, int]:
-    """Cuts part after part, until these had so many rows together; the part that comes next, empty at the end."""
-    while begin < end and rows > 0:
-        rows -= end - begin
-        middle = _cut_once(shape, demand, layout, values, begin, end)
-        begin, end = after(leaves, begin, middle, end)
-    return begin, end
-
-
-@compiled
-def _cut_once(shape: Shape, demand: Demand, layout: Layout, values: Values, begin: int, end: int) -> int:
-    """Cuts the positions begin..end in two; returns where the upper half begins, `begin` where no cut is allowed."""
+def _cut_once(shape: Shape, tree: Tree, begin: int, end: int) -> int:
+    """Cuts the positions begin..end in two; returns where the upper half begins, `begin` if no cut is allowed."""
+    layout, _, demand, values = tree
     if end - begin < 2 * demand.rows_min:
         return begin
     d = layout.columns.shape[0]
@@ -98,10 +73,10 @@ def _cut_once(shape: Shape, demand: Demand, layout: Layout, values: Values, begi
     return begin
 
 
-def run(microdata: Microdata, model: Model, options: Options, tick: Tick) -> Recoding:
+def run(microdata: Microdata, model: Model, options: Options) -> Recoding:
     """Median Mondrian under any model."""
-    tree = median_tree(microdata.space, microdata.cells, model, microdata.subjects(model.subjects), tick)
-    return local_recoding(microdata, leaf_numbers(*tree))
+    tree = median_tree(microdata.space, microdata.cells, model, microdata.subjects(model.subjects))
+    return local_recoding(microdata, leaf_numbers(tree))
 
 
 MONDRIAN = Algorithm(

@@ -34,14 +34,12 @@ from streamer.jit import compiled
 from streamer.privacy.compiled import Rules, Scratch, add, clear, holds, remove, rules_of, scratch_for
 from streamer.privacy.models import Model
 from streamer.recoding.algorithms.box_loss import Shape, ncp_term, shape_of
-from streamer.recoding.algorithms.contract import SOME_ROWS
 from streamer.recoding.algorithms.recoding import Recoding
 from streamer.table.arrays import Bools, Floats, Ints
 from streamer.table.microdata import INDIVIDUAL, Microdata
-from streamer.telling import Tick, pieces, silent
 
 
-def settled(microdata: Microdata, model: Model, qi_group: Ints, lo: Ints, hi: Ints, tick: Tick = silent) -> Recoding:
+def settled(microdata: Microdata, model: Model, qi_group: Ints, lo: Ints, hi: Ints) -> Recoding:
     """The recoding in which the orphans, rows of a negative qi_group, have found a QI group.
 
     qi_group: int64 (n,), groups that hold; lo, hi: int64 (g, d), their boxes in cells. The whole table holds.
@@ -51,7 +49,7 @@ def settled(microdata: Microdata, model: Model, qi_group: Ints, lo: Ints, hi: In
         return Recoding(qi_group, lo, hi, details={"orphans": 0, "moved": 0})
     rules = rules_of(model, microdata.subjects(model.subjects))
     moved = _surplus(microdata, model, rules, qi_group, orphans)
-    among = _among(microdata, model, rules, qi_group, lo, hi, orphans, tick)
+    among = _among(microdata, model, rules, qi_group, lo, hi, orphans)
     if moved is None:
         return among
     apart = _apart(microdata, qi_group, lo, hi, orphans, moved)
@@ -68,11 +66,11 @@ def _apart(microdata: Microdata, qi_group: Ints, lo: Ints, hi: Ints, orphans: In
 
 
 def _among(
-    microdata: Microdata, model: Model, rules: Rules, qi_group: Ints, lo: Ints, hi: Ints, orphans: Ints, tick: Tick
+    microdata: Microdata, model: Model, rules: Rules, qi_group: Ints, lo: Ints, hi: Ints, orphans: Ints
 ) -> Recoding:
     """Every orphan in one of the QI groups."""
     qi_group, lo, hi = qi_group.copy(), lo.copy(), hi.copy()
-    _join_nearest(microdata, model, rules, qi_group, lo, hi, orphans, tick)
+    _join_nearest(microdata, model, rules, qi_group, lo, hi, orphans)
     qi_group, lo, hi = _take_in(microdata, rules, qi_group, lo, hi)
     return Recoding(qi_group, lo, hi, details={"orphans": len(orphans), "moved": 0})
 
@@ -200,7 +198,7 @@ class _Shared(NamedTuple):
 
 
 def _join_nearest(
-    microdata: Microdata, model: Model, rules: Rules, qi_group: Ints, lo: Ints, hi: Ints, orphans: Ints, tick: Tick
+    microdata: Microdata, model: Model, rules: Rules, qi_group: Ints, lo: Ints, hi: Ints, orphans: Ints
 ) -> None:
     """Each orphan into the nearest QI group that holds with it, if there is one; changes qi_group, lo and hi."""
     limited = np.array([i for i, subject in enumerate(model.subjects) if subject in model.shares], dtype=np.int64)
@@ -211,9 +209,7 @@ def _join_nearest(
         orphans = orphans[np.lexsort(codes[:, orphans])]
     sizes = np.bincount(qi_group[qi_group >= 0], minlength=len(lo))
     ncp = microdata.space.ncp(lo, hi)
-    shape, cells, some = shape_of(microdata.space), microdata.cells, max(1, SOME_ROWS // max(1, len(lo)))
-    for piece in pieces(len(orphans), some, tick):
-        _join_one_by_one(shape, shared, cells, orphans[piece], qi_group, sizes, lo, hi, ncp)
+    _join_one_by_one(shape_of(microdata.space), shared, microdata.cells, orphans, qi_group, sizes, lo, hi, ncp)
     microdata.space.generalize(lo, hi)
 
 

@@ -2,7 +2,7 @@
 
 A group that holds *takes* a bundle if every share is kept: the bundle's own subjects are the only ones whose shares can
 grow, and rows and distinct subjects only become more. So the counts of these subjects are all that is asked for
-(`subject_counts`). A search visits VISITS nodes of the index of groups, and where nobody takes the bundle, FAR_VISITS.
+(`subject_counts`). A search visits VISITS nodes of the index of groups, and if no group takes the bundle, FAR_VISITS.
 """
 
 from __future__ import annotations
@@ -17,18 +17,15 @@ from streamer.recoding.algorithms.bundles import Task
 from streamer.recoding.algorithms.group_index import Groups, bound_of, groups_of, growth, join, put
 from streamer.recoding.algorithms.subject_counts import SubjectCounts, count_of, count_row, counts_for
 from streamer.table.arrays import Ints
-from streamer.telling import Tick, pieces, silent
 
 VISITS = 128
 FAR_VISITS = 2048
-SOME_BUNDLES = 1024
-"""Bundles that one call of a compiled loop looks at."""
 
 
 class _Kept(NamedTuple):
     """Groups that hold, and one more seat, in which every bundle without one stands for a moment.
 
-    found (m,): each bundle's group, -1 for those without; aside: that seat; left (1,): bundles that nobody took.
+    found (m,): each bundle's group, -1 for those without; aside: that seat; left (1,): bundles that no group took.
     """
 
     groups: Groups
@@ -93,7 +90,7 @@ def taker(
     return best, limit
 
 
-def placed(task: Task, qi_group: Ints, n_seats: int, order: Ints, tick: Tick = silent) -> tuple[int, Ints]:
+def placed(task: Task, qi_group: Ints, n_seats: int, order: Ints) -> tuple[int, Ints]:
     """How many bundles are left, and groups where those of groups that do not hold have gone to others that do.
 
     The left ones have groups of their own. order: of bundles.
@@ -102,8 +99,7 @@ def placed(task: Task, qi_group: Ints, n_seats: int, order: Ints, tick: Tick = s
     if n_kept == 0:
         return len(qi_group), np.arange(len(qi_group))
     kept, order = _kept(task, found, n_kept), order[found[order] < 0]
-    for piece in pieces(len(order), SOME_BUNDLES, tick):
-        _place_some(task, kept, order[piece])
+    _place_all(task, kept, order)
     return int(kept.left[0]), kept.found
 
 
@@ -140,7 +136,7 @@ def _kept(task: Task, found: Ints, n_kept: int) -> _Kept:
 
 
 @compiled
-def _place_some(task: Task, kept: _Kept, order: Ints) -> None:
+def _place_all(task: Task, kept: _Kept, order: Ints) -> None:
     """Bundles without a group, one after the other, each to the group that takes it."""
     groups, counts, found, aside, left = kept
     # bare numbers would be types of their own, and everything compiled again for each

@@ -20,13 +20,13 @@ from __future__ import annotations
 import numpy as np
 
 from streamer.jit import compiled, inlined
+from streamer.progress import OnProgress, pieces, unheard
 from streamer.recoding.algorithms.box_loss import EMPTY_HI, EMPTY_LO, total, widen
 from streamer.recoding.algorithms.bundles import Bundles, Task, hold, weight
 from streamer.recoding.algorithms.cut_tree import order_of
 from streamer.recoding.algorithms.group_index import Groups, growth, members_of, nearest, put
 from streamer.recoding.algorithms.segments import FAR, best_segments
 from streamer.table.arrays import Floats, Ints
-from streamer.telling import Tick, pieces, silent
 
 FAIR = 2.0
 PARTNERS_MAX = 3
@@ -204,11 +204,11 @@ def _improve(task: Task, groups: Groups, pairs: Ints, seat: int) -> bool:
     )
 
 
-def sweep(task: Task, groups: Groups, tick: Tick = silent) -> int:
+def sweep(task: Task, groups: Groups, on_progress: OnProgress = unheard) -> int:
     """One sweep over all groups that have changed; how many of them were improved."""
     seats, improved = np.flatnonzero(groups.changed), 0
     pairs = np.full((len(groups.rows), PARTNERS_MAX, 2), -1, dtype=np.int64)
-    for piece in pieces(len(seats), SOME_SEATS, tick):
+    for piece in pieces(len(seats), SOME_SEATS, on_progress):
         improved += _sweep_some(task, groups, pairs, seats[piece])
     return improved
 

@@ -13,30 +13,15 @@ rows.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from streamer.jit import compiled
 from streamer.privacy.compiled import holds
 from streamer.recoding.algorithms.box_loss import EMPTY_HI, EMPTY_LO, total, widen
 from streamer.recoding.algorithms.bundles import Task, count_in, forget
-from streamer.recoding.algorithms.contract import SOME_ROWS
 from streamer.table.arrays import Floats, Ints
-from streamer.telling import Tick, pieces
 
 FAR = 8
-
-
-class Reached(NamedTuple):
-    """What is known of every end of a segment. best (m + 1,): the least loss up to there; origin (m + 1,): where the
-    last segment then begins; box (2, d), term (d,): scratch.
-    """
-
-    best: Floats
-    origin: Ints
-    box: Ints
-    term: Floats
 
 
 @compiled
@@ -46,8 +31,8 @@ def _reach(
 ) -> None:  # fmt: skip
     """Improves best and origin (m + 1,) at the ends of all segments that begin at `start`.
 
-    tile_end: where the tile that begins here ends, else 0; from a loss of `limit` on nothing is of use. box (2, d),
-    term (d,): scratch.
+    best: the least loss up to there; origin: where the last segment then begins; tile_end: where the tile that begins
+    here ends, else 0; from a loss of `limit` on nothing is of use. box (2, d), term (d,): scratch.
     """
     shape, cells, first, last = task.shape, task.bundles.cells, task.bundles.begin, task.bundles.end
     rows_least, rows_far = task.rules.rows, FAR * task.rows_min
@@ -79,50 +64,20 @@ def _reach(
 
 
 @compiled
-def reached_of(m: int, d: int) -> Reached:
-    """The start alone is reached."""
-    reached = Reached(np.full(m + 1, np.inf), np.zeros(m + 1, np.int64), np.empty((2, d), np.int64), np.zeros(d))
-    reached.best[0] = 0.0
-    return reached
-
-
-@compiled
-def reach(task: Task, order: Ints, tile: Ints, limit: float, reached: Reached, begin: int | np.int64, end: int) -> None:
-    """Goes on from all starts begin..end (exclusive); those before are done."""
-    best, origin, box, term = reached
-    for start in range(begin, end):
-        if best[start] < np.inf:
-            _reach(task, order, start, tile[start], limit, box, term, best, origin)
-
-
-@compiled
-def segments_of(reached: Reached) -> tuple[float, Ints]:
-    """The least loss, and the number of every position's segment, once all is reached."""
-    m = reached.best.shape[0] - 1
-    begins = np.zeros(m, np.int64)
-    end = m
-    while end > 0:
-        end = reached.origin[end]
-        begins[end] = 1
-    return float(reached.best[m]), np.cumsum(begins) - 1
-
-
-@compiled
 def best_segments(task: Task, order: Ints, tile: Ints, limit: float) -> tuple[float, Ints]:
     """The least loss, and the number of every position's segment, int64 (m,), from 0 along the order.
 
-    order, tile: as `order_of` answers. Where nothing loses less than `limit`: an infinite loss, and no answer.
+    order, tile: as `order_of` answers. If nothing loses less than `limit`: an infinite loss, and no answer.
     """
     m, d = order.shape[0], task.bundles.cells.shape[1]
-    reached = reached_of(m, d)
-    reach(task, order, tile, limit, reached, np.int64(0), m)  # a bare 0 would be a type of its own
-    return segments_of(reached)
-
-
-def told_best_segments(task: Task, order: Ints, tile: Ints, tick: Tick) -> tuple[float, Ints]:
-    """As `best_segments` without a limit, and says how far it is."""
-    m, some = len(order), max(1, SOME_ROWS // task.rows_min)
-    reached = reached_of(m, task.bundles.cells.shape[1])
-    for piece in pieces(m, some, tick):
-        reach(task, order, tile, np.inf, reached, piece.start, piece.stop)
-    return segments_of(reached)
+    best, origin = np.full(m + 1, np.inf), np.zeros(m + 1, np.int64)
+    box, term = np.empty((2, d), np.int64), np.zeros(d)
+    best[0] = 0.0
+    for start in range(m):
+        if best[start] < np.inf:
+            _reach(task, order, start, tile[start], limit, box, term, best, origin)
+    begins, end = np.zeros(m, np.int64), m
+    while end > 0:
+        end = origin[end]
+        begins[end] = 1
+    return float(best[m]), np.cumsum(begins) - 1

@@ -2,9 +2,9 @@
 
 The rules of this file
 ----------------------
-* The names and their order are a promise to whoever reads the JSON. `WHAT` says in a line what each is, and
+* The names and their order are a promise to readers of the JSON. `WHAT` says in a line what each is, and
   `WHAT_JOINED` of a lossy join: what a recoding's boxes cost says nothing of a join, which publishes the cells.
-* A measure is an int, a float or None, never NaN: None where there is nothing to measure (no rows, no QI groups, no
+* A measure is an int, a float or None, never NaN: None if there is nothing to measure (no rows, no QI groups, no
   sensitive column).
 """
 

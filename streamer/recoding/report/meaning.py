@@ -1,7 +1,7 @@
 """What every measure means to somebody who has never heard its name: one or two plain sentences.
 
-`WHAT` of the measures says precisely what each is; this says what to make of a high or a low one. Where a form hides
-something else, or nobody knows whose rows they are, a measure means something else.
+`WHAT` of the measures says precisely what each is; this says what to make of a high or a low one. The meaning
+depends on the form that is published, and on whether individuals are declared.
 """
 
 from __future__ import annotations

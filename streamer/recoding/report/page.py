@@ -23,7 +23,6 @@ from streamer.recoding.report.meaning import MEANING, meanings
 from streamer.recoding.report.provenance import Provenance
 from streamer.recoding.report.tradeoffs import ROWS_MAX, Curve
 from streamer.table.microdata import Microdata, Subject
-from streamer.telling import Tick, silent
 
 COMPARED = ("groups", "ncp", "aes", "k", "l", "beta", "risk", "suppressed")
 """The measures of the comparison's table."""
@@ -35,14 +34,8 @@ def anonymize_page(
     recoding: Recoding,
     provenance: Provenance,
     curves: Sequence[Curve] = (),
-    tick: Tick = silent,
 ) -> str:
     """The report of one run; facts: what was done and every measure, as `streamer anonymize --json` prints them."""
-    n_pictures = 2 + len(microdata.table.sensitive)
-    drawn = []
-    for picture in _pictures(facts["measures"], microdata, recoding):
-        drawn.append(picture)
-        tick(len(drawn) / (n_pictures + len(curves)))
     return _rendered(
         "anonymize.html",
         facts=facts,
@@ -50,7 +43,7 @@ def anonymize_page(
         headlines=headlines(facts["measures"], microdata, recoding, facts["form"]),
         meaning=meanings(facts["form"], microdata.individuals is not None),
         at_risk=[] if "ncp" not in facts["measures"] else rows_at_risk(microdata, recoding),
-        pictures=drawn,
+        pictures=list(_pictures(facts["measures"], microdata, recoding)),
         **_tradeoffs(curves, len(microdata)),
     )
 

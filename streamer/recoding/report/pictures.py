@@ -7,23 +7,27 @@ bytes: no date, no random identifiers.
 from __future__ import annotations
 
 import re
-import warnings
 from base64 import b64encode
 from collections.abc import Sequence
-from io import BytesIO
+from math import ceil, floor, log10
+from typing import NamedTuple
+from unicodedata import east_asian_width
+from xml.etree.ElementTree import Element, SubElement, tostring
 
-import matplotlib
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from streamer.recoding.report.tradeoffs import Curve
 from streamer.table.arrays import Floats, Ints
 
-WIDTH, HEIGHT = 6.4, 2.8  # inches
-COLOUR = "#35618f"
-BINS_MAX = 40
+WIDTH, HEIGHT = 640, 280  # pixels
+LEFT, RIGHT, TOP, BOTTOM = 72, 40, 20, 48
+"""Margins around what is drawn; numbers and labels stand in them."""
+
+CHARACTER, BAR = 8, 28
+"""Pixels that a character of a name may take, and the height of a bar with the gap to the next."""
+
+COLOUR, INK = "#35618f", "#333"
+BINS_MAX, TICKS_MAX = 40, 8
 SEEN_BESIDE = 100
 """The largest number of QI groups in a bar beside which a bar of one can still be seen."""
 
@@ -41,73 +45,144 @@ DEMANDS = {
 }
 
 
+class Axis(NamedTuple):
+    """The numbers first..last, drawn from pixel `begin` to pixel `end`."""
+
+    first: float
+    last: float
+    begin: float
+    end: float
+    is_whole: bool = False  # a fraction of one means nothing
+    is_log: bool = False
+
+    def at(self, number: float) -> float:
+        """The pixel of a number."""
+        first, last, here = (log10(x) if self.is_log else x for x in (self.first, self.last, number))
+        return self.begin + (here - first) / (last - first) * (self.end - self.begin)
+
+    def ticks(self) -> list[float]:
+        """The numbers to write at the axis: powers of ten, or multiples of 1, 2 or 5 times one."""
+        if self.is_log:
+            return [10.0**power for power in range(ceil(log10(self.first)), floor(log10(self.last)) + 1)]
+        least = (self.last - self.first) / TICKS_MAX
+        power = 10.0 ** floor(log10(least))
+        step = next(step for step in (power, 2 * power, 5 * power, 10 * power) if step >= least)
+        step = max(step, 1.0) if self.is_whole else step
+        return [round(i * step, 10) for i in range(ceil(self.first / step), floor(self.last / step + 1e-9) + 1)]
+
+
 def group_sizes(sizes: Ints) -> str:
     """How many QI groups there are of each size; sizes int64 (g,). A data URI.
 
-    Where one bar is so high that a single QI group could not be seen beside it, the axis counts in powers of ten.
+    If one bar is so high that a single QI group could not be seen beside it, the axis counts in powers of ten.
     """
-    figure, axes = _axes("rows of a QI group", "QI groups")
     first, last = int(sizes.min()), int(sizes.max())
     width = -(-(last - first + 1) // BINS_MAX)
-    edges = np.arange(first, last + width + 1, width) - 0.5
-    counts, _, _ = axes.hist(sizes, bins=edges.tolist(), color=COLOUR, rwidth=0.9)
-    if np.max(counts) > SEEN_BESIDE:
-        axes.set_yscale("log")
-        axes.set_ylim(bottom=0.5)  # a bar of one QI group has a height
-        axes.set_ylabel("QI groups (powers of ten)")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    return _svg(figure)
-
-
-def tradeoff(curve: Curve) -> str:
-    """What every strength of a demand costs, with a mark at what is asked now. A data URI."""
-    figure, axes = _axes(DEMANDS[curve.demand], "NCP")
-    axes.plot(curve.strengths, curve.losses, color=COLOUR, marker="o", markersize=4)
-    axes.set_ylim(0, None)
-    if curve.now is not None:
-        axes.axvline(curve.now, color=COLOUR, linestyle=":", label="asked for now")
-        axes.legend(frameon=False)
-    if curve.demand in SHARES:
-        axes.invert_xaxis()  # stricter to the right, as with k and l
-    return _svg(figure)
-
-
-def bars(names: Sequence[str], values: Sequence[float], label: str) -> str:
-    """One bar for each name. A data URI."""
-    figure, axes = _axes(label, "")
-    axes.barh(range(len(names)), values, color=COLOUR)
-    axes.set_yticks(range(len(names)), [_label(name) for name in names])
-    axes.invert_yaxis()
-    figure.set_figheight(max(HEIGHT, 0.3 * len(names) + 1))
-    return _svg(figure)
-
-
-def _label(name: str) -> str:
-    """A name as text that every picture can hold."""
-    text = NOT_XML.sub("\ufffd", name if len(name) <= NAME_MAX else name[: NAME_MAX - 1] + "…")
-    return text.replace("$", r"\$")
+    edges = np.arange(first, last + width + 1, width, dtype=np.float64) - 0.5
+    return _histogram(np.histogram(sizes, edges)[0].tolist(), edges.tolist(), "rows of a QI group", of_sizes=True)
 
 
 def largest_shares(shares: Floats) -> str:
     """In how many QI groups the most frequent sensitive value has which share; float64 (g,). A data URI."""
-    figure, axes = _axes("share of the most frequent sensitive value", "QI groups")
-    axes.hist(shares, bins=np.linspace(0, 1, 21).tolist(), color=COLOUR, rwidth=0.9)
-    axes.set_xlim(0, 1)
-    return _svg(figure)
+    edges = [i / 20 for i in range(21)]
+    return _histogram(np.histogram(shares, edges)[0].tolist(), edges, "share of the most frequent sensitive value")
 
 
-def _axes(x: str, y: str) -> tuple[Figure, Axes]:
-    figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
-    axes = figure.add_subplot()
-    axes.set_xlabel(x)
-    axes.set_ylabel(y)
-    axes.spines[["top", "right"]].set_visible(False)
-    return figure, axes
+def _histogram(counts: Sequence[int], edges: Sequence[float], label: str, of_sizes: bool = False) -> str:
+    is_log = of_sizes and max(counts) > SEEN_BESIDE
+    x = Axis(edges[0], edges[-1], LEFT, WIDTH - RIGHT, is_whole=of_sizes)
+    y = Axis(0.5 if is_log else 0, max(counts), HEIGHT - BOTTOM, TOP, True, is_log)
+    svg = _picture(x, label, HEIGHT)
+    _draw_y(svg, y, "QI groups (powers of ten)" if is_log else "QI groups")
+    for lo, hi, count in zip(edges[:-1], edges[1:], counts, strict=True):
+        if count:
+            top, width = y.at(count), max(x.at(hi) - x.at(lo) - 1, 1)
+            _add(svg, "rect", x=x.at(lo) + 0.5, y=top, width=width, height=y.begin - top, fill=COLOUR)
+    return _uri(svg)
 
 
-def _svg(figure: Figure) -> str:
-    out = BytesIO()
-    with matplotlib.rc_context({"svg.hashsalt": "streamer", "svg.fonttype": "none"}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph")  # the reader's fonts draw the text, not ours
-        figure.savefig(out, format="svg", metadata={"Date": None})
-    return "data:image/svg+xml;base64," + b64encode(out.getvalue()).decode()
+def tradeoff(curve: Curve) -> str:
+    """What every strength of a demand costs, with a mark at what is asked now. A data URI."""
+    ends = [LEFT, WIDTH - RIGHT]
+    if curve.demand in SHARES:
+        ends.reverse()  # stricter to the right, as with k and l
+    x = Axis(min(curve.strengths), max(curve.strengths), ends[0], ends[1])
+    y = Axis(0, max(curve.losses) or 1, HEIGHT - BOTTOM, TOP)
+    svg = _picture(x, DEMANDS[curve.demand], HEIGHT)
+    _draw_y(svg, y, "NCP")
+    points = [(x.at(strength), y.at(loss)) for strength, loss in zip(curve.strengths, curve.losses, strict=True)]
+    line = " ".join(f"{across:.1f},{down:.1f}" for across, down in points)
+    _add(svg, "polyline", points=line, fill="none", stroke=COLOUR, stroke_width=1.5)
+    for across, down in points:
+        _add(svg, "circle", cx=across, cy=down, r=3, fill=COLOUR)
+    if curve.now is not None:
+        now = x.at(curve.now)
+        _add(svg, "path", d=f"M{now:.1f} {TOP}V{HEIGHT - BOTTOM}", stroke=COLOUR, stroke_dasharray="2 3")
+        _text(svg, "asked for now", now, TOP - 6, "end" if now > WIDTH / 2 else "start")
+    return _uri(svg)
+
+
+def bars(names: Sequence[str], values: Sequence[float], label: str) -> str:
+    """One bar for each name. A data URI."""
+    labels = [_label(name) for name in names]
+    left = max(map(_width, labels), default=0) + 16
+    height = TOP + BAR * len(labels) + BOTTOM
+    x = Axis(0, max(values, default=0) or 1, left, WIDTH - RIGHT)
+    svg = _picture(x, label, height)
+    for i, (name, value) in enumerate(zip(labels, values, strict=True)):
+        top = TOP + BAR * i
+        _add(svg, "rect", x=left, y=top + 3, width=x.at(value) - left, height=BAR - 6, fill=COLOUR)
+        _text(svg, name, left - 8, top + BAR / 2 + 4, "end")
+    return _uri(svg)
+
+
+def _label(name: str) -> str:
+    """A name as text that every picture can hold."""
+    return NOT_XML.sub("\ufffd", name if len(name) <= NAME_MAX else name[: NAME_MAX - 1] + "…")
+
+
+def _width(text: str) -> int:
+    """About how many pixels a text is wide."""
+    return CHARACTER * sum(2 if east_asian_width(character) in "FW" else 1 for character in text)
+
+
+def _picture(x: Axis, label: str, height: int) -> Element:
+    """A picture with nothing but the axis below."""
+    svg = Element("svg", xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {WIDTH} {height}")
+    svg.attrib |= {"width": str(WIDTH), "height": str(height), "font-family": "sans-serif", "font-size": "12"}
+    floor_at = height - BOTTOM
+    _add(svg, "path", d=f"M{x.begin:.1f} {floor_at}H{x.end:.1f}", stroke=INK)
+    for number in x.ticks():
+        _add(svg, "path", d=f"M{x.at(number):.1f} {floor_at}v5", stroke=INK)
+        _text(svg, f"{number:,.10g}", x.at(number), floor_at + 18, "middle")
+    _text(svg, label, (x.begin + x.end) / 2, height - 10, "middle")
+    return svg
+
+
+def _draw_y(svg: Element, y: Axis, label: str) -> None:
+    """The axis at the left."""
+    _add(svg, "path", d=f"M{LEFT} {y.begin:.1f}V{y.end:.1f}", stroke=INK)
+    for number in y.ticks():
+        _add(svg, "path", d=f"M{LEFT} {y.at(number):.1f}h-5", stroke=INK)
+        _text(svg, f"{number:,.10g}", LEFT - 8, y.at(number) + 4, "end")
+    middle = (y.begin + y.end) / 2
+    _text(svg, label, 14, middle, "middle").set("transform", f"rotate(-90 14 {middle:.1f})")
+
+
+def _text(svg: Element, text: str, x: float, y: float, anchor: str) -> Element:
+    element = _add(svg, "text", x=x, y=y, text_anchor=anchor, fill=INK)
+    element.text = text
+    return element
+
+
+def _add(svg: Element, tag: str, **attributes: float | str) -> Element:
+    """Adds an element; an attribute's underscore stands for a hyphen, and pixels have one digit."""
+    texts = {
+        name.replace("_", "-"): value if isinstance(value, str) else f"{value:.1f}"
+        for name, value in attributes.items()
+    }
+    return SubElement(svg, tag, texts)
+
+
+def _uri(svg: Element) -> str:
+    return "data:image/svg+xml;base64," + b64encode(tostring(svg)).decode()

@@ -1,6 +1,6 @@
 """What a report says of itself: when it was made, by which version, from what, and under which table.yaml.
 
-Nothing here is read from a clock or a file: whoever asks for the report hands it in.
+Nothing here is read from a clock or a file: the caller hands it in.
 """
 
 from __future__ import annotations

@@ -21,7 +21,6 @@ from streamer.recoding.algorithms.recoding import Recoding
 from streamer.recoding.metrics.utility import ncp
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
-from streamer.telling import Tick, silent
 
 ROWS_MAX = 5_000
 KS = (2, 3, 5, 7, 10, 15, 20, 30, 50, 100)
@@ -47,12 +46,11 @@ def sampled(microdata: Microdata, rows_max: int = ROWS_MAX) -> Microdata:
     return microdata.rows(np.sort(drawn))
 
 
-def tradeoffs(microdata: Microdata, algorithm: Algorithm, options: Options, tick: Tick = silent) -> list[Curve]:
+def tradeoffs(microdata: Microdata, algorithm: Algorithm, options: Options) -> list[Curve]:
     """A curve for every demand that the table can be held to; strengths that it cannot hold are left out."""
     table, points = microdata.table, [*_points(microdata.table)]
     found: dict[str, list[tuple[float, float]]] = {demand: [] for demand, *_ in points}
-    for done, (demand, strength, changed) in enumerate(points):
-        tick(done / len(points))
+    for demand, strength, changed in points:
         loss = _loss(replace(microdata, table=changed), algorithm, options)
         if loss is not None:
             found[demand].append((float(strength), loss))

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from streamer.table.draft.far_numbers import far_numbers, hint_of_rows
-from streamer.table.draft.hints import could_be_excel_days, hint_of, hint_of_spellings
+from streamer.table.draft.hints import hint_of, hint_of_spellings
 from streamer.table.draft.nulls import words_for_nulls
 from streamer.table.draft.numbers import Scale, scale_of, with_null_cell
 from streamer.table.draft.times import TimeScale, time_scale_of, with_null_moment
@@ -57,24 +57,18 @@ Rows = tuple[tuple[str, ...], ...]
 
 @dataclass(frozen=True)
 class Drafted:
-    """A guess about one column.
-
-    role: "quasi-identifier", "sensitive", or "" for a column that is left out; why: what there is to check or know.
-    scale: of a quasi-identifier with intervals; hierarchy: rows from leaf to root, of a categorical one; type: of a
-    sensitive column. na: the words that are nulls; nulls: whether there are any, empty cells among them; null_as: the
-    number or moment that they count as. written: how its texts are, None: as they are expected.
-    """
+    """A guess about one column."""
 
     name: str
-    role: str
-    why: str
-    scale: Scale | TimeScale | None = None
-    hierarchy: Rows = ()
-    type: str = ""
-    null_as: str | None = None
-    na: tuple[str, ...] = ()
-    nulls: bool = False
-    written: str | None = None
+    role: str  # "quasi-identifier", "sensitive", or "" for a column that is left out
+    why: str  # what there is to check or know
+    scale: Scale | TimeScale | None = None  # of a quasi-identifier with intervals
+    hierarchy: Rows = ()  # of a categorical one: rows from leaf to root
+    type: str = ""  # of a sensitive column
+    null_as: str | None = None  # the number or moment that nulls count as
+    na: tuple[str, ...] = ()  # the words that are nulls
+    nulls: bool = False  # whether there are any, empty cells included
+    written: str | None = None  # how its texts are; None: as they are expected
 
 
 def words_of(name: str) -> set[str]:
@@ -101,64 +95,68 @@ def usable(name: str) -> bool:
     return 0 < len(name) <= 255 and not _CONTROL.search(name)
 
 
+@dataclass(frozen=True)
+class _Cells:
+    """What is read of a column's cells."""
+
+    distinct: list[str]  # sorted, without nulls
+    filled: int
+    empty: int
+    na: tuple[str, ...]  # the words that are nulls
+    moments: WrittenMoments | None
+    numbers: list[Decimal]  # of `distinct`; none if they are no numbers
+    written: str | None  # how the numbers are written
+
+
 def drafted(name: str, texts: Sequence[str]) -> Drafted:
     """A guess about the column with these cells; an empty one is a null."""
-    distinct = sorted(set(texts) - {""})
-    counted, of_counts = _without(distinct, counts=True), True
-    moments = moments_written(counted)
-    numbers, written = _numbers(counted)
-    if not (moments or numbers):
-        counted, of_counts = _without(distinct, counts=False), False
-    na = words_for_nulls(distinct, of_counts)
-    filled = sum(text != "" and text not in na for text in texts)
-    empty = len(texts) - filled
-    found = _guessed(name, counted, filled, empty, moments, numbers, written)
+    cells = _read(texts)
+    found = _guessed(name, cells)
     if not found.role:
         return found
-    why = _doubt(moments, numbers, counted) + found.why
+    why = _doubt(cells) + found.why
     if isinstance(found.scale, Scale) and found.written != DIGITS:
-        far = far_numbers(numbers)
-        codes = {text for text, number in zip(counted, numbers, strict=True) if number in far}
+        far = far_numbers(cells.numbers)
+        codes = {text for text, number in zip(cells.distinct, cells.numbers, strict=True) if number in far}
         why = "; ".join(filter(None, (why, hint_of_rows(sum(text in codes for text in texts)))))
-    return replace(found, na=na, nulls=empty > 0, why=why)
+    return replace(found, na=cells.na, nulls=cells.empty > 0, why=why)
 
 
-def _doubt(moments: WrittenMoments | None, numbers: list[Decimal], distinct: Sequence[str]) -> str:
-    """What nobody could tell from the texts, to stand before all else; "" where nothing is in doubt."""
-    if moments is not None:
-        return "day and month could change places: check how it is written; " if moments.doubtful else ""
-    either = bool(numbers) and could_be_thousands(distinct)
+def _read(texts: Sequence[str]) -> _Cells:
+    """More words are nulls if all else are numbers or dates."""
+    every = sorted(set(texts) - {""})
+    na = words_for_nulls(every, counts=True)
+    distinct = [text for text in every if text not in na]
+    moments = moments_written(distinct)
+    numbers, written = _numbers(distinct)
+    if not (moments or numbers):
+        na = words_for_nulls(every, counts=False)
+        distinct = [text for text in every if text not in na]
+    filled = sum(text != "" and text not in na for text in texts)
+    return _Cells(distinct, filled, len(texts) - filled, na, moments, numbers, written)
+
+
+def _doubt(cells: _Cells) -> str:
+    """What nobody could tell from the texts, to stand before all else; "" if nothing is in doubt."""
+    if cells.moments is not None:
+        return "day and month could change places: check how it is written; " if cells.moments.doubtful else ""
+    either = bool(cells.numbers) and could_be_thousands(cells.distinct)
     return "could be thousands or fractions: check how it is written; " if either else ""
 
 
-def _without(distinct: Sequence[str], *, counts: bool) -> list[str]:
-    """The texts that are no words for nulls."""
-    words = set(words_for_nulls(distinct, counts))
-    return [text for text in distinct if text not in words]
-
-
-def _guessed(
-    name: str,
-    distinct: list[str],
-    filled: int,
-    empty: int,
-    moments: WrittenMoments | None,
-    numbers: list[Decimal],
-    written: str | None,
-) -> Drafted:
-    if reason := _left_out(name, distinct):
+def _guessed(name: str, cells: _Cells) -> Drafted:
+    moments = cells.moments
+    if reason := _left_out(name, cells.distinct):
         return Drafted(name, "", reason)
-    if words_of(name) & _SENSITIVE and (numbers or moments or _few(distinct, filled)):
-        type_ = moments.clock.name if moments else _type(numbers, distinct)
-        pattern = moments.written if moments else written
+    if words_of(name) & _SENSITIVE and (cells.numbers or moments or _few(cells)):
+        type_ = moments.clock.name if moments else _type(cells)
+        pattern = moments.written if moments else cells.written
         return Drafted(name, "sensitive", "a guess, by its name: published as it is", type=type_, written=pattern)
     if moments is not None:
-        return _moments(name, moments, empty)
-    if _is_code(name, distinct, filled):
-        return _code(name, distinct, empty)
-    if numbers:
-        return replace(_number(name, numbers, empty), written=written)
-    return _category(name, distinct, filled, empty)
+        return _moments(name, moments, cells.empty)
+    if _is_code(name, cells):
+        return _code(name, cells)
+    return _number(name, cells) if cells.numbers else _category(name, cells)
 
 
 def _left_out(name: str, distinct: list[str]) -> str:
@@ -187,21 +185,20 @@ def _numbers(distinct: list[str]) -> tuple[list[Decimal], str | None]:
     return (found, written) if len(found) == len(distinct) else ([], None)
 
 
-def _type(numbers: list[Decimal], distinct: list[str]) -> str:
-    if not numbers:
-        return "boolean" if set(distinct) <= {"true", "false"} else "text"
-    return "integer" if all(number == number.to_integral_value() for number in numbers) else "decimal"
+def _type(cells: _Cells) -> str:
+    if not cells.numbers:
+        return "boolean" if set(cells.distinct) <= {"true", "false"} else "text"
+    return "integer" if all(number == number.to_integral_value() for number in cells.numbers) else "decimal"
 
 
-def _number(name: str, numbers: list[Decimal], empty: int) -> Drafted:
-    scale = scale_of([number.to_integral_value() for number in numbers] if empty and _are_holed(numbers) else numbers)
+def _number(name: str, cells: _Cells) -> Drafted:
+    numbers, holed = cells.numbers, cells.empty > 0 and _are_holed(cells.numbers)
+    scale = scale_of([number.to_integral_value() for number in numbers] if holed else numbers)
     if scale is None:
         return Drafted(name, "", "its numbers have more digits than a domain may have")
     exactly = set(scale.domain) <= set(numbers)
     why = f"the domain is {'that of the values seen' if exactly else 'rounded outward'}; check it, and the grid"
-    if scale.integer and could_be_excel_days(words_of(name), numbers):
-        why = f"could be days as Excel counts them: let them be exported as dates; {why}"
-    return _with_nulls(Drafted(name, "quasi-identifier", why, scale=scale), scale, empty)
+    return _with_nulls(Drafted(name, "quasi-identifier", why, written=cells.written), scale, cells.empty)
 
 
 def _are_holed(numbers: list[Decimal]) -> bool:
@@ -213,35 +210,30 @@ def _are_holed(numbers: list[Decimal]) -> bool:
     return all(number.as_tuple().exponent == -1 and number == number.to_integral_value() for number in numbers)
 
 
-def _is_code(name: str, distinct: list[str], filled: int) -> bool:
+def _is_code(name: str, cells: _Cells) -> bool:
     """Whether the texts are digit codes, such as postal ones: by the column's name, or by zeros in front."""
-    if not all(map(_DIGITS.fullmatch, distinct)):
+    if not all(map(_DIGITS.fullmatch, cells.distinct)):
         return False
     if words_of(name) & _POSTAL:
         return True
-    repeated = 2 * len(distinct) <= filled
-    named = bool(words_of(name) & _CODES) or any(text[0] == "0" for text in distinct)
-    return named and repeated and len(set(map(len, distinct))) == 1
+    repeated = 2 * len(cells.distinct) <= cells.filled
+    named = bool(words_of(name) & _CODES) or any(text[0] == "0" for text in cells.distinct)
+    return named and repeated and len(set(map(len, cells.distinct))) == 1
 
 
-def _code(name: str, distinct: list[str], empty: int) -> Drafted:
+def _code(name: str, cells: _Cells) -> Drafted:
     """All codes of so many digits, in cells of those that begin alike: others will come."""
-    digits = max(map(len, distinct))
-    scale = Scale(
-        integer=True,
-        domain=(Decimal(0), Decimal(10**digits - 1)),
-        step=Decimal(1),
-        grid=Decimal(10 ** max(0, digits - CODE_DIGITS_SHOWN)),
-    )
+    digits = max(map(len, cells.distinct))
+    grid = Decimal(10 ** max(0, digits - CODE_DIGITS_SHOWN))
+    scale = Scale(integer=True, domain=(Decimal(0), Decimal(10**digits - 1)), step=Decimal(1), grid=grid)
     why = f"codes of {digits} digits, in cells of the first {CODE_DIGITS_SHOWN}; check the grid"
-    found = Drafted(name, "quasi-identifier", why, scale=scale, written=DIGITS)
-    return _with_nulls(found, scale, empty)
+    return _with_nulls(Drafted(name, "quasi-identifier", why, written=DIGITS), scale, cells.empty)
 
 
 def _with_nulls(found: Drafted, scale: Scale, empty: int) -> Drafted:
-    """The same with a cell for the nulls, where there are any."""
+    """The same with its scale, which has a cell for the nulls if there are any."""
     if not empty:
-        return found
+        return replace(found, scale=scale)
     scale = with_null_cell(scale)
     return replace(found, why=found.why + _of_empty(empty), scale=scale, null_as=decimal_text(scale.domain[0]))
 
@@ -260,16 +252,17 @@ def _of_empty(empty: int) -> str:
     return f"; {empty} empty cells count as null_as, in a first cell of their own"
 
 
-def _few(distinct: list[str], filled: int) -> bool:
+def _few(cells: _Cells) -> bool:
     """Whether the texts are categories: few, short, and repeated."""
-    short = all(len(text) <= TEXT_MAX and not _CONTROL.search(text) for text in distinct)
-    return short and len(distinct) <= CATEGORIES_MAX and 2 * len(distinct) <= filled
+    short = all(len(text) <= TEXT_MAX and not _CONTROL.search(text) for text in cells.distinct)
+    return short and len(cells.distinct) <= CATEGORIES_MAX and 2 * len(cells.distinct) <= cells.filled
 
 
-def _category(name: str, distinct: list[str], filled: int, empty: int) -> Drafted:
-    if not _few(distinct, filled):
+def _category(name: str, cells: _Cells) -> Drafted:
+    distinct, empty = cells.distinct, cells.empty
+    if not _few(cells):
         hint = hint_of(distinct) or "names or free text?"
-        return Drafted(name, "", f"{len(distinct)} different texts in {filled} cells: {hint}")
+        return Drafted(name, "", f"{len(distinct)} different texts in {cells.filled} cells: {hint}")
     taken = (ROOT, NULL_LABEL, OTHER_LABEL)
     spellings = hint_of_spellings(distinct)
     if any(text != text.strip() or text in taken for text in distinct):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from decimal import Decimal
+from itertools import islice, takewhile
 
 from streamer.table.scalars import decimal_text
 
@@ -58,13 +59,8 @@ def hint_of_rows(rows: int) -> str:
 
 
 def _codes_first(numbers: Sequence[Decimal]) -> list[Decimal]:
-    """The numbers with which a row of them begins as long as these seem to be codes."""
-    found: list[Decimal] = []
-    for number in numbers:
-        if len(found) == CODES_MAX or not _CODE.fullmatch(decimal_text(number)):
-            break
-        found.append(number)
-    return found
+    """The first numbers, as long as they seem to be codes."""
+    return [*islice(takewhile(lambda number: _CODE.fullmatch(decimal_text(number)), numbers), CODES_MAX)]
 
 
 def _lone_negative(different: Sequence[Decimal], far: Collection[Decimal]) -> set[Decimal]:

@@ -6,7 +6,6 @@ import csv
 import re
 import sys
 from collections.abc import Collection, Iterator, Sequence
-from decimal import Decimal
 from io import StringIO
 
 import yaml
@@ -50,13 +49,8 @@ def no_key(near: NearKey | None) -> str:
 
 
 def _in_the_way(near: NearKey) -> str:
-    empty = f"{_rows_have(near.empty)} no value in it"
-    repeated = f"{_rows_have(near.repeated)} the value of another row"
-    return " and ".join([empty] * (near.empty > 0) + [repeated] * (near.repeated > 0))
-
-
-def _rows_have(rows: int) -> str:
-    return "1 row has" if rows == 1 else f"{rows} rows have"
+    rows = {"no value in it": near.empty, "the value of another row": near.repeated}
+    return " and ".join(f"{'1 row has' if n == 1 else f'{n} rows have'} {what}" for what, n in rows.items() if n)
 
 
 def hierarchy_names(columns: Sequence[Drafted]) -> dict[str, str]:
@@ -125,10 +119,10 @@ def _settings(column: Drafted, files: dict[str, str], words: Collection[str]) ->
     elif column.scale is not None:
         scale = column.scale
         yield f"type: {'integer' if scale.integer else 'decimal'}"
-        yield f"domain: [{_number(scale.domain[0])}, {_number(scale.domain[1])}]"
+        yield f"domain: [{decimal_text(scale.domain[0])}, {decimal_text(scale.domain[1])}]"
         if scale.step is not None and not scale.integer:
-            yield f"step: {_number(scale.step)}"
-        yield f"grid: {_number(scale.grid)}"
+            yield f"step: {decimal_text(scale.step)}"
+        yield f"grid: {decimal_text(scale.grid)}"
     elif column.name in files:
         yield f"hierarchy: {files[column.name]}"
         if column.nulls:
@@ -157,7 +151,3 @@ def _listed(words: Collection[str]) -> str:
 def _moment(text: str) -> str:
     """A day as it is; a time has colons."""
     return quoted(text) if ":" in text else text
-
-
-def _number(number: Decimal) -> str:
-    return decimal_text(number)

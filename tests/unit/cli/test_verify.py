@@ -13,7 +13,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from streamer.cli.main import main
-from streamer.cli.verify import ReadAndHeld
 from worlds.checkout import PATIENTS
 
 Record = dict[str, Any]
@@ -275,20 +274,3 @@ def test_another_secret_is_named_where_a_law_seems_broken(replayed: Path, tmp_pa
         sentences += [result.output] * (result.exit_code == 1)
     assert sentences, "of 30 secrets none draws other lots"
     assert all("(or the secret is not that of this changelog)" in sentence for sentence in sentences)
-
-
-def test_a_changelog_is_done_when_all_of_it_is_read_and_held() -> None:
-    told: list[float] = []
-    shown = ReadAndHeld(100, told.append)
-    shown.read(50)
-    shown.held(0.5)
-    shown.held(1.0)
-    shown.read(100)
-    shown.held(1.0)
-    assert told == pytest.approx([0.15, 0.325, 0.5, 0.65, 1.0])
-
-
-def test_of_what_nobody_knows_the_size_nothing_is_told() -> None:
-    shown = ReadAndHeld(0, lambda _: pytest.fail("there is no share"))
-    shown.read(50)
-    shown.held(1.0)

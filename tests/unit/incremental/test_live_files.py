@@ -38,13 +38,11 @@ def test_a_line_that_is_no_record_is_told_by_its_number_and_how_one_looks(tmp_pa
         list(read_live(path, TABLE))
 
 
-def test_files_are_read_one_after_the_other_and_how_far_is_told_over_all_of_them(tmp_path: Path) -> None:
-    paths, told = [tmp_path / "1.jsonl", tmp_path / "2.jsonl"], list[int]()
+def test_files_are_read_one_after_the_other(tmp_path: Path) -> None:
+    paths = [tmp_path / "1.jsonl", tmp_path / "2.jsonl"]
     for shard, path in enumerate(paths):
-        path.write_text("\n".join([line(shard, slot) for slot in range(1000)]))
-    assert [r.shard for r in read_files(paths, TABLE, told.append)] == [0] * 1000 + [1] * 1000
-    assert told == sorted(told) and len(told) == 2
-    assert told[1] > paths[0].stat().st_size
+        path.write_text("\n".join([line(shard, slot) for slot in range(3)]))
+    assert [r.shard for r in read_files(paths, TABLE)] == [0] * 3 + [1] * 3
 
 
 def test_a_file_that_is_not_there_is_told_by_its_name(tmp_path: Path) -> None:

@@ -11,11 +11,8 @@ from click.testing import CliRunner
 
 from streamer.cli.main import main
 from streamer.errors import ConfigError, LawViolated, UsageError
-from streamer.incremental.checks.changelog import ChangelogLaws
-from streamer.incremental.live_files import read_files
-from streamer.incremental.verification import follow, verify
+from streamer.incremental.verification import verify
 from streamer.table.yaml_loading import load_table
-from streamer.telling import silent
 from worlds.checkout import PATIENTS
 
 
@@ -62,12 +59,3 @@ def test_where_there_is_no_record_nothing_was_proved(tmp_path: Path) -> None:
         verify(PATIENTS)
     with pytest.raises(ConfigError, match="cannot be read"):
         verify(PATIENTS, tmp_path / "missing.jsonl")
-
-
-def test_how_far_a_changelog_is_is_told_of_every_release_to_its_end_and_changes_nothing(live: Path) -> None:
-    table, told = load_table(PATIENTS), list[float]()
-    found = [follow(ChangelogLaws(table), read_files([live], table), None, tick) for tick in (silent, told.append)]
-    assert found[0] == found[1]
-    assert told.count(1.0) >= found[0].releases
-    assert all(0 < share <= 1 for share in told)
-    assert set(told) - {1.0}, "a release is told of in pieces"

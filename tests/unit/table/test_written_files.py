@@ -32,27 +32,14 @@ def test_text_is_written_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rows", [0, 1, 7])
-def test_a_table_and_an_index_written_in_pieces_are_the_same_bytes(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_is_written_as_pandas_writes_texts(rows: int) -> None:
     cells = ["", 'a"b', None, "x,y", "é\n", "", "z"][:rows]
     frame = pd.DataFrame({"text": pd.Series(cells, dtype=object), "number": range(rows)})
     for columns in (["text"], ["text", "number"]):
-        told: list[float] = []
-        whole, by_pieces = io.StringIO(), io.StringIO()
-        frame[columns].fillna("").to_csv(whole, index=False)
-        monkeypatch.setattr("streamer.table.written_files.WRITTEN_AT_ONCE", 3)
-        write_rows(frame[columns], by_pieces, told.append)
-        assert by_pieces.getvalue() == whole.getvalue()
-        assert len(told) == -(-rows // 3)
-        assert told == sorted(told)
-
-
-def test_an_index_in_pieces_has_every_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamer.table.written_files.WRITTEN_AT_ONCE", 2)
-    told: list[float] = []
-    with atomic_writer(tmp_path / "index.csv", text=True) as file:
-        write_index([(name, "0-1") for name in "cab"], file, told.append)
-    assert (tmp_path / "index.csv").read_text() == "key,qi_group\na,0-1\nb,0-1\nc,0-1\n"
-    assert told == [2 / 3, 1.0]
+        expected, written = io.StringIO(), io.StringIO()
+        frame[columns].fillna("").to_csv(expected, index=False)
+        write_rows(frame[columns], written)
+        assert written.getvalue() == expected.getvalue()
 
 
 def test_a_private_index_is_for_its_owner_alone(tmp_path: Path) -> None:

@@ -47,19 +47,6 @@ def applied_to(song: Table) -> list[tuple[bytes, bytes]]:
     return [(entry.key, entry.value or b"") for entry in Changelog(song, 0).diff(17, None, GROUP)[0]]
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_how_far_they_are_is_told_up_to_the_end_and_changes_nothing(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamer.incremental.release.frames.RECORDS_AT_ONCE", 2)
-    song, told = replace(SONG, form=form), list[float]()
-    stored = applied_to(song)
-    by_pieces = frames(song, stored, told.append)
-    for name, frame in frames(song, stored).items():
-        pd.testing.assert_frame_equal(by_pieces[name], frame)
-    assert told == sorted(told)
-    assert told[-1] == 1
-    assert len(told) > 2
-
-
 @given(box=boxes(), values=VALUES_OF_TWO)
 def test_all_forms_say_the_same_values(box: tuple[tuple[int, ...], tuple[int, ...]], values: Values) -> None:
     group = PublishedGroup(*box, (values, values), (box[0],))

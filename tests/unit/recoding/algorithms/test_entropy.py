@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from streamer.privacy.models import Model, k_anonymity
 from streamer.recoding.algorithms.catalog import run
 from streamer.recoding.algorithms.entropy import EMP, ONE, walk, weight_of, weights_up_to
-from streamer.recoding.algorithms.kd_tree import demand_of, distinct, values_for
+from streamer.recoding.algorithms.kd_tree import distinct, tree_of
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
 from worlds.kd import WIDE, data_of, groups_of
@@ -93,8 +93,8 @@ def test_the_laws_hold_whatever_the_order_of_the_rows(
 def split_value(years: list[int], k: int) -> int | None:
     """Where EMP cuts rows of these years; None where it may not."""
     along, rows = np.array(years), np.arange(len(years))
-    weights, values = weights_up_to(len(years)), values_for(len(years))
-    demand = demand_of(k_anonymity(k), np.empty((len(years), 0), dtype=np.int64))
+    tree = tree_of(np.array(years)[:, None], k_anonymity(k), np.empty((len(years), 0), dtype=np.int64))
+    weights, demand, values = weights_up_to(len(years)), tree.demand, tree.values
     n_values = distinct(along, values)
     position = walk(weights, demand, rows, along, values, n_values, weight_of(weights, values, n_values))
     return None if position < 0 else int(values.cells[position])

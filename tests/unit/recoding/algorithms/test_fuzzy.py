@@ -21,7 +21,6 @@ from streamer.recoding.algorithms.recoding import local_recoding
 from streamer.table.arrays import Ints
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
-from streamer.telling import silent
 from worlds.kd import groups_of
 from worlds.microdata import (
     ANCESTORS,
@@ -92,7 +91,7 @@ def test_a_centre_goes_to_the_only_row_however_little_it_belongs_there_and_stays
 def test_run_is_ten_rounds_with_equal_weights_and_two_clusters_for_each_row() -> None:
     people, model = canonical_form(crowd(150)), r_k(3, ANCESTORS, Fraction(1, 2))
     choices: dict[str, Any] = {"alpha": 0.5, "beta": 0.5, "sign": 1, "rounds": 10, "threshold": 1e-3, "few": 2}
-    found = GDPPR.run(people, model, Options(seed=4), silent)
+    found = GDPPR.run(people, model, Options(seed=4))
     assert groups_of(found) == groups_of(gdppr(people, model, seed=4, **choices))
     others: list[dict[str, Any]] = [{"few": 3}, {"rounds": 2}, {"alpha": 0.8, "beta": 0.2}, {"sign": -1}]
     for other in others:
@@ -172,14 +171,6 @@ def test_the_same_seed_gives_the_same_classes_in_whatever_order_rows_come(
 def test_a_table_of_fewer_than_2k_rows_is_one_class() -> None:
     people = Microdata(TABLES["one number"], np.arange(5)[:, None], None, np.zeros((5, 1), np.int64), TEXTS)
     assert run(GDPPR, people, k_anonymity(3)).n_groups == 1
-
-
-def test_progress_goes_from_0_to_1() -> None:
-    told: list[float] = []
-    gdppr(canonical_form(crowd(40)), k_anonymity(3), rounds=3, threshold=0, tick=told.append)
-    assert told == sorted(told)
-    assert told[:4] == [0.125, 0.25, 0.375, 0.5]
-    assert told[-1] == 1
 
 
 def test_people_in_two_crowds_are_two_classes() -> None:

@@ -222,16 +222,6 @@ def test_a_lattice_that_is_too_large_is_an_objection_with_its_size(algorithm: Al
     assert not objections(algorithm, people(*table.attributes[:3], BMI, CITY), k_anonymity(2))
 
 
-@both
-@given(data=st.data())
-def test_progress_goes_from_0_to_1(algorithm: Algorithm, data: st.DataObject) -> None:
-    people, model, options = data.draw(problems(TABLES["coarse number and category"]))
-    shares: list[float] = []
-    run(algorithm, people, model, options, shares.append)
-    assert shares == sorted(shares)
-    assert all(0 <= share <= 1 for share in shares)
-
-
 # --- Adult ------------------------------------------------------------------------------------------------------------
 
 

@@ -17,7 +17,6 @@ from streamer.table.attributes import CategoricalAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
-from streamer.telling import silent
 from worlds.microdata import TABLES, microdata, people
 from worlds.small_tables import YEARS
 
@@ -63,8 +62,8 @@ def test_frequent_leaves_get_groups_of_their_own_and_rare_ones_lie_close_in_the_
     rng = np.random.default_rng(1)
     leaf = np.where(rng.random(2_000) < 0.5, rng.integers(0, 5, 2_000) * 60, rng.integers(0, 300, 2_000))
     _, task = task_of(codes_of(rng.integers(0, 100, 2_000), leaf), k_anonymity(5))
-    plain = min(candidate(task, silent)[0] for candidate in SEGMENTED)
-    assert without_rare_leaves(task, silent, 4)[0] < 0.9 * plain
+    plain = min(candidate(task)[0] for candidate in SEGMENTED)
+    assert without_rare_leaves(task, 4)[0] < 0.9 * plain
 
 
 @pytest.mark.parametrize("n_leaves", [1, 20])
@@ -72,4 +71,4 @@ def test_without_rare_leaves_there_is_no_such_order(n_leaves: int) -> None:
     leaf = np.repeat(np.arange(n_leaves), 50)
     _, task = task_of(codes_of(np.arange(len(leaf)) % 50, leaf), k_anonymity(5))
     assert pooled(task, 50) is None
-    assert without_rare_leaves(task, silent, 4)[0] == np.inf
+    assert without_rare_leaves(task, 4)[0] == np.inf

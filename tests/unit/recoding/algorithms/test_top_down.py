@@ -12,7 +12,6 @@ from streamer.recoding.algorithms.contract import PLAIN
 from streamer.recoding.algorithms.top_down import TOP_DOWN
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
-from streamer.telling import silent
 from worlds.microdata import MODELS, TABLES, holding, microdata
 from worlds.specialized_by_hand import chosen_by_hand, said_at
 
@@ -51,7 +50,7 @@ def test_groups_their_numbers_and_values_are_those_of_a_plain_recursion(
 ) -> None:
     people = data.draw(microdata(small, max_rows=25))
     assume(model.holds(people.subjects(model.subjects)))
-    recoding = TOP_DOWN.run(people, model, PLAIN, silent)
+    recoding = TOP_DOWN.run(people, model, PLAIN)
     tops = [attribute.levels.n_levels - 1 for attribute in small.attributes]
     expected = by_recursion(people, model, list(range(len(people))), tops)
     assert [np.flatnonzero(recoding.qi_group == g).tolist() for g in range(recoding.n_groups)] == [

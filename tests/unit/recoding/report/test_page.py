@@ -66,13 +66,6 @@ def test_the_same_run_gives_the_same_bytes() -> None:
     assert page(facts(), SEVEN, GROUPS) == page(facts(), SEVEN, GROUPS)
 
 
-def test_each_picture_is_told_of_when_it_is_drawn_and_the_page_is_the_same() -> None:
-    told: list[float] = []
-    html = anonymize_page(facts(), SEVEN, GROUPS, PROVENANCE, (), told.append)
-    assert html == page(facts(), SEVEN, GROUPS)
-    assert told == [1 / 3, 2 / 3, 1.0]
-
-
 @pytest.mark.parametrize("value", ["flu", "ulcer", "ann", "fay"])
 def test_no_value_of_a_row_is_in_it(value: str) -> None:
     assert not re.search(rf"\b{value}\b", page(facts(), SEVEN, GROUPS))

@@ -30,12 +30,6 @@ def test_what_the_data_cannot_hold_is_no_point_of_a_curve() -> None:
     assert curves["l"].now is None
 
 
-def test_progress_is_told_between_the_runs() -> None:
-    shares: list[float] = []
-    tradeoffs(SEVEN, MONDRIAN, PLAIN, shares.append)
-    assert shares == sorted(shares) and shares[0] == 0 and shares[-1] < 1
-
-
 def test_of_a_large_table_the_same_rows_are_drawn_every_time() -> None:
     large = SEVEN.rows(np.arange(70) % 7)
     assert sampled(large, 70) is large

@@ -2,23 +2,9 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-
 import pytest
 
-from streamer.table.draft.hints import (
-    CODES,
-    DATES,
-    MEASURED,
-    MONTHS,
-    PHONES,
-    TIMES,
-    WORDS,
-    could_be_excel_days,
-    hint_of,
-    hint_of_spellings,
-    is_no_header,
-)
+from streamer.table.draft.hints import DATES, MEASURED, MONTHS, WORDS, hint_of, hint_of_spellings, is_no_header
 
 
 @pytest.mark.parametrize(
@@ -33,11 +19,6 @@ from streamer.table.draft.hints import (
         ([">90", "34"], MEASURED),
         (["12%", "7%"], MEASURED),
         (["\u20ac 1.200,50", "\u20ac 7"], MEASURED),
-        (["E11.9", "I10"], CODES),
-        (["D-50667", "D-01067"], CODES),
-        (["+49 170 1234567", "0221/1234567"], PHONES),
-        (["08:15", "23:59"], TIMES),
-        (["8:15 am", "11:59 PM"], TIMES),
         (["34", "7.5", "90+", "unknown"], WORDS),
     ],
 )
@@ -73,13 +54,6 @@ def test_categories_that_differ_in_capitals_or_blanks_alone_are_counted(categori
 @pytest.mark.parametrize("categories", [[], ["m"], ["m", "f"], ["a b", "a-b"]])
 def test_other_categories_are_not(categories: list[str]) -> None:
     assert hint_of_spellings(categories) == ""
-
-
-@pytest.mark.parametrize(
-    ("name", "first", "could"), [("born", 29_221, True), ("income", 29_221, False), ("born", 7, False)]
-)
-def test_whole_numbers_in_a_column_of_days_could_be_those_of_excel(name: str, first: int, could: bool) -> None:
-    assert could_be_excel_days({name}, [Decimal(first), Decimal(40_000)]) is could
 
 
 @pytest.mark.parametrize(

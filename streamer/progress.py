@@ -1,0 +1,43 @@
+"""Progress callbacks: called with the fraction done.
+
+Only work that takes minutes reports a fraction (the `ordered` algorithm, and runs of it one after another); everything
+else is shown by the name of its stage and a clock. No result depends on who listens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+OnProgress = Callable[[float], None]
+"""Called with the fraction of the work that is done, from 0 to 1."""
+
+
+def unheard(done: float) -> None:
+    """No progress reporting."""
+
+
+def part_of(on_progress: OnProgress, begin: float, end: float) -> OnProgress:
+    """The callback for a part of the work that lies between two fractions of the whole.
+
+    >>> part_of(print, 0.5, 1.0)(0.5)
+    0.75
+    """
+    return lambda done: on_progress(begin + (end - begin) * done)
+
+
+def pieces(n: int, some: int, on_progress: OnProgress) -> Iterator[slice]:
+    """Slices of n things, `some` at a time; reports the fraction done after each.
+
+    >>> for piece in pieces(5, 2, print):
+    ...     print(piece.start, piece.stop)
+    0 2
+    0.4
+    2 4
+    0.8
+    4 5
+    1.0
+    """
+    for begin in range(0, n, some):
+        end = min(n, begin + some)
+        yield slice(begin, end)
+        on_progress(end / n)
