@@ -1,7 +1,7 @@
-"""QI groups of rows that are there, by a whole-table algorithm: the one place where the two wings meet.
+"""QI groups of given rows by a whole-table algorithm: the one place where the two wings meet.
 
-A shard begins with such groups, and a rebuild gives them to it region by region. The shard takes them as a function,
-so that it needs no algorithm of its own, and whoever loads no table at once does not wait for the compiler.
+A shard begins with such groups, and a rebuild gives them to it region by region. The shard gets them from its caller,
+so it needs no algorithm of its own, and nobody waits for the compiler who does not load a whole table.
 """
 
 from __future__ import annotations
