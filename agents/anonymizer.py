@@ -30,8 +30,8 @@ from typing import BinaryIO
 import numpy as np
 
 from agents.pace import Pace
-from streamer.cli.first_groups import first_groups, groups_anew, groups_by
 from streamer.errors import StreamerError
+from streamer.grouping import first_groups, groups_anew, groups_by
 from streamer.incremental.shard.passed_over import told
 from streamer.machine_code import PACKAGE
 from streamer.table.arrays import Ints

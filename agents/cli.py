@@ -1,4 +1,4 @@
-"""The command `streamer` with the commands that run agents: `worker` and `demo`.
+"""`streamer worker`, and where the command `streamer` is found by the name of this package.
 
 Faust is imported when a worker starts, so that the other commands need not wait for it. SIGTERM and Ctrl-C end the
 worker in order, exit code 0: shards are given back, a step that has begun gets a moment. A call that hangs then is left
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streamer.cli.main import COMMANDS, main
+from streamer.cli.main import main
 from streamer.cli.options import (
     examples,
     kafka_option,
@@ -39,19 +39,13 @@ __all__ = ["main"]
 GARBAGE_THRESHOLD = 50_000
 """New objects between two looks for garbage: a batch makes many, and hardly any of them in circles."""
 
-COMMANDS |= {
-    "demo": "agents.demo.command",
-    "start-anew": "agents.anew.command",
-    "load": "agents.anew.load",
-}
-
 EMBEDDED_NOTE = """\
 Kafka and Redis run inside this process: they keep nothing after it ends, and prove nothing about crashes.
   kafka  {kafka}
   redis  {redis}"""
 
 
-@main.command(
+@click.command(
     name="worker",
     epilog=examples(
         "streamer worker --table mine",
@@ -66,7 +60,7 @@ Kafka and Redis run inside this process: they keep nothing after it ends, and pr
 @log_level_option
 @log_format_option
 @web_option
-def worker(
+def command(
     table: str, kafka: str, redis: str, embedded: bool, log_level: str, log_format: str, web: str | None
 ) -> None:
     """Keeps the shards of a table that Kafka gives to this worker, and publishes them, until it is stopped.

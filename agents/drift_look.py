@@ -13,7 +13,7 @@ from time import monotonic
 
 from agents.anonymizer import Anonymizer, Job, NotAnonymized
 from agents.shard import HeldShard
-from streamer.cli.background import is_warm
+from streamer.compiling import is_warm
 from streamer.incremental.groups.replacing import Region
 from streamer.incremental.shard.drift import SAMPLE_ROWS, drawn, loss, ratio
 from streamer.incremental.shard.schedule import Looked, look_is_due

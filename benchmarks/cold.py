@@ -3,9 +3,11 @@
 An empty folder for machine code is filled by `streamer warm --core float32`, in a process of its own. Another process
 then loads what is there, and two more play one stream of changes, uncompiled and compiled: their tables must be equal.
 
-    python benchmarks/cold.py [--quick] [--json]
+    python benchmarks/cold.py [--plain] [--quick] [--json]
 
---quick leaves the folder as it is: what is compiled already is not compiled again.
+--plain: the same without `streamer.one_module`, as numba compiles everybody's functions, which is what a numba that
+lacks one of the names used there comes to; the tables must be equal again. --quick leaves the folder as it is: what is
+compiled already is not compiled again.
 """
 
 from __future__ import annotations
@@ -40,10 +42,15 @@ EVENTS, EVENTS_UNCOMPILED = 20_000, 200
 QUICK_EVENTS, QUICK_EVENTS_UNCOMPILED = 500, 50
 
 
-def compiling() -> dict[str, Any]:
+PLAIN = "import runpy, sys; sys.modules['streamer.one_module'] = None; del sys.argv[0]; "
+"""What a process begins with in which that module cannot be imported; what it is to run follows."""
+
+
+def compiling(plain: bool = False) -> dict[str, Any]:
     """Wall and CPU seconds of `streamer warm`, by entry and in all, and its largest memory."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), perf_counter()
-    said = child("-m", "streamer.cli.main", "warm", "--core", "float32", "--json")
+    run = ["-c", PLAIN + "runpy.run_module(sys.argv[0], run_name='__main__')"] if plain else ["-m"]
+    said = child(*run, "streamer.cli.main", "warm", "--core", "float32", "--json")
     after, seconds = resource.getrusage(resource.RUSAGE_CHILDREN), perf_counter() - began
     return {
         "compile_s": round(seconds, 2),
@@ -129,6 +136,18 @@ def part(name: str, *words: str, **environment: str) -> Any:
     return child(__file__, "--part", name, *words, **environment)
 
 
+def plainly(events: int, few: int) -> dict[str, Any]:
+    """The same compiled without linking, in a folder of its own; few: events that are played uncompiled, too."""
+    run = ["-c", PLAIN + "runpy.run_path(sys.argv[0], run_name='__main__')", __file__, "--part", "playing"]
+    with TemporaryDirectory(prefix="streamer-cold-") as empty:
+        os.environ["NUMBA_CACHE_DIR"] = empty
+        figures = compiling(plain=True)
+        if child(*run, str(few))["table"] != part("playing", str(few), NUMBA_DISABLE_JIT="1")["table"]:
+            raise RuntimeError("uncompiled and compiled without linking, one stream of changes came to two tables")
+        figures["compiled_us_per_event"] = child(*run, str(events))["us_per_event"]
+    return {f"plain_{name}": figure for name, figure in figures.items()}
+
+
 def measured(quick: bool) -> dict[str, Any]:
     """All of it, over the folder that NUMBA_CACHE_DIR names."""
     events, few = (QUICK_EVENTS, QUICK_EVENTS_UNCOMPILED) if quick else (EVENTS, EVENTS_UNCOMPILED)
@@ -146,6 +165,7 @@ def measured(quick: bool) -> dict[str, Any]:
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    arguments.add_argument("--plain", action="store_true")
     arguments.add_argument("--quick", action="store_true")
     arguments.add_argument("--json", action="store_true")
     arguments.add_argument("--part", choices=["loading", "playing"], help=argparse.SUPPRESS)
@@ -160,6 +180,9 @@ def main() -> None:
         if not chosen.quick:
             os.environ["NUMBA_CACHE_DIR"] = empty
         figures = measured(chosen.quick)
+    if chosen.plain:
+        events, few = (QUICK_EVENTS, QUICK_EVENTS_UNCOMPILED) if chosen.quick else (EVENTS, EVENTS_UNCOMPILED)
+        figures |= plainly(events, few)
     if not chosen.json:
         show(figures)
     print(json.dumps(figures))

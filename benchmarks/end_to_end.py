@@ -38,7 +38,7 @@ import ready
 from agents.outlet import KafkaOutlet
 from agents.shard_input import KafkaInput
 from servers.broker import ways
-from streamer.cli.first_groups import first_groups
+from streamer.grouping import first_groups
 from streamer.incremental.events.murmur2 import shard_of
 from streamer.incremental.replay import encode_initial
 from streamer.incremental.shard.input import Message

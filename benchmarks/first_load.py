@@ -41,7 +41,7 @@ import adult
 import ready
 from end_to_end import passthrough_rate, placed
 from servers.broker import ways
-from streamer.cli.first_groups import first_groups
+from streamer.grouping import first_groups
 from streamer.incremental.groups.lots import SECRET_BYTES
 from streamer.incremental.release.records import outgoing
 from streamer.incremental.shard.anew import RECORDS_MAX

@@ -36,7 +36,7 @@ import adult
 import ready
 from end_to_end import WARM_UP_SECONDS, loaded, placed, streamer_worker
 from servers.broker import ways
-from streamer.cli.first_groups import groups_anew, groups_by
+from streamer.grouping import groups_anew, groups_by
 from streamer.incremental.groups.engine import Engine
 from streamer.incremental.groups.replacing import Region
 from streamer.incremental.release.changelog import Changelog

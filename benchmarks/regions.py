@@ -24,7 +24,7 @@ from rich.table import Table as RichTable
 import adult
 import drift
 import ready
-from streamer.cli.first_groups import groups_anew
+from streamer.grouping import groups_anew
 from streamer.incremental.groups.engine import Engine
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.shard.rebuilding import region_seed

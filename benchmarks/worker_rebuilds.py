@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from streamer.cli.first_groups import groups_anew, groups_by
+from streamer.grouping import groups_anew, groups_by
 from streamer.incremental.groups.engine import Engine
 from streamer.incremental.groups.net_effect import Drained
 from streamer.incremental.groups.replacing import Region, Replaced

@@ -16,6 +16,9 @@ No message holds a value of somebody's row: columns, offsets and reasons only.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 EXIT_OK, EXIT_LAW, EXIT_USAGE, EXIT_SERVER = 0, 1, 2, 3
 
 
@@ -31,6 +34,24 @@ class ConfigError(StreamerError):
     """table.yaml, a hierarchy file or a data file is wrong: the message names place, fault and what is allowed."""
 
     hint = "correct the file that the message names; `streamer check` tries a table.yaml, and rows by --data"
+
+
+class LibraryMissing(ConfigError):
+    """A library is needed that only some installations have: the message names the extra that brings it."""
+
+    hint = "install what the message names, and make the same call again"
+
+
+@contextmanager
+def needs_extra(extra: str) -> Iterator[None]:
+    """For the block that imports libraries of an extra. Raises LibraryMissing if one of them is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        library = (error.name or "").partition(".")[0]
+        if library in ("", "agents", "streamer"):  # a fault of ours, not of the installation
+            raise
+        raise LibraryMissing(f"{library} is not installed: `pip install 'streamer[{extra}]'` brings it") from None
 
 
 class UsageError(StreamerError):

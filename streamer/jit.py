@@ -10,32 +10,24 @@ leave functions as they stand.
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Callable, Iterable
-from contextlib import suppress
-from functools import update_wrapper
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache, update_wrapper
 from typing import Any, Protocol, TypeVar, cast
-from warnings import warn
 
-from streamer.machine_code import folder, is_there, never_compiled, unmark
+from streamer.machine_code import Locator, folder, is_there, never_compiled, unmark
 
 F = TypeVar("F", bound=Callable[..., object])
-K = TypeVar("K", bound=type)
 
-UNSEEN = {"_nrt": False, "no_cfunc_wrapper": True}
-"""Of a part or an entry: nothing is allocated, C never calls it."""
+log = logging.getLogger(__name__)
 
-PART = {**UNSEEN, "no_cpython_wrapper": True, "forceinline": False}
-"""Nor does Python call the machine code of a part; and who calls it from an `inner` does not make it one."""
-
-_parts: list[tuple[Callable[..., object], dict[str, bool]]] = []
-"""Parts that numba has not been told of, with their options."""
-
-_by_reference: list[type] = []
-"""Named tuples that are handed over by reference, of which numba has not been told."""
+_parts: list[tuple[Callable[..., object], bool]] = []
+"""Parts that numba has not been told of, and whether each is compiled into its callers."""
 
 _lock = threading.RLock()
-"""Held by whoever loads numba, tells it of functions, or takes machine code from the disk: shards have threads."""
+"""Guards numba's import and registration, and loading from the disk: shards run in threads."""
 
 
 def compiled(function: F) -> F:
@@ -48,7 +40,7 @@ def inlined(function: F) -> F:
 
     A call costs more than such lines do: numba counts the references to every array that is handed over.
     """
-    return cast(F, _kept(function, forceinline=True))
+    return cast(F, _kept(function, **({"forceinline": True} if links() else {})))
 
 
 def part(function: F) -> F:
@@ -57,20 +49,14 @@ def part(function: F) -> F:
     Neither may allocate: all arrays are handed in. In return nobody counts references to them, which makes the machine
     code smaller and lets threads alone that work on other arrays.
     """
-    _parts.append((function, {}))
+    _parts.append((function, False))
     return function
 
 
 def inner(function: F) -> F:
     """A `part` that is compiled into the body of each of its callers: for few lines, in innermost loops."""
-    _parts.append((function, {"forceinline": True}))
+    _parts.append((function, True))
     return function
-
-
-def by_reference(kind: K) -> K:
-    """A class of named tuples that functions get by reference (`streamer.by_reference`), not array by array."""
-    _by_reference.append(kind)
-    return kind
 
 
 def entry(function: F) -> F:
@@ -134,8 +120,7 @@ class Entry:
         are given up, and compiled anew as if they had never been.
         """
         with _lock:  # modules of numba's that two threads import at once are found half made
-            dispatcher = self.dispatcher()  # before the types: it tells numba which are handed over by reference
-            return self._loaded(dispatcher, _types(arguments))
+            return self._loaded(self.dispatcher(), _types(arguments))
 
     @staticmethod
     def _loaded(dispatcher: Dispatcher, types: tuple[object, ...]) -> bool:
@@ -157,7 +142,7 @@ class Entry:
         except NotOnDisk:
             return False
         except Exception:
-            with suppress(OSError):
+            with suppress(OSError, AttributeError):  # the latter: numba does not document it
                 dispatcher._cache.flush()
             return False
         return True
@@ -182,12 +167,11 @@ class Switching(Entry):
         if not is_there(name):
             return self.function(*arguments)
         if not self.load(arguments):
-            unmark(name)  # whoever starts next makes it anew
-            warn(
-                f"the machine code of {self.function.__name__} is on disk and cannot be loaded: it runs uncompiled,"
-                " some hundred times slower, until `streamer warm` has made it anew",
-                RuntimeWarning,
-                stacklevel=2,
+            unmark(name)  # the next command that needs it makes it again
+            log.warning(
+                "the machine code of %s is on disk and cannot be loaded: it runs uncompiled, some hundred times slower,"
+                " until the next command, or `streamer warm`, has made it again",
+                self.function.__name__,
             )
             return self.function(*arguments)
         self._there.add(name)
@@ -211,29 +195,59 @@ def _types(arguments: Iterable[object]) -> tuple[object, ...]:
     return tuple(numba.typeof(argument) for argument in arguments)
 
 
-def _tell_parts() -> None:
-    from streamer.by_reference import hand_over_by_reference
-    from streamer.one_module import make_part
+@cache
+def links() -> bool:
+    """Whether this numba can compile an entry and its parts as one module (`streamer.one_module`).
 
-    while _by_reference:
-        hand_over_by_reference(_by_reference.pop())
+    If it cannot, because it lacks a name that it never documented, it compiles them as it compiles everybody's
+    functions: the same answers, in eight times the time and some three times slower.
+    """
+    try:
+        from streamer.one_module import is_possible
+
+        return is_possible()
+    except Exception as error:
+        log.warning("this version of numba is not known (%s): what it compiles is slower", type(error).__name__)
+        return False
+
+
+def _tell_parts() -> None:
+    from numba.extending import overload
+
     while _parts:
-        function, options = _parts.pop()
-        make_part(function, {**PART, **options})
+        function, into_its_callers = _parts.pop()
+        if links():
+            from streamer.one_module import make_part
+
+            make_part(function, into_its_callers)
+        else:
+            overload(function, strict=False)(lambda *_, function=function: function)
 
 
 def _kept_entry(function: Callable[..., object]) -> Dispatcher:
-    from streamer.one_module import EntryCompiler
+    if not links():
+        return _kept(function, error_model="numpy")
+    from streamer.one_module import ENTRY
 
-    return _kept(function, **UNSEEN, error_model="numpy", pipeline_class=EntryCompiler)
+    return _kept(function, error_model="numpy", **ENTRY)
 
 
 def _kept(function: Callable[..., object], **options: object) -> Dispatcher:
     import numba
 
-    with _lock:
-        before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, folder()
-        try:
-            return cast(Dispatcher, numba.njit(cache=bool(folder()), nogil=True, **options)(function))
-        finally:
-            numba.config.CACHE_DIR = before  # other people's functions are kept where they were
+    with _lock, _kept_in_our_folder(numba.config):
+        return cast(Dispatcher, numba.njit(cache=bool(folder()), nogil=True, **options)(function))
+
+
+@contextmanager
+def _kept_in_our_folder(config: Any) -> Iterator[None]:
+    """Other people's functions are kept where they were."""
+    ours = {"CACHE_DIR": folder(), "CACHE_LOCATOR_CLASSES": f"{Locator.__module__}.{Locator.__name__}"}
+    before = {name: getattr(config, name, "") for name in ours}
+    try:
+        for name, value in ours.items():
+            setattr(config, name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(config, name, value)

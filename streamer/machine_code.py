@@ -21,7 +21,7 @@ import platform
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import blake2b
@@ -38,6 +38,34 @@ IMPORTS = re.compile(rb"^ *from streamer\.([\w.]+) import ", re.MULTILINE)
 
 SETTINGS = ("BOUNDSCHECK", "CPU_FEATURES", "CPU_NAME", "LOOP_VECTORIZE", "OPT", "SLP_VECTORIZE")
 """Those of numba that change the machine code, and that numba itself does not tell apart on disk."""
+
+
+class Locator:
+    """Where numba keeps one function: by module, line and text, so that a folder copied with its package counts.
+
+    numba makes one by `from_function` and asks the others ($NUMBA_CACHE_LOCATOR_CLASSES in its manual).
+    """
+
+    def __init__(self, function: Callable[..., object], file: str) -> None:
+        self._path = os.path.join(folder(), function.__module__)
+        self._py_file = file  # numba names it in warnings
+        self._line = function.__code__.co_firstlineno
+
+    @classmethod
+    def from_function(cls, function: Callable[..., object], file: str) -> Locator:
+        return cls(function, file)
+
+    def ensure_cache_path(self) -> None:
+        os.makedirs(self._path, exist_ok=True)
+
+    def get_cache_path(self) -> str:
+        return self._path
+
+    def get_source_stamp(self) -> str:
+        return _digest(Path(self._py_file).read_bytes())
+
+    def get_disambiguator(self) -> str:
+        return str(self._line)
 
 
 def never_compiled() -> bool:

@@ -9,7 +9,8 @@ from one place into its caller, and the whole is faster for it, too.
 A part is compiled for integers of one width: where one caller has a field of 32 bits and another a count of 64, numba
 would compile it, and all that it calls, for each.
 
-Loaded when something is compiled: it needs numba, and names of numba's that are not documented.
+Loaded when something is compiled: it needs numba, and names of numba's that are not documented. `is_possible` looks
+whether they are there.
 """
 
 from __future__ import annotations
@@ -20,9 +21,15 @@ from typing import Any
 from numba.core import types
 from numba.core.codegen import CodeLibrary, JITCodeLibrary
 from numba.core.compiler import Compiler
+from numba.core.registry import cpu_target
 from numba.core.typing.templates import infer, infer_global, make_overload_template
 
 NO_ADDRESS = 0
+
+UNDOCUMENTED = (
+    "_codegen", "_final_module", "_finalized", "_get_module_for_linking", "_linking_libraries", "_optimize_functions",
+)  # fmt: skip
+"""Of a library of numba's, beside what is imported above."""
 
 
 class _Unoptimised(JITCodeLibrary):  # type: ignore[misc]
@@ -65,10 +72,7 @@ class EntryLibrary(_Unoptimised):
     def finalize(self) -> None:
         module = self._final_module
         own = [function for function in module.functions if function.linkage.name == "external"]
-        own = [function for function in own if not function.is_declaration]
-        for function in own:
-            function.add_function_attribute("noinline")  # see `streamer.by_reference`
-        names = {function.name for function in own}
+        names = {function.name for function in own if not function.is_declaration}
         reached = list(_reached(self._linking_libraries, {}))
         for library in reached:
             is_part = isinstance(library, PartLibrary)
@@ -118,11 +122,27 @@ class EntryCompiler(_Compiler):
     library = EntryLibrary
 
 
-def make_part(function: Callable[..., object], options: Mapping[str, object]) -> None:
-    """Lets compiled functions call this one; options: those of `numba.jit`."""
-    template = make_overload_template(
-        function, lambda *_: function, {**options, "pipeline_class": PartCompiler}, strict=False, inline="never"
-    )
+UNSEEN = {"_nrt": False, "no_cfunc_wrapper": True}
+"""Options of a part or an entry: nothing is allocated, C never calls it."""
+
+ENTRY = {**UNSEEN, "pipeline_class": EntryCompiler}
+
+PART = {**UNSEEN, "no_cpython_wrapper": True, "forceinline": False}
+"""Python does not call the machine code of a part; and who calls it from an `inner` does not make it one."""
+
+
+def is_possible() -> bool:
+    """Whether this version of numba has what this module needs. It compiles nothing."""
+    codegen = cpu_target.target_context.codegen()
+    library = EntryLibrary(codegen, "is_possible")
+    needed = [(library, UNDOCUMENTED), (codegen, ["_engine"]), (cpu_target.options, PART)]
+    return all(hasattr(owner, name) for owner, names in needed for name in names)
+
+
+def make_part(function: Callable[..., object], into_its_callers: bool) -> None:
+    """Lets compiled functions call this one."""
+    options = {**PART, "forceinline": into_its_callers, "pipeline_class": PartCompiler}
+    template = make_overload_template(function, lambda *_: function, options, strict=False, inline="never")
 
     class Part(template):  # type: ignore[misc, valid-type]
         def generic(self, arguments: tuple[Any, ...], names: Mapping[str, Any]) -> Any:

@@ -22,9 +22,9 @@ from itertools import repeat
 
 from agents.anew.first_rows import Tell, first_tables
 from agents.anew.shards import Shards
-from streamer.cli.background import is_coming, wait_while_coming, warm_in_background
-from streamer.cli.first_groups import first_groups
+from streamer.compiling import is_coming, wait_while_coming, warm_in_background
 from streamer.errors import Conflict
+from streamer.grouping import first_groups
 from streamer.incremental.groups.lots import seed
 from streamer.incremental.shard.anew import Begun, start_anew
 from streamer.incremental.shard.first_commits import FirstTable, Prepared, prepare

@@ -27,10 +27,10 @@ from agents.demo.stage import Stage, embedded_stage, real_stage
 from agents.demo.survey import ARRIVALS, PEOPLE_INITIAL, Event, Register, people, wrong_messages
 from agents.embedded import SHARDS
 from streamer.cli import check, dead_letters, status, subscribe, topics, verify
-from streamer.cli.background import is_coming, warm_in_background
 from streamer.cli.options import examples, kafka_option, redis_option
 from streamer.cli.routing import Router, RowMessage
 from streamer.cli.sender import Sender
+from streamer.compiling import is_coming, warm_in_background
 from streamer.errors import ServerUnreachable, UsageError
 from streamer.incremental.release.fold import Release
 from streamer.incremental.topics import CHANGES, topic_name

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from time import perf_counter
 
-from streamer.cli.first_groups import groups_anew
+from streamer.grouping import groups_anew
 from streamer.incremental.groups.engine import Engine
 from streamer.incremental.groups.lots import seed
 from streamer.incremental.shard.rebuild_regions import gains, region_rows

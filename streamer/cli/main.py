@@ -1,7 +1,8 @@
 """The command `streamer`: its subcommands, loaded when they are called for, and its exit codes.
 
 A command lives in a module of its own, as the click command `command`. Only the module of the command that was called
-is imported: `streamer check` needs neither Kafka nor Redis. Every error of ours ends as one message on stderr and the
+is imported, and `--help` imports none: `streamer check` needs neither Kafka nor Redis, and a library that only some
+installations have is named when it is needed. Every error of ours ends as one message on stderr and the
 exit code of whose fault it is: 1 a law is violated, 2 usage and configuration, 3 a server cannot be reached. A program
 that asked for JSON always gets some: an error is one object on stdout, too. What nobody foresaw may quote people's
 values: of that, the kind alone is told, and the lines of the program that led there.
@@ -15,16 +16,16 @@ import sys
 import traceback
 from contextlib import nullcontext, suppress
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import msgspec
+from click.shell_completion import CompletionItem
 
 from streamer.cli.misspelt import warn_of_misspelt
-from streamer.cli.starting import loading
 from streamer.cli.tables import say
 from streamer.cli.terminated import terminated_in_order
-from streamer.errors import EXIT_LAW, StreamerError, UsageError
+from streamer.errors import EXIT_LAW, LibraryMissing, StreamerError, UsageError, needs_extra
 
 INTERRUPTED = 130  # as a shell reports a command that Ctrl-C ended
 
@@ -35,55 +36,85 @@ NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 AS_JSON = "streamer.as_json"
 """Where a call keeps whether it was made with --json."""
 
+
+class Listed(NamedTuple):
+    """A command whose module is not imported yet."""
+
+    module: str
+    help: str  # what `streamer --help` shows, on one line of 80 columns
+    extra: str | None = None  # brings the libraries that the base installation lacks
+
+
 COMMANDS = {
-    "init": "streamer.cli.init",
-    "check": "streamer.cli.check",
-    "config": "streamer.cli.config",
-    "anonymize": "streamer.cli.anonymize",
-    "compare": "streamer.cli.compare",
-    "topics": "streamer.cli.topics",
-    "connect": "streamer.cli.connect",
-    "produce": "streamer.cli.produce",
-    "subscribe": "streamer.cli.subscribe",
-    "status": "streamer.cli.status",
-    "groups": "streamer.cli.groups",
-    "explain": "streamer.cli.explain",
-    "dead-letters": "streamer.cli.dead_letters",
-    "rebuild": "streamer.cli.rebuild",
-    "skip": "streamer.cli.skip",
-    "end-snapshot": "streamer.cli.end_snapshot",
-    "replay": "streamer.cli.replay",
-    "verify": "streamer.cli.verify",
-    "index": "streamer.cli.index",
-    "warm": "streamer.cli.warm",
+    "init": Listed("streamer.cli.init", "Drafts a table.yaml, with its hierarchy files, from ROWS.csv."),
+    "check": Listed("streamer.cli.check", "Validates a table.yaml and says what it means."),
+    "config": Listed("streamer.cli.config", "Shows every setting in effect, and where it comes from.", "stream"),
+    "anonymize": Listed("streamer.cli.anonymize", "Anonymizes ROWS.csv and writes the published table."),
+    "compare": Listed("streamer.cli.compare", "Prints what every algorithm costs and risks on ROWS.csv."),
+    "topics": Listed("streamer.cli.topics", "Makes or checks the topics of a table.", "stream"),
+    "connect": Listed("streamer.cli.connect", "Prints settings of a source, a sink or a reader of a table.", "stream"),
+    "produce": Listed("streamer.cli.produce", "Sends a file to the input topic of a table.", "stream"),
+    "load": Listed("agents.anew.load", "Begins an empty table with all rows of a file.", "stream"),
+    "worker": Listed("agents.cli", "Keeps shards of a table current until it is stopped.", "stream"),
+    "subscribe": Listed("streamer.cli.subscribe", "Reads the published table from Kafka; keeps copies of it."),
+    "status": Listed("streamer.cli.status", "Shows the state of every shard, and what is wrong.", "stream"),
+    "groups": Listed("streamer.cli.groups", "Shows QI groups with their boxes, sizes and losses.", "stream"),
+    "explain": Listed("streamer.cli.explain", "Explains why a row is in its QI group.", "stream"),
+    "dead-letters": Listed(
+        "streamer.cli.dead_letters", "Shows the dead letters of a table; tries them again.", "stream"
+    ),
+    "rebuild": Listed("streamer.cli.rebuild", "Has the whole table anonymized again while it runs.", "stream"),
+    "skip": Listed("streamer.cli.skip", "Has one message of the input skipped, as a dead letter.", "stream"),
+    "end-snapshot": Listed(
+        "streamer.cli.end_snapshot", "Has shards publish a snapshot as far as it has come.", "stream"
+    ),
+    "start-anew": Listed("agents.anew.command", "Begins the table anew from its source.", "stream"),
+    "replay": Listed("streamer.cli.replay", "Replays a file of events and writes what it would publish."),
+    "verify": Listed("streamer.cli.verify", "Checks the laws of a published changelog."),
+    "index": Listed("streamer.cli.index", "Writes the QI group of every source row of a live table.", "stream"),
+    "warm": Listed("streamer.cli.warm", "Compiles ahead what is compiled when first needed."),
+    "demo": Listed("agents.demo.command", "Shows the whole way with real people's data.", "demo"),
 }
 
 
 class LazyGroup(click.Group):
-    """A group that imports a command's module when the command is called."""
+    """A group that imports a command's module when the command is called, and none for its own help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*COMMANDS, *super().list_commands(ctx)})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name in COMMANDS:
-            command: click.Command = import_module(COMMANDS[cmd_name]).command
-            return command
-        return super().get_command(ctx, cmd_name)
+        if cmd_name not in COMMANDS:
+            return super().get_command(ctx, cmd_name)
+        module, _help, extra = COMMANDS[cmd_name]
+        try:
+            with needs_extra(extra) if extra else nullcontext():
+                command: click.Command = import_module(module).command
+        except LibraryMissing:
+            if ctx.resilient_parsing:  # a shell completes: what it prints would stand in the line that is typed
+                return None
+            raise
+        return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        names = (name for name in sorted(COMMANDS) if name.startswith(incomplete))
+        return [
+            *(CompletionItem(name, help=COMMANDS[name].help) for name in names),
+            *click.Command.shell_complete(self, ctx, incomplete),
+        ]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, listed.help) for name, listed in sorted(COMMANDS.items())])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         ctx.meta[AS_JSON] = "--json" in args
-        with nullcontext() if ctx.resilient_parsing else loading(args[0] if args else "streamer"):
-            name, command, rest = super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
         if command is not None and not ctx.resilient_parsing:
             warn_of_misspelt(command, os.environ)
         return name, command, rest
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with loading("streamer"):
-            super().format_commands(ctx, formatter)
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         for name in ("stdout", "stderr"):

@@ -9,11 +9,11 @@ import click
 import msgspec
 import pandas as pd
 
-from streamer.cli.background import warm_in_background
-from streamer.cli.first_groups import first_groups
 from streamer.cli.options import examples, json_option, table_option
 from streamer.cli.progress import Stages, is_hidden, stages
 from streamer.cli.tables import named, say_facts
+from streamer.compiling import warm_in_background
+from streamer.grouping import first_groups
 from streamer.incremental.message_files import count_lines, read_messages
 from streamer.incremental.replay import ReplayReport, replay_files
 from streamer.table.arrays import Ints

@@ -17,11 +17,11 @@ from pathlib import Path
 import click
 import msgspec
 
-from streamer.cli.background import warm_in_background
 from streamer.cli.options import examples, json_option, table_option
 from streamer.cli.progress import Stages, stages
 from streamer.cli.replay import Initially
 from streamer.cli.tables import named, say_facts
+from streamer.compiling import warm_in_background
 from streamer.errors import ConfigError, EventRefused, LawViolated, UsageError
 from streamer.incremental import secret_file
 from streamer.incremental.checks.changelog import ChangelogLaws, LiveRecord, laws_of, release_name

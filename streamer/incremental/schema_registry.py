@@ -19,13 +19,13 @@ import os
 import ssl
 import threading
 from collections.abc import Iterable, Mapping
+from http import HTTPStatus
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-import httpx
 import msgspec
 
-from streamer.errors import ConfigError, RegistryUnreachable
+from streamer.errors import ConfigError, RegistryUnreachable, needs_extra
 from streamer.incremental.events.registered_schemas import (
     AVRO,
     Known,
@@ -36,12 +36,15 @@ from streamer.incremental.events.registered_schemas import (
     schema_from,
 )
 
+if TYPE_CHECKING:
+    import httpx
+
 URL, BASIC_AUTH, CA = "SCHEMA_REGISTRY_URL", "SCHEMA_REGISTRY_BASIC_AUTH", "SCHEMA_REGISTRY_CA"
 BASIC_AUTH_FILE = BASIC_AUTH + "_FILE"
 
 ANSWER_SECONDS_MAX = 10.0
 SCHEMA_UNKNOWN = 40403
-_REFUSED = (httpx.codes.CONFLICT, httpx.codes.UNPROCESSABLE_ENTITY)
+_REFUSED = (HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY)
 
 Answer = TypeVar("Answer")
 
@@ -72,6 +75,8 @@ class SchemaRegistry:
     """
 
     def __init__(self, url: str, user_and_password: tuple[str, str] | None = None, ca: str | None = None) -> None:
+        with needs_extra("avro"):
+            import httpx
         self.url = _checked(url)
         logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs every request
         self._client = httpx.Client(
@@ -101,7 +106,7 @@ class SchemaRegistry:
         if schema_id in self._schemas:
             return
         answer = self._answer("GET", f"schemas/ids/{schema_id}")
-        if answer.status_code == httpx.codes.NOT_FOUND and _is_unknown(answer.content):
+        if answer.status_code == HTTPStatus.NOT_FOUND and _is_unknown(answer.content):
             return
         told = self._read(answer, _Told)
         self._schemas[schema_id] = schema_from(schema_id, told.kind, told.text, bool(told.references))
@@ -124,16 +129,18 @@ class SchemaRegistry:
         return self._read(answer, _Registered).id
 
     def _answer(self, method: str, path: str, body: object = None) -> httpx.Response:
+        import httpx
+
         try:
             return self._client.request(method, path, json=body)
         except httpx.HTTPError as error:
             raise self._unreachable(f"does not answer ({type(error).__name__})", "is it up, are they right?") from None
 
     def _read(self, answer: httpx.Response, wanted: type[Answer]) -> Answer:
-        if answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+        if answer.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
             raise self._unreachable(f"refuses us ({answer.status_code})", f"see {BASIC_AUTH}, or {BASIC_AUTH_FILE}")
         try:
-            if answer.status_code == httpx.codes.OK:
+            if answer.status_code == HTTPStatus.OK:
                 return msgspec.json.decode(answer.content, type=wanted)
         except msgspec.DecodeError:
             pass
@@ -173,6 +180,8 @@ def _user_and_password(environment: Mapping[str, str]) -> tuple[str, str] | None
 
 def _checked(url: str) -> str:
     """Raises ConfigError, which never repeats the text: a password may stand in it."""
+    import httpx
+
     try:
         parsed = httpx.URL(url)
         usable = parsed.scheme in ("http", "https") and bool(parsed.host) and not (parsed.userinfo or parsed.query)

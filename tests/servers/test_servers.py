@@ -164,7 +164,7 @@ def test_the_image_is_built_from_files_that_exist_with_the_pinned_versions() -> 
     recipe = SERVICES["worker"]["build"]["dockerfile_inline"]
     copied = [word for line in recipe.splitlines() if line.startswith("COPY") for word in line.split()[1:-1]]
     assert [name for name in copied if not (ROOT / name).exists()] == []
-    assert "pip install --no-cache-dir -c constraints.txt ." in recipe
+    assert "pip install --no-cache-dir -c constraints.txt '.[stream,avro]'" in recipe
 
 
 def test_compose_accepts_the_file_where_it_is_installed() -> None:

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from streamer import errors
-from streamer.errors import EXIT_LAW, EXIT_OK, EXIT_SERVER, EXIT_USAGE, EventRefused, LawViolated, StreamerError
+from streamer.errors import (
+    EXIT_LAW,
+    EXIT_OK,
+    EXIT_SERVER,
+    EXIT_USAGE,
+    EventRefused,
+    LawViolated,
+    LibraryMissing,
+    StreamerError,
+    needs_extra,
+)
 
 OURS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, StreamerError)]
 
@@ -35,3 +47,15 @@ def test_a_refused_message_has_a_stable_reason_beside_its_sentence() -> None:
 def test_a_violated_law_is_told_apart_from_a_wrong_command() -> None:
     assert not issubclass(LawViolated, EventRefused)
     assert LawViolated.exit_code != EventRefused.exit_code
+
+
+def test_a_library_that_is_not_installed_is_told_with_the_extra_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    said = r"pyarrow is not installed: `pip install 'streamer\[parquet\]'`"
+    with pytest.raises(LibraryMissing, match=said), needs_extra("parquet"):
+        import pyarrow.parquet  # noqa: F401
+
+
+def test_a_module_of_ours_that_is_missing_is_no_matter_of_extras() -> None:
+    with pytest.raises(ModuleNotFoundError), needs_extra("parquet"):
+        import streamer.nowhere  # type: ignore[import-not-found]  # noqa: F401

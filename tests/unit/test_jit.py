@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -19,10 +22,9 @@ STAND_IN = '''
 import json, sys
 from typing import Any, NamedTuple
 import numpy as np
-from streamer.jit import by_reference, compile_for, entry, part, switching
+from streamer.jit import compile_for, entry, part, switching
 from streamer.machine_code import mark
 
-@by_reference
 class Column(NamedTuple):
     figures: Any
 
@@ -118,12 +120,15 @@ def test_where_a_set_is_marked_and_something_of_it_is_missing_nobody_waits_and_t
     """A worker that compiled while it is called would be taken for one that hangs."""
     script = """
         from streamer.machine_code import is_there
-        import warnings
+        import logging
+        warned = []
+        handler = logging.Handler()
+        handler.emit = lambda record: warned.append(record.getMessage())
+        logging.getLogger().addHandler(handler)
         mark("stand-in-float32")
-        with warnings.catch_warnings(record=True) as warned:
-            first = run(), is_there("stand-in-float32"), len(step.dispatcher().overloads)
+        first = run(), is_there("stand-in-float32"), len(step.dispatcher().overloads)
         warm()
-        say(first, uncompiled(), (run(), len(step._there)), [str(one.message) for one in warned])
+        say(first, uncompiled(), (run(), len(step._there)), warned)
     """
     (first, is_marked, compiled_there), brute, (second, switched), (warned,) = said(stand_in, script)
     assert (is_marked, compiled_there, switched) == (False, 0, 1)
@@ -153,6 +158,44 @@ def test_machine_code_that_is_damaged_on_disk_counts_as_missing_and_is_made_anew
     """
     assert said(stand_in, script) == [True, False, 0]
     assert said(stand_in, "say(warm(), run() == uncompiled(), len(step._there))") == [True, True, 1]
+
+
+def test_machine_code_holds_when_its_package_is_copied_or_touched(stand_in: Path) -> None:
+    """A checkout that is copied with its folder of machine code: numba by itself goes by path and time."""
+    assert said(stand_in, "say(warm())") == [True]
+    shutil.copytree(stand_in, copied := stand_in.parent / "copied")
+    os.utime(copied / "stand_in.py")
+    script = "say(run() == uncompiled(), len(step._there), len(step.dispatcher().stats.cache_misses))"
+    assert said(copied, script) == [True, 1, 0]
+
+
+MISSING = {
+    "the class of libraries": "del numba.core.codegen.JITCodeLibrary",
+    "an option": "del numba.core.cpu._options_mixin.forceinline",
+}
+
+
+@pytest.mark.parametrize("name", MISSING)
+def test_where_numba_lacks_a_name_that_it_never_documented_it_compiles_as_for_everybody(
+    name: str, stand_in: Path
+) -> None:
+    script = """
+        from streamer.jit import links
+        import numba
+        TAKE_AWAY
+        say(warm(), run() == uncompiled(), len(step._there), links())
+    """.replace("TAKE_AWAY", MISSING[name])
+    assert said(stand_in, script) == [True, True, 1, False]
+
+
+@pytest.mark.drill
+@pytest.mark.timeout(3600)
+def test_the_whole_core_compiled_as_for_everybody_comes_to_the_same_table() -> None:
+    """Some minutes: eight times as long as an entry and its parts as one."""
+    command = [sys.executable, "benchmarks/cold.py", "--plain", "--quick", "--json"]
+    figures = json.loads(subprocess.run(command, cwd=PACKAGE.parent, capture_output=True, check=True).stdout)
+    assert figures["tables_equal"]
+    assert set(figures["plain_compile_s_by_entry"]) == {"advance", "restored"}
 
 
 def test_told_to_compile_nothing_it_runs_as_it_stands_for_ever_and_never_loads_the_compiler(stand_in: Path) -> None:

@@ -91,7 +91,7 @@ def hints_in(text: str) -> Iterator[str]:
         first, _, more = words.partition(" ")
         if first == "streamer" and more and not more.startswith("-"):
             yield words
-        elif first in {*COMMANDS, "worker"} and more.startswith("--"):
+        elif first in COMMANDS and more.startswith("--"):
             yield f"streamer {words}"
 
 

@@ -81,8 +81,8 @@ def _import_all() -> None:
     from streamer.cli.main import COMMANDS
 
     assert main.name
-    for module in COMMANDS.values():
-        import_module(module)
+    for command in COMMANDS.values():
+        import_module(command.module)
 
 
 def _answer(caller: socket.socket) -> None:

@@ -49,7 +49,6 @@ from streamer.incremental.core.record_types import (
     Records,
     records,
 )
-from streamer.jit import by_reference
 from streamer.table.arrays import Floats, Ints
 from streamer.table.space import Space
 
@@ -206,7 +205,6 @@ class Work(NamedTuple):
     order: Ints
 
 
-@by_reference
 class Shard(NamedTuple):
     """Everything: what the compiled functions take. state (1,) STATE."""
 

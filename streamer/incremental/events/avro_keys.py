@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from io import BytesIO
 
 import msgspec
-from fastavro import schemaless_writer
 
 from streamer.incremental.events.connect_schema import ConnectType
 from streamer.incremental.events.logical_keys import kind_of, written_part
@@ -42,6 +41,8 @@ class AvroKeyForm:
         parts = {name: _value(self.types[name], text) for name, text in zip(self.columns, texts, strict=True)}
         if None in parts.values() or self.schema.avro is None:
             return None
+        from fastavro import schemaless_writer  # there, or this schema would not be known
+
         body = BytesIO()
         body.write(b"\0" + self.schema.id.to_bytes(HEAD_BYTES - 1, "big"))
         said: object = parts if self.schema.type.type == "struct" else parts[self.columns[0]]

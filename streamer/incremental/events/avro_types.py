@@ -15,8 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fastavro import parse_schema
-
+from streamer.errors import needs_extra
 from streamer.incremental.events.connect_schema import ConnectType
 from streamer.incremental.events.logical_types import CONNECT, DEBEZIUM_DATA, DEBEZIUM_TIME, DECIMAL
 
@@ -53,8 +52,10 @@ Schema = str | list[Any] | dict[str, Any]
 def parsed_avro(schema: Schema) -> tuple[Schema, ConnectType]:
     """A schema as fastavro reads by it, with no conversion of its own, and its type.
 
-    Raises ValueError where it is none.
+    Raises ValueError where it is none, LibraryMissing if what reads Avro is not installed.
     """
+    with needs_extra("avro"):
+        from fastavro import parse_schema
     named: dict[str, dict[str, object]] = {}
     try:
         parsed = parse_schema(_without_logical_types(schema), named_schemas=named)

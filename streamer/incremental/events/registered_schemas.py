@@ -20,7 +20,6 @@ from io import BytesIO
 from typing import Protocol, runtime_checkable
 
 import msgspec
-from fastavro import schemaless_reader
 
 from streamer.errors import ConfigError, EventRefused
 from streamer.incremental.events.avro_types import Schema, parsed_avro
@@ -139,6 +138,8 @@ def read_avro(data: bytes, schema: RegisteredSchema) -> object:
     """The value behind the head, bytes and counts as they stand; raises EventRefused: malformed-avro."""
     if schema.avro is None:
         raise ValueError("not a schema of Avro's")
+    from fastavro import schemaless_reader  # there, or this schema would not be known
+
     body = BytesIO(data)
     body.seek(HEAD_BYTES)
     try:

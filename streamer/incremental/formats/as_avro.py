@@ -21,9 +21,8 @@ from io import BytesIO
 from typing import Any, TypedDict
 
 import msgspec
-from fastavro import parse_schema, schemaless_writer
 
-from streamer.errors import ConfigError, EventRefused, LawViolated
+from streamer.errors import ConfigError, EventRefused, LawViolated, needs_extra
 from streamer.incremental.events.connect_schema import ConnectType
 from streamer.incremental.events.registered_schemas import Schemas, read_avro, schema_ids, schema_of
 from streamer.incremental.topics import topic_name
@@ -117,6 +116,8 @@ def _writer(schema_id: int, schema: dict[str, Any], types: Mapping[str, Any]) ->
 
 def _field_writer(type_: Any, member: Any) -> Written:
     """JSON of one member -> its part of the record."""
+    with needs_extra("avro"):
+        from fastavro import parse_schema, schemaless_writer
     parsed, decode = parse_schema(type_), msgspec.json.Decoder(member).decode
 
     def written(text: bytes) -> bytes:

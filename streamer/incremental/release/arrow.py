@@ -12,11 +12,12 @@ The rules of this file
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import pandas as pd
 
-from streamer.errors import ConfigError, StreamerError
+from streamer.errors import StreamerError, needs_extra
 from streamer.incremental.release.frames import RECORD
 from streamer.table.attributes import NumericAttribute
 from streamer.table.file_cells import cell_text
@@ -28,15 +29,11 @@ from streamer.table.typed_frame import DATE_TYPE, column_types, places_of_ends
 DIGITS = 38
 """Digits that a decimal128 has; an end of an interval has 27 at most."""
 
-MISSING = "install {}: `pip install 'streamer[{}]'`"
-
 
 def require(module: str, extra: str) -> Any:
-    """A library that only some installations have. Raises ConfigError, which names the extra."""
-    try:
-        return __import__(module, fromlist=["_"])
-    except ImportError:
-        raise ConfigError(MISSING.format(module.partition(".")[0], extra)) from None
+    """A library that only some installations have. Raises LibraryMissing, which names the extra."""
+    with needs_extra(extra):
+        return import_module(module)
 
 
 def arrow_types(table: Table) -> dict[str, Any]:

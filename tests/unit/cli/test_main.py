@@ -11,9 +11,12 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from streamer.cli.main import main
+from streamer.cli.main import COMMANDS, Listed, main
 from streamer.errors import LawViolated, ServerUnreachable, ShardRefused, StreamerError, UsageError
 from worlds.checkout import PATIENTS
+
+MODULES_MAX = 450
+"""300 and some are enough; a command with its libraries imports 700 and more."""
 
 TOLD = {"ok": False, "error": "what is wrong, and what to do"}
 
@@ -118,3 +121,31 @@ def test_the_commands_that_take_json_say_so_on_failure() -> None:
     result = CliRunner().invoke(main, ["verify", "--table", "nowhere", "live.jsonl", "--json"])
     assert result.exit_code == 2
     assert json.loads(result.stdout)["kind"] == "ConfigError"
+
+
+HELP = "import sys; sys.argv = ['streamer', {}]; from agents.cli import main; main(standalone_mode=False); {}"
+
+
+@pytest.mark.parametrize("asked", ["'--help'", "'--version'"])
+def test_what_is_said_of_all_commands_imports_none_of_them(asked: str) -> None:
+    """A person sees the list at once, and a shell that completes does, too."""
+    count = (
+        "print(sorted({'numpy', 'pandas', 'numba', 'kafka', 'redis', 'faust'} & set(sys.modules)), len(sys.modules))"
+    )
+    said = subprocess.run([sys.executable, "-c", HELP.format(asked, count)], capture_output=True, text=True, check=True)
+    heavy, n_modules = said.stdout.splitlines()[-1].rsplit(" ", 1)
+    assert heavy == "[]"
+    assert int(n_modules) < MODULES_MAX
+
+
+def test_every_command_is_listed_in_one_whole_line() -> None:
+    lines = CliRunner().invoke(main, ["--help"], terminal_width=80).stdout.partition("Commands:\n")[2].splitlines()
+    assert [line.split()[0] for line in lines] == sorted(COMMANDS)
+    assert all(line.endswith(".") and not line.endswith("..") for line in lines)
+
+
+def test_a_command_whose_libraries_are_missing_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(COMMANDS, "status", Listed("no_such_library", "Not installed.", "stream"))
+    result = CliRunner().invoke(main, ["status", "--help"])
+    assert result.exit_code == 2
+    assert result.stderr == "streamer: no_such_library is not installed: `pip install 'streamer[stream]'` brings it\n"

@@ -25,7 +25,7 @@ compile_default()
 compile_counting()
 before = signatures()
 
-from streamer.cli.first_groups import first_groups
+from streamer.grouping import first_groups
 from streamer.table.encode import Encoder
 from streamer.table.files import read_rows
 from streamer.table.yaml_loading import load_table

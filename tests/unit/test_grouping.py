@@ -9,8 +9,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from streamer.cli.first_groups import first_groups, groups_by
 from streamer.errors import ConfigError, UsageError
+from streamer.grouping import first_groups, groups_by
 from streamer.incremental.events.changes import Insert
 from streamer.incremental.groups.engine import Engine
 from streamer.recoding.algorithms.catalog import ALGORITHMS
@@ -41,7 +41,7 @@ def test_a_table_with_fewer_rows_than_k_begins_with_no_group_and_its_rows_wait()
 
 
 def test_who_only_names_it_does_not_wait_for_the_compiler() -> None:
-    code = "import sys, streamer.cli.first_groups; sys.exit('numba' in sys.modules)"
+    code = "import sys, streamer.grouping; sys.exit('numba' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=60)
 
 

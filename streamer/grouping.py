@@ -1,4 +1,4 @@
-"""QI groups of rows that are there, by a whole-table algorithm: the one place where the two wings meet.
+"""QI groups of given rows by a whole-table algorithm: the one place where the two wings meet.
 
 A shard begins with such groups, and a rebuild gives them to it region by region. The shard takes them as a function,
 so that it needs no algorithm of its own, and commands that load no table at once do not wait for the compiler.

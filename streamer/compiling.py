@@ -1,8 +1,8 @@
-"""Compiling in the background: what a command that keeps a table current starts where nothing is compiled yet.
+"""Compiling the core in the background, for commands that keep a table current while nothing is compiled yet.
 
-The other process outlives the command. What a machine compiles it compiles once, for a minute or so, and whoever calls
-ten short commands would else begin ten times and end none. It is the kindest of processes (nice 10) where nobody says
-otherwise, says nothing, and there is one at a time. Where nothing can come of it, whoever wanted it warns.
+The other process outlives the command: otherwise ten short commands would start ten compilations and finish none. It
+runs at nice 10 unless the caller says otherwise, prints nothing, and there is one at a time. If nothing can come of it,
+the command that wanted it warns.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ LOOK_AGAIN_SECONDS = 0.2
 
 
 def warm_in_background(table: Table, niceness: int = NICENESS) -> int | None:
-    """Has the core compiled that this table needs, unless that is done or is being done; returns the process's id.
+    """Starts compiling the core that this table needs, unless that is done or in progress; returns the process's id.
 
-    Warns where nothing can be kept, and, from a thread, where the process ends without having made it.
+    Warns if nothing can be kept, and, from a thread, if the process ends without having compiled it.
     """
     figures, name = figures_dtype(table.space).name, _set_for(table)
     if never_compiled() or is_there(name):
@@ -53,7 +53,7 @@ def warm_in_background(table: Table, niceness: int = NICENESS) -> int | None:
 
 
 def _wait_for(process: subprocess.Popen[bytes], name: str) -> None:
-    """Else it would stay as a zombie."""
+    """Otherwise it would stay as a zombie."""
     code = process.wait()
     if code != 0 and not is_there(name):
         _warn(f"the process that compiled the core ended with code {code}; `streamer warm` says why, or makes it")
@@ -64,9 +64,9 @@ def _warn(why: str) -> None:
 
 
 def is_coming(table: Table, process: int | None) -> bool:
-    """Whether the core that this table needs is not there yet, and somebody is at it.
+    """Whether the core that this table needs is missing, and a process is compiling it.
 
-    process: what `warm_in_background` returned; it says so before that process has begun with the core.
+    process: what `warm_in_background` returned, which may not have begun with the core yet.
     """
     if is_warm(table):
         return False
@@ -74,13 +74,13 @@ def is_coming(table: Table, process: int | None) -> bool:
 
 
 def wait_while_coming(table: Table, process: int | None, look_again: Callable[[float], None] = sleep) -> None:
-    """Waits until the core that this table needs is there, or nobody is at it any more."""
+    """Waits until the core that this table needs is there, or no process is compiling it."""
     while is_coming(table, process):
         look_again(LOOK_AGAIN_SECONDS)
 
 
 def is_warm(table: Table) -> bool:
-    """Whether nobody compiles the core that this table needs, now or later."""
+    """Whether there is nothing to wait for: the core that this table needs is there, or never will be."""
     return never_compiled() or not folder() or is_there(_set_for(table))
 
 
