@@ -18,7 +18,7 @@ from servers.told_facts import before, facts, red, shard
 from worlds.patients import CANARY
 from worlds.workers import WorkedTable
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.night
 
 REASON = "input topic patients.changes has 4 partitions, and Redis was filled from 3: `streamer topics check` says how"
 REASON_READ = REASON.replace("`", "")
