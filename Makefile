@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHON
 
-.PHONY: help venv demo quick test fuzz drill pipeline bench papers reference golden mutants lint types clean
+.PHONY: help venv demo quick test night fuzz drill pipeline bench papers reference golden mutants house lint types clean
 
 help:  ## Lists the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r t d; do printf '%-14s %s\n' "$$t" "$$d"; done
@@ -18,15 +18,18 @@ demo: venv  ## Shows the whole way in half a minute, without servers; REAL=1: wi
 	@$(if $(REAL),$(BIN)/python tests/servers/broker/with $(BIN)/streamer demo --real,$(BIN)/streamer demo)
 
 quick: venv  ## The tests of two minutes: neither servers nor what is slow
-	$(BIN)/pytest -m "not servers and not slow and not drill"
+	$(BIN)/pytest -m "not servers and not slow and not night"
 
-test: venv  ## All tests but the long drills, in about half an hour (gets a real Kafka and Redis and a Chromium by itself)
-	$(BIN)/pytest -m "not drill" -n 2 --durations=40
+test: venv  ## The gate, in a quarter of an hour: all that needs no servers, and every command and fault on real ones once
+	$(BIN)/pytest -m "not night" -n 2 --durations=20
+
+night: .venv/cosmic-ray  ## What the gate leaves out: all servers, pages, wheel, benchmarks, drills, new examples, mutants
+	@.ci/night
 
 # What fails is printed, and tried first the next time, out of .fuzz/ (which `make clean` leaves alone); it goes into the
 # tests as an @example or as a test of its own.
 fuzz: venv  ## The property tests with new examples, FUZZ_EXAMPLES=1000 for each: half an hour; what fails stays in .fuzz/
-	$(BIN)/pytest -m "hypothesis and not servers" --hypothesis-profile=fuzz -o timeout=3600 tests/unit tests/laws
+	FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-1000} $(BIN)/pytest -m "hypothesis and not servers" --hypothesis-profile=night -o timeout=3600 tests/unit tests/laws
 
 drill: venv  ## The long drills, most of an hour: crashes, freezes, outages; rebuilds under load with every model; killed commands
 	$(BIN)/pytest -m drill
@@ -48,6 +51,9 @@ mutants: .venv/cosmic-ray  ## Small faults put into recoding and privacy, and ho
 
 golden: venv  ## The golden files of tests/golden, written anew by what every command prints now: read their diff
 	GOLDEN=write $(BIN)/pytest -n 0 tests/golden
+
+house: venv  ## The size and shape of the house in figures, each beside its target; LIST=1: with what was counted
+	@NUMBA_DISABLE_JIT=1 PYTHONPATH=.:tests $(BIN)/python -m house.figures $(if $(LIST),--list)
 
 # In a folder of its own, behind the project's own libraries.
 .venv/cosmic-ray: .venv/.installed

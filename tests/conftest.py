@@ -1,9 +1,13 @@
-"""What all tests share: real servers on demand, hypothesis profiles, the Adult data, a compiled core.
+"""What all tests share: real servers on demand, what waits for the night, hypothesis profiles, a compiled core.
 
 A test that needs a real Kafka and Redis asks for the fixture `servers`. They are started once, by the first test that
 asks, and stopped at the end; where tests run in several processes (`-n 2`), each process has its own. Where none can be
 had those tests fail with the sentence that says what to install: a run without a real broker is never green by silence,
 and the last lines of every run say which servers it used.
+
+Tests that need servers run at night (`make night`), and so do drills and whatever is marked `night`. Those marked
+`gate("command or fault", ...)` run in `make test`: each command on real servers once, and each class of faults once,
+which tests/house/test_tests.py holds.
 """
 
 from __future__ import annotations
@@ -27,30 +31,35 @@ from servers.broker.servers import NoServers, Servers
 from streamer.incremental.core.figures import FLOAT32, set_of_figures
 from streamer.machine_code import is_there, never_compiled
 from worlds.checkout import ROOT
+from worlds.durations import Durations, longest_first, shared_by
 
 SERVERS_USED = pytest.StashKey[list[str]]()
 
-# A slow shared machine must not turn a law into a flaky test: no deadline per example. `dev` and `ci` draw the same
-# examples every time, so that a red run is the change's own doing; `fuzz` (`make fuzz`) draws new ones, FUZZ_EXAMPLES
-# for each test, and remembers those that failed in a folder that stays.
+# A shell that starts a command in the background, and nohup, have it ignore SIGINT, and so would every command that a
+# test starts and wants to interrupt. From a process that handles the signal they inherit the default.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# A slow shared machine must not turn a law into a flaky test: no deadline per example. `ci` draws the same examples
+# every time, so that a red run is the change's own doing; `night` draws new ones, FUZZ_EXAMPLES for each test, and
+# remembers those that failed in a folder that stays.
 settings.register_profile(
-    "dev",
-    max_examples=30,
+    "ci",
+    max_examples=50,
     deadline=None,
     derandomize=True,
     database=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("ci", settings.get_profile("dev"), max_examples=200)
 settings.register_profile(
-    "fuzz",
-    settings.get_profile("dev"),
-    max_examples=int(os.environ.get("FUZZ_EXAMPLES", "1000")),
+    "night",
+    settings.get_profile("ci"),
+    max_examples=int(os.environ.get("FUZZ_EXAMPLES", "200")),
     derandomize=False,
     database=DirectoryBasedExampleDatabase(ROOT / ".fuzz"),
 )
-settings.load_profile("ci" if os.environ.get("CI") == "true" else "dev")
+settings.load_profile("ci")
 
 
 @pytest.fixture(scope="session")
@@ -84,16 +93,24 @@ def _servers_run_again(request: pytest.FixtureRequest) -> None:
         request.getfixturevalue("servers").start()
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Before the first test whose run drives an engine: the core is compiled, once for a state of the sources.
+def pytest_configure(config: pytest.Config) -> None:
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        config.pluginmanager.register(Durations())
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol() -> Iterator[None]:
+    """Before the first test of a run that drives an engine: the core is compiled, once for a state of the sources.
 
     An engine runs uncompiled as well, some hundred times slower: longer than the time limit of many tests. Compiling is
-    no test's own time. Where `make venv` has begun with it in the background, this waits for it.
+    no test's own time, so this stands outside of their limits. If `make venv` has begun with it in the background, this
+    waits for it.
     """
-    needed = "streamer.incremental.groups.engine" in sys.modules and not session.config.option.collectonly
-    if needed and not never_compiled() and not is_there(set_of_figures(FLOAT32)):
+    needed = "streamer.incremental.groups.engine" in sys.modules and not never_compiled()
+    if needed and not is_there(set_of_figures(FLOAT32)):
         command = [sys.executable, "-m", "streamer.cli.main", "warm", "--core", FLOAT32]
         subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    return (yield)
 
 
 @pytest.fixture(scope="session")
@@ -106,13 +123,19 @@ def adult() -> Path:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The marker `servers` and the fixture of that name imply each other."""
+    """The marker `servers` and the fixture of that name imply each other; what waits for the night is marked."""
     for item in items:
         names = getattr(item, "fixturenames", [])
         if "servers" in names:
             item.add_marker("servers")
         elif item.get_closest_marker("servers"):
             names.append("servers")
+        if item.get_closest_marker("drill") or (
+            item.get_closest_marker("servers") and not item.get_closest_marker("gate")
+        ):
+            item.add_marker("night")
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        longest_first(items)
 
 
 def _told(config: pytest.Config, used: str) -> None:
@@ -133,16 +156,13 @@ def pytest_testnodedown(node: Any) -> None:
 class OneProcessForAFile(LoadFileScheduling):  # type: ignore[misc]
     """With `-n`: tests of one file run in one process, and so do those of a folder that shares larger servers."""
 
-    FOLDER = "tests/servers/pipeline/"
-
     def _split_scope(self, nodeid: str) -> str:
-        return self.FOLDER if nodeid.startswith(self.FOLDER) else str(super()._split_scope(nodeid))
+        return shared_by(nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
-    # In the order of the folders, benchmarks and servers first, not by numbers of tests: else files of few tests, which
-    # take minutes, come last, and one process ends long before the other.
+    # As they are sorted, not by numbers of tests: else files of few tests, which take minutes, come last.
     config.option.loadscopereorder = False
     return OneProcessForAFile(config, log)
 

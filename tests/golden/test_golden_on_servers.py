@@ -27,6 +27,22 @@ def served(servers: Servers, folder: Path) -> ServedTable:
     return ServedTable(servers, folder)
 
 
+@pytest.mark.gate(
+    "dead-letters",
+    "dead-letters retry",
+    "explain",
+    "groups",
+    "index",
+    "load",
+    "produce",
+    "rebuild",
+    "skip",
+    "start-anew",
+    "status",
+    "subscribe",
+    "topics check",
+    "topics create",
+)
 @pytest.mark.parametrize("case", list(served_cases()), ids=str)
 def test_the_output_is_the_golden_files(
     case: Case, served: ServedTable, folder: Path, monkeypatch: pytest.MonkeyPatch

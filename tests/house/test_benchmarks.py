@@ -39,14 +39,14 @@ def figures(name: str, **environment: str) -> dict[str, Any]:
     return json.loads(line)
 
 
-@pytest.mark.slow
+@pytest.mark.night
 def test_the_last_line_after_the_tables_is_the_json_object() -> None:
     *table, last = run("formats")
     assert len(table) > 3
     assert json.loads(last)
 
 
-@pytest.mark.slow
+@pytest.mark.night
 def test_locate_tells_the_cost_at_every_size_and_its_growth() -> None:
     found = figures("locate")
     assert len(found["sizes"]) == 2
@@ -56,7 +56,7 @@ def test_locate_tells_the_cost_at_every_size_and_its_growth() -> None:
     assert found["equal_boxes"]["inside"] > 0
 
 
-@pytest.mark.slow
+@pytest.mark.night
 @pytest.mark.timeout(SECONDS_MAX + 60)
 @pytest.mark.usefixtures("adult")
 def test_scale_tells_every_part_and_what_it_made_smaller(servers: Servers) -> None:
@@ -79,7 +79,7 @@ def test_scale_tells_every_part_and_what_it_made_smaller(servers: Servers) -> No
     assert len(found["skipped"]) > len(parts) - 1  # a quick run is made smaller everywhere, and says so
 
 
-@pytest.mark.slow
+@pytest.mark.night
 @pytest.mark.timeout(SECONDS_MAX + 60)
 @pytest.mark.usefixtures("adult")
 def test_page_tells_what_being_looked_at_costs(servers: Servers) -> None:
@@ -89,7 +89,7 @@ def test_page_tells_what_being_looked_at_costs(servers: Servers) -> None:
     assert size["watched"]["metrics_ms_max"] > 0
 
 
-@pytest.mark.slow
+@pytest.mark.night
 @pytest.mark.timeout(SECONDS_MAX)
 def test_cold_tells_what_compiling_and_loading_cost_and_that_both_ways_come_to_one_table() -> None:
     found = figures("cold")
@@ -98,7 +98,7 @@ def test_cold_tells_what_compiling_and_loading_cost_and_that_both_ways_come_to_o
     assert found["uncompiled_ms_per_event"] * 1e3 > found["compiled_us_per_event"] > 0
 
 
-@pytest.mark.slow
+@pytest.mark.night
 @pytest.mark.usefixtures("adult")
 def test_drift_tells_loss_and_what_rebuilds_publish_with_and_without_local_repair(
     tmp_path: Path,
@@ -123,7 +123,7 @@ def test_drift_tells_loss_and_what_rebuilds_publish_with_and_without_local_repai
     assert 0 < rebuilt["rebuilds_over_changes"] < 1
 
 
-@pytest.mark.slow
+@pytest.mark.night
 @pytest.mark.usefixtures("adult")
 def test_regions_tells_what_a_rebuild_gains_and_publishes_again() -> None:
     one, several = figures("regions")["results"]
@@ -132,7 +132,7 @@ def test_regions_tells_what_a_rebuild_gains_and_publishes_again() -> None:
     assert 0 < several["rows_published_again"] <= several["records"]
 
 
-@pytest.mark.slow
+@pytest.mark.night
 @pytest.mark.timeout(SECONDS_MAX + 60)
 @pytest.mark.usefixtures("adult")
 def test_batch_tells_time_and_loss_of_every_algorithm_and_judges_the_bars() -> None:
@@ -222,7 +222,7 @@ def test_load_reads_back_every_row_it_wrote(servers: Servers) -> None:
     assert found["outbox_entries"] == 20_010  # of the large step, and the ten of the commit after it
 
 
-@pytest.mark.slow
+@pytest.mark.night
 @pytest.mark.timeout(SECONDS_MAX + 60)
 @pytest.mark.usefixtures("adult")
 def test_first_load_tells_both_ways_beside_what_they_are_held_to(servers: Servers) -> None:
@@ -233,7 +233,7 @@ def test_first_load_tells_both_ways_beside_what_they_are_held_to(servers: Server
     assert 0 < found["load_gb"] < found["replay_gb"] + 1
 
 
-@pytest.mark.slow
+@pytest.mark.night
 @pytest.mark.usefixtures("adult")
 def test_retries_tells_what_reading_once_more_costs_at_every_distance() -> None:
     found = figures("retries")
@@ -250,7 +250,7 @@ def test_retries_tells_what_reading_once_more_costs_at_every_distance() -> None:
     assert found["applying_ratio"] > 0
 
 
-@pytest.mark.slow
+@pytest.mark.night
 @pytest.mark.timeout(SECONDS_MAX + 60)
 @pytest.mark.usefixtures("adult")
 def test_end_to_end_runs_both_workers_and_accounts_for_every_phase(servers: Servers) -> None:
@@ -265,7 +265,7 @@ def test_end_to_end_runs_both_workers_and_accounts_for_every_phase(servers: Serv
     assert 0.8 * whole < sum(phases.values()) <= whole
 
 
-@pytest.mark.slow
+@pytest.mark.night
 @pytest.mark.timeout(SECONDS_MAX + 60)
 @pytest.mark.usefixtures("adult")
 def test_rebuild_tells_gain_and_cost_and_what_changes_wait(servers: Servers) -> None:
@@ -283,7 +283,7 @@ def test_rebuild_tells_gain_and_cost_and_what_changes_wait(servers: Servers) -> 
     assert found["speed"]["during"] >= 0  # a quick run's backlog may be worked off before its rebuild begins
 
 
-@pytest.mark.slow
+@pytest.mark.night
 def test_formats_tells_what_each_costs_over_plain_json() -> None:
     for formats in figures("formats")["batches"].values():
         assert formats["json"]["ratio"] == 1

@@ -18,7 +18,7 @@ import pytest
 
 from worlds.checkout import PATIENTS, ROOT
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.night
 
 PACKAGES = ("streamer", "agents")
 NOT_INSTALLED = {".pyc", ".nbi", ".nbc"}

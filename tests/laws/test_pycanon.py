@@ -82,7 +82,7 @@ def test_pycanon_finds_the_same_on_small_tables(pycanon: SimpleNamespace, data: 
     assert_equal_measures(pycanon, counting, recoding)  # a null is a value like any other to pycanon
 
 
-@pytest.mark.slow
+@pytest.mark.night
 @pytest.mark.parametrize("n_suppressed", [0, 40])
 def test_pycanon_finds_the_same_on_adult(pycanon: SimpleNamespace, adult: Path, n_suppressed: int) -> None:
     people = adult_microdata(5).rows(np.arange(4_000))

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from click.testing import CliRunner
 
 from streamer.cli.main import main
@@ -32,6 +33,7 @@ def meta_of(world: WorkedTable) -> Meta:
     return meta
 
 
+@pytest.mark.gate("refused messages")
 def test_what_an_error_passed_over_is_tried_again_in_order_and_repeated_by_a_replay(
     world: WorkedTable, tmp_path: Path
 ) -> None:

@@ -109,7 +109,7 @@ def verify_every_release_against_its_people(out: Path, bootstrap: str, redis: st
         assert verified.releases > 1
 
 
-@pytest.mark.slow
+@pytest.mark.night
 def test_ctrl_c_ends_it_and_its_worker(tmp_path: Path) -> None:
     out = tmp_path / "out"
     demo = subprocess.Popen([*DEMO, "--out", str(out)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

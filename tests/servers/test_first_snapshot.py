@@ -205,6 +205,7 @@ def test_a_change_in_one_shard_ends_a_snapshot_whose_last_row_nobody_sees_in_all
     operator.verify(connector)
 
 
+@pytest.mark.gate("end-snapshot")
 def test_an_operator_ends_a_snapshot_that_nobody_else_will(operator: Operator) -> None:
     world, connector = operator.world, Connector(operator.world, schemas=False)
     refused = operator.run("end-snapshot")

@@ -83,6 +83,7 @@ def live(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         worker.wait(SECONDS_MAX)
 
 
+@pytest.mark.gate("verify")
 def test_a_live_table_of_four_shards_is_verified_against_its_source(live: LiveTable, tmp_path: Path) -> None:
     changelog, index = tmp_path / "live.jsonl", tmp_path / "index.csv"
     assert live.run("subscribe", "--live", changelog).exit_code == 0

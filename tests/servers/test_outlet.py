@@ -139,6 +139,7 @@ def test_after_an_error_nothing_goes_out_before_the_next_fence(outlet: KafkaOutl
         outlet.publish([live("a")], position(1))
 
 
+@pytest.mark.gate("a writer that was shut out")
 def test_a_new_owner_shuts_the_former_one_out(outlet: KafkaOutlet, bootstrap: str, table_name: str) -> None:
     outlet.publish([live("a")], position(1))
     successor = KafkaOutlet(bootstrap, table_name, SHARD)
@@ -184,6 +185,7 @@ def test_the_position_is_found_behind_many_aborted_transactions(
     assert outlet.position() == position(1)
 
 
+@pytest.mark.gate("a lost answer of Kafka")
 def test_the_answer_to_a_commit_gets_lost_and_the_position_tells_what_became_of_it(
     outlet: KafkaOutlet, monkeypatch: pytest.MonkeyPatch
 ) -> None:

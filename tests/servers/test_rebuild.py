@@ -207,6 +207,7 @@ def test_a_rebuild_under_traffic_loses_nobody_and_breaks_no_law(rebuilt: Rebuilt
     assert (shown.exit_code, shown.output.count("last rebuild of shard")) == (0, SHARDS), shown.output
 
 
+@pytest.mark.gate("a stopped rebuild")
 def test_a_rebuild_can_be_stopped_and_everything_else_is_answered_meanwhile(rebuilt: Rebuilt) -> None:
     rebuilt.people.come(1_200, shard=0)  # so many regions take longer than all that is asked meanwhile
     rebuilt.until_published()

@@ -122,6 +122,7 @@ def test_an_output_made_anew_between_two_workers_holds_the_whole_table_and_no_gr
     assert min(sizes) >= K
 
 
+@pytest.mark.gate("a recreated output")
 @pytest.mark.slow
 def test_an_output_made_anew_under_a_busy_worker_gets_the_whole_table_before_anything_else(world: WorkedTable) -> None:
     worker = world.start()
@@ -175,6 +176,7 @@ def test_an_output_made_anew_while_nothing_happens_is_filled_within_seconds(worl
     assert_output_as_expected(world)
 
 
+@pytest.mark.gate("a recreated input")
 @pytest.mark.slow
 def test_an_input_made_anew_under_a_busy_worker_is_not_read_as_the_old_one(world: WorkedTable) -> None:
     worker = world.start()

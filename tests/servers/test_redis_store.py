@@ -152,6 +152,7 @@ class TwoStores(RuleBasedStateMachine):
             self.client.delete(name)
 
 
+@pytest.mark.gate("the store of Redis")
 def test_memory_and_redis_hold_the_same_after_any_calls(client: Any) -> None:
     machine = type("TwoStoresOnServers", (TwoStores,), {"client": client})
     run_state_machine_as_test(machine, settings=settings(settings.default, stateful_step_count=15))
@@ -447,6 +448,7 @@ def test_a_repeated_take_over_whose_answer_was_lost_does_not_look_like_another_w
     store.check_fence(store.take_over(again=True))
 
 
+@pytest.mark.gate("a killed Redis")
 def test_what_was_confirmed_is_there_after_the_server_was_killed(servers: Servers, open_store: OpenRedis) -> None:
     store = open_store("patients", 0)
     fence = store.take_over()

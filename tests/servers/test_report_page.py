@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from servers.browser import CONTRAST_MIN, Browser
 from streamer.cli.main import main
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.night
 
 LONG = "l" * 200
 NAMES = ["<script>document.title = 'taken over'</script>", "{{ 7 * 7 }} $x$ & <b>", "abc\u202ecba", LONG, "x\ufffey"]

@@ -152,6 +152,7 @@ def people(servers: Servers, tmp_path: Path) -> Iterator[AvroTable]:
     table.registry.shut()
 
 
+@pytest.mark.gate("Avro")
 def test_avro_keys_and_values_in_two_shards(people: AvroTable, monkeypatch: pytest.MonkeyPatch) -> None:
     people.registry.open()
     people.send_people()

@@ -92,6 +92,7 @@ def worker_of(people: People, folder: Path) -> Iterator[Worker]:
     assert not re.search("[Aa]uthori[sz]|NOPERM", worker.log.read_text())
 
 
+@pytest.mark.gate("a secured Kafka")
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_whole_way_with_no_more_rights_than_the_recipes_give(people: People, tmp_path: Path) -> None:

@@ -226,6 +226,7 @@ def world(servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         assert not any(password in world.logs() for password in secured.passwords.values())
 
 
+@pytest.mark.gate("a secured Redis")
 def test_a_worker_and_all_commands_get_along_with_their_user(
     world: WorkedTable, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -18,7 +18,7 @@ from worlds.patients import CANARY
 from worlds.told_facts import facts, shard
 from worlds.workers import SHARDS, WorkedTable
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.night
 
 
 def test_a_worker_is_seen_at_work_and_missed_while_it_does_not_answer(

@@ -189,6 +189,7 @@ def operator(world: WorkedTable, tmp_path: Path) -> Iterator[Operator]:
     assert NAME not in world.logs()
 
 
+@pytest.mark.gate("a truncated source")
 def test_rows_that_came_before_go_in_every_shard_and_rows_that_came_after_stay(operator: Operator) -> None:
     world, source = operator.world, Source(operator.world)
     everywhere = set(range(SHARDS))

@@ -123,6 +123,7 @@ def test_figures_of_a_worker_and_no_value_of_a_row(world: WorkedTable, browser: 
     assert not any(meta.secret.hex() in text for text in said)
 
 
+@pytest.mark.gate("a frozen worker", "a killed Redis", "a killed Kafka")
 @pytest.mark.slow
 def test_health_is_red_where_the_worker_is_not_well_and_green_again(
     world: WorkedTable, browser: Browser, servers: Servers, seen: Callable[[str, Callable[[], bool]], None]

@@ -22,6 +22,7 @@ from worlds.patients import write_table
 from worlds.workers import PATIENCE, SHARDS, WorkedTable, Worker, inserts, rows_of, wait_until
 
 
+@pytest.mark.gate("worker")
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["streamer", "faust"])
 def test_a_worker_publishes_everything_ends_on_sigterm_and_goes_on(world: WorkedTable, command: str) -> None:
@@ -37,6 +38,7 @@ def test_a_worker_publishes_everything_ends_on_sigterm_and_goes_on(world: Worked
     world.assert_published_as_expected()
 
 
+@pytest.mark.gate("a killed worker")
 @pytest.mark.slow
 def test_two_workers_share_the_shards_and_one_goes_on_alone_after_the_other_was_killed(world: WorkedTable) -> None:
     first = world.start()
@@ -52,6 +54,7 @@ def test_two_workers_share_the_shards_and_one_goes_on_alone_after_the_other_was_
     world.assert_published_as_expected()
 
 
+@pytest.mark.gate("a frozen worker")
 @pytest.mark.slow
 def test_a_worker_that_slept_past_its_session_publishes_nothing_any_more(world: WorkedTable) -> None:
     sleeper = world.start()
@@ -68,6 +71,7 @@ def test_a_worker_that_slept_past_its_session_publishes_nothing_any_more(world: 
     world.assert_published_as_expected()
 
 
+@pytest.mark.gate("lost keys of Redis")
 @pytest.mark.slow
 def test_shards_whose_redis_keys_are_gone_are_refused_until_a_former_copy_is_restored(world: WorkedTable) -> None:
     """Their secrets went with the keys: the input alone gives another table than the published one."""
@@ -106,6 +110,7 @@ def test_a_message_that_breaks_the_engine_does_not_end_its_worker(world: WorkedT
     assert "poison" not in world.logs()
 
 
+@pytest.mark.gate("a message that ends its worker")
 def test_a_message_that_ends_its_worker_is_passed_over_once_an_operator_says_so(world: WorkedTable) -> None:
     write(world.bootstrap, f"{world.name}.changes", inserts(["a", "b", "c", "killer", "d"]))
     for _ in range(2):
@@ -185,6 +190,7 @@ def test_an_input_that_expired_before_it_was_read_is_refused(world: WorkedTable)
     assert re.search(r"needed from offset 0 on, but begins at 5.*expired", world.logs())
 
 
+@pytest.mark.gate("lost topics")
 def test_topics_that_are_missing_are_named(world: WorkedTable, tmp_path: Path) -> None:
     path = world.table
     path.write_text(path.read_text().replace(f"table: {world.name}", "table: never-made"))

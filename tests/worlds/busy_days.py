@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import cache
 
 from streamer.errors import EventRefused
 from streamer.incremental.checks.changelog import ChangelogLaws, LiveRecord, in_releases
@@ -74,7 +75,8 @@ def check(table: Table, records: Iterable[LiveRecord]) -> ChangelogLaws:
 SMALL = replace(TABLES["individuals"], diversity=Diversity(l=2, alpha=Decimal("0.5")))
 
 
-def _busy_days() -> History:
+@cache
+def busy_days() -> History:
     """40 batches of insertions, changes and deletions, the same at every run."""
     chance = random.Random(7)
     living: list[str] = []
@@ -94,6 +96,3 @@ def _busy_days() -> History:
         return Modify(chance.choice(living), dict(enumerate(changed.codes)), {}, {0: changed.values[0]})
 
     return history_of(SMALL, [[change(7 * batch + i) for i in range(7)] for batch in range(40)])
-
-
-DAYS = _busy_days()
