@@ -60,15 +60,6 @@ class UsageError(StreamerError):
     hint = "call the command as the message says; --help names all that it takes"
 
 
-def needs_extra(extra: str, what: str) -> ConfigError:
-    """The error to raise if an optional library is not installed; what: the thing that needs it.
-
-    >>> str(needs_extra("report", "a report"))
-    "a report needs streamer[report]: `pip install 'streamer[report]'`"
-    """
-    return ConfigError(f"{what} needs streamer[{extra}]: `pip install 'streamer[{extra}]'`")
-
-
 class EventRefused(StreamerError):
     """One input message cannot be applied: `reason` is a short stable code, `column` the column at fault, if any."""
 

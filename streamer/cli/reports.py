@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,9 +25,9 @@ if TYPE_CHECKING:
 
 
 def require_report() -> None:
-    """Raises ConfigError, before any work is done, if what writes a report is not installed."""
-    if find_spec("jinja2") is None:
-        raise needs_extra("report", "a report")
+    """Raises LibraryMissing, before any work is done, if what writes a report is not installed."""
+    with needs_extra("report"):
+        import jinja2  # noqa: F401
 
 
 def anonymize_report(
