@@ -1,6 +1,6 @@
 """The rules of the house, read off the source: who may import what, what pure rooms may call, names, sizes.
 
-One test per rule. A failure lists every place that breaks it, as `file:line what`.
+One test per rule. A failure lists every place that breaks it, as `file:line what`. `make house` prints the figures.
 """
 
 from __future__ import annotations
@@ -8,27 +8,39 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
-import warnings
+from collections import defaultdict
 from collections.abc import Iterator
-from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 from worlds.checkout import ROOT
+from worlds.source_code import (
+    classes,
+    constants,
+    functions,
+    imports,
+    lines_of,
+    module_of,
+    modules,
+    name_of,
+    nodes,
+    of_one_neighbour,
+    sources,
+)
 
-# The rooms from the ground up. A module imports its own room, and those that stand before it in the line of its wing.
-COMPILING = ("streamer.machine_code", "streamer.one_module", "streamer.jit")
-GROUND = (
-    "streamer.errors", "streamer.arguments", "streamer.progress", *COMPILING, "streamer.table", "streamer.privacy",
-)  # fmt: skip
+# The rooms from the ground up. A module imports its own room, and those that stand before it in the line of its wing;
+# the commands stand on both wings, and so do the agents, which import nothing of the commands.
+COMPILING = ("streamer.machine_code", "streamer.one_module", "streamer.by_reference", "streamer.jit")
+GROUND = ("streamer.errors", "streamer.arguments", "streamer.telling", *COMPILING, "streamer.table", "streamer.privacy")
 INCREMENTAL = tuple(
     f"streamer.incremental.{room}"
     for room in (
         "topics", "mends", "kept_formats", "connectors", "last_record", "kafka_rights", "kafka_settings", "kafka_token",
         "kafka_access", "kafka_shut_out", "kafka_tickets", "kafka_clients", "topic_ids", "release", "events", "formats",
         "schema_registry", "core", "groups",
-        "estimate", "checks", "store", "shard", "sql_readers", "status", "message_files", "live_files", "verification", "subscribe",
+        "estimate", "checks", "store", "shard", "message_files", "live_files", "verification", "subscribe",
         "secret_file", "replay",
     )
 )  # fmt: skip
@@ -36,9 +48,11 @@ RECODING = tuple(
     f"streamer.recoding.{room}" for room in ("algorithms", "metrics", "publication", "report", "costs", "frame")
 )
 
+ABOVE = ("streamer.cli", "agents")
+
 # Whatever is not named here holds values and functions of values only.
 SHELLS = (
-    "streamer/machine_code.py", "streamer/jit.py", "streamer/compiling.py",
+    "streamer/machine_code.py", "streamer/jit.py", "streamer/numba_support/", "streamer/kafka/",
     "streamer/table/files.py", "streamer/table/written_files.py",
     "streamer/table/yaml_files.py", "streamer/table/yaml_loading.py",
     "streamer/table/draft/",
@@ -73,17 +87,23 @@ KAFKA_ROOMS = ("kafka_access", "kafka_clients", "kafka_shut_out", "subscribe", "
 # Library -> the only places that may import it. Whole folders end with a slash.
 HOMES = {
     "httpx": (
+        "streamer/kafka/",
         "streamer/cli/connector_reading.py",
         *(f"streamer/incremental/{x}.py" for x in ("kafka_token", "schema_registry")),
     ),
     "redis": tuple(
         f"streamer/incremental/store/redis{part}.py" for part in ("", "_server", "_errors", "_url", "_lookups")
     ),
-    "kafka": ("streamer/cli/", *(f"streamer/incremental/{x}.py" for x in KAFKA_ROOMS)),
+    "kafka": (
+        "streamer/cli/",
+        "streamer/kafka/",
+        "streamer/incremental/reader.py",
+        *(f"streamer/incremental/{x}.py" for x in KAFKA_ROOMS),
+    ),
     "faust": ("agents/",),
     "mode": ("agents/",),
     "aiokafka": ("agents/",),
-    "confluent_kafka": ("agents/",),
+    "confluent_kafka": ("agents/", "streamer/kafka/"),
     "aiohttp": ("agents/web/",),
     "prometheus_client": ("agents/web/",),
     "fastavro": ("streamer/incremental/events/", "streamer/incremental/formats/"),
@@ -92,33 +112,13 @@ VAGUE_NAMES = {
     "common", "data", "group", "helper", "helpers", "key", "manager", "misc", "partition", "tool", "tools", "util",
     "utils",
 }  # fmt: skip
-FUNCTION_LINES_MAX = 70
-MODULE_LINES_GUIDE, MODULE_LINES_MAX = 300, 400
+FUNCTION_LINES_MAX, MODULE_LINES_MAX = 70, 800
 
+# Modules that only one neighbour in their folder imports, each with the reason why it is no part of that one.
+STANDS_ALONE: dict[str, str] = {}
+STAND_ALONE_MAX = 10
 
-def sources(*folders: str) -> list[Path]:
-    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
-
-
-def name_of(path: Path) -> str:
-    return path.relative_to(ROOT).as_posix()
-
-
-@cache
-def nodes(path: Path) -> tuple[ast.AST, ...]:
-    return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"), filename=name_of(path))))
-
-
-def imports(path: Path) -> Iterator[tuple[int, str]]:
-    """Line and dotted name of every import, also of those inside functions; relative ones are resolved."""
-    package = name_of(path).split("/")[:-1]
-    for node in nodes(path):
-        if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            start = package[: len(package) - node.level + 1] if node.level else []
-            module = ".".join([*start, *filter(None, [node.module])])
-            yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
+until_the_rooms_are_merged = pytest.mark.xfail(reason="holds once the modules are merged and renamed", strict=True)
 
 
 def is_within(path: Path, homes: tuple[str, ...]) -> bool:
@@ -134,10 +134,6 @@ def rooms_of(line: tuple[str, ...], module: str) -> int | None:
     """The number of the room in a line of rooms that holds a module; None where none does."""
     inside = (i for i, room in enumerate(line) if module == room or module.startswith(f"{room}."))
     return next(inside, None)
-
-
-def module_of(path: Path) -> str:
-    return name_of(path).removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
 def must_be_empty(broken: list[str], rule: str) -> None:
@@ -214,12 +210,14 @@ def test_the_wings_do_not_know_each_other(wing: str, other: str) -> None:
     must_be_empty(broken, "where the wings meet, one is handed to the other as a function:")
 
 
-@pytest.mark.parametrize("line", [(*GROUND, *INCREMENTAL), (*GROUND, *RECODING)], ids=["incremental", "recoding"])
+@pytest.mark.parametrize(
+    "line", [(*GROUND, *INCREMENTAL, *ABOVE), (*GROUND, *RECODING, *ABOVE)], ids=["incremental", "recoding"]
+)
 def test_no_arrow_of_the_house_runs_up(line: tuple[str, ...]) -> None:
     """So there is no circle either."""
     broken = [
         f"{name_of(path)}:{number} imports {module}"
-        for path in sources("streamer")
+        for path in sources("streamer", "agents")
         if (room := rooms_of(line, module_of(path))) is not None
         for number, module in imports(path)
         if (other := rooms_of(line, module)) is not None and other > room
@@ -241,12 +239,11 @@ def test_the_core_knows_nothing_that_may_not_decide() -> None:
 
 
 def test_every_module_stands_in_a_room() -> None:
-    above = ("streamer/__init__.py", "streamer/cli/", "streamer/compiling.py", "streamer/grouping.py")
-    line = (*GROUND, *INCREMENTAL, *RECODING)
+    line = (*GROUND, *INCREMENTAL, *RECODING, *ABOVE)
     lost = [
         name_of(path)
-        for path in sources("streamer")
-        if not is_within(path, above) and path.name != "__init__.py" and rooms_of(line, module_of(path)) is None
+        for path in sources("streamer", "agents")
+        if path.name != "__init__.py" and rooms_of(line, module_of(path)) is None
     ]
     must_be_empty(lost, "the line of the rooms does not name where these stand:")
 
@@ -261,6 +258,38 @@ def test_streamer_never_imports_agents() -> None:
     must_be_empty(broken, "agents/ stands on streamer/, never the other way round:")
 
 
+@until_the_rooms_are_merged
+def test_agents_import_nothing_of_the_commands() -> None:
+    broken = [
+        f"{name_of(path)}:{line} imports {module}"
+        for path in sources("agents")
+        for line, module in imports(path)
+        if f"{module}.".startswith("streamer.cli.")
+    ]
+    must_be_empty(broken, "what both need stands below both:")
+
+
+@until_the_rooms_are_merged
+def test_the_agents_stand_in_no_circle() -> None:
+    """Of its folders, each as a whole, and of the modules beside them."""
+    needs: dict[str, set[str]] = defaultdict(set)
+    for module, path in modules().items():
+        for _, name in imports(path):
+            mine, other = part_of_agents(module), part_of_agents(name)
+            if mine and other and mine != other:
+                needs[mine].add(other)
+    try:
+        TopologicalSorter(needs).prepare()
+    except CycleError as error:
+        pytest.fail(f"these import each other: {' <- '.join(error.args[1])}")
+
+
+def part_of_agents(name: str) -> str:
+    """The folder of agents, or the module of its own, that a dotted name leads into; empty for what is elsewhere."""
+    first, _, below = name.partition(".")
+    return below.partition(".")[0] if first == "agents" else ""
+
+
 def test_laws_are_raised_not_asserted() -> None:
     broken = [
         f"{name_of(path)}:{node.lineno} assert"
@@ -273,30 +302,49 @@ def test_laws_are_raised_not_asserted() -> None:
 
 def test_functions_fit_on_a_screen() -> None:
     broken = [
-        f"{name_of(path)}:{node.lineno} {node.name} has {length} lines"
+        f"{name_of(path)}:{function.lineno} {function.name} has {length} lines"
         for path in sources("streamer", "agents")
-        for node in nodes(path)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and (length := (node.end_lineno or node.lineno) - node.lineno + 1) > FUNCTION_LINES_MAX
+        for function in functions(path)
+        if (length := (function.end_lineno or function.lineno) - function.lineno + 1) > FUNCTION_LINES_MAX
     ]
     must_be_empty(broken, f"a function has at most {FUNCTION_LINES_MAX} lines:")
 
 
-def module_lengths() -> dict[str, int]:
-    return {name_of(path): len(path.read_text(encoding="utf-8").splitlines()) for path in sources("streamer", "agents")}
-
-
-def test_modules_hold_one_idea() -> None:
-    broken = [f"{name} has {lines} lines" for name, lines in module_lengths().items() if lines > MODULE_LINES_MAX]
+def test_modules_are_as_long_as_their_idea() -> None:
+    lengths = {name_of(path): lines_of(path) for path in sources("streamer", "agents")}
+    broken = [f"{name} has {lines} lines" for name, lines in lengths.items() if lines > MODULE_LINES_MAX]
     must_be_empty(broken, f"a module has at most {MODULE_LINES_MAX} lines:")
 
 
-@pytest.mark.filterwarnings("always")
-def test_long_modules_are_reported() -> None:
-    """A guide, not a gate: the warning stands in the run's summary."""
-    for name, lines in module_lengths().items():
-        if MODULE_LINES_GUIDE < lines <= MODULE_LINES_MAX:
-            warnings.warn(f"{name} has {lines} lines; modules stay under about {MODULE_LINES_GUIDE}", stacklevel=1)
+@until_the_rooms_are_merged
+def test_what_only_one_neighbour_imports_is_part_of_it() -> None:
+    broken = [
+        f"{module} is imported by {importer} alone"
+        for module, importer in of_one_neighbour().items()
+        if module not in STANDS_ALONE
+    ]
+    must_be_empty(broken, "an idea is one module; exceptions are named with their reason:")
+
+
+def test_few_modules_stand_alone_and_each_still_has_to() -> None:
+    assert len(STANDS_ALONE) <= STAND_ALONE_MAX
+    must_be_empty([*(STANDS_ALONE.keys() - of_one_neighbour().keys())], "these need no exception any more:")
+
+
+@until_the_rooms_are_merged
+def test_a_class_has_a_name_of_its_own() -> None:
+    broken = [f"{name}: {', '.join(places)}" for name, places in sorted(classes().items()) if len(places) > 1]
+    must_be_empty(broken, "one word means one thing everywhere:")
+
+
+@until_the_rooms_are_merged
+def test_a_constant_has_one_value_everywhere() -> None:
+    broken = [
+        f"{name}: {', '.join(f'{value} at {place}' for value, places in values.items() for place in places)}"
+        for name, values in sorted(constants().items())
+        if len(values) > 1
+    ]
+    must_be_empty(broken, "two limits have two names:")
 
 
 def test_files_say_what_they_hold() -> None:

@@ -1,128 +1,89 @@
-"""The rules of the tests' own house, read off their source: which module is tested where, and how tests reach in.
+"""The rules of the tests' own house, read off their source: what the gate stands for, how tests reach in.
 
-A test stands by its kind and its price: unit/ (seconds; mirrors streamer/ and agents/), laws/, papers/, simulation/,
-servers/ (a real Kafka and Redis), drills/, house/; what several tests stand in is built in worlds/.
+A test stands by its kind and its price: unit/ (seconds; by folders of streamer/ and agents/, a file for an idea),
+laws/, papers/, simulation/, golden/, servers/ (a real Kafka and Redis), drills/, house/; what several tests stand in is
+built in worlds/. `make test` is the gate, `make night` the rest.
 """
 
 from __future__ import annotations
 
 import ast
-from functools import cache
-from pathlib import Path
+import signal
+import subprocess
+import sys
 
 import pytest
 
+from docs.generate.commands import all_commands
 from worlds.checkout import ROOT
+from worlds.golden_cases import ASK_NO_SERVER
+from worlds.source_code import modules, name_of, nodes, sources
 
-TESTS = ROOT / "tests"
+FAULTS = {
+    "a killed worker", "a frozen worker", "a message that ends its worker", "refused messages",
+    "a killed Redis", "lost keys of Redis", "a killed Kafka", "a lost answer of Kafka", "a writer that was shut out",
+    "lost topics", "a recreated input", "a recreated output", "a secured Kafka", "a secured Redis",
+}  # fmt: skip
+"""What goes wrong around a worker, each on real servers once in `make test`."""
 
-# Modules whose tests stand elsewhere than their name leads to: they need servers, or are parts of one whole.
-ELSEWHERE = {
-    "agents/anew/command.py": "servers/test_start_anew.py",
-    "agents/anew/first_rows.py": "servers/test_start_anew.py",
-    "agents/anew/load.py": "servers/test_start_anew.py",
-    "agents/anew/reading.py": "servers/test_start_anew.py",
-    "agents/anew/run.py": "servers/test_start_anew.py",
-    "agents/anew/shards.py": "servers/test_start_anew.py",
-    "agents/app.py": "servers/test_worker.py",
-    "agents/cli.py": "servers/test_worker.py",
-    "agents/control.py": "servers/test_skip.py",
-    "agents/drift_look.py": "unit/agents/test_rebuilds.py",
-    "agents/demo/command.py": "servers/test_demo.py",
-    "agents/embedded.py": "servers/test_embedded.py",
-    "agents/input_again.py": "servers/test_dead_letters.py",
-    "agents/outlet.py": "servers/test_outlet.py",
-    "agents/shard_input.py": "servers/test_outlet.py",
-    "streamer/cli/check_data.py": "unit/cli/test_check.py",
-    "streamer/cli/dead_letters.py": "servers/test_dead_letters.py",
-    "streamer/cli/end_snapshot.py": "servers/test_first_snapshot.py",
-    "streamer/cli/groups.py": "servers/test_status.py",
-    "streamer/cli/index.py": "servers/test_index.py",
-    "streamer/cli/produce.py": "servers/test_produce.py",
-    "streamer/cli/rebuild.py": "servers/test_rebuild.py",
-    "streamer/cli/skip.py": "servers/test_skip.py",
-    "streamer/cli/status.py": "servers/test_status.py",
-    "streamer/cli/topics.py": "servers/test_topics.py",
-    "streamer/incremental/events/statement_assignments.py": "unit/incremental/events/test_statements.py",
-    "streamer/incremental/store/base.py": "worlds/store_contract.py",  # a protocol: every store is held to it
-    "streamer/incremental/store/redis.py": "servers/test_redis_store.py",
-    "streamer/incremental/store/redis_lookups.py": "servers/test_redis_lookups.py",
-    "streamer/incremental/store/redis_server.py": "servers/test_redis_store.py",
-    "streamer/incremental/subscribe.py": "servers/test_subscribe.py",
-    "streamer/recoding/algorithms/group_index.py": "unit/recoding/algorithms/test_refine.py",
-    "streamer/recoding/algorithms/kd_tree.py": "unit/recoding/algorithms/test_entropy.py",
-    "streamer/table/yaml_faults.py": "unit/table/test_yaml_shape.py",
-}
-
-# Types, values and options without a rule of their own: nothing there can be wrong by itself.
-NOTHING_TO_TEST = {
-    "streamer/cli/options.py",
-    "streamer/incremental/checks/contract.py",
-    "streamer/incremental/groups/kept.py",
-    "streamer/incremental/groups/outcome.py",
-    "streamer/incremental/shard/input.py",
-    "streamer/incremental/status/facts.py",
-    "streamer/recoding/algorithms/contract.py",
-    "streamer/recoding/report/provenance.py",
-    "streamer/table/arrays.py",
-}
-
-
-def sources(*folders: str) -> list[Path]:
-    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
-
-
-def name_of(path: Path) -> str:
-    return path.relative_to(ROOT).as_posix()
-
-
-@cache
-def nodes(path: Path) -> tuple[ast.AST, ...]:
-    return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"), filename=name_of(path))))
+NAMED_BY_NO_TEST = {"streamer.incremental.checks.contract": "types alone, which every law is held to by mypy"}
+"""Modules that no test and no world imports or names, with the reason."""
 
 
 def must_be_empty(broken: list[str], rule: str) -> None:
     assert not broken, "\n".join([rule, *(f"  {line}" for line in broken)])
 
 
-def modules() -> list[str]:
-    """Every module of both packages but those that only open a folder."""
-    return [name_of(path) for path in sources("streamer", "agents") if path.name != "__init__.py"]
+def at_the_gate() -> set[str]:
+    """What tests on servers that `make test` runs stand for."""
+    return {
+        argument.value
+        for path in sources("tests")
+        for node in nodes(path)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.gate"
+        for argument in node.args
+        if isinstance(argument, ast.Constant)
+    }
 
 
-def home_of(module: str) -> str:
-    """Where the tests of a module stand, below tests/."""
-    folder, _, name = module.removeprefix("streamer/").rpartition("/")
-    return ELSEWHERE.get(module, "/".join(filter(None, ("unit", folder, f"test_{name}"))))
+def test_the_gate_takes_every_command_to_real_servers_once() -> None:
+    asking = {
+        name
+        for name, command in all_commands()
+        if name not in ASK_NO_SERVER and any(one.name in ("kafka", "redis") for one in command.params)
+    }
+    assert len(asking) > 10
+    must_be_empty(sorted(asking - at_the_gate()), "no test marked `gate` stands for these commands:")
 
 
-def test_every_module_has_tests_that_its_name_leads_to() -> None:
-    lost = [
-        f"{module}: there is no tests/{home_of(module)}"
-        for module in modules()
-        if module not in NOTHING_TO_TEST and not (TESTS / home_of(module)).is_file()
-    ]
-    must_be_empty(lost, "whoever changes a module must find its tests without asking:")
+def test_the_gate_meets_every_class_of_faults_once() -> None:
+    must_be_empty(sorted(FAULTS - at_the_gate()), "no test marked `gate` stands for these faults:")
 
 
-def is_told_of(home: Path, module: str) -> bool:
-    """Whether a file of tests, with the worlds that it stands in, imports a module or names it in a text.
+def test_a_command_that_a_test_starts_can_be_interrupted_although_the_tests_were_told_to_ignore_that() -> None:
+    """As in `make test &` of a script, and under nohup."""
+    started = "import signal; print(int(signal.getsignal(signal.SIGINT) == signal.SIG_IGN))"
+    tests = f"import conftest, subprocess, sys; subprocess.run([sys.executable, '-c', {started!r}], check=True)"
+    done = subprocess.run(
+        [sys.executable, "-c", tests],
+        cwd=ROOT / "tests", env={"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}, capture_output=True, text=True, timeout=120,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+    )  # fmt: skip
+    assert done.stdout.strip() == "0", done.stderr
 
-    Named are modules that run in a process of their own, and commands.
+
+def known_to_tests() -> set[str]:
+    """Every module that a file of tests imports or names, also as a command or as a process of its own.
+
+    Rules of the house name modules without testing them.
     """
-    dotted = module.removesuffix(".py").replace("/", ".")
-    command = Path(module).stem.replace("_", "-") if module.startswith("streamer/cli/") else dotted
-    for path in (home, *worlds_of(home)):
-        imported = {name for node in nodes(path) for name in imported_names(node)}
-        words = {word for node in nodes(path) for word in words_of(node)}
-        if dotted in imported or command in words or any(f"{word}.".startswith(f"{dotted}.") for word in words):
-            return True
-    return False
-
-
-def worlds_of(home: Path) -> list[Path]:
-    imported = {name for node in nodes(home) for name in imported_modules(node)}
-    return [path for path in sources("tests/worlds") if f"worlds.{path.stem}" in imported]
+    named: set[str] = set()
+    for path in {*sources("tests")} - {*sources("tests/house")}:
+        for node in nodes(path):
+            named |= {*imported_names(node), *words_of(node)}
+    dotted = {word.removesuffix(":").rpartition(".")[0] for word in named} | named
+    commands = {words for name, _ in all_commands() for words in (name, name.partition(" ")[0])}
+    return dotted | {f"streamer.cli.{name.replace(' ', '_').replace('-', '_')}" for name in commands}
 
 
 def words_of(node: ast.AST) -> list[str]:
@@ -138,25 +99,10 @@ def imported_names(node: ast.AST) -> list[str]:
     ]
 
 
-def test_tests_are_of_the_module_that_leads_to_them() -> None:
-    broken = [
-        f"tests/{home_of(module)} knows nothing of {module}"
-        for module in modules()
-        if module not in NOTHING_TO_TEST
-        and (TESTS / home_of(module)).is_file()
-        and not is_told_of(TESTS / home_of(module), module)
-    ]
-    must_be_empty(broken, "a file of tests must test what it is named for:")
-
-
-def test_no_exception_outlives_its_module_or_its_reason() -> None:
-    gone = [module for module in {*ELSEWHERE, *NOTHING_TO_TEST} if module not in modules()]
-    tested = [
-        module
-        for module in NOTHING_TO_TEST
-        if (TESTS / "unit" / module.removeprefix("streamer/")).with_name(f"test_{Path(module).name}").is_file()
-    ]
-    must_be_empty(gone + tested, "these modules are not there any more, or are tested after all:")
+def test_tests_know_every_module() -> None:
+    unknown = {module for module, path in modules().items() if path.name != "__init__.py"} - known_to_tests()
+    must_be_empty(sorted(unknown - NAMED_BY_NO_TEST.keys()), "no test imports or names these modules:")
+    must_be_empty(sorted(NAMED_BY_NO_TEST.keys() - unknown), "these need no exception any more:")
 
 
 def is_private(name: str) -> bool:
