@@ -61,7 +61,7 @@ def measured() -> dict[str, dict[str, float]]:
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("--quick", action="store_true", help="As without it.")
     arguments.add_argument("--json", action="store_true")
     chosen, figures = arguments.parse_args(), measured()
