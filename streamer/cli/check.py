@@ -16,12 +16,11 @@ import msgspec
 
 from streamer.cli.apart import require_apart
 from streamer.cli.check_data import print_data, try_data
-from streamer.cli.connector_check import check_connectors, print_connectors
 from streamer.cli.left_out import skip_refused_option
 from streamer.cli.options import examples, json_option, table_option
 from streamer.cli.progress import stages
 from streamer.cli.tables import grid_of, print_table, say
-from streamer.errors import EXIT_LAW, UsageError
+from streamer.errors import EXIT_LAW, UsageError, needs_extra
 from streamer.incremental.sql_readers import sql_warnings
 from streamer.incremental.topics import QIT, STT
 from streamer.privacy.models import model_of, words
@@ -102,6 +101,8 @@ def command(
     schema = load_table(table, needs_key=False)
     report = describe(schema)
     if connector is not None:
+        with needs_extra("stream"):
+            from streamer.cli.connector_check import check_connectors
         report["connectors"] = check_connectors(schema, connector)
     if data is not None:
         with stages(as_json) as progress:
@@ -261,7 +262,10 @@ def _print(report: dict[str, Any]) -> None:
         say(f"which is written as {report['format']}{_FORMATS_NEED[report['format']]}")
     if "data" in report:
         print_data(report["data"])
-    print_connectors(report.get("connectors", []))
+    if "connectors" in report:
+        from streamer.cli.connector_check import print_connectors
+
+        print_connectors(report["connectors"])
 
 
 def _extent(column: dict[str, Any]) -> str:

@@ -16,6 +16,7 @@ from zipfile import ZipFile
 
 import pytest
 
+from benchmarks.installed import megabytes, needed_by
 from worlds.checkout import PATIENTS, ROOT
 
 pytestmark = pytest.mark.night
@@ -50,8 +51,34 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def streamer(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return environment(wheel, tmp_path_factory.mktemp("elsewhere") / "venv")
+
+
+@pytest.fixture(scope="module")
+def base(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same, without the libraries that only extras bring: nobody there can import them."""
+    commands = environment(wheel, tmp_path_factory.mktemp("base") / "venv")
+    (site,) = commands.parent.glob("lib/python*/site-packages")
+    brought = needed_by("streamer")
+    missing = [name for name, homes in packages_distributions().items() if not brought & set(map(canonical, homes))]
+    (site / "sitecustomize.py").write_text(BASE_ONLY.format(missing=missing))
+    return commands
+
+
+BASE_ONLY = """
+import sys
+
+class Missing:
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] in {missing}:
+            raise ModuleNotFoundError("No module named " + name, name=name)
+
+sys.meta_path.insert(0, Missing)
+"""
+
+
+def environment(wheel: Path, folder: Path) -> Path:
     """The folder of commands of an environment that has the wheel, and the libraries of ours, but not the checkout."""
-    folder = tmp_path_factory.mktemp("elsewhere") / "venv"
     ran([sys.executable, "-m", "venv", "--without-pip", folder], folder.parent)
     commands = folder / "bin"
     (site,) = folder.glob("lib/python*/site-packages")
@@ -128,6 +155,42 @@ def test_from_a_file_to_a_report_in_a_folder_that_knows_nothing_of_the_checkout(
     )
     assert "at least 3 rows" in (tmp_path / "out.html").read_text()
     assert (tmp_path / "mine" / "table.yaml").is_file()
+
+
+DISTRIBUTIONS_MAX, MB_MAX = 30, 420
+"""Of the base installation. Four of its libraries have 365 MB: llvmlite, pandas, numpy and numba."""
+
+
+def test_the_base_installation_is_small() -> None:
+    names = needed_by("streamer")
+    assert len(names) <= DISTRIBUTIONS_MAX
+    assert sum(map(megabytes, names - {"streamer"})) <= MB_MAX
+
+
+def test_whole_tables_and_files_of_changes_need_no_extra(base: Path, tmp_path: Path) -> None:
+    shutil.copy(PATIENTS / "rows.csv", tmp_path)
+    shutil.copy(PATIENTS / "events.jsonl", tmp_path)
+    table = ["--table", PATIENTS]
+    for words in (
+        ["init", "rows.csv", "-o", "mine"],
+        ["check", *table, "--data", "rows.csv"],
+        ["anonymize", *table, "rows.csv", "-o", "out.csv"],
+        ["compare", *table, "rows.csv"],
+        ["replay", *table, "--initial", "rows.csv", "events.jsonl", "--out", "replayed"],
+        ["verify", *table, "replayed/live.jsonl"],
+        ["subscribe", "--help"],
+    ):
+        ran([base / "python", "-m", "agents.cli", *words], tmp_path, NUMBA_DISABLE_JIT="1")
+
+
+@pytest.mark.parametrize(("words", "extra"), [("worker", "stream"), ("status", "stream"), ("demo", "demo")])
+def test_a_command_that_needs_an_extra_names_it(base: Path, tmp_path: Path, words: str, extra: str) -> None:
+    command = [base / "python", "-m", "agents.cli", words, "--table", PATIENTS]
+    done = subprocess.run(list(map(str, command)), cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 2, done.stderr
+    assert re.fullmatch(
+        rf"streamer: \w+ is not installed: `pip install 'streamer\[{extra}\]'` brings it\n", done.stderr
+    )
 
 
 @pytest.mark.parametrize("command", ["worker", "subscribe", "demo"])
