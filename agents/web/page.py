@@ -29,7 +29,7 @@ from markupsafe import Markup, escape
 
 from agents.diary import Diary
 from agents.web.watch import Seen
-from streamer.incremental.events.counts import NO_MESSAGES
+from streamer.incremental.events.counts import NO_MESSAGES, Counts
 from streamer.incremental.status.facts import HeldFacts, ShardFacts, WorkerFacts
 from streamer.incremental.status.verdict import Verdict, ago, held_problems, judge, worker_problems
 from streamer.incremental.store.base import Meta
@@ -188,7 +188,7 @@ def _of_other(shard: ShardFacts, told: bool) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _counts_of(shard: ShardFacts) -> Any:
+def _counts_of(shard: ShardFacts) -> Counts:
     """What a shard has counted, of all times."""
     return shard.held.counts if shard.held is not None else (shard.redis.meta or Meta()).counts
 
