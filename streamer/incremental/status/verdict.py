@@ -183,7 +183,8 @@ def _stands_still(shard: ShardFacts, workers: Workers, now: float) -> Iterator[s
         yield f"{prefix} cannot go on for {ago(held.error_seconds)}: {held.error}"
     elif held is None and (waits_since := _abandoned_since(shard, workers)) is not None:
         yield (
-            f"{prefix} messages have waited for {ago(now - waits_since)}, and no worker holds it: start `streamer worker`"
+            f"{prefix} messages have waited for {ago(now - waits_since)}, and no worker holds it: start "
+            "`streamer worker`"
         )
     elif still > _patience(shard):
         call = f", its thread is in one call for {ago(busy)}" if busy >= 1 else ""
