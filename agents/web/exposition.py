@@ -39,7 +39,7 @@ GAUGES: dict[str, tuple[str, Callable[[HeldFacts, float], float | None]]] = {
     "shard_healthy": ("Whether nothing is wrong with the shard.", lambda one, _: float(not held_problems(one))),
     "rebuild_running": ("Whether a rebuild is under way.", lambda one, _: float(one.rebuild is not None)),
 }
-"""Of the shards that the worker holds: name, what it is, and where it stands; None: not known, and not told."""
+"""Of the shards that the worker holds: name, what it is, and how to read it; None: not known, and left out."""
 
 COUNTERS: dict[str, tuple[str, Callable[[Diary], float]]] = {
     "records_published": ("Records written to the changelog.", lambda diary: diary.done.published),

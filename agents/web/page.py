@@ -29,7 +29,7 @@ from markupsafe import Markup, escape
 
 from agents.diary import Diary
 from agents.web.watch import Seen
-from streamer.incremental.events.counts import NO_MESSAGES
+from streamer.incremental.events.counts import NO_MESSAGES, Counts
 from streamer.incremental.status.facts import HeldFacts, ShardFacts, WorkerFacts
 from streamer.incremental.status.verdict import Verdict, ago, held_problems, judge, worker_problems
 from streamer.incremental.store.base import Meta
@@ -97,8 +97,7 @@ def page_facts(
         "k": table.k, "model": words(table, model_of(table)), "form": table.form,
         "verdict": {"ok": not verdict.problems, "problems": verdict.problems, "warnings": verdict.warnings},
         "shards": [
-            _of_other(shard, told) if shard.held is None else _of_held(shard, shard.held, facts, diaries[shard.number])
-            for shard in shards
+            _described(shard, facts, diaries[shard.number] if shard.held else Diary(), told) for shard in shards
         ],
         "dead_letters": dict(sorted(letters.items())),
         "unlisted": list(unlisted_sentences(table, counts.unlisted, counts.applied, "applied messages")),
@@ -151,16 +150,22 @@ def _verdict(table: Table, facts: WorkerFacts, shards: Sequence[ShardFacts], see
     return verdict
 
 
-def _of_held(shard: ShardFacts, held: HeldFacts, facts: WorkerFacts, diary: Diary) -> dict[str, Any]:
-    wrong = held_problems(held, facts.worker)
-    state = STANDING_STILL if wrong else HELD if held.taken_over else TAKING_OVER
-    custody = facts.refused.get(shard.number, shard.redis.custody)
+def _described(shard: ShardFacts, facts: WorkerFacts, diary: Diary, told: bool) -> dict[str, Any]:
+    """One shard; diary: what became of it in this process; told: Kafka says who holds which shard."""
+    here, custody = shard.held is not None, facts.refused.get(shard.number, shard.redis.custody)
+    worker = shard.worker if here or told else custody.owner
+    held = shard.held or _from_outside(shard, worker)
     refusal = None if held.taken_over else custody.refusal
+    wrong = held_problems(held, worker) if here else []
+    state = ELSEWHERE if worker else NOBODY
+    if here:
+        state = STANDING_STILL if wrong else HELD if held.taken_over else TAKING_OVER
     return {
-        "shard": shard.number, "worker": facts.worker, "here": True,
+        "shard": shard.number, "worker": worker or None, "here": here,
         "state": REFUSED_SHARD if refusal else state, "since": iso(held.since),
         "lag": held.lag, "rows": held.rows, "pending": held.pending, "pending_oldest": iso(held.pending_since),
-        "qi_groups": held.qi_groups, **_counted(shard),
+        "qi_groups": held.qi_groups, "messages": held.counts.messages, "applied": held.counts.applied,
+        "ignored": held.counts.ignored, "dead_letters": held.counts.dead_letters,
         "messages_per_s": round(held.messages_per_s, 1), "records_per_s": round(held.records_per_s, 1),
         "merges": diary.done.merges, "splits": diary.done.splits,
         "release": held.release or None, "last_commit": iso(held.committed_at or custody.committed_at),
@@ -171,31 +176,26 @@ def _of_held(shard: ShardFacts, held: HeldFacts, facts: WorkerFacts, diary: Diar
     }  # fmt: skip
 
 
-def _of_other(shard: ShardFacts, told: bool) -> dict[str, Any]:
+def _from_outside(shard: ShardFacts, worker: str) -> HeldFacts:
+    """What the last look saw of a shard that is not here, in place of what its worker knows."""
     meta, sizes, custody = shard.redis.meta or Meta(), shard.redis.sizes, shard.redis.custody
-    worker = shard.worker if told else custody.owner
-    return {
-        "shard": shard.number, "worker": worker or None, "here": False,
-        "state": REFUSED_SHARD if custody.refusal else ELSEWHERE if worker else NOBODY,
-        "since": iso(custody.taken_at) if worker and worker == custody.owner else None,
-        "lag": shard.lag, "rows": sizes.records, "pending": sizes.pending, "pending_oldest": None,
-        "qi_groups": sizes.qi_groups, **_counted(shard),
-        "messages_per_s": 0.0, "records_per_s": 0.0, "merges": 0, "splits": 0,
-        "release": meta.release or None, "last_commit": iso(custody.committed_at),
-        "ncp": None, "ncp_fresh": None, "reason": custody.refusal.reason if custody.refusal else None,
-        "rebuild": _running(meta.rebuild),
-        "rebuilds": _ended(meta.rebuilds, {}),
-    }  # fmt: skip
+    return HeldFacts(
+        shard.number,
+        since=custody.taken_at if worker and worker == custody.owner else None,
+        lag=shard.lag,
+        rows=sizes.records,
+        pending=sizes.pending,
+        qi_groups=sizes.qi_groups,
+        counts=meta.counts,
+        release=meta.release,
+        rebuild=meta.rebuild,
+        rebuilds=meta.rebuilds,
+    )
 
 
-def _counts_of(shard: ShardFacts) -> Any:
+def _counts_of(shard: ShardFacts) -> Counts:
     """What a shard has counted, of all times."""
     return shard.held.counts if shard.held is not None else (shard.redis.meta or Meta()).counts
-
-
-def _counted(shard: ShardFacts) -> dict[str, int]:
-    counts = _counts_of(shard)
-    return {name: getattr(counts, name) for name in ("messages", "applied", "ignored", "dead_letters")}
 
 
 def _running(rebuild: Progress | None) -> dict[str, Any] | None:

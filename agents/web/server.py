@@ -25,7 +25,6 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from agents.kafka_log import AtMost
 from agents.web.page import page, security_policy
 from streamer.cli.web_address import Address, host_in, is_loopback
-from streamer.errors import StreamerError
 from streamer.incremental.shard.passed_over import told
 
 log = logging.getLogger(__name__)
@@ -36,8 +35,6 @@ SILENT_SECONDS_MAX = 15.0
 """How long a connection may be open without a whole request: after the last one, or before the first."""
 
 END_SECONDS_MAX = 1.0
-
-BODY_BYTES_MAX = 4_096
 
 SERVER_LOG = "aiohttp.server"
 
@@ -72,7 +69,7 @@ def web_app(address: Address, answers: Answers) -> web.Application:
     async def ready(_request: web.Request) -> web.Response:
         return _verdict(answers.not_ready())
 
-    app = web.Application(middlewares=[_guarded(address)], client_max_size=BODY_BYTES_MAX)
+    app = web.Application(middlewares=[_guarded(address)])
     app.on_response_prepare.append(_add_headers)
     for path, handler in {"": index, "facts": facts, "metrics": metrics, "health": health, "ready": ready}.items():
         app.router.add_get(f"/{path}", handler)
@@ -98,8 +95,6 @@ def _guarded(address: Address) -> Any:
             return await handler(request)
         except web.HTTPException as answer:
             return _refused(answer.status, answer.reason)
-        except StreamerError as error:
-            return _refused(500, str(error))
         except Exception as error:
             log.error("%s was not answered: %s", _route_of(request), told(error))
             return _refused(500, "an error that nobody foresaw; the worker's log says where")

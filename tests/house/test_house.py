@@ -40,8 +40,8 @@ INCREMENTAL = tuple(
         "topics", "mends", "kept_formats", "connectors", "last_record", "kafka_rights", "kafka_settings", "kafka_token",
         "kafka_access", "kafka_shut_out", "kafka_tickets", "kafka_clients", "topic_ids", "release", "events", "formats",
         "schema_registry", "core", "groups",
-        "estimate", "checks", "store", "shard", "message_files", "live_files", "verification", "subscribe",
-        "secret_file", "replay",
+        "estimate", "checks", "store", "shard", "sql_readers", "status", "message_files", "live_files", "verification",
+        "subscribe", "secret_file", "replay",
     )
 )  # fmt: skip
 RECODING = tuple(

@@ -208,7 +208,7 @@ def test_a_redis_that_lost_everything_is_behind_the_published_position(worked: O
     report = worked.report("status")
     lost, waits = report["problems"]
     assert lost.startswith(f"shard 1: published up to {published['next']}, but Redis holds nothing; restore it")
-    assert "shard 1: messages wait" in waits
+    assert "shard 1: messages have waited" in waits
     assert report["shards"][1]["published"] == published
 
 
@@ -392,7 +392,7 @@ def test_who_holds_a_shard_since_when_who_refused_it_and_that_nobody_does(
     assert fresh.run("produce", str(fresh.folder / "events.jsonl")).exit_code == 0
     result = fresh.run("status")
     assert result.exit_code == 1
-    assert "shard 0: messages wait since" in result.stdout
+    assert "shard 0: messages have waited for" in result.stdout
     assert "no worker holds it: start `streamer worker`" in result.stdout
     assert "nobody" in result.stdout
 

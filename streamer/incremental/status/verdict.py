@@ -183,7 +183,8 @@ def _stands_still(shard: ShardFacts, workers: Workers, now: float) -> Iterator[s
         yield f"{prefix} cannot go on for {ago(held.error_seconds)}: {held.error}"
     elif held is None and (waits_since := _abandoned_since(shard, workers)) is not None:
         yield (
-            f"{prefix} messages wait since {ago(now - waits_since)}, and no worker holds it: start `streamer worker`"
+            f"{prefix} messages have waited for {ago(now - waits_since)}, and no worker holds it: start "
+            "`streamer worker`"
         )
     elif still > _patience(shard):
         call = f", its thread is in one call for {ago(busy)}" if busy >= 1 else ""
@@ -215,7 +216,7 @@ def _patience(shard: ShardFacts) -> float:
 
 
 def _held_back(shard: ShardFacts) -> str:
-    """That the shard holds back a snapshot, and until when; "" where it does not."""
+    """That the shard holds back a snapshot, and until when; "" if it does not."""
     meta = shard.redis.meta
     if meta is None or meta.snapshot is None or not holds_back(meta):
         return ""
@@ -226,7 +227,7 @@ def _held_back(shard: ShardFacts) -> str:
 
 
 def _standing(table: Table, shard: ShardFacts) -> Verdict:
-    """Whether Redis, the output and the input fit together, as far as it can be told."""
+    """Whether Redis, the output and the input fit together, as far as that is known."""
     number, meta, position = shard.number, shard.redis.meta, shard.kafka.position
     if meta is None:
         lost = position is not None and shard.redis.before is None
@@ -275,7 +276,7 @@ def _nothing_in_redis(table: Table, number: int, position: Position) -> str:
     return (
         f"{lost} any former copy: "
         "else the next worker reads the input again from its start, publishing nothing on the way, and refuses the "
-        "shard where that gives another table, because the secret of the shard's chances is lost as well"
+        "shard if that gives another table, because the secret of the shard's chances is lost as well"
     )
 
 
@@ -323,8 +324,8 @@ def _rebuilds(shard: ShardFacts, now: float) -> Verdict:
     running, last = meta.rebuild, last_rebuild(meta.rebuilds)
     if running is not None and now - running.at > STANDSTILL_SECONDS_MAX:
         verdict.problems.append(
-            f"shard {shard.number}: its rebuild stands at {running.done} of {running.total} regions since "
-            f"{ago(now - running.at)}: look at the log of {shard.worker or 'its worker'}, start one where there is "
+            f"shard {shard.number}: its rebuild has stood at {running.done} of {running.total} regions for "
+            f"{ago(now - running.at)}: look at the log of {shard.worker or 'its worker'}, start one if there is "
             "none, or `streamer rebuild --cancel`"
         )
     if running is None and last is not None and last.state in (FAILED, STOPPED):
@@ -419,7 +420,7 @@ def _key_forms(facts: TableFacts) -> Iterator[str]:
 
 
 def _idle(facts: TableFacts) -> Iterator[str]:
-    """Shards without a worker where no message waits; where one does, it is a problem of the shard."""
+    """Shards without a worker in which no message waits; if one does, that is a problem of the shard."""
     idle = [str(shard.number) for shard in facts.shards if not shard.worker and not shard.waits]
     if idle:
         yield f"no worker holds shard{'s' * (len(idle) > 1)} {', '.join(idle)}: start `streamer worker`"

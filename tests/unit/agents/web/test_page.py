@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections import Counter
 from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -27,7 +29,7 @@ from streamer.incremental.store.redis_server import Durability
 from streamer.incremental.store.redis_url import Kind
 from streamer.incremental.topics import topics_of
 from streamer.table.yaml_loading import load_table
-from worlds.checkout import PATIENTS
+from worlds.checkout import PATIENTS, ROOT
 from worlds.patient_facts import META
 from worlds.told_facts import before as so_long_ago
 from worlds.told_facts import facts, red, shard
@@ -350,3 +352,9 @@ def test_the_page_needs_nothing_of_others_and_asks_for_nothing() -> None:
 def test_what_a_real_worker_says_can_be_shown() -> None:
     said = said_of(worker(replace(WELL, rebuild=REBUILD, rebuilds=(ENDED_REBUILD,))), seen(other(Custody(), "")))
     assert "Of 2: 1 held by nobody, 1 held." in Read(page(said)).text
+
+
+def test_the_template_is_part_of_what_is_installed() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    patterns = settings["tool"]["setuptools"]["package-data"]["*"]
+    assert any(Path("page.html").match(pattern) for pattern in patterns)

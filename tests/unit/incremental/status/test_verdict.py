@@ -116,7 +116,7 @@ def test_what_the_command_finds_by_itself_and_a_worker_said_too_is_told_once() -
 
 def test_messages_that_nobody_will_read_are_a_problem_at_once() -> None:
     problem = the_problem(shard(worker="", **waiting(2)), Workers({}))
-    assert problem == "shard 0: messages wait since 2 s, and no worker holds it: start `streamer worker`"
+    assert problem == "shard 0: messages have waited for 2 s, and no worker holds it: start `streamer worker`"
 
 
 def test_a_worker_that_commits_nothing_while_messages_wait_is_silent() -> None:
@@ -276,7 +276,7 @@ def test_a_rebuild_that_goes_on_or_is_done_is_nothing_to_mend() -> None:
 
 def test_a_rebuild_that_stands_still_is_a_problem_and_names_what_to_do() -> None:
     (problem,) = with_rebuilds(rebuilt(RUNNING, STANDSTILL_SECONDS_MAX + 1)).problems
-    assert problem.startswith("shard 0: its rebuild stands at 3 of 8 regions since 10 min: look at the log of alice:1")
+    assert problem.startswith("shard 0: its rebuild has stood at 3 of 8 regions for 10 min: look at the log of alice:1")
 
 
 def test_a_rebuild_that_failed_is_a_problem_until_one_is_done() -> None:
