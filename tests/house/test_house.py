@@ -71,7 +71,7 @@ KAFKA_ROOMS = ("kafka_access", "kafka_clients", "kafka_shut_out", "subscribe", "
 # Library -> the only places that may import it. Whole folders end with a slash.
 HOMES = {
     "httpx": (
-        "streamer/cli/connector_reading.py",
+        "streamer/cli/connector_check.py",
         *(f"streamer/incremental/{x}.py" for x in ("kafka_token", "schema_registry")),
     ),
     "redis": tuple(
