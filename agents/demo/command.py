@@ -42,8 +42,8 @@ RECORDS_SHOWN_MAX = 12
 WIDTH = "140"  # of a file or a pipe
 
 COUNTS = (
-    "A QI group that reaches 2k = 10 rows is split; one that falls below k = 5 is merged with its nearest. The counts "
-    "are the worker's own, as its /metrics tells them."
+    "A QI group that reaches 2k = 10 rows is split; one that falls below k = 5 takes rows of its neighbours, or merges "
+    "with the nearest. The counts are the worker's own, as its /metrics tells them."
 )
 COLD = "Nothing is compiled on this machine yet: that is done once, now, and takes a minute or two."
 LEAK = (

@@ -16,13 +16,21 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 from urllib.request import urlopen
 
 from streamer.errors import StreamerError
 
 END_SECONDS_MAX, ANSWER_SECONDS_MAX = 15, 10
 LOG_LINES_SHOWN = 5
-_FIGURE = re.compile(r'^streamer_(\w+)\{.*\bshard="(\d+)".*\} (\S+)$', re.M)
+_FIGURE = re.compile(r'^streamer_(\w+)\{.*\bshard="\d+".*\} (\S+)$', re.M)
+
+
+class Measured(Protocol):
+    """What has metrics."""
+
+    def metrics(self) -> str:
+        """In Prometheus' text format."""
 
 
 class Worker:
@@ -78,15 +86,17 @@ def running(number: int, table: Path, kafka: str, redis: str) -> Iterator[Worker
     try:
         yield worker
     finally:
-        for interruption in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(interruption, signal.SIG_IGN)  # ending is not interrupted: it has a limit
+        ends = (signal.SIGINT, signal.SIGTERM)
+        handlers = [signal.signal(end, signal.SIG_IGN) for end in ends]  # ending is not interrupted: it has a limit
         worker.end()
+        for end, handler in zip(ends, handlers, strict=True):
+            signal.signal(end, handler)
 
 
-def figures(workers: Iterable[Worker]) -> Counter[str]:
+def figures(workers: Iterable[Measured]) -> Counter[str]:
     """The sums of what all workers tell of their shards, by the name of the metric."""
     found: Counter[str] = Counter()
     for worker in workers:
-        for name, _, value in _FIGURE.findall(worker.metrics()):
+        for name, value in _FIGURE.findall(worker.metrics()):
             found[name] += int(float(value))
     return found
