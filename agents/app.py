@@ -26,7 +26,7 @@ from agents.publish import SHARDS_AT_ONCE, publish
 from agents.web.service import Web
 from agents.worker_settings import WorkerSettings
 from streamer.cli.background import warm_in_background
-from streamer.cli.misspelt import misspelt_sentences
+from streamer.cli.config import misspelt_sentences
 from streamer.errors import StreamerError
 
 log = logging.getLogger(__name__)

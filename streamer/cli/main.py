@@ -13,15 +13,14 @@ import errno
 import os
 import sys
 import traceback
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
 import click
 import msgspec
 
-from streamer.cli.misspelt import warn_of_misspelt
-from streamer.cli.starting import loading
+from streamer.cli.options import may_be_misspelt
 from streamer.cli.tables import say
 from streamer.cli.terminated import terminated_in_order
 from streamer.errors import EXIT_LAW, StreamerError, UsageError
@@ -75,15 +74,10 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         ctx.meta[AS_JSON] = "--json" in args
-        with nullcontext() if ctx.resilient_parsing else loading(args[0] if args else "streamer"):
-            name, command, rest = super().resolve_command(ctx, args)
-        if command is not None and not ctx.resilient_parsing:
-            warn_of_misspelt(command, os.environ)
+        name, command, rest = super().resolve_command(ctx, args)
+        if command is not None and not ctx.resilient_parsing and any(map(may_be_misspelt, os.environ)):
+            import_module("streamer.cli.config").warn_of_misspelt(command, os.environ)
         return name, command, rest
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with loading("streamer"):
-            super().format_commands(ctx, formatter)
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         for name in ("stdout", "stderr"):

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from agents.app import create_app
 from agents.cli import main
 from agents.worker_settings import WorkerSettings
-from streamer.cli.misspelt import misspelt_sentences, unheard
+from streamer.cli.config import misspelt_sentences, unheard
 from streamer.cli.options import VARIABLES
 from streamer.table.yaml_loading import load_table
 from worlds.checkout import PATIENTS
