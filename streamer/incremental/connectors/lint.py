@@ -20,7 +20,7 @@ from streamer.incremental.connectors.binlog_source import BINLOGS, UNTOLD
 from streamer.incremental.connectors.connector_config import SINK, SOURCE, ConnectorConfig, names_matched
 from streamer.incremental.connectors.converters import JSON_CONVERTER
 from streamer.incremental.connectors.debezium_source import named_columns
-from streamer.incremental.topics import CHANGES, outputs_of, topic_name
+from streamer.incremental.topics import CHANGES, REQUIRED_CONFIGS, outputs_of, topic_name
 from streamer.table.attributes import NumericAttribute
 from streamer.table.connect_schemas import key_schema, value_schema
 from streamer.table.published_types import CLOCKS, temporal_columns
@@ -41,10 +41,13 @@ class Case:
     @cached_property
     def words(self) -> dict[str, str]:
         """What rules may name."""
-        table = self.table
+        table, config, changes = self.table, self.config, topic_name(self.table.name, CHANGES)
+        groups = {group: f"topic.creation.{group}.include" for group in config.listed("topic.creation.groups")}
+        makers = (group for group, name in groups.items() if names_matched(config.listed(name), [changes]))
         decimals = [a.name for a in table.attributes if isinstance(a, NumericAttribute) and not a.integer]
         return {
-            "changes": topic_name(table.name, CHANGES),
+            "changes": changes,
+            "group": next(makers, "default"),  # by whose settings Connect makes a topic that is missing
             "outputs": ",".join(topic_name(table.name, kind) for kind in outputs_of(table.form)),
             "key": ",".join(table.source_key),
             "decimals": ", ".join(decimals + [column.name for column in table.kept if column.type == "decimal"]),
@@ -220,6 +223,9 @@ RULES = [
     Rule("debezium", "column.exclude.list", columns(listed=True), MISSING, "take them out"),
     Rule("debezium", "column.mask.*", columns(listed=True), OTHERS, "take them out"),
     Rule("debezium", "column.truncate.*", columns(listed=True), OTHERS, "take them out"),
+    *(Rule("debezium", f"topic.creation.{{group}}.{name}", needs(wanted, wanted),
+           "if Connect makes {changes}, it drops messages", f"set it to {wanted}")
+      for name, wanted in REQUIRED_CONFIGS[CHANGES].items()),
     Rule("sink", "topics", topics, "what is read is not this table's output alone", "set it to {outputs}"),
     Rule("sink lossy-join", "topics", unwanted,
          "what a join of the two topics shows record by record may be of two moments",

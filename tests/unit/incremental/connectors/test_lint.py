@@ -88,6 +88,12 @@ def test_a_sink_of_avro_that_streamer_connect_prints_has_no_finding(converter: s
         ({"column.exclude.list": r"public\.people\.c.*"}, ["column.exclude.list"]),
         ({"column.mask.with.4.chars": r"public\.people\.problem"}, ["column.mask.with.4.chars"]),
         ({"column.truncate.to.3.chars": ".*problem"}, ["column.truncate.to.3.chars"]),
+        ({"topic.creation.changes.cleanup.policy": "compact"}, ["topic.creation.changes.cleanup.policy"]),
+        ({"topic.creation.changes.retention.ms": "604800000"}, ["topic.creation.changes.retention.ms"]),
+        (
+            {"topic.creation.groups": None, "topic.creation.default.cleanup.policy": "compact"},
+            ["topic.creation.default.cleanup.policy"],
+        ),
     ],
 )
 def test_settings_of_a_source_that_lose_or_misread_rows(changed: Settings, settings: list[str]) -> None:
@@ -106,6 +112,7 @@ def test_settings_of_a_source_that_lose_or_misread_rows(changed: Settings, setti
         {"snapshot.mode": "always"},
         {"snapshot.mode": None},
         {"tombstones.on.delete": "false"},
+        {"topic.creation.default.cleanup.policy": "compact"},
         {
             "column.include.list": None,
             "column.mask.with.4.chars": r"public\.people\.name",
