@@ -25,7 +25,7 @@ from agents.kafka_log import quiet_aiokafka
 from agents.publish import SHARDS_AT_ONCE, publish
 from agents.web.service import Web
 from agents.worker_settings import WorkerSettings
-from streamer.cli.misspelt import misspelt_sentences
+from streamer.cli.config import misspelt_sentences
 from streamer.compiling import warm_in_background
 from streamer.errors import StreamerError
 

@@ -1,5 +1,4 @@
-"""`streamer demo`: the whole way from a changing table to a k-anonymous changelog, live, in half a minute.
+"""`streamer demo`: the whole way from a changing table to a k-anonymous changelog, as a script of commands.
 
-`survey` knows the people and their changes, `stage` runs servers and workers, `reader` follows what is published,
-`screen` shows it, `command` is the order of events.
+`people` invents the people and their changes, `workers` runs the workers, `command` is the order of events.
 """

@@ -1,59 +1,56 @@
 """`streamer demo`: the order of events.
 
-Nothing is staged: messages go out by the code of `streamer produce`, a `streamer worker` process takes them in, the
-changelog is read by `streamer.incremental.subscribe`. The commands whose lines are shown are run, in this process. The
-end is the verdict of `streamer verify`: over every published release the laws of the changelog, and over the last one
-those that need the source table too. Exit code 1 where one does not hold. Embedded or real, the same messages give the
-same counts.
+Nothing is staged: the commands whose lines are shown are run, in this process; a `streamer worker` process takes in
+what they send, and counts splits and merges itself. The end is the verdict of `streamer verify`: over every published
+release the laws of the changelog, and over the last one those that need the source table too. A command that ends with
+another code than 0 ends the demo with it.
 """
 
 from __future__ import annotations
 
+import os
+import secrets
+import sys
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import ExitStack, nullcontext, redirect_stdout
+from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any
 
 import click
 import msgspec
+from rich.console import Console
 
-from agents.demo.beside import EnginesBeside
-from agents.demo.reader import Look, Reader, Shards, touched_by
-from agents.demo.screen import Screen, Show
-from agents.demo.stage import Stage, embedded_stage, real_stage
-from agents.demo.survey import ARRIVALS, PEOPLE_INITIAL, Event, Register, people, wrong_messages
-from agents.embedded import SHARDS
-from streamer.cli import check, dead_letters, status, subscribe, topics, verify
+from agents.demo.people import WRONG_MESSAGES, Event, Register, write_table
+from agents.demo.workers import Worker, figures, running
+from agents.embedded import SHARDS, embedded_servers
+from streamer.cli import check, dead_letters, index, produce, status, subscribe, topics, verify
 from streamer.cli.options import examples, kafka_option, redis_option
-from streamer.cli.routing import Router, RowMessage
-from streamer.cli.sender import Sender
-from streamer.compiling import is_coming, warm_in_background
+from streamer.compiling import wait_while_coming, warm_in_background
 from streamer.errors import ServerUnreachable, UsageError
 from streamer.incremental.release.fold import Release
-from streamer.incremental.topics import CHANGES, topic_name
+from streamer.incremental.subscribe import Subscription
+from streamer.table.schema import Table
+from streamer.table.yaml_loading import load_table
 
-MESSAGES_PER_SECOND = 1_000  # slow enough to be looked at
-BURST_MESSAGES = 100
-POLL_SECONDS = 0.1
-SILENCE_SECONDS_MAX = 60.0
-ROWS_SHOWN_MAX = 24
+WORKERS_REAL = 2
+MESSAGES_PER_SECOND = "1000"
+POLL_SECONDS, SILENCE_SECONDS_MAX = 0.2, 60.0
+RECORDS_SHOWN_MAX = 12
+WIDTH = "140"  # of a file or a pipe
 
-COUNTS_NOTE = (
-    "A QI group that reaches 2k = 10 rows is split; one that falls below k = 5 is merged with its nearest. Splits and "
-    "merges are those of an engine in this process that takes the same messages; its table and the worker's must agree."
+COUNTS = (
+    "A QI group that reaches 2k = 10 rows is split; one that falls below k = 5 takes rows of its neighbours, or merges "
+    "with the nearest. The counts are the worker's own, as its /metrics tells them."
 )
-COLD_NOTE = (
-    "Nothing is compiled on this machine yet. That is done once, now, beside this. Until it is done the worker is "
-    "slower; splits and merges are counted, and the tables compared, when it is done."
+COLD = "Nothing is compiled on this machine yet: that is done once, now, and takes a minute or two."
+LEAK = (
+    "Every table here is k-anonymous. Their difference is not: whoever knows that only she changed may read her value "
+    "off the records. `live` is for readers who are trusted with its history (docs/explanation/guarantees.md)."
 )
-LEAK_NOTE = (
-    "Every table here is k-anonymous. Their difference is not: whoever knows that only she changed reads her value off "
-    "the line marked +. `live` is for readers who are trusted with its history (docs/explanation/guarantees.md)."
-)
-EMBEDDED_NOTE = (
+EMBEDDED = (
     "Kafka and Redis ran inside this process. That shows the way of the events, the engine and the laws, and nothing "
     "about crashes: this broker keeps nothing, and its transactions do not isolate. `make demo REAL=1` plays the same "
     "on a real Kafka and a real Redis, with two workers."
@@ -72,202 +69,153 @@ WHERE_NEXT = """\
     "--out", metavar="DIR", type=click.Path(path_type=Path), help="Keep the demo's files here: table, logs, changelog."
 )
 def command(real: bool, kafka: str, redis: str, out: Path | None) -> None:
-    """Shows the whole way with real people's data: load, changes, a change to follow, and the verdict of `verify`.
+    """Shows the whole way with invented people: load, changes, one person's way, and the verdict of `verify`.
 
     Without --real, Kafka and Redis run inside this process and nothing has to be installed. With it, the topics and the
     keys of a table of a fresh name are made there, and left for you to look at.
     """
+    if not sys.stdout.isatty():
+        os.environ.setdefault("COLUMNS", WIDTH)  # for the commands that are run
     with ExitStack() as stack:
         if out is None:
-            out = Path(
-                stack.enter_context(tempfile.TemporaryDirectory(prefix="streamer-demo-", ignore_cleanup_errors=True))
-            )
+            made = tempfile.TemporaryDirectory(prefix="streamer-demo-", ignore_cleanup_errors=True)
+            out = Path(stack.enter_context(made))
         elif out.exists() and any(out.iterdir()):
             raise UsageError(f"--out {out}: is not empty")
         out.mkdir(parents=True, exist_ok=True)
-        stage = real_stage(out.resolve(), kafka, redis) if real else embedded_stage(out.resolve(), stack)
-        compiler = warm_in_background(stage.table, niceness=0)  # all wait for it
-        Demo(stage, stack, lambda: is_coming(stage.table, compiler)).play()
+        play(stage_in(out.resolve(), stack, (kafka, redis) if real else None), stack)
 
 
-class Demo:
-    """One run."""
+@dataclass(frozen=True)
+class Stage:
+    """A table of the demo, the servers that it lives on, and what follows it. Its files lie beside table.yaml."""
 
-    def __init__(self, stage: Stage, stack: ExitStack, compiling: Callable[[], bool]) -> None:
-        self._stage = stage
-        self._stack = stack
-        self._screen = Screen()
-        self._register = Register(people())
-        self._router = Router(stage.table)
-        self._beside = EnginesBeside(stage.table, SHARDS, compiling)
+    path: Path
+    table: Table
+    kafka: str
+    redis: str = field(repr=False)  # may hold a password
+    workers: list[Worker] = field(default_factory=list)
+    register: Register = field(default_factory=Register)
+    read: dict[int, int] = field(default_factory=dict)  # the last release that was read, by shard
 
-    def play(self) -> None:
-        self._introduce()
-        self._open()
-        self._load()
-        self._change()
-        self._follow()
-        self._account()
-        self._judge()
-        self._close()
-
-    # -- the scenes -----------------------------------------------------------------------------------------------
-
-    def _introduce(self) -> None:
-        self._screen.headline("A table of people, and what is published of it")
-        self._screen.say(
-            "6,366 women told a magazine in 1974 how they rate their marriage (statsmodels' data set `fair`)."
-        )
-        self._run(check.command, "check", [])
-
-    def _open(self) -> None:
-        stage = self._stage
-        if stage.real:
-            self._screen.headline("Topics on your Kafka")
-            self._run(topics.create, "topics create", ["--kafka", stage.kafka, "--shards", str(SHARDS)])
-        stage.start_workers(self._stack)
-        self._sender = Sender(stage.kafka, topic_name(stage.table.name, CHANGES), None, self._stack)
-        self._reader = Reader(stage.table, stage.kafka, self._stack)
-        self._shards = Shards(stage.table, stage.redis, SHARDS)
-
-    def _load(self) -> None:
-        count = len(self._stage.workers)
-        self._screen.headline(f"The initial load, as insertions: {SHARDS} shards, {count} worker{'s' * (count > 1)}")
-        self._screen.say(COUNTS_NOTE)
-        self._screen.say(f"As long as this lasts, a worker shows itself at {self._page()}")
-        if self._beside.waits:
-            self._screen.say(COLD_NOTE)
-        self._send_all("load", self._register.initial(), PEOPLE_INITIAL)
-
-    def _change(self) -> None:
-        self._screen.headline("Then the table changes: insertions, deletions, modifications")
-        self._send_all("changes", self._register.mixed(), 2 * ARRIVALS)
-        self._screen.say("Three messages that nobody can apply: each becomes a dead letter, and nothing stops.")
-        for message in wrong_messages():
-            self._send(message)
-        self._sender.flush()
-        with self._screen.progress("all", self._sender.sent.messages) as show:
-            self._await_all(show, compared=True)
-
-    def _follow(self) -> None:
-        self._screen.headline("One person's way: what a reader of the changelog sees")
-        arrival = self._register.insert()
-        person = arrival["row"]
-        told = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in person.items() if name != "id")
-        self._follow_one(f"She comes: {told}", arrival)
-        rating = "poor" if person["marriage"] != "poor" else "fair"
-        self._follow_one(f"She thinks again: marriage {rating}", self._register.modify(person["id"], marriage=rating))
-        self._follow_one("She leaves", self._register.delete(person["id"]))
-        self._screen.say(LEAK_NOTE)
-
-    def _account(self) -> None:
-        stage = self._stage
-        self._screen.headline("Where every shard stands")
-        self._run(status.command, "status", ["--kafka", stage.kafka, "--redis", stage.redis])
-        self._run(dead_letters.command, "dead-letters", ["--kafka", stage.kafka])
-
-    def _judge(self) -> None:
-        stage, where = self._stage, self._stage.directory
-        self._screen.headline("Is it true? Another reader takes the whole changelog, and `verify` holds it to the laws")
-        self._register.frame().to_csv(where / "rows.csv", index=False)
-        self._shards.write_index(where / "index.csv")
-        live, table = str(where / "live.jsonl"), str(where / "table.csv")
-        self._run(subscribe.command, "subscribe", ["--kafka", stage.kafka, "--live", live, "--csv", table], silent=True)
-        source = ["--source", str(where / "rows.csv"), "--index", str(where / "index.csv")]
-        self._run(verify.command, "verify", [live, *source])
-
-    def _close(self) -> None:
-        stage, screen = self._stage, self._screen
-        if stage.real:
-            screen.headline("What stays")
-            screen.say(
-                f"The topics {stage.table.name}.* at {stage.kafka}, and the keys {{{stage.table.name}:0-3}}:* in Redis."
-            )
-        else:
-            screen.headline("What this was not")
-            screen.say(EMBEDDED_NOTE)
-        screen.headline("Where to go next")
-        screen.say(WHERE_NEXT)
-
-    # -- what they are made of ------------------------------------------------------------------------------------
-
-    def _run(self, command: click.Command, name: str, words: list[str], silent: bool = False) -> None:
-        """Runs a command of `streamer` and shows it; `silent`: without what it prints."""
-        words = ["--table", self._stage.table_path, *words]
-        self._screen.command(" ".join([name, *words]).replace(str(self._stage.directory), "DIR"))
+    def run(self, command: click.Command, name: str, *words: str, silent: bool = False) -> None:
+        """Runs a command of `streamer` and shows it; silent: without what it prints."""
+        words = ("--table", str(self.path), *words)
+        click.secho(f"$ streamer {name} {' '.join(words)}".replace(str(self.path.parent), "DIR"), fg="cyan")
         with redirect_stdout(StringIO()) if silent else nullcontext():
-            command.main(words, prog_name=f"streamer {name}", standalone_mode=False)
+            code = command.main(list(words), prog_name=f"streamer {name}", standalone_mode=False)
+        if code:
+            click.get_current_context().exit(code)
 
-    def _page(self) -> str:
-        """Where the first worker shows itself, as soon as it listens."""
-        began, (worker, *_) = monotonic(), self._stage.workers
-        while not worker.url:
-            self._stage.check_workers()
-            if monotonic() - began > SILENCE_SECONDS_MAX:
-                raise ServerUnreachable(f"the worker has not begun to listen in {SILENCE_SECONDS_MAX:.0f} s")
-            sleep(POLL_SECONDS)
-        return worker.url
+    def file(self, name: str) -> str:
+        return str(self.path.with_name(name))
 
-    def _send(self, value: bytes) -> None:
-        for message in self._router.route(None, value):
-            self._sender.send(message)
-            if isinstance(message, RowMessage):
-                self._beside.apply(message)
 
-    def _send_all(self, what: str, events: Iterable[Event], total: int) -> None:
-        """Sends events in bursts and shows what becomes of them, until all are published."""
-        before = self._sender.sent.messages
-        encode = msgspec.json.Encoder().encode
-        began = monotonic()
-        with self._screen.progress(what, total) as show:
-            for number, event in enumerate(events, start=1):
-                self._send(encode(event))
-                if number % BURST_MESSAGES == 0:
-                    self._sender.flush()
-                    self._look(show, before)
-                    sleep(max(0.0, began + number / MESSAGES_PER_SECOND - monotonic()))
-            self._sender.flush()
-            self._await_all(show, before)
+def stage_in(directory: Path, stack: ExitStack, servers: tuple[str, str] | None) -> Stage:
+    """Kafka and Redis inside this process; or servers that run, where the table gets a name that nobody has used."""
+    name = "survey" if servers is None else f"survey-{secrets.token_hex(4)}"
+    path = write_table(directory, name, embedded=servers is None)
+    if servers is None:
+        embedded = stack.enter_context(embedded_servers(name))
+        servers = embedded.kafka, embedded.redis
+    return Stage(path, load_table(path), *servers)
 
-    def _await_all(self, show: Show, before: int = 0, compared: bool = False) -> list[Release]:
-        """Reads until everything that was sent is published and read; returns the releases that came meanwhile.
 
-        compared: waits for the comparison with the engines in this process, too, where these wait for the compiler.
-        """
-        moved_at, last, releases = monotonic(), None, []
+def play(stage: Stage, stack: ExitStack) -> None:
+    """The scenes. Raises the errors of the commands that are run."""
+    is_real = stage.table.name != "survey"
+    kafka, redis = ("--kafka", stage.kafka), ("--redis", stage.redis)
+    headline("A table of people, and what is published of it")
+    stage.run(check.command, "check")
+    if is_real:
+        headline("Topics on your Kafka")
+        stage.run(topics.create, "topics create", *kafka, "--shards", str(SHARDS))
+    compiler = warm_in_background(stage.table, niceness=0)
+    if compiler is not None:
+        click.echo(COLD)
+        wait_while_coming(stage.table, compiler)
+    for number in range(WORKERS_REAL if is_real else 1):
+        stage.workers.append(stack.enter_context(running(number + 1, stage.path, stage.kafka, stage.redis)))
+    reader = stack.enter_context(Subscription(stage.table, stage.kafka))
+
+    headline(f"The initial load, as insertions: {SHARDS} shards, {len(stage.workers)} worker(s)")
+    click.echo(COUNTS)
+    send(stage, reader, "load", stage.register.initial())
+    headline("Then the table changes: insertions, deletions, modifications; and three messages that nobody can apply")
+    send(stage, reader, "changes", stage.register.mixed(), WRONG_MESSAGES)
+
+    headline("One person's way: what a reader of the changelog sees")
+    arrival = stage.register.insert()
+    person = arrival["row"]
+    rating = "poor" if person["marriage"] != "poor" else "fair"
+    follow(stage, reader, "she-comes", arrival)
+    follow(stage, reader, "she-thinks-again", stage.register.modify(person["id"], marriage=rating))
+    follow(stage, reader, "she-leaves", stage.register.delete(person["id"]))
+    click.echo(LEAK)
+
+    headline("Where every shard stands")
+    stage.run(status.command, "status", *kafka, *redis)
+    stage.run(dead_letters.command, "dead-letters", *kafka)
+    headline("Is it true? Another reader takes the whole changelog, and `verify` holds it to the laws")
+    stage.register.frame().to_csv(rows := stage.file("rows.csv"), index=False)
+    stage.run(index.command, "index", *redis, "--out", stage.file("index.csv"))
+    files = ("--live", live := stage.file("live.jsonl"), "--csv", stage.file("table.csv"))
+    stage.run(subscribe.command, "subscribe", *kafka, *files, silent=True)
+    stage.run(verify.command, "verify", live, "--source", rows, "--index", stage.file("index.csv"))
+
+    headline("What stays" if is_real else "What this was not")
+    name = stage.table.name
+    click.echo(
+        f"The topics {name}.* at {stage.kafka}, and the keys {{{name}:0-3}}:* in Redis." if is_real else EMBEDDED
+    )
+    headline("Where to go next")
+    click.echo(WHERE_NEXT)
+
+
+def headline(text: str) -> None:
+    click.secho(f"\n{text}", bold=True)
+
+
+def send(
+    stage: Stage, reader: Subscription, what: str, events: Iterable[Event], wrong: Iterable[bytes] = ()
+) -> list[Release]:
+    """Sends events, waits until all are published, and says what became of them; the releases that came meanwhile."""
+    before = figures(stage.workers)["messages_total"]
+    lines = [*map(msgspec.json.encode, events), *wrong]
+    Path(stage.file(f"{what}.jsonl")).write_bytes(b"\n".join(lines) + b"\n")
+    words = (stage.file(f"{what}.jsonl"), "--kafka", stage.kafka, "--rate", MESSAGES_PER_SECOND)
+    stage.run(produce.command, "produce", *words)
+    releases: list[Release] = []
+    last, moved_at = None, monotonic()
+    with Console(stderr=True).status("") as shown:
         while True:
-            looked, came = self._look(show, before)
-            releases += came
-            all_processed = looked.processed == self._sender.sent.messages and not looked.outbox
-            if all_processed and looked.releases == self._reader.last_release and not (compared and self._beside.waits):
-                if not self._beside.waits:
-                    self._beside.check(looked.digests)
-                return releases
-            if looked != last or came or self._beside.waits:
-                moved_at, last = monotonic(), looked
+            releases += (came := reader.poll(POLL_SECONDS))
+            stage.read.update({release.shard: release.number for release in came})
+            found = figures(stage.workers)
+            counts = counted(found)
+            shown.update(f"{what}  {counts}")
+            if found["messages_total"] - before >= len(lines) and sum(stage.read.values()) == found["release"]:
+                break
+            if counts != last:
+                last, moved_at = counts, monotonic()
             elif monotonic() - moved_at > SILENCE_SECONDS_MAX:
                 raise ServerUnreachable(f"nothing has moved for {SILENCE_SECONDS_MAX:.0f} s, and there is more to do")
+            sleep(POLL_SECONDS)
+    click.echo(f"{what}:  {counts}")
+    return releases
 
-    def _look(self, show: Show, before: int) -> tuple[Look, list[Release]]:
-        """One look at Redis and at the changelog, and a line about both."""
-        self._stage.check_workers()
-        looked, came, reader = self._shards.look(), self._reader.poll(POLL_SECONDS), self._reader
-        self._beside.learn(self._shards.secrets(self._beside.unknown))
-        splits, merges = f"splits {self._beside.splits:,}", f"merges {self._beside.merges:,}"
-        show(
-            looked.processed - before,
-            f"rows {looked.rows:,}  pending {looked.pending:,}  QI groups {len(reader.qi_groups):,}  "
-            f"{'(compiling)' if self._beside.waits else f'{splits}  {merges}'}  {reader.records:,} records in "
-            f"{reader.releases:,} releases",
-        )
-        return looked, came
 
-    def _follow_one(self, what: str, event: Event) -> None:
-        """Sends one event and shows the published rows that it changed, before and after."""
-        before: dict[str, Any] = self._reader.rows_of(set(self._reader.qi_groups))
-        self._send(msgspec.json.encode(event))
-        self._sender.flush()
-        touched = touched_by(self._await_all(lambda done, counts: None))
-        self._screen.say(what)
-        was = {name: before.get(name, {}) for name in touched}
-        self._screen.change(self._stage.table, was, self._reader.rows_of(touched), ROWS_SHOWN_MAX)
+def counted(found: dict[str, int]) -> str:
+    names = {"rows": "rows", "pending": "pending_rows", "QI groups": "qi_groups", "splits": "splits_total"}
+    names |= {"merges": "merges_total", "records": "records_published_total"}
+    return "  ".join(f"{shown} {found[name]:,}" for shown, name in names.items())
+
+
+def follow(stage: Stage, reader: Subscription, what: str, event: Event) -> None:
+    """Sends one event, and shows the records of the releases that it came to."""
+    click.echo()
+    records = [record for release in send(stage, reader, what, [event]) for record in release.records]
+    for key, value in records[:RECORDS_SHOWN_MAX]:
+        click.echo(f"  {key.decode()}  {'(removed)' if value is None else value.decode()}")
+    if len(records) > RECORDS_SHOWN_MAX:
+        click.echo(f"  and {len(records) - RECORDS_SHOWN_MAX} more")

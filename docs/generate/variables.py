@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from docs.generate.commands import all_commands
 from streamer.cli.config import REDIS_VARIABLES
-from streamer.cli.connector_reading import PASSWORD, USER
+from streamer.cli.connector_check import PASSWORD, USER
 from streamer.incremental.kafka_settings import CONFIG, VARIABLES
 from streamer.incremental.schema_registry import BASIC_AUTH, BASIC_AUTH_FILE, CA, URL
 from streamer.table.yaml_files import BY_FILE, BY_VARIABLE, PREFIX

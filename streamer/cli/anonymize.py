@@ -17,7 +17,6 @@ import pandas as pd
 
 from streamer.cli.apart import require_apart
 from streamer.cli.completion import algorithms
-from streamer.cli.forecast import announce
 from streamer.cli.left_out import (
     facts_of,
     refused_among,
@@ -143,7 +142,6 @@ def command(
             encoded = Encoder(schema).frame(frame)
             unlisted = unlisted_rows(schema, frame)
             microdata = microdata_of(schema, encoded)
-        announce(chosen, microdata, model, options, progress)
         with progress.stage("anonymize") as on_progress:
             recoding = run(chosen, microdata, model, replace(options, on_progress=on_progress))
         with progress.stage("measure"):

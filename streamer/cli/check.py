@@ -68,7 +68,7 @@ _to_json = msgspec.json.Encoder(decimal_format="number").encode
     metavar="URL|FILE",
     help="Kafka Connect's address, or a connector's configuration as JSON: what would be lost or misread?",
 )
-@click.option("--no-costs", is_flag=True, help="With --data: say what trying other k and grids would take, and do not.")
+@click.option("--no-costs", is_flag=True, help="With --data: do not try other k and grids.")
 @skip_refused_option
 @json_option
 @click.pass_context
@@ -85,9 +85,9 @@ def command(
     published row looks like, what never leaves.
 
     With --data it also counts the rows of a CSV file that would be refused, by reason and column, without their values,
-    and tries what other k and other grids would cost; --skip-refused lists these rows. How long that will take is said
-    beforehand, and --no-costs leaves it out. The first time on a machine, it compiles some code, too. A file without
-    the key column is taken as `anonymize` takes it: rows are told apart by their numbers.
+    and tries what other k and other grids would cost; --skip-refused lists these rows. Of a large file
+    that may take minutes; --no-costs leaves it out. The first time on a machine, it compiles some code, too. A file
+    without the key column is taken as `anonymize` takes it: rows are told apart by their numbers.
     With --connector it names every setting of a source or sink by which something of this table would be lost or
     misread, with its mend (user and password for Connect: CONNECT_USER, CONNECT_PASSWORD).
     Exit code 1 where a connector has such a setting, 2 where TABLE or ROWS.csv cannot be used at all.

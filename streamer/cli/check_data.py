@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from streamer.cli.forecast import CostsForecast, costs_expected
 from streamer.cli.left_out import refused_among, write_list
 from streamer.cli.progress import Stages
 from streamer.cli.tables import figure, grid_of, print_table, say, so_many
@@ -33,9 +31,6 @@ from streamer.table.yaml_loading import hidden_columns
 
 ROWS_TRIED_MAX = 100_000
 """Rows that costs are computed from: the first accepted ones."""
-
-SAID_FROM_SECONDS = 1.0
-"""From here on it is said beforehand how long trying will take."""
 
 
 def try_data(table: Table, path: str, left_out: Path | None, no_costs: bool, progress: Stages) -> dict[str, Any]:
@@ -60,8 +55,7 @@ def try_data(table: Table, path: str, left_out: Path | None, no_costs: bool, pro
     shortfall = model.shortfall(
         SubjectCodes(table, model).of(accepted.values, accepted.individuals), subject_names(table, model)
     )
-    expected = costs_expected(used) if n else None
-    tried = _tried(used, expected, progress) if expected is not None and not no_costs else None
+    tried = _tried(used, progress) if n and not no_costs else None
     return {
         "rows": len(frame),
         "accepted": n,
@@ -76,14 +70,11 @@ def try_data(table: Table, path: str, left_out: Path | None, no_costs: bool, pro
             *_null_warnings(table, beside_nulls(table, left)),
             *unlisted_sentences(table, unlisted_rows(table, left), n, "rows"),
         ],
-        "costs_expected": None if expected is None else asdict(expected),
         "costs": tried,
     }
 
 
-def _tried(used: Microdata, expected: CostsForecast, progress: Stages) -> dict[str, Any]:
-    if expected.seconds >= SAID_FROM_SECONDS:
-        progress.say(f"what k and grids cost: {expected}; --no-costs leaves it out")
+def _tried(used: Microdata, progress: Stages) -> dict[str, Any]:
     with progress.stage("try") as on_progress:
         return costs(used, on_progress)
 
@@ -137,8 +128,6 @@ def print_data(data: dict[str, Any]) -> None:
         say(f"warning: {warning}")
     if data["costs"] is not None:
         _print_costs(data["costs"], data["accepted"])
-    elif data["costs_expected"] is not None:
-        say(f"what k and grids cost was not tried: {CostsForecast(**data['costs_expected'])}")
 
 
 def _print_costs(tried: dict[str, Any], accepted: int) -> None:

@@ -14,10 +14,10 @@ from typing import Any
 
 import click
 import msgspec
+import numpy as np
 from rich.table import Table as Grid
 
 from streamer.cli.apart import require_apart
-from streamer.cli.forecast import announce, run_on_few
 from streamer.cli.options import (
     examples,
     json_option,
@@ -40,6 +40,9 @@ from streamer.table.files import read_rows
 from streamer.table.microdata import Microdata, microdata_of
 from streamer.table.written_files import atomic_writers
 from streamer.table.yaml_loading import files_of, load_table
+
+FEW = 200
+"""Rows of the first run."""
 
 SHOWN = ("groups", "ncp", "dm", "aes", "sed", "ril", "risk", "suppressed")
 """The measures of the table for people; JSON has all of them."""
@@ -104,6 +107,13 @@ def options_for(algorithm: Algorithm, options: Options) -> Options:
     return replace(options, suppression=suppression, refine=refine)
 
 
+def _run_on_few(algorithm: Algorithm, microdata: Microdata, model: Model, options: Options) -> None:
+    """Runs on rows from the first to the last, if these hold the model, so that everything is compiled."""
+    few = microdata.rows(np.linspace(0, len(microdata) - 1, min(len(microdata), FEW), dtype=np.int64))
+    if model.holds(few.subjects(model.subjects)):
+        run(algorithm, few, model, options)
+
+
 def _compared(microdata: Microdata, model: Model, options: Options, progress: Stages) -> Iterator[dict[str, Any]]:
     for algorithm in ALGORITHMS.values():
         its_options = options_for(algorithm, options)
@@ -113,8 +123,7 @@ def _compared(microdata: Microdata, model: Model, options: Options, progress: St
             yield facts | {"cannot": list(said)}
             continue
         with progress.stage("compile"):
-            run_on_few(algorithm, microdata, model, its_options)
-        announce(algorithm, microdata, model, its_options, progress)
+            _run_on_few(algorithm, microdata, model, its_options)
         with progress.stage(algorithm.name) as on_progress:
             recoding = run(algorithm, microdata, model, replace(its_options, on_progress=on_progress))
         with progress.stage("measure"):

@@ -9,7 +9,8 @@ what they mean: `streamer check`.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from typing import NamedTuple
 
 import click
@@ -18,28 +19,39 @@ from click.core import ParameterSource
 from pydantic import BaseModel
 from rich.table import Table as RichTable
 
-from streamer.cli.misspelt import unheard
 from streamer.cli.options import (
+    VARIABLES,
     examples,
     json_option,
     kafka_option,
     log_format_option,
     log_level_option,
+    may_be_misspelt,
     redis_option,
     table_option,
     web_option,
 )
-from streamer.cli.tables import print_table
+from streamer.cli.tables import print_table, say
 from streamer.cli.web_address import read_address
 from streamer.incremental.kafka_access import kafka_settings, read_properties
 from streamer.incremental.kafka_clients import servers_of
-from streamer.incremental.kafka_settings import CONFIG, USERNAME, VARIABLES
+from streamer.incremental.kafka_settings import CONFIG, USERNAME
+from streamer.incremental.kafka_settings import VARIABLES as KAFKA_VARIABLES
 from streamer.incremental.schema_registry import BASIC_AUTH, BASIC_AUTH_FILE, CA, URL, registry_from
 from streamer.incremental.store.redis_server import address_of, connect
 from streamer.incremental.store.redis_url import Kind, read_url
 from streamer.table.yaml_faults import read_settings
-from streamer.table.yaml_files import FILE_NAME, file_of, read_yaml, settings_by_variable, with_variables
+from streamer.table.yaml_files import (
+    BY_VARIABLE,
+    FILE_NAME,
+    PREFIX,
+    file_of,
+    read_yaml,
+    settings_by_variable,
+    with_variables,
+)
 from streamer.table.yaml_loading import load_table
+from streamer.table.yaml_shape import TableSettings
 from streamer.table.yaml_values import NEVER, UNIT_SECONDS
 
 SET = "(set)"
@@ -160,7 +172,7 @@ def _of_kafka(environment: Mapping[str, str]) -> Iterator[Setting]:
     """How the clients get in: what the file and the variables say."""
     file = environment.get(CONFIG, "")
     properties = read_properties(file) if file else {}
-    by_variable = {name: variable for variable, name in VARIABLES.items() if environment.get(variable)}
+    by_variable = {name: variable for variable, name in KAFKA_VARIABLES.items() if environment.get(variable)}
     not_used = kafka_settings(environment).not_used
     for name in sorted({*properties, *by_variable} - {"bootstrap.servers"}):
         value = environment[by_variable[name]] if name in by_variable else properties[name]
@@ -198,3 +210,46 @@ def _print(settings: list[Setting]) -> None:
     for setting in settings:
         lines.add_row(*setting)
     print_table(lines)
+
+
+# -- variables that begin as ours do, and set nothing -----------------------------------------------------------------
+
+LIKENESS_MIN = 0.7
+"""How like one of ours a name is, as difflib counts it, if ours is meant: a cluster gives programs variables, too."""
+
+TELL_THEMSELVES = ("config", "worker")
+"""Commands that say it in their own way: among all settings, and in the log."""
+
+
+def unheard(environment: Mapping[str, str]) -> list[str]:
+    """Variables that begin as ours do and set nothing."""
+    by_section = tuple(f"{PREFIX}{section.upper()}_" for section in BY_VARIABLE)  # these are refused if misspelt
+    found = (name for name, value in environment.items() if value and may_be_misspelt(name))
+    return sorted(name for name in found if not name.startswith(by_section))
+
+
+def misspelt_sentences(environment: Mapping[str, str]) -> Iterator[str]:
+    """What there is to say of those that are like one of ours. Values may be anything, and are never told."""
+    names = [name.removeprefix(PREFIX) for name in VARIABLES]
+    for section in BY_VARIABLE:
+        settings = getattr(TableSettings.model_fields[section].annotation, "model_fields", {})
+        names += [f"{section}_{setting}".upper() for setting in settings]
+    for variable in unheard(environment):
+        for nearest in get_close_matches(variable.removeprefix(PREFIX), names, 1, LIKENESS_MIN):
+            yield f"the variable {variable} is no setting, and sets nothing: is {PREFIX}{nearest} meant?"
+
+
+def warn_of_misspelt(called: click.Command, environment: Mapping[str, str]) -> None:
+    """Says it on stderr, if a command reads settings."""
+    if _reads_settings([called]) and called.name not in TELL_THEMSELVES:
+        for sentence in misspelt_sentences(environment):
+            say(f"streamer: warning: {sentence}", err=True)
+
+
+def _reads_settings(commands: Iterable[click.Command]) -> bool:
+    return any(
+        _reads_settings(one.commands.values())
+        if isinstance(one, click.Group)
+        else any(option.envvar in VARIABLES for option in one.params)
+        for one in commands
+    )

@@ -13,8 +13,8 @@ import msgspec
 from streamer.cli.options import examples, kafka_option, table_option
 from streamer.cli.tables import say
 from streamer.errors import UsageError
-from streamer.incremental.connectors.avro_converters import APICURIO, AVRO_CONVERTERS, CONFLUENT
 from streamer.incremental.connectors.binlog_source import BINLOGS
+from streamer.incremental.connectors.converters import APICURIO, AVRO_CONVERTERS, CONFLUENT
 from streamer.incremental.connectors.database import MYSQL, POSTGRES, Database, database_of
 from streamer.incremental.connectors.debezium_source import CLASSES, default_relation, source_config, source_sql
 from streamer.incremental.connectors.jdbc_sink import sink_config

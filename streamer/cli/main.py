@@ -14,7 +14,7 @@ import errno
 import os
 import sys
 import traceback
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ import click
 import msgspec
 from click.shell_completion import CompletionItem
 
-from streamer.cli.misspelt import warn_of_misspelt
+from streamer.cli.options import may_be_misspelt
 from streamer.cli.tables import say
 from streamer.cli.terminated import terminated_in_order
 from streamer.errors import EXIT_LAW, LibraryMissing, StreamerError, UsageError, needs_extra
@@ -112,8 +112,8 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         ctx.meta[AS_JSON] = "--json" in args
         name, command, rest = super().resolve_command(ctx, args)
-        if command is not None and not ctx.resilient_parsing:
-            warn_of_misspelt(command, os.environ)
+        if command is not None and not ctx.resilient_parsing and any(map(may_be_misspelt, os.environ)):
+            import_module("streamer.cli.config").warn_of_misspelt(command, os.environ)
         return name, command, rest
 
     def main(self, *args: Any, **kwargs: Any) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import click
 
 from streamer.cli.completion import tables
+from streamer.table.yaml_files import PREFIX
 
 BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
 
@@ -23,6 +24,11 @@ def _bootstrap() -> str:
     from streamer.incremental.kafka_access import kafka_settings
 
     return kafka_settings().bootstrap or BOOTSTRAP_DEFAULT
+
+
+def may_be_misspelt(variable: str) -> bool:
+    """Whether a variable begins as ours do, and is none of an option; `streamer.cli.config` knows all others."""
+    return variable.startswith(PREFIX) and variable not in VARIABLES
 
 
 def examples(*calls: str) -> str:

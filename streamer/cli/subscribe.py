@@ -1,4 +1,4 @@
-"""`streamer subscribe`: the published table, on the screen, in files and databases, or as the changelog that it is."""
+"""`streamer subscribe`: the published table, on the screen, in files or a database, or as the changelog that it is."""
 
 from __future__ import annotations
 
@@ -13,11 +13,9 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 from rich.table import Table as Grid
 
-from streamer.cli.changes_folder import ChangesFolder
-from streamer.cli.copies import ArrowFile, Changed, Copy, CsvFile, Frames, ParquetFile
+from streamer.cli.copies import COPIES, Changed, Frames, looked_up
 from streamer.cli.options import examples, json_option, kafka_option, table_option
 from streamer.cli.progress import stages
-from streamer.cli.sql_copies import Duckdb, Sqlite, looked_up
 from streamer.cli.tables import interval, print_table, say, so_many
 from streamer.errors import UsageError
 from streamer.incremental.estimate import Answer, Query
@@ -31,17 +29,6 @@ from streamer.table.typed_frame import with_iso_texts
 from streamer.table.yaml_loading import load_table
 
 ROWS_SHOWN_MAX = 20
-
-COPIES: Mapping[str, Callable[[Table, Path], Copy]] = {
-    "csv": CsvFile,
-    "parquet": lambda table, path: (
-        ParquetFile(table, path) if path.suffix == ".parquet" else ChangesFolder(table, path)
-    ),
-    "arrow": ArrowFile,
-    "sqlite": Sqlite,
-    "duckdb": Duckdb,
-}
-"""Copies by the option that names them."""
 
 
 def _file(name: str, metavar: str, text: str) -> Callable[[Any], Any]:
@@ -64,8 +51,6 @@ _ENCODE = msgspec.json.Encoder(decimal_format="number").encode
 @click.option("--once/--follow", default=True, help="Stop at the present end, or go on.  [default: once]")
 @_file("--csv", "FILE", "Write the table there.")
 @_file("--parquet", "FILE.parquet|DIR", "Write the table there; to a folder: every change, in files by day.")
-@_file("--arrow", "FILE", "Write the table there, in Arrow's file format.")
-@_file("--sqlite", "FILE", "Keep a table of this SQLite database current.")
 @_file("--duckdb", "FILE", "Keep a table of this DuckDB database current.")
 @_file("--live", "FILE.jsonl", "Write the changelog there, for `verify`.")
 @click.option("--sql", metavar="QUERY", help="Print what DuckDB answers about the table, instead of the table.")
@@ -85,7 +70,7 @@ def command(
 
     What is shown is k-anonymous at every moment: each shard as of its last complete release. FILE.jsonl holds the
     records as they stand in the topic, in order per shard; where the topic has been compacted, `verify` cannot judge
-    them. With --follow, files are replaced whenever the table has changed, and databases follow it in transactions.
+    them. With --follow, files are replaced whenever the table has changed, and a database follows it in transactions.
     DIR/ gets a file of changes for every look that found some (`op`: upsert, removal; start: what was before is void).
 
     QUERY is DuckDB's SQL over the table's name, or over <table>_qit and <table>_stt:
@@ -100,6 +85,8 @@ def command(
     with ExitStack() as files, Subscription(schema, kafka) as subscription:
         log = None if live is None else files.enter_context(_opened(live))
         kept = [COPIES[name](schema, path) for name, path in copies.items() if path is not None]
+        for copy in kept:
+            files.callback(copy.close)
         with stages(as_json) as progress:
             with progress.stage("read") as on_progress:
                 past = _caught_up(subscription, log, on_progress)

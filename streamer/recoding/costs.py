@@ -66,13 +66,6 @@ def costs(microdata: Microdata, on_progress: OnProgress) -> dict[str, Any]:
     return found | {"attributes": [facts | {"grids": by_grid.get(j, [])} for j, facts in enumerate(shares)]}
 
 
-def runs_of(table: Table) -> dict[str, int]:
-    """How often `costs` runs which algorithm at most, by name: where a k cannot hold, it runs none."""
-    ks, grids = _ks(table), _grids(table)
-    leaving_out, _ = suppressing(table, model_of(table))
-    return {DEFAULT: len(ks) + len(grids)} | ({} if leaving_out is None else {leaving_out.name: len(ks)})
-
-
 def _ks(table: Table) -> list[int]:
     return sorted({*KS, table.k})
 

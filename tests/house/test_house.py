@@ -88,7 +88,7 @@ KAFKA_ROOMS = ("kafka_access", "kafka_clients", "kafka_shut_out", "subscribe", "
 HOMES = {
     "httpx": (
         "streamer/kafka/",
-        "streamer/cli/connector_reading.py",
+        "streamer/cli/connector_check.py",
         *(f"streamer/incremental/{x}.py" for x in ("kafka_token", "schema_registry")),
     ),
     "redis": tuple(

@@ -190,7 +190,7 @@ class Life:
 
     def does_its_work(self, one: Shown, running: Running) -> bool:
         """Whether a command without an end has shards, has written its copy, or has printed something."""
-        copy = re.search(r"--(?:csv|sqlite|parquet) (\S+)", one.text)
+        copy = re.search(r"--(?:csv|duckdb|parquet) (\S+)", one.text)
         if running.process.poll() is not None:
             return True
         if copy:

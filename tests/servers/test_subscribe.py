@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import socket
-import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
+import duckdb
 import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka import Producer
@@ -196,16 +196,16 @@ def test_the_command_keeps_a_database_and_a_folder_of_changes(kafka: str, table_
         writer = ShardWriter(kafka, table, shard)
         for after in (TWO, THREE, WIDER):
             writer.publish(1, after)
-    people, changes = table_yaml.with_name("people.db"), table_yaml.with_name("changes")
+    people, changes = table_yaml.with_name("people.duckdb"), table_yaml.with_name("changes")
     sql = f'SELECT problem, count(*) AS n FROM "{table.name}" GROUP BY 1 ORDER BY 1'
     for _ in range(2):
         result = run(
-            *("subscribe", "--table", table_yaml, "--kafka", kafka, "--sqlite", people),
+            *("subscribe", "--table", table_yaml, "--kafka", kafka, "--duckdb", people),
             *("--parquet", changes, "--sql", sql, "--json"),
         )
         assert result.exit_code == 0, result.output
         assert json.loads(result.output) == {"rows": [{"problem": "flu", "n": 2}, {"problem": "ulcer", "n": 2}]}
-    with sqlite3.connect(people) as connection:
+    with duckdb.connect(str(people)) as connection:
         assert (
             connection.execute(f'SELECT age_lo, problem FROM "{table.name}"').fetchall()
             == [

@@ -19,7 +19,6 @@ class ConnectWorker:
 
     configs: dict[str, Mapping[str, str]] = field(default_factory=dict)
     states: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    version: str = "4.2.1"
     status: int = 200
     body: bytes | None = None
     headers: dict[str, str] = field(default_factory=dict)
@@ -28,8 +27,6 @@ class ConnectWorker:
     def answer(self, path: str) -> bytes:
         if self.body is not None:
             return self.body
-        if path == "/":
-            return json.dumps({"version": self.version, "commit": "x", "kafka_cluster_id": "y"}).encode()
         if path != "/connectors?expand=info&expand=status":
             raise AssertionError(f"Connect was asked {path}")
         return json.dumps(

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 from streamer.errors import ConfigError
 from streamer.incremental.connectors.binlog_source import BINLOGS, binlog_settings, binlog_sql
-from streamer.incremental.connectors.connector_config import JSON_CONVERTER
+from streamer.incremental.connectors.converters import JSON_CONVERTER
 from streamer.incremental.connectors.database import POSTGRES, Database
 from streamer.incremental.topics import CHANGES, REQUIRED_CONFIGS, SHARDS_DEFAULT, topic_name
 from streamer.table.published_types import plain_name

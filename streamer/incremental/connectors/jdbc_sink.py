@@ -13,8 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamer.errors import UsageError
-from streamer.incremental.connectors.avro_converters import CONFLUENT, avro_converter
-from streamer.incremental.connectors.connector_config import JSON_CONVERTER
+from streamer.incremental.connectors.converters import CONFLUENT, JSON_CONVERTER, avro_converter
 from streamer.incremental.connectors.database import MYSQL, POSTGRES, Database
 from streamer.incremental.topics import LIVE, topic_name
 from streamer.table.connect_schemas import key_schema, schema_text, value_schema

@@ -65,7 +65,6 @@ class Algorithm:
     objections: Callable[[Table, Model, Options], Sequence[str]]
     suppresses: bool = False
     refines: bool = False
-    quadratic: bool = False  # its time grows with the square of the rows
     full_domain: bool = False  # recodes all rows alike: what is true of a part of the table is not of the whole
 
 

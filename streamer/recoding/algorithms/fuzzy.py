@@ -209,5 +209,4 @@ GDPPR = Algorithm(
     "Gui et al. 2020",
     run,
     no_objections,
-    quadratic=True,
 )

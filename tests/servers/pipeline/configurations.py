@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from streamer.incremental.connectors import debezium_source, jdbc_sink, sql_tables
-from streamer.incremental.connectors.avro_converters import APICURIO
+from streamer.incremental.connectors.converters import APICURIO
 from streamer.incremental.connectors.database import POSTGRES
 from streamer.incremental.connectors.database import Database as Database
 from streamer.incremental.connectors.debezium_source import SIGNALS as SIGNALS

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
-from streamer.cli.connector_check import check_connectors
+from streamer.cli.connector_check import check_connectors, read_connectors
 from streamer.cli.main import main
-from streamer.errors import UsageError
+from streamer.errors import ServerUnreachable, StreamerError, UsageError
 from streamer.incremental.connectors.debezium_source import source_config
 from streamer.incremental.connectors.jdbc_sink import sink_config
 from streamer.table.yaml_loading import load_table
 from worlds.checkout import PATIENTS
-from worlds.connect_worker import connect_worker
+from worlds.connect_worker import ConnectWorker, connect_worker
 
 TABLE = load_table(PATIENTS)
 SOURCE, SINK = source_config(TABLE, "postgres"), sink_config(TABLE)
@@ -51,7 +53,7 @@ def test_a_sound_connector_ends_with_0_and_says_what_was_not_looked_at(tmp_path:
 def test_a_setting_that_loses_something_ends_with_1_and_its_mend(tmp_path: Path) -> None:
     result = check(written(tmp_path, SKIPPING))
     assert result.exit_code == 1
-    assert "skipped.operations (not set: t): TRUNCATE is left out" in result.stdout
+    assert "skipped.operations (not set): what is left out stays published" in result.stdout
     assert "set it to none" in result.stdout
 
 
@@ -75,9 +77,6 @@ def test_of_all_connectors_of_a_worker_those_of_the_table_are_looked_at() -> Non
         result = check(worker.url, "--json")
         assert result.exit_code == 1
         assert {one["name"]: len(one["findings"]) for one in reported(result)} == {"source": 1, "sink": 0}
-        worker.version = "4.1.0"
-        (_, sink) = reported(check(worker.url, "--json"))
-        assert [found["setting"] for found in sink["findings"]] == ["the worker's version"]
 
 
 def test_a_connector_that_does_not_run_is_found_and_its_trace_is_not_shown() -> None:
@@ -99,7 +98,7 @@ def test_a_worker_without_a_connector_of_the_table_is_refused_with_those_that_it
 def test_a_connector_that_was_named_is_looked_at_whatever_it_is_about(tmp_path: Path) -> None:
     result = check(written(tmp_path, OTHER))
     assert result.exit_code == 1
-    assert "topics (beds.live): nothing of this table is read; set it to patients.live" in result.stdout
+    assert "topics (beds.live): what is read is not this table's output alone; set it to patients.live" in result.stdout
 
 
 @pytest.mark.parametrize("config", [SKIPPING, SINK, {**SOURCE, "transforms": "x", "transforms.x.type": "a.MaskField"}])
@@ -108,3 +107,109 @@ def test_passwords_of_a_configuration_are_never_printed(tmp_path: Path, config: 
     result = check(written(tmp_path, {**config, **dict.fromkeys(names, CANARY)}))
     as_json = check(written(tmp_path, {**config, **dict.fromkeys(names, CANARY)}), "--json")
     assert CANARY not in result.output + as_json.output
+
+
+# -- connectors are read from files and from Connect ------------------------------------------------------------------
+
+CONFIG = {"connector.class": "x.Y", "database.password": CANARY}
+
+
+@pytest.fixture
+def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[ConnectWorker]:
+    for name in ("CONNECT_USER", "CONNECT_PASSWORD"):
+        monkeypatch.delenv(name, raising=False)
+    with connect_worker(one=CONFIG, two={"connector.class": "x.Z"}) as running:
+        yield running
+
+
+@pytest.mark.parametrize(("said", "name"), [({"name": "n", "config": CONFIG}, "n"), (CONFIG, "mine")])
+def test_a_file_holds_a_configuration_with_or_without_its_name(
+    tmp_path: Path, said: dict[str, object], name: str
+) -> None:
+    (tmp_path / "mine.json").write_text(json.dumps(said))
+    (read,) = read_connectors(str(tmp_path / "mine.json"))
+    assert (read.name, read.config.connector_class) == (name, "x.Y")
+
+
+@pytest.mark.parametrize("text", [None, f"{{{CANARY}", f'"{CANARY}"', f'{{"a": "{CANARY}"}}'])
+def test_a_file_that_is_none_is_refused_and_not_quoted(tmp_path: Path, text: str | None) -> None:
+    if text is not None:
+        (tmp_path / "mine.json").write_text(text)
+    with pytest.raises(UsageError) as refused:
+        read_connectors(str(tmp_path / "mine.json"))
+    assert CANARY not in str(refused.value)
+
+
+def test_all_connectors_of_a_worker_are_read_with_what_does_not_run(worker: ConnectWorker) -> None:
+    failed = {"id": 0, "state": "FAILED", "trace": CANARY}
+    worker.states = {"two": {"connector": {"state": "RUNNING"}, "tasks": [failed]}}
+    one, two = read_connectors(f"{worker.url}/")
+    assert (one.name, one.halted) == ("one", ())
+    assert (two.name, two.halted) == ("two", ("task 0 FAILED",))
+
+
+@pytest.mark.parametrize("path", ["/connectors/two", "/connectors/two/config", "/connectors/two/"])
+def test_an_address_may_name_one_connector(worker: ConnectWorker, path: str) -> None:
+    assert [read.name for read in read_connectors(worker.url + path)] == ["two"]
+
+
+def test_a_connector_that_is_not_there_is_said_with_those_that_are(worker: ConnectWorker) -> None:
+    with pytest.raises(UsageError, match="it has one, two"):
+        read_connectors(f"{worker.url}/connectors/three")
+
+
+def test_a_connector_without_tasks_does_not_run(worker: ConnectWorker) -> None:
+    worker.states = {"one": {"connector": {"state": "PAUSED"}, "tasks": []}}
+    assert read_connectors(f"{worker.url}/connectors/one")[0].halted == ("connector PAUSED", "no task")
+
+
+def test_user_and_password_for_connect_come_from_the_environment(
+    worker: ConnectWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read_connectors(worker.url)
+    assert "Authorization" not in worker.headers
+    monkeypatch.setenv("CONNECT_USER", "me")
+    monkeypatch.setenv("CONNECT_PASSWORD", CANARY)
+    read_connectors(worker.url)
+    assert worker.headers["Authorization"] == f"Basic {b64encode(f'me:{CANARY}'.encode()).decode()}"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "error", "word"),
+    [
+        (401, CANARY.encode(), UsageError, "set CONNECT_USER"),
+        (403, b"", UsageError, "set CONNECT_USER"),
+        (500, CANARY.encode(), ServerUnreachable, "500"),
+        (200, CANARY.encode(), UsageError, "not Kafka Connect"),
+        (404, b"[]", UsageError, "not Kafka Connect"),
+    ],
+)
+def test_what_connect_refuses_is_told_by_its_status_alone(
+    worker: ConnectWorker,
+    monkeypatch: pytest.MonkeyPatch,
+    status: int,
+    body: bytes,
+    error: type[StreamerError],
+    word: str,
+) -> None:
+    monkeypatch.setenv("CONNECT_USER", "me")
+    monkeypatch.setenv("CONNECT_PASSWORD", CANARY)
+    worker.status, worker.body = status, body
+    with pytest.raises(error) as refused:
+        read_connectors(worker.url)
+    assert word in str(refused.value)
+    assert CANARY not in str(refused.value)
+
+
+def test_a_worker_that_does_not_answer_is_a_server_out_of_reach() -> None:
+    with pytest.raises(ServerUnreachable, match=r"127\.0\.0\.1:1 does not answer \(ConnectError\)"):
+        read_connectors("http://127.0.0.1:1")
+
+
+@pytest.mark.parametrize(
+    "where", [f"http://me:{CANARY}@127.0.0.1:1", f"http://{CANARY}@h/connectors/x", "http://", "http://h:x"]
+)
+def test_an_address_with_a_password_is_refused_and_not_repeated(where: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        read_connectors(where)
+    assert CANARY not in str(refused.value)

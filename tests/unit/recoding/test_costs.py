@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
-from typing import Any
 
 import numpy as np
 import pytest
 
 from streamer.privacy.models import k_anonymity
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT, run
-from streamer.recoding.algorithms.contract import Algorithm, Options
+from streamer.recoding.algorithms.contract import Options
 from streamer.recoding.algorithms.lattice import lattice_nodes
-from streamer.recoding.algorithms.recoding import Recoding
-from streamer.recoding.costs import KS, NODES_TRIED_MAX, costs, other_grids, runs_of, suppressing, with_grid
+from streamer.recoding.costs import KS, NODES_TRIED_MAX, costs, other_grids, suppressing, with_grid
 from streamer.recoding.metrics.utility import ncp
 from streamer.table.attributes import Attribute, NumericAttribute, TemporalAttribute
 from streamer.table.calendar_cells import Span
@@ -187,15 +184,3 @@ def test_a_lattice_larger_than_int64_is_an_objection_like_any_other() -> None:
     able, reason = suppressing(table, k_anonymity(2))
     assert able is None
     assert f"{31**20:,} nodes" in reason
-
-
-def test_how_many_runs_there_are_is_known_before_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    data, ran = some_people(60, k=7), list[str]()
-
-    def counted(algorithm: Algorithm, *rest: Any, **more: Any) -> Recoding:
-        ran.append(algorithm.name)
-        return run(algorithm, *rest, **more)
-
-    monkeypatch.setattr("streamer.recoding.costs.run", counted)
-    costs(data, silent)
-    assert Counter(ran) == runs_of(data.table)

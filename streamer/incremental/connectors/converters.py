@@ -1,10 +1,12 @@
-"""Kafka Connect's converters for Avro by a schema registry, and what each is told of it.
+"""Kafka Connect's converters: JSON's, those for Avro by a schema registry, and what each is told of it.
 
 Confluent's and Apicurio's have the same name. Apicurio's has the schema's id where everybody else looks for it, in four
 bytes behind a zero byte, only where it is told so; else in eight bytes, or in a header.
 """
 
 from __future__ import annotations
+
+JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 
 CONFLUENT, APICURIO = "confluent", "apicurio"
 

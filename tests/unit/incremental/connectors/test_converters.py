@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamer.incremental.connectors.avro_converters import APICURIO, CONFLUENT, avro_converter
+from streamer.incremental.connectors.converters import APICURIO, CONFLUENT, avro_converter
 
 
 def test_confluent_s_is_told_the_registry_alone() -> None:
