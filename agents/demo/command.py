@@ -1,7 +1,7 @@
 """`streamer demo`: the order of events.
 
 Nothing is staged: messages go out by the code of `streamer produce`, a `streamer worker` process takes them in, the
-changelog is read by `streamer.incremental.subscribe`. The commands whose lines are shown are run, in this process. The
+changelog is read by `streamer.incremental.reader`. The commands whose lines are shown are run, in this process. The
 end is the verdict of `streamer verify`: over every published release the laws of the changelog, and over the last one
 those that need the source table too. Exit code 1 where one does not hold. Embedded or real, the same messages give the
 same counts.

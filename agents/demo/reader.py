@@ -1,6 +1,6 @@
 """A reader of the changelog, and what Redis says of the shards: what the demo shows while it runs.
 
-The reader knows what every consumer of `live` knows: it uses `streamer.incremental.subscribe` and nothing else. Redis
+The reader knows what every consumer of `live` knows: it uses `streamer.incremental.reader` and nothing else. Redis
 is asked for counts, and at the end for the index table, which is private: the demo owns both sides.
 """
 
@@ -15,11 +15,11 @@ from typing import NamedTuple
 import msgspec
 
 from streamer.incremental.groups.kept import PENDING
+from streamer.incremental.reader import Subscription
 from streamer.incremental.release.fold import Release
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis_lookups import RedisLookups
 from streamer.incremental.store.redis_server import connect
-from streamer.incremental.subscribe import Subscription
 from streamer.table.published import parse_key, qi_group_name
 from streamer.table.schema import Table
 
