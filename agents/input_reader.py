@@ -157,13 +157,11 @@ class InputReader:
 
 def failure_of(doing: str, error: KafkaError, topic: str) -> StreamerError:
     """An error of the reading client as ours: refused for good, or worth another try. topic: the one it reads."""
-    name = type(error).__name__
-    if isinstance(error, UnknownTopicOrPartitionError):  # the take-over that follows tells what became of the topic
-        return ServerUnreachable(f"{doing}: Kafka answers {name}")
-    table_name = topic.removesuffix(f".{CHANGES}")
-    code, right = getattr(error, "errno", None), Right([READ], [topic])
-    refused = refused_to_shard(doing, code, name, right, table_name)
-    return refused or ServerUnreachable(f"{doing}: Kafka answers {name}")
+    refused = None
+    if not isinstance(error, UnknownTopicOrPartitionError):  # then the take-over that follows tells what became of it
+        name, table_name = getattr(error, "message", ""), topic.removesuffix(f".{CHANGES}")
+        refused = refused_to_shard(doing, name, Right([READ], [topic]), table_name)
+    return refused or ServerUnreachable(f"{doing}: Kafka answers {type(error).__name__}")
 
 
 def _size(messages: Iterable[Message]) -> int:

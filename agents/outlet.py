@@ -35,7 +35,16 @@ from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.live_end import LiveEnd
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.topics import BATCH_BYTES_MAX, CONTROL, DEAD_LETTERS, LIVE, POSITIONS, topic_name
-from streamer.kafka.clients import CALL_SECONDS_MAX, KafkaCalls, OnDelivery, Taken, flush, produce, transaction
+from streamer.kafka.clients import (
+    CALL_SECONDS_MAX,
+    KafkaCalls,
+    OnDelivery,
+    Taken,
+    client_settings,
+    flush,
+    produce,
+    transaction,
+)
 from streamer.kafka.errors import MISSING, READ, WRITE
 from streamer.kafka.reading import last_value
 
@@ -90,7 +99,7 @@ class KafkaOutlet:
 
     def _producer_settings(self) -> dict[str, object]:
         return {
-            **self._kafka.settings(),
+            **client_settings(self._kafka.bootstrap),
             "transactional.id": f"{self._kafka.table_name}-shard-{self._kafka.shard}",
             "transaction.timeout.ms": TRANSACTION_MS_MAX,
             "acks": "all",
@@ -126,7 +135,7 @@ class KafkaOutlet:
         try:
             yield
         except KafkaException as error:
-            if error.args[0].code() not in MISSING:
+            if error.args[0].name() not in MISSING:
                 raise
             raise Conflict(f"{self._kafka.name}: a topic is gone since the shard was taken over") from None
 

@@ -32,7 +32,7 @@ from typing import Any
 
 import pandas as pd
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
-from kafka.errors import KafkaError, TopicAuthorizationFailedError
+from kafka.errors import BrokerResponseError, KafkaError, TopicAuthorizationFailedError
 from kafka.protocol.api import Request, Response
 from kafka.protocol.types import (
     AbstractType,
@@ -56,7 +56,7 @@ from streamer.incremental.release.records import OUTSIDE
 from streamer.incremental.topics import READER_TIME_MS, outputs_of, topic_name
 from streamer.kafka.access import kafka_settings
 from streamer.kafka.diagnose import kafka_python_access, require_access, shut_out
-from streamer.kafka.errors import READ, Code, Right, does_not_answer, refused_to_command, topics_named
+from streamer.kafka.errors import READ, Right, does_not_answer, refused_to_command, topics_named
 from streamer.kafka.registry import registry_from
 from streamer.kafka.settings import EMBEDDED_CLUSTER, servers_of
 from streamer.table.schema import Table
@@ -266,10 +266,9 @@ def _reaching(bootstrap: str) -> Iterator[None]:
     try:
         yield
     except (KafkaError, ssl.SSLError) as error:
-        code, name = getattr(error, "errno", None) if isinstance(error, KafkaError) else None, type(error).__name__
-        right = Right([READ], topics_named(str(error)) or ["NAME"])
-        refused = refused_to_command(bootstrap, code, name, right)
-        raise refused or shut_out(servers_of(bootstrap)) or does_not_answer(bootstrap, name) from None
+        answered = error.message or "" if isinstance(error, BrokerResponseError) else ""
+        refused = refused_to_command(bootstrap, answered, Right([READ], topics_named(str(error)) or ["NAME"]))
+        raise refused or shut_out(servers_of(bootstrap)) or does_not_answer(bootstrap, type(error).__name__) from None
 
 
 def _connection(bootstrap: str) -> dict[str, Any]:
@@ -392,7 +391,7 @@ def topics_now(admin: KafkaAdminClient, names: Sequence[str]) -> Topics:
         return {said["topic"]: ("", len(said["partitions"])) for said in admin.describe_topics(list(names))}
     asked: list[tuple[bytes, str, dict[int, bytes]]] = [(NO_ID, name, {}) for name in names]
     said = admin.send_request(_MetadataRequest(asked, False, False, {})).to_object()
-    if hidden := {one["name"] for one in said["topics"] if one["error"] == Code.TOPIC_AUTHORIZATION_FAILED}:
+    if hidden := {one["name"] for one in said["topics"] if one["error"] == TopicAuthorizationFailedError.errno}:
         raise TopicAuthorizationFailedError(hidden)
     gives_ids = not (said["cluster"] or "").startswith(EMBEDDED_CLUSTER)
     return {

@@ -32,7 +32,6 @@ from streamer.kafka.errors import (
     NOT_AUTHORIZED,
     READ,
     WRITE,
-    Code,
     Right,
     does_not_answer,
     refused_to_command,
@@ -87,14 +86,14 @@ def reaching(bootstrap: str, *operations: str, transactions: str = "TABLE") -> I
 
 def _of_command(bootstrap: str, error: KafkaException, right: Right, transactions: str) -> StreamerError:
     answer, *rights = error.args
-    code, name = answer.code(), answer.name()
-    if code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+    name = answer.name()
+    if name == "TRANSACTIONAL_ID_AUTHORIZATION_FAILED":
         right = transactions_begun_with(transactions)
     elif rights:  # whoever raised it knew the topic
         (right,) = rights
     elif topics := topics_named(str(answer)):
         right = Right(right.operations, topics)
-    refused = refused_to_command(bootstrap, code, name, right)
+    refused = refused_to_command(bootstrap, name, right)
     return refused or shut_out(servers_of(bootstrap)) or does_not_answer(bootstrap, name)
 
 
@@ -195,8 +194,8 @@ class Writer:
         try:
             yield
         except KafkaException as error:
-            code, name, right = error.args[0].code(), error.args[0].name(), Right([WRITE], [self._topic])
-            refused = refused_to_command(self._bootstrap, code, name, right) if code in NOT_AUTHORIZED else None
+            name, right = error.args[0].name(), Right([WRITE], [self._topic])
+            refused = refused_to_command(self._bootstrap, name, right) if name in NOT_AUTHORIZED else None
             raise refused or Unconfirmed(self._bootstrap, name) from None
 
 
@@ -212,10 +211,6 @@ class KafkaCalls:
         self.shard = shard
         self.name = f"shard {shard} of {table_name}"
 
-    def settings(self) -> dict[str, object]:
-        """What every client is made with. Raises ConfigError."""
-        return client_settings(self.bootstrap)
-
     @contextmanager
     def consumer(self) -> Iterator[Consumer]:
         """A reader of committed records for the time of a `with`."""
@@ -227,7 +222,7 @@ class KafkaCalls:
 
     def new_consumer(self) -> Consumer:
         """A reader of committed records."""
-        return Consumer({**self.settings(), **reader_settings(f"{self.table_name}-outlet")})
+        return Consumer({**client_settings(self.bootstrap), **reader_settings(f"{self.table_name}-outlet")})
 
     def watermarks(self, consumer: Consumer, place: TopicPartition) -> tuple[int, int]:
         """First and end offset."""
@@ -258,9 +253,9 @@ class KafkaCalls:
             raise ServerUnreachable(f"{self.name}: {doing}: Kafka does not answer") from None
 
     def _failure(self, doing: str, error: KafkaError, right: Right) -> StreamerError:
-        code, name = error.code(), error.name()
-        refused = refused_to_shard(f"{self.name}: {doing}", code, name, right, self.table_name)
-        if refused is None and code in NO_CONNECTION:
+        name = error.name()
+        refused = refused_to_shard(f"{self.name}: {doing}", name, right, self.table_name)
+        if refused is None and name in NO_CONNECTION:
             refused = shut_out(servers_of(self.bootstrap))
         return refused or ServerUnreachable(f"{self.name}: {doing}: Kafka at {self.bootstrap} answers {name}")
 

@@ -56,7 +56,7 @@ def shards_in(client: Any, topic: str, operation: str = READ) -> list[Place]:
 def places_of(client: Any, topic: str, operation: str = READ) -> list[Place]:
     """All partitions of a topic by number, right now; none if it does not exist."""
     found = client.list_topics(topic, timeout=CALL_SECONDS_MAX).topics[topic]
-    if found.error is not None and found.error.code() not in TOO_EARLY:
+    if found.error is not None and found.error.name() not in TOO_EARLY:
         raise KafkaException(found.error, Right([operation], [topic]))
     return [Place(topic, number) for number in sorted(found.partitions)]
 
@@ -68,7 +68,7 @@ def watermarks(consumer: Consumer, place: Place) -> tuple[int, int]:
         try:
             first, end = consumer.get_watermark_offsets(place, timeout=CALL_SECONDS_MAX, cached=False)
         except KafkaException as error:
-            if error.args[0].code() not in TOO_EARLY or monotonic() > deadline:
+            if error.args[0].name() not in TOO_EARLY or monotonic() > deadline:
                 raise KafkaException(error.args[0], Right([READ], [place.topic])) from None
             sleep(SETTLED_AGAIN_SECONDS)
         else:

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from streamer.errors import UsageError
 from streamer.incremental.topics import Topic, made_with, topic_name, topics_of
-from streamer.kafka.errors import ADMINISTRATION, Code, Right
+from streamer.kafka.errors import ADMINISTRATION, Right
 from streamer.kafka.reading import CALL_SECONDS_MAX
 from streamer.kafka.settings import EMBEDDED_CLUSTER
 
@@ -65,16 +65,16 @@ def _listed(admin: Admin, names: Iterable[str]) -> dict[str, Described]:
 
 def _described(admin: Admin, names: Sequence[str]) -> dict[str, Described]:
     answers = admin.describe_topics(TopicCollection(list(names)), request_timeout=CALL_SECONDS_MAX)
-    found = {name: _unless(Code.UNKNOWN_TOPIC_OR_PARTITION, answer, names) for name, answer in answers.items()}
+    found = {name: _unless("UNKNOWN_TOPIC_OR_PART", answer, names) for name, answer in answers.items()}
     return {name: Described(str(one.topic_id), len(one.partitions)) for name, one in found.items() if one is not None}
 
 
-def _unless(code: Code, answer: Any, names: Iterable[str]) -> Any:
-    """An admin client's answer; None for an error with this code. Raises KafkaException. names: of topics."""
+def _unless(expected: str, answer: Any, names: Iterable[str]) -> Any:
+    """An admin client's answer; None for this error. Raises KafkaException. names: of topics."""
     try:
         return answer.result(CALL_SECONDS_MAX + 1)
     except KafkaException as error:
-        if error.args[0].code() == code:
+        if error.args[0].name() == expected:
             return None
         raise KafkaException(error.args[0], Right(ADMINISTRATION, sorted(names))) from None
 
@@ -98,7 +98,7 @@ def found_topics(admin: Admin, topics: Sequence[Topic]) -> dict[str, Found]:
     found = {}
     for resource, answer in answers.items():
         topic = wanted[resource]
-        said = _unless(Code.UNKNOWN_TOPIC_OR_PARTITION, answer, there)
+        said = _unless("UNKNOWN_TOPIC_OR_PART", answer, there)
         if said is not None:
             config = {setting: said[setting].value for setting in topic.config if setting in said}
             found[topic.name] = Found(there[topic.name].partitions, config)
@@ -110,9 +110,9 @@ def make(admin: Admin, topic: Topic, shards: int, replicas: int) -> None:
     new = NewTopic(topic.name, shards, replicas, config=made_with(topic, replicas))
     answer = admin.create_topics([new], operation_timeout=CALL_SECONDS_MAX)[topic.name]
     try:
-        _unless(Code.TOPIC_ALREADY_EXISTS, answer, [topic.name])
+        _unless("TOPIC_ALREADY_EXISTS", answer, [topic.name])
     except KafkaException as error:
-        if error.args[0].code() != Code.INVALID_REPLICATION_FACTOR:
+        if error.args[0].name() != "INVALID_REPLICATION_FACTOR":
             raise
         raise UsageError(f"--replicas {replicas}: Kafka has fewer brokers than that") from None
 
@@ -138,10 +138,10 @@ class Members(NamedTuple):
 SETTLED = frozenset({"STABLE", "EMPTY", "DEAD"})
 """States of a group in which it is known who has which partition: one without members is empty or dead."""
 
-_NO_GROUP_YET = frozenset({Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR})
+_NO_GROUP_YET = frozenset({"COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"})
 """What a broker answers that looks after no group so far: to be asked makes it begin."""
 
-_NOT_TOLD = frozenset({Code.GROUP_AUTHORIZATION_FAILED, Code.UNSUPPORTED_FEATURE, Code.UNSUPPORTED_VERSION})
+_NOT_TOLD = frozenset({"GROUP_AUTHORIZATION_FAILED", "_UNSUPPORTED_FEATURE", "UNSUPPORTED_VERSION"})
 
 
 class NotTold(Exception):
@@ -154,9 +154,9 @@ def members_of(admin: Admin, group: str, topic: str) -> Members | None:
         answer = admin.describe_consumer_groups([group], request_timeout=CALL_SECONDS_MAX)[group]
         said = answer.result(CALL_SECONDS_MAX + 1)
     except KafkaException as error:
-        if error.args[0].code() in _NO_GROUP_YET:
+        if error.args[0].name() in _NO_GROUP_YET:
             return None
-        if error.args[0].code() in _NOT_TOLD:
+        if error.args[0].name() in _NOT_TOLD:
             raise NotTold from None
         raise
     held = ((member.client_id, member.assignment) for member in said.members)

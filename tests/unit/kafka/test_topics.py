@@ -1,4 +1,4 @@
-"""What the broker says of a table's topics and of its workers' group; the rest on a real one (servers/test_topics.py)."""
+"""What the broker says of topics and of the workers' group; the rest on a real one (servers/test_topics.py)."""
 
 from __future__ import annotations
 
