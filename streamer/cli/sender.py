@@ -103,23 +103,19 @@ class Sender:
     def _send_statement(self, statement: Statement) -> None:
         """To every shard or to none."""
         statement_id = self._id_of(statement)
+        if self._statements is None:
+            own = f"{self.sent.topic}-produce-{uuid.uuid4()}"  # two operators must not shut each other out
+            self._statements = self._connections.enter_context(open_writer(self._bootstrap, self.sent.topic, own))
         try:
-            self._for_statements().send_to_all(statement.value(statement_id), range(self.sent.shards))
-        except ServerUnreachable as error:
-            name = error.name if isinstance(error, Unconfirmed) else type(error).__name__
+            self._statements.send_to_all(statement.value(statement_id), range(self.sent.shards))
+        except Unconfirmed as error:
             raise ServerUnreachable(
                 f"Kafka at {self._bootstrap}: it is not known whether statement {statement_id} was sent "
-                f"({name}); repeat it with --statement-id {statement_id}, it will be applied once only"
+                f"({error.name}); repeat it with --statement-id {statement_id}, it will be applied once only"
             ) from None
         self.sent.statements += 1
         self.sent.statement_ids.append(statement_id)
         self.sent.messages += self.sent.shards
-
-    def _for_statements(self) -> Writer:
-        if self._statements is None:
-            name = f"{self.sent.topic}-produce-{uuid.uuid4()}"  # two operators must not shut each other out
-            self._statements = self._connections.enter_context(open_writer(self._bootstrap, self.sent.topic, name))
-        return self._statements
 
     def _id_of(self, statement: Statement) -> str:
         """The statement's own id, else the given one, else a new one."""

@@ -39,11 +39,19 @@ _IS_MISSING = "a topic or one of its partitions is missing: `streamer topics che
 _TOO_OLD = "the broker is too old for it, or an old message format is set: transactions are needed"
 _POLICY = "a policy of the broker or a setting of the topic refuses it: `streamer topics check` says what is needed"
 _REMEDIES = {
-    **dict.fromkeys(("MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"), _TOO_LARGE),
-    **dict.fromkeys((*MISSING, "TOPIC_EXCEPTION"), _IS_MISSING),
-    **dict.fromkeys(("UNSUPPORTED_VERSION", "UNSUPPORTED_FOR_MESSAGE_FORMAT", "_UNSUPPORTED_FEATURE"), _TOO_OLD),
-    **dict.fromkeys(("POLICY_VIOLATION", "INVALID_RECORD", "INVALID_CONFIG"), _POLICY),
+    "MSG_SIZE_TOO_LARGE": _TOO_LARGE,
+    "RECORD_LIST_TOO_LARGE": _TOO_LARGE,
+    "UNKNOWN_TOPIC_OR_PART": _IS_MISSING,
+    "_UNKNOWN_TOPIC": _IS_MISSING,
+    "_UNKNOWN_PARTITION": _IS_MISSING,
+    "TOPIC_EXCEPTION": _IS_MISSING,
     "INVALID_TRANSACTION_TIMEOUT": "raise the broker's transaction.max.timeout.ms to 30000 at least",
+    "UNSUPPORTED_VERSION": _TOO_OLD,
+    "UNSUPPORTED_FOR_MESSAGE_FORMAT": _TOO_OLD,
+    "_UNSUPPORTED_FEATURE": _TOO_OLD,
+    "POLICY_VIOLATION": _POLICY,
+    "INVALID_RECORD": _POLICY,
+    "INVALID_CONFIG": _POLICY,
     "_INVALID_ARG": "a setting of the connection is not valid: look at --kafka",
 }
 """What to do about an answer that will not change by itself."""
