@@ -8,6 +8,8 @@ from __future__ import annotations
 import select
 import socket
 import ssl
+import subprocess
+import sys
 from base64 import b64decode
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -187,3 +189,11 @@ def test_a_socket_without_tls_is_told_as_ever() -> None:
         selector.register(ours, EVENT_READ, None)
         theirs.send(b"x")
         assert [events for _, events in selector.select(ARRIVES_SECONDS_MAX)] == [EVENT_READ]
+
+
+# -- without a library in C ---------------------------------------------------------------------------------------
+
+
+def test_a_reader_needs_no_client_in_c() -> None:
+    code = "import sys; sys.modules['confluent_kafka'] = None; import streamer.cli.subscribe"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
