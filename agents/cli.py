@@ -72,7 +72,7 @@ def command(
     from agents.worker_log import its_end_told, write_logs
     from agents.worker_settings import WorkerSettings
     from streamer.cli.web_address import read_address
-    from streamer.incremental.schema_registry import registry_from
+    from streamer.kafka.registry import registry_from
     from streamer.table.yaml_loading import load_table
 
     write_logs(log_level, log_format)

@@ -18,10 +18,10 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
-from agents.kafka_calls import CALL_SECONDS_MAX, KafkaCalls
-from streamer.incremental.kafka_rights import READ
 from streamer.incremental.shard.requests import Placed, placed_in, skips_of
 from streamer.incremental.topics import CONTROL, topic_name
+from streamer.kafka.clients import CALL_SECONDS_MAX, KafkaCalls
+from streamer.kafka.errors import READ
 
 
 class KafkaControl:

@@ -17,10 +17,10 @@ from time import monotonic
 
 from confluent_kafka import KafkaException, Producer
 
-from agents.kafka_log import librdkafka_logger
 from streamer.errors import ConfigError, ServerUnreachable
-from streamer.incremental.kafka_settings import CONFIG, VARIABLES
 from streamer.incremental.topics import topics_of
+from streamer.kafka.clients import limited
+from streamer.kafka.settings import CONFIG, VARIABLES
 from streamer.table.schema import ROWS
 
 SHARDS = 4
@@ -72,7 +72,7 @@ def _redis() -> Iterator[str]:
 
 @contextmanager
 def _kafka() -> Iterator[str]:
-    broker = Producer({"test.mock.num.brokers": 1, "logger": librdkafka_logger()})
+    broker = Producer({"test.mock.num.brokers": 1, "logger": limited("librdkafka")})
     brokers = broker.list_topics(timeout=START_SECONDS_MAX).brokers.values()
     yield ",".join(f"{one.host}:{one.port}" for one in brokers)
     del broker  # the cluster lives as long as the client that started it
@@ -80,7 +80,7 @@ def _kafka() -> Iterator[str]:
 
 def _make_topics(kafka: str, table_name: str, form: str) -> None:
     """Has every topic made by asking for it, and waits until it has its partitions."""
-    client = Producer({"bootstrap.servers": kafka, "logger": librdkafka_logger()})
+    client = Producer({"bootstrap.servers": kafka, "logger": limited("librdkafka")})
     deadline = monotonic() + START_SECONDS_MAX
     for topic in topics_of(table_name, form):
         while len(_partitions(client, topic.name)) != SHARDS:

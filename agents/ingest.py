@@ -43,13 +43,13 @@ from agents.topic_questions import kafka_topics
 from agents.worker_log import MINUTE_SECONDS, tell_start
 from agents.worker_settings import WorkerSettings
 from streamer.errors import Conflict, Fenced, RegistryUnreachable, ServerUnreachable, StreamerError
-from streamer.incremental.kafka_clients import servers_of
-from streamer.incremental.kafka_shut_out import require_access
 from streamer.incremental.shard.holding_back import has_seen_the_end
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_lookups import RedisLookups
 from streamer.incremental.store.redis_server import address_of, connect, require_durable
 from streamer.incremental.topics import outputs_of
+from streamer.kafka.diagnose import require_access
+from streamer.kafka.settings import servers_of
 
 log = logging.getLogger(__name__)
 

@@ -14,16 +14,16 @@ from time import monotonic
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.abc import ConsumerRebalanceListener
+from aiokafka.abc import AbstractTokenProvider, ConsumerRebalanceListener
 from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
 
-from agents.kafka_calls import refusal
-from agents.reader_access import reader_access
 from agents.worker_settings import WorkerSettings
 from streamer.errors import ServerUnreachable, StreamerError
-from streamer.incremental.kafka_rights import READ, Right
 from streamer.incremental.shard.input import Message
 from streamer.incremental.topics import CHANGES, topic_name
+from streamer.kafka.access import fetch_token, for_python_clients, kafka_settings
+from streamer.kafka.errors import READ, Right, refused_to_shard
+from streamer.kafka.settings import TokenEndpoint
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +37,21 @@ METADATA_MS_MAX = 5_000
 
 POLL_INTERVAL_MS_MAX = 3_600_000
 """Kafka's limit between two reads. Ours (per step, per take-over) are shorter; loading a large shard is not a fault."""
+
+
+class _Tokens(AbstractTokenProvider):
+    """A token for every connection, asked for within the event loop."""
+
+    def __init__(self, endpoint: TokenEndpoint) -> None:
+        self._endpoint = endpoint
+
+    async def token(self) -> str:
+        return (await asyncio.to_thread(fetch_token, self._endpoint)).text
+
+
+def reader_access() -> dict[str, Any]:
+    """Keywords of an AIOKafkaConsumer. Raises ConfigError."""
+    return for_python_clients(kafka_settings(), _Tokens)
 
 
 class InputReader:
@@ -142,12 +157,11 @@ class InputReader:
 
 def failure_of(doing: str, error: KafkaError, topic: str) -> StreamerError:
     """An error of the reading client as ours: refused for good, or worth another try. topic: the one it reads."""
-    name = type(error).__name__
-    if isinstance(error, UnknownTopicOrPartitionError):  # the take-over that follows tells what became of the topic
-        return ServerUnreachable(f"{doing}: Kafka answers {name}")
-    table_name = topic.removesuffix(f".{CHANGES}")
-    refused = refusal(doing, getattr(error, "errno", None), name, Right([READ], [topic]), table_name)
-    return refused or ServerUnreachable(f"{doing}: Kafka answers {name}")
+    refused = None
+    if not isinstance(error, UnknownTopicOrPartitionError):  # then the take-over that follows tells what became of it
+        name, table_name = getattr(error, "message", ""), topic.removesuffix(f".{CHANGES}")
+        refused = refused_to_shard(doing, name, Right([READ], [topic]), table_name)
+    return refused or ServerUnreachable(f"{doing}: Kafka answers {type(error).__name__}")
 
 
 def _size(messages: Iterable[Message]) -> int:

@@ -21,30 +21,34 @@ The rules of this file
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from time import monotonic
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from agents.kafka_calls import CALL_SECONDS_MAX, KafkaCalls
 from streamer.errors import Conflict, ServerUnreachable, ShardRefused
 from streamer.incremental import mends
 from streamer.incremental.formats.live_format import PLAIN, LiveFormat, is_written
-from streamer.incremental.kafka_rights import READ, WRITE
-from streamer.incremental.last_record import last_value
 from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.live_end import LiveEnd
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.topics import BATCH_BYTES_MAX, CONTROL, DEAD_LETTERS, LIVE, POSITIONS, topic_name
+from streamer.kafka.clients import (
+    CALL_SECONDS_MAX,
+    KafkaCalls,
+    OnDelivery,
+    Taken,
+    client_settings,
+    flush,
+    produce,
+    transaction,
+)
+from streamer.kafka.errors import MISSING, READ, WRITE
+from streamer.kafka.reading import last_value
 
-ABORT_SECONDS_MAX = 2.0
 TRANSACTION_MS_MAX = 30_000
-_MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
-OnDelivery = Callable[[KafkaError | None, Message], None]
-_GIVEN_UP = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
-"""Of a record that the client gave up because its transaction had failed: the reason is told by the transaction."""
 
 
 class KafkaOutlet:
@@ -95,7 +99,7 @@ class KafkaOutlet:
 
     def _producer_settings(self) -> dict[str, object]:
         return {
-            **self._kafka.settings(),
+            **client_settings(self._kafka.bootstrap),
             "transactional.id": f"{self._kafka.table_name}-shard-{self._kafka.shard}",
             "transaction.timeout.ms": TRANSACTION_MS_MAX,
             "acks": "all",
@@ -112,23 +116,17 @@ class KafkaOutlet:
         producer, self._producer = self._producer, None  # an error below leaves the outlet to be fenced anew
         if producer is None:
             raise ServerUnreachable(f"{self._kafka.name}: the outlet has no producer: call fence first")
-        taken = _Taken()
+        taken, shard = _TakenRows(), self._kafka.shard
         with (
             self._kafka.failures("publishing", WRITE, *self._ends, POSITIONS, DEAD_LETTERS, CONTROL),
             self._conflict_where_missing(),
-            _aborted_on_error(producer),
+            transaction(producer, taken),
         ):
-            producer.begin_transaction()
             self._produce_all(producer, records, taken)
             positions = topic_name(self._kafka.table_name, POSITIONS)
-            shard = self._kafka.shard
-            self._produce(producer, positions, shard, position.to_json(), b"%d" % shard, [], taken)
-            try:
-                _flush(producer)
-                self._check_same_live()  # before the transaction ends: nobody shall see what another topic took
-                producer.commit_transaction(CALL_SECONDS_MAX)
-            finally:
-                taken.check()  # why a record was not taken says more than that the transaction cannot be committed
+            produce(producer, positions, shard, position.to_json(), b"%d" % shard, [], taken)
+            flush(producer, CALL_SECONDS_MAX)
+            self._check_same_live()  # before the transaction ends: nobody shall see what another topic took
         self._producer = producer
 
     @contextmanager
@@ -137,7 +135,7 @@ class KafkaOutlet:
         try:
             yield
         except KafkaException as error:
-            if error.args[0].code() not in _MISSING:
+            if error.args[0].name() not in MISSING:
                 raise
             raise Conflict(f"{self._kafka.name}: a topic is gone since the shard was taken over") from None
 
@@ -147,12 +145,12 @@ class KafkaOutlet:
             name = ", ".join(fell)
             raise Conflict(f"{self._kafka.name}: made anew since the shard was taken over: {name}")
 
-    def _produce_all(self, producer: Producer, records: Sequence[Outgoing], taken: _Taken) -> None:
+    def _produce_all(self, producer: Producer, records: Sequence[Outgoing], taken: _TakenRows) -> None:
         """Queues the records of a commit; of rows only the answer about each topic's last one is waited for."""
         counts = Counter(record.topic for record in records)
         last = {record.topic: i for i, record in enumerate(records)}
         topics = {kind: topic_name(self._kafka.table_name, kind) for kind in {record.topic for record in records}}
-        produce, shard = producer.produce, self._kafka.shard
+        queue, shard = producer.produce, self._kafka.shard
         written_key, written_value = self._format.written_key, self._format.written_value
         for i, record in enumerate(records):
             answer: OnDelivery | None = taken
@@ -164,88 +162,26 @@ class KafkaOutlet:
             headers = list(record.headers)
             place = int(record.key) if record.topic == CONTROL else shard
             try:
-                produce(topics[record.topic], value, key, place, answer, headers=headers)
+                queue(topics[record.topic], value, key, place, answer, headers=headers)
             except BufferError:
-                self._produce(producer, topics[record.topic], place, value, key, headers, answer)
-
-    def _produce(
-        self,
-        producer: Producer,
-        topic: str,
-        place: int,
-        value: bytes | None,
-        record_key: bytes,
-        headers: list[tuple[str, bytes]],
-        on_delivery: OnDelivery | None,
-    ) -> None:
-        """Queues one record; waits where the client's queue is full."""
-        deadline = monotonic() + CALL_SECONDS_MAX
-        while True:
-            try:
-                producer.produce(topic, value, record_key, partition=place, headers=headers, on_delivery=on_delivery)
-            except BufferError:
-                if monotonic() > deadline:
-                    raise ServerUnreachable(f"{self._kafka.name}: Kafka takes no records from the full queue") from None
-                producer.poll(0.1)
-            else:
-                return  # answers are served while the transaction commits: asking for them here costs a thread switch
+                produce(producer, topics[record.topic], place, value, key, headers, answer)
 
     # -- reading back ---------------------------------------------------------------------------------------------
 
     def position(self) -> Position | None:
-        positions = self._place(POSITIONS)
         with self._kafka.failures("reading the position", READ, POSITIONS), self._kafka.consumer() as consumer:
-            deadline = monotonic() + CALL_SECONDS_MAX
-            first, end = self._kafka.watermarks(consumer, positions)
-            value = last_value(first, end, lambda start: self._kafka.values(consumer, positions, start, deadline))
+            value = last_value(consumer, self._place(POSITIONS), monotonic() + CALL_SECONDS_MAX)
         return None if value is None else Position.from_json(value)
 
     def _place(self, kind: str) -> TopicPartition:
         return TopicPartition(topic_name(self._kafka.table_name, kind), self._kafka.shard)
 
 
-def _flush(producer: Producer) -> None:
-    """Waits until Kafka has taken all records; the client raises SystemError where reports follow a fatal error."""
-    try:
-        left = producer.flush(CALL_SECONDS_MAX)
-    except SystemError as error:
-        raise error.__cause__ or error from None
-    if left:
-        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
-
-
-class _Taken:
-    """What Kafka answers about the records of a transaction: the first failure, and where `live` took the last row."""
-
-    def __init__(self) -> None:
-        self._error: KafkaError | None = None
-
-    def __call__(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None and error.code() not in _GIVEN_UP:
-            self._error = self._error or error
+class _TakenRows(Taken):
+    """Where `live` took the last row, too."""
 
     def last_row(self, live_end: LiveEnd, count: int, error: KafkaError | None, message: Message) -> None:
         """The answer about the last of `count` rows."""
         if error is None:
             live_end.took(message.offset(), count)
         self(error, message)
-
-    def check(self) -> None:
-        """Raises KafkaException where a record was not taken."""
-        if self._error is not None:
-            raise KafkaException(self._error)
-
-
-@contextmanager
-def _aborted_on_error(producer: Producer) -> Iterator[None]:
-    """Aborts the transaction on the way out of an error, so that its readers need not wait for its end.
-
-    Only an attempt: whatever becomes of it, the next `fence` resolves the transaction.
-    """
-    try:
-        yield
-    except Exception:
-        with suppress(KafkaException):
-            producer.purge()
-            producer.abort_transaction(ABORT_SECONDS_MAX)
-        raise

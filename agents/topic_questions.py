@@ -13,30 +13,18 @@ The rules of this file
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient, TopicDescription
+from confluent_kafka.admin import AdminClient
 
-from agents.kafka_calls import CALL_SECONDS_MAX, KafkaCalls
-from streamer.incremental.topic_ids import EMBEDDED_CLUSTER
-from streamer.incremental.topics import topics_of
+from streamer.kafka.clients import CALL_SECONDS_MAX, client_settings
+from streamer.kafka.topics import Described, Topics, described, gives_ids
+
+__all__ = ["ANSWER_SECONDS_MAX", "Described", "TopicQuestions", "Topics", "kafka_topics"]
 
 ANSWER_SECONDS_MAX = 2 * CALL_SECONDS_MAX + 2
 """How long an answer may take: the question before it has to end first."""
-
-
-class Described(NamedTuple):
-    """What tells a topic from another one of the same name. id: empty on the embedded broker, which gives none."""
-
-    id: str
-    partitions: int
-
-
-Topics = Mapping[str, Described]
-"""The topics of a table that exist, by kind."""
 
 
 class TopicQuestions:
@@ -80,37 +68,13 @@ class _Kafka:
     """Asks Kafka; to be used from one thread."""
 
     def __init__(self, bootstrap: str, table_name: str) -> None:
-        self._settings = KafkaCalls(bootstrap, table_name, 0).settings()
-        self._kinds = {topic.name: topic.kind for topic in topics_of(table_name)}
+        self._settings = client_settings(bootstrap)
+        self._table_name = table_name
         self._admin: AdminClient | None = None
         self._gives_ids = True
 
     def topics(self) -> Topics:
         if self._admin is None:
             admin = AdminClient(self._settings)
-            cluster = admin.list_topics(timeout=CALL_SECONDS_MAX).cluster_id or ""
-            self._gives_ids = not cluster.startswith(EMBEDDED_CLUSTER)
-            self._admin = admin
-        return self._described(self._admin) if self._gives_ids else self._listed(self._admin)
-
-    def _listed(self, admin: AdminClient) -> Topics:
-        """The topics without their ids."""
-        found = admin.list_topics(timeout=CALL_SECONDS_MAX).topics
-        return {
-            kind: Described("", len(found[name].partitions))
-            for name, kind in self._kinds.items()
-            if name in found and found[name].error is None
-        }
-
-    def _described(self, admin: AdminClient) -> Topics:
-        answers = admin.describe_topics(TopicCollection(list(self._kinds)), request_timeout=CALL_SECONDS_MAX)
-        found = {}
-        for name, answer in answers.items():
-            try:
-                said: TopicDescription = answer.result(CALL_SECONDS_MAX + 1)
-            except KafkaException as error:
-                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    raise
-            else:
-                found[self._kinds[name]] = Described(str(said.topic_id), len(said.partitions))
-        return found
+            self._gives_ids, self._admin = gives_ids(admin), admin
+        return described(self._admin, self._table_name, self._gives_ids)

@@ -13,10 +13,10 @@ from streamer.cli.web_address import Address, read_address
 from streamer.errors import ConfigError
 from streamer.incremental.events.registered_schemas import NoSchemas, Schemas
 from streamer.incremental.formats.live_format import LiveFormat, live_format
-from streamer.incremental.kafka_access import kafka_settings
-from streamer.incremental.kafka_clients import servers_of
-from streamer.incremental.schema_registry import registry_from
 from streamer.incremental.topics import worker_group
+from streamer.kafka.access import kafka_settings
+from streamer.kafka.registry import registry_from
+from streamer.kafka.settings import servers_of
 from streamer.table.schema import Table
 from streamer.table.yaml_loading import load_table
 

@@ -14,7 +14,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from streamer.incremental.subscribe import Subscription
+    from streamer.incremental.reader import Subscription
     from streamer.incremental.verification import verify
     from streamer.recoding.frame import anonymize
 
@@ -24,7 +24,7 @@ __all__ = ["Subscription", "__version__", "anonymize", "verify"]
 
 HOMES = {
     "anonymize": "streamer.recoding.frame",
-    "Subscription": "streamer.incremental.subscribe",
+    "Subscription": "streamer.incremental.reader",
     "verify": "streamer.incremental.verification",
 }
 

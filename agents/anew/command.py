@@ -21,8 +21,8 @@ from streamer.cli.options import examples, json_option, kafka_option, redis_opti
 from streamer.cli.progress import Stages, stages
 from streamer.cli.tables import say, so_many
 from streamer.errors import UsageError
-from streamer.incremental.schema_registry import registry_from
 from streamer.incremental.shard.anew import Begun
+from streamer.kafka.registry import registry_from
 from streamer.table.yaml_loading import load_table
 
 offset_option = click.option(

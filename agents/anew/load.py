@@ -11,7 +11,7 @@ from agents.worker_settings import WorkerSettings
 from streamer.cli.options import examples, json_option, kafka_option, redis_option, table_option
 from streamer.cli.progress import stages
 from streamer.errors import UsageError
-from streamer.incremental.schema_registry import registry_from
+from streamer.kafka.registry import registry_from
 from streamer.table.yaml_loading import load_table
 
 

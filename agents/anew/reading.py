@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
-from time import monotonic
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as Record
+from confluent_kafka import TopicPartition
 
-from agents.kafka_calls import CALL_SECONDS_MAX, KafkaCalls
-from streamer.errors import LawViolated, ServerUnreachable, UsageError
+from agents.kafka_calls import KafkaCalls
+from streamer.errors import LawViolated, UsageError
 from streamer.incremental.formats.live_format import PLAIN, LiveFormat, is_written
-from streamer.incremental.kafka_rights import READ
 from streamer.incremental.shard.anew import PublishedRecord
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.topics import CHANGES, LIVE, topic_name
-
-RECORDS_AT_ONCE = 5_000
+from streamer.kafka.errors import READ
+from streamer.kafka.reading import batches
 
 
 class KafkaReading:
@@ -87,24 +85,7 @@ class KafkaReading:
         with self._kafka.failures(f"reading {topic}", READ, kind), self._kafka.consumer() as consumer:
             first, end = self._kafka.watermarks(consumer, TopicPartition(topic, self._kafka.shard))
             if first < end:
-                consumer.assign([TopicPartition(topic, self._kafka.shard, max(first, start))])
-                yield from self._until_end(consumer, topic)
-
-    def _until_end(self, consumer: Consumer, topic: str) -> Iterator[list[Record]]:
-        heard = monotonic()
-        while monotonic() - heard < CALL_SECONDS_MAX:
-            came = consumer.consume(RECORDS_AT_ONCE, timeout=0.2)
-            heard = monotonic() if came else heard
-            records = [record for record in came if record.error() is None]
-            if records:
-                yield records
-            for error in (record.error() for record in came):
-                if error is not None and error.code() == KafkaError._PARTITION_EOF:
-                    return
-                if error is not None:
-                    raise KafkaException(error)
-            heard = monotonic() if came else heard  # what the caller did meanwhile is no silence
-        raise ServerUnreachable(f"{self._kafka.name}: Kafka has sent nothing of {topic} for {CALL_SECONDS_MAX:.0f} s")
+                yield from batches(consumer, [TopicPartition(topic, self._kafka.shard, max(first, start))])
 
 
 def _offset(record: Record) -> int:

@@ -12,12 +12,12 @@ from agents.topic_questions import kafka_topics
 from agents.worker_settings import WorkerSettings
 from streamer.errors import UsageError
 from streamer.incremental.formats.live_format import LiveFormat
-from streamer.incremental.kafka_clients import servers_of
-from streamer.incremental.kafka_shut_out import require_access
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.store.redis_lookups import RedisLookups, shards_of
 from streamer.incremental.store.redis_server import connect, require_durable
 from streamer.incremental.topics import outputs_of
+from streamer.kafka.diagnose import require_access
+from streamer.kafka.settings import servers_of
 
 
 @dataclass(frozen=True, slots=True)

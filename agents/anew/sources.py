@@ -11,8 +11,8 @@ from streamer.errors import ConfigError, UsageError
 from streamer.incremental.events.key_form import AnyKeyForm, form_unless_told
 from streamer.incremental.events.murmur2 import shard_of
 from streamer.incremental.events.registered_schemas import NoSchemas, Schemas
-from streamer.incremental.kafka_clients import open_consumer, reaching
 from streamer.incremental.topics import CHANGES, topic_name
+from streamer.kafka.clients import open_consumer, reaching
 from streamer.table.encode import EncodedRows, Encoder
 from streamer.table.files import read_table
 from streamer.table.schema import Table

@@ -30,8 +30,8 @@ from streamer.cli import check, dead_letters, index, produce, status, subscribe,
 from streamer.cli.options import examples, kafka_option, redis_option
 from streamer.compiling import wait_while_coming, warm_in_background
 from streamer.errors import ServerUnreachable, UsageError
+from streamer.incremental.reader import Subscription
 from streamer.incremental.release.fold import Release
-from streamer.incremental.subscribe import Subscription
 from streamer.table.schema import Table
 from streamer.table.yaml_loading import load_table
 

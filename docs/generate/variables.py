@@ -7,8 +7,8 @@ from collections import defaultdict
 from docs.generate.commands import all_commands
 from streamer.cli.config import REDIS_VARIABLES
 from streamer.cli.connector_check import PASSWORD, USER
-from streamer.incremental.kafka_settings import CONFIG, VARIABLES
-from streamer.incremental.schema_registry import BASIC_AUTH, BASIC_AUTH_FILE, CA, URL
+from streamer.kafka.registry import BASIC_AUTH, BASIC_AUTH_FILE, CA, URL
+from streamer.kafka.settings import CONFIG, VARIABLES
 from streamer.table.yaml_files import BY_FILE, BY_VARIABLE, PREFIX
 from streamer.table.yaml_shape import TableSettings
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from streamer.incremental.kafka_clients import ANSWER_MS_MAX, open_producer
 from streamer.incremental.shard.requests import Request
 from streamer.incremental.topics import CONTROL, topic_name
+from streamer.kafka.clients import open_writer
 
 
 def ask_shards(kafka: str, table_name: str, what: str, requests: Iterable[Request]) -> None:
     """Writes requests, one after the other; what: the command, as the records' key. Raises ServerUnreachable."""
-    with open_producer(kafka) as producer:
+    with open_writer(kafka, topic_name(table_name, CONTROL)) as writer:
         for request in requests:
-            topic = topic_name(table_name, CONTROL)
-            sent = producer.send(topic, request.to_json(), what.encode(), partition=request.shard)
-            sent.get(ANSWER_MS_MAX / 1000)
+            writer.send(request.to_json(), what.encode(), request.shard)
+            writer.flush()

@@ -33,13 +33,12 @@ from streamer.cli.options import (
 )
 from streamer.cli.tables import print_table, say
 from streamer.cli.web_address import read_address
-from streamer.incremental.kafka_access import kafka_settings, read_properties
-from streamer.incremental.kafka_clients import servers_of
-from streamer.incremental.kafka_settings import CONFIG, USERNAME
-from streamer.incremental.kafka_settings import VARIABLES as KAFKA_VARIABLES
-from streamer.incremental.schema_registry import BASIC_AUTH, BASIC_AUTH_FILE, CA, URL, registry_from
 from streamer.incremental.store.redis_server import address_of, connect
 from streamer.incremental.store.redis_url import Kind, read_url
+from streamer.kafka.access import kafka_settings, read_properties
+from streamer.kafka.registry import BASIC_AUTH, BASIC_AUTH_FILE, CA, URL, registry_from
+from streamer.kafka.settings import CONFIG, USERNAME, servers_of
+from streamer.kafka.settings import VARIABLES as KAFKA_VARIABLES
 from streamer.table.yaml_faults import read_settings
 from streamer.table.yaml_files import (
     BY_VARIABLE,

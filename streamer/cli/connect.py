@@ -20,8 +20,8 @@ from streamer.incremental.connectors.debezium_source import CLASSES, default_rel
 from streamer.incremental.connectors.jdbc_sink import sink_config
 from streamer.incremental.connectors.sql_dialects import DIALECTS, KSQLDB
 from streamer.incremental.connectors.sql_tables import view_sql
-from streamer.incremental.kafka_clients import servers_of
 from streamer.incremental.sql_readers import sql_warnings
+from streamer.kafka.settings import servers_of
 from streamer.table.published_types import left_out
 from streamer.table.schema import AVRO, JSON, ROWS
 from streamer.table.yaml_loading import load_table

@@ -7,17 +7,16 @@ Letters are printed and exported as they stand in the topic: what a letter is, a
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from heapq import nlargest
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 from click.core import ParameterSource
-from kafka import KafkaConsumer
-from kafka.consumer.fetcher import ConsumerRecord
 from rich.table import Table as RichTable
 
 from streamer.cli.completion import tables
@@ -26,10 +25,11 @@ from streamer.cli.options import examples, json_option, kafka_option
 from streamer.cli.retry import command as retry
 from streamer.cli.tables import print_table, say, shards_named, so_many
 from streamer.errors import UsageError
-from streamer.incremental.kafka_clients import open_consumer, records_until, shards_in
+from streamer.kafka.clients import open_consumer
+from streamer.kafka.reading import Consumer, Place, Record, batches, coming, shards_in, watermarks
 from streamer.table.yaml_loading import load_table
 
-POLL_MS = 500
+FOLLOWING_MS = 500
 EXPORTED = ("at", *Letter.__struct_fields__)
 """The columns of an exported file."""
 
@@ -72,16 +72,16 @@ def command(
     if table is None:
         raise click.MissingParameter(ctx=ctx, param_hint="'--table'", param_type="option")
     topic = f"{load_table(table).name}.dead-letters"
-    with open_consumer(kafka) as consumer, _exporting(file) as export:
-        places = shards_in(consumer, topic)
-        consumer.assign(places)
-        consumer.seek_to_beginning()
+    with open_consumer(kafka, FOLLOWING_MS if follow else 10) as consumer, _exporting(file) as export:
+        reach = {place: watermarks(consumer, place) for place in shards_in(consumer, topic)}
+        starts = [Place(place.topic, place.partition, first) for place, (first, _) in reach.items()]
+        ends = {place: end for place, (_, end) in reach.items()}
         tallies = Tallies()
-        passing = _counted(records_until(consumer, consumer.end_offsets(places)), tallies, export)
+        passing = _counted(chain.from_iterable(batches(consumer, starts, ends)), tallies, export)
         latest = [letter_of(record) for record in reversed(nlargest(limit, passing, key=_age))]
         _print(topic, tallies, latest, as_json)
         if follow:
-            _follow(consumer, export, as_json)
+            _follow(consumer, ends, export, as_json)
 
 
 command.add_command(retry)
@@ -121,26 +121,29 @@ def _json_lines(file: Any) -> Callable[[dict[str, Any]], None]:
     return write
 
 
-def _counted(records: Iterator[ConsumerRecord], tallies: Tallies, export: Export) -> Iterator[ConsumerRecord]:
+def _counted(records: Iterator[Record], tallies: Tallies, export: Export) -> Iterator[Record]:
     for record in records:
         letter = letter_of(record)
-        tallies.add(letter, record.timestamp)
-        export(letter, record.timestamp)
+        tallies.add(letter, _at(record))
+        export(letter, _at(record))
         yield record
 
 
-def _age(record: ConsumerRecord) -> tuple[int, int, int]:
+def _age(record: Record) -> tuple[int, int, int]:
     """Order over all shards: by Kafka's time, then by place."""
-    return record.timestamp, record.partition, record.offset
+    return _at(record), record.partition(), record.offset()
 
 
-def _follow(consumer: KafkaConsumer, export: Export, as_json: bool) -> None:
-    while True:
-        for records in consumer.poll(timeout_ms=POLL_MS).values():
-            for record in records:
-                letter = letter_of(record)
-                export(letter, record.timestamp)
-                click.echo(msgspec.json.encode(letter) if as_json else " ".join(_cells(letter)))
+def _at(record: Record) -> int:
+    """When it was written, in milliseconds since 1970."""
+    return int(record.timestamp()[1])
+
+
+def _follow(consumer: Consumer, ends: Mapping[Place, int], export: Export, as_json: bool) -> None:
+    for record in chain.from_iterable(coming(consumer, ends)):
+        letter = letter_of(record)
+        export(letter, _at(record))
+        click.echo(msgspec.json.encode(letter) if as_json else " ".join(_cells(letter)))
 
 
 def _print(topic: str, tallies: Tallies, latest: list[Letter], as_json: bool) -> None:

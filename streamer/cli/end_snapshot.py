@@ -14,12 +14,13 @@ from streamer.cli.asking import ask_shards
 from streamer.cli.options import examples, json_option, kafka_option, redis_option, table_option
 from streamer.cli.tables import say, shards_named
 from streamer.errors import UsageError
-from streamer.incremental.kafka_clients import open_consumer, shards_in
 from streamer.incremental.shard.holding_back import holds_back
 from streamer.incremental.shard.requests import EndSnapshot
 from streamer.incremental.store.redis_lookups import RedisLookups
 from streamer.incremental.store.redis_server import connect
 from streamer.incremental.topics import CHANGES, topic_name
+from streamer.kafka.clients import open_consumer
+from streamer.kafka.reading import shards_in
 from streamer.table.yaml_loading import load_table
 
 

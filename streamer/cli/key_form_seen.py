@@ -12,36 +12,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-
-from kafka import KafkaConsumer, TopicPartition
-from kafka.consumer.fetcher import ConsumerRecord
+from itertools import chain
 
 from streamer.errors import EventRefused, UsageError
 from streamer.incremental.events.changes import Insert, Truncate, Upsert
 from streamer.incremental.events.decoder import Decoder
 from streamer.incremental.events.key_form import ROW_CHANGES, AnyKeyForm, KeyContract, RowChange
 from streamer.incremental.events.registered_schemas import Schemas, schema_ids
-from streamer.incremental.kafka_clients import records_until, shards_in
+from streamer.kafka.reading import Consumer, Place, Record, batches, shards_in, watermarks
 from streamer.table.schema import Table
 
 OFFSETS_LOOKED_AT = 300
 """At either end of a shard's input."""
 
-Window = Mapping[TopicPartition, tuple[int, int]]
+Window = Mapping[Place, tuple[int, int]]
 
 
-def key_form_seen(consumer: KafkaConsumer, topic: str, table: Table, schemas: Schemas) -> AnyKeyForm | None:
+def key_form_seen(consumer: Consumer, topic: str, table: Table, schemas: Schemas) -> AnyKeyForm | None:
     """The key form of the messages in a table's input; None where no message tells. Raises UsageError in doubt."""
     places = shards_in(consumer, topic)
-    begin, end = consumer.beginning_offsets(places), consumer.end_offsets(places)
-    head = {place: (begin[place], min(end[place], begin[place] + OFFSETS_LOOKED_AT)) for place in places}
-    tail = {place: (max(head[place][1], end[place] - OFFSETS_LOOKED_AT), end[place]) for place in places}
+    reach = {place: watermarks(consumer, place) for place in places}
+    head = {place: (begin, min(end, begin + OFFSETS_LOOKED_AT)) for place, (begin, end) in reach.items()}
+    tail = {place: (max(head[place][1], end - OFFSETS_LOOKED_AT), end) for place, (_, end) in reach.items()}
     tellers = {place: _Teller(table, place.partition, len(places), schemas) for place in places}
     for window in (head, tail):
         for place, (first, after) in window.items():
             tellers[place].goes_to(first, after)
         for record in _records(consumer, window):
-            tellers[TopicPartition(topic, record.partition)].look_at(record)
+            tellers[Place(topic, record.partition())].look_at(record)
     said = {place.partition: teller.said() for place, teller in tellers.items()}
     forms = {form.name: form for forms in said.values() for form in forms}
     if len(forms) > 1:
@@ -53,12 +51,9 @@ def key_form_seen(consumer: KafkaConsumer, topic: str, table: Table, schemas: Sc
     return next(iter(forms.values()), None)
 
 
-def _records(consumer: KafkaConsumer, window: Window) -> Iterator[ConsumerRecord]:
-    filled = {place: end for place, (begin, end) in window.items() if begin < end}
-    consumer.assign(list(filled))
-    for place in filled:
-        consumer.seek(place, window[place][0])
-    return records_until(consumer, filled)
+def _records(consumer: Consumer, window: Window) -> Iterator[Record]:
+    starts = [Place(place.topic, place.partition, begin) for place, (begin, _) in window.items()]
+    return chain.from_iterable(batches(consumer, starts, {place: end for place, (_, end) in window.items()}))
 
 
 def _listed(said: Mapping[int, list[AnyKeyForm]]) -> str:
@@ -90,15 +85,16 @@ class _Teller:
             self._certain = False
             self._seen = {self._learned.name: self._learned} if self._learned else {}
 
-    def look_at(self, record: ConsumerRecord) -> None:
-        self._schemas.learn(schema_ids([(record.key, record.value)]))
+    def look_at(self, record: Record) -> None:
+        message_key, value = record.key(), record.value()
+        self._schemas.learn(schema_ids([(message_key, value)]))
         with suppress(EventRefused):
-            change = self._decoder.decode(record.key, record.value)
+            change = self._decoder.decode(message_key, value)
             if isinstance(change, Truncate) and not change.whole_table_only:
                 self._certain, self._learned = True, None
-            elif isinstance(change, ROW_CHANGES) and record.key:
-                self._contract.check_partition(record.key, self._shards)
-                self._tell(change, self._contract.form_told(record.key, change.source_key))
+            elif isinstance(change, ROW_CHANGES) and message_key:
+                self._contract.check_partition(message_key, self._shards)
+                self._tell(change, self._contract.form_told(message_key, change.source_key))
 
     def _tell(self, change: RowChange, form: AnyKeyForm | None) -> None:
         if form is None:

@@ -18,9 +18,9 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
-from kafka.consumer.fetcher import ConsumerRecord
 
 from streamer.incremental.shard.letters import REFUSED, REFUSED_AGAIN, RETRIED, SUPERSEDED
+from streamer.kafka.reading import Record
 
 LATEST_OFFSETS: Final = 10_000
 """Of the messages of a shard, so many count as the latest."""
@@ -96,13 +96,13 @@ def written_at(milliseconds: int) -> str:
     return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="seconds")
 
 
-def letter_of(record: ConsumerRecord) -> Letter:
+def letter_of(record: Record) -> Letter:
     """The letter that a record of the dead-letters topic holds; of kind "foreign" where somebody else wrote it."""
     try:
-        return msgspec.json.decode(record.value or b"", type=Letter)
+        return msgspec.json.decode(record.value() or b"", type=Letter)
     except msgspec.DecodeError:
         detail = "somebody else wrote this record of the dead-letters topic"
-        return Letter("foreign", "not-a-dead-letter", detail, record.partition, record.offset)
+        return Letter("foreign", "not-a-dead-letter", detail, record.partition(), record.offset())
 
 
 def row_of(letter: Letter, milliseconds: int) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import errno
 import os
 import sys
 import traceback
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from importlib import import_module
 from typing import Any, NamedTuple
 

@@ -21,7 +21,7 @@ VARIABLES = (TABLE, LOG_LEVEL, LOG_FORMAT, WEB)
 
 def _bootstrap() -> str:
     """Where nothing else names the servers: bootstrap.servers of the file that KAFKA_CONFIG names."""
-    from streamer.incremental.kafka_access import kafka_settings
+    from streamer.kafka.access import kafka_settings
 
     return kafka_settings().bootstrap or BOOTSTRAP_DEFAULT
 

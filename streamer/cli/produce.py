@@ -32,10 +32,10 @@ from streamer.cli.tables import say, so_many
 from streamer.errors import UsageError
 from streamer.incremental.events.decoder import STATEMENT_ID_CHARS_MAX
 from streamer.incremental.events.key_form import form_unless_told
-from streamer.incremental.kafka_clients import reaching
 from streamer.incremental.message_files import count_lines, read_messages_of_objects
-from streamer.incremental.schema_registry import registry_from
 from streamer.incremental.shard.input import Message
+from streamer.kafka.clients import reaching
+from streamer.kafka.registry import registry_from
 from streamer.progress import OnProgress
 from streamer.table.files import STDIN, is_named, read_rows
 from streamer.table.look_alike_keys import warning_of, warning_of_individuals

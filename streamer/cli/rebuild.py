@@ -24,7 +24,6 @@ from streamer.cli.options import examples, json_option, kafka_option, redis_opti
 from streamer.cli.progress import Stages, stages
 from streamer.cli.tables import say, so_many
 from streamer.errors import EXIT_LAW, UsageError
-from streamer.incremental.kafka_clients import open_consumer, shards_in
 from streamer.incremental.shard.rebuild_reports import described, how_it_ended, told
 from streamer.incremental.shard.requests import CancelRebuild, Rebuild
 from streamer.incremental.store.base import Meta
@@ -32,6 +31,8 @@ from streamer.incremental.store.rebuild import ANSWERED, DONE, Progress
 from streamer.incremental.store.redis_lookups import RedisLookups
 from streamer.incremental.store.redis_server import connect
 from streamer.incremental.topics import CHANGES, topic_name
+from streamer.kafka.clients import open_consumer
+from streamer.kafka.reading import shards_in
 from streamer.table.schema import Table
 from streamer.table.yaml_loading import load_table
 from streamer.table.yaml_values import REBUILD_ALGORITHMS

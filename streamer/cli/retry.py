@@ -20,30 +20,24 @@ from typing import Any
 
 import click
 import msgspec
-from kafka import KafkaConsumer, TopicPartition
 from rich.table import Table as RichTable
 
 from streamer.cli.asking import ask_shards
-from streamer.cli.last_positions import last_position, records_between
 from streamer.cli.letters_seen import Letter, letter_of, standing_refused
 from streamer.cli.options import examples, json_option, kafka_option, table_option
 from streamer.cli.tables import print_table, say, shards_named, so_many
 from streamer.errors import EXIT_LAW, UsageError
-from streamer.incremental.kafka_clients import (
-    open_admin,
-    open_consumer,
-    records_until,
-    shards_in,
-)
-from streamer.incremental.schema_registry import registry_from
 from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.letters import REFUSED_AGAIN, RETRIED, SUPERSEDED
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.requests import RETRIES_MAX, Retry
 from streamer.incremental.shard.retrying import Retrial
 from streamer.incremental.store.base import Meta
-from streamer.incremental.topic_ids import topic_id
 from streamer.incremental.topics import CHANGES, DEAD_LETTERS, topic_name
+from streamer.kafka.clients import open_admin, open_consumer
+from streamer.kafka.reading import Consumer, Place, coming, last_position, records, shards_in, watermarks
+from streamer.kafka.registry import registry_from
+from streamer.kafka.topics import topic_id
 from streamer.table.schema import Table
 from streamer.table.yaml_loading import load_table
 
@@ -98,7 +92,7 @@ def command(
         places = shards_in(consumer, topic_name(schema.name, DEAD_LETTERS))
         if shard is not None and shard >= len(places):
             raise UsageError(f"--shard {shard}: {schema.name} has the shards 0 to {len(places) - 1}")
-        ends = consumer.end_offsets(places)
+        ends = {place: watermarks(consumer, place)[1] for place in places}
         chosen = _chosen(consumer, [place for place in places if shard in (None, place.partition)], reason, offsets)
         if dry_run:
             _print_answers(_forecast(consumer, schema, chosen), as_json)
@@ -117,15 +111,11 @@ def command(
 # -- which ones -----------------------------------------------------------------------------------------------------
 
 
-def _chosen(
-    consumer: KafkaConsumer, places: Sequence[TopicPartition], reason: str | None, offsets: Sequence[int]
-) -> Chosen:
+def _chosen(consumer: Consumer, places: Sequence[Place], reason: str | None, offsets: Sequence[int]) -> Chosen:
     """The letters that stand, of these shards; raises UsageError where one that is named does not, or for too many."""
     chosen: dict[int, Sequence[Letter]] = {}
     for place in places:
-        consumer.assign([place])
-        consumer.seek_to_beginning(place)
-        letters = map(letter_of, records_until(consumer, consumer.end_offsets([place])))
+        letters = map(letter_of, records(consumer, place, *watermarks(consumer, place)))
         standing = chosen_of(letters, reason, offsets)
         if missing := sorted(set(offsets) - {letter.offset for letter in standing}):
             raise UsageError(
@@ -162,25 +152,21 @@ def _send(kafka: str, table_name: str, chosen: Chosen) -> None:
 # -- what becomes of them -------------------------------------------------------------------------------------------
 
 
-def _answers(consumer: KafkaConsumer, ends: Mapping[TopicPartition, int], chosen: Chosen) -> list[Letter]:
+def _answers(consumer: Consumer, ends: Mapping[Place, int], chosen: Chosen) -> list[Letter]:
     """The letters that answer, by shard and offset; raises UsageError where no worker does."""
     waiting = {(shard, letter.offset) for shard, letters in chosen.items() for letter in letters}
     answers: dict[tuple[int, int], Letter] = {}
-    consumer.assign(list(ends))
-    for place, end in ends.items():
-        consumer.seek(place, end)
-    until = monotonic() + ANSWER_SECONDS_MAX
+    until, news = monotonic() + ANSWER_SECONDS_MAX, coming(consumer, ends)
     while len(answers) < len(waiting):
         if monotonic() > until:
             raise UsageError(NOBODY)
-        for records in consumer.poll(timeout_ms=500).values():
-            for letter in map(letter_of, records):
-                if letter.kind in (RETRIED, SUPERSEDED, REFUSED_AGAIN) and (letter.partition, letter.offset) in waiting:
-                    answers[letter.partition, letter.offset] = letter
+        for letter in map(letter_of, next(news)):
+            if letter.kind in (RETRIED, SUPERSEDED, REFUSED_AGAIN) and (letter.partition, letter.offset) in waiting:
+                answers[letter.partition, letter.offset] = letter
     return [answers[place] for place in sorted(answers)]
 
 
-def _forecast(consumer: KafkaConsumer, table: Table, chosen: Chosen) -> list[Letter]:
+def _forecast(consumer: Consumer, table: Table, chosen: Chosen) -> list[Letter]:
     """What a worker would answer, as far as the messages tell: what its rows say, only the worker knows."""
     inputs = shards_in(consumer, topic_name(table.name, CHANGES))
     forecast, schemas = [], registry_from()
@@ -189,9 +175,8 @@ def _forecast(consumer: KafkaConsumer, table: Table, chosen: Chosen) -> list[Let
         meta = Meta(next=position.next, shards=len(inputs), skipped=position.skipped, retried=position.retried)
         retrial = Retrial(table, [letter.offset for letter in letters], meta, schemas)
         place = inputs[shard]
-        start = max(retrial.next, consumer.beginning_offsets([place])[place])
-        records = records_between(consumer, place, start, position.next)
-        retrial.see((Message(one.offset, one.key, one.value) for one in records), position.next)
+        found = records(consumer, place, max(retrial.next, watermarks(consumer, place)[0]), position.next)
+        retrial.see((Message(one.offset() or 0, one.key(), one.value()) for one in found), position.next)
         for judged in retrial.judged():
             why = judged.refusal
             kind = RETRIED if why is None else SUPERSEDED if why.reason == SUPERSEDED else REFUSED_AGAIN
@@ -201,7 +186,7 @@ def _forecast(consumer: KafkaConsumer, table: Table, chosen: Chosen) -> list[Let
     return forecast
 
 
-def _position(consumer: KafkaConsumer, table_name: str, shard: int) -> Position:
+def _position(consumer: Consumer, table_name: str, shard: int) -> Position:
     """The last position of a shard that has written letters."""
     position = last_position(consumer, table_name, shard)
     if position is None:

@@ -11,23 +11,18 @@ The rules of this file
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from threading import Thread
 from typing import Any
-
-from kafka import KafkaProducer
-from kafka.errors import AuthorizationError, KafkaError
 
 from streamer.cli.routing import RowMessage, Statement
 from streamer.errors import ServerUnreachable, UsageError
 from streamer.incremental.events.murmur2 import shard_of
-from streamer.incremental.kafka_clients import ANSWER_MS_MAX, open_consumer, open_producer, shards_in
+from streamer.kafka.clients import Unconfirmed, Writer, open_consumer, open_writer
+from streamer.kafka.reading import shards_in
 
 MESSAGE_BYTES_MAX = 1_000_000  # key and value; a topic with the broker's own settings takes a little more
 UNFLUSHED_MESSAGES_MAX = 10_000
-FLUSH_SECONDS_MAX = 2 * ANSWER_MS_MAX / 1000
 
 
 @dataclass
@@ -65,10 +60,9 @@ class Sender:
         self._connections = connections
         self.consumer = connections.enter_context(open_consumer(bootstrap))
         self.sent = Sent(topic, len(shards_in(self.consumer, topic)))
-        self._rows: KafkaProducer = connections.enter_context(open_producer(bootstrap))
-        self._statements: KafkaProducer | None = None
+        self._rows = connections.enter_context(open_writer(bootstrap, topic))
+        self._statements: Writer | None = None
         self._statement_id = statement_id
-        self._failures: list[Exception] = []
         self._unflushed = 0
 
     def send(self, message: RowMessage | Statement) -> None:
@@ -86,7 +80,7 @@ class Sender:
                 f"a message is larger than {MESSAGE_BYTES_MAX:,} bytes; the {sent.messages:,} before it were sent"
             )
         shard = shard_of(value or b"" if message_key is None else message_key, sent.shards)
-        self._rows.send(sent.topic, value, message_key, partition=shard).add_errback(self._failures.append)
+        self._rows.send(value, message_key, shard)
         sent.messages += 1
         sent.rows += message_key is not None
         sent.unrouted += message_key is None
@@ -97,15 +91,11 @@ class Sender:
     def flush(self) -> None:
         """Waits until the broker has confirmed all rows."""
         try:
-            self._rows.flush(FLUSH_SECONDS_MAX)
-            if self._failures:
-                raise self._failures[0]
-        except AuthorizationError:
-            raise
-        except KafkaError as error:
+            self._rows.flush()
+        except Unconfirmed as error:
             confirmed = self.sent.messages - self._unflushed
             raise ServerUnreachable(
-                f"Kafka at {self._bootstrap} does not confirm ({type(error).__name__}): {confirmed:,} messages were "
+                f"Kafka at {self._bootstrap} does not confirm ({error.name}): {confirmed:,} messages were "
                 f"sent; whether the next {self._unflushed:,} were is not known"
             ) from None
         self._unflushed = 0
@@ -113,38 +103,19 @@ class Sender:
     def _send_statement(self, statement: Statement) -> None:
         """To every shard or to none."""
         statement_id = self._id_of(statement)
-        value = statement.value(statement_id)
+        if self._statements is None:
+            own = f"{self.sent.topic}-produce-{uuid.uuid4()}"  # two operators must not shut each other out
+            self._statements = self._connections.enter_context(open_writer(self._bootstrap, self.sent.topic, own))
         try:
-            _within(FLUSH_SECONDS_MAX, lambda: self._transact(value))
-        except AuthorizationError:
-            raise
-        except (KafkaError, ServerUnreachable) as error:
+            self._statements.send_to_all(statement.value(statement_id), range(self.sent.shards))
+        except Unconfirmed as error:
             raise ServerUnreachable(
                 f"Kafka at {self._bootstrap}: it is not known whether statement {statement_id} was sent "
-                f"({type(error).__name__}); repeat it with --statement-id {statement_id}, it will be applied once only"
+                f"({error.name}); repeat it with --statement-id {statement_id}, it will be applied once only"
             ) from None
         self.sent.statements += 1
         self.sent.statement_ids.append(statement_id)
         self.sent.messages += self.sent.shards
-
-    def _transact(self, value: bytes) -> None:
-        producer = self._transactional_producer()
-        producer.begin_transaction()
-        try:
-            futures = [producer.send(self.sent.topic, value, partition=shard) for shard in range(self.sent.shards)]
-            for future in futures:
-                future.get(timeout=ANSWER_MS_MAX / 1000)
-        except KafkaError:
-            producer.abort_transaction()
-            raise
-        producer.commit_transaction()
-
-    def _transactional_producer(self) -> KafkaProducer:
-        if self._statements is None:
-            name = f"{self.sent.topic}-produce-{uuid.uuid4()}"  # two operators must not shut each other out
-            self._statements = self._connections.enter_context(open_producer(self._bootstrap, name))
-            self._statements.init_transactions()
-        return self._statements
 
     def _id_of(self, statement: Statement) -> str:
         """The statement's own id, else the given one, else a new one."""
@@ -152,21 +123,3 @@ class Sender:
         if statement.statement_id is None and given in self.sent.statement_ids:
             raise UsageError("--statement-id names one statement, and this is the second without an id of its own")
         return statement.statement_id or given or str(uuid.uuid4())
-
-
-def _within(seconds_max: float, call: Callable[[], None]) -> None:
-    """Makes a call of the client library that knows no time limit of its own; its errors come out here."""
-    failures: list[Exception] = [ServerUnreachable("no answer in time")]
-
-    def run() -> None:
-        try:
-            call()
-            failures.clear()
-        except Exception as error:  # handed over to the thread that waits
-            failures[:] = [error]
-
-    thread = Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(seconds_max)
-    if failures:
-        raise failures[0]

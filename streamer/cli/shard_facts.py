@@ -12,28 +12,16 @@ The rules of this file
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from time import monotonic, sleep
-from typing import Any
 
-from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
-from kafka.errors import (
-    CoordinatorNotAvailableError,
-    GroupAuthorizationFailedError,
-    IncompatibleBrokerVersion,
-    NotCoordinatorError,
-)
-
-from streamer.cli.last_positions import last_positions, records_between
 from streamer.cli.letters_seen import LATEST_OFFSETS, letter_of, refused_lately
 from streamer.errors import UsageError
-from streamer.incremental.kafka_clients import open_admin, open_consumer, shards_in
 from streamer.incremental.shard.input import InputState
+from streamer.incremental.shard.outlet import Position
 from streamer.incremental.status.facts import InKafka, InRedis, ShardFacts, TableFacts, Waiting, Workers
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis_lookups import RedisLookups, server_now, shards_of
 from streamer.incremental.store.redis_server import connect, durability_of
-from streamer.incremental.topic_ids import topic_ids
 from streamer.incremental.topics import (
     CHANGES,
     DEAD_LETTERS,
@@ -44,13 +32,10 @@ from streamer.incremental.topics import (
     topics_of,
     worker_group,
 )
+from streamer.kafka.clients import open_admin, open_consumer
+from streamer.kafka.reading import Consumer, Place, last_value, places_of, records, shards_in, watermarks
+from streamer.kafka.topics import Admin, NotTold, members_of, topic_ids
 from streamer.table.schema import Table
-
-SETTLED = ("Stable", "Empty", "Dead")
-"""States of a consumer group in which it is known who has which partition: one without members is empty or dead."""
-
-NO_GROUP_YET = (CoordinatorNotAvailableError, NotCoordinatorError)
-"""What a broker answers that looks after no group so far: to be asked makes it begin."""
 
 GROUP_SECONDS_MAX, GROUP_AGAIN_SECONDS = 10.0, 0.2
 
@@ -79,7 +64,7 @@ def look(table: Table, kafka: str, redis: str) -> TableFacts:
     return TableFacts(shards, workers, topics, shards_of(client, table_name), server_now(client), durability_of(client))
 
 
-def _partitions(consumer: KafkaConsumer, topic: str) -> int:
+def _partitions(consumer: Consumer, topic: str) -> int:
     try:
         return len(shards_in(consumer, topic))
     except UsageError:
@@ -87,73 +72,55 @@ def _partitions(consumer: KafkaConsumer, topic: str) -> int:
 
 
 def _in_kafka(
-    consumer: KafkaConsumer,
+    consumer: Consumer,
     table: Table,
-    places: Sequence[TopicPartition],
+    places: Sequence[Place],
     metas: Sequence[Meta | None],
     ids: Mapping[str, str],
 ) -> list[InKafka]:
-    positions = last_positions(consumer, _places(consumer, topic_name(table.name, POSITIONS)))
+    said = {
+        place.partition: last_value(consumer, place) for place in places_of(consumer, topic_name(table.name, POSITIONS))
+    }
+    positions = {shard: Position.from_json(value) for shard, value in said.items() if value is not None}
     outputs = [topic_name(table.name, kind) for kind in outputs_of(table.form)]
-    published = consumer.end_offsets([place for name in outputs for place in _places(consumer, name)])
-    begun = {place.partition for place, end in published.items() if end > 0}
-    first, end = consumer.beginning_offsets(places), consumer.end_offsets(places)
+    published = [place for name in outputs for place in places_of(consumer, name)]
+    begun = {place.partition for place in published if watermarks(consumer, place)[1] > 0}
+    reach = {place: watermarks(consumer, place) for place in places}
     return [
         InKafka(
-            InputState(ids, len(places), first[place], end[place], live_begun=place.partition in begun),
+            InputState(ids, len(places), *reach[place], live_begun=place.partition in begun),
             positions.get(place.partition),
-            _waiting(consumer, place, max(first[place], meta.next if meta else 0), end[place]),
+            _waiting(consumer, place, max(reach[place][0], meta.next if meta else 0), reach[place][1]),
             *_refused_lately(consumer, table.name, place.partition, meta),
         )
         for place, meta in zip(places, metas, strict=True)
     ]
 
 
-def _places(consumer: KafkaConsumer, topic: str) -> list[TopicPartition]:
-    """The partitions of a topic; none where it is missing."""
-    return [TopicPartition(topic, number) for number in sorted(consumer.partitions_for_topic(topic) or ())]
-
-
-def _waiting(consumer: KafkaConsumer, place: TopicPartition, start: int, end: int) -> Waiting | None:
+def _waiting(consumer: Consumer, place: Place, start: int, end: int) -> Waiting | None:
     """The first message from `start` on: the offsets up to the end may hold none, but markers of transactions."""
-    record = next(records_between(consumer, place, start, end), None) if start < end else None
-    return None if record is None else Waiting(record.offset, record.timestamp / 1000)
+    record = next(records(consumer, place, start, end), None)
+    return None if record is None else Waiting(record.offset(), record.timestamp()[1] / 1000)
 
 
-def _refused_lately(consumer: KafkaConsumer, table_name: str, shard: int, meta: Meta | None) -> tuple[int, int]:
+def _refused_lately(consumer: Consumer, table_name: str, shard: int, meta: Meta | None) -> tuple[int, int]:
     """How many of a shard's latest messages are dead letters, of how many; 0 of 0 if the shard's counts tell it."""
-    place = TopicPartition(topic_name(table_name, DEAD_LETTERS), shard)
-    if meta is None or meta.counts.messages <= LATEST_OFFSETS or not _places(consumer, place.topic):
+    place = Place(topic_name(table_name, DEAD_LETTERS), shard)
+    if meta is None or meta.counts.messages <= LATEST_OFFSETS or not places_of(consumer, place.topic):
         return 0, 0
-    first, end = consumer.beginning_offsets([place])[place], consumer.end_offsets([place])[place]
-    tail = partial(records_between, consumer, place, end=end)
-    return refused_lately(meta.next, first, end, lambda start: map(letter_of, tail(start))), LATEST_OFFSETS
+    first, end = watermarks(consumer, place)
+    tail = lambda start: map(letter_of, records(consumer, place, start, end))  # noqa: E731
+    return refused_lately(meta.next, first, end, tail), LATEST_OFFSETS
 
 
-def _workers(admin: KafkaAdminClient, table_name: str) -> Workers:
+def _workers(admin: Admin, table_name: str) -> Workers:
     """The members of the workers' consumer group; the embedded broker, for one, does not tell them."""
     until = monotonic() + GROUP_SECONDS_MAX
     try:
-        while (group := _group(admin, worker_group(table_name))) is None:
+        while (group := members_of(admin, worker_group(table_name), topic_name(table_name, CHANGES))) is None:
             if monotonic() > until:
                 return Workers({}, told=False)
             sleep(GROUP_AGAIN_SECONDS)
-    except (GroupAuthorizationFailedError, IncompatibleBrokerVersion):
+    except NotTold:
         return Workers({}, told=False)
-    by_shard = {
-        number: member.client_id
-        for member in group.members
-        if member.member_assignment
-        for topic, numbers in member.member_assignment.assignment
-        if topic == topic_name(table_name, CHANGES)
-        for number in numbers
-    }
-    return Workers(by_shard, settled=group.state in SETTLED)
-
-
-def _group(admin: KafkaAdminClient, name: str) -> Any:
-    try:
-        (group,) = admin.describe_consumer_groups([name])
-    except NO_GROUP_YET:
-        return None
-    return group
+    return Workers(group.by_partition, settled=group.settled)

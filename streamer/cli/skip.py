@@ -12,21 +12,16 @@ from __future__ import annotations
 
 import click
 import msgspec
-from kafka import KafkaConsumer
 
 from streamer.cli.asking import ask_shards
-from streamer.cli.last_positions import last_position
 from streamer.cli.options import examples, json_option, kafka_option, table_option
 from streamer.cli.tables import say
 from streamer.errors import UsageError
-from streamer.incremental.kafka_clients import (
-    open_admin,
-    open_consumer,
-    shards_in,
-)
 from streamer.incremental.shard.requests import Skip
-from streamer.incremental.topic_ids import topic_id
 from streamer.incremental.topics import CHANGES, topic_name
+from streamer.kafka.clients import open_admin, open_consumer
+from streamer.kafka.reading import Consumer, last_position, shards_in, watermarks
+from streamer.kafka.topics import topic_id
 from streamer.table.yaml_loading import load_table
 
 
@@ -57,14 +52,14 @@ def command(table: str, kafka: str, shard: int, offset: int, as_json: bool) -> N
         )
 
 
-def _check(consumer: KafkaConsumer, table_name: str, request: Skip) -> None:
+def _check(consumer: Consumer, table_name: str, request: Skip) -> None:
     """Raises UsageError for a request that cannot be right."""
     changes = topic_name(table_name, CHANGES)
     places = shards_in(consumer, changes)
     if request.shard >= len(places):
         raise UsageError(f"--shard {request.shard}: {changes} has the shards 0 to {len(places) - 1}")
     place = places[request.shard]
-    first, end = consumer.beginning_offsets([place])[place], consumer.end_offsets([place])[place]
+    first, end = watermarks(consumer, place)
     if not first <= request.offset < end:
         raise UsageError(
             f"--offset {request.offset}: shard {request.shard} of {changes} holds the offsets {first} to {end - 1}"

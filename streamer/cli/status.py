@@ -23,7 +23,6 @@ from streamer.cli.shard_facts import look
 from streamer.cli.tables import print_table, say
 from streamer.errors import EXIT_LAW
 from streamer.incremental.events.counts import NO_MESSAGES
-from streamer.incremental.kafka_access import kafka_settings
 from streamer.incremental.shard.rebuild_reports import described as rebuild_described
 from streamer.incremental.shard.rebuild_reports import last_rebuild, told
 from streamer.incremental.status.facts import ShardFacts, TableFacts
@@ -31,6 +30,7 @@ from streamer.incremental.status.verdict import Verdict, ago, judge
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis_server import Durability
 from streamer.incremental.store.redis_url import Kind
+from streamer.kafka.access import kafka_settings
 from streamer.table.schema import Table
 from streamer.table.unlisted import unlisted_sentences
 from streamer.table.yaml_loading import load_table

@@ -19,8 +19,8 @@ from streamer.cli.progress import stages
 from streamer.cli.tables import interval, print_table, say, so_many
 from streamer.errors import UsageError
 from streamer.incremental.estimate import Answer, Query
+from streamer.incremental.reader import Subscription
 from streamer.incremental.release.fold import Release
-from streamer.incremental.subscribe import Subscription
 from streamer.progress import OnProgress
 from streamer.table.published import QI_GROUP
 from streamer.table.published_group import COUNT

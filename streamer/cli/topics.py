@@ -16,37 +16,20 @@ from time import monotonic, sleep
 
 import click
 import msgspec
-from kafka import KafkaAdminClient
-from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
-from kafka.errors import (
-    InvalidReplicationFactorError,
-    NoError,
-    TopicAlreadyExistsError,
-    TopicAuthorizationFailedError,
-)
 
 from streamer.cli.options import examples, json_option, kafka_option, table_option
 from streamer.cli.tables import say, so_many
 from streamer.errors import ServerUnreachable, UsageError
 from streamer.incremental import mends
-from streamer.incremental.kafka_clients import ANSWER_MS_MAX, open_admin, open_consumer, shards_in
-from streamer.incremental.topics import CHANGES, SHARDS_DEFAULT, Topic, is_as_required, made_with, topic_name, topics_of
+from streamer.incremental.topics import CHANGES, SHARDS_DEFAULT, Topic, is_as_required, topic_name, topics_of
+from streamer.kafka.clients import open_admin, open_consumer
+from streamer.kafka.reading import shards_in, watermarks
+from streamer.kafka.topics import Admin, Found, configure, found_topics, make
 from streamer.table.yaml_loading import load_table
 
 SEEN_SECONDS_MAX = 20.0
 SEEN_AGAIN_SECONDS = 0.2
 SET_SECONDS_MAX = 5.0
-
-OF_THE_TOPIC = 1
-"""Kafka's number for a setting that was made for one topic (DYNAMIC_TOPIC_CONFIG)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What the broker says of one topic that exists."""
-
-    partitions: int
-    config: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +80,11 @@ def create(table: str, kafka: str, shards: int | None, replicas: int, adopt: boo
     schema = load_table(table)
     name, topics = schema.name, topics_of(schema.name, schema.form)
     with open_admin(kafka) as admin:
-        found = _look(admin, topics)
+        found = found_topics(admin, topics)
         count = _same_partitions(name, found, shards)
         missing = [topic for topic in topics if topic.name not in found]
-        _make(admin, missing, count, replicas)
+        for topic in missing:
+            make(admin, topic, count, replicas)
         found = _look_until_seen(admin, topics)
         _same_partitions(name, found, count)
         adopted = _adopt(admin, topics, found) if adopt else {}
@@ -121,30 +105,10 @@ def check(table: str, kafka: str, shards: int | None, as_json: bool) -> None:
     schema = load_table(table)
     name, topics = schema.name, topics_of(schema.name, schema.form)
     with open_admin(kafka) as admin:
-        found = _look(admin, topics)
+        found = found_topics(admin, topics)
     _same_partitions(name, found, shards)
     _refuse(list(_faults(topics, found, kafka)))
     _print(topics, found, set(), {}, as_json)
-
-
-def _look(admin: KafkaAdminClient, topics: Sequence[Topic]) -> dict[str, Found]:
-    """The topics that exist, by name."""
-    names = [topic.name for topic in topics]
-    try:
-        answers = admin.describe_topics(names)
-    except ValueError:  # what the library makes of a topic that is kept from this user
-        raise TopicAuthorizationFailedError(names) from None
-    partitions = {said["topic"]: len(said["partitions"]) for said in answers if said["error_code"] == NoError.errno}
-    wanted = [
-        ConfigResource(ConfigResourceType.TOPIC, topic.name, dict(topic.config))
-        for topic in topics
-        if topic.name in partitions
-    ]
-    found = {}
-    for answer in admin.describe_configs(wanted) if wanted else ():
-        for _, _, _, name, entries in answer.resources:
-            found[name] = Found(partitions[name], {entry[0]: entry[1] for entry in entries})
-    return found
 
 
 def _same_partitions(table_name: str, found: dict[str, Found], wanted: int | None) -> int:
@@ -184,11 +148,8 @@ def _refuse(faults: list[Fault], adopt: bool = False) -> None:
         raise UsageError(f"topics are not as they must be, and {what}:\n  {lines}")
 
 
-def _adopt(admin: KafkaAdminClient, topics: Sequence[Topic], found: dict[str, Found]) -> dict[str, dict[str, str]]:
-    """Sets what is not as it must be; the former settings, by topic.
-
-    The request replaces all settings that a topic has of its own, so the others are sent along.
-    """
+def _adopt(admin: Admin, topics: Sequence[Topic], found: dict[str, Found]) -> dict[str, dict[str, str]]:
+    """Sets what is not as it must be, and nothing else; the former settings, by topic."""
     former = {}
     for topic in topics:
         there = found[topic.name].config
@@ -198,25 +159,15 @@ def _adopt(admin: KafkaAdminClient, topics: Sequence[Topic], found: dict[str, Fo
             if not is_as_required(setting, there.get(setting, "not said"), wanted)
         }
         if wrong:
-            wanted = {setting: topic.config[setting] for setting in wrong}
-            admin.alter_configs(
-                [ConfigResource(ConfigResourceType.TOPIC, topic.name, {**_own_settings(admin, topic), **wanted})]
-            )
+            configure(admin, topic.name, {setting: topic.config[setting] for setting in wrong})
             former[topic.name] = wrong
     return former
 
 
-def _own_settings(admin: KafkaAdminClient, topic: Topic) -> dict[str, str]:
-    """The settings that were made for this topic, in place of the broker's."""
-    (answer,) = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic.name)])
-    ((_, _, _, _, entries),) = answer.resources
-    return {name: value for name, value, _, source, *_ in entries if source == OF_THE_TOPIC}
-
-
-def _look_until_as_required(admin: KafkaAdminClient, topics: Sequence[Topic]) -> dict[str, Found]:
+def _look_until_as_required(admin: Admin, topics: Sequence[Topic]) -> dict[str, Found]:
     """All topics; what was just set takes a moment until every broker knows it, and may have been refused."""
     until = monotonic() + SET_SECONDS_MAX
-    while list(_faults(topics, found := _look(admin, topics), "")) and monotonic() < until:
+    while list(_faults(topics, found := found_topics(admin, topics), "")) and monotonic() < until:
         sleep(SEEN_AGAIN_SECONDS)
     return found
 
@@ -224,8 +175,8 @@ def _look_until_as_required(admin: KafkaAdminClient, topics: Sequence[Topic]) ->
 def _warn_of_dropped_messages(kafka: str, changes: str) -> None:
     """An input that was kept for a time only may have lost messages before it was adopted."""
     with open_consumer(kafka) as consumer:
-        starts = consumer.beginning_offsets(shards_in(consumer, changes))
-    if any(starts.values()):
+        starts = [watermarks(consumer, place)[0] for place in shards_in(consumer, changes)]
+    if any(starts):
         say(
             f"streamer: {changes} has dropped its first messages already, by the settings that it had: let the source "
             "send all rows again (Debezium: an incremental snapshot), or a shard cannot be repeated from it",
@@ -233,22 +184,10 @@ def _warn_of_dropped_messages(kafka: str, changes: str) -> None:
         )
 
 
-def _make(admin: KafkaAdminClient, topics: Sequence[Topic], shards: int, replicas: int) -> None:
-    for topic in topics:
-        try:
-            admin.create_topics(
-                [NewTopic(topic.name, shards, replicas, topic_configs=made_with(topic, replicas))], ANSWER_MS_MAX
-            )
-        except TopicAlreadyExistsError:
-            pass  # somebody else made it just now; it is checked with the others
-        except InvalidReplicationFactorError:
-            raise UsageError(f"--replicas {replicas}: Kafka has fewer brokers than that") from None
-
-
-def _look_until_seen(admin: KafkaAdminClient, topics: Sequence[Topic]) -> dict[str, Found]:
+def _look_until_seen(admin: Admin, topics: Sequence[Topic]) -> dict[str, Found]:
     """All topics; what was just made takes a moment until every broker knows it."""
     until = monotonic() + SEEN_SECONDS_MAX
-    while len(found := _look(admin, topics)) < len(topics):
+    while len(found := found_topics(admin, topics)) < len(topics):
         if monotonic() > until:
             raise ServerUnreachable(
                 f"the topics were made, but Kafka does not show them after {SEEN_SECONDS_MAX:.0f} s"

@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 from agents.cli import main
 from servers.broker.secured import SecuredKafka
 from servers.secured_redis import USERS, SecuredRedis
-from streamer.incremental.kafka_access import read_properties
-from streamer.incremental.kafka_settings import CONFIG, settings_of
+from streamer.kafka.access import read_properties
+from streamer.kafka.settings import CONFIG, settings_of
 from worlds.acl_recipe import commands_of, grant
 from worlds.checkout import ROOT
 from worlds.kafka_side import fresh_name

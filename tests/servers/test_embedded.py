@@ -12,9 +12,10 @@ import pytest
 from agents.embedded import SHARDS, embedded_servers
 from agents.outlet import KafkaOutlet
 from agents.shard_input import KafkaInput
-from streamer.incremental.kafka_clients import open_consumer
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
+from streamer.kafka.clients import open_consumer
+from streamer.kafka.reading import shards_in
 from worlds.kafka_side import read, write
 from worlds.patients import Changes, expected, folded, write_table
 from worlds.workers import Worker, wait_until
@@ -31,7 +32,7 @@ def test_they_ask_nobody_for_the_password_of_another_kafka(monkeypatch: pytest.M
     monkeypatch.setenv("KAFKA_SECURITY_PROTOCOL", "SASL_SSL")
     monkeypatch.setenv("KAFKA_CONFIG", "missing.properties")
     with embedded_servers("patients") as servers, open_consumer(servers.kafka) as consumer:
-        assert consumer.partitions_for_topic("patients.live") == set(range(SHARDS))
+        assert [place.partition for place in shards_in(consumer, "patients.live")] == list(range(SHARDS))
     assert os.environ["KAFKA_SECURITY_PROTOCOL"] == "SASL_SSL"
 
 

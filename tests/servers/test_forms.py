@@ -25,11 +25,11 @@ from streamer.incremental.checks.source import SourceLaws, index_table
 from streamer.incremental.estimate import Query
 from streamer.incremental.groups.kept import HOW, PENDING
 from streamer.incremental.message_files import read_messages
+from streamer.incremental.reader import Subscription
 from streamer.incremental.release.fold import Release
 from streamer.incremental.shard.publisher import Publisher
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
-from streamer.incremental.subscribe import Subscription
 from streamer.incremental.topics import outputs_of, topic_name
 from streamer.table.schema import GROUPS, LOSSY_JOIN, Table
 from streamer.table.yaml_loading import load_table

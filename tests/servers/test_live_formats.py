@@ -19,11 +19,11 @@ from agents.outlet import KafkaOutlet
 from servers.broker.servers import Servers
 from servers.registry import StubRegistry
 from streamer.incremental.message_files import read_messages
+from streamer.incremental.reader import Subscription
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.published_group import PublishedGroup
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
-from streamer.incremental.subscribe import Subscription
 from streamer.table.schema import AVRO, CONNECT_JSON, GROUPS, JSON, ROWS, Table
 from streamer.table.yaml_loading import load_table
 from worlds.checkout import PATIENTS

@@ -21,6 +21,7 @@ from streamer.table.schema import ROW_BYTES_MAX
 from worlds.kafka_side import fresh_name, make_topics, read, write
 from worlds.workers import wait_until
 
+KAFKA_ROOMS = ("reading", "clients", "topics")
 SHARD = 2
 
 
@@ -125,7 +126,7 @@ def test_rows_of_the_largest_size_go_out_together_and_none_is_lost_on_a_new_topi
 
 
 def test_a_topic_that_is_missing_is_no_outage(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agents.kafka_calls.SETTLING_SECONDS_MAX", 0.5)
+    monkeypatch.setattr("streamer.kafka.reading.SETTLING_SECONDS_MAX", 0.5)
     name = fresh_name()
     make_topics(bootstrap, name, but={"positions": 0})
     with pytest.raises(ShardRefused, match="topics check"):
@@ -172,8 +173,8 @@ def test_the_position_is_found_behind_many_aborted_transactions(
     outlet: KafkaOutlet, bootstrap: str, table_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As behind offsets that compaction emptied: the window has to grow several times."""
-    monkeypatch.setattr("streamer.incremental.last_record.WINDOW_OFFSETS", 2)
-    monkeypatch.setattr("streamer.incremental.last_record.WIDER", 2)
+    monkeypatch.setattr("streamer.kafka.reading.WINDOW_OFFSETS", 2)
+    monkeypatch.setattr("streamer.kafka.reading.WIDER", 2)
     outlet.publish([live("a")], position(1))
     aborted = Producer({"bootstrap.servers": bootstrap, "transactional.id": "another", "retry.backoff.ms": 2})
     aborted.init_transactions(20)
@@ -221,8 +222,8 @@ def test_more_records_than_the_clients_queue_holds(
 
 
 def test_a_broker_that_is_not_there_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("kafka_calls", "outlet", "shard_input", "topic_questions"):
-        monkeypatch.setattr(f"agents.{module}.CALL_SECONDS_MAX", 1.0)
+    for module in ("agents.outlet", "agents.shard_input", *(f"streamer.kafka.{room}" for room in KAFKA_ROOMS)):
+        monkeypatch.setattr(f"{module}.CALL_SECONDS_MAX", 1.0)
     outlet = KafkaOutlet("127.0.0.1:1", "t", 0)
     for call in (outlet.fence, outlet.position, KafkaInput("127.0.0.1:1", "t", 0).state):
         with pytest.raises(ServerUnreachable):
@@ -247,7 +248,7 @@ def test_a_topic_whose_leader_is_not_settled_yet_is_asked_again(
                 raise KafkaException(KafkaError(code))
             return ask(self, place, **limits)
 
-    monkeypatch.setattr("agents.kafka_calls.Consumer", UnsettledConsumer)
+    monkeypatch.setattr("streamer.kafka.clients.Consumer", UnsettledConsumer)
     assert outlet.position() == position(1)
     assert len(asked) == 3
 

@@ -10,14 +10,12 @@ import signal
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic, sleep
+from time import monotonic
 
 import pytest
 from click.testing import CliRunner, Result
-from confluent_kafka import Message, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from kafka import KafkaProducer
-from kafka.errors import KafkaTimeoutError
 
 from servers.broker.servers import Servers
 from streamer.cli import key_form_seen
@@ -321,8 +319,11 @@ def test_a_truncation_goes_before_the_rows_that_come_with_it(servers: Servers, t
 def test_a_statement_whose_transaction_hangs_names_the_id_to_repeat_it_with(
     servers: Servers, topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sender_module, "FLUSH_SECONDS_MAX", 0.2)
-    monkeypatch.setattr(sender_module.Sender, "_transact", lambda self, value: sleep(2))
+    class Hanging(Producer):
+        def commit_transaction(self, *limits: float) -> None:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+
+    monkeypatch.setattr("streamer.kafka.clients.Producer", Hanging)
     result = produce(servers, topic, "--truncate", "--statement-id", "lost-7")
     assert result.exit_code == 3
     assert "--statement-id lost-7" in result.stderr
@@ -331,10 +332,11 @@ def test_a_statement_whose_transaction_hangs_names_the_id_to_repeat_it_with(
 def test_rows_that_kafka_does_not_confirm_are_counted_apart_from_those_it_did(
     servers: Servers, topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def flush(producer: KafkaProducer, timeout: float | None = None) -> None:
-        raise KafkaTimeoutError
+    class Unanswered(Producer):
+        def flush(self, *limits: float) -> int:
+            return 9
 
-    monkeypatch.setattr(KafkaProducer, "flush", flush)
+    monkeypatch.setattr("streamer.kafka.clients.Producer", Unanswered)
     result = produce(servers, topic, "-", stdin="\n".join(insertion(number) for number in range(9)))
     assert result.exit_code == 3
     assert "0 messages were sent; whether the next 9 were is not known" in result.stderr

@@ -19,10 +19,10 @@ from agents.cli import main as agents_main
 from streamer.cli.main import main
 from streamer.errors import StreamerError
 from streamer.incremental import mends
+from streamer.incremental.reader import Subscription
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
-from streamer.incremental.subscribe import Subscription
 from streamer.incremental.topics import CHANGES, DEAD_LETTERS, LIVE, POSITIONS, REQUIRED_CONFIGS
 from streamer.table.yaml_loading import load_table
 from worlds.kafka_side import make_topics, read

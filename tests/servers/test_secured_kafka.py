@@ -21,22 +21,21 @@ from aiokafka.errors import KafkaError as ReaderError
 from click.testing import CliRunner
 from confluent_kafka.admin import AdminClient
 
-from agents import kafka_calls
 from agents.cli import main
-from agents.input_reader import failure_of
+from agents.input_reader import failure_of, reader_access
 from agents.kafka_calls import KafkaCalls, client_settings
 from agents.outlet import KafkaOutlet
-from agents.reader_access import reader_access
 from servers.broker.secured import SecuredKafka
 from servers.people import KEY_PASSWORD, PASSWORDS, People
 from servers.redis_servers import running
-from streamer.errors import ConfigError, StreamerError
-from streamer.incremental.kafka_clients import open_admin, open_consumer, servers_of
-from streamer.incremental.kafka_settings import CONFIG, VARIABLES
-from streamer.incremental.kafka_shut_out import require_access
-from streamer.incremental.topic_ids import topic_ids
+from streamer.errors import ConfigError, StreamerError, UsageError
+from streamer.incremental.reader import Subscription
+from streamer.kafka import reading
+from streamer.kafka.clients import open_consumer
+from streamer.kafka.diagnose import require_access
+from streamer.kafka.settings import CONFIG, VARIABLES, servers_of
 from worlds.checkout import PATIENTS
-from worlds.kafka_side import fresh_name, write
+from worlds.kafka_side import write
 from worlds.patients import random_values
 from worlds.token_endpoint import Endpoint, unsigned_token
 from worlds.workers import Worker, wait_until
@@ -263,8 +262,8 @@ def test_first_questions_are_answered_though_tickets_of_tls_come_before_some_of_
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     for _ in range(CONNECTIONS):
-        with open_admin(server) as admin:
-            assert topic_ids(admin, fresh_name()) == {}
+        with pytest.raises(UsageError, match="does not exist"), Subscription(str(PATIENTS), server):
+            pass
 
 
 def test_every_client_gets_in_by_tokens(kafka: SecuredKafka, people: People, tmp_path: Path) -> None:
@@ -312,7 +311,7 @@ def test_every_client_says_why_it_is_shut_out_and_no_secret(
     server = kafka.by_address if case == "other name" else server
     for name, value in (variables | changed).items():
         monkeypatch.setenv(name, str(tmp_path / value) if value.endswith(".pem") and "/" not in value else value)
-    monkeypatch.setattr(kafka_calls, "CALL_SECONDS_MAX", 0.2)  # nobody answers, and the cause is asked for then
+    monkeypatch.setattr(reading, "CALL_SECONDS_MAX", 0.2)  # nobody answers, and the cause is asked for then
     told = [refused(lambda: require_access(servers_of(server)), says)]
     told.append(refused(lambda: open_and_close(server), says))
     told.append(refused(lambda: KafkaOutlet(server, "mine", 0).position(), says))

@@ -20,7 +20,7 @@ from packaging.utils import canonicalize_name
 
 from servers.broker import ways
 from servers.broker.servers import NoServers, Ports, Servers, address_of, kafka_answers, redis_answers, settings
-from streamer.incremental.schema_registry import BASIC_AUTH, BASIC_AUTH_FILE, CA, URL
+from streamer.kafka.registry import BASIC_AUTH, BASIC_AUTH_FILE, CA, URL
 from worlds.checkout import ROOT
 
 WITH = [sys.executable, str(ROOT / "tests" / "servers" / "broker" / "with")]

@@ -90,7 +90,7 @@ def test_what_somebody_else_wrote_into_the_topic_is_nobodys_request(shard: Input
 
 
 def test_a_control_topic_that_is_missing_is_named(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agents.kafka_calls.SETTLING_SECONDS_MAX", 0.5)
+    monkeypatch.setattr("streamer.kafka.reading.SETTLING_SECONDS_MAX", 0.5)
     name = fresh_name()
     make_topics(servers.kafka_bootstrap, name, SHARDS, but={"control": 0})
     with pytest.raises(ShardRefused, match=r"reading the control topic.*topics check"):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from agents.embedded import embedded_servers
 from agents.shard_input import KafkaInput
 from servers.broker.servers import Servers
-from streamer.incremental.kafka_clients import open_admin
-from streamer.incremental.topic_ids import topic_id, topic_ids
+from streamer.kafka.clients import open_admin
+from streamer.kafka.topics import topic_id, topic_ids
 from worlds.kafka_side import fresh_name, make_topics
 
 

@@ -10,8 +10,6 @@ import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic
-from kafka import KafkaAdminClient
-from kafka.admin import NewTopic as KafkaNewTopic
 
 from servers.broker.servers import Servers
 from streamer.cli.main import main
@@ -77,15 +75,15 @@ def test_topics_of_three_copies_are_asked_for_with_two_that_confirm(
 ) -> None:
     asked: list[tuple[int, str | None]] = []
 
-    def one_copy(admin: KafkaAdminClient, news: list[KafkaNewTopic], *more: object) -> object:
+    def one_copy(admin: AdminClient, news: list[NewTopic], **limits: object) -> object:
         """The tests' Kafka is one broker: it is asked for one copy, whatever the command asked for."""
-        asked.extend((new.replication_factor, new.topic_configs.get("min.insync.replicas")) for new in news)
+        asked.extend((new.replication_factor, new.config.get("min.insync.replicas")) for new in news)
         for new in news:
             new.replication_factor = 1
-        return create_topics(admin, news, *more)
+        return create_topics(admin, news, **limits)
 
-    create_topics = KafkaAdminClient.create_topics
-    monkeypatch.setattr(KafkaAdminClient, "create_topics", one_copy)
+    create_topics = AdminClient.create_topics
+    monkeypatch.setattr(AdminClient, "create_topics", one_copy)
     made = topics(servers, table, "create", "--replicas", replicas)
     assert made.exit_code == 0, made.output
     assert asked == [(int(replicas), confirming)] * len(topics_of(table[0], ROWS))

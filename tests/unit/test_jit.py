@@ -248,7 +248,7 @@ def test_other_peoples_compiled_functions_are_kept_where_they_were() -> None:
 @pytest.mark.parametrize(
     "module",
     [
-        "streamer.incremental.subscribe",
+        "streamer.incremental.reader",
         "streamer.incremental.core.geometry",
         "streamer.incremental.core.figures",
         "streamer.cli.replay",

@@ -19,7 +19,7 @@ from streamer.errors import UsageError
     ("name", "home"),
     [
         ("anonymize", "streamer.recoding.frame"),
-        ("Subscription", "streamer.incremental.subscribe"),
+        ("Subscription", "streamer.incremental.reader"),
         ("verify", "streamer.incremental.verification"),
     ],
 )

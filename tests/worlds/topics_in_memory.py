@@ -1,80 +1,70 @@
-"""Topics in memory, for readers that speak to kafka-python's consumer: what they hold, and where they begin and end."""
+"""Topics in memory, for readers that speak to the C client's consumer: what they hold, where they begin and end."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from types import SimpleNamespace
 
-from kafka import TopicPartition
+from confluent_kafka import KafkaError, Message, TopicPartition
 
 POLLED_MAX = 7
-"""Records that one poll gives of a partition: fewer than most tests write."""
-
-
-@dataclass(frozen=True)
-class Held:
-    """A record as the client library gives it."""
-
-    topic: str
-    partition: int
-    offset: int
-    key: bytes | None
-    value: bytes | None
-    timestamp: int = 0
+"""Records that the client holds at a time: fewer than most tests write."""
 
 
 class TopicsInMemory:
     """A broker and its consumer in one. A record that is None occupies an offset and is never read: a marker."""
 
-    def __init__(self, partitions: Mapping[str, int]) -> None:
-        self._held: dict[TopicPartition, list[Held | None]] = defaultdict(list)
+    def __init__(self, partitions: Mapping[str, int], hidden: Sequence[str] = ()) -> None:
+        self._held: dict[TopicPartition, list[Message | None]] = defaultdict(list)
         self._begins: dict[TopicPartition, int] = {}
         self._partitions = partitions
+        self._hidden = hidden
         self._stands: dict[TopicPartition, int] = {}
-        self._assigned: list[TopicPartition] = []
-        self.read: list[Held] = []
+        self._told: set[TopicPartition] = set()
+        self.read: list[Message] = []
         """Every record that was polled, in order."""
+        self.starts: list[int] = []
+        """Every offset from which something was read."""
 
     def write(self, topic: str, partition: int, *records: tuple[bytes | None, bytes | None] | None) -> None:
         held = self._held[TopicPartition(topic, partition)]
         for record in records:
-            offset = len(held)
-            held.append(record and Held(topic, partition, offset, *record, timestamp=1000 * offset))
+            at = len(held)
+            named = {"topic": topic, "partition": partition, "offset": at, "timestamp": (1, 1000 * at)}
+            held.append(record and Message(**named, key=record[0], value=record[1]))
 
     def expire(self, topic: str, partition: int, before: int) -> None:
         self._begins[TopicPartition(topic, partition)] = before
 
     # -- what readers ask of a consumer ---------------------------------------------------------------------------
 
-    def partitions_for_topic(self, topic: str) -> set[int] | None:
-        return set(range(self._partitions[topic])) if self._partitions.get(topic) else None
+    def list_topics(self, topic: str, timeout: float) -> SimpleNamespace:
+        numbers = dict.fromkeys(range(self._partitions.get(topic, 0)))
+        error = None if numbers else KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
+        error = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED) if topic in self._hidden else error
+        return SimpleNamespace(topics={topic: SimpleNamespace(error=error, partitions=numbers)})
 
-    def beginning_offsets(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        return {place: self._begins.get(place, 0) for place in places}
-
-    def end_offsets(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        return {place: len(self._held[place]) for place in places}
+    def get_watermark_offsets(self, place: TopicPartition, timeout: float, cached: bool) -> tuple[int, int]:
+        return self._begins.get(place, 0), len(self._held[place])
 
     def assign(self, places: Sequence[TopicPartition]) -> None:
-        self._assigned = list(places)
+        self._stands, self._told = {place: place.offset for place in places}, set()
+        self.starts += self._stands.values()
 
-    def seek(self, place: TopicPartition, offset: int) -> None:
-        self._stands[place] = offset
+    def poll(self, timeout: float) -> Message | None:
+        return next(iter(self.consume(1, timeout)), None)
 
-    def seek_to_beginning(self, *places: TopicPartition) -> None:
-        for place in places or self._assigned:
-            self.seek(place, self._begins.get(place, 0))
-
-    def position(self, place: TopicPartition, timeout_ms: int) -> int:
-        return self._stands[place]
-
-    def poll(self, timeout_ms: int) -> dict[TopicPartition, list[Held]]:
-        polled = {}
-        for place in self._assigned:
-            start = self._stands[place]
-            window = self._held[place][start : start + POLLED_MAX]
+    def consume(self, num_messages: int, timeout: float) -> list[Message]:
+        polled: list[Message] = []
+        for place, start in self._stands.items():
+            room = min(POLLED_MAX, num_messages - len(polled))
+            window = self._held[place][start : start + room]
             self._stands[place] = start + len(window)
-            polled[place] = [record for record in window if record is not None]
-            self.read += polled[place]
+            polled += [record for record in window if record is not None]
+            self.read += [record for record in window if record is not None]
+            if room and not window and place not in self._told:
+                self._told.add(place)
+                end = KafkaError(KafkaError._PARTITION_EOF)
+                polled.append(Message(topic=place.topic, partition=place.partition, offset=start, error=end))
         return polled

@@ -5,7 +5,7 @@ The rules of this file
 * Such a message begins with a zero byte and the number of its schema, four bytes, big-endian; what follows is Avro's
   binary form, or JSON. An id means the same schema for ever.
 * Nothing is asked for here. Whoever reads messages has the schemas that they name fetched first
-  (`streamer.incremental.schema_registry`), and hands over what is known. So what a message says follows from its bytes
+  (`streamer.kafka.registry`), and hands over what is known. So what a message says follows from its bytes
   and from what its schema's id means.
 * A schema that the registry does not know, or that cannot be read, makes each of its messages a dead letter. What
   cannot be fetched at all is another matter: then nothing is decoded.

@@ -13,8 +13,8 @@ from servers.broker.secured import MODULES, SCRAM, SecuredKafka
 from servers.broker.servers import Servers
 from servers.pipeline import avro
 from servers.pipeline.pipeline import Access, Parts, await_answer
-from streamer.incremental.kafka_access import read_properties
-from streamer.incremental.kafka_settings import CONFIG, settings_of
+from streamer.kafka.access import read_properties
+from streamer.kafka.settings import CONFIG, settings_of
 from worlds.acl_recipe import commands_of, grant
 from worlds.checkout import ROOT
 

@@ -7,15 +7,19 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import aiokafka.errors
 import pytest
 from aiokafka import TopicPartition
+from aiokafka.errors import KafkaError as ReaderError
 from aiokafka.errors import NodeNotReadyError, TopicAuthorizationFailedError
 
-from agents.input_reader import BATCH_BYTES_MAX, InputReader
+from agents.input_reader import BATCH_BYTES_MAX, InputReader, failure_of, reader_access
 from agents.worker_settings import WorkerSettings
-from streamer.errors import ServerUnreachable, StreamerError
+from streamer.errors import ConfigError, ServerUnreachable, ShardRefused, StreamerError
+from streamer.kafka.settings import KafkaSettings, TokenEndpoint
 from streamer.table.yaml_loading import load_table
 from worlds.checkout import PATIENTS
+from worlds.token_endpoint import Endpoint
 
 PLACE = TopicPartition("patients.changes", 0)
 OTHER = TopicPartition("patients.changes", 1)
@@ -142,3 +146,34 @@ def test_a_lag_that_kafka_does_not_take_stops_nothing() -> None:
     client.error = NodeNotReadyError()
     asyncio.run(reader(client).tell_lag({PLACE: 6}))
     assert client.told == [{PLACE: 5}]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("TopicAuthorizationFailedError", ConfigError),
+        ("GroupAuthorizationFailedError", ConfigError),
+        ("UnsupportedVersionError", ShardRefused),
+        ("UnknownTopicOrPartitionError", ServerUnreachable),
+        ("NotLeaderForPartitionError", ServerUnreachable),
+        ("KafkaConnectionError", ServerUnreachable),
+        ("OffsetOutOfRangeError", ServerUnreachable),
+    ],
+)
+def test_the_reading_client_tells_them_apart_too(name: str, kind: type[StreamerError]) -> None:
+    error: ReaderError = getattr(aiokafka.errors, name)("patients.changes")
+    assert type(failure_of("reading patients.changes", error, "patients.changes")) is kind
+
+
+def test_a_provider_of_tokens_asks_the_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = Endpoint(200, b'{"access_token": "given", "expires_in": 60}')
+    for name, value in {
+        "KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT", "KAFKA_SASL_MECHANISM": "PLAIN",
+        "KAFKA_SASL_USERNAME": "me", "KAFKA_SASL_PASSWORD": "secret",
+    }.items():  # fmt: skip
+        monkeypatch.setenv(name, value)
+    assert "sasl_oauth_token_provider" not in reader_access()
+    with given as endpoint:
+        settings = KafkaSettings("SASL_PLAINTEXT", "OAUTHBEARER", endpoint=TokenEndpoint(endpoint.url, "me", "secret"))
+        monkeypatch.setattr("agents.input_reader.kafka_settings", lambda: settings)
+        assert asyncio.run(reader_access()["sasl_oauth_token_provider"].token()) == "given"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import SimpleNamespace
 
 import pytest
 
@@ -15,21 +14,25 @@ from streamer.incremental.shard.requests import CancelRebuild, Request, Skip
 def test_requests_go_to_their_shards_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     happened: list[object] = []
 
-    class Producer:
-        def send(self, topic: str, value: bytes, name: bytes, partition: int) -> SimpleNamespace:
-            happened.append((topic, value, name, partition))
-            return SimpleNamespace(get=lambda seconds: happened.append("confirmed"))
+    class Writer:
+        def send(self, value: bytes, name: bytes, partition: int) -> None:
+            happened.append((value, name, partition))
+
+        def flush(self) -> None:
+            happened.append("confirmed")
 
     @contextmanager
-    def open_producer(bootstrap: str) -> Iterator[Producer]:
-        yield Producer()
+    def open_writer(bootstrap: str, topic: str) -> Iterator[Writer]:
+        happened.append(topic)
+        yield Writer()
 
-    monkeypatch.setattr(asking, "open_producer", open_producer)
+    monkeypatch.setattr(asking, "open_writer", open_writer)
     requests: list[Request] = [Skip(0, 1234), CancelRebuild(3, "some", 7)]
     asking.ask_shards("broker:9092", "people", "skip", requests)
     assert happened == [
-        ("people.control", requests[0].to_json(), b"skip", 0),
+        "people.control",
+        (requests[0].to_json(), b"skip", 0),
         "confirmed",
-        ("people.control", requests[1].to_json(), b"skip", 3),
+        (requests[1].to_json(), b"skip", 3),
         "confirmed",
     ]

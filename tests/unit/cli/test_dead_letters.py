@@ -21,7 +21,7 @@ def nothing_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     topics = TopicsInMemory({"patients.dead-letters": 2, "patients.changes": 2})
 
     @contextmanager
-    def open_consumer(bootstrap: str) -> Iterator[TopicsInMemory]:
+    def open_consumer(bootstrap: str, *more: int) -> Iterator[TopicsInMemory]:
         yield topics
 
     for module in (dead_letters, retry):

@@ -103,7 +103,7 @@ def test_only_both_ends_of_a_long_input_are_read() -> None:
     form = key_form_seen(topics, TOPIC, PEOPLE, NoSchemas())
     assert form is not None
     assert form.name == "bare"
-    offsets = {record.offset for record in topics.read}
+    offsets = {record.offset() for record in topics.read}
     assert 0 in offsets
     assert 5 * OFFSETS_LOOKED_AT - 1 in offsets
     assert 2 * OFFSETS_LOOKED_AT not in offsets

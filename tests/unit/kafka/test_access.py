@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import ssl
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
 
 from streamer.errors import ConfigError
-from streamer.incremental.kafka_access import (
-    for_aiokafka,
-    for_kafka_python,
+from streamer.kafka.access import (
     for_librdkafka,
+    for_python_clients,
     kafka_settings,
     read_properties,
     tls_context,
 )
-from streamer.incremental.kafka_settings import KafkaSettings
+from streamer.kafka.settings import KafkaSettings
 
 CANARY = "canary-7Q"
+
+
+def python_clients(settings: KafkaSettings) -> dict[str, Any]:
+    return for_python_clients(settings, lambda endpoint: endpoint)
 
 
 @pytest.fixture(scope="module")
@@ -37,21 +41,20 @@ def files(tmp_path: Path, ca: trustme.CA) -> Path:
 
 
 def test_nothing_said_asks_each_client_for_nothing() -> None:
-    assert for_kafka_python(KafkaSettings()) == {"security_protocol": "PLAINTEXT", "ssl_context": None}
+    assert python_clients(KafkaSettings()) == {"security_protocol": "PLAINTEXT", "ssl_context": None}
     assert for_librdkafka(KafkaSettings()) == {"security.protocol": "plaintext"}
-    assert for_aiokafka(KafkaSettings())["security_protocol"] == "PLAINTEXT"
 
 
-def test_password_and_tls_reach_all_three(files: Path) -> None:
+def test_password_and_tls_reach_all_clients(files: Path) -> None:
     settings = KafkaSettings("SASL_SSL", "SCRAM-SHA-512", "me", CANARY, ca_file=str(files / "ca.pem"))
-    for said in (for_kafka_python(settings), for_aiokafka(settings)):
-        assert isinstance(said.pop("ssl_context"), ssl.SSLContext)
-        assert said == {
-            "security_protocol": "SASL_SSL",
-            "sasl_mechanism": "SCRAM-SHA-512",
-            "sasl_plain_username": "me",
-            "sasl_plain_password": CANARY,
-        }
+    said = python_clients(settings)
+    assert isinstance(said.pop("ssl_context"), ssl.SSLContext)
+    assert said == {
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_username": "me",
+        "sasl_plain_password": CANARY,
+    }
     assert for_librdkafka(settings) == {
         "security.protocol": "sasl_ssl",
         "sasl.mechanism": "SCRAM-SHA-512",
@@ -92,7 +95,7 @@ def test_a_file_that_is_not_as_it_must_be_is_said_before_a_client_sees_it(
 ) -> None:
     named = str(files / keystore) if keystore else ""
     settings = KafkaSettings("SSL", ca_file=str(files / ca_file), keystore_file=named, key_password=CANARY)
-    for client in (for_kafka_python, for_aiokafka, for_librdkafka):
+    for client in (python_clients, for_librdkafka):
         with pytest.raises(ConfigError, match=says) as refused:
             client(settings)
         assert CANARY not in str(refused.value)

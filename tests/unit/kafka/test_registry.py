@@ -10,7 +10,7 @@ import pytest
 from servers.registry import StubRegistry, stub_registry
 from streamer.errors import ConfigError, RegistryUnreachable
 from streamer.incremental.events.registered_schemas import NoSchemas, RegisteredSchema
-from streamer.incremental.schema_registry import SchemaRegistry, registry_from
+from streamer.kafka.registry import SchemaRegistry, registry_from
 
 CANARY = "Canary-4711"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamer.incremental.kafka_rights import READ, TRANSACTIONAL_ID, WRITE, Right, not_authorised, topics_named
+from streamer.kafka.errors import READ, TRANSACTIONAL_ID, WRITE, Right, not_authorised, topics_named
 
 
 def test_the_mend_is_the_command_that_grants_it() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import ConfigError
-from streamer.incremental.kafka_settings import KafkaSettings, settings_of
+from streamer.kafka.settings import KafkaSettings, settings_of
 
 CANARY = "canary-7Q"
 JAAS = "org.apache.kafka.common.security.scram.ScramLoginModule required"

@@ -12,38 +12,61 @@ The rules of this file
   again, and is told so.
 * So must a reader whose topic was deleted and made anew: the whole table comes in the new one, but its records mean
   nothing on top of the old one's. The topic's id is asked for whenever records have come.
+* The client library is kafka-python: readers need no library in C. It logs keys and values of messages at debug level,
+  so its logger is shut.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
-from functools import partial
+import logging
+import ssl
+from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from io import BytesIO
 from pathlib import Path
-from time import monotonic
+from selectors import EVENT_READ, DefaultSelector, SelectorKey
+from time import monotonic, sleep
 from types import TracebackType
 from typing import Any
 
 import pandas as pd
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
+from kafka.errors import BrokerResponseError, KafkaError, TopicAuthorizationFailedError
+from kafka.protocol.api import Request, Response
+from kafka.protocol.types import (
+    AbstractType,
+    Boolean,
+    CompactArray,
+    CompactString,
+    Int16,
+    Int32,
+    Schema,
+    TaggedFields,
+)
 
 from streamer.arguments import TEXT, require_type
 from streamer.errors import LawViolated, ServerUnreachable, StreamerError, UsageError
 from streamer.incremental.events.registered_schemas import Schemas
 from streamer.incremental.formats.live_format import live_format
-from streamer.incremental.kafka_clients import SILENCE_SECONDS_MAX, open_admin, open_consumer, reaching, shards_in
 from streamer.incremental.release.arrow import to_arrow
 from streamer.incremental.release.fold import Fold, Release, parse_part
 from streamer.incremental.release.frames import recorded_frames
 from streamer.incremental.release.records import OUTSIDE
-from streamer.incremental.schema_registry import registry_from
-from streamer.incremental.topic_ids import topic_ids
 from streamer.incremental.topics import READER_TIME_MS, outputs_of, topic_name
+from streamer.kafka.access import kafka_settings
+from streamer.kafka.diagnose import kafka_python_access, require_access, shut_out
+from streamer.kafka.errors import READ, Right, does_not_answer, refused_to_command, topics_named
+from streamer.kafka.registry import registry_from
+from streamer.kafka.settings import EMBEDDED_CLUSTER, servers_of
 from streamer.table.schema import Table
 from streamer.table.yaml_loading import table_of
 
 POLL_SECONDS = 0.5
 SETTLE_SECONDS = 1.0
+CONNECT_MS_MAX, ANSWER_MS_MAX = 5_000, 15_000
+SILENCE_SECONDS_MAX = 15.0
+SEEN_SECONDS_MAX, SEEN_AGAIN_SECONDS = 2.0, 0.1
 START_SECONDS_MAX = int(READER_TIME_MS) / 1000
 
 
@@ -75,8 +98,8 @@ class Subscription:
         self._kafka = kafka
         self._open = ExitStack()
         self._consumer: KafkaConsumer = None
-        self._topic_ids: Callable[[], Mapping[str, str]] = dict
-        self._ids_at_start: Mapping[str, str] = {}
+        self._admin: KafkaAdminClient = None
+        self._at_start: Topics = {}
         self._fold = Fold(table)
         self._next: dict[TopicPartition, int] = {}
         self._end_at_start: dict[TopicPartition, int] = {}
@@ -86,12 +109,12 @@ class Subscription:
         self._started_at = self._heard_at = 0.0
 
     def __enter__(self) -> Subscription:
-        with self._open, reaching(self._kafka):
-            admin = self._open.enter_context(open_admin(self._kafka))
-            self._topic_ids = partial(self._ask_ids, admin)
-            self._ids_at_start = self._topic_ids()
-            self._consumer = self._open.enter_context(open_consumer(self._kafka))
-            places = [place for name in self._kinds for place in shards_in(self._consumer, name)]
+        with self._open, _reaching(self._kafka):
+            connection = _connection(self._kafka)
+            self._admin = self._open.enter_context(closing(KafkaAdminClient(**connection)))
+            self._consumer = self._open.enter_context(closing(_consumer(connection)))
+            self._at_start = _topics_there(self._admin, tuple(self._kinds))
+            places = [TopicPartition(name, n) for name, found in self._at_start.items() for n in range(found[1])]
             self._consumer.assign(places)
             self._consumer.seek_to_beginning(*places)
             self._end_at_start = self._consumer.end_offsets(places)
@@ -101,11 +124,6 @@ class Subscription:
             self._started_at = self._heard_at = monotonic()
             self._open = self._open.pop_all()  # all went well: stay open
         return self
-
-    def _ask_ids(self, admin: KafkaAdminClient) -> Mapping[str, str]:
-        """The ids of the topics that are read, by kind."""
-        found = topic_ids(admin, self._table.name)
-        return {kind: found.get(kind, "") for kind in self._kinds.values()}
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -164,7 +182,7 @@ class Subscription:
 
         Before `caught_up` they are what is left of the releases of the past.
         """
-        with reaching(self._kafka):
+        with _reaching(self._kafka):
             came: dict[TopicPartition, list[Any]] = self._consumer.poll(timeout_ms=int(timeout_s * 1000))
             if came:
                 self._check_topic()
@@ -176,7 +194,8 @@ class Subscription:
 
     def _check_topic(self) -> None:
         """What came before the answer came from the topics that the answer names: others mean nothing."""
-        if self._topic_ids() != self._ids_at_start:
+        now = topics_now(self._admin, tuple(self._kinds))
+        if any(now.get(name, ("", 0))[0] != id_ for name, (id_, _) in self._at_start.items()):
             raise StreamerError(f"{self._name} was deleted and made anew since this reader began: start again")
 
     def _apply(self, record: Any) -> list[Release]:
@@ -235,3 +254,158 @@ class Subscription:
             self._heard_at = now
             if not self.caught_up:
                 raise ServerUnreachable(f"Kafka has sent nothing for {SILENCE_SECONDS_MAX:.0f} s, though there is more")
+
+
+# -- the client library -------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _reaching(bootstrap: str) -> Iterator[None]:
+    """Turns what goes wrong on the way to the broker into ConfigError, UsageError or ServerUnreachable."""
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)
+    try:
+        yield
+    except (KafkaError, ssl.SSLError) as error:
+        answered = error.message or "" if isinstance(error, BrokerResponseError) else ""
+        refused = refused_to_command(bootstrap, answered, Right([READ], topics_named(str(error)) or ["NAME"]))
+        raise refused or shut_out(servers_of(bootstrap)) or does_not_answer(bootstrap, type(error).__name__) from None
+
+
+def _connection(bootstrap: str) -> dict[str, Any]:
+    """Keywords of both clients. Who is shut out hears it here: to the client, topics would seem to be missing."""
+    servers = servers_of(bootstrap)
+    require_access(servers)
+    return {
+        "bootstrap_servers": servers,
+        "api_version_auto_timeout_ms": CONNECT_MS_MAX,
+        "request_timeout_ms": ANSWER_MS_MAX,
+        "selector": TicketsSkipped,
+        **kafka_python_access(kafka_settings()),
+    }
+
+
+def _consumer(connection: Mapping[str, Any]) -> KafkaConsumer:
+    return KafkaConsumer(
+        **connection,
+        metrics_enabled=False,
+        group_id=None,
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        isolation_level="read_committed",
+        allow_auto_create_topics=False,
+        max_poll_records=5_000,
+        check_crcs=False,  # the embedded broker's transaction markers have none that is valid; TCP checks too
+    )
+
+
+class TicketsSkipped(DefaultSelector):
+    """The selector of kafka-python's connections (`data` of what is registered) under TLS 1.3.
+
+    The server sends tickets for later sessions after the handshake: the socket can be read though nothing was asked,
+    and the library takes that for the end of the connection. So a ticket is read here if no answer is waited for.
+    """
+
+    def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
+        """What is ready; it may be nothing before the time is over, as with any selector."""
+        ready = []
+        for registered, events in super().select(timeout):
+            left = events & ~EVENT_READ if events & EVENT_READ and _brings_nothing(registered) else events
+            if left:
+                ready.append((registered, left))
+        return ready
+
+
+def _brings_nothing(registered: SelectorKey) -> bool:
+    """Whether a socket that can be read has nothing for the client, nor its end."""
+    connection = registered.data
+    socket = getattr(connection, "_sock", None)  # not what is registered, which was a socket before TLS
+    if not isinstance(socket, ssl.SSLSocket) or not connection.connected() or connection.in_flight_requests:
+        return False
+    try:
+        socket.recv(1)  # a byte that came now would be one too many, and is the client's to complain of
+    except ssl.SSLWantReadError:
+        return True
+    except OSError:  # whatever has ended it, the client finds it, too
+        return False
+    return False
+
+
+# -- ids of topics ------------------------------------------------------------------------------------------------
+
+METADATA, VERSION = 3, 12
+"""The question whose answer has ids (Kafka 3.1 and later); the library itself speaks older versions only."""
+
+NO_ID = bytes(16)
+"""In place of an id if a topic is asked for by its name."""
+
+
+class _Uuid(AbstractType):  # type: ignore[misc]  # the library has no types
+    """16 bytes as they are."""
+
+    @classmethod
+    def encode(cls, value: bytes) -> bytes:
+        return value
+
+    @classmethod
+    def decode(cls, data: BytesIO) -> bytes:
+        return data.read(16)
+
+
+def _struct(**fields: Any) -> tuple[Any, ...]:
+    return (*fields.items(), ("tags", TaggedFields))
+
+
+_NUMBERS, _TEXT = CompactArray(Int32), CompactString("utf-8")
+_PARTITION = _struct(
+    error=Int16, n=Int32, leader=Int32, epoch=Int32, replicas=_NUMBERS, in_sync=_NUMBERS, offline=_NUMBERS
+)
+_TOPIC = _struct(
+    error=Int16, name=_TEXT, id=_Uuid, internal=Boolean, partitions=CompactArray(*_PARTITION), operations=Int32
+)
+_BROKER = _struct(number=Int32, host=_TEXT, port=Int32, rack=_TEXT)
+
+
+class _MetadataResponse(Response):  # type: ignore[misc]
+    API_KEY, API_VERSION, FLEXIBLE_VERSION = METADATA, VERSION, True
+    SCHEMA = Schema(
+        *_struct(
+            wait=Int32, brokers=CompactArray(*_BROKER), cluster=_TEXT, controller=Int32, topics=CompactArray(*_TOPIC)
+        )
+    )
+
+
+class _MetadataRequest(Request):  # type: ignore[misc]
+    API_KEY, API_VERSION, FLEXIBLE_VERSION = METADATA, VERSION, True
+    RESPONSE_TYPE = _MetadataResponse
+    SCHEMA = Schema(*_struct(topics=CompactArray(*_struct(id=_Uuid, name=_TEXT)), creates=Boolean, operations=Boolean))
+
+
+Topics = Mapping[str, tuple[str, int]]
+"""Id and number of partitions of the topics that exist, by name; the id is empty if the broker gives none."""
+
+
+def topics_now(admin: KafkaAdminClient, names: Sequence[str]) -> Topics:
+    """What there is of some topics right now. Raises KafkaError, also for a topic that is kept from this user."""
+    _, newest = (admin._client.get_api_versions() or {}).get(METADATA, (0, 0))
+    if newest < VERSION:
+        return {said["topic"]: ("", len(said["partitions"])) for said in admin.describe_topics(list(names))}
+    asked: list[tuple[bytes, str, dict[int, bytes]]] = [(NO_ID, name, {}) for name in names]
+    said = admin.send_request(_MetadataRequest(asked, False, False, {})).to_object()
+    if hidden := {one["name"] for one in said["topics"] if one["error"] == TopicAuthorizationFailedError.errno}:
+        raise TopicAuthorizationFailedError(hidden)
+    gives_ids = not (said["cluster"] or "").startswith(EMBEDDED_CLUSTER)
+    return {
+        one["name"]: (b64encode(one["id"]).decode().rstrip("=") if gives_ids else "", len(one["partitions"]))
+        for one in said["topics"]
+        if one["error"] == 0
+    }
+
+
+def _topics_there(admin: KafkaAdminClient, names: Sequence[str]) -> Topics:
+    """All of these topics; raises UsageError if one does not exist. One that was made just now is waited for."""
+    until = monotonic() + SEEN_SECONDS_MAX
+    while missing := [name for name in names if name not in (found := topics_now(admin, names))]:
+        if monotonic() > until:
+            raise UsageError(f"topic {missing[0]} does not exist: `streamer topics create` makes it")
+        sleep(SEEN_AGAIN_SECONDS)
+    return {name: found[name] for name in names}

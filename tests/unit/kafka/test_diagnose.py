@@ -19,8 +19,8 @@ from kafka.errors import (
 )
 
 from streamer.errors import ConfigError, ServerUnreachable, StreamerError
-from streamer.incremental.kafka_settings import KafkaSettings
-from streamer.incremental.kafka_shut_out import reason, require_access, shut_out
+from streamer.kafka.diagnose import reason, require_access, shut_out
+from streamer.kafka.settings import KafkaSettings
 
 CANARY = "canary-7Q"
 SETTINGS = KafkaSettings("SASL_SSL", "PLAIN", "me", CANARY)

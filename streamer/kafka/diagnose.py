@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import ssl
 from collections.abc import Sequence
+from typing import Any
 
 from kafka.conn import BrokerConnection, ConnectionStates, get_ip_port_afi
 from kafka.errors import (
@@ -19,10 +20,11 @@ from kafka.errors import (
     SaslAuthenticationFailedError,
     UnsupportedSaslMechanismError,
 )
+from kafka.sasl.oauth import AbstractTokenProvider
 
 from streamer.errors import ConfigError, ServerUnreachable, StreamerError
-from streamer.incremental.kafka_access import for_kafka_python, kafka_settings
-from streamer.incremental.kafka_settings import KafkaSettings
+from streamer.kafka.access import fetch_token, for_python_clients, kafka_settings
+from streamer.kafka.settings import KafkaSettings, TokenEndpoint
 
 TRY_SECONDS_MAX = 5.0
 _OTHER_NAME = (62, 64)
@@ -32,6 +34,21 @@ _GREETING = (ConnectionStates.HANDSHAKE, ConnectionStates.API_VERSIONS_SEND, Con
 """What comes before the client says who it is."""
 
 _STEPS = (ConnectionStates.DISCONNECTED, ConnectionStates.CONNECTING, *_GREETING, ConnectionStates.AUTHENTICATING)
+
+
+class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
+    """Tokens as kafka-python asks for them: one for every connection."""
+
+    def __init__(self, endpoint: TokenEndpoint) -> None:
+        self._endpoint = endpoint
+
+    def token(self) -> str:
+        return fetch_token(self._endpoint).text
+
+
+def kafka_python_access(settings: KafkaSettings) -> dict[str, Any]:
+    """Keywords of kafka-python's clients. Raises ConfigError."""
+    return for_python_clients(settings, _Tokens)
 
 
 class _Attempt(BrokerConnection):  # type: ignore[misc]
@@ -77,7 +94,7 @@ def _refused(server: str, settings: KafkaSettings) -> StreamerError | None:
         host, port, family = get_ip_port_afi(server)  # as the library reads it: 9092 where no port is said
     except ValueError:
         return ConfigError(f"Kafka's servers: not host:port: {server}")
-    attempt = _Attempt(host, port, family, **for_kafka_python(settings))
+    attempt = _Attempt(host, port, family, **kafka_python_access(settings))
     try:
         attempt.connect_blocking(TRY_SECONDS_MAX)
         why = attempt.why

@@ -1,4 +1,4 @@
-"""How to get into a secured Kafka, as values: said once, obeyed by all three clients inside.
+"""How to get into a secured Kafka, as values: said once, obeyed by every client inside.
 
 The rules of this file
 ----------------------
@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from streamer.errors import ConfigError
+from streamer.errors import ConfigError, UsageError
 
 CONFIG = "KAFKA_CONFIG"
 """The variable that names the file."""
@@ -75,6 +75,11 @@ _BELONGS_TO = {
 
 _OF_SECURITY = re.compile(r"ssl|sasl|secur|jaas|passw|secret|token|oauth|config\.providers|interceptor", re.IGNORECASE)
 """What a name says that has to do with security, misspelt or not."""
+
+_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:@/\[\]]+):[0-9]{1,5}")
+
+EMBEDDED_CLUSTER = "mockCluster"
+"""How the id of the embedded broker's cluster begins. It cannot be asked for ids of topics, so nobody goes by them."""
 
 _PROPERTY = re.compile(r"acks|retries|[a-z][a-z0-9]*(?:[._-][a-z0-9]+)+")
 
@@ -142,6 +147,21 @@ class KafkaSettings:
     @property
     def by_sasl(self) -> bool:
         return self.protocol in (SASL_PLAINTEXT, SASL_SSL)
+
+
+def servers_of(bootstrap: str) -> list[str]:
+    """The addresses in "host:port,...". Raises UsageError, which never repeats the text: a password may stand in it.
+
+    >>> servers_of("a.example:9092, [::1]:9093")
+    ['a.example:9092', '[::1]:9093']
+    """
+    servers = [server.strip() for server in bootstrap.split(",")]
+    if not all(_ADDRESS.fullmatch(server) and int(server.rpartition(":")[2]) < 1 << 16 for server in servers):
+        raise UsageError(
+            "--kafka (KAFKA_BOOTSTRAP): expected HOST:PORT, or several of them with commas between, and nothing else: "
+            "no user, no password, no protocol"
+        )
+    return servers
 
 
 def settings_of(properties: Mapping[str, str], environment: Mapping[str, str]) -> KafkaSettings:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from streamer.errors import ConfigError, ServerUnreachable, StreamerError
-from streamer.incremental.kafka_settings import TokenEndpoint
-from streamer.incremental.kafka_token import fetch_token
+from streamer.kafka.access import fetch_token
+from streamer.kafka.settings import TokenEndpoint
 from worlds.token_endpoint import Endpoint
 
 CANARY = "canary:7Q"

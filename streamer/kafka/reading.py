@@ -1,0 +1,158 @@
+"""Reading partitions of Kafka from one offset to another: one loop for workers, commands and tools.
+
+The rules of this file
+----------------------
+* Committed records only. Transaction markers, aborted and compacted records occupy offsets too: an end is reached when
+  the client says so, or with the first record behind it, never by counting.
+* A question that came too early, to a topic just made or a broker just restarted, is asked again.
+* Errors are raised as KafkaException, if possible with the right (`errors.Right`) that its topic needs.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+from time import monotonic, sleep
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import Message as Record
+from confluent_kafka import TopicPartition as Place
+
+from streamer.errors import ServerUnreachable, UsageError
+from streamer.incremental.shard.outlet import Position
+from streamer.incremental.topics import POSITIONS, topic_name
+from streamer.kafka.errors import READ, TOO_EARLY, Right
+
+CALL_SECONDS_MAX = 20.0
+"""Limit of each wait for Kafka: longer than a broker needs to serve transactions again after a crash."""
+SILENCE_SECONDS_MAX = 15.0
+SEEN_SECONDS_MAX, SEEN_AGAIN_SECONDS = 2.0, 0.1
+SETTLING_SECONDS_MAX, SETTLED_AGAIN_SECONDS = 20.0, 0.1
+"""How long an answer that may have come too early is doubted; no limit of a single call."""
+
+POLL_SECONDS = 0.5
+RECORDS_AT_ONCE = 5_000
+WINDOW_OFFSETS, WIDER = 16, 16
+
+__all__ = ["Consumer", "Place", "Record"]
+
+
+def shards_in(client: Any, topic: str, operation: str = READ) -> list[Place]:
+    """All partitions of a topic by number; raises UsageError if the topic does not exist.
+
+    client: any of the C client's. A topic that was made just now is waited for: a broker learns of it a moment later.
+    operation: what is to be done with the topic, for a user who is not authorised.
+    """
+    until = monotonic() + SEEN_SECONDS_MAX
+    while not (places := places_of(client, topic, operation)):
+        if monotonic() > until:
+            raise UsageError(f"topic {topic} does not exist: `streamer topics create` makes it")
+        sleep(SEEN_AGAIN_SECONDS)
+    return places
+
+
+def places_of(client: Any, topic: str, operation: str = READ) -> list[Place]:
+    """All partitions of a topic by number, right now; none if it does not exist."""
+    found = client.list_topics(topic, timeout=CALL_SECONDS_MAX).topics[topic]
+    if found.error is not None and found.error.name() not in TOO_EARLY:
+        raise KafkaException(found.error, Right([operation], [topic]))
+    return [Place(topic, number) for number in sorted(found.partitions)]
+
+
+def watermarks(consumer: Consumer, place: Place) -> tuple[int, int]:
+    """First and end offset of a partition; asked again while the cluster is still settling who leads it."""
+    deadline = monotonic() + SETTLING_SECONDS_MAX
+    while True:
+        try:
+            first, end = consumer.get_watermark_offsets(place, timeout=CALL_SECONDS_MAX, cached=False)
+        except KafkaException as error:
+            if error.args[0].name() not in TOO_EARLY or monotonic() > deadline:
+                raise KafkaException(error.args[0], Right([READ], [place.topic])) from None
+            sleep(SETTLED_AGAIN_SECONDS)
+        else:
+            return first, end
+
+
+def batches(
+    consumer: Consumer, starts: Iterable[Place], ends: Mapping[Place, int] | None = None, deadline: float | None = None
+) -> Iterator[list[Record]]:
+    """The records of partitions, each from its offset in `starts` on, some at a time; in order within a partition.
+
+    ends: exclusive offsets; without it, up to the end that a partition has when it is reached. Raises
+    ServerUnreachable if Kafka falls silent, or at the deadline (monotonic), and KafkaException.
+    """
+    ends = ends or {}
+    unread = {place: place.offset for place in starts if place.offset < ends.get(place, place.offset + 1)}
+    consumer.assign(list(unread))
+    heard = monotonic()
+    while unread:
+        found = []
+        for record in _came(consumer):
+            place, is_end = Place(record.topic(), record.partition()), record.error() is not None
+            end = ends.get(place)
+            if not is_end and (end is None or record.offset() < end):
+                found.append(record)
+            if is_end or (end is not None and record.offset() >= end - 1):
+                unread.pop(place, None)
+        if found:
+            yield found
+            heard = monotonic()
+        _check_time(heard, deadline, unread)
+
+
+def _came(consumer: Consumer) -> list[Record]:
+    """What the client holds, waiting for the first of it: records, and as errors the ends that were reached."""
+    first = consumer.poll(POLL_SECONDS)
+    came = [] if first is None else [first, *consumer.consume(RECORDS_AT_ONCE, 0)]
+    for record in came:
+        error = record.error()
+        if error is not None and error.code() != KafkaError._PARTITION_EOF:
+            raise KafkaException(error, Right([READ], [record.topic()]))
+    return came
+
+
+def _check_time(heard: float, deadline: float | None, unread: Mapping[Place, int]) -> None:
+    topics = " and ".join(sorted({place.topic for place in unread}))
+    if unread and deadline is not None and monotonic() > deadline:
+        raise ServerUnreachable(f"{topics} could not be read within {CALL_SECONDS_MAX:.0f} s")
+    if unread and deadline is None and monotonic() - heard > SILENCE_SECONDS_MAX:
+        raise ServerUnreachable(f"Kafka has sent nothing for {SILENCE_SECONDS_MAX:.0f} s, though there is more")
+
+
+def records(consumer: Consumer, place: Place, start: int, end: int) -> Iterator[Record]:
+    """The records of one partition between two offsets; the consumer reads this partition alone from then on."""
+    at = Place(place.topic, place.partition, start)
+    return chain.from_iterable(batches(consumer, [at], {at: end}))
+
+
+def coming(consumer: Consumer, ends: Mapping[Place, int]) -> Iterator[list[Record]]:
+    """What comes after these offsets, without end; an empty list if there was nothing for a moment."""
+    consumer.assign([Place(place.topic, place.partition, end) for place, end in ends.items()])
+    while True:
+        yield [record for record in _came(consumer) if record.error() is None]
+
+
+def last_value(consumer: Consumer, place: Place, deadline: float | None = None) -> bytes | None:
+    """The value of the last committed record of a partition, which no client can be asked for; None if there is none.
+
+    It is looked for from the end backwards, in windows that grow.
+    """
+    first, end = watermarks(consumer, place)
+    start, window = end, WINDOW_OFFSETS
+    while start > first:
+        start = max(first, end - window)
+        window *= WIDER
+        at = Place(place.topic, place.partition, start)
+        values = (record.value() for record in chain.from_iterable(batches(consumer, [at], {at: end}, deadline)))
+        if found := deque((value for value in values if value is not None), maxlen=1):
+            return bytes(found[0])
+    return None
+
+
+def last_position(consumer: Consumer, table_name: str, shard: int) -> Position | None:
+    """The last published position of a shard; None if it has none. Raises KafkaException, and see `shards_in`."""
+    places = shards_in(consumer, topic_name(table_name, POSITIONS))
+    value = last_value(consumer, places[shard]) if shard < len(places) else None
+    return None if value is None else Position.from_json(value)

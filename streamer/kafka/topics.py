@@ -1,0 +1,169 @@
+"""A table's topics on the broker, asked for and made: ids, partitions, settings, and the group of its workers.
+
+The id of a topic tells it from another one of the same name. The embedded broker gives none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient as Admin
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
+
+from streamer.errors import UsageError
+from streamer.incremental.topics import Topic, made_with, topic_name, topics_of
+from streamer.kafka.errors import ADMINISTRATION, Right
+from streamer.kafka.reading import CALL_SECONDS_MAX
+from streamer.kafka.settings import EMBEDDED_CLUSTER
+
+__all__ = ["Admin", "Described", "Found", "Members", "Topics"]
+
+
+class Described(NamedTuple):
+    """What tells a topic from another one of the same name. id: empty on the embedded broker."""
+
+    id: str
+    partitions: int
+
+
+Topics = Mapping[str, Described]
+"""The topics of a table that exist, by kind."""
+
+
+def gives_ids(admin: Admin) -> bool:
+    """Whether the broker has ids of topics."""
+    cluster = admin.list_topics(timeout=CALL_SECONDS_MAX).cluster_id or ""
+    return not cluster.startswith(EMBEDDED_CLUSTER)
+
+
+def described(admin: Admin, table_name: str, ids: bool = True) -> Topics:
+    """The topics of a table right now. ids: what `gives_ids` says of the broker. Raises KafkaException."""
+    kinds = {topic.name: topic.kind for topic in topics_of(table_name)}
+    found = _described(admin, list(kinds)) if ids else _listed(admin, kinds)
+    return {kinds[name]: described for name, described in found.items()}
+
+
+def topic_ids(admin: Admin, table_name: str) -> dict[str, str]:
+    """The ids of a table's topics by kind; without those that do not exist, empty if the broker gives no ids."""
+    return {kind: found.id for kind, found in described(admin, table_name).items()} if gives_ids(admin) else {}
+
+
+def topic_id(admin: Admin, table_name: str, kind: str) -> str:
+    """The id of one topic; empty if it does not exist or the broker gives no ids."""
+    name = topic_name(table_name, kind)
+    found = _described(admin, [name]) if gives_ids(admin) else {}
+    return found[name].id if found else ""
+
+
+def _listed(admin: Admin, names: Iterable[str]) -> dict[str, Described]:
+    there = admin.list_topics(timeout=CALL_SECONDS_MAX).topics
+    return {n: Described("", len(there[n].partitions)) for n in names if n in there and there[n].error is None}
+
+
+def _described(admin: Admin, names: Sequence[str]) -> dict[str, Described]:
+    answers = admin.describe_topics(TopicCollection(list(names)), request_timeout=CALL_SECONDS_MAX)
+    found = {name: _unless("UNKNOWN_TOPIC_OR_PART", answer, names) for name, answer in answers.items()}
+    return {name: Described(str(one.topic_id), len(one.partitions)) for name, one in found.items() if one is not None}
+
+
+def _unless(expected: str, answer: Any, names: Iterable[str]) -> Any:
+    """An admin client's answer; None for this error. Raises KafkaException. names: of topics."""
+    try:
+        return answer.result(CALL_SECONDS_MAX + 1)
+    except KafkaException as error:
+        if error.args[0].name() == expected:
+            return None
+        raise KafkaException(error.args[0], Right(ADMINISTRATION, sorted(names))) from None
+
+
+# -- making them --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the broker says of one topic that exists. config: of the settings that it must have."""
+
+    partitions: int
+    config: dict[str, str]
+
+
+def found_topics(admin: Admin, topics: Sequence[Topic]) -> dict[str, Found]:
+    """The topics that exist, by name. Raises KafkaException."""
+    there = _described(admin, [topic.name for topic in topics])
+    wanted = {ConfigResource(ResourceType.TOPIC, topic.name): topic for topic in topics if topic.name in there}
+    answers = admin.describe_configs(list(wanted), request_timeout=CALL_SECONDS_MAX) if wanted else {}
+    found = {}
+    for resource, answer in answers.items():
+        topic = wanted[resource]
+        said = _unless("UNKNOWN_TOPIC_OR_PART", answer, there)
+        if said is not None:
+            config = {setting: said[setting].value for setting in topic.config if setting in said}
+            found[topic.name] = Found(there[topic.name].partitions, config)
+    return found
+
+
+def make(admin: Admin, topic: Topic, shards: int, replicas: int) -> None:
+    """Makes a topic unless somebody else made it just now. Raises UsageError for too many copies; KafkaException."""
+    new = NewTopic(topic.name, shards, replicas, config=made_with(topic, replicas))
+    answer = admin.create_topics([new], operation_timeout=CALL_SECONDS_MAX)[topic.name]
+    try:
+        _unless("TOPIC_ALREADY_EXISTS", answer, [topic.name])
+    except KafkaException as error:
+        if error.args[0].name() != "INVALID_REPLICATION_FACTOR":
+            raise
+        raise UsageError(f"--replicas {replicas}: Kafka has fewer brokers than that") from None
+
+
+def configure(admin: Admin, topic: str, config: Mapping[str, str]) -> None:
+    """Sets some settings of a topic; its others stay as they are. Raises KafkaException."""
+    entries = [ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in config.items()]
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
+    answer = admin.incremental_alter_configs([resource], request_timeout=CALL_SECONDS_MAX)[resource]
+    answer.result(CALL_SECONDS_MAX + 1)
+
+
+# -- who reads them -----------------------------------------------------------------------------------------------
+
+
+class Members(NamedTuple):
+    """A consumer group. settled: it is known who has which partition; by_partition: client ids, of one topic."""
+
+    settled: bool
+    by_partition: Mapping[int, str]
+
+
+SETTLED = frozenset({"STABLE", "EMPTY", "DEAD"})
+"""States of a group in which it is known who has which partition: one without members is empty or dead."""
+
+_NO_GROUP_YET = frozenset({"COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"})
+"""What a broker answers that looks after no group so far: to be asked makes it begin."""
+
+_NOT_TOLD = frozenset({"GROUP_AUTHORIZATION_FAILED", "_UNSUPPORTED_FEATURE", "UNSUPPORTED_VERSION"})
+
+
+class NotTold(Exception):
+    """Kafka does not tell who is in a group: to this user, or to anybody."""
+
+
+def members_of(admin: Admin, group: str, topic: str) -> Members | None:
+    """The members of a consumer group; None if the broker has yet to begin to look after groups. Raises NotTold."""
+    try:
+        answer = admin.describe_consumer_groups([group], request_timeout=CALL_SECONDS_MAX)[group]
+        said = answer.result(CALL_SECONDS_MAX + 1)
+    except KafkaException as error:
+        if error.args[0].name() in _NO_GROUP_YET:
+            return None
+        if error.args[0].name() in _NOT_TOLD:
+            raise NotTold from None
+        raise
+    held = ((member.client_id, member.assignment) for member in said.members)
+    by_partition = {
+        place.partition: client
+        for client, assigned in held
+        for place in (assigned.topic_partitions if assigned else ())
+        if place.topic == topic
+    }
+    return Members(said.state.name in SETTLED, by_partition)
