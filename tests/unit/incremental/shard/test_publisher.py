@@ -128,7 +128,7 @@ class Fragile(Engine):
 
 @pytest.fixture
 def fragile(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr("streamer.incremental.shard.taking_over.Engine", Fragile)
+    monkeypatch.setattr("streamer.incremental.shard.machine.Engine", Fragile)
     Fragile.made, Fragile.most = [], 0
     yield
 
@@ -182,7 +182,7 @@ def test_a_statement_is_not_taken_for_what_was_at_fault_before_it(
     statement: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A statement runs what is queued: before, it became a dead letter for the fault of another message."""
-    monkeypatch.setattr("streamer.incremental.shard.taking_over.Engine", LatelyFragile)
+    monkeypatch.setattr("streamer.incremental.shard.machine.Engine", LatelyFragile)
     shard = Shard()
     publisher = shard.publisher()
     publisher.take_over(shard)
