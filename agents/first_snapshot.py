@@ -84,14 +84,14 @@ class FirstSnapshot:
 
     async def _release(self, snapshot: Snapshot, ended: str) -> None:
         began, name = monotonic(), self._shard.name
-        rows = await self._shard.held_rows()
+        rows = await self._shard.held_rows(ended)
         log.info("%s: the snapshot is over (%s); %d rows are put into QI groups", name, ended, len(rows.source_keys))
         self._job = self._anonymizer.submit(rows, FIRST, seed(self._shard.meta.secret))
         found = await asyncio.wrap_future(self._job.result)
         self._job = None
         if self._shard.lost:
             return
-        report = await self._shard.release(rows, found.groups, ended)
+        report = await self._shard.release(found.groups)
         log.info(
             "%s: %d rows in %d QI groups published as its first table, in %d releases, %.1f s",
             name,

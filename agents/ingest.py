@@ -29,7 +29,7 @@ from faust.types import ChannelT
 from mode import Service
 
 from agents.anonymizer import Anonymizer
-from agents.control import ControlNews, KafkaControl
+from agents.control import ControlNews
 from agents.diary import Diary
 from agents.first_snapshot import FirstSnapshot
 from agents.input_reader import InputReader
@@ -148,7 +148,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             where = self._settings.kafka, self._table.name, topic_partition.partition
             store = RedisStore(self._redis, self._table.name, topic_partition.partition)
             outlet = KafkaOutlet(*where, outputs := outputs_of(self._table.form), self._format)
-            kafka = KafkaInput(*where, self._topics, outputs), KafkaControl(*where), outlet
+            kafka = KafkaInput(*where, self._topics, outputs), outlet
             diary, schemas = self.diaries[topic_partition.partition], self._settings.schemas
             shard = HeldShard(self._table, topic_partition.partition, store, *kafka, self._turn, schemas, diary)
             self._held[topic_partition] = shard
@@ -253,16 +253,13 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
 
         The reader's own position stands behind transactions' markers and what was aborted: offsets without messages.
         """
-        if shard.truncation_due:
-            await shard.repeat_truncation()
-            return False
-        messages = shard.left or await self.reader.read_batch(topic_partition)
+        messages = [] if shard.is_due else await self.reader.read_batch(topic_partition)
         if not messages:
             await shard.look_around()
         if shard.lost:
             return False
         through = await self.reader.position(topic_partition)
-        if not messages and through <= shard.next:
+        if not messages and through <= shard.next and not shard.is_due:
             return True
         done = asyncio.get_running_loop().create_future()
         await self._batches.send(value=Batch(shard, messages, through, done))

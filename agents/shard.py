@@ -19,7 +19,6 @@ from functools import partial
 from time import monotonic
 from typing import TypeVar
 
-from agents.control import KafkaControl
 from agents.diary import Diary
 from agents.outlet import KafkaOutlet
 from agents.shard_input import KafkaInput
@@ -31,10 +30,10 @@ from streamer.errors import Fenced
 from streamer.incremental.events.registered_schemas import Schemas
 from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.groups.replacing import Region
-from streamer.incremental.shard.input import InputState, Message
+from streamer.incremental.shard.input import Message
+from streamer.incremental.shard.ready import GroupSnapshot
 from streamer.incremental.shard.retrying import Judged
 from streamer.incremental.shard.steps import StepReport
-from streamer.incremental.shard.truncations import is_news
 from streamer.incremental.store.base import Meta, Store
 from streamer.incremental.store.rebuild import Progress
 from streamer.table.arrays import Ints
@@ -69,7 +68,6 @@ class HeldShard:
         number: int,
         store: Store,
         shard_input: KafkaInput,
-        control: KafkaControl,
         outlet: KafkaOutlet,
         turn: threading.Lock,
         schemas: Schemas | None = None,
@@ -88,15 +86,15 @@ class HeldShard:
         """What serves the shard: takes it over, reads on, and begins anew after an error."""
         self._input = shard_input
         own_turn = Turn(turn)
-        self._work = ShardWork(table, number, self.name, store, shard_input, control, outlet, own_turn, schemas)
+        self._work = ShardWork(table, number, self.name, store, shard_input, outlet, own_turn, schemas)
         self.done = StepReport()
         """What its steps did since it was last told."""
         self.ncp_fresh: float | None = None
         """The mean NCP of a fresh table, as of the last look for drift; None before the first."""
         self.diary = diary or Diary()
         self.schemas = schemas
-        self.left: Sequence[Message] = ()
-        """Messages that were read and not begun: they come after the release of what is held back."""
+        self.job: GroupSnapshot | None = None
+        """The rows of a first snapshot that are to be put into QI groups before anything else is done."""
         self._thread = ShardThread(number, self.name, own_turn)
 
     @property
@@ -117,7 +115,7 @@ class HeldShard:
     @property
     def next(self) -> int:
         """The first source offset not applied, as of the last commit."""
-        return self._work.publisher.meta.next
+        return self._work.machine.meta.next
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -133,19 +131,14 @@ class HeldShard:
         """Marks the shard as lost; nothing new is begun on it."""
         if not self.lost:
             self.lost, self.lost_at = why, monotonic()
+            self._input.lost = why
 
     async def take_over(self) -> int:
         """Makes this worker the only writer of the shard; returns the offset to read from."""
-        self.left = ()
-        offset = await self._in_thread(partial(self._work.take_over, self), TAKE_OVER_SECONDS_MAX)
+        self.job = None
+        offset = await self._in_thread(self._work.take_over, TAKE_OVER_SECONDS_MAX)
         self.diary.took_over(first=not self.told)
         return offset
-
-    def state(self) -> InputState:
-        """What the broker says of the shard's input, as long as the shard is ours; else raises Fenced."""
-        state = self._input.state()
-        self._require_ours()
-        return state
 
     def _require_ours(self) -> None:
         if self.lost:
@@ -158,8 +151,10 @@ class HeldShard:
 
     async def step(self, messages: Sequence[Message], through: int = 0) -> StepReport:
         """Applies and publishes a batch; through: the offset below which the input holds no other messages."""
-        report = await self._in_thread(partial(self._work.step, messages, through), STEP_SECONDS_MAX)
-        self.left, meta = report.left, self._work.publisher.meta
+        seconds = TAKE_OVER_SECONDS_MAX if self._work.machine.truncation_due else STEP_SECONDS_MAX
+        ready = await self._in_thread(partial(self._work.step, messages, through), seconds)
+        report = ready.report or StepReport()
+        self.job, meta = ready.job, self._work.machine.meta
         self.done.add(report)
         self.diary.step(report)
         for fault in report.faults:
@@ -187,30 +182,26 @@ class HeldShard:
     # -- truncations ----------------------------------------------------------------------------------------------
 
     @property
-    def truncation_due(self) -> bool:
-        """Whether a truncation has to be repeated before messages are read on."""
-        return self._work.publisher.truncation_due is not None
-
-    async def repeat_truncation(self) -> None:
-        """Places the one that is due where it was placed before the store lost it."""
-        due = self._work.publisher.truncation_due
-        if due is not None:
-            await self._in_thread(partial(self._work.place_truncation, due.request, due.source), TAKE_OVER_SECONDS_MAX)
+    def is_due(self) -> bool:
+        """Whether a truncation, or the release of what is held back, comes before the next message."""
+        return self._work.machine.truncation_due or (self._work.machine.awaits_release and self.job is None)
 
     async def place_truncation(self, request: int, source: SourcePosition) -> None:
         """Has a truncation that another shard read take effect here; request: its record's offset."""
-        if is_news(self.name, self._work.publisher.table.name, self._work.publisher.meta, source):
-            await self._in_thread(partial(self._work.place_truncation, request, source), TAKE_OVER_SECONDS_MAX)
+        await self._in_thread(partial(self._work.place_truncation, request, source), TAKE_OVER_SECONDS_MAX)
 
     # -- a first snapshot -----------------------------------------------------------------------------------------
 
-    async def held_rows(self) -> EncodedRows:
-        """The rows that are held back of a snapshot; the next call has to be `release`, or `take_over`."""
-        return await self._in_thread(self._work.publisher.held_rows, TAKE_OVER_SECONDS_MAX)
+    async def held_rows(self, ended: str) -> EncodedRows:
+        """The rows that are held back of a snapshot; ended: why it is over."""
+        if self.job is not None:
+            return self.job.rows
+        return await self._in_thread(partial(self._work.held_rows, ended), TAKE_OVER_SECONDS_MAX)
 
-    async def release(self, rows: EncodedRows, groups: Sequence[Ints], ended: str) -> StepReport:
-        """Publishes them in given QI groups (arrays of numbers of rows); ended: why the snapshot is over."""
-        report = await self._in_thread(partial(self._work.release, rows, groups, ended), TAKE_OVER_SECONDS_MAX)
+    async def release(self, groups: Sequence[Ints]) -> StepReport:
+        """Publishes them in given QI groups (arrays of numbers of rows)."""
+        self.job = None
+        report = await self._in_thread(partial(self._work.release, groups), TAKE_OVER_SECONDS_MAX)
         self.diary.step(report)
         return report
 
@@ -219,16 +210,16 @@ class HeldShard:
     @property
     def meta(self) -> Meta:
         """Where the shard stands after its last commit."""
-        return self._work.publisher.meta
+        return self._work.machine.meta
 
     @property
     def catches_up(self) -> bool:
         """Whether the shard reads its input again, and publishes nothing."""
-        return self._work.publisher.replays_to is not None
+        return self._work.machine.replays_to is not None
 
     @property
     def n_rows(self) -> int:
-        return self._work.publisher.engine.n_rows
+        return self._work.machine.engine.n_rows
 
     async def regions(self, turn: int, rows_max: int) -> list[tuple[int, ...]]:
         """The shard's QI groups, cut into regions."""
@@ -276,4 +267,4 @@ class HeldShard:
         """Stops what serves the shard; a call that its thread is in is let end, then the table is dropped."""
         if self.task is not None and not self.busy:
             self.task.cancel()
-        self._thread.close(self._work.publisher.drop)
+        self._thread.close(self._work.drop)

@@ -11,28 +11,43 @@ The rules of this file
 from __future__ import annotations
 
 import logging
+import secrets
 from collections.abc import Collection, Sequence
-from functools import partial
 from time import monotonic
 
-from agents.control import KafkaControl
 from agents.outlet import KafkaOutlet
 from agents.shard_input import KafkaInput
+from agents.shard_thread import Unexpected
 from agents.turn import Turn
-from streamer.incremental.events.registered_schemas import Schemas
+from streamer.incremental.events.registered_schemas import NoSchemas, Schemas
 from streamer.incremental.events.source_position import SourcePosition
+from streamer.incremental.groups.lots import SECRET_BYTES
 from streamer.incremental.groups.replacing import Region
 from streamer.incremental.shard.adapting import adapted
-from streamer.incremental.shard.input import Message, ShardInput
-from streamer.incremental.shard.publisher import Publisher
-from streamer.incremental.shard.read_again import place_truncation
+from streamer.incremental.shard.anew import RECORDS_MAX
+from streamer.incremental.shard.driver import Servers, drive
+from streamer.incremental.shard.input import Message
+from streamer.incremental.shard.machine import Holding, Machine
+from streamer.incremental.shard.ready import (
+    Assigned,
+    EndSnapshot,
+    Event,
+    Messages,
+    Ready,
+    Remember,
+    Replace,
+    Retry,
+    Revoked,
+    SnapshotGrouped,
+    Truncated,
+)
 from streamer.incremental.shard.rebuild_regions import gains
 from streamer.incremental.shard.retrying import Judged
+from streamer.incremental.shard.standing import Standing
 from streamer.incremental.shard.steps import StepReport
-from streamer.incremental.shard.taking_over import Holding
 from streamer.incremental.store.base import Store
 from streamer.incremental.store.rebuild import Progress
-from streamer.incremental.topics import CHANGES, CONTROL, POSITIONS, outputs_of
+from streamer.incremental.topics import CHANGES, POSITIONS
 from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows
 from streamer.table.schema import Table
@@ -53,7 +68,6 @@ class ShardWork:
         name: str,
         store: Store,
         shard_input: KafkaInput,
-        control: KafkaControl,
         outlet: KafkaOutlet,
         turn: Turn,
         schemas: Schemas | None,
@@ -65,42 +79,48 @@ class ShardWork:
         self._ncp_at = -NCP_SECONDS
         self._name = name
         self._input = shard_input
-        self._control = control
         self._turn = turn
-        self._outputs = outputs_of(table.form)
-        of = Holding.SNAPSHOT
-        self.publisher = Publisher(table, number, store, outlet, turn, holding=of, schemas=schemas)
-        self.publisher.messages_at = lambda offsets: shard_input.messages_at(offsets)
-        self.publisher.check_input = partial(shard_input.check, CHANGES, CONTROL, *self._outputs)
+        self.table = table
+        known = schemas or NoSchemas()
+        secret = secrets.token_bytes(SECRET_BYTES)
+        self.machine = Machine(table, number, secret, Holding.SNAPSHOT, known.known, turn)
+        self._servers = Servers(store, outlet, shard_input, known)
 
-    def take_over(self, ours: ShardInput) -> int:
-        """Makes this worker the only writer; ours: raises Fenced where the shard was lost meanwhile."""
+    def _drive(self, event: Event) -> Ready:
+        return drive(self.machine, event, self._servers)
+
+    def _reported(self, event: Event) -> StepReport:
+        return self._drive(event).report or StepReport()
+
+    def take_over(self) -> int:
+        """Makes this worker the only writer."""
         began = monotonic()
-        skips = self._control.skips(self._input.state().topic_ids.get(CHANGES, ""))
-        offset = self.publisher.take_over(ours, skips, self._control.placed)
+        skips = self._input.skips(self._input.state().topic_ids.get(CHANGES, ""))
+        self._drive(Assigned(skips))
         self._measure()
+        offset = self.machine.meta.next
         self._log_taken_over(offset, monotonic() - began)
-        if self.publisher.published_anew:
+        if self.machine.standing is Standing.EMPTIED:
             log.warning("%s: the output was made anew; the whole table was published into it as release 1", self._name)
-        if self.publisher.replays_to is not None:
+        if self.machine.replays_to is not None:
             log.warning(
                 "%s: the store has lost commits; the input is read again from %d to %d, publishing nothing",
                 self._name,
                 offset,
-                self.publisher.replays_to,
+                self.machine.replays_to,
             )
         self._tell_skips(skips, offset)
         return offset
 
     def _log_taken_over(self, offset: int, seconds: float) -> None:
-        commit, holds = self.publisher.meta.commit, "a release that is under way"
-        if not self.publisher.awaits_release:
-            engine = self.publisher.engine
+        commit, holds = self.machine.meta.commit, "a release that is under way"
+        if self.machine.has_table:
+            engine = self.machine.engine
             holds = f"{engine.n_rows} rows, {engine.n_qi_groups} QI groups"
         log.info("%s taken over: next %d, commit %d, %s, %.2f s", self._name, offset, commit, holds, seconds)
 
     def _tell_skips(self, skips: Collection[int], offset: int) -> None:
-        late = sorted(skip for skip in skips if skip < offset and skip not in self.publisher.meta.skipped)
+        late = sorted(skip for skip in skips if skip < offset and skip not in self.machine.meta.skipped)
         if late:
             log.warning("%s: had been read when an operator wanted them passed over: %s", self._name, late)
         still_to_come = sorted(skip for skip in skips if skip >= offset)
@@ -109,18 +129,18 @@ class ShardWork:
 
     def look_around(self) -> None:
         self._input.ask()
-        self._input.check(CHANGES, CONTROL, *self._outputs, POSITIONS)
+        self._input.check(POSITIONS)
         self._measure()
 
-    def step(self, messages: Sequence[Message], through: int) -> StepReport:
+    def step(self, messages: Sequence[Message], through: int) -> Ready:
         self._input.ask()  # now that the messages are here; the answer comes while they are applied
-        report = self.publisher.step(messages, through)
+        ready = self._drive(Messages(messages, through))
         self._measure()
-        return report
+        return ready
 
     def _measure(self) -> None:
-        if not self.publisher.awaits_release:
-            engine = self.publisher.engine
+        if self.machine.has_table:
+            engine = self.machine.engine
             self.sizes = {"rows": engine.n_rows, "pending": engine.n_pending, "qi_groups": engine.n_qi_groups}
             if self.ncp is None or monotonic() - self._ncp_at >= NCP_SECONDS:
                 published = engine.n_rows - engine.n_pending
@@ -128,48 +148,57 @@ class ShardWork:
 
     def place_truncation(self, request: int, source: SourcePosition) -> None:
         began = monotonic()
-        self._input.ask()
-        report = place_truncation(self.publisher, request, source, self._input.earliest(), self._input.messages)
-        log.warning(
-            "%s: the source has truncated the table: what came before is removed; %d rows came later, %d records "
-            "published, %.2f s",
-            self._name,
-            self.publisher.engine.n_rows,
-            report.published,
-            monotonic() - began,
-        )
+        report = self._reported(Truncated(request, source))
+        if report.commits:
+            log.warning(
+                "%s: the source has truncated the table: what came before is removed; %d rows came later, %d records "
+                "published, %.2f s",
+                self._name,
+                self.machine.engine.n_rows,
+                report.published,
+                monotonic() - began,
+            )
 
-    def release(self, rows: EncodedRows, groups: Sequence[Ints], ended: str) -> StepReport:
+    def held_rows(self, ended: str) -> EncodedRows:
+        ready = self._drive(EndSnapshot(ended))
+        if ready.job is None:
+            raise Unexpected(f"{self._name}: no rows are held back")
+        return ready.job.rows
+
+    def release(self, groups: Sequence[Ints]) -> StepReport:
         self._input.ask()
-        return self.publisher.release(rows, groups, ended)
+        return self._reported(SnapshotGrouped(groups, RECORDS_MAX))
 
     def regions(self, turn: int, rows_max: int) -> list[tuple[int, ...]]:
         with self._turn:
-            return self.publisher.engine.regions(turn, rows_max)
+            return self.machine.engine.regions(turn, rows_max)
 
     def region(self, numbers: Sequence[int]) -> Region:
         with self._turn:
-            return self.publisher.engine.region(numbers)
+            return self.machine.engine.region(numbers)
 
     def rebuild_region(
         self, region: Region, groups: Sequence[Ints], progress: Progress
     ) -> tuple[Progress | None, StepReport]:
-        table, publisher = self.publisher.table, self.publisher
+        table, engine = self.table, self.machine.engine
         with self._turn:
-            now = publisher.engine.region(region.numbers)
+            now = engine.region(region.numbers)
             fitted = groups if now.stamp == region.stamp else adapted(table, region, groups, now)
             if fitted is None:
                 return None, StepReport()
             if not gains(table.space, now, fitted, progress.rebuild.algorithm):
                 return progress.left_alone(now.ncp), StepReport()
         self._input.ask()
-        report = publisher.replace_region(now, fitted, progress)
-        return publisher.meta.rebuild, report or StepReport()
+        report = self._reported(Replace(now, fitted, progress))
+        return self.machine.meta.rebuild, report
 
     def remember(self, running: Progress | None, ended: Sequence[Progress], control_next: int) -> None:
         self._input.ask()
-        self.publisher.remember_rebuilds(running, ended, control_next)
+        self._reported(Remember(running, ended, control_next))
 
     def retry(self, judged: Sequence[Judged], control_next: int) -> StepReport:
         self._input.ask()
-        return self.publisher.retry(judged, control_next)
+        return self._reported(Retry(judged, control_next))
+
+    def drop(self) -> None:
+        self.machine.handle(Revoked())
