@@ -23,7 +23,6 @@ from confluent_kafka import Consumer, TopicPartition
 
 from agents.anew.reading import KafkaReading
 from agents.control import KafkaControl
-from agents.input_again import read_at, read_piece
 from agents.kafka_calls import CALL_SECONDS_MAX, KafkaCalls
 from agents.topic_questions import ANSWER_SECONDS_MAX, TopicQuestions, Topics, kafka_topics
 from streamer.errors import Conflict, Fenced, ShardRefused
@@ -31,6 +30,9 @@ from streamer.incremental import mends
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.requests import Placed
 from streamer.incremental.topics import CHANGES, CONTROL, DEAD_LETTERS, LIVE, OUTPUTS, POSITIONS, topic_name
+
+PIECE_MESSAGES_MAX, PIECE_BYTES_MAX = 20_000, 16_000_000
+"""Of what is read once more at a time: the shard's batches wait for it."""
 
 MISSING_SECONDS_MAX, MISSING_AGAIN_SECONDS = 3.0, 0.1
 """How long a topic may be missing that somebody is making anew."""
@@ -81,21 +83,35 @@ class KafkaInput:
             raise Fenced(f"{self._kafka.name}: {self.lost}")
         return InputState(ids, shards, earliest, end, live_begun, control_end)
 
-    def read_once_more(self, start: int, end: int) -> tuple[list[Message], int]:
-        """Messages that were read before, up to an offset that is returned; from any thread.
+    def piece(self, start: int, end: int) -> tuple[list[Message], int]:
+        """Messages from `start` on that were read before, and the offset that they do not reach, `end` at most.
 
-        Raises ServerUnreachable, ShardRefused.
+        Over a connection of their own, in pieces of bounded size. What has expired is not among them. Raises
+        ServerUnreachable, ShardRefused.
         """
-        return read_piece(self._kafka, start, end)
-
-    def messages_at(self, offsets: Sequence[int]) -> list[Message]:
-        """Messages that were read before, as far as they are there. Raises ServerUnreachable, ShardRefused."""
-        return read_at(self._kafka, offsets)
+        place, found, n_bytes = self._place(CHANGES), list[Message](), 0
+        with self._kafka.failures("reading the input once more"), self._kafka.consumer() as consumer:
+            first, _ = self._kafka.watermarks(consumer, place)
+            if max(first, start) >= end:
+                return [], end
+            for record in self._kafka.records(consumer, place, max(first, start), monotonic() + CALL_SECONDS_MAX):
+                offset = int(record.offset() or 0)
+                if offset >= end:
+                    return found, end
+                found.append(Message(offset, record.key(), record.value()))
+                n_bytes += len(record.value() or b"")
+                if len(found) >= PIECE_MESSAGES_MAX or n_bytes >= PIECE_BYTES_MAX:
+                    return found, offset + 1
+        return found, end
 
     def ask(self) -> None:
         """Asks for the topics, for `check` to compare them; does not wait for the answer."""
         gives_ids = any(described.id for described in self._seen.values())
-        self._asked = self._topics.ask() if gives_ids else None  # the embedded broker makes nothing anew
+        self._asked = self._topics.ask() if gives_ids else None
+
+    def forget_answer(self) -> None:
+        """What was read last is of no account any more: `check` is to ask by itself."""
+        self._asked = None
 
     def check(self, *more: str) -> None:
         """Raises Conflict where a topic was not the one that `state` saw, or had another number of partitions.
@@ -103,9 +119,9 @@ class KafkaInput:
         What was read from the topics before `ask` came from the very same ones. more: kinds that are compared beside
         the input, the control topic and the output. Raises ServerUnreachable.
         """
-        if self._asked is None:
-            return
-        now = self._answer(self._asked)
+        if not any(described.id for described in self._seen.values()):
+            return  # the embedded broker makes nothing anew
+        now = self._answer(self._asked or self._topics.ask())
         kinds = (CHANGES, CONTROL, *self._outputs, *more)
         changed = [kind for kind in kinds if now.get(kind) != self._seen.get(kind)]
         if changed:

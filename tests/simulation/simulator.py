@@ -47,11 +47,11 @@ from streamer.incremental.groups.outcome import Outcome
 from streamer.incremental.groups.replacing import Region
 from streamer.incremental.shard.answers import answer
 from streamer.incremental.shard.input import InputState, Message
-from streamer.incremental.shard.machine import Holding
 from streamer.incremental.shard.ready import Assigned, Messages, Truncated
 from streamer.incremental.shard.rebuilding import Rebuilding, next_rebuild, stopped
 from streamer.incremental.shard.requests import Placed, Retry, Truncation, placed_in, read_request
 from streamer.incremental.shard.retrying import Retrial
+from streamer.incremental.shard.states import Holding
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.incremental.topics import CHANGES, CONTROL, DEAD_LETTERS, POSITIONS, outputs_of
@@ -105,8 +105,9 @@ class WorkerInput:
     def messages(self, start: int, end: int) -> Iterator[list[Message]]:
         yield [one for one in self._model.read(start, len(self._world.messages))[0] if one.offset < end]
 
-    def messages_at(self, offsets: Sequence[int]) -> list[Message]:
-        return [one for one in self._world.messages if one.offset in offsets and one.offset not in self._world.expired]
+    def piece(self, start: int, end: int) -> tuple[list[Message], int]:
+        there = (one for one in self._world.messages if one.offset not in self._world.expired)
+        return [one for one in there if start <= one.offset < end], end
 
 
 class Worker(Driven):

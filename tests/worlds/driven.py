@@ -13,7 +13,7 @@ from streamer.incremental.groups.replacing import Region
 from streamer.incremental.shard.anew import RECORDS_MAX
 from streamer.incremental.shard.driver import Servers, drive
 from streamer.incremental.shard.input import InputState, Message
-from streamer.incremental.shard.machine import Holding, Machine, Phase
+from streamer.incremental.shard.machine import Machine
 from streamer.incremental.shard.outlet import Outlet
 from streamer.incremental.shard.ready import (
     Assigned,
@@ -29,6 +29,7 @@ from streamer.incremental.shard.ready import (
 )
 from streamer.incremental.shard.retrying import Judged
 from streamer.incremental.shard.standing import Standing
+from streamer.incremental.shard.states import Holding, Phase
 from streamer.incremental.shard.steps import StepReport
 from streamer.incremental.store.base import Meta, Store
 from streamer.incremental.store.rebuild import Progress

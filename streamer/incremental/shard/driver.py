@@ -21,8 +21,9 @@ from streamer.incremental.events.registered_schemas import NoSchemas, Schemas, s
 from streamer.incremental.events.source_position import OrderLost, SourcePosition, position_of
 from streamer.incremental.release.records import Entry, Outgoing
 from streamer.incremental.shard.commit import perform
+from streamer.incremental.shard.holding_back import has_seen_the_end
 from streamer.incremental.shard.input import InputState, Message, ShardInput
-from streamer.incremental.shard.machine import Holding, Machine
+from streamer.incremental.shard.machine import Machine
 from streamer.incremental.shard.outlet import Outlet, Position
 from streamer.incremental.shard.ready import (
     Assigned,
@@ -36,18 +37,23 @@ from streamer.incremental.shard.ready import (
     Read,
     ReadBehind,
     ReadMessage,
+    ReadOthers,
     ReadOutbox,
     ReadOwned,
+    ReadPiece,
     ReadTable,
     Ready,
+    RereadPiece,
     Retry,
     RowsAfter,
     RowsRead,
+    SeenElsewhere,
     Stored,
     TakeFence,
     Taken,
     Waiting,
 )
+from streamer.incremental.shard.states import Holding
 from streamer.incremental.shard.truncations import begin_of_run, order_lost
 from streamer.incremental.store.base import Store
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
@@ -57,12 +63,13 @@ from streamer.table.schema import Table
 
 
 class Servers(NamedTuple):
-    """What a shard reads and writes. schemas: of a registry."""
+    """What a shard reads and writes. schemas: of a registry. others: the stores of the table's other shards."""
 
     store: Store
     outlet: Outlet
     input: ShardInput
     schemas: Schemas = NoSchemas()
+    others: Sequence[Store] = ()
 
 
 def drive(machine: Machine, event: Event, servers: Servers) -> Ready:
@@ -117,8 +124,15 @@ def read(machine: Machine, what: Read, servers: Servers) -> Event:
                 store.check_fence(what.fence)
             return Stored(store.load())
         case ReadMessage():
-            found = servers.input.messages_at([what.offset])
-            return Found(next((one for one in found if one.offset == what.offset), None))
+            found, _ = servers.input.piece(what.offset, what.offset + 1)
+            servers.schemas.learn(_schemas_in(Messages(found)))
+            return Found(found[0] if found else None)
+        case ReadPiece():
+            messages, through = servers.input.piece(what.start, what.end)
+            servers.schemas.learn(_schemas_in(Messages(messages)))
+            return RereadPiece(messages, through)
+        case ReadOthers():
+            return SeenElsewhere(any(has_seen_the_end(store.meta()) for store in servers.others))
         case ReadBehind():
             return _read_after(machine, what, servers)
 

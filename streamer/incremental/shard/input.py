@@ -54,8 +54,8 @@ class InputState:
     def messages(self, start: int, end: int) -> Iterator[Sequence[Message]]:
         return iter(())
 
-    def messages_at(self, offsets: Sequence[int]) -> Sequence[Message]:
-        return ()
+    def piece(self, start: int, end: int) -> tuple[Sequence[Message], int]:
+        return (), end
 
 
 class ShardInput(Protocol):
@@ -79,5 +79,5 @@ class ShardInput(Protocol):
     def messages(self, start: int, end: int) -> Iterator[Sequence[Message]]:
         """The messages from an offset to another, some at a time."""
 
-    def messages_at(self, offsets: Sequence[int]) -> Sequence[Message]:
-        """Messages that were read before, as far as they are there."""
+    def piece(self, start: int, end: int) -> tuple[Sequence[Message], int]:
+        """Some messages from `start` on that were read before, and the offset that they do not reach, `end` at most."""

@@ -25,12 +25,10 @@ The rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from enum import Enum
 from functools import partial
-from typing import Any, NamedTuple
 
 from streamer.errors import Conflict, EventRefused, LawViolated, ShardRefused, StreamerError
 from streamer.incremental.events.changes import Change, Statement, Truncate, Upsert
@@ -44,17 +42,19 @@ from streamer.incremental.groups.engine import Engine
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.records import Entry
 from streamer.incremental.shard import holding_back, letters, republish
+from streamer.incremental.shard.activities import Activities
 from streamer.incremental.shard.digested import Digested
 from streamer.incremental.shard.first_release import release_commits, rows_in
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.look import first_meta
 from streamer.incremental.shard.next_commit import next_commit
 from streamer.incremental.shard.outlet import Position
-from streamer.incremental.shard.passed_over import PassedOver, Unforeseen, unforeseen
+from streamer.incremental.shard.passed_over import PassedOver, Unforeseen, told, unforeseen
 from streamer.incremental.shard.ready import (
     Assigned,
     EndSnapshot,
     Event,
+    Facts,
     Failed,
     FirstRows,
     Found,
@@ -73,6 +73,7 @@ from streamer.incremental.shard.ready import (
     Ready,
     Remember,
     Replace,
+    Request,
     Retry,
     Revoked,
     RowsAfter,
@@ -80,6 +81,7 @@ from streamer.incremental.shard.ready import (
     Stored,
     TakeFence,
     Taken,
+    Tick,
     Truncated,
     Unwritable,
     Waiting,
@@ -88,6 +90,7 @@ from streamer.incremental.shard.repeated import cannot_repeat, due_again, is_rep
 from streamer.incremental.shard.requests import Placed
 from streamer.incremental.shard.retrying import Judged, failed_by
 from streamer.incremental.shard.standing import Standing, compare, to_say_again, with_topics
+from streamer.incremental.shard.states import TABLE, Doing, Holding, Phase, Release
 from streamer.incremental.shard.steps import StepReport, Tally
 from streamer.incremental.shard.truncations import (
     in_source_order,
@@ -101,62 +104,10 @@ from streamer.incremental.store.base import Commit, Meta, State
 from streamer.incremental.store.rebuild import remembered
 from streamer.incremental.store.snapshot import Snapshot
 from streamer.incremental.topics import CHANGES, CONTROL
-from streamer.table.encode import EncodedRows
 from streamer.table.schema import Table
 
-
-class Holding(Enum):
-    """What a shard holds back: only gathers rows and publishes none; the snapshot it begins with; or nothing."""
-
-    ALL = "all"
-    SNAPSHOT = "snapshot"
-    NOTHING = "nothing"
-
-
-class Phase(Enum):
-    """The states of a shard."""
-
-    IDLE = "Idle"
-    INSPECTING = "Inspecting"
-    FENCING = "Fencing"
-    FINISHING = "Finishing"
-    REPUBLISHING = "Republishing"
-    RESTORING = "Restoring"
-    REPLAYING = "Replaying"
-    BUFFERING = "Buffering"
-    RELEASING = "Releasing"
-    SERVING = "Serving"
-    REFUSED = "Refused"
-
-
-class Release(NamedTuple):
-    """What is being released: the rows that were held back, and their QI groups once these are known.
-
-    state: of a table that is published anew instead. why: the snapshot is over, if no message said so. records: of the
-    commit that is under way.
-    """
-
-    rows: EncodedRows | None = None
-    groups: SnapshotGrouped | None = None
-    why: str = ""
-    state: State | None = None
-    records: int = 0
-
-
-class Doing(NamedTuple):
-    """A commit under way, and what it was for: a batch, messages applied late, or something else.
-
-    meta: as it leaves the shard. records: that it publishes. judged: of messages applied late; due: the one of them
-    that a replay repeats. complaint: what is said if what is neither cannot be committed.
-    """
-
-    meta: Meta
-    tally: Tally
-    records: int
-    first: int = 0
-    late: Retry | None = None
-    due: tuple[int, int] | None = None
-    complaint: str = ""
+NCP_SECONDS = 5.0
+"""How often the loss of the whole table is summed up: one look at every QI group."""
 
 
 class Machine:
@@ -206,6 +157,9 @@ class Machine:
         self._doing: Doing | None = None
         self._late: Retry | None = None
         """Messages to be applied late once the table is loaded again, because applying them has failed."""
+        self.activities = Activities(table, shard, schemas)
+        self._figures: tuple[float, float | None] = -NCP_SECONDS, None
+        """When the loss of the whole table was summed up last, and what it was on average."""
         self._release = Release()
         self._portions: Iterator[Commit] = iter(())
         """Commits of whole QI groups that are still to be made."""
@@ -226,7 +180,7 @@ class Machine:
             )
         before = self.phase
         try:
-            ready = transition.how(self, event)
+            ready: Ready = getattr(self, transition.how)(event)
         except StreamerError as error:
             self._let_go(Phase.REFUSED if isinstance(error, ShardRefused) else Phase.IDLE)
             return Ready(stop=error)
@@ -241,6 +195,7 @@ class Machine:
         """Lets go of the table: a shard that is not served must not fill memory."""
         self.phase, self._engine, self._doing, self._late = phase, None, None, None
         self._batch, self._release, self._portions, self._report = Messages(()), Release(), iter(()), StepReport()
+        self.activities.at = None
 
     def _drop(self, event: Failed | Revoked) -> Ready:
         self._let_go(Phase.IDLE)
@@ -249,7 +204,15 @@ class Machine:
     def _done(self) -> Ready:
         """Nothing is left to be done for the last event from outside."""
         report, self._report = self._report, StepReport()
-        return Ready(report=report)
+        return Ready(facts=self._facts(), report=report)
+
+    def _facts(self) -> Facts:
+        if self._engine is None:
+            return Facts(self.phase.value, self.meta)
+        engine, ncp, drift = self._engine, self._figures[1], self.activities.drift
+        sizes = {"rows": engine.n_rows, "pending": engine.n_pending, "qi_groups": engine.n_qi_groups}
+        fresh = ncp / drift if ncp is not None and drift else None
+        return Facts(self.phase.value, self.meta, sizes, ncp, fresh)
 
     # -- how it stands --------------------------------------------------------------------------------------------
 
@@ -364,6 +327,7 @@ class Machine:
         self._new_control = to_say_again(self.meta, self._owned.input)
         self.meta = with_topics(self.meta, self._owned.input)
         self._passed_over = PassedOver(self.name, self.meta, self._assigned.skips, self._replay_to)
+        self.activities.taken_over(self.meta)
         return Ready(self._fence, trim=trim)
 
     def _restored(self, event: Performed) -> Ready:
@@ -427,6 +391,53 @@ class Machine:
         said = said_to_others(self.meta, self.name, self.shard, self.meta.next, known)
         return self._commit_from_outside("a truncation cannot be said again", said)
 
+    # -- between two batches --------------------------------------------------------------------------------------
+
+    @property
+    def wants_region(self) -> str:
+        """What the process that anonymizes is wanted for, once it is free; "" if it is not."""
+        if self.phase is not Phase.SERVING or self._engine is None:
+            return ""
+        return self.activities.wants(self.meta, self._engine.n_rows)
+
+    def _between(self, event: Event) -> Ready:
+        """Asks what is to be done between two batches, and does it."""
+        if isinstance(event, Tick):
+            self._sum_up(event.clock)
+        with self._turn:
+            what = self.activities.next(event, self.meta, self.engine)
+        if what is None:
+            return self._done()
+        if isinstance(what, Ready):
+            return what
+        try:
+            ready: Ready = getattr(self, TABLE[self.phase, type(what)].how)(what)
+            return ready
+        except LawViolated as error:
+            if not isinstance(what, Replace):
+                raise
+            self.activities.failed(str(error))
+            raise Conflict(f"{self.name}: a rebuild has failed: {error}") from None
+
+    def _sum_up(self, clock: float) -> None:
+        engine = self.engine
+        if clock - self._figures[0] >= NCP_SECONDS:
+            published = engine.n_rows - engine.n_pending
+            self._figures = clock, engine.loss / published if published else None
+
+    def _heard(self, event: Request) -> Ready:
+        """A request that waits until what is under way is done."""
+        self.activities.hear(event)
+        return self._done()
+
+    def _tick_in_replay(self, event: Tick) -> Ready:
+        """Nothing but what lies between two messages."""
+        return self._repeat_truncation() if self.truncation_due else self._done()
+
+    def _tick_in_release(self, event: Tick) -> Ready:
+        """Begins a release that was found when the shard was taken over."""
+        return self._done() if self._release.rows is not None else self._begin_release(EndSnapshot())
+
     # -- a batch of messages --------------------------------------------------------------------------------------
 
     def _messages(self, event: Messages) -> Ready:
@@ -460,8 +471,8 @@ class Machine:
     def _begin_again(self, fault: Unforeseen, tally: Tally) -> Ready:
         """Loads the table again, without what was applied in vain, and has the message at fault skipped."""
         fault.__traceback__ = fault.__context__ = None  # they hold on to the table that is to be dropped
-        told = self._passed_over.failed(fault, tally.last, tally.counts.messages, self.meta)
-        self._report.faults.append(told)
+        said = self._passed_over.failed(fault, tally.last, tally.counts.messages, self.meta)
+        self._report.faults.append(said)
         return self._load(self._fence)
 
     def _apply_some(self, tally: Tally) -> int:
@@ -628,8 +639,13 @@ class Machine:
 
         Raises LawViolated if the groups are not all of the region's rows, once each, or do not hold the model.
         """
-        with self._turn:
-            replaced = self.engine.replace(event.region, event.groups)
+        try:
+            with self._turn:
+                replaced = self.engine.replace(event.region, event.groups)
+        except (StreamerError, MemoryError, OSError):
+            raise
+        except Exception as error:
+            raise LawViolated(f"{self.name}: a region cannot be replaced ({told(error)})") from None
         if replaced is None:
             return self._done()
         rebuild = self.meta.rebuild if event.progress is None else event.progress.after(replaced)
@@ -784,49 +800,3 @@ class Machine:
         if ready is None:
             self._release = Release()
         return ready or self._load()
-
-
-class Transition(NamedTuple):
-    """How an event is handled in a state, and to which states that may lead."""
-
-    how: Callable[[Machine, Any], Ready]
-    leads: tuple[Phase, ...]
-
-
-P = Phase
-SERVED = (P.SERVING, P.REPLAYING, P.BUFFERING)
-WORKED = (*SERVED, P.RESTORING, P.RELEASING)
-"""What a commit, or what is done instead of one, may lead to: the table may have to be loaded again."""
-
-TABLE: Mapping[tuple[Phase, type[Any]], Transition] = {
-    **{(state, Assigned): Transition(Machine._assign, (P.INSPECTING,)) for state in Phase},
-    **{(state, kind): Transition(Machine._drop, (P.IDLE,)) for state in Phase for kind in (Failed, Revoked)},
-    (P.INSPECTING, Inspected): Transition(Machine._inspect, (P.FENCING,)),
-    (P.FENCING, Taken): Transition(Machine._take, (P.FENCING,)),
-    (P.FENCING, Owned): Transition(Machine._own, (P.FINISHING, P.REPUBLISHING, P.RESTORING)),
-    (P.FINISHING, Waiting): Transition(Machine._finish, (P.FINISHING,)),
-    (P.FINISHING, Performed): Transition(Machine._restore, (P.RESTORING,)),
-    (P.REPUBLISHING, Stored): Transition(Machine._republish_from, (P.REPUBLISHING,)),
-    (P.REPUBLISHING, Waiting): Transition(Machine._republish, (P.REPUBLISHING,)),
-    (P.REPUBLISHING, Performed): Transition(Machine._republished, (P.REPUBLISHING, P.RESTORING)),
-    (P.RESTORING, Performed): Transition(Machine._restored, (P.RESTORING, P.RELEASING)),
-    (P.RESTORING, Stored): Transition(Machine._loaded, WORKED),
-    **{(state, Messages): Transition(Machine._messages, WORKED) for state in SERVED},
-    **{(state, Performed): Transition(Machine._performed, WORKED) for state in SERVED},
-    **{(state, Unwritable): Transition(Machine._unwritable, WORKED) for state in SERVED},
-    **{(state, RowsAfter): Transition(Machine._truncate, (state,)) for state in SERVED},
-    (P.REPLAYING, Found): Transition(Machine._repeat_retry, (P.REPLAYING, P.RESTORING)),
-    (P.SERVING, FirstRows): Transition(Machine._first_rows, (P.SERVING,)),
-    (P.SERVING, Replace): Transition(Machine._replace, (P.SERVING,)),
-    **{(state, Remember): Transition(Machine._remember, (state,)) for state in (P.SERVING, P.BUFFERING)},
-    **{(state, Truncated): Transition(Machine._truncated, (state,)) for state in (P.SERVING, P.BUFFERING)},
-    **{(state, Retry): Transition(Machine._retry, (state, P.RESTORING)) for state in (P.SERVING, P.BUFFERING)},
-    (P.BUFFERING, EndSnapshot): Transition(Machine._begin_release, (P.RELEASING,)),
-    (P.RELEASING, EndSnapshot): Transition(Machine._begin_release, (P.RELEASING,)),
-    (P.RELEASING, Messages): Transition(Machine._begin_release, (P.RELEASING,)),
-    (P.RELEASING, Stored): Transition(Machine._release_from, (P.RELEASING, P.RESTORING)),
-    (P.RELEASING, SnapshotGrouped): Transition(Machine._grouped, (P.RELEASING,)),
-    (P.RELEASING, Performed): Transition(Machine._released, (P.RELEASING, P.RESTORING)),
-}
-"""What every event means in every state, and what it may lead to; what is not here is an error. Any state leads to
-Refused if store, output and input do not fit together, and to Idle if a law does not hold."""

@@ -100,7 +100,19 @@ class ReadBehind(NamedTuple):
     skips: frozenset[int]
 
 
-Read = Preflight | TakeFence | ReadOwned | ReadOutbox | ReadTable | ReadMessage | ReadBehind
+class ReadPiece(NamedTuple):
+    """Messages of the input that were read before, from an offset to another or as far as one piece goes; answered by
+    `RereadPiece`."""
+
+    start: int
+    end: int
+
+
+class ReadOthers(NamedTuple):
+    """Whether another shard knows that the first snapshot is over; answered by `SeenElsewhere`."""
+
+
+Read = Preflight | TakeFence | ReadOwned | ReadOutbox | ReadTable | ReadMessage | ReadBehind | ReadPiece | ReadOthers
 
 
 class GroupSnapshot(NamedTuple):
@@ -110,12 +122,33 @@ class GroupSnapshot(NamedTuple):
     secret: bytes
 
 
+class GroupRegion(NamedTuple):
+    """Put the rows of a region into QI groups, in another process; standing: of each row its group as it is now, if
+    groups that are not worth publishing again are to stay. Answered by `JobDone` or `JobFailed`."""
+
+    rows: EncodedRows
+    algorithm: str
+    seed: int
+    standing: Ints | None
+
+
+class Facts(NamedTuple):
+    """What is shown of a shard: counts and figures, nobody's data. sizes: none before the table was loaded. ncp: the
+    mean of the published rows, some seconds old at most; ncp_fresh: of a fresh table. None: not known."""
+
+    state: str
+    meta: Meta
+    sizes: Mapping[str, int] = {}
+    ncp: float | None = None
+    ncp_fresh: float | None = None
+
+
 class Ready(NamedTuple):
     """What is to be done, in this order; each completion or failure is the next event.
 
     fence, before: of the commit, whom and on top of which commit it is. trim: the commit up to which the outbox is
-    trimmed. report: what was done since the last event from outside, once nothing is left to be done for it. stop: why
-    the shard is let go of.
+    trimmed. facts, report: how the shard stands, and what was done since the last event from outside, once nothing is
+    left to be done for it. wake: seconds until a `Tick` is wanted. stop: why the shard is let go of.
     """
 
     fence: str = ""
@@ -124,7 +157,9 @@ class Ready(NamedTuple):
     publish: Publication | None = None
     trim: int | None = None
     read: Read | None = None
-    job: GroupSnapshot | None = None
+    job: GroupSnapshot | GroupRegion | None = None
+    facts: Facts | None = None
+    wake: float | None = None
     report: StepReport | None = None
     stop: StreamerError | None = None
 
@@ -281,6 +316,55 @@ class Retry(NamedTuple):
     heard: int
 
 
+class Tick(NamedTuple):
+    """Time, and nothing else brings it. now: in seconds since 1970; clock: of one that never goes back. idle: the input
+    had no message just now. since: when this worker, or one before it, took the shard over first. chance: 64 bits."""
+
+    now: float
+    clock: float
+    idle: bool = False
+    since: float = 0.0
+    chance: int = 0
+
+
+class Request(NamedTuple):
+    """A record of the shard's control partition; at: when it was written, in seconds since 1970."""
+
+    offset: int
+    at: float
+    value: bytes
+
+
+class Free(NamedTuple):
+    """The process that anonymizes has nothing to do."""
+
+
+class JobDone(NamedTuple):
+    """QI groups of a region, arrays of numbers of its rows; seconds: that the algorithm took."""
+
+    groups: Sequence[Ints]
+    seconds: float
+
+
+class JobFailed(NamedTuple):
+    """A region could not be anonymized; why: holds no value."""
+
+    why: str
+
+
+class RereadPiece(NamedTuple):
+    """Messages that were read before; through: the offset that they do not reach."""
+
+    messages: Sequence[Message]
+    through: int
+
+
+class SeenElsewhere(NamedTuple):
+    """Whether another shard knows that the first snapshot is over."""
+
+    seen: bool
+
+
 class Failed(NamedTuple):
     """A server did not answer, or somebody else owns the shard: what is in memory is worth nothing."""
 
@@ -292,7 +376,5 @@ class Revoked(NamedTuple):
 Event = (
     Assigned | Inspected | Taken | Owned | Waiting | Stored | Messages | Performed | Unwritable | Found | RowsAfter
     | FirstRows | Truncated | EndSnapshot | SnapshotGrouped | Replace | Remember | Retry | Failed | Revoked
+    | Tick | Request | Free | JobDone | JobFailed | RereadPiece | SeenElsewhere
 )  # fmt: skip
-
-Sizes = Mapping[str, int]
-"""Rows, pending rows and QI groups of a shard, by these names."""

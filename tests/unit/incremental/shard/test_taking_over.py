@@ -12,8 +12,8 @@ from streamer.errors import Fenced, StreamerError
 from streamer.incremental.groups.lots import SECRET_BYTES
 from streamer.incremental.release.records import Entry, Outgoing
 from streamer.incremental.shard.input import InputState, Message
-from streamer.incremental.shard.machine import Holding
 from streamer.incremental.shard.outlet import Position
+from streamer.incremental.shard.states import Holding
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from worlds.driven import Driven
 from worlds.small_tables import CITY, YEARS, table
