@@ -7,6 +7,9 @@ The rules of this file
 * One per worker, one region after the other, whichever shards they are of. It starts when it is first asked whether it
   is ready, or with the first region, and ends when nobody has asked for IDLE_SECONDS, or its worker is gone: then its
   input ends.
+* One region of a worker at a time, from when it is read until it is replaced: so no two shards are kept from their
+  changes at once, and little changes between the two. After a region none is begun for as long as it was in work
+  (`Pace`): so changes keep half of their usual speed over a rebuild, however many regions it has.
 * What goes over its two pipes is pickled: both ends are this very program. Source keys and exact texts stay behind,
   since no algorithm sees them.
 * Of an error that is not ours only class and place come back: its text may quote values.
@@ -21,15 +24,15 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from time import perf_counter, sleep
+from time import monotonic, perf_counter, sleep
 from typing import BinaryIO
 
 import numpy as np
 
-from agents.pace import Pace
 from streamer.errors import StreamerError
 from streamer.grouping import first_groups, groups_anew, groups_by
 from streamer.incremental.shard.passed_over import told
@@ -62,6 +65,29 @@ class Regrouped:
 
     groups: list[Ints] = field(repr=False)
     seconds: float
+
+
+class Pace:
+    """Of all regions of one worker; used in its event loop only. now: seconds, of a clock that never goes back."""
+
+    def __init__(self, now: Callable[[], float] = monotonic) -> None:
+        self._now = now
+        self._holder: object = None
+        self._began = self._rests_until = 0.0
+
+    def begins(self, holder: object) -> bool:
+        """Whether `holder` may begin a region now; from then on nobody else may, until it `ends`."""
+        now = self._now()
+        if self._holder is not None or now < self._rests_until:
+            return False
+        self._holder, self._began = holder, now
+        return True
+
+    def ends(self, holder: object) -> None:
+        """The region is replaced, or given up; nothing where another one is in work."""
+        if self._holder is holder:
+            now = self._now()
+            self._holder, self._rests_until = None, now + (now - self._began)
 
 
 class Anonymizer:

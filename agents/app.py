@@ -1,11 +1,11 @@
-"""The Faust app: an agent, the channel it reads, and the service that feeds the channel.
+"""The Faust app: the service that reads the input, and one agent for every shard that it is given.
 
 The rules of this file
 ----------------------
-* Faust runs the agent, its supervision and the life of the services. Its own Kafka clients stay off, by its own switch
-  (`BootStrategy`): they acknowledge what an agent failed on, cannot subscribe in an app without an agent on a topic,
-  and at each of their rebalances empty the channels, batches of ours among them. `agents.ingest` reads,
-  `agents.outlet` writes.
+* Faust runs the agents, their supervision and the life of the services. A shard's agent is made when the shard is
+  assigned (`agents.shard`). Faust's own Kafka clients stay off, by its own switch (`BootStrategy`): they acknowledge
+  what an agent failed on, cannot subscribe in an app without an agent on a topic, and at each of their rebalances empty
+  the channels, batches of ours among them. `agents.ingest` reads, `agents.outlet` writes.
 * Its web server stays off as well: it would listen on every interface, and asks nobody for a password. `agents.web`
   listens where it is told.
 * `app` is made when it is first asked for, from the environment (`faust -A agents.app worker`); importing this module
@@ -22,7 +22,6 @@ from faust.app.base import BootStrategy
 
 from agents.ingest import Ingest
 from agents.kafka_log import quiet_aiokafka
-from agents.publish import SHARDS_AT_ONCE, publish
 from agents.web.service import Web
 from agents.worker_settings import WorkerSettings
 from streamer.cli.config import misspelt_sentences
@@ -73,9 +72,7 @@ def create_app(settings: WorkerSettings) -> App:
         log.warning("%s", sentence)
     warm_in_background(settings.table)
     app = App(settings.app_id, broker=f"kafka://{settings.kafka}")
-    batches = app.channel()
-    app.agent(batches, name="publish", concurrency=SHARDS_AT_ONCE)(publish)
-    app.ingest = Ingest(settings, batches, beacon=app.beacon)
+    app.ingest = Ingest(settings, app, beacon=app.beacon)
     if settings.web is not None:
         app.pages = Web(settings, settings.web, app.ingest, beacon=app.beacon)
         app.service(app.pages)  # first: it tells of the others how they start

@@ -25,17 +25,13 @@ from time import monotonic, time
 import faust
 from aiokafka import TopicPartition
 from aiokafka.abc import ConsumerRebalanceListener
-from faust.types import ChannelT
 from mode import Service
 
 from agents.anonymizer import Anonymizer
-from agents.control import ControlNews, KafkaControl
+from agents.control import ControlNews
 from agents.diary import Diary
-from agents.first_snapshot import FirstSnapshot
 from agents.input_reader import InputReader
 from agents.outlet import KafkaOutlet
-from agents.publish import Batch
-from agents.rebuilds import ShardRebuilds
 from agents.shard import HeldShard
 from agents.shard_input import KafkaInput
 from agents.shard_thread import EXIT_LOST, end_process, unexpected
@@ -43,7 +39,6 @@ from agents.topic_questions import kafka_topics
 from agents.worker_log import MINUTE_SECONDS, tell_start
 from agents.worker_settings import WorkerSettings
 from streamer.errors import Conflict, Fenced, RegistryUnreachable, ServerUnreachable, StreamerError
-from streamer.incremental.shard.holding_back import has_seen_the_end
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_lookups import RedisLookups
 from streamer.incremental.store.redis_server import address_of, connect, require_durable
@@ -57,24 +52,27 @@ BACKOFF_FIRST_SECONDS, BACKOFF_LAST_SECONDS = 0.1, 3.0
 END_OF_STEP_SECONDS_MAX = 2.0
 """How long a shard that is given back may take to end its step; what remains is published by the next owner."""
 
+RELEASE_SECONDS = 0.05
+"""Between two looks whether a first snapshot is released."""
+
 LAG_SECONDS = 5.0
 WATCH_SECONDS = 1.0
 NO_SHARD_SECONDS = 30.0
 
 
 class Ingest(faust.Service, ConsumerRebalanceListener):
-    """The service that feeds the agent: one consumer, and one task for every shard that it was assigned."""
+    """The service that feeds the shards' agents: one consumer, and one task for every shard that it was assigned."""
 
     logger = logging.getLogger("mode")  # of the library's own lines on start, end and crash
 
-    def __init__(self, settings: WorkerSettings, batches: ChannelT[Batch], **kwargs: object) -> None:
+    def __init__(self, settings: WorkerSettings, app: faust.App, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.failure: StreamerError | None = None
         """What ended the service, if an error did."""
         self._settings = settings
         self._table = settings.table
         self._format = settings.live_format
-        self._batches = batches
+        self._app = app
         self._redis = connect(settings.redis)
         self._topics = kafka_topics(settings.kafka, self._table.name)
         self._turn = threading.Lock()
@@ -148,9 +146,10 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             where = self._settings.kafka, self._table.name, topic_partition.partition
             store = RedisStore(self._redis, self._table.name, topic_partition.partition)
             outlet = KafkaOutlet(*where, outputs := outputs_of(self._table.form), self._format)
-            kafka = KafkaInput(*where, self._topics, outputs), KafkaControl(*where), outlet
+            kafka = KafkaInput(*where, self._topics, outputs), outlet
             diary, schemas = self.diaries[topic_partition.partition], self._settings.schemas
-            shard = HeldShard(self._table, topic_partition.partition, store, *kafka, self._turn, schemas, diary)
+            number, beside = topic_partition.partition, (self._anonymizer, self._news)
+            shard = HeldShard(self._table, number, store, *kafka, self._turn, *beside, schemas, diary)
             self._held[topic_partition] = shard
             shard.task = self.add_future(self._serve(topic_partition, shard))
 
@@ -168,18 +167,18 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         tasks = [shard.task for shard in shards if shard.task is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=END_OF_STEP_SECONDS_MAX)
+        for shard in shards:
+            await shard.stop(self._app)
 
     # -- one shard ------------------------------------------------------------------------------------------------
 
     async def _serve(self, topic_partition: TopicPartition, shard: HeldShard) -> None:
         """Takes the shard over and reads on until it is lost; begins anew after an error."""
         pause, failure = BACKOFF_FIRST_SECONDS, None
-        rebuilds = ShardRebuilds(self._table, shard, self._news, self._anonymizer)
-        snapshot = FirstSnapshot(shard, rebuilds, self._others_have_seen_the_end, self._anonymizer)
+        await shard.start(self._app)
         while not shard.lost and failure is None:
             try:
-                await self._take_over(topic_partition, shard, rebuilds)
-                snapshot.taken_over()
+                await self._take_over(topic_partition, shard)
                 while not shard.lost:
                     idle = await self._read_on(topic_partition, shard)
                     pause = BACKOFF_FIRST_SECONDS
@@ -188,9 +187,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
                         shard.stalled = False
                         await asyncio.to_thread(self._tell_goes_on, shard.number)
                     if not shard.lost:
-                        await snapshot.go_on(idle)  # first: a release that is due comes before anything else
-                    if not shard.lost:
-                        await rebuilds.go_on()
+                        await shard.between(idle)
             except Fenced as error:
                 if not shard.lost:  # else it was given back meanwhile: nobody has shut us out
                     log.warning("Fenced: %s", error)
@@ -208,17 +205,9 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
                 failure = error
             except Exception as error:
                 failure = unexpected(shard.name, error)
-            finally:
-                rebuilds.close()
-                snapshot.close()
         if failure is not None:  # out of the handlers: what logs a crash logs the error being handled, text and all
             await asyncio.to_thread(self._tell_refusal, shard.number, failure)
             await self._fail(failure)
-
-    def _others_have_seen_the_end(self, shard: HeldShard) -> bool:
-        """Whether any other shard of the table knows that the snapshot is over. Raises ServerUnreachable."""
-        others = (number for number in range(shard.meta.shards) if number != shard.number)
-        return any(has_seen_the_end(RedisStore(self._redis, self._table.name, number).meta()) for number in others)
 
     # What `status` reads in Redis. Where Redis does not take it, the log alone has it, and nothing else is lost.
 
@@ -236,7 +225,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         with suppress(StreamerError):
             RedisLookups(self._redis, self._table.name, number).tell_refusal(self._settings.name, str(failure))
 
-    async def _take_over(self, topic_partition: TopicPartition, shard: HeldShard, rebuilds: ShardRebuilds) -> None:
+    async def _take_over(self, topic_partition: TopicPartition, shard: HeldShard) -> None:
         lookups = RedisLookups(self._redis, self._table.name, shard.number)
         await asyncio.to_thread(lookups.check_begun, shard.name)
         offset = await shard.take_over()
@@ -244,29 +233,25 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             return
         if not shard.told:  # once per assignment: who takes it over again and again has not just begun
             shard.told = True
-            rebuilds.begun_at = await asyncio.to_thread(self._tell_owner, shard.number)
+            shard.since = await asyncio.to_thread(self._tell_owner, shard.number)
+        others = (number for number in range(shard.meta.shards) if number != shard.number)
+        shard.knows_others([RedisStore(self._redis, self._table.name, number) for number in others])
         self.reader.read_from(topic_partition, offset)
-        rebuilds.taken_over()
 
     async def _read_on(self, topic_partition: TopicPartition, shard: HeldShard) -> bool:
-        """Reads one batch and waits until the agent has it published; returns whether there was no message.
+        """Reads one batch and waits until it is published; returns whether there was no message.
 
-        The reader's own position stands behind transactions' markers and what was aborted: offsets without messages.
+        The reader's own position stands after transactions' markers and what was aborted: offsets without messages.
         """
-        if shard.truncation_due:
-            await shard.repeat_truncation()
+        if shard.awaits_groups or shard.is_due:
+            await asyncio.sleep(RELEASE_SECONDS)
             return False
-        messages = shard.left or await self.reader.read_batch(topic_partition)
-        if not messages:
-            await shard.look_around()
+        messages = await self.reader.read_batch(topic_partition)
         if shard.lost:
             return False
         through = await self.reader.position(topic_partition)
-        if not messages and through <= shard.next:
-            return True
-        done = asyncio.get_running_loop().create_future()
-        await self._batches.send(value=Batch(shard, messages, through, done))
-        await done
+        if messages or through > shard.next:
+            await shard.step(messages, through)
         return not messages
 
     # -- beside the shards ----------------------------------------------------------------------------------------

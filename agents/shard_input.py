@@ -22,13 +22,17 @@ from time import monotonic, sleep
 from confluent_kafka import Consumer, TopicPartition
 
 from agents.anew.reading import KafkaReading
-from agents.input_again import read_at, read_piece
+from agents.control import KafkaControl
 from agents.kafka_calls import CALL_SECONDS_MAX, KafkaCalls
 from agents.topic_questions import ANSWER_SECONDS_MAX, TopicQuestions, Topics, kafka_topics
-from streamer.errors import Conflict, ShardRefused
+from streamer.errors import Conflict, Fenced, ShardRefused
 from streamer.incremental import mends
 from streamer.incremental.shard.input import InputState, Message
+from streamer.incremental.shard.requests import Placed
 from streamer.incremental.topics import CHANGES, CONTROL, DEAD_LETTERS, LIVE, OUTPUTS, POSITIONS, topic_name
+
+PIECE_MESSAGES_MAX, PIECE_BYTES_MAX = 20_000, 16_000_000
+"""Of what is read once more at a time: the shard's batches wait for it."""
 
 MISSING_SECONDS_MAX, MISSING_AGAIN_SECONDS = 3.0, 0.1
 """How long a topic may be missing that somebody is making anew."""
@@ -38,7 +42,7 @@ class KafkaInput:
     """The input of one shard; to be used from one thread.
 
     topics: asked together with the other shards of the process; without it, by this shard alone. outputs: the kinds of
-    topics that hold what is published.
+    topics that hold what is published. Implements `streamer.incremental.shard.input.ShardInput`.
     """
 
     def __init__(
@@ -56,6 +60,9 @@ class KafkaInput:
         self._topics = topics or kafka_topics(bootstrap, table_name)
         self._seen: Topics = {}
         self._asked: Future[Topics] | None = None
+        self._control = KafkaControl(bootstrap, table_name, shard)
+        self.lost = ""
+        """Why the shard is not ours any more; empty while it is."""
         self.looked_at = 0.0
         """When the topics were last known to be what they were, by the monotonic clock."""
 
@@ -63,7 +70,7 @@ class KafkaInput:
         """What the broker says of the shard's input right now.
 
         Raises ShardRefused where a topic is missing or the topics do not have the same number of partitions;
-        ServerUnreachable.
+        ServerUnreachable; Fenced where the shard is lost.
         """
         with self._kafka.failures("asking for the topics"), self._kafka.consumer() as consumer:
             self._seen, self._asked = self._all_topics(), None
@@ -72,39 +79,65 @@ class KafkaInput:
             live_begun = any(self._has_begun(consumer, self._place(kind)) for kind in self._outputs)
             control_end = self._kafka.watermarks(consumer, self._place(CONTROL))[1] if CONTROL in self._seen else 0
         ids = {kind: described.id for kind, described in self._seen.items() if described.id}
+        if self.lost:
+            raise Fenced(f"{self._kafka.name}: {self.lost}")
         return InputState(ids, shards, earliest, end, live_begun, control_end)
 
-    def read_once_more(self, start: int, end: int) -> tuple[list[Message], int]:
-        """Messages that were read before, up to an offset that is returned; from any thread.
+    def piece(self, start: int, end: int) -> tuple[list[Message], int]:
+        """Messages from `start` on that were read before, and the offset that they do not reach, `end` at most.
 
-        Raises ServerUnreachable, ShardRefused.
+        Over a connection of their own, in pieces of bounded size. What has expired is not among them. Raises
+        ServerUnreachable, ShardRefused.
         """
-        return read_piece(self._kafka, start, end)
-
-    def messages_at(self, offsets: Sequence[int]) -> list[Message]:
-        """Messages that were read before, as far as they are there. Raises ServerUnreachable, ShardRefused."""
-        return read_at(self._kafka, offsets)
+        place, found, n_bytes = self._place(CHANGES), list[Message](), 0
+        with self._kafka.failures("reading the input once more"), self._kafka.consumer() as consumer:
+            first, _ = self._kafka.watermarks(consumer, place)
+            if max(first, start) >= end:
+                return [], end
+            for record in self._kafka.records(consumer, place, max(first, start), monotonic() + CALL_SECONDS_MAX):
+                offset = int(record.offset() or 0)
+                if offset >= end:
+                    return found, end
+                found.append(Message(offset, record.key(), record.value()))
+                n_bytes += len(record.value() or b"")
+                if len(found) >= PIECE_MESSAGES_MAX or n_bytes >= PIECE_BYTES_MAX:
+                    return found, offset + 1
+        return found, end
 
     def ask(self) -> None:
         """Asks for the topics, for `check` to compare them; does not wait for the answer."""
         gives_ids = any(described.id for described in self._seen.values())
-        self._asked = self._topics.ask() if gives_ids else None  # the embedded broker makes nothing anew
+        self._asked = self._topics.ask() if gives_ids else None
 
-    def check(self, *kinds: str) -> None:
+    def forget_answer(self) -> None:
+        """What was read last is of no account any more: `check` is to ask by itself."""
+        self._asked = None
+
+    def check(self, *more: str) -> None:
         """Raises Conflict where a topic was not the one that `state` saw, or had another number of partitions.
 
-        What was read from the topics before `ask` came from the very same ones. Raises ServerUnreachable.
+        What was read from the topics before `ask` came from the very same ones. more: kinds that are compared beside
+        the input, the control topic and the output. Raises ServerUnreachable.
         """
-        if self._asked is None:
-            return
-        now = self._answer(self._asked)
+        if not any(described.id for described in self._seen.values()):
+            return  # the embedded broker makes nothing anew
+        now = self._answer(self._asked or self._topics.ask())
+        kinds = (CHANGES, CONTROL, *self._outputs, *more)
         changed = [kind for kind in kinds if now.get(kind) != self._seen.get(kind)]
         if changed:
             names = ", ".join(topic_name(self._kafka.table_name, kind) for kind in changed)
             raise Conflict(f"{self._kafka.name}: made anew, grown or gone since the shard was taken over: {names}")
         self.looked_at = monotonic()
 
-    def earliest(self) -> int:
+    def placed(self) -> list[Placed]:
+        """The truncations of which the shard said that it has placed them. Raises ServerUnreachable, ShardRefused."""
+        return self._control.placed()
+
+    def skips(self, topic_id: str) -> frozenset[int]:
+        """The offsets of the input of that id that operators named. Raises ServerUnreachable, ShardRefused."""
+        return self._control.skips(topic_id)
+
+    def begins(self) -> int:
         """Where the input begins. Raises ServerUnreachable."""
         with self._kafka.failures("asking where the input begins"), self._kafka.consumer() as consumer:
             return self._kafka.watermarks(consumer, self._place(CHANGES))[0]

@@ -14,14 +14,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from threading import get_ident
 from time import monotonic
+from types import TracebackType
 from typing import Any, TypeVar
 
-from agents.turn import Turn
 from streamer.errors import StreamerError
 from streamer.incremental.shard.passed_over import told
 
@@ -36,6 +38,45 @@ class Unexpected(StreamerError):
     """An error nobody foresaw, told without its text."""
 
     exit_code = 1
+
+
+class Turn(AbstractContextManager[None]):
+    """One shard's view of the lock that it shares with the others, which keeps count of how long it waits and computes.
+
+    Entered in the shard's thread, asked from any.
+    """
+
+    def __init__(self, shared: threading.Lock) -> None:
+        self._shared = shared
+        self._waited = 0.0
+        self._computed = 0.0
+        self._waiting_since: float | None = None
+        self._computing_since: float | None = None
+
+    @property
+    def seconds_waited(self) -> float:
+        """All the time that the shard has waited for its turn."""
+        since = self._waiting_since
+        return self._waited if since is None else self._waited + monotonic() - since
+
+    @property
+    def seconds_computed(self) -> float:
+        """All the time that the shard has had its turn."""
+        since = self._computing_since
+        return self._computed if since is None else self._computed + monotonic() - since
+
+    def __enter__(self) -> None:
+        self._waiting_since = since = monotonic()
+        self._shared.acquire()
+        self._waiting_since, self._computing_since = None, monotonic()
+        self._waited += monotonic() - since
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._computed = self.seconds_computed
+        self._computing_since = None
+        self._shared.release()
 
 
 class Cpu:
@@ -73,7 +114,7 @@ class ShardThread:
 
     @property
     def busy(self) -> bool:
-        """Whether it is at work, be it that nobody waits for it any more."""
+        """Whether a call is running, even one its caller has abandoned."""
         return self._call is not None and not self._call.done()
 
     @property

@@ -42,7 +42,6 @@ from streamer.grouping import first_groups
 from streamer.incremental.events.murmur2 import shard_of
 from streamer.incremental.replay import encode_initial
 from streamer.incremental.shard.input import Message
-from streamer.incremental.shard.publisher import Publisher
 from streamer.incremental.shard.steps import StepReport
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
@@ -50,6 +49,7 @@ from streamer.table.files import read_rows
 from streamer.table.yaml_loading import load_table
 from workers import EVENTS_PER_SECOND, SHARDS, Committed, Input, Placed, Positions, World
 from worlds import adult_people
+from worlds.driven import Driven
 
 WARM_UP_SECONDS = 2
 """So many seconds' worth of events go first where latency is measured, and are not counted."""
@@ -184,7 +184,7 @@ def phases(world: World, events: int) -> dict[str, float]:
     adult_people.write_people(source, world.people.values())
     store = RedisStore(connect(world.redis_url), name, 0)
     outlet = KafkaOutlet(world.bootstrap, name, 0)
-    publisher = Publisher(table, 0, store, outlet)
+    publisher = Driven(table, 0, store, outlet)
     publisher.take_over(KafkaInput(world.bootstrap, name, 0).state())
     publisher.load_initial(lambda secret: encode_initial(table, read_rows(source), first_groups, secret))
     changes = enumerate(adult_people.Changes(world.people, seed=3).more(events))
@@ -192,7 +192,7 @@ def phases(world: World, events: int) -> dict[str, float]:
     return split_of(publisher, messages, table.limits.batch_events_max)
 
 
-def split_of(publisher: Publisher, messages: Sequence[Message], batch_events: int) -> dict[str, float]:
+def split_of(publisher: Driven, messages: Sequence[Message], batch_events: int) -> dict[str, float]:
     total, began = StepReport(), perf_counter()
     for first in range(0, len(messages), batch_events):
         total.add(publisher.step(messages[first : first + batch_events]))

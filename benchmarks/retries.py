@@ -28,16 +28,15 @@ from time import process_time
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 import numpy as np
+from agents.input_again import PIECE_MESSAGES_MAX
 from rich.console import Console
 from rich.table import Table as RichTable
 
 import adult
 import ready
-from agents.input_again import PIECE_MESSAGES_MAX
 from streamer.incremental.replay import encode_initial
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position
-from streamer.incremental.shard.publisher import Publisher
 from streamer.incremental.shard.retrying import Judged, Retrial
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
@@ -47,6 +46,7 @@ from streamer.table.files import read_rows
 from streamer.table.schema import Table
 from streamer.table.yaml_loading import load_table
 from worlds import adult_people
+from worlds.driven import Driven
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def measure(sizes: Sizes) -> dict[str, object]:
             )
         ]
         refused = sorted(random.Random(2).sample(range(sizes.applied // 10), max(sizes.at_once)))
-        publisher = Publisher(table, 0, MemoryStore(MemoryServer(), table.name, 0), Nowhere())
+        publisher = Driven(table, 0, MemoryStore(MemoryServer(), table.name, 0), Nowhere())
         publisher.take_over(InputState({}, 1, 0, len(messages)), refused)
         publisher.load_initial(lambda secret: encode_initial(table, read_rows(source), alike, secret))
     per_message = seconds_of_the_loop(publisher, messages[: sizes.applied]) / sizes.applied
@@ -137,7 +137,7 @@ def alike(table: Table, rows: EncodedRows, seed: int) -> list[Ints]:
     return np.array_split(np.lexsort(rows.codes.T), len(rows.codes) // (table.k + 2))
 
 
-def seconds_of_the_loop(publisher: Publisher, messages: Sequence[Message]) -> float:
+def seconds_of_the_loop(publisher: Driven, messages: Sequence[Message]) -> float:
     began = process_time()
     for batch in pieces(messages, publisher.table.limits.batch_events_max):
         publisher.step(batch)

@@ -21,9 +21,10 @@ from streamer.errors import UsageError
 from streamer.incremental.events.counts import NO_MESSAGES
 from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.groups.lots import SECRET_BYTES
+from streamer.incremental.shard.driver import read_again, read_behind
 from streamer.incremental.shard.first_commits import FirstTable
 from streamer.incremental.shard.input import InputState
-from streamer.incremental.shard.read_again import RowsRead, read_again, read_behind
+from streamer.incremental.shard.ready import RowsRead
 from streamer.incremental.shard.trimmed import Remainder
 from streamer.incremental.shard.truncations import last_truncation, passed_over_in
 from streamer.incremental.store.base import Meta

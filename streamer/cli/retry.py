@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from secrets import token_hex
-from time import monotonic, time
+from time import time
 from typing import Any
 
 import click
@@ -26,7 +26,8 @@ from streamer.cli.asking import ask_shards
 from streamer.cli.letters_seen import Letter, letter_of, standing_refused
 from streamer.cli.options import examples, json_option, kafka_option, table_option
 from streamer.cli.tables import print_table, say, shards_named, so_many
-from streamer.errors import EXIT_LAW, UsageError
+from streamer.errors import UsageError
+from streamer.incremental.events.registered_schemas import schema_ids
 from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.letters import REFUSED_AGAIN, RETRIED, SUPERSEDED
 from streamer.incremental.shard.outlet import Position
@@ -35,16 +36,11 @@ from streamer.incremental.shard.retrying import Retrial
 from streamer.incremental.store.base import Meta
 from streamer.incremental.topics import CHANGES, DEAD_LETTERS, topic_name
 from streamer.kafka.clients import open_admin, open_consumer
-from streamer.kafka.reading import Consumer, Place, coming, last_position, records, shards_in, watermarks
+from streamer.kafka.reading import Consumer, Place, last_position, records, shards_in, watermarks
 from streamer.kafka.registry import registry_from
 from streamer.kafka.topics import topic_id
 from streamer.table.schema import Table
 from streamer.table.yaml_loading import load_table
-
-ANSWER_SECONDS_MAX = 120.0
-"""How long --wait waits for a worker."""
-
-NOBODY = "no worker has answered; is one running? It will within the hour, if one is started"
 
 Chosen = Mapping[int, Sequence[Letter]]
 """By shard, the letters whose messages are to be tried again, by offset."""
@@ -65,47 +61,34 @@ Chosen = Mapping[int, Sequence[Letter]]
 @click.option(
     "--dry-run", is_flag=True, help="Ask for nothing; say what is superseded, and what cannot be decoded now."
 )
-@click.option("--wait", is_flag=True, help="Wait for the workers, and say what became of each message.")
 @json_option
-@click.pass_context
 def command(
-    ctx: click.Context,
     table: str,
     kafka: str,
     reason: str | None,
     shard: int | None,
     offsets: tuple[int, ...],
     dry_run: bool,
-    wait: bool,
     as_json: bool,
 ) -> None:
     """Has refused messages tried again, each applied once at most, and never over what came later for its row.
 
     For messages that another version of streamer can read, or that were passed over by an error or by `streamer skip`.
     What a change of table.yaml makes acceptable needs no retry: the table begins anew then, and reads everything again.
-    Ends with 1 where --wait sees one refused again.
     """
-    if (offsets and shard is None) or (dry_run and wait):
-        raise UsageError("--offset goes with --shard, and --dry-run not with --wait")
+    if offsets and shard is None:
+        raise UsageError("--offset goes with --shard")
     schema = load_table(table)
     with open_consumer(kafka) as consumer:
         places = shards_in(consumer, topic_name(schema.name, DEAD_LETTERS))
         if shard is not None and shard >= len(places):
             raise UsageError(f"--shard {shard}: {schema.name} has the shards 0 to {len(places) - 1}")
-        ends = {place: watermarks(consumer, place)[1] for place in places}
         chosen = _chosen(consumer, [place for place in places if shard in (None, place.partition)], reason, offsets)
         if dry_run:
             _print_answers(_forecast(consumer, schema, chosen), as_json)
             return
     _send(kafka, schema.name, chosen)
-    if not wait:
-        _print_sent(schema.name, chosen, as_json)
-        return
-    with open_consumer(kafka) as consumer:
-        answers = _answers(consumer, ends, chosen)
-    _print_answers(answers, as_json)
-    if any(letter.kind == REFUSED_AGAIN for letter in answers):
-        ctx.exit(EXIT_LAW)
+    _print_sent(schema.name, chosen, as_json)
 
 
 # -- which ones -----------------------------------------------------------------------------------------------------
@@ -152,20 +135,6 @@ def _send(kafka: str, table_name: str, chosen: Chosen) -> None:
 # -- what becomes of them -------------------------------------------------------------------------------------------
 
 
-def _answers(consumer: Consumer, ends: Mapping[Place, int], chosen: Chosen) -> list[Letter]:
-    """The letters that answer, by shard and offset; raises UsageError where no worker does."""
-    waiting = {(shard, letter.offset) for shard, letters in chosen.items() for letter in letters}
-    answers: dict[tuple[int, int], Letter] = {}
-    until, news = monotonic() + ANSWER_SECONDS_MAX, coming(consumer, ends)
-    while len(answers) < len(waiting):
-        if monotonic() > until:
-            raise UsageError(NOBODY)
-        for letter in map(letter_of, next(news)):
-            if letter.kind in (RETRIED, SUPERSEDED, REFUSED_AGAIN) and (letter.partition, letter.offset) in waiting:
-                answers[letter.partition, letter.offset] = letter
-    return [answers[place] for place in sorted(answers)]
-
-
 def _forecast(consumer: Consumer, table: Table, chosen: Chosen) -> list[Letter]:
     """What a worker would answer, as far as the messages tell: what its rows say, only the worker knows."""
     inputs = shards_in(consumer, topic_name(table.name, CHANGES))
@@ -173,10 +142,12 @@ def _forecast(consumer: Consumer, table: Table, chosen: Chosen) -> list[Letter]:
     for shard, letters in chosen.items():
         position = _position(consumer, table.name, shard)
         meta = Meta(next=position.next, shards=len(inputs), skipped=position.skipped, retried=position.retried)
-        retrial = Retrial(table, [letter.offset for letter in letters], meta, schemas)
+        retrial = Retrial(table, [letter.offset for letter in letters], meta, schemas.known)
         place = inputs[shard]
         found = records(consumer, place, max(retrial.next, watermarks(consumer, place)[0]), position.next)
-        retrial.see((Message(one.offset() or 0, one.key(), one.value()) for one in found), position.next)
+        messages = [Message(one.offset() or 0, one.key(), one.value()) for one in found]
+        schemas.learn(schema_ids((message.key, message.value) for message in messages))
+        retrial.see(messages, position.next)
         for judged in retrial.judged():
             why = judged.refusal
             kind = RETRIED if why is None else SUPERSEDED if why.reason == SUPERSEDED else REFUSED_AGAIN

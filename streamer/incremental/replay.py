@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
+from secrets import token_bytes
 from time import perf_counter
 from typing import IO, Any
 
@@ -27,13 +28,15 @@ import pandas as pd
 from streamer.errors import ConfigError
 from streamer.incremental import secret_file
 from streamer.incremental.groups.kept import PENDING
-from streamer.incremental.groups.lots import seed
+from streamer.incremental.groups.lots import SECRET_BYTES, seed
 from streamer.incremental.release.fold import Fold
 from streamer.incremental.release.frames import frame_names
 from streamer.incremental.release.records import Outgoing
+from streamer.incremental.shard.driver import Servers, drive
 from streamer.incremental.shard.input import InputState, Message
+from streamer.incremental.shard.machine import Machine
 from streamer.incremental.shard.outlet import Position
-from streamer.incremental.shard.publisher import Publisher
+from streamer.incremental.shard.ready import Assigned, FirstRows, Messages
 from streamer.incremental.shard.steps import StepReport
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.incremental.topics import OUTPUTS
@@ -153,8 +156,9 @@ class Replay:
         self.table = table
         self._outlet = outlet
         self._batch_events = batch_events or table.limits.batch_events_max
-        self.publisher = Publisher(table, 0, MemoryStore(MemoryServer(), table.name, 0), outlet, secret=secret)
-        self.publisher.take_over(WHOLE_FILE)
+        self.machine = Machine(table, 0, secret or token_bytes(SECRET_BYTES))
+        self._servers = Servers(MemoryStore(MemoryServer(), table.name, 0), outlet, WHOLE_FILE)
+        drive(self.machine, Assigned(), self._servers)
         self._total = StepReport()
         self._first_releases = 0
 
@@ -162,25 +166,24 @@ class Replay:
         self, initial: Callable[[], pd.DataFrame], first_groups: FirstGroups, next_part: NextPart = lambda _: None
     ) -> None:
         """Publishes an initial table as release 0."""
+        first = FirstRows(*encode_initial(self.table, initial(), first_groups, self.machine.meta.secret))
+        next_part("load")
+        self._drive(first)
+        self._first_releases = int(self._total.published > 0)  # release 0; without it, counting begins with 1
 
-        def encoded(secret: bytes) -> tuple[EncodedRows, list[Ints]]:
-            rows, groups = encode_initial(self.table, initial(), first_groups, secret)
-            next_part("load")
-            return rows, groups
-
-        report = self.publisher.load_initial(encoded)
-        self._total.published += report.published
-        self._first_releases = int(report.published > 0)  # release 0; without it, counting begins with 1
+    def _drive(self, event: FirstRows | Messages) -> None:
+        report = drive(self.machine, event, self._servers).report
+        self._total.add(report or StepReport())
 
     def run(self, messages: Iterable[Message]) -> Iterator[int]:
         """Steps through the messages batch by batch; yields how many each step took."""
         messages = iter(messages)
         while batch := list(islice(messages, self._batch_events)):
-            self._total.add(self.publisher.step(batch))
+            self._drive(Messages(batch))
             yield len(batch)
 
     def report(self, seconds: float) -> ReplayReport:
-        engine, total = self.publisher.engine, self._total
+        engine, total = self.machine.engine, self._total
         return ReplayReport(
             events=total.counts.messages,
             **asdict(total.counts),
@@ -189,14 +192,14 @@ class Replay:
             qi_groups=engine.n_qi_groups,
             merges=total.merges,
             splits=total.splits,
-            releases=self._first_releases + self.publisher.meta.release,
+            releases=self._first_releases + self.machine.meta.release,
             published=total.published,
             seconds=round(seconds, 3),
         )
 
     def index_table(self) -> Iterator[tuple[str, str]]:
         """Source key and name of the QI group of every row, "" while it is pending."""
-        for source_key, number in self.publisher.engine.index_table():
+        for source_key, number in self.machine.engine.index_table():
             yield source_key, "" if number == PENDING else qi_group_name(0, number)
 
 
@@ -228,7 +231,7 @@ def replay_files(
         for_owner_alone(secret)
         known = secret_file.read_secret(directory / secret_file.NAME)
         replay = Replay(table, FilesOutlet(0, live, letters, fold), batch_events, known)
-        secret.write(secret_file.secret_text(replay.publisher.meta.secret))
+        secret.write(secret_file.secret_text(replay.machine.meta.secret))
         report = yield from _steps(replay, messages, initial, first_groups, next_part)
         next_part("write")
         for file, frame in zip(rows, fold.to_frames().values(), strict=True):

@@ -23,13 +23,13 @@ from streamer.incremental.release.fold import parse_part
 from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position
-from streamer.incremental.shard.publisher import Publisher
 from streamer.incremental.store.base import Meta, State, Store
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
 from streamer.incremental.topics import CHANGES, DEAD_LETTERS, LIVE, POSITIONS
 from streamer.table.schema import Table
+from worlds.driven import Driven
 from worlds.kafka_side import read
 
 Sent = tuple[bytes, bytes | None, dict[str, bytes]]
@@ -184,7 +184,7 @@ def reference(
     secret: that of the shard, so that both draw the same lots.
     """
     transcript, store = Transcript(), MemoryStore(MemoryServer(), table.name, shard)
-    publisher = Publisher(table, shard, store, transcript, secret=secret)
+    publisher = Driven(table, shard, store, transcript, secret=secret)
     publisher.take_over(input_state)
     unread = deque(messages)
     for position in positions:

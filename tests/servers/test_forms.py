@@ -27,13 +27,13 @@ from streamer.incremental.groups.kept import HOW, PENDING
 from streamer.incremental.message_files import read_messages
 from streamer.incremental.reader import Subscription
 from streamer.incremental.release.fold import Release
-from streamer.incremental.shard.publisher import Publisher
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
 from streamer.incremental.topics import outputs_of, topic_name
 from streamer.table.schema import GROUPS, LOSSY_JOIN, Table
 from streamer.table.yaml_loading import load_table
 from worlds.checkout import PATIENTS
+from worlds.driven import Driven
 from worlds.kafka_side import SECONDS_MAX, fresh_name, make_topics, write
 from worlds.workers import Worker, wait_until
 
@@ -54,11 +54,11 @@ class PublishedTable:
         records = [(0, message.key, message.value) for message in self.messages]
         write(servers.kafka_bootstrap, f"{self.name}.changes", records)
 
-    def publisher(self) -> Publisher:
+    def publisher(self) -> Driven:
         """Takes the shard over."""
         where, outputs = (self.servers.kafka_bootstrap, self.name, 0), outputs_of(self.table.form)
         store = RedisStore(connect(self.servers.redis_url), self.name, 0)
-        publisher = Publisher(self.table, 0, store, KafkaOutlet(*where, outputs))
+        publisher = Driven(self.table, 0, store, KafkaOutlet(*where, outputs))
         publisher.take_over(KafkaInput(*where, outputs=outputs).state())
         return publisher
 

@@ -19,11 +19,11 @@ from servers.broker.servers import Servers
 from streamer.cli.main import main
 from streamer.incremental.events.murmur2 import shard_of
 from streamer.incremental.shard.input import Message
-from streamer.incremental.shard.publisher import Publisher
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
 from streamer.table.yaml_loading import load_table
 from worlds.connect_json import CONNECT, struct, unscaled_base64, with_schema
+from worlds.driven import Driven
 from worlds.kafka_side import fresh_name, make_topics, read, write
 from worlds.patients import folded, write_table
 
@@ -80,7 +80,7 @@ class Clinic:
     servers: Servers
     name: str
     table: Path
-    publishers: list[Publisher] = field(default_factory=list)
+    publishers: list[Driven] = field(default_factory=list)
 
     def produce(self, *arguments: str) -> None:
         options = ["--table", str(self.table), "--kafka", self.servers.kafka_bootstrap]
@@ -105,7 +105,7 @@ class Clinic:
         self.publishers, client = [], connect(self.servers.redis_url)
         for shard in range(SHARDS):
             outlet = KafkaOutlet(self.servers.kafka_bootstrap, self.name, shard)
-            publisher = Publisher(load_table(self.table), shard, RedisStore(client, self.name, shard), outlet)
+            publisher = Driven(load_table(self.table), shard, RedisStore(client, self.name, shard), outlet)
             start = publisher.take_over(KafkaInput(self.servers.kafka_bootstrap, self.name, shard).state())
             records = read(self.servers.kafka_bootstrap, self.name, "changes", shard)
             publisher.step([Message(r.offset(), r.key(), r.value()) for r in records if r.offset() >= start])

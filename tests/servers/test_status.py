@@ -31,13 +31,13 @@ from streamer.errors import ServerUnreachable
 from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.outlet import Position
-from streamer.incremental.shard.publisher import Publisher
 from streamer.incremental.store.base import Meta, State
 from streamer.incremental.store.redis_lookups import RedisLookups
 from streamer.incremental.store.redis_server import connect
 from streamer.incremental.topics import CHANGES, topic_name
 from streamer.table.yaml_loading import load_table
 from worlds.checkout import PATIENTS, ROOT
+from worlds.driven import Driven
 from worlds.kafka_side import fresh_name, make_topics, read, write
 from worlds.scanned_boxes import Twin
 from worlds.workers import ENDS_SECONDS_MAX, wait_until
@@ -83,12 +83,12 @@ class OperatedTable:
     def store(self, shard: int) -> RedisLookups:
         return RedisLookups(connect(self.servers.redis_url), self.name, shard)
 
-    def work(self, make_outlet: Callable[..., KafkaOutlet] = KafkaOutlet) -> list[Publisher]:
+    def work(self, make_outlet: Callable[..., KafkaOutlet] = KafkaOutlet) -> list[Driven]:
         """Lets a worker take every shard over and read its input to the end."""
         publishers = []
         for shard in range(SHARDS):
             outlet = make_outlet(self.servers.kafka_bootstrap, self.name, shard)
-            publisher = Publisher(load_table(self.folder), shard, self.store(shard), outlet)
+            publisher = Driven(load_table(self.folder), shard, self.store(shard), outlet)
             start = publisher.take_over(KafkaInput(self.servers.kafka_bootstrap, self.name, shard).state())
             records = read(self.servers.kafka_bootstrap, self.name, CHANGES, shard)
             messages = [Message(record.offset(), record.key(), record.value()) for record in records]

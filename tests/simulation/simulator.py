@@ -32,7 +32,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from enum import Enum
-from functools import partial
 from random import Random
 from typing import Any
 
@@ -42,26 +41,24 @@ from simulation.model_kafka import ModelInput, ModelOutlet, ModelTopic
 from streamer.errors import Conflict, Fenced, LawViolated, ServerUnreachable, ShardRefused
 from streamer.incremental.events.changes import Change, Insert
 from streamer.incremental.events.registered_schemas import NoSchemas, Schemas
-from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.groups.engine import Engine
 from streamer.incremental.groups.net_effect import Drained
 from streamer.incremental.groups.outcome import Outcome
 from streamer.incremental.groups.replacing import Region
 from streamer.incremental.shard.answers import answer
-from streamer.incremental.shard.input import InputState, Message, ShardInput
-from streamer.incremental.shard.publisher import Publisher
-from streamer.incremental.shard.read_again import place_truncation
+from streamer.incremental.shard.input import InputState, Message
+from streamer.incremental.shard.ready import Assigned, Messages, Truncated
 from streamer.incremental.shard.rebuilding import Rebuilding, next_rebuild, stopped
 from streamer.incremental.shard.requests import Placed, Retry, Truncation, placed_in, read_request
 from streamer.incremental.shard.retrying import Retrial
-from streamer.incremental.shard.taking_over import Holding
-from streamer.incremental.shard.truncations import is_news
+from streamer.incremental.shard.states import Holding
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.incremental.topics import CHANGES, CONTROL, DEAD_LETTERS, POSITIONS, outputs_of
 from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows
 from streamer.table.schema import Table
+from worlds.driven import Driven
 from worlds.replacements import drawn_groups
 
 
@@ -85,8 +82,36 @@ class Died(BaseException):
     """The process of a worker ended."""
 
 
-class Worker(Publisher):
-    """A publisher with the input that it reads."""
+class WorkerInput:
+    """The input as a shard's machine asks for it. said_by: who knows its state."""
+
+    def __init__(self, world: World, model: Any, said_by: Any) -> None:
+        self._world, self._model, self._said_by = world, model, said_by
+        self.ask = model.ask
+
+    def state(self) -> InputState:
+        state: InputState = self._said_by.state()
+        return state
+
+    def check(self) -> None:
+        self._model.check(CHANGES, CONTROL, *outputs_of(self._world.table.form))
+
+    def placed(self) -> list[Placed]:
+        return placed_in(self._world.control, self._world.shard)
+
+    def begins(self) -> int:
+        return self._world.earliest
+
+    def messages(self, start: int, end: int) -> Iterator[list[Message]]:
+        yield [one for one in self._model.read(start, len(self._world.messages))[0] if one.offset < end]
+
+    def piece(self, start: int, end: int) -> tuple[list[Message], int]:
+        there = (one for one in self._world.messages if one.offset not in self._world.expired)
+        return [one for one in there if start <= one.offset < end], end
+
+
+class Worker(Driven):
+    """A shard that is driven with the input that it reads."""
 
     def __init__(self, world: World) -> None:
         store = Faulty(world, MemoryStore(world.server, world.table.name, world.shard))
@@ -96,20 +121,15 @@ class Worker(Publisher):
             world.table, world.shard, store, outlet, secret=world.secret, holding=of, schemas=world.schemas()
         )
         self.input: Any = Faulty(world, ModelInput(world))
-        self.check_input = partial(self.input.check, CHANGES, CONTROL, *outputs_of(world.table.form))
-        self.messages_at = lambda offsets: [one for one in world.messages if one.offset in offsets]
         self._world = world
         self._rebuilding: Rebuilding | None = None
         self._prepared: tuple[Region, list[Ints]] | None = None
 
-    def take_over(
-        self,
-        shard_input: ShardInput,
-        skips: Iterable[int] = (),
-        placed: Callable[[], Iterable[Placed]] = lambda: (),
-    ) -> int:
+    def take_over(self, shard_input: Any, skips: Iterable[int] = ()) -> int:
         self._rebuilding = self._prepared = None
-        next_ = super().take_over(shard_input, skips, lambda: placed_in(self._world.control, self.shard))
+        self.servers = self.servers._replace(input=WorkerInput(self._world, self.input, shard_input))
+        self.drive(Assigned(frozenset(skips)))
+        next_ = self.meta.next
         if self.meta.rebuild is not None and self.replays_to is None:
             self.end_rebuild(stopped(self.meta.rebuild))
         return next_
@@ -118,14 +138,11 @@ class Worker(Publisher):
         """One batch from an offset on; returns the offset behind it."""
         messages, through = self.input.read(after, batch)
         self.input.ask()
-        left = self.step(messages, through).left
-        while self.awaits_release or self.truncation_due is not None:
-            if self.truncation_due is None:
-                self.release_held("")
-            else:
-                self._place(self.truncation_due.request, self.truncation_due.source)
-                self._world.repeated += 1
-            left = self.step(left, through).left
+        placed = self.meta.truncations
+        job = self.drive(Messages(messages, through)).job
+        self._world.repeated += self.meta.truncations - placed
+        if job is not None:
+            self.release(_alike(job.rows, self.table.k), self._world.records_max)
         if self._world.hears is None or self._world.hears.random() < 0.5:
             self.hear()
         if self._world.rebuilds is not None and self.replays_to is None:
@@ -139,20 +156,12 @@ class Worker(Publisher):
             return
         for offset in range(self.meta.control_next, len(self._world.control)):
             asked = answer(self._world.control[offset], offset, 0.0, self.shard, self.meta, 0.0)
-            if isinstance(asked, Truncation) and is_news(self._name, self.table.name, self.meta, asked.source):
-                self._place(offset, asked.source)
-                self._world.placed += 1
+            if isinstance(asked, Truncation):
+                self._world.placed += self._reported(Truncated(offset, asked.source)).commits
             elif isinstance(asked, Retry):
                 if max(asked.offsets) >= self.meta.next:
                     return
                 self._retry_offsets(offset, asked.offsets)
-
-    def _place(self, request: int, source: SourcePosition) -> None:
-        def read(start: int, end: int) -> Iterator[list[Message]]:
-            yield [message for message in self.input.read(start, len(self._world.messages))[0] if message.offset < end]
-
-        self.input.ask()
-        place_truncation(self, request, source, self._world.earliest, read)
 
     @property
     def has_to_retry(self) -> bool:
@@ -169,10 +178,8 @@ class Worker(Publisher):
         self.retry(retrial.judged(), request + 1)
 
     def release_held(self, why: str) -> None:
-        """Publishes what is held back of a snapshot; why: it is over, where no message said so."""
-        assert self.meta.snapshot is not None
-        rows = self.held_rows()
-        self.release(rows, _alike(rows, self.table.k), self.meta.snapshot.ended or why, self._world.records_max)
+        """Publishes what is held back of a snapshot; why: it is over, if no message said so."""
+        self.release(_alike(self.held_rows(why), self.table.k), self._world.records_max)
 
     def rebuild_on(self, chance: Random) -> None:
         """One move of a rebuild, which may begin by it."""
@@ -229,6 +236,8 @@ class World:
         self.topic_ids = {kind: f"first {kind}" for kind in (CHANGES, *outputs_of(table.form), *beside)}
         self.schemas: Callable[[], Schemas] = NoSchemas
         """Of a registry, as a worker that has just begun knows them."""
+        self.expired: set[int] = set()
+        """Offsets whose messages are not there any more for who reads them once more."""
         self.secret = SECRET
         self.steps = 0
         self.written: int | None = None

@@ -16,8 +16,8 @@ from streamer.errors import ShardRefused
 from streamer.incremental.checks.changelog import ChangelogLaws
 from streamer.incremental.release.fold import Release
 from streamer.incremental.release.records import OUTSIDE
+from streamer.incremental.shard.driver import read_again
 from streamer.incremental.shard.input import Message
-from streamer.incremental.shard.read_again import read_again
 from streamer.incremental.store.memory import MemoryStore
 from streamer.incremental.store.snapshot import CHANGE, OPERATOR
 from streamer.incremental.topics import DEAD_LETTERS, OUTPUTS

@@ -229,7 +229,7 @@ def test_a_batch_is_cut_between_events_where_it_would_publish_too_much() -> None
 @pytest.fixture
 def fragile(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Publishers with an engine that some rows break."""
-    monkeypatch.setattr("streamer.incremental.shard.taking_over.Engine", FragileEngine)
+    monkeypatch.setattr("streamer.incremental.shard.machine.Engine", FragileEngine)
     yield
     FragileEngine.chances = 0
 

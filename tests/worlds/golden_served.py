@@ -17,12 +17,12 @@ from agents.outlet import KafkaOutlet
 from agents.shard_input import KafkaInput
 from servers.broker.servers import Servers
 from streamer.incremental.shard.input import Message
-from streamer.incremental.shard.publisher import Publisher
 from streamer.incremental.store.redis_lookups import RedisLookups
 from streamer.incremental.store.redis_server import connect
 from streamer.incremental.topics import CHANGES
 from streamer.table.yaml_loading import load_table
 from worlds.checkout import PATIENTS
+from worlds.driven import Driven
 from worlds.golden_files import Case
 from worlds.kafka_side import make_topics, read
 
@@ -91,7 +91,7 @@ class ServedTable:
         for shard in range(SHARDS):
             outlet = KafkaOutlet(self._servers.kafka_bootstrap, self.name, shard)
             store = RedisLookups(connect(self._servers.redis_url), self.name, shard)
-            publisher = Publisher(load_table(self._folder / "patients"), shard, store, outlet, secret=SECRET)
+            publisher = Driven(load_table(self._folder / "patients"), shard, store, outlet, secret=SECRET)
             start = publisher.take_over(KafkaInput(self._servers.kafka_bootstrap, self.name, shard).state())
             records = read(self._servers.kafka_bootstrap, self.name, CHANGES, shard)
             messages = [Message(record.offset(), record.key(), record.value()) for record in records]

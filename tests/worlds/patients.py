@@ -17,10 +17,10 @@ from streamer.incremental.events.murmur2 import shard_of
 from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position
-from streamer.incremental.shard.publisher import Publisher
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.table.yaml_loading import load_table
 from worlds.checkout import PATIENTS
+from worlds.driven import Driven
 
 CANARY = "Canary-7316"
 """Stands in a column that table.yaml does not name, in values that are refused, and in primary keys."""
@@ -119,7 +119,7 @@ def expected(
     """The published rows of a shard after `messages`, by key, and how many dead letters there are."""
     table = load_table(table_path)
     outlet = _Collected()
-    publisher = Publisher(table, shard, MemoryStore(MemoryServer(), table.name, shard), outlet, secret=secret)
+    publisher = Driven(table, shard, MemoryStore(MemoryServer(), table.name, shard), outlet, secret=secret)
     publisher.take_over(InputState({}, shards, 0, len(messages)))
     publisher.step(messages)
     live = [(record.key, record.value) for record in outlet.records if record.topic == "live"]

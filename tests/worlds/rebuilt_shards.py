@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, cast
 
 import pytest
+from agents.pace import Pace
+from agents.rebuilds import ShardRebuilds
 
 from agents.anonymizer import NotAnonymized, Regrouped, answered, regrouped
 from agents.control import Asked, News
-from agents.pace import Pace
-from agents.rebuilds import ShardRebuilds
 from agents.shard import HeldShard
 from streamer.errors import StreamerError
 from streamer.incremental.shard.input import InputState, Message
@@ -61,6 +61,7 @@ class Kafka:
         self.failure: StreamerError | None = None
         self.read: list[Message] = []
         """What the input holds for who reads it once more."""
+        self.lost = ""
         self._position: Position | None = None
 
     def state(self) -> InputState:
@@ -70,8 +71,11 @@ class Kafka:
 
     def check(self, *kinds: str) -> None: ...
 
-    def earliest(self) -> int:
+    def begins(self) -> int:
         return 0
+
+    def messages_at(self, offsets: Sequence[int]) -> list[Message]:
+        return [message for message in self.read if message.offset in offsets]
 
     def messages(self, start: int, end: int) -> Iterator[list[Message]]:
         yield [message for message in self.read if start <= message.offset < end]
@@ -151,7 +155,7 @@ class RebuiltShard:
         self.kafka, self.algorithms = Kafka(), Algorithms(self.table)
         self.store = MemoryStore(MemoryServer(), self.table.name, 0)
         outside = cast(Any, self.kafka)
-        self.shard = HeldShard(self.table, 0, self.store, outside, outside, outside, threading.Lock())
+        self.shard = HeldShard(self.table, 0, self.store, outside, outside, threading.Lock())
         self.rebuilds = ShardRebuilds(self.table, self.shard, outside, cast(Any, self.algorithms))
         self._rng = random.Random(5)
         self._sent = 0
@@ -174,7 +178,7 @@ class RebuiltShard:
             await self.rebuilds.go_on()
 
     def rows(self) -> list[str]:
-        return sorted(source_key for source_key, _ in self.shard._work.publisher.engine.index_table())
+        return sorted(source_key for source_key, _ in self.shard._work.machine.engine.index_table())
 
     def states(self) -> list[tuple[str, str]]:
         """Id and state of what is remembered."""

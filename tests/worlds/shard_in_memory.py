@@ -11,9 +11,9 @@ import msgspec
 from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position
-from streamer.incremental.shard.publisher import Publisher
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.table.schema import Table
+from worlds.driven import Driven
 from worlds.small_tables import CITY, YEARS, table
 
 PEOPLE = table(YEARS, CITY, k=2)
@@ -32,8 +32,8 @@ class Shard:
     fences: int = 0
     asked: list[str] = field(default_factory=list)
 
-    def publisher(self) -> Publisher:
-        return Publisher(self.table, 0, MemoryStore(self.server, "people", 0), self)
+    def publisher(self) -> Driven:
+        return Driven(self.table, 0, MemoryStore(self.server, "people", 0), self)
 
     def state(self) -> InputState:
         self.asked.append("input")

@@ -40,10 +40,13 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
+from streamer.errors import LawViolated
 from streamer.incremental.release.records import Entry, outgoing
+from streamer.incremental.shard.commit import perform
 from streamer.incremental.shard.first_commits import Found, Prepared, commits, has_rows
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.outlet import Outlet, Position
+from streamer.incremental.shard.ready import Publication, Ready, Unwritable
 from streamer.incremental.shard.republish import beside_rows
 from streamer.incremental.shard.standing import with_topics
 from streamer.incremental.store.base import Meta, Store
@@ -116,11 +119,11 @@ def start_anew(
         found = replace(found, control_next=max(found.control_next, input_state.control_end))
     before, releases = meta.commit if meta else 0, 0
     for commit in commits(table, shard, input_state, prepared, found, records_max):
-        store.commit(fence, before, commit)
-        said = commit.meta
-        outlet.publish(outgoing(commit.outbox, said.release, said.next, outside=True), Position.of(said))
-        store.trim(fence, said.commit)
-        before, releases = said.commit, releases + has_rows(commit.outbox)
+        number, publication = commit.meta.commit, Publication.of(commit.outbox, commit.meta)
+        answer = perform(Ready(fence, before, commit, publication, number), store, outlet, input_state)
+        if isinstance(answer, Unwritable):
+            raise LawViolated(f"shard {shard} of {table.name}: its first table cannot be stored ({answer.what})")
+        before, releases = number, releases + has_rows(commit.outbox)
     n_rows, n_groups = len(prepared.records), len(prepared.qi_groups)
     return Begun(shard, n_rows, prepared.n_pending, n_groups, found.n_records, releases, prepared.first.next)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from streamer.incremental.shard.requests import Placed
 from streamer.table.row import Unshown
 
 
@@ -33,13 +34,50 @@ class InputState:
     live_begun: bool = False
     control_end: int = 0
 
+    # An input that does not move: what it says holds for ever, and no message of before is asked for.
+
     def state(self) -> InputState:
-        """Itself: an input that does not move."""
         return self
+
+    def ask(self) -> None:
+        pass
+
+    def check(self) -> None:
+        pass
+
+    def placed(self) -> Sequence[Placed]:
+        return ()
+
+    def begins(self) -> int:
+        return self.earliest
+
+    def messages(self, start: int, end: int) -> Iterator[Sequence[Message]]:
+        return iter(())
+
+    def piece(self, start: int, end: int) -> tuple[Sequence[Message], int]:
+        return (), end
 
 
 class ShardInput(Protocol):
-    """The way in, as a take-over asks for it."""
+    """The way in, and what is known of the topics. Every method may raise ServerUnreachable, ShardRefused."""
 
     def state(self) -> InputState:
-        """What holds right now. Raises ServerUnreachable, ShardRefused; Fenced where the shard is lost already."""
+        """What holds right now. Raises Fenced if the shard is lost already."""
+
+    def ask(self) -> None:
+        """Asks for the topics, for `check` to compare them; does not wait for the answer."""
+
+    def check(self) -> None:
+        """Raises Conflict if the topics are not those that `state` saw; what was read before `ask` came from them."""
+
+    def placed(self) -> Sequence[Placed]:
+        """The truncations of which the shard said that it has placed them."""
+
+    def begins(self) -> int:
+        """The first offset of the input."""
+
+    def messages(self, start: int, end: int) -> Iterator[Sequence[Message]]:
+        """The messages from an offset to another, some at a time."""
+
+    def piece(self, start: int, end: int) -> tuple[Sequence[Message], int]:
+        """Some messages from `start` on that were read before, and the offset that they do not reach, `end` at most."""

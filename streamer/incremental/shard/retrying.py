@@ -31,7 +31,7 @@ from streamer.errors import EventRefused
 from streamer.incremental.events.changes import Change, Insert, Modify, Nothing, Truncate, Upsert
 from streamer.incremental.events.decoder import Decoder
 from streamer.incremental.events.key_form import ROW_CHANGES, RowChange
-from streamer.incremental.events.registered_schemas import NoSchemas, Schemas, schema_ids
+from streamer.incremental.events.registered_schemas import Known
 from streamer.incremental.events.source_position import OrderLost, position_of
 from streamer.incremental.shard.holding_back import holds_back
 from streamer.incremental.shard.input import Message
@@ -69,19 +69,19 @@ def objection_to_retry(offsets: Sequence[int], topic_id: str, meta: Meta) -> str
 class Retrial:
     """Some refused messages of one shard, and what the input says of their rows behind them.
 
-    meta: where the shard stands when the reading begins. Offsets that were applied late before are left out. schemas:
-    of a registry.
+    meta: where the shard stands when the reading begins. Offsets that were applied late before are left out. known:
+    schemas of a registry; whoever hands over messages has learned theirs before.
     """
 
-    def __init__(self, table: Table, offsets: Iterable[int], meta: Meta, schemas: Schemas | None = None) -> None:
+    def __init__(self, table: Table, offsets: Iterable[int], meta: Meta, known: Known | None = None) -> None:
         retried = {offset for _, offset in meta.retried}
         wanted = sorted(set(offsets) - retried)
         self._judged: dict[int, Judged | None] = {offset: _out_of_reach(offset, meta) for offset in wanted}
         self._not_applied = frozenset(meta.skipped) - retried
         self._letters_from = meta.letters_from
         self._truncated = meta.truncated
-        self._schemas = schemas or NoSchemas()
-        self._decoder = Decoder(table, self._schemas.known)
+        self._known = known
+        self._decoder = Decoder(table, known)
         self._rows: dict[int, frozenset[str]] = {}
         self._about: dict[str, list[int]] = defaultdict(list)
         self._later: dict[int, dict[str, int]] = defaultdict(dict)
@@ -92,14 +92,10 @@ class Retrial:
         """The first offset that has to be seen yet."""
 
     def see(self, messages: Iterable[Message], through: int) -> None:
-        """Takes note of the messages from `next` on, in order; through: the first offset that they do not reach.
-
-        Raises RegistryUnreachable.
-        """
-        seen = [message for message in messages if self.next <= message.offset < through]
-        self._schemas.learn(schema_ids((message.key, message.value) for message in seen))
-        for message in seen:
-            self._see(message)
+        """Takes note of the messages from `next` on, in order; through: the first offset that they do not reach."""
+        for message in messages:
+            if self.next <= message.offset < through:
+                self._see(message)
         self.next = max(self.next, through)
 
     def judged(self) -> list[Judged]:
@@ -137,7 +133,7 @@ class Retrial:
         """Whether the last truncation that is known came later in the source's order than a change of rows."""
         if self._truncated is None or not isinstance(change, ROW_CHANGES):
             return False  # whatever a truncation has overtaken, it has overtaken, too
-        stands = position_of(message.value, self._schemas.known)
+        stands = position_of(message.value, self._known)
         try:
             return stands is not None and stands.precedes(self._truncated)
         except OrderLost:
@@ -147,7 +143,7 @@ class Retrial:
         """Whether a message brings a row, and does not say where it stands against the last truncation."""
         if self._truncated is None or not isinstance(change, Upsert | Insert):
             return False
-        stands = position_of(message.value, self._schemas.known)
+        stands = position_of(message.value, self._known)
         return stands is None or stands.log != self._truncated.log
 
     def _see_wanted(self, message: Message, change: Change) -> None:
@@ -171,7 +167,7 @@ class Retrial:
         elif isinstance(change, Truncate):
             self._settle(lambda: _superseded(offset))
         elif not isinstance(change, Nothing):
-            self._settle(lambda: _before_statement(offset))
+            self._settle(lambda: _before_change(offset))
 
     def _settle(self, refusal: Callable[[], EventRefused]) -> None:
         """Nothing that was seen so far and has no answer yet may be applied."""
@@ -190,7 +186,7 @@ class Retrial:
             return Judged(offset, message, None)
         at = min(later.values())
         whole = self._decided[offset] == self._rows[offset]
-        return Judged(offset, message, _superseded(at) if whole else _superseded_in_part(at))
+        return Judged(offset, message, _superseded(at) if whole else _before_change(at))
 
 
 def failed_by(judged: Judged, fault: Unforeseen) -> Judged:
@@ -248,11 +244,6 @@ def _superseded(by: int) -> EventRefused:
     return EventRefused(SUPERSEDED, detail)
 
 
-def _superseded_in_part(by: int) -> EventRefused:
-    return EventRefused(
-        "superseded-in-part", f"offset {by} is about its row, and does not say all of it: send it again"
-    )
-
-
-def _before_statement(at: int) -> EventRefused:
-    return EventRefused("before-a-statement", f"the statement at offset {at} may have changed the row: send it again")
+def _before_change(at: int) -> EventRefused:
+    detail = f"offset {at} may have changed the row, and does not say all of it: send it again"
+    return EventRefused("before-a-statement", detail)

@@ -34,7 +34,7 @@ CLOCK, DRIFT, OPERATOR = "clock", "drift", "operator"
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class Situation:
     """What is known of a shard. since: the end of its last rebuild, or its first take-over; drift: the estimated loss
     over that of a fresh table, None: not looked yet; reached: the same after the last rebuild, 1 where nobody knows."""
 
@@ -44,7 +44,7 @@ class Known:
     reached: float = 1.0
 
 
-def due(settings: Rebuilding, shard: int, known: Known) -> str | None:
+def due(settings: Rebuilding, shard: int, known: Situation) -> str | None:
     """Why a rebuild is due now, or None."""
     if settings.every is not None and known.now - known.since >= waits(settings.every, shard):
         return CLOCK

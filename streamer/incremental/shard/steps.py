@@ -13,7 +13,7 @@ from streamer.incremental.release.records import Entry
 from streamer.incremental.shard.input import Message
 from streamer.incremental.store.base import Meta
 
-PHASES = ("decode", "apply", "drain", "commit", "publish")
+PHASES = ("commit", "publish")
 
 
 @dataclass(slots=True)
@@ -64,12 +64,16 @@ class StepReport:
     left: Sequence[Message] = field(default=(), repr=False)
     reasons: Counter[str] = field(default_factory=Counter)
 
-    def committed(self, tally: Tally, published: int) -> None:
+    def committed(
+        self, tally: Tally, published: int, commit_seconds: float = 0.0, publish_seconds: float = 0.0
+    ) -> None:
         """Counts one commit."""
         self.counts += tally.counts
         self.reasons += tally.reasons
         self.published += published
         self.commits += 1
+        self.seconds["commit"] += commit_seconds
+        self.seconds["publish"] += publish_seconds
 
     def add(self, other: StepReport) -> None:
         """Adds another step's numbers to these."""

@@ -9,10 +9,9 @@ import pytest
 from streamer.incremental.events.changes import Change, Insert
 from streamer.incremental.groups.engine import Engine
 from streamer.incremental.groups.outcome import Outcome
-from streamer.incremental.shard.applying_late import LateMessages
 from streamer.incremental.shard.input import Message
-from streamer.incremental.shard.publisher import Publisher
 from streamer.incremental.shard.retrying import Judged
+from worlds.driven import Driven
 from worlds.rebuilt_shards import Kafka, RebuiltShard
 from worlds.shard_in_memory import Shard, insert
 from worlds.small_tables import CITIES, CITY, YEARS, table
@@ -31,8 +30,7 @@ def test_a_message_that_breaks_the_engine_stays_refused_and_the_others_are_appli
         return outcome
 
     monkeypatch.setattr(Engine, "apply", fragile)
-    publisher = Publisher(world.table, 0, world.store, kafka)
-    assert isinstance(publisher, LateMessages)
+    publisher = Driven(world.table, 0, world.store, kafka)
     publisher.take_over(kafka, skips=[1, 2, 3])
     publisher.step(messages)
     publisher.retry([Judged(one.offset, one, None) for one in messages[1:4]], heard=5)

@@ -14,8 +14,8 @@ from streamer.incremental.events.murmur2 import shard_of
 from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position
-from streamer.incremental.shard.publisher import Publisher
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
+from worlds.driven import Driven
 from worlds.small_tables import AGE, table
 
 SHARDS, PEOPLE = 4, 200
@@ -66,7 +66,7 @@ class Shards:
         self.server = MemoryServer()
         self.outlets = [Outlet() for _ in range(SHARDS)]
         self.inputs: list[list[Message]] = [[] for _ in range(SHARDS)]
-        self.publishers: list[Publisher] = []
+        self.publishers: list[Driven] = []
 
     def send(self, messages: Iterable[Sent]) -> None:
         for message_key, value in messages:
@@ -78,7 +78,7 @@ class Shards:
         self.publishers = []
         for shard in range(SHARDS):
             store = MemoryStore(self.server, TABLE.name, shard)
-            publisher = Publisher(TABLE, shard, store, self.outlets[shard], secret=b"of every run")
+            publisher = Driven(TABLE, shard, store, self.outlets[shard], secret=b"of every run")
             after = publisher.take_over(InputState({}, SHARDS, 0, len(self.inputs[shard])))
             for first in range(after, len(self.inputs[shard]), batch):
                 publisher.step(self.inputs[shard][first : first + batch])

@@ -33,5 +33,5 @@ def test_steps_add_up_in_every_number_and_every_phase() -> None:
 def test_two_reports_share_nothing() -> None:
     first, second = StepReport(), StepReport()
     first.faults.append("a fault")
-    first.seconds["apply"] += 1
+    first.seconds["commit"] += 1
     assert second == StepReport()

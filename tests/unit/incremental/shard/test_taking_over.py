@@ -1,4 +1,4 @@
-"""A shard that is taken over holds back what its owner wants held back; of publishing, test_publisher.py tells more."""
+"""A shard that is taken over holds back what its owner wants held back; of publishing, test_machine.py tells more."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from streamer.incremental.groups.lots import SECRET_BYTES
 from streamer.incremental.release.records import Entry, Outgoing
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position
-from streamer.incremental.shard.publisher import Publisher
-from streamer.incremental.shard.taking_over import Holding
+from streamer.incremental.shard.states import Holding
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
-from streamer.incremental.store.snapshot import CHANGE
+from worlds.driven import Driven
 from worlds.small_tables import CITY, YEARS, table
 
 PEOPLE = table(YEARS, CITY, k=2)
@@ -46,8 +45,8 @@ class Owners:
     def __init__(self) -> None:
         self.server, self.outlet = MemoryServer(), Taken()
 
-    def owner(self, holding: Holding) -> Publisher:
-        owner = Publisher(PEOPLE, 0, MemoryStore(self.server, "people", 0), self.outlet, holding=holding)
+    def owner(self, holding: Holding) -> Driven:
+        owner = Driven(PEOPLE, 0, MemoryStore(self.server, "people", 0), self.outlet, holding=holding)
         owner.take_over(INPUT)
         return owner
 
@@ -86,22 +85,21 @@ def test_a_release_that_was_interrupted_is_all_that_the_next_owner_can_do() -> N
     owners = Owners()
     owner = owners.owner(Holding.SNAPSHOT)
     change = read(1, first=8, op="c", snapshot="false")
-    assert owner.step([*read(8), *change]).left == change
+    owner.step([*read(8), *change])
     assert owner.awaits_release
-    rows = owner.held_rows()
     groups = [[i, i + 1] for i in range(0, 8, 2)]
     fine, owners.outlet.publish = owners.outlet.publish, breaks  # type: ignore[method-assign]
     with pytest.raises(StreamerError):
-        owner.release(rows, groups, CHANGE, records_max=4)  # type: ignore[arg-type]
+        owner.release(groups, records_max=4)  # type: ignore[arg-type]
     owners.outlet.publish = fine  # type: ignore[method-assign]
     following = owners.owner(Holding.SNAPSHOT)
     assert following.awaits_release
-    with pytest.raises(StreamerError, match="not taken over"):
+    with pytest.raises(StreamerError, match="is Releasing, without a table"):
         _ = following.engine
-    assert following.step(change).left == change
-    following.release(following.held_rows(), groups, CHANGE, records_max=4)  # type: ignore[arg-type]
-    assert (following.engine.n_pending, following.engine.n_qi_groups, following.meta.release) == (0, 4, 1)
-    assert following.step(change).left == []
+    following.step(change)
+    following.release(groups, records_max=4)  # type: ignore[arg-type]
+    assert (following.engine.n_pending, following.engine.n_qi_groups, following.meta.release) == (0, 4, 2)
+    assert following.meta.next == change[0].offset + 1
 
 
 def breaks(records: Sequence[Outgoing], position: Position) -> None:
@@ -140,7 +138,7 @@ def test_a_store_that_falls_back_while_it_is_taken_over_publishes_no_commit_with
     owners.server.shards[("people", 0)].outbox.extend(
         (2, Entry(record.topic, record.key, record.value)) for record in wanted[len(published) :]
     )
-    next_owner = Publisher(PEOPLE, 0, FallsBack(owners.server, before), owners.outlet)
+    next_owner = Driven(PEOPLE, 0, FallsBack(owners.server, before), owners.outlet)
     with pytest.raises(Fenced):
         next_owner.take_over(INPUT)
     assert (owners.outlet.records, owners.outlet.last) == (published, former)

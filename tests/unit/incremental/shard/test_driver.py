@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,15 +16,16 @@ from streamer.incremental.core.record_types import Records
 from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.groups.held import Held
 from streamer.incremental.release.records import Outgoing
+from streamer.incremental.shard.driver import Between, read_again, read_behind
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position
-from streamer.incremental.shard.publisher import Publisher
-from streamer.incremental.shard.read_again import Read, RowsRead, place_truncation, read_again, read_behind
+from streamer.incremental.shard.ready import RowsRead, Truncated
 from streamer.incremental.shard.requests import Placed
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.incremental.topics import CONTROL
 from streamer.table.published_size import values_bytes_max
 from streamer.table.schema import Limits, Table
+from worlds.driven import Driven
 from worlds.published_groups import FORMS
 
 
@@ -124,7 +125,19 @@ STATED = replace(PEOPLE, partitioner_stated=True)
 TOLD = [captured(0, 1, 10), captured(1, 2, 20), captured(2, 3, 35), captured(3, 2, 36, "u"), captured(4, 4, 37)]
 
 
-def reading(messages: list[Message]) -> Read:
+class Input(InputState):
+    """An input that holds these messages."""
+
+    def __init__(self, shards: int, messages: list[Message]) -> None:
+        super().__init__({}, shards, 0, len(messages))
+        object.__setattr__(self, "read", reading(messages))
+
+    def messages(self, start: int, end: int) -> Iterator[Sequence[Message]]:
+        read: Between = self.__dict__["read"]
+        return read(start, end)
+
+
+def reading(messages: list[Message]) -> Between:
     return lambda start, end: iter([[message for message in messages if start <= message.offset < end]])
 
 
@@ -153,11 +166,12 @@ def test_an_input_that_is_read_again_tells_its_last_truncation_and_letters_alone
 @pytest.mark.parametrize(("knows", "keeps"), [(5, ["2", "3", "4"]), (2, [])], ids=["late", "early"])
 def test_a_truncation_that_another_shard_read_is_placed_between_two_messages(knows: int, keeps: list[str]) -> None:
     outlet = Collected()
-    publisher = Publisher(STATED, 1, MemoryStore(MemoryServer(), "people", 1), outlet)
+    publisher = Driven(STATED, 1, MemoryStore(MemoryServer(), "people", 1), outlet)
     publisher.take_over(InputState({}, 2, 0, 5))
     publisher.step(TOLD[:knows])
     before = publisher.meta
-    place_truncation(publisher, 6, SourcePosition("postgresql", (30,)), 0, reading(TOLD))
+    publisher.servers = publisher.servers._replace(input=Input(2, TOLD))
+    publisher.drive(Truncated(6, SourcePosition("postgresql", (30,))))
     assert sorted(key for key, _ in publisher.engine.index_table()) == keeps
     meta = publisher.meta
     assert (meta.next, meta.counts, meta.outside) == (before.next, before.counts, 0)
@@ -176,12 +190,13 @@ def test_a_key_form_that_changed_with_the_truncation_is_the_shards_when_it_is_pl
     def keyed(message: Message) -> Message:
         return Message(message.offset, msgspec.json.encode({"id": int(message.key or b"")}), message.value)
 
-    publisher = Publisher(STATED, 1, MemoryStore(MemoryServer(), "people", 1), outlet := Collected())
+    publisher = Driven(STATED, 1, MemoryStore(MemoryServer(), "people", 1), outlet := Collected())
     publisher.take_over(InputState({}, 2, 0, 6))
     messages = [*TOLD[:2], *map(keyed, TOLD[2:])]
     publisher.step(messages)
     assert (publisher.meta.key_form, publisher.meta.counts.dead_letters) == ("bare", 3)
-    place_truncation(publisher, 6, SourcePosition("postgresql", (30,), at=9), 0, reading(messages))
+    publisher.servers = publisher.servers._replace(input=Input(2, messages))
+    publisher.drive(Truncated(6, SourcePosition("postgresql", (30,), at=9)))
     assert sorted(key for key, _ in publisher.engine.index_table()) == ["2", "3", "4"]
     assert publisher.meta.key_form == 'json:{"id":number}'
     publisher.step([keyed(captured(5, 9, 40))])

@@ -1,0 +1,421 @@
+"""What a shard does between its batches: requests, rebuilds, messages applied late, looks for drift, a snapshot's end.
+
+The rules of this file
+----------------------
+* `next` is asked after every event, and says at most one thing that is to be done: a commit of the machine's, something
+  to be read, or a job for the process that anonymizes. Nothing here waits; what is waited for is part of the state.
+* Requests are answered in the order of the control topic, each once: the answer, be it a refusal, is a commit that says
+  up to which offset the answers go. Nothing after a retry counts as answered before the retry is.
+* One rebuild of a shard at a time, region by region. What changed while an algorithm was at a region is fitted in
+  (`shard.adapting`); only if too much has changed, the region is done again. A region that would lose more than it does
+  is left as it is, unless the algorithm recodes the whole shard alike.
+* A rebuild that fails never takes the shard with it: the table is loaded again, as after any error, and the rebuild is
+  remembered as failed, with the reason. One whose worker went is closed as stopped, and begun anew if an operator had
+  asked for it, RESTARTS_MAX times.
+* Drift is looked for in a few regions, each anonymized afresh, never replaced (`shard.drift`).
+* Messages are applied late once the input was read from the first of them up to `next`, piece by piece, while batches
+  go on.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
+
+from streamer.errors import UsageError
+from streamer.incremental.events.registered_schemas import Known
+from streamer.incremental.groups.replacing import Region
+from streamer.incremental.shard import requests
+from streamer.incremental.shard.adapting import adapted
+from streamer.incremental.shard.answers import Refused, answer
+from streamer.incremental.shard.drift import SAMPLE_ROWS, drawn, loss, ratio
+from streamer.incremental.shard.holding_back import SETTLED_SECONDS, ended_by, holds_back
+from streamer.incremental.shard.ready import (
+    EndSnapshot,
+    Event,
+    Free,
+    GroupRegion,
+    JobDone,
+    JobFailed,
+    ReadOthers,
+    ReadPiece,
+    Ready,
+    Remember,
+    Replace,
+    Request,
+    RereadPiece,
+    Retry,
+    SeenElsewhere,
+    Tick,
+    Truncated,
+)
+from streamer.incremental.shard.rebuild_regions import gains, region_rows
+from streamer.incremental.shard.rebuild_reports import RESTARTS_MAX, attempts, last_rebuild, reached, told
+from streamer.incremental.shard.rebuilding import Rebuilding, next_rebuild, stopped
+from streamer.incremental.shard.retrying import Retrial
+from streamer.incremental.shard.schedule import OPERATOR, Looked, Situation, due, look_is_due
+from streamer.incremental.store.base import Meta
+from streamer.incremental.store.rebuild import ANSWERED, FAILED, REFUSED, STOPPED, Progress
+from streamer.table.schema import Table
+
+if TYPE_CHECKING:
+    from streamer.incremental.groups.engine import Engine
+
+FRESH = "ordered"
+"""The algorithm that a fresh table is made by."""
+
+TELL_SECONDS = 60
+"""How often at least it is committed how far a rebuild is that leaves region after region as it was."""
+
+CHECK_SECONDS = 5.0
+"""How often the clock and the drift are compared with what table.yaml says."""
+
+ASK_SECONDS = 1.0
+"""How often the other shards are asked whether a snapshot is over."""
+
+REBUILD, SAMPLE = "rebuild", "sample"
+"""What a region is anonymized for."""
+
+
+class Held(NamedTuple):
+    """What is known of a snapshot that is held back: its rows by now, when that number was seen to change last, when
+    other shards were asked, what they said, and which snapshot an operator wants to end."""
+
+    reads: int = -1
+    read_at: float = 0.0
+    asked_at: float = 0.0
+    elsewhere: bool = False
+    to_end: int | None = None
+
+
+class Look(NamedTuple):
+    """A look for drift. regions: still to be sampled; now, fresh: losses of those that were; seconds: that it took."""
+
+    turn: int = 0
+    regions: tuple[tuple[int, ...], ...] = ()
+    now: float = 0.0
+    fresh: float = 0.0
+    seconds: float = 0.0
+
+
+class At(NamedTuple):
+    """A region in work, and what for."""
+
+    region: Region
+    why: str
+
+
+class Restart(NamedTuple):
+    """A rebuild that is to be begun anew."""
+
+    id: str
+    algorithm: str
+
+
+class Activities:
+    """What goes on in one shard between its batches, from its assignment to its loss."""
+
+    def __init__(self, table: Table, shard: int, known: Known | None = None) -> None:
+        self.said: list[tuple[str, str]] = []
+        """What is to be logged: level and words."""
+        self.drift: float | None = None
+        """The loss of the table over that of a fresh one, as of the last look."""
+        self.at: At | None = None
+        """The region that the other process is at."""
+        self._table, self._shard, self._known = table, shard, known
+        self._tick = Tick(0.0, 0.0)
+        self._requests: deque[Request] = deque()
+        self._answered = 0
+        self._retrial: Retrial | None = None
+        self._running: Rebuilding | None = None
+        self._replacing = False
+        self._restart: Restart | None = None
+        self._failed = ""
+        self._look = Look()
+        self._looked: Looked | None = None
+        self._checked_at = 0.0
+        self._held = Held()
+
+    def taken_over(self, meta: Meta) -> None:
+        """Begins anew: requests come again from where the answers end; what was under way is of another table."""
+        self._requests.clear()
+        self._answered = meta.control_next
+        self._retrial = self._running = self.at = self._restart = self.drift = None
+        self._replacing, self._checked_at = False, self._tick.clock
+        self._look, self._held = Look(self._look.turn), Held(read_at=self._tick.clock)
+
+    def failed(self, why: str) -> None:
+        """A region could not be replaced; the table is about to be loaded again."""
+        self._failed = why
+
+    def hear(self, request: Request) -> None:
+        """Takes a request up, to be answered in its turn."""
+        self._requests.append(request)
+
+    def wants(self, meta: Meta, rows: int) -> str:
+        """What a region is wanted for, once the other process is free; "" if none is."""
+        if self.at is not None or not meta.commit or holds_back(meta):
+            return ""
+        if self._running is not None:
+            return REBUILD if self._running.task is not None and not self._replacing else ""
+        looked = self._looked or Looked(self._tick.clock, 0.0, 0)
+        is_due = look_is_due(self._table.rebuilding, self._tick.clock, looked, meta.counts.messages, rows)
+        return SAMPLE if self._look.regions or (meta.rebuild is None and is_due) else ""
+
+    # -- one event ------------------------------------------------------------------------------------------------
+
+    def next(self, event: Event, meta: Meta, engine: Engine) -> Event | Ready | None:
+        """What is to be done now, if anything is."""
+        match event:
+            case Tick():
+                self._tick = event
+                self._looked = self._looked or Looked(event.clock, 0.0, 0)
+            case Request():
+                self.hear(event)
+            case RereadPiece():
+                if self._retrial is not None:
+                    self._retrial.see(event.messages, event.through)
+                    if self._retrial.next < meta.next:
+                        return None  # batches come between two pieces
+            case SeenElsewhere():
+                self._held = self._held._replace(elsewhere=event.seen)
+            case Free():
+                return self._begin_region(meta, engine)
+            case JobFailed():
+                return self._job_failed(event, meta)
+            case JobDone():
+                if not self._is_sampling:
+                    return self._regrouped(event, meta, engine)
+                self._sampled(event, meta)
+        return self._what_is_next(meta, engine)
+
+    @property
+    def _is_sampling(self) -> bool:
+        return self.at is not None and self.at.why == SAMPLE
+
+    def _what_is_next(self, meta: Meta, engine: Engine) -> Event | Ready | None:
+        ended = self._snapshot_ends(meta)
+        if ended is not None or not meta.commit:
+            return ended
+        if self._running is None and meta.rebuild is not None:
+            return self._close_interrupted(meta.rebuild, meta)
+        if self._restart is not None:
+            restart, self._restart = self._restart, None
+            return self._begin(restart.id, restart.algorithm, OPERATOR, meta, engine)
+        if (answered := self._answer_next(meta, engine)) is not None:
+            return answered
+        if self._retrial is not None and (late := self._retry_on(self._retrial, meta)) is not None:
+            return late
+        if holds_back(meta):
+            return None  # nothing is published that could be rebuilt
+        return self._advance(self._running, meta) if self._running is not None else self._check(meta, engine)
+
+    # -- requests -------------------------------------------------------------------------------------------------
+
+    def _answer_next(self, meta: Meta, engine: Engine) -> Event | None:
+        """Answers what waits, up to what takes a commit, or its time."""
+        while self._requests and self._retrial is None:
+            asked = self._requests.popleft()
+            self._answered = asked.offset + 1
+            found = answer(asked.value, asked.offset, asked.at, self._shard, meta, self._tick.now)
+            match found:
+                case requests.Rebuild():
+                    algorithm = found.algorithm or self._table.rebuilding.algorithm
+                    return self._begin(found.id, algorithm, OPERATOR, meta, engine)
+                case requests.CancelRebuild():
+                    if self._running is not None:
+                        return self._cancel(found, self._running, meta)
+                case requests.Retry():
+                    self._answered = asked.offset  # its answer is a commit that is still to come
+                    self._retrial = Retrial(self._table, found.offsets, meta, self._known)
+                case requests.EndSnapshot():
+                    self._held = self._held._replace(to_end=found.since)
+                case requests.Truncation():
+                    return Truncated(asked.offset, found.source)
+                case Refused():
+                    self._say("warning", f"request {found.id} is refused: {found.why}")
+                    return self._remember(meta.rebuild, self._word(meta, found.id, REFUSED, found.why))
+        return None
+
+    def _say(self, level: str, words: str) -> None:
+        self.said.append((level, words))
+
+    def _word(self, meta: Meta, id_: str, state: str, said: str, algorithm: str = "") -> Progress:
+        """An answer that is remembered among the rebuilds."""
+        return Progress(next_rebuild(meta, id_, algorithm, 0), 0, state=state, at=int(self._tick.now), said=said)
+
+    def _remember(self, running: Progress | None, *ended: Progress) -> Remember:
+        return Remember(running, ended, self._answered)
+
+    # -- messages that are applied late ---------------------------------------------------------------------------
+
+    def _retry_on(self, retrial: Retrial, meta: Meta) -> Event | Ready:
+        """Reads on from the first of them; once nothing is left to be read, they are applied."""
+        if retrial.next < meta.next:
+            return Ready(read=ReadPiece(retrial.next, meta.next))
+        self._retrial, self._answered = None, self._answered + 1
+        return Retry(retrial.judged(), self._answered)
+
+    # -- rebuilds: begin and end ----------------------------------------------------------------------------------
+
+    def _check(self, meta: Meta, engine: Engine) -> Event | None:
+        """Begins a rebuild by itself if one is due."""
+        if self._tick.clock - self._checked_at < CHECK_SECONDS:
+            return None
+        self._checked_at = self._tick.clock
+        last = last_rebuild(meta.rebuilds)
+        since, best = (last.at, reached(last)) if last else (self._tick.since, 1.0)
+        why = due(self._table.rebuilding, self._shard, Situation(self._tick.now, since, self.drift, best))
+        if why is None:
+            return None
+        return self._begin(f"{self._tick.chance >> 32:08x}", self._table.rebuilding.algorithm, why, meta, engine)
+
+    def _begin(self, id_: str, algorithm: str, why: str, meta: Meta, engine: Engine) -> Event:
+        now, drift = int(self._tick.now), self.drift or 0.0
+        try:
+            rows_max = region_rows(self._table, algorithm, engine.n_rows)
+        except UsageError as error:  # the clock and the drift ask again, and are not answered again and again
+            self._say("warning", f"the rebuild by {algorithm} cannot be done: {error}")
+            word = self._word(meta, id_, FAILED, str(error), algorithm)
+            return self._remember(None, replace(word, why=why, began=now, drift=drift))
+        rebuild = next_rebuild(meta, id_, algorithm, self._tick.chance & 0xFFFFFFFF)
+        regions = engine.regions(rebuild.turn, rows_max)
+        self._forget_region()
+        self._running = running = Rebuilding(rebuild, regions, meta.secret)
+        running.progress = replace(running.progress, why=why, began=now, at=now, drift=drift)
+        self._say("info", f"a rebuild by {algorithm} begins ({why}): {len(regions)} regions")
+        return self._remember(running.progress)
+
+    def _cancel(self, request: requests.CancelRebuild, running: Rebuilding, meta: Meta) -> Event:
+        running.cancel()
+        said = f"the rebuild was stopped with {running.progress.done} of {running.progress.total} regions done"
+        word = self._word(meta, request.id, ANSWERED, said)
+        return self._end(running, meta, f"cancelled by request {request.id}", word)
+
+    def _end(self, running: Rebuilding, meta: Meta, said: str = "", *more: Progress) -> Event:
+        ended = replace(running.closed(), at=int(self._tick.now), said=said)
+        self._running, self._replacing = None, False
+        self._forget_region()
+        self.drift, self._look = None, Look(self._look.turn)
+        self._looked = self._seen(meta, self._looked.seconds if self._looked else 0.0)
+        self._say("info", f"the rebuild is over: {told(ended)}")
+        return self._remember(None, ended, *more)
+
+    def _close_interrupted(self, left: Progress, meta: Meta) -> Event:
+        """Closes a rebuild whose worker went, or that an error ended; an operator's is begun anew."""
+        state = FAILED if self._failed else STOPPED
+        said = self._failed or "its worker ended, or the shard was taken over by another one"
+        ended = replace(stopped(left), state=state, at=int(self._tick.now), said=said)
+        self._failed = ""
+        self._say("warning", f"a rebuild is {state}: {said}")
+        if state == STOPPED and left.why == OPERATOR and attempts(meta, left.rebuild.id) + 1 <= RESTARTS_MAX:
+            self._restart = Restart(left.rebuild.id, left.rebuild.algorithm)
+        return self._remember(None, ended)
+
+    # -- region after region --------------------------------------------------------------------------------------
+
+    def _forget_region(self) -> None:
+        self.at = None
+
+    def _begin_region(self, meta: Meta, engine: Engine) -> Ready | None:
+        """Has a region anonymized in the other process, which is free."""
+        why = self.wants(meta, engine.n_rows)
+        if why == SAMPLE:
+            return self._begin_sample(engine)
+        task = self._running.task if self._running is not None and why else None
+        if task is None or self._running is None:
+            return None
+        region = engine.region(task.numbers)
+        self.at = At(region, REBUILD)
+        algorithm = self._running.progress.rebuild.algorithm
+        return Ready(job=GroupRegion(region.rows, algorithm, task.seed, region.standing))
+
+    def _advance(self, running: Rebuilding, meta: Meta) -> Event | None:
+        if self._replacing and meta.rebuild is not None:  # its commit is done
+            self._replacing = False
+            running.replaced(meta.rebuild)
+        return self._end(running, meta) if running.task is None else None
+
+    def _job_failed(self, event: JobFailed, meta: Meta) -> Event | None:
+        sampling, self.at = self._is_sampling, None
+        if sampling:
+            self._say("warning", f"drift could not be looked for: {event.why}")
+            self._look = Look(self._look.turn)
+            self._looked = self._seen(meta, self._look.seconds)
+        elif self._running is not None:
+            self._running.fail()
+            return self._end(self._running, meta, event.why)
+        return None
+
+    def _regrouped(self, event: JobDone, meta: Meta, engine: Engine) -> Event | None:
+        """Replaces the region by what the algorithm has made of it, if that is worth it."""
+        at, self.at, running = self.at, None, self._running
+        if at is None or running is None:
+            return None
+        now = engine.region(at.region.numbers)
+        same = now.stamp == at.region.stamp
+        fitted = event.groups if same else adapted(self._table, at.region, event.groups, now)
+        progress = replace(running.progress, at=int(self._tick.now))
+        if fitted is None:
+            running.changed()
+        elif gains(self._table.space, now, fitted, progress.rebuild.algorithm):
+            self._replacing = True
+            return Replace(now, fitted, progress)
+        else:
+            running.replaced(progress.left_alone(now.ncp))
+            if meta.rebuild is not None and progress.at - meta.rebuild.at >= TELL_SECONDS:
+                return self._remember(running.progress)
+        return None
+
+    # -- looking for drift ----------------------------------------------------------------------------------------
+
+    def _begin_sample(self, engine: Engine) -> Ready | None:
+        if not self._look.regions:
+            turn = self._look.turn + 1
+            self._look = Look(turn, tuple(drawn(engine.regions(turn, SAMPLE_ROWS), turn)))
+        if not self._look.regions:
+            self._looked = Looked(self._tick.clock, 0.0, self._looked.messages if self._looked else 0)
+            return None
+        region = engine.region(self._look.regions[-1])
+        self._look = self._look._replace(regions=self._look.regions[:-1])
+        self.at = At(region, SAMPLE)
+        return Ready(job=GroupRegion(region.rows, FRESH, self._look.turn, None))
+
+    def _sampled(self, event: JobDone, meta: Meta) -> None:
+        at, self.at = self.at, None
+        if at is None:
+            return
+        seen = self._look
+        fresh = seen.fresh + loss(self._table.space, at.region.rows.codes, event.groups)
+        self._look = seen._replace(now=seen.now + at.region.ncp, fresh=fresh, seconds=seen.seconds + event.seconds)
+        if not self._look.regions:
+            self.drift = ratio(self._look.now, self._look.fresh)
+            self._looked = self._seen(meta, self._look.seconds)
+            self._say("info", f"loses {self.drift:.2f} times what a fresh table would, by a sample")
+
+    def _seen(self, meta: Meta, seconds: float) -> Looked:
+        return Looked(self._tick.clock, seconds, meta.counts.messages)
+
+    # -- a snapshot that is held back -----------------------------------------------------------------------------
+
+    def _snapshot_ends(self, meta: Meta) -> Event | Ready | None:
+        """That it is over, or that the other shards have to be asked."""
+        snapshot, now = meta.snapshot, self._tick.clock
+        if snapshot is None or not holds_back(meta):
+            return None
+        if snapshot.reads != self._held.reads:
+            if self._held.reads < 0:
+                self._say("info", f"holds back a snapshot that began at offset {snapshot.since}")
+            self._held = self._held._replace(reads=snapshot.reads, read_at=now)
+        quiet, idle = now - self._held.read_at, self._tick.idle
+        elsewhere, self._held = self._held.elsewhere, self._held._replace(elsewhere=False)
+        why = ended_by(snapshot, quiet, idle, elsewhere, self._held.to_end)
+        if why:
+            self._say("info", f"the snapshot is over ({why})")
+            return EndSnapshot(why)
+        if idle and quiet >= SETTLED_SECONDS and not snapshot.seen and now - self._held.asked_at > ASK_SECONDS:
+            self._held = self._held._replace(asked_at=now)
+            return Ready(read=ReadOthers())
+        return None

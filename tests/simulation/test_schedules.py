@@ -1,0 +1,32 @@
+"""Schedules by number: each obeys its laws, and the first of every kind publish and store the very bytes they did."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from simulation.schedules import KINDS, digest_of
+
+GOLDEN = Path(__file__).with_name("schedules.json")
+SEEDS = range(16)
+MORE = int(os.environ.get("STREAMER_SCHEDULES", "0"))
+"""How many schedules are run beyond the first ones, over all kinds."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_first_schedules_come_to_the_very_bytes(kind: str) -> None:
+    found = [digest_of(KINDS[kind](seed)) for seed in SEEDS]
+    if os.environ.get("STREAMER_RECORD"):
+        golden = json.loads(GOLDEN.read_text()) if GOLDEN.exists() else {}
+        GOLDEN.write_text(json.dumps({**golden, kind: found}, indent=1, sort_keys=True) + "\n")
+    assert found == json.loads(GOLDEN.read_text())[kind]
+
+
+@pytest.mark.skipif(not MORE, reason="STREAMER_SCHEDULES says how many more")
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_more_schedules_obey_their_laws(kind: str) -> None:
+    for seed in range(len(SEEDS), len(SEEDS) + MORE // len(KINDS)):
+        KINDS[kind](seed)

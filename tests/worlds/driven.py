@@ -1,0 +1,147 @@
+"""A shard's machine with its servers, driven call by call: take it over, step, release, and so on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from secrets import token_bytes
+from typing import Protocol
+
+from streamer.incremental.events.registered_schemas import NoSchemas, Schemas
+from streamer.incremental.groups.engine import Engine
+from streamer.incremental.groups.lots import SECRET_BYTES
+from streamer.incremental.groups.replacing import Region
+from streamer.incremental.shard.anew import RECORDS_MAX
+from streamer.incremental.shard.driver import Servers, drive
+from streamer.incremental.shard.input import InputState, Message
+from streamer.incremental.shard.machine import Machine
+from streamer.incremental.shard.outlet import Outlet
+from streamer.incremental.shard.ready import (
+    Assigned,
+    EndSnapshot,
+    Event,
+    FirstRows,
+    Messages,
+    Ready,
+    Remember,
+    Replace,
+    Retry,
+    SnapshotGrouped,
+)
+from streamer.incremental.shard.retrying import Judged
+from streamer.incremental.shard.standing import Standing
+from streamer.incremental.shard.states import Holding, Phase
+from streamer.incremental.shard.steps import StepReport
+from streamer.incremental.store.base import Meta, Store
+from streamer.incremental.store.rebuild import Progress
+from streamer.table.arrays import Ints
+from streamer.table.encode import EncodedRows
+from streamer.table.schema import Table
+
+
+class SaysState(Protocol):
+    """Whoever knows the state of an input."""
+
+    def state(self) -> InputState: ...
+
+
+class StateOf(InputState):
+    """An input of which the state alone is known."""
+
+    def __init__(self, said_by: SaysState) -> None:
+        super().__init__({}, 1, 0, 0)
+        object.__setattr__(self, "said_by", said_by)
+
+    def state(self) -> InputState:
+        said_by: SaysState = self.__dict__["said_by"]
+        return said_by.state()
+
+
+class Driven:
+    """One shard of one table."""
+
+    def __init__(
+        self,
+        table: Table,
+        shard: int,
+        store: Store,
+        outlet: Outlet,
+        secret: bytes | None = None,
+        holding: Holding = Holding.NOTHING,
+        schemas: Schemas | None = None,
+    ) -> None:
+        self.table, self.shard = table, shard
+        self.schemas = schemas or NoSchemas()
+        secret = secret or token_bytes(SECRET_BYTES)
+        self.machine = Machine(table, shard, secret, holding, self.schemas.known)
+        self.servers = Servers(store, outlet, InputState({}, 1, 0, 0), self.schemas)
+
+    def drive(self, event: Event) -> Ready:
+        return drive(self.machine, event, self.servers)
+
+    def _reported(self, event: Event) -> StepReport:
+        report = self.drive(event).report
+        assert report is not None
+        return report
+
+    def take_over(self, shard_input: SaysState, skips: Iterable[int] = ()) -> int:
+        """Makes this the only writer of the shard; returns the offset to read from."""
+        self.servers = self.servers._replace(input=StateOf(shard_input))
+        self.drive(Assigned(frozenset(skips)))
+        return self.machine.meta.next
+
+    def step(self, messages: Sequence[Message], through: int = 0) -> StepReport:
+        """Applies and publishes a batch."""
+        ready = self.drive(Messages(messages, through))
+        return ready.report or StepReport()
+
+    def load_initial(self, initial: Callable[[bytes], tuple[EncodedRows, Sequence[Ints]]]) -> StepReport:
+        return self._reported(FirstRows(*initial(self.meta.secret)))
+
+    def replace_region(
+        self, region: Region, groups: Sequence[Ints], progress: Progress | None = None
+    ) -> StepReport | None:
+        report = self._reported(Replace(region, groups, progress))
+        return report if report.commits else None
+
+    def end_rebuild(self, progress: Progress) -> StepReport:
+        return self._reported(Remember(None, [progress]))
+
+    def remember_rebuilds(self, running: Progress | None, ended: Iterable[Progress] = (), heard: int = 0) -> StepReport:
+        return self._reported(Remember(running, ended, heard))
+
+    def retry(self, judged: Sequence[Judged], heard: int) -> StepReport:
+        return self._reported(Retry(judged, heard))
+
+    def held_rows(self, why: str = "") -> EncodedRows:
+        """The rows that are held back, now that the snapshot is over."""
+        ready = self.drive(EndSnapshot(why))
+        assert ready.job is not None
+        return ready.job.rows
+
+    def release(self, groups: Sequence[Ints], records_max: int = RECORDS_MAX) -> StepReport:
+        return self._reported(SnapshotGrouped(groups, records_max))
+
+    @property
+    def meta(self) -> Meta:
+        return self.machine.meta
+
+    @property
+    def engine(self) -> Engine:
+        return self.machine.engine
+
+    @property
+    def replays_to(self) -> int | None:
+        return self.machine.replays_to
+
+    @property
+    def holds_back(self) -> bool:
+        return self.machine.holds_back
+
+    @property
+    def awaits_release(self) -> bool:
+        return self.machine.phase is Phase.RELEASING
+
+    @property
+    def published_anew(self) -> bool:
+        """Whether the last take-over gave an output that was made anew the whole table."""
+        return self.machine.standing is Standing.EMPTIED
