@@ -27,7 +27,6 @@ from time import monotonic, time
 
 import faust
 from faust.types import AgentT, ChannelT, StreamT
-from streamer.compiling import is_warm
 
 from agents.anonymizer import FIRST, Anonymizer, Job, NotAnonymized
 from agents.control import ControlNews, News
@@ -36,6 +35,7 @@ from agents.outlet import KafkaOutlet
 from agents.shard_input import KafkaInput
 from agents.shard_thread import ShardThread, Turn, unexpected
 from agents.worker_log import tell_minute
+from streamer.compiling import is_warm
 from streamer.errors import Fenced, StreamerError
 from streamer.incremental.events.registered_schemas import NoSchemas, Schemas
 from streamer.incremental.groups.lots import SECRET_BYTES, seed
