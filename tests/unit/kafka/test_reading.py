@@ -97,7 +97,7 @@ def test_nothing_is_read_of_an_empty_range() -> None:
 class Silent(TopicsInMemory):
     """A broker that says nothing, not even that an end is reached."""
 
-    def consume(self, num_messages: int, timeout: float) -> list[object]:  # type: ignore[override]
+    def consume(self, num_messages: int, timeout: float) -> list[object]:
         return []
 
 
