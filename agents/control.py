@@ -20,8 +20,9 @@ from confluent_kafka import Consumer, TopicPartition
 
 from streamer.incremental.shard.requests import Placed, placed_in, skips_of
 from streamer.incremental.topics import CONTROL, topic_name
-from streamer.kafka.clients import CALL_SECONDS_MAX, KafkaCalls
+from streamer.kafka.clients import KafkaCalls
 from streamer.kafka.errors import READ
+from streamer.kafka.reading import CALL_SECONDS_MAX
 
 
 class KafkaControl:

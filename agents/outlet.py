@@ -36,7 +36,6 @@ from streamer.incremental.shard.live_end import LiveEnd
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.topics import BATCH_BYTES_MAX, CONTROL, DEAD_LETTERS, LIVE, POSITIONS, topic_name
 from streamer.kafka.clients import (
-    CALL_SECONDS_MAX,
     KafkaCalls,
     OnDelivery,
     Taken,
@@ -46,7 +45,7 @@ from streamer.kafka.clients import (
     transaction,
 )
 from streamer.kafka.errors import MISSING, READ, WRITE
-from streamer.kafka.reading import last_value
+from streamer.kafka.reading import CALL_SECONDS_MAX, last_value
 
 TRANSACTION_MS_MAX = 30_000
 

@@ -18,7 +18,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from confluent_kafka.admin import AdminClient
 
-from streamer.kafka.clients import CALL_SECONDS_MAX, client_settings
+from streamer.kafka.clients import client_settings
+from streamer.kafka.reading import CALL_SECONDS_MAX
 from streamer.kafka.topics import Described, Topics, described, gives_ids
 
 __all__ = ["ANSWER_SECONDS_MAX", "Described", "TopicQuestions", "Topics", "kafka_topics"]

@@ -106,11 +106,14 @@ def _came(consumer: Consumer) -> list[Record]:
     """What the client holds, waiting for the first of it: records, and as errors the ends that were reached."""
     first = consumer.poll(POLL_SECONDS)
     came = [] if first is None else [first, *consumer.consume(RECORDS_AT_ONCE, 0)]
+    found = []
     for record in came:
         error = record.error()
-        if error is not None and error.code() != KafkaError._PARTITION_EOF:
-            raise KafkaException(error, Right([READ], [record.topic()]))
-    return came
+        if error is None or error.code() == KafkaError._PARTITION_EOF:
+            found.append(record)
+        elif error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:  # nobody joins the group that the client names
+            raise KafkaException(error, *([Right([READ], [record.topic()])] if record.topic() else []))
+    return found
 
 
 def _check_time(heard: float, deadline: float | None, unread: Mapping[Place, int]) -> None:

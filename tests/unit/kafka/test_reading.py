@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain, islice
 
 import pytest
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -97,8 +97,32 @@ def test_nothing_is_read_of_an_empty_range() -> None:
 class Silent(TopicsInMemory):
     """A broker that says nothing, not even that an end is reached."""
 
-    def consume(self, num_messages: int, timeout: float) -> list[object]:  # type: ignore[override]
+    def consume(self, num_messages: int, timeout: float) -> list[object]:
         return []
+
+
+class Complaining(TopicsInMemory):
+    """A broker whose first answer is an error, before it answers as others do."""
+
+    def __init__(self, error: KafkaError, topic: str | None = None) -> None:
+        super().__init__({TOPIC: 1})
+        self._complaints = [Message(topic=topic, partition=-1, error=error)]
+
+    def poll(self, timeout: float) -> Message | None:
+        return self._complaints.pop() if self._complaints else super().poll(timeout)
+
+
+def test_the_group_that_the_client_names_and_nobody_joins_needs_no_right() -> None:
+    topics = Complaining(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED))
+    topics.write(TOPIC, 0, MESSAGE)
+    assert [record.offset() for record in records(topics, PLACES[0], 0, 1)] == [0]
+
+
+def test_a_topic_that_may_not_be_read_is_an_error_with_the_right_that_is_missing() -> None:
+    topics = Complaining(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), TOPIC)
+    with pytest.raises(KafkaException) as refused:
+        list(records(topics, PLACES[0], 0, 1))
+    assert refused.value.args[1] == Right([READ], [TOPIC])
 
 
 @pytest.mark.parametrize(("deadline", "says"), [(None, "has sent nothing"), (0.0, "could not be read within")])
