@@ -80,7 +80,8 @@ with stages(False) as work, work.stage("anonymize"):
 
 
 def test_that_machine_code_is_made_first_is_said_once() -> None:
-    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_DISABLE_JIT"} | {"COLUMNS": "80"}
+    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_DISABLE_JIT"}
+    environment["COLUMNS"] = "100"  # stderr is a pipe, which has no width
     said = subprocess.run(
         [sys.executable, "-c", COMPILES], capture_output=True, text=True, check=True, env=environment
     ).stderr
