@@ -28,7 +28,7 @@ from streamer.cli.options import (
     table_option,
     web_option,
 )
-from streamer.errors import EXIT_OK
+from streamer.errors import EXIT_OK, needs_extra
 
 if TYPE_CHECKING:
     from agents.app import App
@@ -69,8 +69,9 @@ def command(
     supervises it: exit code 1 a law is violated or an error was not foreseen, 2 the configuration or a shard's state is
     wrong, 3 a server or another worker is in the way, 4 a call hung.
     """
-    from agents.worker_log import its_end_told, write_logs
-    from agents.worker_settings import WorkerSettings
+    with needs_extra("stream"):
+        from agents.worker_log import its_end_told, write_logs
+        from agents.worker_settings import WorkerSettings
     from streamer.cli.web_address import read_address
     from streamer.kafka.registry import registry_from
     from streamer.table.yaml_loading import load_table

@@ -1,11 +1,11 @@
 """Compiling a function of arrays to machine code, with its types kept.
 
-numba earns its place where a loop over rows cannot be said in whole columns: cuts of a tree, segments along an order.
-No `fastmath`, so that sums run in the order they are written in and two computations agree to the last bit.
+numba compiles loops over rows that cannot be written as operations on whole columns: cuts of a tree, segments along an
+order. No `fastmath`: sums run in the order they are written in, so two computations agree to the last bit.
 
-Machine code is kept on disk, so that a machine compiles once (`streamer.machine_code`). `part`, `entry` and `switching`
-load numba when machine code is first called for, `compiled` and `inlined` at once. With NUMBA_DISABLE_JIT=1 all of them
-leave functions as they stand.
+Machine code is kept on disk, so a machine compiles once (`streamer.machine_code`). `part`, `entry` and `switching` load
+numba when machine code is first needed, `compiled` and `inlined` at once. With NUMBA_DISABLE_JIT=1 all of them leave
+functions as they are.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ def compiled(function: F) -> F:
 def inlined(function: F) -> F:
     """The function, compiled into each of its callers: for few lines that are called in innermost loops.
 
-    A call costs more than such lines do: numba counts the references to every array that is handed over.
+    A call costs more than such lines do: numba counts the references to every array argument.
     """
     return cast(F, _kept(function, **({"forceinline": True} if links() else {})))
 
 
 def part(function: F) -> F:
-    """A piece of an `entry`: called from Python it runs as it stands, called from an entry it is compiled into it.
+    """A piece of an `entry`: called from Python it runs uncompiled, called from an entry it is compiled with it.
 
-    Neither may allocate: all arrays are handed in. In return nobody counts references to them, which makes the machine
-    code smaller and lets threads alone that work on other arrays.
+    Neither may allocate: all arrays are arguments. So no references are counted, which makes the machine code smaller
+    and does not slow down threads that work on other arrays.
     """
     _parts.append((function, False))
     return function
@@ -60,15 +60,15 @@ def inner(function: F) -> F:
 
 
 def entry(function: F) -> F:
-    """What Python calls of code that is made of `part`s: compiled when it is first called."""
+    """A function that Python calls and that is made of `part`s: compiled when it is first called."""
     return function if never_compiled() else cast(F, Entry(function))
 
 
 def switching(set_of: Callable[..., str]) -> Callable[[F], F]:
-    """An `entry` that nobody waits for: it runs as it stands until its machine code is on disk, then switches to it.
+    """An `entry` that nobody waits for: it runs uncompiled until its machine code is on disk, then switches to it.
 
-    It switches between two calls; results are the same. set_of: of the arguments, the name of the set of machine code
-    (`streamer.machine_code`) that says whether the code for arguments of these types is there.
+    It switches between two calls; results are the same. set_of: takes the arguments and returns the name of the set of
+    machine code (`streamer.machine_code`) that holds the code for arguments of these types.
     """
 
     def decorated(function: F) -> F:
@@ -78,9 +78,9 @@ def switching(set_of: Callable[..., str]) -> Callable[[F], F]:
 
 
 def compile_for(function: Callable[..., object], arguments: Iterable[object]) -> bool:
-    """Puts the machine code of an entry for arguments of these types on disk, calling nothing.
+    """Puts the machine code of an entry for arguments of these types on disk, and calls nothing.
 
-    Whether it had to be compiled: False where it was there.
+    Returns whether it had to be compiled: False if it was there.
     """
     if not isinstance(function, Entry):
         return False
@@ -114,12 +114,12 @@ class Entry:
         return len(dispatcher.stats.cache_misses) > known
 
     def load(self, arguments: Iterable[object]) -> bool:
-        """Takes the machine code for arguments of these types from the disk; False where it is not there.
+        """Loads the machine code for arguments of these types from the disk; False if it is not there.
 
-        Nor are files that are damaged (a machine lost its power, a disk was full): whatever numba raises at them, they
-        are given up, and compiled anew as if they had never been.
+        Damaged files count as missing (a machine lost its power, a disk was full), whatever numba raises: they are
+        dropped and compiled again.
         """
-        with _lock:  # modules of numba's that two threads import at once are found half made
+        with _lock:  # if two threads import a module of numba's at once, one finds it half made
             return self._loaded(self.dispatcher(), _types(arguments))
 
     @staticmethod
@@ -149,10 +149,10 @@ class Entry:
 
 
 class Switching(Entry):
-    """An entry that runs as it stands until its machine code is there.
+    """An entry that runs uncompiled until its machine code is there.
 
-    It is never compiled while it is called: that takes minutes on a busy machine, and a worker that did not move for so
-    long would be taken for one that hangs.
+    A call never compiles it: that takes minutes on a busy machine, and a worker that stood still for so long would be
+    taken for one that hangs.
     """
 
     def __init__(self, function: Callable[..., Any], set_of: Callable[..., str]) -> None:
@@ -199,15 +199,15 @@ def _types(arguments: Iterable[object]) -> tuple[object, ...]:
 def links() -> bool:
     """Whether this numba can compile an entry and its parts as one module (`streamer.one_module`).
 
-    If it cannot, because it lacks a name that it never documented, it compiles them as it compiles everybody's
-    functions: the same answers, in eight times the time and some three times slower.
+    If it lacks a name that it never documented, it compiles each function by itself, as numba does by default: the same
+    answers, three times the time to compile, and calls that take three times as long.
     """
     try:
         from streamer.one_module import is_possible
 
         return is_possible()
     except Exception as error:
-        log.warning("this version of numba is not known (%s): what it compiles is slower", type(error).__name__)
+        log.warning("entries are compiled function by function, which is slower: numba is new here (%s)", error)
         return False
 
 

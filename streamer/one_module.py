@@ -1,16 +1,16 @@
-"""An entry and its parts as one module of LLVM: put together first, then optimised and turned into machine code once.
+"""An entry and its parts as one module of LLVM: linked first, then optimised and turned into machine code once.
 
-numba by itself makes every function ready to be called: it links all that the function reaches into it, optimises that
-and generates code, for each function anew. Of parts all this is thrown away, and it was more than half of the time of
-compiling. So a part stays as it was written down, and the module of an entry gets every part that it reaches, once.
-There parts are internal: nobody else calls them. So LLVM drops arguments that are not used, takes a part that is called
-from one place into its caller, and the whole is faster for it, too.
+By default numba makes every function ready to be called: it links everything that the function calls into it, optimises
+the whole and generates code, for each function again. For parts that work is thrown away. Here a part is only written
+down, and an entry's module gets every part that it calls, directly or not, once. There parts are internal, so LLVM
+drops unused arguments and inlines a part that has one caller. The core of `streamer.incremental.core` compiles in 63 s
+instead of 186 s of one CPU, and an event takes 24 µs instead of 80 (`benchmarks/cold.py --plain`).
 
-A part is compiled for integers of one width: where one caller has a field of 32 bits and another a count of 64, numba
-would compile it, and all that it calls, for each.
+A part is compiled for integers of one width: otherwise it, and everything it calls, would be compiled once for a caller
+with a field of 32 bits and once for a caller with a count of 64.
 
-Loaded when something is compiled: it needs numba, and names of numba's that are not documented. `is_possible` looks
-whether they are there.
+Loaded when something is compiled. It needs names of numba's that are not documented: `is_possible` says whether they
+are there.
 """
 
 from __future__ import annotations

@@ -191,7 +191,7 @@ def test_where_numba_lacks_a_name_that_it_never_documented_it_compiles_as_for_ev
 @pytest.mark.drill
 @pytest.mark.timeout(3600)
 def test_the_whole_core_compiled_as_for_everybody_comes_to_the_same_table() -> None:
-    """Some minutes: eight times as long as an entry and its parts as one."""
+    """Some minutes: three times as long as an entry and its parts as one."""
     command = [sys.executable, "benchmarks/cold.py", "--plain", "--quick", "--json"]
     figures = json.loads(subprocess.run(command, cwd=PACKAGE.parent, capture_output=True, check=True).stdout)
     assert figures["tables_equal"]
