@@ -193,6 +193,30 @@ def names() -> Iterator[Figure]:
     yield Figure("constants of one name and two values", str(len(ambiguous)), "0", ambiguous)
 
 
+def tests() -> Iterator[Figure]:
+    """How often tests pass by the public doors."""
+    inside = [
+        f"{name_of(path)}:{node.lineno} {ast.unparse(node)}"
+        for path in sources("tests")
+        for node in nodes(path)
+        if isinstance(node, ast.Attribute) and re.match(r"_[^_]", node.attr) and ast.unparse(node.value) not in OWN
+    ]
+    yield Figure("private names that tests use of others", str(len(inside)), "0", inside)
+    patched = [
+        f"{name_of(path)}:{node.lineno} {ast.unparse(node.args[0])}"
+        for path in sources("tests")
+        for node in nodes(path)
+        if isinstance(node, ast.Call)
+        and _calls(node, {"setattr"})
+        and node.args
+        and isinstance(node.args[0], ast.Constant)
+    ]
+    yield Figure("patches by dotted path", str(len(patched)), "0", patched)
+
+
+OWN = ("self", "cls")
+
+
 def words() -> Iterator[Figure]:
     architecture = (ROOT / "streamer/ARCHITECTURE.md").read_text(encoding="utf-8")
     yield Figure("words of ARCHITECTURE.md", f"{len(architecture.split()):,}", "3,000")
@@ -210,7 +234,7 @@ def _rows_of_words(text: str) -> int:
 def main() -> None:
     lists = "--list" in sys.argv
     print(f"{'figure':64} {'now':>24} {'target':>24}")
-    for part in (size, way_of_an_insert, changing_state, laws_written_once, names, words):
+    for part in (size, way_of_an_insert, changing_state, laws_written_once, names, tests, words):
         for figure in part():
             print(f"{figure.what:64} {figure.now:>24} {figure.target:>24}")
             if lists or len(figure.found) <= 10:

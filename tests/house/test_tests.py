@@ -8,14 +8,19 @@ built in worlds/. `make test` is the gate, `make night` the rest.
 from __future__ import annotations
 
 import ast
+import json
 import signal
 import subprocess
 import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from docs.generate.commands import all_commands
 from worlds.checkout import ROOT
+from worlds.durations import ALONE, longest_first
 from worlds.golden_cases import ASK_NO_SERVER
 from worlds.source_code import modules, name_of, nodes, sources
 
@@ -70,6 +75,19 @@ def test_a_command_that_a_test_starts_can_be_interrupted_although_the_tests_were
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
     )  # fmt: skip
     assert done.stdout.strip() == "0", done.stderr
+
+
+def test_what_took_longest_is_begun_first_file_by_file(tmp_path: Path) -> None:
+    seconds = {"gate": {"a.py::one": 1.0, "b.py::one": 2.0, "b.py::two": 2.0}, "night": {f"{ALONE}c.py::one": 3.0}}
+    (tmp_path / "durations").write_text(json.dumps(seconds))
+    items: list[Any] = [
+        SimpleNamespace(nodeid=test)
+        for test in ("new.py::one", *seconds["gate"], f"{ALONE}d.py::one", f"{ALONE}c.py::one")
+    ]
+    longest_first(items, tmp_path / "durations")
+    assert [item.nodeid for item in items] == [
+        "b.py::one", "b.py::two", f"{ALONE}d.py::one", f"{ALONE}c.py::one", "a.py::one", "new.py::one"
+    ]  # fmt: skip
 
 
 def known_to_tests() -> set[str]:

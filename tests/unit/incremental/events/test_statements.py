@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -23,6 +23,7 @@ from streamer.table.attributes import CategoricalAttribute, NumericAttribute
 from streamer.table.encode import Encoder
 from streamer.table.row import Row
 from streamer.table.schema import KeptColumn
+from worlds.rows_as_columns import RowsAsColumns
 from worlds.small_tables import BMI, CITIES, CITY, YEARS, table
 
 DOSE = NumericAttribute(
@@ -61,35 +62,12 @@ ANN = {
 }
 
 
-@dataclass
-class View:
-    """Rows as columns."""
-
-    rows: list[Row]
-
-    @property
-    def codes(self) -> np.ndarray:
-        return np.array([row.codes for row in self.rows], dtype=np.int64).reshape(-1, PEOPLE.space.d)
-
-    @property
-    def exact(self) -> list[tuple[str, ...]]:
-        return [row.exact for row in self.rows]
-
-    @property
-    def values(self) -> list[tuple[bytes, ...]]:
-        return [row.values for row in self.rows]
-
-    @property
-    def nulls(self) -> np.ndarray:
-        return np.zeros((len(self.rows), PEOPLE.space.d), dtype=np.bool_)
-
-
 def row(**changed: object) -> Row:
     return ENCODER.row({**ANN, **changed})
 
 
 def holds(text: str, **changed: object) -> bool:
-    answer = parse_condition(text, PEOPLE).matches(View([row(**changed)]))
+    answer = parse_condition(text, PEOPLE).matches(RowsAsColumns(PEOPLE, [row(**changed)]))
     assert answer.dtype == np.bool_ and answer.shape == (1,)
     return bool(answer[0])
 
@@ -181,7 +159,7 @@ def test_a_condition_knows_its_columns() -> None:
 
 
 def test_a_condition_over_no_rows_holds_for_none() -> None:
-    assert parse_condition("years < 5 and note = 'x'", PEOPLE).matches(View([])).shape == (0,)
+    assert parse_condition("years < 5 and note = 'x'", PEOPLE).matches(RowsAsColumns(PEOPLE, [])).shape == (0,)
 
 
 def test_the_same_text_is_parsed_once() -> None:
@@ -418,7 +396,7 @@ def test_a_condition_holds_where_a_plain_reading_of_the_row_says_so(
     conjunction: list[Comparison], people: list[Fields]
 ) -> None:
     condition = parse_condition(" and ".join(text for text, _ in conjunction), PEOPLE)
-    answers = condition.matches(View([ENCODER.row(fields) for fields in people]))
+    answers = condition.matches(RowsAsColumns(PEOPLE, [ENCODER.row(fields) for fields in people]))
     assert answers.tolist() == [all(answer(fields) for _, answer in conjunction) for fields in people]
 
 

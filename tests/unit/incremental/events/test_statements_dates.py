@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,9 +15,9 @@ from streamer.errors import EventRefused
 from streamer.incremental.events.statements import parse_assignments, parse_condition
 from streamer.table.encode import Encoder
 from streamer.table.moments import LOCAL_TIMESTAMP, TIMESTAMP
-from streamer.table.row import Row
 from streamer.table.schema import KeptColumn
 from worlds.calendars import temporal
+from worlds.rows_as_columns import RowsAsColumns
 from worlds.small_tables import YEARS, table
 
 BORN = temporal("born", "1980-01-01", "1981-06-15", "1 month")
@@ -37,30 +36,7 @@ BEA = {
 
 
 def holds(text: str, **changed: object) -> bool:
-    return bool(parse_condition(text, DATED).matches(View([Encoder(DATED).row({**BEA, **changed})]))[0])
-
-
-@dataclass
-class View:
-    """Rows as columns."""
-
-    rows: list[Row]
-
-    @property
-    def codes(self) -> np.ndarray:
-        return np.array([row.codes for row in self.rows], dtype=np.int64).reshape(-1, DATED.space.d)
-
-    @property
-    def exact(self) -> list[tuple[str, ...]]:
-        return [row.exact for row in self.rows]
-
-    @property
-    def values(self) -> list[tuple[bytes, ...]]:
-        return [row.values for row in self.rows]
-
-    @property
-    def nulls(self) -> np.ndarray:
-        return np.zeros((len(self.rows), DATED.space.d), dtype=np.bool_)
+    return bool(parse_condition(text, DATED).matches(RowsAsColumns(DATED, [Encoder(DATED).row({**BEA, **changed})]))[0])
 
 
 def refusal(attempt: Callable[[], object]) -> tuple[str, str]:
