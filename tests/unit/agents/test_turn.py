@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from agents.turn import Turn
+from agents.shard_thread import Turn
 
 
 class Clock:
