@@ -1,4 +1,4 @@
-"""Dead letters on real servers: listed, exported, tried again once and in order; agents.input_again serves a replay."""
+"""Dead letters on real servers: listed, exported, tried again once and in order; a replay reads the input once more."""
 
 from __future__ import annotations
 
