@@ -230,7 +230,7 @@ class HeldShard:
         """Makes this worker the only writer."""
         began = monotonic()
         skips = self._input.skips(self._input.state().topic_ids.get(CHANGES, ""))
-        ready = drive(self._machine, Assigned(skips), self._servers)
+        ready = drive(self._machine, Assigned(skips, clock=monotonic()), self._servers)
         machine = self._machine
         offset, commit, holds = machine.meta.next, machine.meta.commit, "a release that is under way"
         if machine.has_table:

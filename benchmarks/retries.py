@@ -34,6 +34,7 @@ from rich.table import Table as RichTable
 
 import adult
 import ready
+from agents.shard_input import PIECE_MESSAGES_MAX
 from streamer.incremental.replay import encode_initial
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from docs.generate import commands, errors, metrics, settings, variables
+from docs.generate import commands, errors, metrics, settings, states, variables
 
 FOLDER = Path(__file__).resolve().parents[1] / "reference"
 
@@ -18,6 +18,7 @@ PAGES = {
     "metrics.md": metrics.page,
     "errors.md": errors.errors_page,
     "dead-letter-reasons.md": errors.reasons_page,
+    "shard-states.md": states.page,
 }
 
 NOTE = "<!-- Written by `make reference` from the code: change the code, not this file. -->\n\n"

@@ -23,7 +23,7 @@ PLAYED_ELSEWHERE = {
 """Commands whose success is no golden file, and where it is."""
 
 BREAK_LAWS = {"check", "rebuild", "status", "verify"}
-"""Commands that end with 1 for what they have found; `dead-letters retry --wait` needs a worker for it."""
+"""Commands that end with 1 for what they have found."""
 
 
 def told(name: str, ending: str) -> str:

@@ -60,7 +60,7 @@ SHELLS = (
     "streamer/incremental/store/redis_url.py", "streamer/incremental/store/redis_errors.py",
     "streamer/incremental/store/redis_lookups.py",
     "streamer/incremental/store/memory.py",
-    "streamer/incremental/shard/publisher.py", "streamer/incremental/shard/taking_over.py",
+    "streamer/incremental/shard/commit.py",
     "streamer/incremental/kafka_clients.py", "streamer/incremental/kafka_access.py",
     "streamer/incremental/kafka_shut_out.py", "streamer/incremental/kafka_tickets.py",
     "streamer/incremental/kafka_token.py",

@@ -256,7 +256,7 @@ def test_other_peoples_compiled_functions_are_kept_where_they_were() -> None:
         "streamer.cli.verify",
         "streamer.cli.warm",
         "agents.app",
-        "agents.publish",
+        "agents.shard",
     ],
 )
 def test_who_compiles_nothing_does_not_wait_for_the_compiler(module: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 
 from agents.topic_questions import TopicQuestions, Topics
-from streamer.errors import Conflict
+from streamer.errors import Conflict, Fenced
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.requests import Placed
 
@@ -20,11 +20,17 @@ class NoKafka:
     def __init__(self, wait: Callable[[], None] = lambda: None) -> None:
         self._wait = wait
         self.asked_for: frozenset[int] = frozenset()
+        self.lost = ""
+        self.looked_at = float("inf")
 
     def state(self) -> InputState:
+        if self.lost:
+            raise Fenced(self.lost)
         return InputState({}, 1, 0, 1000)
 
     def ask(self) -> None: ...
+
+    def forget_answer(self) -> None: ...
 
     def check(self, *kinds: str) -> None: ...
 

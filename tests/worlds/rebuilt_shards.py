@@ -1,32 +1,43 @@
-"""A held shard without servers, whose rebuilds are stepped by hand: control topic and algorithm are the test's."""
+"""A shard without servers, and what a worker does between its batches: control topic and algorithm are the test's."""
 
 from __future__ import annotations
 
 import json
 import random
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import Any, cast
 
-import pytest
-from agents.pace import Pace
-from agents.rebuilds import ShardRebuilds
-
-from agents.anonymizer import NotAnonymized, Regrouped, answered, regrouped
-from agents.control import Asked, News
-from agents.shard import HeldShard
-from streamer.errors import StreamerError
+from agents.anonymizer import FIRST, NotAnonymized, Pace, Regrouped, answered, regrouped
+from streamer.incremental.groups.lots import seed
+from streamer.incremental.shard.activities import SAMPLE
+from streamer.incremental.shard.anew import RECORDS_MAX
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position
+from streamer.incremental.shard.ready import (
+    Assigned,
+    Event,
+    Facts,
+    Free,
+    GroupRegion,
+    GroupSnapshot,
+    JobDone,
+    JobFailed,
+    Messages,
+    SnapshotGrouped,
+    Tick,
+)
+from streamer.incremental.shard.ready import Request as Asked
 from streamer.incremental.shard.requests import Placed, Request
+from streamer.incremental.shard.states import Holding, Phase
+from streamer.incremental.store.base import Meta
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows
 from streamer.table.schema import Limits, Rebuilding, Table
 from streamer.table.yaml_loading import load_table
 from worlds.checkout import PATIENTS
+from worlds.driven import Driven
 
 NEVER = Rebuilding(every=None, drift=None)
 
@@ -40,16 +51,9 @@ class Clock:
     def __init__(self) -> None:
         self.seconds = float(NOW)
 
-    def __call__(self) -> float:
-        return self.seconds
 
-    @classmethod
-    def in_place_of(cls, monkeypatch: pytest.MonkeyPatch, *names: str) -> Clock:
-        """One for all the clocks of these names."""
-        clock = cls()
-        for name in names:
-            monkeypatch.setattr(name, clock)
-        return clock
+CLOCK = Clock()
+"""Of all shards here; a test that moves it sets it back."""
 
 
 class Kafka:
@@ -58,10 +62,9 @@ class Kafka:
     def __init__(self) -> None:
         self.asked: list[bytes] = []
         self.written_at = 0.0
-        self.failure: StreamerError | None = None
+        self.piece_max = 1000
         self.read: list[Message] = []
         """What the input holds for who reads it once more."""
-        self.lost = ""
         self._position: Position | None = None
 
     def state(self) -> InputState:
@@ -74,17 +77,15 @@ class Kafka:
     def begins(self) -> int:
         return 0
 
-    def messages_at(self, offsets: Sequence[int]) -> list[Message]:
-        return [message for message in self.read if message.offset in offsets]
-
     def messages(self, start: int, end: int) -> Iterator[list[Message]]:
         yield [message for message in self.read if start <= message.offset < end]
 
+    def piece(self, start: int, end: int) -> tuple[list[Message], int]:
+        through = min(end, start + self.piece_max)
+        return [message for message in self.read if start <= message.offset < through], through
+
     def placed(self) -> list[Placed]:
         return []
-
-    def skips(self, topic_id: str) -> frozenset[int]:
-        return frozenset()
 
     def fence(self) -> None: ...
 
@@ -93,15 +94,6 @@ class Kafka:
 
     def publish(self, records: object, position: Position) -> None:
         self._position = position
-
-    def since(self, shard: int, offset: int) -> Future[News]:
-        answer: Future[News] = Future()
-        if self.failure is not None:
-            answer.set_exception(self.failure)
-        else:
-            asked = [Asked(i, self.written_at, value) for i, value in enumerate(self.asked) if i >= offset]
-            answer.set_result(News(tuple(asked), len(self.asked)))
-        return answer
 
 
 class Job:
@@ -134,12 +126,15 @@ class Algorithms:
         self.at_once = True
         self.ready = True
         self.pace = Pace(lambda: 0.0)
+        self.seconds = 0.0
+        """That go by while a region is in work."""
         self._table = table
 
     def is_ready(self) -> bool:
         return self.ready
 
     def submit(self, rows: EncodedRows, algorithm: str, seed: int, standing: Ints | None = None) -> Job:
+        CLOCK.seconds += self.seconds
         self.jobs.append(Job(self._table, rows, algorithm, seed, standing))
         if self.at_once:
             self.jobs[-1].done()
@@ -147,38 +142,93 @@ class Algorithms:
 
 
 class RebuiltShard:
-    """Patients in one shard, in regions of forty rows."""
+    """Patients in one shard, in regions of forty rows, and what a worker does between their batches."""
 
     def __init__(self, rebuilding: Rebuilding = NEVER, limits: Limits | None = None) -> None:
         table = load_table(PATIENTS)
         self.table = replace(table, rebuilding=rebuilding, limits=limits or Limits(transaction_rows_max=40))
         self.kafka, self.algorithms = Kafka(), Algorithms(self.table)
         self.store = MemoryStore(MemoryServer(), self.table.name, 0)
-        outside = cast(Any, self.kafka)
-        self.shard = HeldShard(self.table, 0, self.store, outside, outside, threading.Lock())
-        self.rebuilds = ShardRebuilds(self.table, self.shard, outside, cast(Any, self.algorithms))
+        self.shard = Driven(self.table, 0, self.store, self.kafka, holding=Holding.SNAPSHOT)
+        self.shard.servers = self.shard.servers._replace(input=self.kafka)
+        self.since, self.warm = 0.0, True
+        self.facts = Facts("", Meta())
+        self._heard = 0
+        self._job: Job | None = None
         self._rng = random.Random(5)
         self._sent = 0
 
     async def take_over(self) -> None:
-        await self.shard.take_over()
-        self.rebuilds.taken_over()
+        self.drop_job()
+        self.drive(Assigned(clock=CLOCK.seconds))
+        self._heard = self.shard.meta.control_next
 
     async def come(self, count: int) -> None:
         """So many people come, each between others."""
-        await self.shard.step([self._one() for _ in range(count)])
+        self.drive(Messages([self._one() for _ in range(count)]))
 
     def asks(self, request: Request | bytes, written_at: float) -> None:
         self.kafka.asked.append(request if isinstance(request, bytes) else request.to_json())
         self.kafka.written_at = written_at
 
-    async def go_on(self, times: int = 200) -> None:
+    async def go_on(self, times: int = 200, idle: bool = True) -> None:
         for _ in range(times):
-            self.rebuilds._asked_at = 0.0
-            await self.rebuilds.go_on()
+            self._hear()
+            self.drive(Tick(CLOCK.seconds, CLOCK.seconds, idle, self.since, self._rng.getrandbits(64)))
+            wanted = self.shard.machine.wants_region if self._job is None else ""
+            is_free = wanted and (wanted != SAMPLE or self.warm) and self.algorithms.is_ready()
+            if is_free and self.algorithms.pace.begins(self):
+                self.drive(Free())
+            self._answer()
+
+    def drive(self, event: Event) -> None:
+        """Has an event handled, and a job begun that is asked for."""
+        ready = self.shard.drive(event)
+        self.facts = ready.facts or self.facts
+        if isinstance(ready.job, GroupRegion):
+            job = ready.job
+            self._job = self.algorithms.submit(job.rows, job.algorithm, job.seed, job.standing)
+        elif isinstance(ready.job, GroupSnapshot):
+            self._job = self.algorithms.submit(ready.job.rows, FIRST, seed(ready.job.secret))
+        elif self._job is not None and self.shard.machine.phase is Phase.SERVING and not self._is_wanted:
+            self.drop_job()
+
+    @property
+    def _is_wanted(self) -> bool:
+        return self.shard.machine.activities.at is not None
+
+    def drop_job(self) -> None:
+        if self._job is not None:
+            self._job.abandon()
+        self._job = None
+        self.algorithms.pace.ends(self)
+
+    def _answer(self) -> None:
+        job = self._job
+        if job is None or not job.result.done():
+            return
+        self._job = None
+        event: Event
+        if self.shard.machine.phase is Phase.RELEASING:
+            event = SnapshotGrouped(job.result.result().groups, RECORDS_MAX)
+        elif (error := job.result.exception()) is not None:
+            event = JobFailed(str(error))
+        else:
+            event = JobDone(job.result.result().groups, job.result.result().seconds)
+        try:
+            self.drive(event)
+        finally:
+            self.algorithms.pace.ends(self)
+
+    def _hear(self) -> None:
+        if not self.shard.meta.commit or self.shard.machine.phase not in (Phase.SERVING, Phase.BUFFERING):
+            return
+        for offset in range(self._heard, len(self.kafka.asked)):
+            self._heard = offset + 1
+            self.drive(Asked(offset, self.kafka.written_at, self.kafka.asked[offset]))
 
     def rows(self) -> list[str]:
-        return sorted(source_key for source_key, _ in self.shard._work.machine.engine.index_table())
+        return sorted(source_key for source_key, _ in self.shard.engine.index_table())
 
     def states(self) -> list[tuple[str, str]]:
         """Id and state of what is remembered."""

@@ -138,13 +138,14 @@ class Activities:
         self._checked_at = 0.0
         self._held = Held()
 
-    def taken_over(self, meta: Meta) -> None:
+    def taken_over(self, meta: Meta, clock: float) -> None:
         """Begins anew: requests come again from where the answers end; what was under way is of another table."""
         self._requests.clear()
         self._answered = meta.control_next
         self._retrial = self._running = self.at = self._restart = self.drift = None
-        self._replacing, self._checked_at = False, self._tick.clock
-        self._look, self._held = Look(self._look.turn), Held(read_at=self._tick.clock)
+        self._replacing, self._checked_at = False, clock
+        self._looked = self._looked or Looked(clock, 0.0, 0)
+        self._look, self._held = Look(self._look.turn), Held(read_at=clock)
 
     def failed(self, why: str) -> None:
         """A region could not be replaced; the table is about to be loaded again."""
@@ -171,7 +172,6 @@ class Activities:
         match event:
             case Tick():
                 self._tick = event
-                self._looked = self._looked or Looked(event.clock, 0.0, 0)
             case Request():
                 self.hear(event)
             case RereadPiece():

@@ -327,7 +327,7 @@ class Machine:
         self._new_control = to_say_again(self.meta, self._owned.input)
         self.meta = with_topics(self.meta, self._owned.input)
         self._passed_over = PassedOver(self.name, self.meta, self._assigned.skips, self._replay_to)
-        self.activities.taken_over(self.meta)
+        self.activities.taken_over(self.meta, self._assigned.clock)
         return Ready(self._fence, trim=trim)
 
     def _restored(self, event: Performed) -> Ready:

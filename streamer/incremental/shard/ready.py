@@ -170,12 +170,13 @@ class Ready(NamedTuple):
 class Assigned(NamedTuple):
     """The shard is ours to take over. skips: offsets that an operator named.
 
-    truncated, log_seen: a truncation that is known before the first message, as in `Meta`.
+    truncated, log_seen: a truncation that is known before the first message, as in `Meta`. clock: as in `Tick`.
     """
 
     skips: frozenset[int] = frozenset()
     truncated: SourcePosition | None = None
     log_seen: bool = False
+    clock: float = 0.0
 
 
 class Inspected(NamedTuple):

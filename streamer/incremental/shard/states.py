@@ -104,8 +104,12 @@ class Transition(NamedTuple):
 P = Phase
 SERVED = (P.SERVING, P.REPLAYING, P.BUFFERING)
 BETWEEN = (Tick, Request, Free, JobDone, JobFailed, RereadPiece, SeenElsewhere)
-WORKED = (*SERVED, P.RESTORING, P.RELEASING)
-"""What a commit, or what is done instead of one, may lead to: the table may have to be loaded again."""
+AFTER_COMMIT = {
+    P.SERVING: (P.SERVING, P.RESTORING),
+    P.BUFFERING: (P.BUFFERING, P.RESTORING, P.RELEASING),
+    P.REPLAYING: (*SERVED, P.RESTORING, P.RELEASING),
+}
+"""To where a commit may lead: the rest of the batch may want the table loaded again, or end what is held back."""
 
 TABLE: Mapping[tuple[Phase, type[Any]], Transition] = {
     **{(state, Assigned): Transition("_assign", (P.INSPECTING,)) for state in Phase},
@@ -119,27 +123,31 @@ TABLE: Mapping[tuple[Phase, type[Any]], Transition] = {
     (P.REPUBLISHING, Waiting): Transition("_republish", (P.REPUBLISHING,)),
     (P.REPUBLISHING, Performed): Transition("_republished", (P.REPUBLISHING, P.RESTORING)),
     (P.RESTORING, Performed): Transition("_restored", (P.RESTORING, P.RELEASING)),
-    (P.RESTORING, Stored): Transition("_loaded", WORKED),
-    **{(state, Messages): Transition("_messages", WORKED) for state in SERVED},
-    **{(state, Performed): Transition("_performed", WORKED) for state in SERVED},
-    **{(state, Unwritable): Transition("_unwritable", WORKED) for state in SERVED},
-    **{(state, RowsAfter): Transition("_truncate", (state,)) for state in SERVED},
+    (P.RESTORING, Stored): Transition("_loaded", (*SERVED, P.RESTORING, P.RELEASING)),
+    (P.REPLAYING, Messages): Transition("_messages", (P.REPLAYING, P.RESTORING)),
     (P.REPLAYING, Found): Transition("_repeat_retry", (P.REPLAYING, P.RESTORING)),
+    (P.REPLAYING, Tick): Transition("_tick_in_replay", (P.REPLAYING,)),
+    **{(state, Messages): Transition("_messages", AFTER_COMMIT[state]) for state in (P.SERVING, P.BUFFERING)},
+    **{(state, Performed): Transition("_performed", AFTER_COMMIT[state]) for state in SERVED},
+    **{(state, Unwritable): Transition("_unwritable", (P.RESTORING,)) for state in SERVED},
+    **{(state, RowsAfter): Transition("_truncate", (state,)) for state in SERVED},
+    **{
+        (state, kind): Transition("_between", AFTER_COMMIT[state])
+        for state in (P.SERVING, P.BUFFERING)
+        for kind in BETWEEN
+    },
     (P.SERVING, FirstRows): Transition("_first_rows", (P.SERVING,)),
     (P.SERVING, Replace): Transition("_replace", (P.SERVING,)),
     **{(state, Remember): Transition("_remember", (state,)) for state in (P.SERVING, P.BUFFERING)},
     **{(state, Truncated): Transition("_truncated", (state,)) for state in (P.SERVING, P.BUFFERING)},
     **{(state, Retry): Transition("_retry", (state, P.RESTORING)) for state in (P.SERVING, P.BUFFERING)},
-    **{(state, kind): Transition("_between", WORKED) for state in (P.SERVING, P.BUFFERING) for kind in BETWEEN},
-    (P.REPLAYING, Tick): Transition("_tick_in_replay", (P.REPLAYING,)),
-    (P.RELEASING, Request): Transition("_heard", (P.RELEASING,)),
-    (P.RELEASING, Tick): Transition("_tick_in_release", (P.RELEASING,)),
-    (P.BUFFERING, EndSnapshot): Transition("_begin_release", (P.RELEASING,)),
-    (P.RELEASING, EndSnapshot): Transition("_begin_release", (P.RELEASING,)),
+    **{(state, EndSnapshot): Transition("_begin_release", (P.RELEASING,)) for state in (P.BUFFERING, P.RELEASING)},
     (P.RELEASING, Messages): Transition("_begin_release", (P.RELEASING,)),
     (P.RELEASING, Stored): Transition("_release_from", (P.RELEASING, P.RESTORING)),
     (P.RELEASING, SnapshotGrouped): Transition("_grouped", (P.RELEASING,)),
     (P.RELEASING, Performed): Transition("_released", (P.RELEASING, P.RESTORING)),
+    (P.RELEASING, Request): Transition("_heard", (P.RELEASING,)),
+    (P.RELEASING, Tick): Transition("_tick_in_release", (P.RELEASING,)),
 }
-"""What every event means in every state, and what it may lead to; what is not here is an error. Any state leads to
-Refused if store, output and input do not fit together, and to Idle if a law does not hold."""
+"""What every event means in every state, and where it may lead; what is not here is an error. Beside that any state
+leads to Refused if store, output and input do not fit together, and to Idle if a law does not hold."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agents.pace import Pace
+from agents.anonymizer import Pace
 
 
 class Clock:

@@ -10,8 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from agents.shard_thread import EXIT_HUNG, Cpu, ShardThread, Unexpected
-from agents.turn import Turn
+from agents.shard_thread import EXIT_HUNG, Cpu, ShardThread, Turn, Unexpected
 from streamer.errors import Conflict
 from worlds.patients import CANARY
 from worlds.workers import wait_until

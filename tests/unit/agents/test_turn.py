@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from agents.turn import Turn
+from agents.shard_thread import Turn
 
 
 class Clock:
@@ -14,7 +14,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
-        monkeypatch.setattr("agents.turn.monotonic", lambda: self.now)
+        monkeypatch.setattr("agents.shard_thread.monotonic", lambda: self.now)
 
 
 class SlowLock:

@@ -17,7 +17,7 @@ from streamer.incremental.events.changes import (
     Truncate,
     Upsert,
 )
-from streamer.incremental.groups import row_changes
+from streamer.incremental.groups import engine as module_of_engine
 from streamer.incremental.groups.engine import Engine
 from streamer.incremental.groups.outcome import APPLIED, IGNORED, Outcome
 from streamer.table.schema import Limits, Table
@@ -108,7 +108,7 @@ def test_a_statement_id_is_applied_once() -> None:
 
 
 def test_the_oldest_statement_ids_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_changes, "STATEMENT_IDS_MAX", 2)
+    monkeypatch.setattr(module_of_engine, "STATEMENT_IDS_MAX", 2)
     engine = engine_with(FOUR)
     nobody = CodeIs(0, 5, 5)
     for statement_id in ("s-1", "s-2", "s-3"):

@@ -60,11 +60,11 @@ def test_what_comes_later_for_the_same_row_stands(later: dict[str, object]) -> N
 
 
 def test_a_later_change_of_some_columns_does_not_say_the_whole_row() -> None:
-    assert tried({5: upsert(7), 60: MODIFY}, 5) == {5: "superseded-in-part"}
+    assert tried({5: upsert(7), 60: MODIFY}, 5) == {5: "before-a-statement"}
 
 
 def test_a_changed_primary_key_is_superseded_by_what_speaks_of_both_rows_alone() -> None:
-    assert tried({5: moved(7, 8), 60: upsert(8)}, 5) == {5: "superseded-in-part"}
+    assert tried({5: moved(7, 8), 60: upsert(8)}, 5) == {5: "before-a-statement"}
     assert tried({5: moved(7, 8), 60: upsert(8), 61: upsert(7)}, 5) == {5: "superseded"}
 
 

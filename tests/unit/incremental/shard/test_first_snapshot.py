@@ -5,24 +5,34 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Coroutine
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from agents.anonymizer import FIRST, NotAnonymized
-from agents.first_snapshot import FirstSnapshot
 from streamer.incremental.shard.holding_back import SETTLED_SECONDS
 from streamer.incremental.shard.input import Message
+from streamer.incremental.shard.ready import Messages
 from streamer.incremental.shard.requests import EndSnapshot, Rebuild
-from streamer.incremental.store.snapshot import CHANGE, ELSEWHERE, LAST, OPERATOR
-from worlds.rebuilt_shards import NOW, Clock, RebuiltShard
+from streamer.incremental.store.base import Meta
+from streamer.incremental.store.memory import MemoryServer, MemoryStore
+from streamer.incremental.store.snapshot import CHANGE, ELSEWHERE, LAST, OPERATOR, TABLES, Snapshot
+from worlds.rebuilt_shards import CLOCK, NOW, Clock, RebuiltShard
 
 
 @pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return Clock.in_place_of(
-        monkeypatch, "agents.rebuilds.time", "agents.rebuilds.monotonic", "agents.first_snapshot.monotonic"
-    )
+def clock() -> Clock:
+    CLOCK.seconds = NOW
+    return CLOCK
+
+
+class Other(MemoryStore):
+    """Of another shard, which may have seen the end."""
+
+    has_seen = False
+
+    def meta(self) -> Meta | None:
+        return Meta(snapshot=Snapshot(0, TABLES, seen=LAST if self.has_seen else ""))
 
 
 class SnapshotShard(RebuiltShard):
@@ -30,23 +40,15 @@ class SnapshotShard(RebuiltShard):
 
     def __init__(self) -> None:
         super().__init__()
-        self.seen_elsewhere = False
-        self.snapshot = FirstSnapshot(
-            self.shard, self.rebuilds, lambda _: self.seen_elsewhere, cast(Any, self.algorithms)
-        )
-
-    async def take_over(self) -> None:
-        await super().take_over()
-        self.snapshot.taken_over()
+        self.other = Other(MemoryServer(), "patients", 1)
+        self.shard.servers = self.shard.servers._replace(others=[self.other])
 
     async def reads(self, count: int, last: str = "true", op: str = "r") -> None:
         messages = [self._captured(op, last if i == count - 1 else "true") for i in range(count)]
-        await self.shard.step(messages)
+        self.drive(Messages(messages))
 
     async def pause(self, idle: bool = True) -> None:
-        self.rebuilds._asked_at = 0.0
-        await self.snapshot.go_on(idle)
-        await self.rebuilds.go_on()
+        await self.go_on(1, idle)
 
     @property
     def ended(self) -> str | None:
@@ -88,7 +90,7 @@ def test_a_snapshot_whose_last_row_has_come_is_released_once_it_is_quiet(clock: 
         assert (shard.ended, shard.shard.meta.release) == (LAST, 0)
         assert [job.algorithm for job in shard.algorithms.jobs] == [FIRST]
         assert len(shard.rows()) == 61
-        assert not shard.shard._work.publisher.engine.n_pending
+        assert not shard.shard.engine.n_pending
 
     run(story())
 
@@ -97,11 +99,10 @@ def test_a_change_ends_it_and_what_was_read_with_it_follows() -> None:
     async def story() -> None:
         shard = await held()
         await shard.reads(3, op="c")
-        assert len(shard.shard.left) == 3
+        assert shard.ended is None
         await shard.pause(idle=False)
-        assert (shard.ended, len(shard.rows())) == (CHANGE, 60)
-        await shard.shard.step(shard.shard.left)
-        assert (len(shard.shard.left), len(shard.rows())) == (0, 63)
+        assert (shard.ended, len(shard.rows())) == (CHANGE, 63)
+        assert shard.shard.meta.release > 0
 
     run(story())
 
@@ -109,7 +110,7 @@ def test_a_change_ends_it_and_what_was_read_with_it_follows() -> None:
 def test_another_shard_that_has_seen_the_end_is_believed_when_it_is_quiet(clock: Clock) -> None:
     async def story() -> None:
         shard = await held()
-        shard.seen_elsewhere = True
+        shard.other.has_seen = True
         await shard.pause()
         assert shard.ended is None
         clock.seconds += SETTLED_SECONDS
@@ -171,12 +172,10 @@ def test_rows_that_cannot_be_anonymized_end_the_worker_with_the_reason_and_are_t
         shard = await held(last="last")
         shard.algorithms.at_once = False
         clock.seconds += SETTLED_SECONDS
-        waiting = asyncio.ensure_future(shard.pause())
-        while not shard.algorithms.jobs:
-            await asyncio.sleep(0.01)
+        await shard.pause()
         shard.algorithms.jobs[0].fails("the process ended")
         with pytest.raises(NotAnonymized):
-            await waiting
+            await shard.pause()
         shard.algorithms.at_once = True
         await shard.take_over()
         await shard.pause()

@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pytest
 
-from agents.pace import Pace
-from agents.rebuilds import CHECK_SECONDS
-from streamer.errors import Conflict, ServerUnreachable, ShardRefused
+from agents.anonymizer import Pace
+from streamer.errors import Conflict, ShardRefused
 from streamer.incremental.events.source_position import SourcePosition
-from streamer.incremental.groups.replacing import Region
+from streamer.incremental.shard.activities import CHECK_SECONDS
 from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.rebuild_reports import RESTARTS_MAX, gain
 from streamer.incremental.shard.rebuilding import REDONE_MAX
 from streamer.incremental.shard.requests import CancelRebuild, Rebuild, Truncation
 from streamer.incremental.store.rebuild import ANSWERS_REMEMBERED, REMEMBERED
 from streamer.table.schema import Limits, Rebuilding
-from worlds.rebuilt_shards import NOW, Clock, RebuiltShard
+from worlds.rebuilt_shards import CLOCK, NOW, Clock, RebuiltShard
 
 
 @pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """All clocks of the rebuilds are this one."""
-    return Clock.in_place_of(
-        monkeypatch, "agents.rebuilds.time", "agents.rebuilds.monotonic", "agents.drift_look.monotonic"
-    )
+def clock() -> Clock:
+    CLOCK.seconds = NOW
+    return CLOCK
 
 
 def ask(shard: RebuiltShard, id_: str = "a", algorithm: str = "", at: int = NOW) -> None:
@@ -95,8 +92,8 @@ def test_what_changes_while_a_region_is_in_work_is_fitted_in() -> None:
         await shard.come(150)  # into all regions
         shard.algorithms.jobs[0].done()
         await shard.go_on(1)
-        assert shard.rebuilds._running is not None
-        assert shard.rebuilds._running.progress.done == 1
+        assert shard.shard.meta.rebuild is not None
+        assert shard.shard.meta.rebuild.done == 1
         shard.algorithms.at_once = True
         await shard.go_on(20)
         assert shard.states() == [("a", "done")]
@@ -121,7 +118,7 @@ def test_a_region_waits_for_the_process_that_anonymizes_and_for_other_shards_reg
         await shard.go_on(2)
         assert len(shard.algorithms.jobs) == 1
         assert not shard.algorithms.pace.begins("another shard")
-        shard.rebuilds.close()  # with the shard, its turn goes
+        shard.drop_job()  # with the shard, its turn goes
         assert shard.algorithms.pace.begins("another shard")
 
     run(story())
@@ -131,13 +128,7 @@ def test_between_its_regions_a_shard_has_as_long_to_itself_as_they_took(clock: C
     async def story() -> None:
         shard = await peopled(RebuiltShard())
         shard.algorithms.pace = Pace(lambda: clock.seconds)
-        handed_out = shard.shard.region
-
-        async def slowly(numbers: Sequence[int]) -> Region:
-            clock.seconds += 30.0
-            return await handed_out(numbers)
-
-        shard.shard.region = slowly  # type: ignore[method-assign]
+        shard.algorithms.seconds = 30.0
         ask(shard)
         await shard.go_on(20)
         assert len(shard.algorithms.jobs) == 1
@@ -314,10 +305,10 @@ def test_the_next_worker_begins_an_operators_rebuild_anew_a_few_times() -> None:
         await shard.go_on(3)
         for _ in range(RESTARTS_MAX):
             await shard.take_over()
-            await shard.go_on(1)
+            await shard.go_on(2)
             assert shard.shard.meta.rebuild is not None
         await shard.take_over()
-        await shard.go_on(1)
+        await shard.go_on(2)
         assert shard.shard.meta.rebuild is None
         assert shard.states() == [("a", "stopped")] * (RESTARTS_MAX + 1)
         await shard.go_on(5)
@@ -340,23 +331,10 @@ def test_a_shard_that_has_nothing_yet_waits_with_its_requests() -> None:
     run(story())
 
 
-def test_a_control_topic_that_cannot_be_read_stops_nothing_and_is_asked_again() -> None:
-    async def story() -> None:
-        shard = await peopled(RebuiltShard())
-        shard.kafka.failure = ServerUnreachable("the control topic does not answer")
-        ask(shard)
-        await shard.go_on(4)
-        shard.kafka.failure = None
-        await shard.go_on()
-        assert shard.states() == [("a", "done")]
-
-    run(story())
-
-
 def test_the_clock_rebuilds_a_shard_and_begins_anew_with_its_end(clock: Clock) -> None:
     async def story() -> None:
         shard = await peopled(RebuiltShard(Rebuilding(every=3_600, drift=None)))
-        shard.rebuilds.begun_at = NOW
+        shard.since = NOW
         for at, rebuilds in ((3_500, 0), (3_700, 1), (7_200, 1), (7_400, 2)):
             clock.seconds = NOW + at
             await shard.go_on()
@@ -367,16 +345,15 @@ def test_the_clock_rebuilds_a_shard_and_begins_anew_with_its_end(clock: Clock) -
 
 
 def test_drift_is_not_looked_for_while_the_cores_machine_code_is_missing(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch
+    clock: Clock,
 ) -> None:
     async def story() -> None:
         shard = await peopled(RebuiltShard(Rebuilding(drift=Decimal("1.02"))), 500)
-        warm = [False]
-        monkeypatch.setattr("agents.drift_look.is_warm", lambda table: warm[0])
+        shard.warm = False
         clock.seconds += 400
         await shard.go_on(20)
         assert not shard.algorithms.jobs
-        warm[0] = True
+        shard.warm = True
         await shard.go_on(20)
         assert shard.algorithms.jobs
 
@@ -389,17 +366,16 @@ def test_a_drifted_shard_is_found_out_by_a_sample_and_rebuilt_once(clock: Clock)
         looks = shard.algorithms.jobs
         clock.seconds += 400
         await shard.go_on(20)
-        drift = shard.rebuilds._look.drift
+        drift = shard.shard.machine.activities.drift
         assert shard.states() == []
         assert drift is not None
         assert drift > 1.02, "else this test shows nothing"
-        assert shard.shard.ncp_fresh == pytest.approx((shard.shard.ncp or 0) / drift)
+        assert shard.facts.ncp_fresh == pytest.approx((shard.facts.ncp or 0) / drift)
         n_looks = len(looks)
         clock.seconds += CHECK_SECONDS + 1
         await shard.go_on()
         (done,) = shard.shard.meta.rebuilds
         assert (done.state, done.why, done.drift) == ("done", "drift", drift)
-        assert shard.shard.diary.rebuilds == {"done": 1}
         assert len(looks) > n_looks
         clock.seconds += 10 * 400
         await shard.go_on()
