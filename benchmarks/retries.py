@@ -28,7 +28,6 @@ from time import process_time
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 import numpy as np
-from agents.input_again import PIECE_MESSAGES_MAX
 from rich.console import Console
 from rich.table import Table as RichTable
 
