@@ -5,7 +5,7 @@ The id of a topic tells it from another one of the same name. The embedded broke
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -47,15 +47,21 @@ def described(admin: Admin, table_name: str, ids: bool = True) -> Topics:
 
 
 def topic_ids(admin: Admin, table_name: str) -> dict[str, str]:
-    """The ids of a table's topics by kind; without those that do not exist, empty if the broker gives no ids."""
-    return {kind: found.id for kind, found in described(admin, table_name).items()} if gives_ids(admin) else {}
+    """The ids of a table's topics by kind; without those that do not exist or are kept from this user, empty if the
+    broker gives no ids."""
+    kinds = {topic.name: topic.kind for topic in topics_of(table_name)}
+    return {kinds[name]: id_ for name, id_ in _ids(admin, list(kinds)).items()}
 
 
 def topic_id(admin: Admin, table_name: str, kind: str) -> str:
-    """The id of one topic; empty if it does not exist or the broker gives no ids."""
+    """The id of one topic; empty if it does not exist or is kept from this user, or the broker gives no ids."""
     name = topic_name(table_name, kind)
-    found = _described(admin, [name]) if gives_ids(admin) else {}
-    return found[name].id if found else ""
+    return _ids(admin, [name]).get(name, "")
+
+
+def _ids(admin: Admin, names: Sequence[str]) -> dict[str, str]:
+    found = _described(admin, names, "TOPIC_AUTHORIZATION_FAILED") if gives_ids(admin) else {}
+    return {name: one.id for name, one in found.items()}
 
 
 def _listed(admin: Admin, names: Iterable[str]) -> dict[str, Described]:
@@ -63,18 +69,20 @@ def _listed(admin: Admin, names: Iterable[str]) -> dict[str, Described]:
     return {n: Described("", len(there[n].partitions)) for n in names if n in there and there[n].error is None}
 
 
-def _described(admin: Admin, names: Sequence[str]) -> dict[str, Described]:
+def _described(admin: Admin, names: Sequence[str], *expected: str) -> dict[str, Described]:
+    """What there is of some topics. expected: names of other errors that leave a topic out."""
     answers = admin.describe_topics(TopicCollection(list(names)), request_timeout=CALL_SECONDS_MAX)
-    found = {name: _unless("UNKNOWN_TOPIC_OR_PART", answer, names) for name, answer in answers.items()}
+    expected = ("UNKNOWN_TOPIC_OR_PART", *expected)
+    found = {name: _unless(expected, answer, names) for name, answer in answers.items()}
     return {name: Described(str(one.topic_id), len(one.partitions)) for name, one in found.items() if one is not None}
 
 
-def _unless(expected: str, answer: Any, names: Iterable[str]) -> Any:
-    """An admin client's answer; None for this error. Raises KafkaException. names: of topics."""
+def _unless(expected: Collection[str], answer: Any, names: Iterable[str]) -> Any:
+    """An admin client's answer; None for one of these errors. Raises KafkaException. names: of topics."""
     try:
         return answer.result(CALL_SECONDS_MAX + 1)
     except KafkaException as error:
-        if error.args[0].name() == expected:
+        if error.args[0].name() in expected:
             return None
         raise KafkaException(error.args[0], Right(ADMINISTRATION, sorted(names))) from None
 
@@ -98,7 +106,7 @@ def found_topics(admin: Admin, topics: Sequence[Topic]) -> dict[str, Found]:
     found = {}
     for resource, answer in answers.items():
         topic = wanted[resource]
-        said = _unless("UNKNOWN_TOPIC_OR_PART", answer, there)
+        said = _unless(["UNKNOWN_TOPIC_OR_PART"], answer, there)
         if said is not None:
             config = {setting: said[setting].value for setting in topic.config if setting in said}
             found[topic.name] = Found(there[topic.name].partitions, config)
@@ -110,7 +118,7 @@ def make(admin: Admin, topic: Topic, shards: int, replicas: int) -> None:
     new = NewTopic(topic.name, shards, replicas, config=made_with(topic, replicas))
     answer = admin.create_topics([new], operation_timeout=CALL_SECONDS_MAX)[topic.name]
     try:
-        _unless("TOPIC_ALREADY_EXISTS", answer, [topic.name])
+        _unless(["TOPIC_ALREADY_EXISTS"], answer, [topic.name])
     except KafkaException as error:
         if error.args[0].name() != "INVALID_REPLICATION_FACTOR":
             raise

@@ -28,7 +28,7 @@ from agents.outlet import KafkaOutlet
 from servers.broker.secured import SecuredKafka
 from servers.people import KEY_PASSWORD, PASSWORDS, People
 from servers.redis_servers import running
-from streamer.errors import ConfigError, StreamerError, UsageError
+from streamer.errors import ConfigError, StreamerError
 from streamer.incremental.reader import Subscription
 from streamer.kafka import reading
 from streamer.kafka.clients import open_consumer
@@ -262,7 +262,7 @@ def test_first_questions_are_answered_though_tickets_of_tls_come_before_some_of_
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     for _ in range(CONNECTIONS):
-        with pytest.raises(UsageError, match="does not exist"), Subscription(str(PATIENTS), server):
+        with pytest.raises(ConfigError, match=r"Read on topic patients\.live"), Subscription(str(PATIENTS), server):
             pass
 
 
