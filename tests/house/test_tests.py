@@ -47,7 +47,7 @@ def at_the_gate() -> set[str]:
         for node in nodes(path)
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.gate"
         for argument in node.args
-        if isinstance(argument, ast.Constant)
+        if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
     }
 
 

@@ -7,7 +7,7 @@ that share a run begin with what took longest, so that none ends long before the
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -32,7 +32,7 @@ def recorded(path: Path = DURATIONS) -> dict[str, dict[str, float]]:
 
 def longest_first(items: list[pytest.Item], path: Path = DURATIONS) -> None:
     """Sorts tests by how long their files take. Without a record they stay in the order of the folders."""
-    seconds: Counter[str] = Counter()
+    seconds: defaultdict[str, float] = defaultdict(float)
     for tests in recorded(path).values():
         for test, taken in tests.items():
             seconds[shared_by(test)] += taken
@@ -44,7 +44,7 @@ class Durations:
 
     def __init__(self, path: Path = DURATIONS) -> None:
         self._path = path
-        self._taken: dict[str, Counter[str]] = {"gate": Counter(), "night": Counter()}
+        self._taken = {when: defaultdict[str, float](float) for when in ("gate", "night")}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._taken["night" if "night" in report.keywords else "gate"][report.nodeid] += report.duration

@@ -102,6 +102,7 @@ def constants() -> dict[str, dict[str, list[str]]]:
 
 
 def _constants_of(statement: ast.stmt) -> Iterator[tuple[str, str]]:
+    pairs: list[tuple[ast.expr, ast.expr | None]]
     if isinstance(statement, ast.AnnAssign):
         pairs = [(statement.target, statement.value)]
     elif isinstance(statement, ast.Assign):
