@@ -307,4 +307,3 @@ def test_what_was_read_from_topics_made_anew_is_neither_committed_nor_published(
     run(story)
     assert shard.next == 0
     assert not kafka.published
-
