@@ -233,7 +233,7 @@ class HeldShard:
         ready = drive(self._machine, Assigned(skips, clock=monotonic()), self._servers)
         machine = self._machine
         offset, commit, holds = machine.meta.next, machine.meta.commit, "a release that is under way"
-        if machine.has_table:
+        if machine.phase is not Phase.RELEASING:
             holds = f"{machine.engine.n_rows} rows, {machine.engine.n_qi_groups} QI groups"
         seconds = monotonic() - began
         log.info("%s taken over: next %d, commit %d, %s, %.2f s", self.name, offset, commit, holds, seconds)
@@ -316,10 +316,12 @@ class HeldShard:
     def _note(self, report: StepReport, before: Meta, seconds: float) -> None:
         """Counts what was done, and logs what somebody should know."""
         meta = self.meta
-        self.done.add(report)
         for fault in report.faults:
             log.error("%s: %s", self.name, fault)
-        self.diary.step(report)
+        late = len(meta.retried) > len(before.retried) and not report.counts.messages
+        if (report.commits or report.faults) and not late:  # what was applied late was counted when it was refused
+            self.done.add(report)
+            self.diary.step(report)
         for ended in meta.rebuilds:
             if ended not in before.rebuilds:
                 self.diary.rebuilt(ended, self.sizes.get("rows", 0) - self.sizes.get("pending", 0))
@@ -332,7 +334,7 @@ class HeldShard:
                 report.published,
                 seconds,
             )
-        if len(meta.retried) > len(before.retried):
+        if late:
             log.info("%s: %d messages were tried again and are applied", self.name, -report.counts.dead_letters)
         log.debug(
             "%s: release %d, next %d, %d events, %d records published",

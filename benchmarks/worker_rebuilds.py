@@ -15,7 +15,7 @@ from streamer.incremental.groups.replacing import Region, Replaced
 from streamer.incremental.shard.drift import SAMPLE_ROWS, drawn, loss, ratio
 from streamer.incremental.shard.rebuild_regions import gains, region_rows
 from streamer.incremental.shard.rebuilding import region_seed
-from streamer.incremental.shard.schedule import Known, due
+from streamer.incremental.shard.schedule import Situation, due
 from streamer.table.arrays import Ints
 
 ALGORITHM = "ordered"
@@ -47,7 +47,7 @@ class Trigger:
     def is_due(self, engine: Engine) -> bool:
         """Looks how far the table has drifted, and whether a rebuild is due."""
         self.told.append(estimated(engine, len(self.told) + 1))
-        return due(engine.table.rebuilding, 0, Known(0, 0, self.told[-1], self._reached)) is not None
+        return due(engine.table.rebuilding, 0, Situation(0, 0, self.told[-1], self._reached)) is not None
 
     def rebuilt(self, engine: Engine) -> Iterator[Drained]:
         """A whole rebuild: what each region that is replaced changes."""

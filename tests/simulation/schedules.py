@@ -27,6 +27,7 @@ from simulation.story import MESSAGES, PEOPLE, events
 from simulation.truncating_source import SHARDS, Source, read_to_the_end, worlds_of
 from streamer.errors import Fenced, ServerUnreachable, ShardRefused
 from streamer.incremental.topics import LIVE
+from worlds.published_groups import FORMS
 
 Worlds = Sequence[World]
 
@@ -151,7 +152,7 @@ def with_an_input_made_anew(seed: int) -> Worlds:
 
 def with_a_start_anew(seed: int) -> Worlds:
     chance = random.Random(seed)
-    world = starts.half_read(replace(PEOPLE, form=chance.choice(starts.FORMS)))
+    world = starts.half_read(replace(PEOPLE, form=chance.choice(FORMS)))
     new = replace(starts.STRICTER, form=world.table.form)
     records_max = chance.choice([7, 1000])
     world.plan = {world.steps + chance.randrange(30): chance.choice([Fault.LOST_BEFORE, Fault.LOST_AFTER])}

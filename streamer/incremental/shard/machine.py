@@ -226,11 +226,6 @@ class Machine:
         return self._engine
 
     @property
-    def has_table(self) -> bool:
-        """Whether the table is in memory, and no commit is under way."""
-        return self._engine is not None and self._doing is None
-
-    @property
     def replays_to(self) -> int | None:
         """The offset up to which the input is read again without publishing, because the store lost commits."""
         return None if self._replay_to is None else self._replay_to.next
@@ -290,7 +285,6 @@ class Machine:
         return self._restore()
 
     def _finish(self, event: Waiting) -> Ready:
-        """Publishes the commit that the store holds and the outlet does not."""
         return Ready(publish=Publication.of(event.entries, self.meta))
 
     def _republish_from(self, event: Stored) -> Ready:
@@ -596,7 +590,8 @@ class Machine:
         if doing is None:
             raise LawViolated(f"{self.name}: no commit was under way")
         self.meta = doing.meta
-        self._report.committed(doing.tally, doing.records, event.commit_seconds, event.publish_seconds)
+        if doing.due is None:  # else it was counted when it was applied late first
+            self._report.committed(doing.tally, doing.records, event.commit_seconds, event.publish_seconds)
         if self._replay_to is not None and is_repeated(self.meta, self._replay_to):
             self._replay_to = None
         if doing.due is not None and (self.meta.retried or [None])[-1] != doing.due:

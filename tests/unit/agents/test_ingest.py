@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any, cast
 
 import pytest
 from aiokafka import TopicPartition
@@ -37,7 +38,9 @@ def ingest(monkeypatch: pytest.MonkeyPatch) -> Iterator[Ingest]:
     monkeypatch.setattr("agents.input_reader.LEAVE_SECONDS_MAX", 0.05)
     with asyncio.Runner() as runner:
         asyncio.set_event_loop(runner.get_loop())
-        ingest = Ingest(WorkerSettings(load_table(PATIENTS), "127.0.0.1:1", "redis://127.0.0.1:1/0"), batches=None)
+        ingest = Ingest(
+            WorkerSettings(load_table(PATIENTS), "127.0.0.1:1", "redis://127.0.0.1:1/0"), app=cast(Any, None)
+        )
         ingest.reader.consumer = SilentConsumer()
         yield ingest
 

@@ -14,8 +14,8 @@ from streamer.incremental.shard.schedule import (
     CLOCK,
     DRIFT,
     LOOK_SECONDS,
-    Known,
     Looked,
+    Situation,
     due,
     look_is_due,
     waits,
@@ -30,7 +30,7 @@ NEVER = Rebuilding(every=None, drift=None)
 
 @pytest.mark.parametrize(("seconds", "reason"), [(DAY - 1, None), (DAY, CLOCK), (9 * DAY, CLOCK)])
 def test_the_clock_runs_from_the_last_rebuild(seconds: int, reason: str | None) -> None:
-    assert due(DAILY, 0, Known(now=1e9 + seconds, since=1e9)) == reason
+    assert due(DAILY, 0, Situation(now=1e9 + seconds, since=1e9)) == reason
 
 
 @given(shard=st.integers(0, 10_000), every=st.integers(60, 10 * DAY))
@@ -47,22 +47,22 @@ def test_shards_that_began_together_do_not_rebuild_together(shards: int) -> None
 
 @pytest.mark.parametrize(("drift", "reason"), [(None, None), (1.19, None), (1.2, DRIFT), (float("inf"), DRIFT)])
 def test_a_table_that_has_drifted_as_far_as_was_said_is_due(drift: float | None, reason: str | None) -> None:
-    assert due(DRIFTING, 3, Known(now=10, since=0, drift=drift)) == reason
+    assert due(DRIFTING, 3, Situation(now=10, since=0, drift=drift)) == reason
 
 
 @pytest.mark.parametrize(("drift", "reason"), [(1.25, None), (1.49, None), (1.5, DRIFT)])
 def test_a_rebuild_that_gained_nothing_is_not_begun_again_until_as_much_is_lost_once_more(
     drift: float, reason: str | None
 ) -> None:
-    assert due(DRIFTING, 0, Known(now=10, since=0, drift=drift, reached=1.25)) == reason
+    assert due(DRIFTING, 0, Situation(now=10, since=0, drift=drift, reached=1.25)) == reason
 
 
 def test_a_rebuild_that_did_better_than_a_fresh_table_lowers_no_threshold() -> None:
-    assert due(DRIFTING, 0, Known(now=10, since=0, drift=1.15, reached=0.9)) is None
+    assert due(DRIFTING, 0, Situation(now=10, since=0, drift=1.15, reached=0.9)) is None
 
 
 def test_where_both_are_never_nothing_is_due() -> None:
-    assert due(NEVER, 0, Known(now=1e12, since=0, drift=float("inf"))) is None
+    assert due(NEVER, 0, Situation(now=1e12, since=0, drift=float("inf"))) is None
 
 
 @pytest.mark.parametrize(
