@@ -8,7 +8,7 @@ import pytest
 
 from docs.generate.commands import all_commands
 from streamer.cli import warm
-from streamer.incremental import kafka_clients
+from streamer.kafka import clients
 from worlds.golden_cases import cases, furnish
 from worlds.golden_files import Case, check
 
@@ -25,7 +25,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("case", list(cases()), ids=str)
 def test_the_output_is_the_golden_files(case: Case, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(kafka_clients, "CONNECT_MS_MAX", 100)  # nobody answers there, however long one waits
+    monkeypatch.setattr(clients, "CONNECT_SECONDS_MAX", 0.1)  # nobody answers there, however long one waits
     monkeypatch.setattr(warm, "never_compiled", lambda: False)
     monkeypatch.setattr(warm, "is_there", lambda name: True)
     check(case, case.command in TAKES_JSON)
