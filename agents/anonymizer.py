@@ -35,8 +35,8 @@ import numpy as np
 
 from streamer.errors import StreamerError
 from streamer.grouping import first_groups, groups_anew, groups_by
-from streamer.incremental.shard.passed_over import told
-from streamer.machine_code import PACKAGE
+from streamer.incremental.shard.steps import told
+from streamer.numba_support.cache import PACKAGE
 from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows
 from streamer.table.schema import Table
@@ -67,7 +67,7 @@ class Regrouped:
     seconds: float
 
 
-class Pace:
+class RebuildThrottle:
     """Of all regions of one worker; used in its event loop only. now: seconds, of a clock that never goes back."""
 
     def __init__(self, now: Callable[[], float] = monotonic) -> None:
@@ -103,7 +103,7 @@ class Anonymizer:
         self._closed = False
         self._starting: Future[object] | None = None
         self._starts = 0
-        self.pace = Pace()
+        self.pace = RebuildThrottle()
 
     def is_ready(self) -> bool:
         """Whether a region would be begun at once. Where there is no process, one is started.

@@ -25,7 +25,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from streamer.errors import StreamerError
-from streamer.incremental.shard.passed_over import told
+from streamer.incremental.shard.steps import told
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class Unexpected(StreamerError):
     exit_code = 1
 
 
-class Turn(AbstractContextManager[None]):
+class ComputeLock(AbstractContextManager[None]):
     """One shard's view of the lock that it shares with the others, which keeps count of how long it waits and computes.
 
     Entered in the shard's thread, asked from any.
@@ -104,7 +104,7 @@ class Cpu:
 class ShardThread:
     """Runs one shard's calls, in order; used from the worker's event loop. number: the shard's; name: in messages."""
 
-    def __init__(self, number: int, name: str, turn: Turn) -> None:
+    def __init__(self, number: int, name: str, turn: ComputeLock) -> None:
         self._name = name
         self._turn = turn
         self._executor = ThreadPoolExecutor(1, thread_name_prefix=f"shard-{number}")

@@ -31,9 +31,8 @@ from rich.table import Table as RichTable
 from benchmarks import adult, figures_page, kinds, losses
 from benchmarks.losses import WORKLOADS
 from streamer.privacy.models import Model, k_anonymity, r_k
-from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT, run
-from streamer.recoding.algorithms.contract import PLAIN, Algorithm, Options
-from streamer.recoding.algorithms.recoding import Recoding
+from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT_ALGORITHM, run
+from streamer.recoding.algorithms.contract import PLAIN, Algorithm, Options, Recoding
 from streamer.table.microdata import Microdata, Subject
 
 K = 10
@@ -121,8 +120,8 @@ def all_losses(console: Console, algorithms: Sequence[Algorithm], tables: Sequen
     for name in tables:
         show(console, f"Information loss: {name}", [loss for loss in lost if loss["table"] == name])
     verdicts, means = losses.judged(lost), losses.in_the_mean(lost)
-    show(console, f"The default, {DEFAULT}, against the best of each setting", verdicts)
-    show(console, f"Loss of every algorithm over that of {DEFAULT}, in the mean of the settings", means)
+    show(console, f"The default, {DEFAULT_ALGORITHM}, against the best of each setting", verdicts)
+    show(console, f"Loss of every algorithm over that of {DEFAULT_ALGORITHM}, in the mean of the settings", means)
     options = list(losses.with_options(algorithms, rows_max)) if "adult" in tables else []
     show(console, "Information loss on Adult with options", options)
     return {"losses": lost, "verdicts": verdicts, "means": means, "options": options}

@@ -5,9 +5,9 @@ then loads what is there, and two more play one stream of changes, uncompiled an
 
     python benchmarks/cold.py [--plain] [--quick] [--json]
 
---plain: the same without `streamer.one_module`, as numba compiles everybody's functions, which is what a numba that
-lacks one of the names used there comes to; the tables must be equal again. --quick leaves the folder as it is: what is
-compiled already is not compiled again.
+--plain: the same without `streamer.numba_support.linking`, as numba compiles everybody's functions, which is what a
+numba that lacks one of the names used there comes to; the tables must be equal again. --quick leaves the folder as it
+is: what is compiled already is not compiled again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ EVENTS, EVENTS_UNCOMPILED = 20_000, 200
 QUICK_EVENTS, QUICK_EVENTS_UNCOMPILED = 500, 50
 
 
-PLAIN = "import runpy, sys; sys.modules['streamer.one_module'] = None; del sys.argv[0]; "
+PLAIN = "import runpy, sys; sys.modules['streamer.numba_support.linking'] = None; del sys.argv[0]; "
 """What a process begins with in which that module cannot be imported; what it is to run follows."""
 
 
@@ -62,8 +62,8 @@ def compiling(plain: bool = False) -> dict[str, Any]:
 
 def loading() -> dict[str, Any]:
     """In this process: numba's import, then the machine code of every entry from the disk."""
-    from streamer.incremental.core.warming import warming_calls
-    from streamer.jit import compile_for
+    from streamer.incremental.core.step import warming_calls
+    from streamer.numba_support.jit import compile_for
 
     calls = list(warming_calls("float32"))
     began = perf_counter()
@@ -80,7 +80,7 @@ def loading() -> dict[str, Any]:
 
 def playing(events: int) -> dict[str, Any]:
     """In this process: CPU time per event, applied and drained in batches of 50, after the first calls; the table."""
-    from streamer.incremental.groups.engine import Engine
+    from streamer.incremental.engine.engine import Engine
 
     engine, random = Engine(people()), np.random.default_rng(7)
     for i in range(ROWS):

@@ -15,12 +15,12 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from streamer.cli.copies import COPIES, Changed
-from streamer.incremental.release.fold import Release
+from streamer.cli.stream.subscribe import COPIES, Changed
+from streamer.incremental.release.fold import FoldedRelease
 from streamer.incremental.release.frames import recorded_frames
-from streamer.table.published import RowKey, row_key
+from streamer.table.published.rows import RowKey, row_key
 from streamer.table.schema import Table
-from streamer.table.yaml_loading import load_table
+from streamer.table.yaml.loading import load_table
 
 KINDS = {"csv": ("csv", "t.csv"), "parquet": ("parquet", "t.parquet"), "changes": ("parquet", "changes"),
          "duckdb": ("duckdb", "t.duckdb")}  # fmt: skip
@@ -56,7 +56,7 @@ def seconds(kind: str, table: Table, rows: int, folder: Path) -> list[float]:
         stored.update(changes)
         started = perf_counter()
         changed = Changed(
-            table, [Release(0, number + 1, number, changes)], lambda: recorded_frames(table, stored.items())
+            table, [FoldedRelease(0, number + 1, number, changes)], lambda: recorded_frames(table, stored.items())
         )
         copy.change(changed)
         times.append(perf_counter() - started)

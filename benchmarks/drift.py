@@ -34,14 +34,14 @@ from rich.table import Table as RichTable
 
 import adult
 import ready
-from streamer.incremental.groups.engine import Engine
-from streamer.incremental.groups.kept import SimilarityList
-from streamer.incremental.groups.net_effect import Drained
+from streamer.incremental.engine.engine import Engine
+from streamer.incremental.engine.net_effect import Drained
+from streamer.incremental.engine.stored_state import SimilarityList
 from streamer.incremental.release.changelog import Changelog
-from streamer.incremental.release.published_group import PublishedGroup
+from streamer.incremental.release.records import PublishedGroup
 from streamer.privacy.models import model_of
 from streamer.recoding.algorithms import catalog
-from streamer.recoding.algorithms.initial import initial_groups
+from streamer.recoding.algorithms.catalog import initial_groups
 from streamer.recoding.algorithms.mondrian import MONDRIAN
 from streamer.recoding.algorithms.ordered import ORDERED
 from streamer.recoding.metrics.utility import ncp

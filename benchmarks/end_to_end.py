@@ -35,18 +35,18 @@ from rich.table import Table as RichTable
 
 import adult
 import ready
-from agents.outlet import KafkaOutlet
-from agents.shard_input import KafkaInput
 from servers.broker import ways
 from streamer.grouping import first_groups
-from streamer.incremental.events.murmur2 import shard_of
+from streamer.incremental.events.key_form import shard_of
 from streamer.incremental.replay import encode_initial
 from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.steps import StepReport
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
+from streamer.kafka.outlet import KafkaOutlet
+from streamer.kafka.shard_input import KafkaInput
 from streamer.table.files import read_rows
-from streamer.table.yaml_loading import load_table
+from streamer.table.yaml.loading import load_table
 from workers import EVENTS_PER_SECOND, SHARDS, Committed, Input, Placed, Positions, World
 from worlds import adult_people
 from worlds.driven import Driven
@@ -82,7 +82,7 @@ def main() -> None:
 
 
 def streamer_worker(table: Path) -> list[str]:
-    return ["agents.cli", "worker", "--table", str(table)]
+    return ["streamer.cli.main", "worker", "--table", str(table)]
 
 
 def passthrough_worker(folder: Path) -> list[str]:

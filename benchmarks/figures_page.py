@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from textwrap import fill
 from typing import Any
 
-from streamer.recoding.algorithms.catalog import DEFAULT
+from streamer.recoding.algorithms.catalog import DEFAULT_ALGORITHM
 
 Found = Mapping[str, Any]
 """What `batch.py` prints as JSON."""
@@ -64,8 +64,8 @@ def _sentences(found: Found) -> Iterator[str]:
     ncp = _of_adult(found, "k = 5")
     others = ", ".join(f"`{name}` {ncp[name]:.3f}" for name in ("bottom-up", "mondrian"))
     yield (
-        f"{OPENING} and for the first table of a shard, is `{DEFAULT}`: on Adult at k = 5 it has an NCP of"
-        f" {ncp[DEFAULT]:.3f} ({others})."
+        f"{OPENING} and for the first table of a shard, is `{DEFAULT_ALGORITHM}`: on Adult at k = 5 it has an NCP of"
+        f" {ncp[DEFAULT_ALGORITHM]:.3f} ({others})."
     )
     yield from _verdicts(found)
     yield from _on_time(found)
@@ -101,14 +101,14 @@ def _on_time(found: Found) -> Iterator[str]:
     if "times" not in found:
         return
     units = _units(found)
-    (small, *_, large), (quick, *_) = units[DEFAULT], units["mondrian"]
+    (small, *_, large), (quick, *_) = units[DEFAULT_ALGORITHM], units["mondrian"]
     yield (
         f"It takes as long as {small:.0f} sorts of the table at 30 thousand rows, and as {large:.0f} at a million;"
         f" `mondrian` as {quick:.2g}."
     )
-    refined = _option(found, DEFAULT, "refine = 1", "k = 10")
+    refined = _option(found, DEFAULT_ALGORITHM, "refine = 1", "k = 10")
     if refined is not None:
-        less = 1 - refined["ncp"] / _of_adult(found, "k = 10")[DEFAULT]
+        less = 1 - refined["ncp"] / _of_adult(found, "k = 10")[DEFAULT_ALGORITHM]
         yield f"`--refine 1` takes another {100 * less:.0f} % off the loss, and {refined['units']:.0f} sorts in all."
 
 
@@ -124,11 +124,11 @@ def _of_adult(found: Found, model: str) -> dict[str, float]:
 def _losses_on_adult(found: Found) -> Iterator[str]:
     five, ten = _of_adult(found, "k = 5"), _of_adult(found, "k = 10")
     alike: dict[str, list[str]] = {}
-    for name in sorted(five, key=lambda name: (name != DEFAULT, five[name])):
+    for name in sorted(five, key=lambda name: (name != DEFAULT_ALGORITHM, five[name])):
         alike.setdefault(f"{five[name]:.3f} / {ten[name]:.3f}", []).append(name)
     for figures, names in alike.items():
         yield f"{' and '.join(f'`{name}`' for name in names)} {figures}"
-    options = ((DEFAULT, "refine = 1", "refined once"), ("ola", "suppression = 0.05", "with 5 % suppressed"))
+    options = ((DEFAULT_ALGORITHM, "refine = 1", "refined once"), ("ola", "suppression = 0.05", "with 5 % suppressed"))
     for name, words, said in options:
         pair = [_option(found, name, words, model) for model in ("k = 5", "k = 10")]
         if pair[0] and pair[1]:
@@ -157,7 +157,7 @@ def _units(found: Found) -> dict[str, list[float]]:
 
 def _times(found: Found) -> Iterator[str]:
     units = _units(found)
-    for name in sorted(units, key=lambda name: (name != DEFAULT, units[name][0])):
+    for name in sorted(units, key=lambda name: (name != DEFAULT_ALGORITHM, units[name][0])):
         ends = [units[name][0], *units[name][2:]]  # the table in the middle is not told
         yield f"`{name}` {' / '.join(_two_digits(one) for one in ends)}"
 

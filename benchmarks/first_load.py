@@ -42,15 +42,15 @@ import ready
 from end_to_end import passthrough_rate, placed
 from servers.broker import ways
 from streamer.grouping import first_groups
-from streamer.incremental.groups.lots import SECRET_BYTES
+from streamer.incremental.engine.tie_break import SECRET_BYTES
 from streamer.incremental.release.records import outgoing
-from streamer.incremental.shard.anew import RECORDS_MAX
-from streamer.incremental.shard.first_commits import FirstTable, Found, commits, prepare
+from streamer.incremental.shard.bootstrap import RECORDS_MAX
+from streamer.incremental.shard.first_commits import FirstTable, FoundShard, commits, prepare
 from streamer.incremental.shard.input import InputState
-from streamer.incremental.store import commit_script
+from streamer.incremental.store import redis
 from streamer.table.encode import Encoder
 from streamer.table.files import read_rows
-from streamer.table.yaml_loading import load_table
+from streamer.table.yaml.loading import load_table
 from workers import ROOT, SHARDS, World
 from worlds import adult_people
 
@@ -96,8 +96,8 @@ def measure(world: World, rows: int, events: int) -> dict[str, Any]:
     (world.directory / "no-events.jsonl").write_text("")
     replay = ["replay", "--table", str(table), str(world.directory / "no-events.jsonl"), "--initial", str(file)]
     servers = ["--kafka", world.bootstrap, "--redis", world.redis_url]
-    replayed = run("-m", "agents.cli", *replay, "--json")
-    loaded = run("-m", "agents.cli", "load", str(file), "--table", str(table), *servers, "--json")
+    replayed = run("-m", "streamer.cli.main", *replay, "--json")
+    loaded = run("-m", "streamer.cli.main", "load", str(file), "--table", str(table), *servers, "--json")
     per_s = passthrough_rate(world, list(islice(placed(adult_people.inserts(world.people.values())), events)))
     by_phase = json.loads(run(__file__, "--phases-of", str(table), str(file)).said.splitlines()[-1])
     alone_s = by_phase["algorithm"]["s"]
@@ -148,8 +148,8 @@ def phases(table: Path, file: Path) -> dict[str, dict[str, float]]:
     first = FirstTable(encoded, groups, secret, 0)
     prepared = timed(costs, "prepare", lambda: prepare(schema, 0, 1, first))
     state = InputState({}, 1, 0, 0)
-    made = timed(costs, "commits", lambda: list(commits(schema, 0, state, prepared, Found(), RECORDS_MAX)))
-    timed(costs, "redis arguments", lambda: [len(commit_script.arguments("", 0, commit)) for commit in made])
+    made = timed(costs, "commits", lambda: list(commits(schema, 0, state, prepared, FoundShard(), RECORDS_MAX)))
+    timed(costs, "redis arguments", lambda: [len(redis.arguments("", 0, commit)) for commit in made])
     timed(costs, "kafka records", lambda: [len(outgoing(commit.outbox, 0, 0, True)) for commit in made])
     return costs
 

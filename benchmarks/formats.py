@@ -26,9 +26,9 @@ from rich.table import Table as RichTable
 from streamer.incremental.events.registered_schemas import Known
 from streamer.incremental.formats.live_format import LiveFormat, live_format
 from streamer.incremental.release.changelog import Changelog
-from streamer.incremental.release.published_group import PublishedGroup
+from streamer.incremental.release.records import PublishedGroup
 from streamer.table.schema import AVRO, CONNECT_JSON, JSON
-from streamer.table.yaml_loading import load_table
+from streamer.table.yaml.loading import load_table
 
 ROOT = Path(__file__).resolve().parents[1]
 FORMATS = (JSON, CONNECT_JSON, AVRO)

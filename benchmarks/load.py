@@ -29,8 +29,8 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 from servers.broker import ways
-from streamer.incremental.groups.kept import QIGroupState, Record, SimilarityList
-from streamer.incremental.release.records import Entry
+from streamer.incremental.engine.stored_state import QIGroupState, Record, SimilarityList
+from streamer.incremental.release.records import OutboxEntry
 from streamer.incremental.store.base import Commit, Meta
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
@@ -154,9 +154,9 @@ def group_of(number: int) -> QIGroupState:
     return QIGroupState((0,) * ATTRIBUTES, (99,) * ATTRIBUTES, members, ((b'"Adm-clerical"',),) * ROWS_PER_QI_GROUP)
 
 
-def published(size: int) -> list[Entry]:
+def published(size: int) -> list[OutboxEntry]:
     value = b'{"qi_group":"0-17","age_lo":21,"age_hi":25,"sex":"Male","problem":"flu"}'
-    return [Entry("live", b'{"qi_group":"0-17","slot":%d}' % i, value) for i in range(size)]
+    return [OutboxEntry("live", b'{"qi_group":"0-17","slot":%d}' % i, value) for i in range(size)]
 
 
 def _timed(work: Callable[[], Any]) -> tuple[float, Any]:

@@ -21,12 +21,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from streamer.incremental.core.geometry import take_shape
-from streamer.incremental.core.layout import Shard, Tree, empty_shard
-from streamer.incremental.core.record_types import CENTER, HALF_WIDTH, HI, LO, NONE
+from streamer.incremental.core.layout import CENTER, HALF_WIDTH, HI, LO, NONE, CoreTree, Shard, empty_shard
+from streamer.incremental.core.scores import take_shape
 from streamer.incremental.core.search import locate, nearest
 from streamer.incremental.core.tree import put, take_out
-from streamer.jit import entry
+from streamer.numba_support.jit import entry
 from streamer.privacy.models import k_anonymity
 from streamer.recoding.algorithms.mondrian import median_tree
 from streamer.table.arrays import Floats, Ints
@@ -109,7 +108,7 @@ def shard_of(space: Space, boxes: Ints, members: Ints) -> Shard:
     """A shard with the tree of boxes (n, 2, d), without rows, that has room for as many."""
     n, s = len(boxes), empty_shard(space, K, recut=True, shrink=True, individuals=False)
     group, box, shape, *tree = (roomy(one, n + 64) for one in (*s.groups[:3], *s.tree))
-    s = s._replace(groups=s.groups._replace(group=group, box=box, shape=shape), tree=Tree(*tree))
+    s = s._replace(groups=s.groups._replace(group=group, box=box, shape=shape), tree=CoreTree(*tree))
     group.members[:n], group.number[:n], group.node, group.list = members, np.arange(1, n + 1), NONE, NONE
     set_boxes(s, np.arange(n), boxes, False)
     return s

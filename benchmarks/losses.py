@@ -21,7 +21,7 @@ import numpy as np
 
 from benchmarks import adult, kinds
 from streamer.privacy.models import Model, alpha_beta, distinct_l, identity_reserved, k_anonymity, k_l, r_k
-from streamer.recoding.algorithms.catalog import DEFAULT, objections, run
+from streamer.recoding.algorithms.catalog import DEFAULT_ALGORITHM, objections, run
 from streamer.recoding.algorithms.contract import PLAIN, Algorithm, Options
 from streamer.recoding.metrics import utility
 from streamer.table.microdata import INDIVIDUAL, Microdata, Subject
@@ -142,10 +142,10 @@ def judged(losses: Sequence[Result]) -> list[Result]:
     """Setting by setting: the default beside the best; only settings in which the default and another one ran."""
     verdicts = []
     for (table, model), ran in by_setting(losses).items():
-        if DEFAULT in ran and len(ran) > 1:
+        if DEFAULT_ALGORITHM in ran and len(ran) > 1:
             least = min(ran, key=lambda name: ran[name])
-            verdict: Result = {"table": table, "model": model, "default": ran[DEFAULT], "best": least}
-            over = ran[DEFAULT] / ran[least]
+            verdict: Result = {"table": table, "model": model, "default": ran[DEFAULT_ALGORITHM], "best": least}
+            over = ran[DEFAULT_ALGORITHM] / ran[least]
             verdicts.append(verdict | {"ncp": ran[least], "over_best": over, "within_2_percent": over <= NEAR})
     return verdicts
 
@@ -155,8 +155,8 @@ def in_the_mean(losses: Sequence[Result]) -> list[Result]:
     ratios: dict[str, list[float]] = {}
     for ran in by_setting(losses).values():
         for name, ncp in ran.items():
-            if DEFAULT in ran and name != DEFAULT:
-                ratios.setdefault(name, []).append(ncp / ran[DEFAULT])
+            if DEFAULT_ALGORITHM in ran and name != DEFAULT_ALGORITHM:
+                ratios.setdefault(name, []).append(ncp / ran[DEFAULT_ALGORITHM])
     return [
         {
             "algorithm": name,

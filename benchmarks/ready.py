@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from streamer.incremental.core.figures import FLOAT32, set_of_figures
-from streamer.machine_code import is_there, never_compiled
+from streamer.incremental.core.layout import FLOAT32, set_of_figures
+from streamer.numba_support.cache import is_there, never_compiled
 
 
 def compiled() -> None:

@@ -37,13 +37,11 @@ import ready
 from end_to_end import WARM_UP_SECONDS, loaded, placed, streamer_worker
 from servers.broker import ways
 from streamer.grouping import groups_anew, groups_by
-from streamer.incremental.groups.engine import Engine
-from streamer.incremental.groups.replacing import Region
+from streamer.incremental.engine.engine import Engine
+from streamer.incremental.engine.replacing import Region
 from streamer.incremental.release.changelog import Changelog
-from streamer.incremental.shard.drift import SAMPLE_ROWS, loss, ratio
-from streamer.incremental.shard.rebuild_regions import region_rows
-from streamer.incremental.shard.rebuild_reports import gain
-from streamer.incremental.shard.requests import Rebuild
+from streamer.incremental.shard.rebuild import SAMPLE_ROWS, gain, loss, ratio, region_rows
+from streamer.incremental.shard.requests import FullRebuild
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
 from streamer.table.encode import EncodedRows
@@ -255,7 +253,9 @@ def rebuilt(world: World, name: str, at: float) -> tuple[float, float, list[Any]
     id_ = token_hex(4)
     asked = monotonic()
     write(
-        world.bootstrap, f"{name}.control", [(s, None, Rebuild(s, id_, int(time())).to_json()) for s in range(SHARDS)]
+        world.bootstrap,
+        f"{name}.control",
+        [(s, None, FullRebuild(s, id_, int(time())).to_json()) for s in range(SHARDS)],
     )
     client = connect(world.redis_url)
     stores = [RedisStore(client, name, shard) for shard in range(SHARDS)]

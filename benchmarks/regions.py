@@ -25,9 +25,9 @@ import adult
 import drift
 import ready
 from streamer.grouping import groups_anew
-from streamer.incremental.groups.engine import Engine
+from streamer.incremental.engine.engine import Engine
 from streamer.incremental.release.changelog import Changelog
-from streamer.incremental.shard.rebuilding import region_seed
+from streamer.incremental.shard.rebuild import region_seed
 
 K, GRID, TURNS = 5, 1, 3
 ROWS_MAX = (20_000, 5_000, 2_500, 1_000)

@@ -33,18 +33,18 @@ from rich.table import Table as RichTable
 
 import adult
 import ready
-from agents.shard_input import PIECE_MESSAGES_MAX
 from streamer.incremental.replay import encode_initial
+from streamer.incremental.shard.answers import Judged, Retrial
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position
-from streamer.incremental.shard.retrying import Judged, Retrial
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
+from streamer.kafka.shard_input import PIECE_MESSAGES_MAX
 from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows
 from streamer.table.files import read_rows
 from streamer.table.schema import Table
-from streamer.table.yaml_loading import load_table
+from streamer.table.yaml.loading import load_table
 from worlds import adult_people
 from worlds.driven import Driven
 

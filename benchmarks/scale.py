@@ -52,21 +52,21 @@ from rich.table import Table as RichTable
 import adult
 import ready
 from servers.broker import ways
+from streamer.incremental.engine.engine import Engine
+from streamer.incremental.engine.net_effect import Drained
 from streamer.incremental.events.changes import Change, DeleteWhere, Insert, ModifyWhere
 from streamer.incremental.events.decoder import Decoder
 from streamer.incremental.events.statements import parse_assignments, parse_condition
-from streamer.incremental.groups.engine import Engine
-from streamer.incremental.groups.net_effect import Drained
 from streamer.incremental.release.changelog import Changelog
-from streamer.incremental.release.records import Entry
-from streamer.incremental.shard.next_commit import origins_of
-from streamer.incremental.store import commit_script
+from streamer.incremental.release.records import OutboxEntry
+from streamer.incremental.shard.steps import origins_of
+from streamer.incremental.store import redis
 from streamer.incremental.store.base import Commit, Meta
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
 from streamer.privacy.models import k_anonymity, model_of
 from streamer.recoding.algorithms import catalog
-from streamer.recoding.algorithms.initial import initial_groups
+from streamer.recoding.algorithms.catalog import initial_groups
 from streamer.recoding.algorithms.mondrian import MONDRIAN
 from streamer.table.arrays import Ints
 from streamer.table.attributes import CategoricalAttribute
@@ -277,7 +277,7 @@ class Committed:
 
     def add(self, drained: Drained) -> None:
         begun = process_time()
-        outbox: list[Entry] = []
+        outbox: list[OutboxEntry] = []
         for number, before, after in drained.published:
             outbox += self._changelog.diff(number, before, after)[0]
         written = process_time()
@@ -285,7 +285,7 @@ class Committed:
         origins = origins_of(drained, meta.commit)
         kept = drained.records, drained.qi_groups, drained.similarity
         commit = Commit(meta, *kept, drained.statement_ids, outbox, origins=origins)
-        self.arguments += len(commit_script.arguments("1-fence", self._number, commit))
+        self.arguments += len(redis.arguments("1-fence", self._number, commit))
         self.diff_s, self.encode_s = self.diff_s + written - begun, self.encode_s + process_time() - written
         self._number, self.records = self._number + 1, self.records + len(outbox)
 

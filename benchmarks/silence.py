@@ -40,7 +40,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 ROOT = Path(__file__).resolve().parents[1]
-STREAMER = (sys.executable, "-m", "agents.cli")
+STREAMER = (sys.executable, "-m", "streamer.cli.main")
 LINES, COLUMNS = 50, 100
 SEED = 5
 EVENTS = 20_000

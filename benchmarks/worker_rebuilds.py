@@ -9,13 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from streamer.grouping import groups_anew, groups_by
-from streamer.incremental.groups.engine import Engine
-from streamer.incremental.groups.net_effect import Drained
-from streamer.incremental.groups.replacing import Region, Replaced
-from streamer.incremental.shard.drift import SAMPLE_ROWS, drawn, loss, ratio
-from streamer.incremental.shard.rebuild_regions import gains, region_rows
-from streamer.incremental.shard.rebuilding import region_seed
-from streamer.incremental.shard.schedule import Situation, due
+from streamer.incremental.engine.engine import Engine
+from streamer.incremental.engine.net_effect import Drained
+from streamer.incremental.engine.replacing import Region, Replaced
+from streamer.incremental.shard.rebuild import (
+    SAMPLE_ROWS,
+    Situation,
+    drawn,
+    due,
+    gains,
+    loss,
+    ratio,
+    region_rows,
+    region_seed,
+)
 from streamer.table.arrays import Ints
 
 ALGORITHM = "ordered"

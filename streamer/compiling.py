@@ -16,9 +16,8 @@ from contextlib import suppress
 from time import sleep
 from warnings import warn
 
-from streamer.incremental.core.figures import set_of_figures
-from streamer.incremental.core.layout import figures_dtype
-from streamer.machine_code import PACKAGE, folder, is_being_made, is_there, never_compiled
+from streamer.incremental.core.layout import figures_dtype, set_of_figures
+from streamer.numba_support.cache import PACKAGE, folder, is_being_made, is_there, never_compiled
 from streamer.table.schema import Table
 
 NICENESS = 10

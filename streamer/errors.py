@@ -16,8 +16,10 @@ No message holds a value of somebody's row: columns, offsets and reasons only.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from numbers import Integral, Real
 
 EXIT_OK, EXIT_LAW, EXIT_USAGE, EXIT_SERVER = 0, 1, 2, 3
 
@@ -115,3 +117,32 @@ class ShardRefused(StreamerError):
     """Kafka's and Redis' views of a shard do not fit together; the message says how and names what mends it."""
 
     hint = "mend the shard as the message says; `streamer status` shows how all of them stand"
+
+
+# Arguments of whoever calls from Python: of the type that is wanted, or refused in a sentence.
+#
+# The sentence names the argument, what is wanted, and the type that came. No value is quoted: it may be somebody's.
+
+A_TEXT, WHOLE_NUMBER, NUMBER, FLAG, A_PATH = (
+    "a text",
+    "a whole number",
+    "a number",
+    "True or False",
+    "the path of a file",
+)
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    A_TEXT: (str,),
+    WHOLE_NUMBER: (Integral,),
+    NUMBER: (Real,),
+    FLAG: (bool,),
+    A_PATH: (str, os.PathLike),
+}
+
+
+def require_type(argument: str, value: object, wanted: str, or_none: bool = False) -> None:
+    """Raises UsageError where an argument is not what is wanted, in the words above; True and False are no numbers."""
+    if or_none and value is None:
+        return
+    if not isinstance(value, _KINDS[wanted]) or (isinstance(value, bool) and wanted != FLAG):
+        raise UsageError(f"{argument} must be {wanted}{' or None' if or_none else ''}, not {type(value).__name__}")

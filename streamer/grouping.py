@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamer.incremental.shard.rebuild_regions import FULL_DOMAIN
-from streamer.incremental.shard.sparing import spared
+from streamer.incremental.shard.rebuild import FULL_DOMAIN, spared
 from streamer.privacy.models import model_of
 from streamer.progress import OnProgress, unheard
 from streamer.table.arrays import Ints
@@ -23,7 +22,7 @@ def first_groups(table: Table, rows: EncodedRows, seed: int, on_progress: OnProg
 
     seed: decides among QI groups of one box, and among rows that are alike.
     """
-    from streamer.recoding.algorithms.initial import initial_groups
+    from streamer.recoding.algorithms.catalog import initial_groups
 
     return initial_groups(microdata_of(table, rows), model_of(table), seed, on_progress)
 

@@ -28,8 +28,8 @@ from xdist.scheduler import LoadFileScheduling
 
 from servers.broker import ways
 from servers.broker.servers import NoServers, Servers
-from streamer.incremental.core.figures import FLOAT32, set_of_figures
-from streamer.machine_code import is_there, never_compiled
+from streamer.incremental.core.layout import FLOAT32, set_of_figures
+from streamer.numba_support.cache import is_there, never_compiled
 from worlds.checkout import ROOT
 from worlds.durations import Durations, longest_first, shared_by
 
@@ -106,7 +106,7 @@ def pytest_runtest_protocol() -> Iterator[None]:
     no test's own time, so this stands outside of their limits. If `make venv` has begun with it in the background, this
     waits for it.
     """
-    needed = "streamer.incremental.groups.engine" in sys.modules and not never_compiled()
+    needed = "streamer.incremental.engine.engine" in sys.modules and not never_compiled()
     if needed and not is_there(set_of_figures(FLOAT32)):
         command = [sys.executable, "-m", "streamer.cli.main", "warm", "--core", FLOAT32]
         subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)

@@ -32,8 +32,7 @@ from benchmarks.papers.gui_runs import (
 from benchmarks.papers.runs import ONE_SORT, Say
 from streamer.recoding.algorithms.fuzzy import gdppr
 from streamer.recoding.metrics import utility
-from streamer.table.canonical import canonical
-from streamer.table.microdata import Microdata
+from streamer.table.microdata import Microdata, canonical
 
 CITES = "Gui, Lü, Cheng: *Anonymity Method Based on Proximity Resistance to Sensitive Information*, 2020"
 N_FIGURES = 6

@@ -12,13 +12,9 @@ from benchmarks.papers.datasets import with_attributes
 from benchmarks.papers.figures import Figure, Panel, between, check, curve, law
 from benchmarks.papers.runs import ONE_SORT, Say, timed
 from streamer.privacy.models import k_anonymity
-from streamer.recoding.algorithms.contract import Algorithm
-from streamer.recoding.algorithms.full_domain import FullDomain
-from streamer.recoding.algorithms.lattice import DEGREE_FIRST, OLA
-from streamer.recoding.algorithms.lattice_nodes import Lattice
-from streamer.recoding.algorithms.recoding import Recoding
-from streamer.table.canonical import canonical
-from streamer.table.microdata import Microdata
+from streamer.recoding.algorithms.contract import Algorithm, Recoding
+from streamer.recoding.algorithms.lattice import DEGREE_FIRST, OLA, FullDomain, Lattice
+from streamer.table.microdata import Microdata, canonical
 
 CITES = "Hu, Gong, Chen: *Improvement of K-anonymity algorithm based on OLA*, 2011"
 N_FIGURES = 2

@@ -21,11 +21,11 @@ from math import ceil
 import numpy as np
 
 from streamer.errors import UsageError
+from streamer.incremental.estimate import estimated
+from streamer.recoding.algorithms.contract import Recoding
 from streamer.recoding.algorithms.lossy_join import LossyJoin
-from streamer.recoding.algorithms.recoding import Recoding
-from streamer.recoding.metrics.tally import tally
+from streamer.recoding.metrics.risk import tally
 from streamer.table.arrays import Bools, Floats, Ints
-from streamer.table.join_estimate import estimated
 from streamer.table.microdata import Microdata
 
 SELECTIVITY = 0.05

@@ -14,8 +14,7 @@ import numpy as np
 
 from streamer.privacy.models import Model
 from streamer.recoding.algorithms.catalog import run
-from streamer.recoding.algorithms.contract import PLAIN, Algorithm, Options
-from streamer.recoding.algorithms.recoding import Recoding
+from streamer.recoding.algorithms.contract import PLAIN, Algorithm, Options, Recoding
 from streamer.table.microdata import Microdata
 
 Say = Callable[[str], None]

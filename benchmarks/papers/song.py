@@ -15,8 +15,8 @@ import numpy as np
 from benchmarks import adult, drift
 from benchmarks.papers.figures import Check, Figure, Panel, check, curve, law, percent
 from benchmarks.papers.runs import ONE_SORT, Say, seconds_of_a_sort, timed
-from streamer.incremental.groups.engine import Engine
-from streamer.incremental.release.published_group import PublishedGroup
+from streamer.incremental.engine.engine import Engine
+from streamer.incremental.release.records import PublishedGroup
 from streamer.privacy.models import k_anonymity
 from streamer.recoding.algorithms.catalog import run
 from streamer.recoding.algorithms.contract import Algorithm

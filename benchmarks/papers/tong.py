@@ -15,8 +15,8 @@ from benchmarks.papers.figures import Check, Figure, Panel, check, curve, fallin
 from benchmarks.papers.runs import Say
 from streamer.privacy.models import Model, identity_reserved, k_anonymity
 from streamer.recoding.algorithms.catalog import run
+from streamer.recoding.algorithms.contract import Recoding
 from streamer.recoding.algorithms.local_recoding import BOTTOM_UP
-from streamer.recoding.algorithms.recoding import Recoding
 from streamer.recoding.metrics import risk, utility
 from streamer.table.microdata import Microdata
 

@@ -11,16 +11,13 @@ from benchmarks import adult
 from benchmarks.papers.figures import Check, Figure, Panel, between, check, curve
 from benchmarks.papers.runs import Say
 from streamer.privacy.models import k_anonymity
-from streamer.recoding.algorithms import recoding as laws
+from streamer.recoding.algorithms import contract as laws
 from streamer.recoding.algorithms.catalog import run
-from streamer.recoding.algorithms.entropy import EMP
-from streamer.recoding.algorithms.kd_tree import leaf_numbers
-from streamer.recoding.algorithms.mondrian import MONDRIAN, median_tree
-from streamer.recoding.algorithms.recoding import Recoding, local_recoding
+from streamer.recoding.algorithms.contract import Recoding, local_recoding
+from streamer.recoding.algorithms.mondrian import EMP, MONDRIAN, leaf_numbers, median_tree
 from streamer.recoding.metrics import utility
 from streamer.table.arrays import Ints
-from streamer.table.canonical import canonical
-from streamer.table.microdata import Microdata
+from streamer.table.microdata import Microdata, canonical
 from streamer.table.space import Axis, Space
 
 CITES = "Yan, Liu: *Multidimensional K-anonymity Partition Method Using Entropy*, 2008"

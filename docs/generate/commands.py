@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from agents.cli import main
+from streamer.cli.main import main
 
 HEAD = """\
 # Commands

@@ -9,9 +9,9 @@ from inspect import getdoc
 from docs.generate.sentences import LEFT_OPEN, MENDS, Sources
 from streamer import errors
 from streamer.errors import StreamerError
-from streamer.incremental.store.redis_errors import REFUSALS
+from streamer.incremental.store.redis_server import REFUSALS
 
-OF_A_FIRST_LOOK = ("agents/demo/", "agents/embedded.py")
+OF_A_FIRST_LOOK = ("streamer/cli/demo/", "streamer/kafka/embedded.py")
 
 ERRORS = """\
 # Errors

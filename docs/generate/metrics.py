@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agents.web.exposition import registry_of
+from agents.web.watch import registry_of
 from streamer.incremental.status.facts import WorkerFacts
 
 HEAD = """\

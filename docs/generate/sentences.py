@@ -1,7 +1,7 @@
 """The sentences of errors, read off the source: of every place that makes one, as far as the code says its text itself.
 
 What is only known when the error happens is an ellipsis (a shard, an offset, an address). Constants and functions that
-give a text are followed by their names; what an operator can do (`incremental.mends`) is asked for in its own words,
+give a text are followed by their names; what an operator can do (`incremental.remedies`) is asked for in its own words,
 with `<table>` in place of a name.
 """
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from streamer import errors
-from streamer.incremental import mends
+from streamer.incremental import remedies
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("streamer", "agents")
@@ -26,7 +26,7 @@ LEFT_OPEN = "…"
 Names = dict[str, ast.expr]
 """What names stand for."""
 
-MENDS = {name: getattr(mends, name)(mends.SOME_TABLE) for name in (
+MENDS = {name: getattr(remedies, name)(remedies.SOME_TABLE) for name in (
     "begin_anew", "begin_from_file", "begin_without_redis", "publish_again", "send_again", "after_growth",
 )}  # fmt: skip
 """What an operator can do, by the name of its function."""
@@ -114,9 +114,9 @@ class Sources:
     def _said_by(self, call: ast.Call, own: Names) -> str:
         """What a call gives: a mend, a constant that is filled in, another function's text."""
         match call.func:
-            case ast.Attribute(value=ast.Name(id="mends"), attr=name) if name in MENDS:
+            case ast.Attribute(value=ast.Name(id="remedies"), attr=name) if name in MENDS:
                 return str(MENDS[name])
-            case ast.Attribute(value=ast.Name(id="mends"), attr=name) if name in self.functions:
+            case ast.Attribute(value=ast.Name(id="remedies"), attr=name) if name in self.functions:
                 return self._text(self.functions[name], own)
             case ast.Attribute(value=ast.Name() as template, attr="format"):
                 given = iter([self._text(argument, own) for argument in call.args])

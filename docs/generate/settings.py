@@ -9,8 +9,8 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel, BeforeValidator, StringConstraints
 from pydantic.fields import FieldInfo
 
-from streamer.table.yaml_faults import NOT_BUILT
-from streamer.table.yaml_shape import TableSettings
+from streamer.table.yaml.loading import NOT_BUILT
+from streamer.table.yaml.shape import TableSettings
 
 HEAD = """\
 # table.yaml

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 
 from docs.generate.commands import all_commands
-from streamer.cli.config import REDIS_VARIABLES
-from streamer.cli.connector_check import PASSWORD, USER
+from streamer.cli.stream.connector_check import PASSWORD, USER
+from streamer.cli.support.config import REDIS_VARIABLES
 from streamer.kafka.registry import BASIC_AUTH, BASIC_AUTH_FILE, CA, URL
 from streamer.kafka.settings import CONFIG, VARIABLES
-from streamer.table.yaml_files import BY_FILE, BY_VARIABLE, PREFIX
-from streamer.table.yaml_shape import TableSettings
+from streamer.table.yaml.loading import BY_FILE, BY_VARIABLE, VARIABLE_PREFIX
+from streamer.table.yaml.shape import TableSettings
 
 HEAD = """\
 # Variables of the environment
@@ -67,5 +67,5 @@ def _of_table_yaml() -> list[str]:
     for section in BY_VARIABLE:
         model = TableSettings.model_fields[section].annotation
         names = getattr(model, "model_fields", {})
-        found += [f"| `{PREFIX}{section.upper()}_{name.upper()}` | `{section}.{name}` |" for name in names]
+        found += [f"| `{VARIABLE_PREFIX}{section.upper()}_{name.upper()}` | `{section}.{name}` |" for name in names]
     return found

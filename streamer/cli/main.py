@@ -22,9 +22,9 @@ import click
 import msgspec
 from click.shell_completion import CompletionItem
 
-from streamer.cli.options import may_be_misspelt
-from streamer.cli.tables import say
-from streamer.cli.terminated import terminated_in_order
+from streamer.cli.support.options import may_be_misspelt
+from streamer.cli.support.signals import terminated_in_order
+from streamer.cli.support.tables import say
 from streamer.errors import EXIT_LAW, LibraryMissing, StreamerError, UsageError, needs_extra
 
 INTERRUPTED = 130  # as a shell reports a command that Ctrl-C ended
@@ -46,34 +46,38 @@ class Listed(NamedTuple):
 
 
 COMMANDS = {
-    "init": Listed("streamer.cli.init", "Drafts a table.yaml, with its hierarchy files, from ROWS.csv."),
-    "check": Listed("streamer.cli.check", "Validates a table.yaml and says what it means."),
-    "config": Listed("streamer.cli.config", "Shows every setting in effect, and where it comes from.", "stream"),
-    "anonymize": Listed("streamer.cli.anonymize", "Anonymizes ROWS.csv and writes the published table."),
-    "compare": Listed("streamer.cli.compare", "Prints what every algorithm costs and risks on ROWS.csv."),
-    "topics": Listed("streamer.cli.topics", "Makes or checks the topics of a table.", "stream"),
-    "connect": Listed("streamer.cli.connect", "Prints settings of a source, a sink or a reader of a table.", "stream"),
-    "produce": Listed("streamer.cli.produce", "Sends a file to the input topic of a table.", "stream"),
-    "load": Listed("agents.anew.load", "Begins an empty table with all rows of a file.", "stream"),
-    "worker": Listed("agents.cli", "Keeps shards of a table current until it is stopped.", "stream"),
-    "subscribe": Listed("streamer.cli.subscribe", "Reads the published table from Kafka; keeps copies of it."),
-    "status": Listed("streamer.cli.status", "Shows the state of every shard, and what is wrong.", "stream"),
-    "groups": Listed("streamer.cli.groups", "Shows QI groups with their boxes, sizes and losses.", "stream"),
-    "explain": Listed("streamer.cli.explain", "Explains why a row is in its QI group.", "stream"),
+    "init": Listed("streamer.cli.batch.init", "Drafts a table.yaml, with its hierarchy files, from ROWS.csv."),
+    "check": Listed("streamer.cli.batch.check", "Validates a table.yaml and says what it means."),
+    "config": Listed(
+        "streamer.cli.support.config", "Shows every setting in effect, and where it comes from.", "stream"
+    ),
+    "anonymize": Listed("streamer.cli.batch.anonymize", "Anonymizes ROWS.csv and writes the published table."),
+    "compare": Listed("streamer.cli.batch.compare", "Prints what every algorithm costs and risks on ROWS.csv."),
+    "topics": Listed("streamer.cli.stream.topics", "Makes or checks the topics of a table.", "stream"),
+    "connect": Listed(
+        "streamer.cli.stream.connect", "Prints settings of a source, a sink or a reader of a table.", "stream"
+    ),
+    "produce": Listed("streamer.cli.stream.produce", "Sends a file to the input topic of a table.", "stream"),
+    "load": Listed("streamer.cli.stream.load", "Begins an empty table with all rows of a file.", "stream"),
+    "worker": Listed("streamer.cli.operate.worker", "Keeps shards of a table current until it is stopped.", "stream"),
+    "subscribe": Listed("streamer.cli.stream.subscribe", "Reads the published table from Kafka; keeps copies of it."),
+    "status": Listed("streamer.cli.operate.status", "Shows the state of every shard, and what is wrong.", "stream"),
+    "groups": Listed("streamer.cli.operate.groups", "Shows QI groups with their boxes, sizes and losses.", "stream"),
+    "explain": Listed("streamer.cli.operate.explain", "Explains why a row is in its QI group.", "stream"),
     "dead-letters": Listed(
-        "streamer.cli.dead_letters", "Shows the dead letters of a table; tries them again.", "stream"
+        "streamer.cli.operate.dead_letters", "Shows the dead letters of a table; tries them again.", "stream"
     ),
-    "rebuild": Listed("streamer.cli.rebuild", "Has the whole table anonymized again while it runs.", "stream"),
-    "skip": Listed("streamer.cli.skip", "Has one message of the input skipped, as a dead letter.", "stream"),
+    "rebuild": Listed("streamer.cli.operate.rebuild", "Has the whole table anonymized again while it runs.", "stream"),
+    "skip": Listed("streamer.cli.operate.skip", "Has one message of the input skipped, as a dead letter.", "stream"),
     "end-snapshot": Listed(
-        "streamer.cli.end_snapshot", "Has shards publish a snapshot as far as it has come.", "stream"
+        "streamer.cli.operate.end_snapshot", "Has shards publish a snapshot as far as it has come.", "stream"
     ),
-    "start-anew": Listed("agents.anew.command", "Begins the table anew from its source.", "stream"),
-    "replay": Listed("streamer.cli.replay", "Replays a file of events and writes what it would publish."),
-    "verify": Listed("streamer.cli.verify", "Checks the laws of a published changelog."),
-    "index": Listed("streamer.cli.index", "Writes the QI group of every source row of a live table.", "stream"),
-    "warm": Listed("streamer.cli.warm", "Compiles ahead what is compiled when first needed."),
-    "demo": Listed("agents.demo.command", "Shows the whole way with real people's data.", "demo"),
+    "start-anew": Listed("streamer.cli.operate.reload", "Begins the table anew from its source.", "stream"),
+    "replay": Listed("streamer.cli.stream.replay", "Replays a file of events and writes what it would publish."),
+    "verify": Listed("streamer.cli.batch.verify", "Checks the laws of a published changelog."),
+    "index": Listed("streamer.cli.operate.index", "Writes the QI group of every source row of a live table.", "stream"),
+    "warm": Listed("streamer.cli.batch.warm", "Compiles ahead what is compiled when first needed."),
+    "demo": Listed("streamer.cli.demo.command", "Shows the whole way with real people's data.", "demo"),
 }
 
 
@@ -113,7 +117,7 @@ class LazyGroup(click.Group):
         ctx.meta[AS_JSON] = "--json" in args
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None and not ctx.resilient_parsing and any(map(may_be_misspelt, os.environ)):
-            import_module("streamer.cli.config").warn_of_misspelt(command, os.environ)
+            import_module("streamer.cli.support.config").warn_of_misspelt(command, os.environ)
         return name, command, rest
 
     def main(self, *args: Any, **kwargs: Any) -> Any:

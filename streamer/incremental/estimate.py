@@ -30,12 +30,36 @@ from streamer.incremental.events.statements import condition_of
 from streamer.table.arrays import Bools, Floats, Ints
 from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute, TemporalAttribute
 from streamer.table.column_codes import from_code, is_stepless, null_exact
-from streamer.table.join_estimate import bounds, estimated
-from streamer.table.moments import limit_of, moment_of
-from streamer.table.published import QI_GROUP, all_box_columns, attribute_columns
-from streamer.table.published_group import COUNT
+from streamer.table.published.groups import COUNT
+from streamer.table.published.rows import QI_GROUP, all_box_columns, attribute_columns
 from streamer.table.row import Values
+from streamer.table.scalars import limit_of, moment_of
 from streamer.table.schema import Table
+
+# How many rows match a query, from a table that publishes cells and values apart: an estimate, and its bounds.
+#
+# A QI group publishes some vectors of cells and some sensitive rows, and every pair of the two is as likely. So its
+# answer is st_hit * qi_hit / vectors: st_hit counts the sensitive rows that match, qi_hit the vectors that do (Tong et
+# al. 2010, section 4; a box is a vector that matches in part). How far that can be from the truth follows from the same
+# figures: every vector stands for at least one row, and whose the other rows are is open. The paper gives no bound.
+
+
+def estimated(st_hit: Ints, qi_hit: Floats | Ints, vectors: Ints) -> float:
+    """The answer for all QI groups (g,): the sum of st_hit * qi_hit / vectors. vectors: above 0."""
+    return float((st_hit * qi_hit / vectors).sum())
+
+
+def bounds(st_hit: Ints, rows: Ints, certain: Ints, possible: Ints, vectors: Ints) -> tuple[int, int]:
+    """The least and the most rows that can match, over QI groups (g,).
+
+    rows: of each group. certain: vectors whose every row matches; possible: vectors some of whose rows may. Between the
+    two bounds every number can be the true one, where vectors match whole or not at all (certain = possible).
+    """
+    least = np.where(certain == vectors, rows, certain)
+    most = np.where(possible > 0, rows - (vectors - possible), 0)
+    low = np.maximum(0, st_hit + least - rows)
+    high = np.minimum(st_hit, most)
+    return int(low.sum()), int(high.sum())
 
 
 class Answer(NamedTuple):

@@ -34,33 +34,22 @@ import pandas as pd
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.errors import BrokerResponseError, KafkaError, TopicAuthorizationFailedError
 from kafka.protocol.api import Request, Response
-from kafka.protocol.types import (
-    AbstractType,
-    Boolean,
-    CompactArray,
-    CompactString,
-    Int16,
-    Int32,
-    Schema,
-    TaggedFields,
-)
+from kafka.protocol.types import AbstractType, Boolean, CompactArray, CompactString, Int16, Int32, Schema, TaggedFields
 
-from streamer.arguments import TEXT, require_type
-from streamer.errors import LawViolated, ServerUnreachable, StreamerError, UsageError
+from streamer.errors import A_TEXT, LawViolated, ServerUnreachable, StreamerError, UsageError, require_type
 from streamer.incremental.events.registered_schemas import Schemas
 from streamer.incremental.formats.live_format import live_format
-from streamer.incremental.release.arrow import to_arrow
-from streamer.incremental.release.fold import Fold, Release, parse_part
-from streamer.incremental.release.frames import recorded_frames
+from streamer.incremental.release.fold import Fold, FoldedRelease, parse_part
+from streamer.incremental.release.frames import recorded_frames, to_arrow
 from streamer.incremental.release.records import OUTSIDE
 from streamer.incremental.topics import READER_TIME_MS, outputs_of, topic_name
 from streamer.kafka.access import kafka_settings
 from streamer.kafka.diagnose import kafka_python_access, require_access, shut_out
-from streamer.kafka.errors import READ, Right, does_not_answer, refused_to_command, topics_named
+from streamer.kafka.errors import READ_RIGHT, Right, does_not_answer, refused_to_command, topics_named
 from streamer.kafka.registry import registry_from
 from streamer.kafka.settings import EMBEDDED_CLUSTER, servers_of
 from streamer.table.schema import Table
-from streamer.table.yaml_loading import table_of
+from streamer.table.yaml.loading import table_of
 
 POLL_SECONDS = 0.5
 SETTLE_SECONDS = 1.0
@@ -88,7 +77,7 @@ class Subscription:
 
     def __init__(self, table: Table | str | Path, kafka: str, schemas: Schemas | None = None) -> None:
         table = table_of(table)
-        require_type("kafka", kafka, TEXT)
+        require_type("kafka", kafka, A_TEXT)
         if schemas is not None and not isinstance(schemas, Schemas):
             raise UsageError(f"schemas must be those of a schema registry or None, not {type(schemas).__name__}")
         self._format = live_format(table, schemas or registry_from())
@@ -171,13 +160,13 @@ class Subscription:
         while not self.caught_up:
             self.poll()
 
-    def follow(self) -> Iterator[Release]:
+    def follow(self) -> Iterator[FoldedRelease]:
         """Catches up, then yields every further release when it is complete; ends never."""
         self.catch_up()
         while True:
             yield from self.poll()
 
-    def poll(self, timeout_s: float = POLL_SECONDS) -> list[Release]:
+    def poll(self, timeout_s: float = POLL_SECONDS) -> list[FoldedRelease]:
         """Reads what has come; returns the releases that are complete now, oldest first per shard.
 
         Before `caught_up` they are what is left of the releases of the past.
@@ -198,7 +187,7 @@ class Subscription:
         if any(now.get(name, ("", 0))[0] != id_ for name, (id_, _) in self._at_start.items()):
             raise StreamerError(f"{self._name} was deleted and made anew since this reader began: start again")
 
-    def _apply(self, record: Any) -> list[Release]:
+    def _apply(self, record: Any) -> list[FoldedRelease]:
         place = TopicPartition(record.topic, record.partition)
         if record.offset < self._next[place]:
             return []  # the broker sent us back; what was read counts
@@ -224,7 +213,7 @@ class Subscription:
             where = f"{record.topic}, partition {record.partition}, offset {record.offset}"
             raise LawViolated(f"{where}: {broken} (publish.live.format: {self._table.format})") from None
 
-    def _reach_ends(self) -> list[Release]:
+    def _reach_ends(self) -> list[FoldedRelease]:
         """Looks which shards have reached the end that they had at the start."""
         for place, end in list(self._end_at_start.items()):
             position = self._consumer.position(place, int(SILENCE_SECONDS_MAX * 1000))
@@ -232,7 +221,7 @@ class Subscription:
                 raise ServerUnreachable(f"Kafka does not tell where {place.topic} stands: is it just being made anew?")
             if position >= end:
                 del self._end_at_start[place]
-        complete: list[Release] = []
+        complete: list[FoldedRelease] = []
         for shard in self._behind - {place.partition for place in self._end_at_start}:
             silent_for = monotonic() - self._last_record_at.get(shard, 0.0)
             if self._fold.is_whole(shard) or silent_for > SETTLE_SECONDS:
@@ -267,7 +256,7 @@ def _reaching(bootstrap: str) -> Iterator[None]:
         yield
     except (KafkaError, ssl.SSLError) as error:
         answered = error.message or "" if isinstance(error, BrokerResponseError) else ""
-        refused = refused_to_command(bootstrap, answered, Right([READ], topics_named(str(error)) or ["NAME"]))
+        refused = refused_to_command(bootstrap, answered, Right([READ_RIGHT], topics_named(str(error)) or ["NAME"]))
         raise refused or shut_out(servers_of(bootstrap)) or does_not_answer(bootstrap, type(error).__name__) from None
 
 
@@ -332,7 +321,7 @@ def _brings_nothing(registered: SelectorKey) -> bool:
 
 # -- ids of topics ------------------------------------------------------------------------------------------------
 
-METADATA, VERSION = 3, 12
+METADATA, METADATA_VERSION = 3, 12
 """The question whose answer has ids (Kafka 3.1 and later); the library itself speaks older versions only."""
 
 NO_ID = bytes(16)
@@ -366,7 +355,7 @@ _BROKER = _struct(number=Int32, host=_TEXT, port=Int32, rack=_TEXT)
 
 
 class _MetadataResponse(Response):  # type: ignore[misc]
-    API_KEY, API_VERSION, FLEXIBLE_VERSION = METADATA, VERSION, True
+    API_KEY, API_VERSION, FLEXIBLE_VERSION = METADATA, METADATA_VERSION, True
     SCHEMA = Schema(
         *_struct(
             wait=Int32, brokers=CompactArray(*_BROKER), cluster=_TEXT, controller=Int32, topics=CompactArray(*_TOPIC)
@@ -375,7 +364,7 @@ class _MetadataResponse(Response):  # type: ignore[misc]
 
 
 class _MetadataRequest(Request):  # type: ignore[misc]
-    API_KEY, API_VERSION, FLEXIBLE_VERSION = METADATA, VERSION, True
+    API_KEY, API_VERSION, FLEXIBLE_VERSION = METADATA, METADATA_VERSION, True
     RESPONSE_TYPE = _MetadataResponse
     SCHEMA = Schema(*_struct(topics=CompactArray(*_struct(id=_Uuid, name=_TEXT)), creates=Boolean, operations=Boolean))
 
@@ -387,7 +376,7 @@ Topics = Mapping[str, tuple[str, int]]
 def topics_now(admin: KafkaAdminClient, names: Sequence[str]) -> Topics:
     """What there is of some topics right now. Raises KafkaError, also for a topic that is kept from this user."""
     _, newest = (admin._client.get_api_versions() or {}).get(METADATA, (0, 0))
-    if newest < VERSION:
+    if newest < METADATA_VERSION:
         return {said["topic"]: ("", len(said["partitions"])) for said in admin.describe_topics(list(names))}
     asked: list[tuple[bytes, str, dict[int, bytes]]] = [(NO_ID, name, {}) for name in names]
     said = admin.send_request(_MetadataRequest(asked, False, False, {})).to_object()

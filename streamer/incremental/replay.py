@@ -26,9 +26,8 @@ import numpy as np
 import pandas as pd
 
 from streamer.errors import ConfigError
-from streamer.incremental import secret_file
-from streamer.incremental.groups.kept import PENDING
-from streamer.incremental.groups.lots import SECRET_BYTES, seed
+from streamer.incremental.engine.stored_state import PENDING
+from streamer.incremental.engine.tie_break import SECRET_BYTES, seed
 from streamer.incremental.release.fold import Fold
 from streamer.incremental.release.frames import frame_names
 from streamer.incremental.release.records import Outgoing
@@ -42,13 +41,50 @@ from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.incremental.topics import OUTPUTS
 from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows, Encoder
-from streamer.table.published import QI_GROUP, qi_group_name
+from streamer.table.files import atomic_writers, for_owner_alone, table_files, write_index, write_rows
+from streamer.table.published.rows import QI_GROUP, qi_group_name
 from streamer.table.schema import Table
-from streamer.table.written_files import atomic_writers, for_owner_alone, table_files, write_index, write_rows
+
+# The secret of a shard as a file: what a replay drew its lots by, for whoever replays or verifies it again.
+#
+# One line of hexadecimal digits. It is as private as the index beside it: who has it knows by which chance a row came
+# to its QI group (`streamer.incremental.engine.tie_break`).
+
+NAME = "secret.txt"
+"""How the file is called where nobody names it: in the directory of a replay."""
+
+BYTES_MIN = 16
+
+
+def secret_text(secret: bytes) -> bytes:
+    """What stands in the file."""
+    return secret.hex().encode() + b"\n"
+
+
+def read_secret(path: Path) -> bytes | None:
+    """The secret in a file, None where there is no such file.
+
+    Raises ConfigError where it cannot be read or holds something else; what it holds is not said.
+    """
+    try:
+        secret = bytes.fromhex(path.read_text("ascii"))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValueError:
+        secret = b""
+    if not BYTES_MIN <= len(secret) <= 2 * SECRET_BYTES:
+        raise ConfigError(
+            f"{path}: is not a secret as `replay` writes it (a line of {2 * SECRET_BYTES} hexadecimal digits); restore "
+            "it, or let `replay` draw another in an empty directory"
+        )
+    return secret
+
 
 TABLE_FILE = "table.csv"
 
-FILES = (secret_file.NAME, "live.jsonl", "dead-letters.jsonl", TABLE_FILE, "index.csv")
+FILES = (NAME, "live.jsonl", "dead-letters.jsonl", TABLE_FILE, "index.csv")
 """In the order in which they take their places: no changelog stands there whose secret does not."""
 
 WHOLE_FILE = InputState(topic_ids={}, shards=1, earliest=0, end=sys.maxsize)
@@ -229,9 +265,9 @@ def replay_files(
     fold = Fold(table)
     with atomic_writers(list(_paths(table, directory))) as (secret, live, letters, *rows, index):
         for_owner_alone(secret)
-        known = secret_file.read_secret(directory / secret_file.NAME)
+        known = read_secret(directory / NAME)
         replay = Replay(table, FilesOutlet(0, live, letters, fold), batch_events, known)
-        secret.write(secret_file.secret_text(replay.machine.meta.secret))
+        secret.write(secret_text(replay.machine.meta.secret))
         report = yield from _steps(replay, messages, initial, first_groups, next_part)
         next_part("write")
         for file, frame in zip(rows, fold.to_frames().values(), strict=True):

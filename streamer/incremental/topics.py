@@ -4,8 +4,8 @@ The rules of this file
 ----------------------
 * Every topic of a table has the same number of partitions: partition n belongs to shard n.
 * The input is kept for ever unless the operator decides otherwise: a shard that lost its store is repeated from it.
-* What is published stands in `live`; of a lossy join in `qit` and `stt` (`streamer.table.published_join`), to which the
-  same applies.
+* What is published stands in `live`; of a lossy join in `qit` and `stt` (`streamer.table.published.groups`), to which
+  the same applies.
 * `live` is compacted, but not sooner than a reader needs to get from a start to the end (24 h); nor are tombstones
   dropped sooner. Readers that fall further behind start again.
 * `live` takes the largest row that a table may publish, whatever the broker's own limit says.
@@ -38,7 +38,7 @@ JOINED: Mapping[str, str] = MappingProxyType({QIT: STT, STT: QIT})
 READER_TIME_MS = str(24 * 60 * 60 * 1000)
 """How long a reader of `live` may take to get from a start to the end of the topic, in milliseconds."""
 
-BATCH_BYTES_MAX = 1_048_588
+RECORD_BYTES_MAX = 1_048_588
 """Kafka's own limit of a record with its framing. `ROW_BYTES_MAX` of `streamer.table.schema` fits into it."""
 
 AT_LEAST = frozenset({"max.message.bytes"})
@@ -48,7 +48,7 @@ PUBLISHED_CONFIG = {
     "cleanup.policy": "compact",
     "min.compaction.lag.ms": READER_TIME_MS,
     "delete.retention.ms": READER_TIME_MS,
-    "max.message.bytes": str(BATCH_BYTES_MAX),
+    "max.message.bytes": str(RECORD_BYTES_MAX),
 }
 
 REQUIRED_CONFIGS: Mapping[str, Mapping[str, str]] = MappingProxyType(

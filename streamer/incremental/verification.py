@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from streamer.arguments import PATH, require_type
-from streamer.errors import UsageError
+from streamer.errors import A_PATH, UsageError, require_type
+from streamer.incremental.checks.as_published import QIGroupId
 from streamer.incremental.checks.changelog import ChangelogLaws, LiveRecord, in_releases, laws_of
-from streamer.incremental.checks.contract import QIGroupId
-from streamer.incremental.live_files import read_files
-from streamer.incremental.release.fold import Release
+from streamer.incremental.message_files import read_files
+from streamer.incremental.release.fold import FoldedRelease
 from streamer.table.schema import Table
-from streamer.table.yaml_loading import table_of
+from streamer.table.yaml.loading import table_of
 
 
 @dataclass
@@ -35,7 +34,7 @@ class Verified:
 class Beside(Protocol):
     """Something that knows more of what should be published, and is asked at every release."""
 
-    def check_release(self, release: Release, touched: set[QIGroupId], remaining: Iterable[LiveRecord]) -> None:
+    def check_release(self, release: FoldedRelease, touched: set[QIGroupId], remaining: Iterable[LiveRecord]) -> None:
         """Raises LawViolated if the release is not what it should be; remaining: the records after it."""
 
     def check_end(self) -> None:
@@ -51,7 +50,7 @@ def verify(table: Table | str | Path, *live: str | Path) -> Verified:
     """
     schema = table_of(table)
     for path in live:
-        require_type("live", path, PATH)
+        require_type("live", path, A_PATH)
     laws, paths = ChangelogLaws(schema), [Path(path) for path in live]
     verified = follow(laws, read_files(paths, schema))
     require_records(verified, paths)

@@ -30,7 +30,7 @@ from streamer.kafka.errors import (
     DESCRIBE,
     NO_CONNECTION,
     NOT_AUTHORIZED,
-    READ,
+    READ_RIGHT,
     WRITE,
     Right,
     does_not_answer,
@@ -81,7 +81,7 @@ def reaching(bootstrap: str, *operations: str, transactions: str = "TABLE") -> I
     try:
         yield
     except KafkaException as error:
-        raise _of_command(bootstrap, error, Right(operations or [READ], ["NAME"]), transactions) from None
+        raise _of_command(bootstrap, error, Right(operations or [READ_RIGHT], ["NAME"]), transactions) from None
 
 
 def _of_command(bootstrap: str, error: KafkaException, right: Right, transactions: str) -> StreamerError:
@@ -127,7 +127,7 @@ def open_consumer(bootstrap: str, fetch_wait_ms: int = 10) -> Iterator[Consumer]
 
 
 @contextmanager
-def open_writer(bootstrap: str, topic: str, transactional_id: str | None = None) -> Iterator[Writer]:
+def open_writer(bootstrap: str, topic: str, transactional_id: str | None = None) -> Iterator[TopicWriter]:
     """What writes into one topic for the time of a `with`. Raises UsageError if the topic does not exist.
 
     transactional_id: ends with a UUID, so that no two producers shut each other out.
@@ -150,7 +150,7 @@ def open_writer(bootstrap: str, topic: str, transactional_id: str | None = None)
         if transactional_id is not None:
             producer.init_transactions(CALL_SECONDS_MAX)
     try:
-        yield Writer(bootstrap, topic, producer)
+        yield TopicWriter(bootstrap, topic, producer)
     finally:
         producer.purge()  # what was not delivered has been reported already
 
@@ -163,13 +163,13 @@ class Unconfirmed(ServerUnreachable):
         self.name = name
 
 
-class Writer:
+class TopicWriter:
     """Writes a command's records into one topic; raises ConfigError if Kafka does not allow it, and Unconfirmed."""
 
     def __init__(self, bootstrap: str, topic: str, producer: Producer) -> None:
         self._bootstrap, self._topic = bootstrap, topic
         self._producer = producer
-        self._taken = Taken()
+        self._taken = Confirmations()
 
     def send(self, value: bytes | None, record_key: bytes | None, partition: int) -> None:
         """Puts a record on its way."""
@@ -184,7 +184,7 @@ class Writer:
 
     def send_to_all(self, value: bytes, partitions: Iterable[int]) -> None:
         """Writes a record to all these partitions, or to none."""
-        with self._confirmed(), transaction(self._producer, taken := Taken()):
+        with self._confirmed(), transaction(self._producer, taken := Confirmations()):
             for partition in partitions:
                 produce(self._producer, self._topic, partition, value, None, [], taken)
             flush(self._producer, CALL_SECONDS_MAX)
@@ -265,7 +265,7 @@ class KafkaCalls:
 OnDelivery = Callable[[KafkaError | None, Message], None]
 
 
-class Taken:
+class Confirmations:
     """What Kafka answers about records that were sent: the first failure."""
 
     def __init__(self) -> None:
@@ -314,7 +314,7 @@ def flush(producer: Producer, seconds_max: float) -> None:
 
 
 @contextmanager
-def transaction(producer: Producer, taken: Taken) -> Iterator[None]:
+def transaction(producer: Producer, taken: Confirmations) -> Iterator[None]:
     """What is produced within it becomes visible as a whole, or not at all. Raises KafkaException.
 
     On an error the transaction is aborted, so that its readers need not wait for its end. That is only an attempt:

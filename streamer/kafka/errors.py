@@ -17,7 +17,7 @@ from streamer.errors import ConfigError, Fenced, ServerUnreachable, ShardRefused
 from streamer.incremental.topics import REQUIRED_CONFIGS, worker_group
 from streamer.kafka.access import kafka_settings
 
-READ, WRITE, DESCRIBE, CREATE, DESCRIBE_CONFIGS = "Read", "Write", "Describe", "Create", "DescribeConfigs"
+READ_RIGHT, WRITE, DESCRIBE, CREATE, DESCRIBE_CONFIGS = "Read", "Write", "Describe", "Create", "DescribeConfigs"
 ADMINISTRATION = (CREATE, DESCRIBE, DESCRIBE_CONFIGS)
 TOPIC, GROUP, TRANSACTIONAL_ID = "topic", "group", "transactional-id"
 
@@ -80,7 +80,7 @@ def refused_to_shard(doing: str, name: str, right: Right, table_name: str) -> St
         return Fenced(f"{doing}: Kafka has shut this producer out ({name})")
     missing = {
         "TOPIC_AUTHORIZATION_FAILED": right,
-        "GROUP_AUTHORIZATION_FAILED": Right([READ], [worker_group(table_name)], GROUP),
+        "GROUP_AUTHORIZATION_FAILED": Right([READ_RIGHT], [worker_group(table_name)], GROUP),
         "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": transactions_begun_with(f"{table_name}-shard-"),
     }
     if name in missing:

@@ -23,7 +23,7 @@ from confluent_kafka import TopicPartition as Place
 from streamer.errors import ServerUnreachable, UsageError
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.topics import POSITIONS, topic_name
-from streamer.kafka.errors import READ, TOO_EARLY, Right
+from streamer.kafka.errors import READ_RIGHT, TOO_EARLY, Right
 
 CALL_SECONDS_MAX = 20.0
 """Limit of each wait for Kafka: longer than a broker needs to serve transactions again after a crash."""
@@ -33,13 +33,13 @@ SETTLING_SECONDS_MAX, SETTLED_AGAIN_SECONDS = 20.0, 0.1
 """How long an answer that may have come too early is doubted; no limit of a single call."""
 
 POLL_SECONDS = 0.5
-RECORDS_AT_ONCE = 5_000
-WINDOW_OFFSETS, WIDER = 16, 16
+RECORDS_PER_POLL = 5_000
+FIRST_WINDOW_OFFSETS, WINDOW_GROWTH = 16, 16
 
 __all__ = ["Consumer", "Place", "Record"]
 
 
-def shards_in(client: Any, topic: str, operation: str = READ) -> list[Place]:
+def shards_in(client: Any, topic: str, operation: str = READ_RIGHT) -> list[Place]:
     """All partitions of a topic by number; raises UsageError if the topic does not exist.
 
     client: any of the C client's. A topic that was made just now is waited for: a broker learns of it a moment later.
@@ -53,7 +53,7 @@ def shards_in(client: Any, topic: str, operation: str = READ) -> list[Place]:
     return places
 
 
-def places_of(client: Any, topic: str, operation: str = READ) -> list[Place]:
+def places_of(client: Any, topic: str, operation: str = READ_RIGHT) -> list[Place]:
     """All partitions of a topic by number, right now; none if it does not exist."""
     found = client.list_topics(topic, timeout=CALL_SECONDS_MAX).topics[topic]
     if found.error is not None and found.error.name() not in TOO_EARLY:
@@ -69,7 +69,7 @@ def watermarks(consumer: Consumer, place: Place) -> tuple[int, int]:
             first, end = consumer.get_watermark_offsets(place, timeout=CALL_SECONDS_MAX, cached=False)
         except KafkaException as error:
             if error.args[0].name() not in TOO_EARLY or monotonic() > deadline:
-                raise KafkaException(error.args[0], Right([READ], [place.topic])) from None
+                raise KafkaException(error.args[0], Right([READ_RIGHT], [place.topic])) from None
             sleep(SETTLED_AGAIN_SECONDS)
         else:
             return first, end
@@ -105,14 +105,14 @@ def batches(
 def _came(consumer: Consumer) -> list[Record]:
     """What the client holds, waiting for the first of it: records, and as errors the ends that were reached."""
     first = consumer.poll(POLL_SECONDS)
-    came = [] if first is None else [first, *consumer.consume(RECORDS_AT_ONCE, 0)]
+    came = [] if first is None else [first, *consumer.consume(RECORDS_PER_POLL, 0)]
     found = []
     for record in came:
         error = record.error()
         if error is None or error.code() == KafkaError._PARTITION_EOF:
             found.append(record)
         elif error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:  # nobody joins the group that the client names
-            raise KafkaException(error, *([Right([READ], [record.topic()])] if record.topic() else []))
+            raise KafkaException(error, *([Right([READ_RIGHT], [record.topic()])] if record.topic() else []))
     return found
 
 
@@ -143,10 +143,10 @@ def last_value(consumer: Consumer, place: Place, deadline: float | None = None) 
     It is looked for from the end backwards, in windows that grow.
     """
     first, end = watermarks(consumer, place)
-    start, window = end, WINDOW_OFFSETS
+    start, window = end, FIRST_WINDOW_OFFSETS
     while start > first:
         start = max(first, end - window)
-        window *= WIDER
+        window *= WINDOW_GROWTH
         at = Place(place.topic, place.partition, start)
         values = (record.value() for record in chain.from_iterable(batches(consumer, [at], {at: end}, deadline)))
         if found := deque((value for value in values if value is not None), maxlen=1):

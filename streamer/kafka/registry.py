@@ -27,7 +27,7 @@ import msgspec
 
 from streamer.errors import ConfigError, RegistryUnreachable, needs_extra
 from streamer.incremental.events.registered_schemas import (
-    AVRO,
+    AVRO_SCHEMA,
     Known,
     NoSchemas,
     RegisteredSchema,
@@ -49,11 +49,11 @@ _REFUSED = (HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY)
 Answer = TypeVar("Answer")
 
 
-class _Told(msgspec.Struct):
+class _SchemaAnswer(msgspec.Struct):
     """What the registry says of a schema."""
 
     text: str = msgspec.field(name="schema")
-    kind: str = msgspec.field(name="schemaType", default=AVRO)
+    kind: str = msgspec.field(name="schemaType", default=AVRO_SCHEMA)
     references: list[object] | None = None
 
 
@@ -63,7 +63,7 @@ class _Registered(msgspec.Struct):
     id: int
 
 
-class _Fault(msgspec.Struct):
+class _RegistryFault(msgspec.Struct):
     error_code: int
 
 
@@ -108,7 +108,7 @@ class SchemaRegistry:
         answer = self._answer("GET", f"schemas/ids/{schema_id}")
         if answer.status_code == HTTPStatus.NOT_FOUND and _is_unknown(answer.content):
             return
-        told = self._read(answer, _Told)
+        told = self._read(answer, _SchemaAnswer)
         self._schemas[schema_id] = schema_from(schema_id, told.kind, told.text, bool(told.references))
 
     def register(self, subject: str, schema: str) -> int:
@@ -204,6 +204,6 @@ def _certificates(ca: str | None) -> ssl.SSLContext:
 
 def _is_unknown(content: bytes) -> bool:
     try:
-        return msgspec.json.decode(content, type=_Fault).error_code == SCHEMA_UNKNOWN
+        return msgspec.json.decode(content, type=_RegistryFault).error_code == SCHEMA_UNKNOWN
     except msgspec.DecodeError:
         return False

@@ -28,14 +28,14 @@ PROTOCOLS = (PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL)
 PLAIN, OAUTHBEARER = "PLAIN", "OAUTHBEARER"
 PASSWORD_MECHANISMS = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512")
 
-USERNAME, PASSWORD = "username", "password"
+USERNAME, SASL_PASSWORD = "username", "password"
 """Of JAAS; as variables they stand beside the properties."""
 
 VARIABLES = {
     "KAFKA_SECURITY_PROTOCOL": "security.protocol",
     "KAFKA_SASL_MECHANISM": "sasl.mechanism",
     "KAFKA_SASL_USERNAME": USERNAME,
-    "KAFKA_SASL_PASSWORD": PASSWORD,
+    "KAFKA_SASL_PASSWORD": SASL_PASSWORD,
     "KAFKA_SSL_CAFILE": "ssl.truststore.location",
     "KAFKA_SSL_KEYSTORE": "ssl.keystore.location",
     "KAFKA_SSL_KEY_PASSWORD": "ssl.key.password",
@@ -94,7 +94,7 @@ _NEEDED = {
     "sasl.mechanism": ("SASL", SASL_PLAINTEXT),
     "sasl.jaas.config": ("SASL", SASL_PLAINTEXT),
     USERNAME: ("SASL", SASL_PLAINTEXT),
-    PASSWORD: ("SASL", SASL_PLAINTEXT),
+    SASL_PASSWORD: ("SASL", SASL_PLAINTEXT),
     "ssl.truststore.location": (SSL, SSL),
     "ssl.keystore.location": (SSL, SSL),
 }
@@ -277,11 +277,11 @@ def _credentials(said: Mapping[str, str]) -> dict[str, object]:
     stated = _jaas(said["sasl.jaas.config"], mechanism) if said.get("sasl.jaas.config") else {}
     if mechanism == OAUTHBEARER:
         return {"mechanism": mechanism, "endpoint": _endpoint(said, stated)}
-    stated |= {name: said[name] for name in (USERNAME, PASSWORD) if name in said}
-    for name in (USERNAME, PASSWORD):
+    stated |= {name: said[name] for name in (USERNAME, SASL_PASSWORD) if name in said}
+    for name in (USERNAME, SASL_PASSWORD):
         if not stated.get(name):
             raise ConfigError(f"{name} is missing for {mechanism}: sasl.jaas.config, or KAFKA_SASL_{name.upper()}")
-    return {"mechanism": mechanism, USERNAME: stated[USERNAME], PASSWORD: stated[PASSWORD]}
+    return {"mechanism": mechanism, USERNAME: stated[USERNAME], SASL_PASSWORD: stated[SASL_PASSWORD]}
 
 
 def _endpoint(said: Mapping[str, str], stated: Mapping[str, str]) -> TokenEndpoint:
@@ -290,7 +290,7 @@ def _endpoint(said: Mapping[str, str], stated: Mapping[str, str]) -> TokenEndpoi
     if not url.startswith(("https://", "http://")):
         raise ConfigError(f"sasl.oauthbearer.token.endpoint.url: {OAUTHBEARER} needs the http(s) address of tokens")
     client_id = said.get(USERNAME) or stated.get("clientId")
-    client_secret = said.get(PASSWORD) or stated.get("clientSecret")
+    client_secret = said.get(SASL_PASSWORD) or stated.get("clientSecret")
     if not client_id or not client_secret:
         raise ConfigError(
             f"sasl.jaas.config: {OAUTHBEARER} needs clientId (KAFKA_SASL_USERNAME) and clientSecret "

@@ -19,7 +19,7 @@ from streamer.kafka.errors import ADMINISTRATION, Right
 from streamer.kafka.reading import CALL_SECONDS_MAX
 from streamer.kafka.settings import EMBEDDED_CLUSTER
 
-__all__ = ["Admin", "Described", "Found", "Members", "Topics"]
+__all__ = ["Admin", "Described", "FoundTopic", "Members", "Topics"]
 
 
 class Described(NamedTuple):
@@ -91,14 +91,14 @@ def _unless(expected: Collection[str], answer: Any, names: Iterable[str]) -> Any
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundTopic:
     """What the broker says of one topic that exists. config: of the settings that it must have."""
 
     partitions: int
     config: dict[str, str]
 
 
-def found_topics(admin: Admin, topics: Sequence[Topic]) -> dict[str, Found]:
+def found_topics(admin: Admin, topics: Sequence[Topic]) -> dict[str, FoundTopic]:
     """The topics that exist, by name. Raises KafkaException."""
     there = _described(admin, [topic.name for topic in topics])
     wanted = {ConfigResource(ResourceType.TOPIC, topic.name): topic for topic in topics if topic.name in there}
@@ -109,7 +109,7 @@ def found_topics(admin: Admin, topics: Sequence[Topic]) -> dict[str, Found]:
         said = _unless(["UNKNOWN_TOPIC_OR_PART"], answer, there)
         if said is not None:
             config = {setting: said[setting].value for setting in topic.config if setting in said}
-            found[topic.name] = Found(there[topic.name].partitions, config)
+            found[topic.name] = FoundTopic(there[topic.name].partitions, config)
     return found
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamer.jit import compiled
+from streamer.numba_support.jit import compiled
 from streamer.privacy.models import Model
 from streamer.table.arrays import Ints
 from streamer.table.microdata import NULL

@@ -21,16 +21,19 @@ Sources: k-anonymity, Samarati and Sweeney; identity-reserved k, (k, l), (alpha,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from math import ceil
+from functools import lru_cache
+from math import ceil, floor
+from typing import NamedTuple
 
 import numpy as np
 
 from streamer.table.arrays import Bools, Ints
-from streamer.table.microdata import INDIVIDUAL, NULL, Subject
+from streamer.table.microdata import INDIVIDUAL, NULL, Subject, node_above
+from streamer.table.row import Values
 from streamer.table.schema import Table
 
 
@@ -248,3 +251,80 @@ def words(table: Table, model: Model) -> str:
 
 def _percent(share: Fraction) -> str:
     return f"{Decimal(share.numerator) * 100 / Decimal(share.denominator):.4g} %"
+
+
+# What a model counts of rows that come one by one, as published values, and not as columns of a whole table.
+
+NODES_MAX = 1 << 16
+"""Texts whose ancestors are remembered."""
+
+
+def subject_of(table: Table, subject: Subject) -> Callable[[Values], Hashable | None]:
+    """What a subject, other than individuals, counts of a row's values: a text or the node above; None for a null."""
+    i, level, column = subject.column, subject.level, table.kept[subject.column]
+
+    @lru_cache(NODES_MAX)
+    def node_of(text: bytes) -> int:
+        return node_above(column, text, level)
+
+    def counted(values: Values) -> Hashable | None:
+        text = values[i]
+        if text == b"null":
+            return None
+        return node_of(text) if level else text
+
+    return counted
+
+
+class SubjectCodes:
+    """Codes of rows as the methods of a `Model` take them: what is alike in one call has one code there."""
+
+    def __init__(self, table: Table, model: Model) -> None:
+        self._readers = [None if s == INDIVIDUAL else subject_of(table, s) for s in model.subjects]
+
+    def of(self, values: Sequence[Values], individuals: Sequence[str | None] = ()) -> Ints:
+        """Codes of n rows, int64 (n, s), columns as in `model.subjects`; NULL for a null.
+
+        individuals: of each row, where the model counts them.
+        """
+        codes = np.empty((len(values), len(self._readers)), dtype=np.int64)
+        for column, reader in enumerate(self._readers):
+            number: dict[Hashable | None, int] = {None: NULL}
+            counted = individuals if reader is None else map(reader, values)
+            codes[:, column] = [number.setdefault(one, len(number)) for one in counted]
+        return codes
+
+
+# How far a QI group is from breaking its model: one figure for every constraint.
+#
+# What a group has to spare are rows: so many can leave it, whichever they are, before the constraint may break.
+
+
+class Margin(NamedTuple):
+    """One constraint of a model on one QI group: what is counted, what it has, what it needs, and what it can spare.
+
+    A share has at most what it needs, everything else at least.
+    """
+
+    what: str
+    has: float
+    needs: float
+    spare: int
+
+
+def margins(table: Table, model: Model, subjects: Ints) -> Iterator[Margin]:
+    """The margins of the rows subjects (m, s), columns as in `model.subjects`, as one QI group."""
+    n, names = len(subjects), subject_names(table, model)
+    yield Margin("rows", n, model.rows, n - model.rows)
+    for column, subject in enumerate(model.subjects):
+        count = np.bincount(subjects[:, column])
+        if not subject.null_counts:
+            count[NULL] = 0
+        distinct, top = int((count > 0).sum()), int(count.max(initial=0))
+        if subject in model.distinct:
+            needed = model.distinct[subject]
+            yield Margin(f"distinct {names[subject]}", distinct, needed, distinct - needed)
+        if subject in model.shares:
+            share = model.shares[subject]
+            spare = floor(n - top / share)
+            yield Margin(f"largest share of {names[subject]}", top / n, float(share), spare)

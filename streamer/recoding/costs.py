@@ -17,14 +17,13 @@ import numpy as np
 
 from streamer.privacy.models import Model, model_of, subject_names
 from streamer.progress import OnProgress
-from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT, objections, run
-from streamer.recoding.algorithms.contract import Algorithm, Options
+from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT_ALGORITHM, objections, run
+from streamer.recoding.algorithms.contract import Algorithm, Options, Recoding
 from streamer.recoding.algorithms.lattice import DEGREE_FIRST, lattice_nodes
-from streamer.recoding.algorithms.recoding import Recoding
 from streamer.recoding.metrics.utility import ncp, ncp_by_attribute
 from streamer.table.arrays import Ints
 from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute, TemporalAttribute
-from streamer.table.calendar_cells import Span
+from streamer.table.calendar import Span
 from streamer.table.microdata import Microdata
 from streamer.table.scalars import decimal_text
 from streamer.table.schema import Table
@@ -56,7 +55,7 @@ def costs(microdata: Microdata, on_progress: OnProgress) -> dict[str, Any]:
         if recoding is not None and k == microdata.table.k:
             shares = list(_shares(microdata, recoding))
         on_progress(done / work)
-    found = {"algorithm": DEFAULT, "rows": len(microdata), "k": by_k, "none_suppressing": reason or None}
+    found = {"algorithm": DEFAULT_ALGORITHM, "rows": len(microdata), "k": by_k, "none_suppressing": reason or None}
     if not shares:
         return found | {"attributes": []}
     by_grid: dict[int, list[dict[str, Any]]] = {}
@@ -135,7 +134,7 @@ def _cost_of_k(microdata: Microdata, k: int, leaving_out: Algorithm | None) -> t
     model = model_of(data.table)
     if reason := model.shortfall(data.subjects(model.subjects), subject_names(data.table, model)):
         return {"k": k, "cannot": reason}, None
-    recoding = run(ALGORITHMS[DEFAULT], data, model)
+    recoding = run(ALGORITHMS[DEFAULT_ALGORITHM], data, model)
     facts = {"k": k, **_facts(data, recoding)}
     if leaving_out is not None:
         answer = run(leaving_out, data, model, Options(suppression=SUPPRESSION))
@@ -166,7 +165,7 @@ def _cost_of_grid(microdata: Microdata, j: int, grid: Decimal | Span) -> dict[st
     data = with_grid(microdata, j, grid)
     return {
         "grid": grid.text if isinstance(grid, Span) else grid,
-        **_facts(data, run(ALGORITHMS[DEFAULT], data, model_of(data.table))),
+        **_facts(data, run(ALGORITHMS[DEFAULT_ALGORITHM], data, model_of(data.table))),
     }
 
 

@@ -14,18 +14,17 @@ from pathlib import Path
 
 import pandas as pd
 
-from streamer.arguments import FLAG, NUMBER, TEXT, WHOLE_NUMBER, require_type
-from streamer.errors import UsageError
+from streamer.errors import A_TEXT, FLAG, NUMBER, WHOLE_NUMBER, UsageError, require_type
 from streamer.privacy.models import model_of
-from streamer.recoding.algorithms.catalog import DEFAULT, algorithm_named, run
+from streamer.recoding.algorithms.catalog import DEFAULT_ALGORITHM, algorithm_named, run
 from streamer.recoding.algorithms.contract import Options
 from streamer.recoding.metrics.measures import measure
 from streamer.recoding.publication import published_frame
+from streamer.table.data_warnings import unlisted_rows
 from streamer.table.encode import Encoder
 from streamer.table.microdata import microdata_of
 from streamer.table.schema import Table
-from streamer.table.unlisted import unlisted_rows
-from streamer.table.yaml_loading import table_of
+from streamer.table.yaml.loading import table_of
 
 K_MIN = 2
 """One row would be its own QI group."""
@@ -52,7 +51,7 @@ def anonymize(
     frame: pd.DataFrame,
     table: Table | str | Path,
     *,
-    algorithm: str = DEFAULT,
+    algorithm: str = DEFAULT_ALGORITHM,
     k: int | None = None,
     suppression: float = 0.0,
     refine: int = 0,
@@ -91,7 +90,7 @@ def anonymize(
     """
     if not isinstance(frame, pd.DataFrame):
         raise UsageError(f"anonymize takes a pandas DataFrame of people, not {type(frame).__name__}")
-    require_type("algorithm", algorithm, TEXT)
+    require_type("algorithm", algorithm, A_TEXT)
     require_type("k", k, WHOLE_NUMBER, or_none=True)
     require_type("suppression", suppression, NUMBER)
     require_type("refine", refine, WHOLE_NUMBER)

@@ -18,12 +18,12 @@ import numpy as np
 import pandas as pd
 
 from streamer.errors import ConfigError
+from streamer.recoding.algorithms.contract import Recoding
 from streamer.recoding.algorithms.lossy_join import lossy_join
-from streamer.recoding.algorithms.recoding import Recoding
 from streamer.table.arrays import Ints, Objects
 from streamer.table.attributes import Attribute
 from streamer.table.microdata import Microdata
-from streamer.table.published import attribute_columns, box_columns, qi_group_name
+from streamer.table.published.rows import attribute_columns, box_columns, qi_group_name
 from streamer.table.typed_frame import decode_json, typed_frame
 
 FIRST_NUMBER = 1

@@ -10,7 +10,7 @@ The rules of this file
     is kept beside the code. A published interval is given by its edges.
   Cells start at domain[0]; the last one is clipped at domain[1].
 * A temporal quasi-identifier (a date, a timestamp) is held as an int64 code, too, which gives the value back; its cells
-  are those of the calendar (`streamer.table.calendar_cells`), and its published interval is a pair of ISO texts.
+  are those of the calendar (`streamer.table.calendar`), and its published interval is a pair of ISO texts.
   Lengths are counted in cells: January is as long as February, and the last cell as long as the others, however it was
   clipped. So NCP, similarities and the unit of a temporal column speak of months where the grid is a month.
 * A categorical quasi-identifier is held as the number of its leaf in the hierarchy.
@@ -23,10 +23,8 @@ from decimal import Decimal
 from functools import cached_property
 
 from streamer.errors import ConfigError
-from streamer.table.calendar_cells import CalendarCells
-from streamer.table.calendar_levels import levels_of_calendar
-from streamer.table.hierarchy import Hierarchy
-from streamer.table.levels import DoublingLevels, Levels, TableLevels, levels_of_numbers, levels_of_tree
+from streamer.table.calendar import CalendarCells, levels_of_calendar
+from streamer.table.hierarchy import DoublingLevels, Hierarchy, Levels, TableLevels, levels_of_numbers, levels_of_tree
 from streamer.table.space import FINENESS, Axis
 
 

@@ -1,7 +1,7 @@
 """One value of one column: raw value -> code or JSON text, and back.
 
 Every column gets its own closure, made once: what is known of the column is looked up then, and not for every row. What
-a raw value says by itself is asked of `streamer.table.scalars`, and a moment of `streamer.table.moments`. What cannot
+a raw value says by itself is asked of `streamer.table.scalars`, and a moment of `streamer.table.scalars`. What cannot
 be encoded raises `EventRefused`, naming reason and column and never the value.
 """
 
@@ -15,8 +15,16 @@ import msgspec
 
 from streamer.errors import EventRefused
 from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute, TemporalAttribute
-from streamer.table.moments import CLOCKS, Clock, moment_of, moment_text
-from streamer.table.scalars import category_of, decimal_text, integer_of, number_of
+from streamer.table.scalars import (
+    CLOCKS,
+    Clock,
+    category_of,
+    decimal_text,
+    integer_of,
+    moment_of,
+    moment_text,
+    number_of,
+)
 from streamer.table.schema import KeptColumn
 from streamer.table.space import FINENESS
 

@@ -7,7 +7,7 @@ The rules of this file
   value it counts as. Columns that table.yaml does not name are not looked at.
 * A source key is text: 7 and "7" are one. A composite one is the JSON array of its texts, in table.yaml order. The rows
   of a file of a table without a key have their numbers for keys.
-* What a cell of a file or a value of a DataFrame stands for is asked of `streamer.table.file_cells`. Everything else
+* What a cell of a file or a value of a DataFrame stands for is asked of `streamer.table.source_texts`. Everything else
   is the same as for events: `frame` encodes each distinct value once, by the very encoders of `row`.
 * A value of a column that table.yaml says is written in its own way (`na`, `written`) means the same wherever it comes
   from, a file, a message or a statement: its meaning is asked before anything else (`streamer.table.source_texts`).
@@ -34,12 +34,11 @@ import pandas as pd
 from streamer.errors import ConfigError, EventRefused
 from streamer.table.arrays import Ints
 from streamer.table.column_codes import decimal_exact, from_code, is_stepless, to_code, to_json_text
-from streamer.table.file_cells import CellReader, told_apart
-from streamer.table.format_limits import within_type
+from streamer.table.published.schemas import within_type
 from streamer.table.row import Row, Values
 from streamer.table.scalars import key_text
 from streamer.table.schema import Table
-from streamer.table.source_texts import meanings_of
+from streamer.table.source_texts import CellReader, meanings_of, told_apart
 
 Fields = Mapping[str, object]
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""What a raw value says by itself: an exact number, a category, the text of a key.
+"""Numbers, dates and moments as text: read, written and compared exactly.
 
 Input values are what JSON has: text, int, Decimal (never a binary float), bool, None; a bool is never a number.
 Numbers are computed with exactly, and a number that JSON can say but no table of people has (hundreds of digits before
@@ -9,6 +9,8 @@ value raises `EventRefused`, naming reason and column and never the value.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
 
 from streamer.errors import EventRefused
@@ -99,3 +101,140 @@ def key_text(value: object, column: str) -> str:
     if type(value) is int or isinstance(value, Decimal):
         return decimal_text(number_of(value, column))
     raise EventRefused("wrong-type", f"column {column!r}: neither text nor a number", column)
+
+
+# Dates and times as whole numbers: text -> moment, and back.
+#
+# * A *moment* counts days (a date) or microseconds (a timestamp) from the first of January of year 1, in the calendar
+#   of ISO 8601, years 1 to 9999. Nothing is rounded: what is finer than a microsecond is refused.
+# * A `timestamp` is an instant: it comes with an offset from UTC and is kept and published in UTC, with a `Z`. A
+#   `local-timestamp` is what a clock on the wall showed: it comes without an offset and stays without. Neither is taken
+#   for the other, because hours would be lost in silence.
+# * Accepted are ISO texts (`1980-01-31`; `1980-01-31T08:00:00.5+01:00`, also with a space for the T), `datetime.date`
+#   and `datetime.datetime`. A date may come with the time of midnight, as a DataFrame has it. A number is no moment:
+#   what it counts, and from where, only its producer knows.
+# * Every moment has one text, as `datetime.isoformat` writes it: a fraction has six digits, or there is none.
+
+MICROSECONDS_PER_DAY = 86_400_000_000
+
+
+@dataclass(frozen=True)
+class Clock:
+    """A type of table.yaml that counts time; per_day: moments of a day; zoned: whether its texts carry an offset."""
+
+    name: str
+    per_day: int
+    zoned: bool
+    example: str
+
+    @property
+    def last(self) -> int:
+        """The last moment of year 9999; the first one of year 1 is 0."""
+        return date.max.toordinal() * self.per_day - 1
+
+
+DATE = Clock("date", 1, zoned=False, example="1980-01-31")
+TIMESTAMP = Clock("timestamp", MICROSECONDS_PER_DAY, zoned=True, example="1980-01-31T08:00:00Z")
+LOCAL_TIMESTAMP = Clock("local-timestamp", MICROSECONDS_PER_DAY, zoned=False, example="1980-01-31T08:00:00")
+CLOCKS = {clock.name: clock for clock in (DATE, TIMESTAMP, LOCAL_TIMESTAMP)}
+
+_DAY = r"(?P<year>[+-]?\d{4,9})-(?P<month>\d\d)-(?P<day>\d\d)"
+_TIME = r"(?P<hour>\d\d):(?P<minute>\d\d)(:(?P<second>\d\d)(\.(?P<fraction>\d{1,9}))?)?"
+_OFFSET = r"(?P<offset>Z|(?P<sign>[+-])(?P<hours>[01]\d|2[0-3])(:?(?P<minutes>[0-5]\d))?)"
+_BARE_DAY = re.compile(_DAY, re.ASCII)
+_MOMENT = re.compile(f"{_DAY}([T ](?P<time>{_TIME}){_OFFSET}?)?", re.ASCII)
+
+
+def moment_of(value: object, column: str, clock: Clock) -> int:
+    """The moment that a value of a row stands for. Raises EventRefused: wrong-type, out-of-domain, off-the-step.
+
+    >>> moment_of("0001-01-02", "born", DATE), moment_of("0001-01-01T01:00:00+00:30", "seen", TIMESTAMP)
+    (1, 1800000000)
+    """
+    if isinstance(value, date):  # a datetime is one, too
+        value = value.isoformat()
+    found = _MOMENT.fullmatch(value) if isinstance(value, str) else None
+    if found is None or (clock is not DATE and found["time"] is None):
+        raise _unreadable(column, clock)
+    _check_offset(found, column, clock)
+    moment = _days(found, column, clock) * clock.per_day
+    if clock is DATE:
+        if _microseconds(found, column, clock):
+            raise EventRefused("off-the-step", f"column {column!r}: a date with a time of day", column)
+        return moment
+    moment += _microseconds(found, column, clock) - _offset_microseconds(found)
+    if not 0 <= moment <= clock.last:
+        raise _beyond(column)
+    return moment
+
+
+def limit_of(text: str, column: str, clock: Clock) -> int:
+    """The same for a text of table.yaml or of a statement, where a day alone stands for its first moment.
+
+    >>> limit_of("0001-01-02", "seen", TIMESTAMP) == MICROSECONDS_PER_DAY
+    True
+    """
+    if clock is not DATE and _BARE_DAY.fullmatch(text):
+        text += "T00:00:00" + "Z" * clock.zoned
+    return moment_of(text, column, clock)
+
+
+def moment_text(moment: int, clock: Clock) -> str:
+    """The text of a moment.
+
+    >>> moment_text(1, DATE), moment_text(1_800_000_000, TIMESTAMP), moment_text(500_000, LOCAL_TIMESTAMP)
+    ('0001-01-02', '0001-01-01T00:30:00Z', '0001-01-01T00:00:00.500000')
+    """
+    if clock is DATE:
+        return date.fromordinal(moment + 1).isoformat()
+    return (datetime.min + timedelta(microseconds=moment)).isoformat() + "Z" * clock.zoned
+
+
+def _days(found: re.Match[str], column: str, clock: Clock) -> int:
+    year = int(found["year"])
+    if not date.min.year <= year <= date.max.year:
+        raise _beyond(column)
+    try:
+        return date(year, int(found["month"]), int(found["day"])).toordinal() - 1
+    except ValueError:
+        raise _unreadable(column, clock) from None
+
+
+def _microseconds(found: re.Match[str], column: str, clock: Clock) -> int:
+    """The time of day."""
+    if found["time"] is None:
+        return 0
+    fraction = (found["fraction"] or "").ljust(9, "0")
+    if not fraction.endswith("000"):
+        raise EventRefused("off-the-step", f"column {column!r}: finer than a microsecond", column)
+    try:
+        shown = time(int(found["hour"]), int(found["minute"]), int(found["second"] or 0), int(fraction[:6]))
+    except ValueError:
+        raise _unreadable(column, clock) from None
+    return ((shown.hour * 60 + shown.minute) * 60 + shown.second) * 1_000_000 + shown.microsecond
+
+
+def _offset_microseconds(found: re.Match[str]) -> int:
+    if found["sign"] is None:
+        return 0
+    minutes = int(found["hours"]) * 60 + int(found["minutes"] or 0)
+    return minutes * 60_000_000 * (-1 if found["sign"] == "-" else 1)
+
+
+def _check_offset(found: re.Match[str], column: str, clock: Clock) -> None:
+    if clock.zoned and found["offset"] is None:
+        detail = "has no offset from UTC; send one, such as Z, or let the column's type be local-timestamp"
+        raise EventRefused("wrong-type", f"column {column!r}: {detail}", column)
+    if not clock.zoned and found["offset"] is not None:
+        detail = f"has an offset from UTC, which a {clock.name} has not; let the column's type be timestamp"
+        raise EventRefused("wrong-type", f"column {column!r}: {detail}", column)
+
+
+def _unreadable(column: str, clock: Clock) -> EventRefused:
+    return EventRefused(
+        "wrong-type", f"column {column!r}: not a {clock.name}; expected text such as {clock.example}", column
+    )
+
+
+def _beyond(column: str) -> EventRefused:
+    return EventRefused("out-of-domain", f"column {column!r}: outside the years 1 to 9999", column)

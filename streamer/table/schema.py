@@ -10,15 +10,65 @@ The rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
+from typing import NamedTuple
 
 from streamer.table.attributes import Attribute, NumericAttribute, TemporalAttribute
-from streamer.table.fingerprint import fingerprint_of
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.space import Space
+
+# What a shard's state was kept by: the engine's version, and a hash of every part of table.yaml that decides about it.
+#
+# The parts stand side by side in one text, `engine-version:6 columns:1f0c… privacy:…`, so that a streamer that meets
+# another one can say what differs. A version is told as it is, a part of table.yaml by its hash alone.
+
+VERSION = "engine-version"
+DIGEST_BYTES = 8
+
+
+class Differences(NamedTuple):
+    """Two versions of the engine, and the parts of table.yaml, that differ.
+
+    versions: the one that kept the state ("" where it did not say so) and ours; None: it is the same.
+    """
+
+    versions: tuple[str, str] | None
+    parts: tuple[str, ...]
+
+
+def fingerprint_of(version: str, parts: Mapping[str, Iterable[str]]) -> str:
+    """The text of an engine's version and of what table.yaml says, by part.
+
+    >>> fingerprint_of("6", {"privacy": ["k 5"]})
+    'engine-version:6 privacy:3cb2877fcbf2dbc8'
+    """
+    return " ".join([f"{VERSION}:{version}", *(f"{name}:{_hash(said)}" for name, said in parts.items())])
+
+
+def differences(kept: str, ours: str) -> Differences:
+    """What differs between the fingerprint of a state and ours.
+
+    >>> differences("engine-version:5 columns:aa privacy:bb", "engine-version:6 columns:aa privacy:cc")
+    Differences(versions=('5', '6'), parts=('privacy',))
+    """
+    before, now = _parts_of(kept), _parts_of(ours)
+    version = before.pop(VERSION, ""), now.pop(VERSION, "")
+    parts = tuple(name for name in {**now, **before} if before.get(name) != now.get(name)) if before else ()
+    return Differences(None if version[0] == version[1] else version, parts)
+
+
+def _parts_of(fingerprint: str) -> dict[str, str]:
+    """The parts by name; none of a fingerprint that is one hash, as streamers before engine version 6 kept it."""
+    return dict(part.split(":", 1) for part in fingerprint.split(" ") if ":" in part)
+
+
+def _hash(said: Iterable[str]) -> str:
+    return hashlib.blake2b("\x1e".join(said).encode(), digest_size=DIGEST_BYTES).hexdigest()
+
 
 ENGINE_VERSION = 6
 """Raised whenever the same events would give another table, or other dead letters: a state is not mixed of two."""
@@ -101,7 +151,7 @@ LIMITS_THAT_REFUSE = ("event_bytes_max", "statement_rows_max", "row_bytes_max")
 
 
 @dataclass(frozen=True)
-class Rebuilding:
+class RebuildRules:
     """When a shard is anonymized anew as a whole behind the stream, and by which algorithm.
 
     every: seconds between two rebuilds; drift: the loss over that of a fresh table at which one is due. None: never.
@@ -132,7 +182,7 @@ class Table:
     source_texts: tuple[SourceText, ...] = ()  # of columns whose texts are written in a way of their own
     limits: Limits = Limits()
     diversity: Diversity = Diversity()
-    rebuilding: Rebuilding = Rebuilding()
+    rebuilding: RebuildRules = RebuildRules()
     form: str = ROWS
     format: str = JSON
 
@@ -158,7 +208,7 @@ class Table:
 
     @cached_property
     def fingerprint(self) -> str:
-        """All that decides what a shard's state means, part by part (`streamer.table.fingerprint`): two tables with the
+        """All that decides what a shard's state means, part by part: two tables with the
         same one may share a state."""
         engine = f"{ENGINE_VERSION}.{REPAIR_VERSION}" if self.repair else f"{ENGINE_VERSION}"
         parts = {

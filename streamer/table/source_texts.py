@@ -23,20 +23,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from datetime import date
+from datetime import date, datetime, time
 from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pandas as pd
 
 from streamer.errors import EventRefused
 from streamer.table.attributes import Attribute, NumericAttribute, TemporalAttribute
-from streamer.table.moments import CLOCKS, Clock, moment_of
-from streamer.table.scalars import category_of, read_decimal
+from streamer.table.scalars import CLOCKS, DIGITS_MAX, Clock, category_of, decimal_text, moment_of, read_decimal
 from streamer.table.schema import KeptColumn, SourceText, Table
 
 Meaning = Callable[[object], object]
 """A value as it came -> what it means; a text that means nothing else is given back. Raises EventRefused."""
 
-DIGITS = "digits"
-NUMBERS = {
+DIGITS_ALONE = "digits"
+NUMBER_SPELLINGS = {
     "1,234.5": (",", "."),
     "1.234,5": (".", ","),
     "1 234,5": (" \u00a0\u202f", ","),
@@ -150,9 +154,9 @@ def reader_of_pattern(written: str) -> Callable[[str], object]:
     >>> reader_of_pattern("DD.MM.YYYY")("7.12.1980"), reader_of_pattern("1,234.5")("1,234")
     ('1980-12-07', Decimal('1234'))
     """
-    if written == DIGITS:
+    if written == DIGITS_ALONE:
         return _digits
-    return _number(written) if written in NUMBERS else _moment(written)
+    return _number(written) if written in NUMBER_SPELLINGS else _moment(written)
 
 
 def fault_of_pattern(written: str, *, with_time: bool) -> str | None:
@@ -189,12 +193,12 @@ _TEXTS_OF: Mapping[str, Callable[[str], object]] = {"integer": _number_or_text, 
 
 def _digits(text: str) -> object:
     if not (text.isascii() and text.isdigit()):
-        raise _otherwise(DIGITS)
+        raise _otherwise(DIGITS_ALONE)
     return read_decimal(text)
 
 
 def _number(written: str) -> Callable[[str], object]:
-    thousands, point = NUMBERS[written]
+    thousands, point = NUMBER_SPELLINGS[written]
     between, before_fraction = f"[{re.escape(thousands)}]", re.escape(point)
     is_number = re.compile(rf"[+-]?(\d{{1,3}}({between}\d{{3}})+|\d+)({before_fraction}\d+)?", re.ASCII).fullmatch
     out = str.maketrans({**dict.fromkeys(thousands, ""), point: "."})
@@ -237,3 +241,79 @@ def _expressions(written: str) -> Iterator[str]:
             continue
         touches = (parts[place - 1] == "" and place > 1) or (parts[place + 1] == "" and place + 1 < last)
         yield _TOKENS[part].replace(_ONE_OR_TWO, _TWO) if touches else _TOKENS[part]
+
+
+# A cell of a file, or a value of a DataFrame -> what it stands for in its column, as a message would have it.
+#
+# A CSV file has texts only; an empty cell is a null, and a text stands for what its column's type says. A typed value
+# of a DataFrame counts as the text it would be in a file (`cell_text`), but that a typed number is not `written` in any
+# way; what is no scalar (bytes, a tuple) stays as it is, and is refused by the encoder as it is in a message.
+
+_BOOLEAN_TYPES = (bool, np.bool_)
+_SCALARS = (str, *_BOOLEAN_TYPES, int, float, np.integer, np.floating, Decimal, date, np.datetime64, time, UUID)
+
+
+class CellReader:
+    """What the cells of a table's columns stand for; meanings: of the columns that are written in their own way."""
+
+    def __init__(self, table: Table, meanings: Mapping[str, Meaning]) -> None:
+        self._types = {column.name: type_said(column) for column in (*table.attributes, *table.kept)}
+        self._meanings = meanings
+
+    def value(self, name: str, cell: Any) -> object:
+        """The value that a cell of a file stands for: what the source's way of writing makes of it, or its type."""
+        if not isinstance(cell, str) and not is_scalar(cell):
+            return cell  # the encoder says so
+        text, meaning = cell_text(cell), self._meanings.get(name)
+        if text and meaning is not None and isinstance(cell, str):  # a typed value is not written in any way
+            try:
+                meant = meaning(text)
+            except EventRefused:
+                return text  # the encoder says so
+            if meant is not text:
+                return meant
+        return _from_text(self._types.get(name), text)
+
+
+def _from_text(type_: str | None, text: str) -> object:
+    """The value a CSV cell stands for; what its type cannot read stays text, for the encoder to refuse."""
+    if text == "":
+        return None
+    if type_ in ("integer", "decimal"):
+        number = read_decimal(text)
+        return text if number is None else number
+    return BOOLEANS.get(text, text) if type_ == "boolean" else text
+
+
+def is_scalar(value: Any) -> bool:
+    """Whether a value of a DataFrame is one that a cell of a file could have: no bytes, no list, no span of time.
+
+    >>> [is_scalar(value) for value in (7, None, pd.NaT, b"flu", (1, 2))]
+    [True, True, True, False, False]
+    """
+    return value is None or value is pd.NA or value is pd.NaT or isinstance(value, _SCALARS)
+
+
+def told_apart(cells: pd.Series[Any]) -> pd.Series[Any]:
+    """A column in which true and 1 are two, which are one for Python and in no source."""
+    if cells.dtype != object or set(map(type, cells)).isdisjoint(_BOOLEAN_TYPES):
+        return cells
+    return cells.map(lambda cell: cell_text(cell) if isinstance(cell, _BOOLEAN_TYPES) else cell)
+
+
+def cell_text(value: Any) -> str:
+    """One value of a DataFrame as the text of a CSV cell; numbers as shortest decimals, a hole as an empty cell.
+
+    >>> [cell_text(value) for value in (10.0, 0.5, True, None, "flu", float("nan"))]
+    ['10', '0.5', 'true', '', 'flu', '']
+    """
+    if isinstance(value, str):
+        return value
+    if pd.isna(value):
+        return ""
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    if isinstance(value, datetime):
+        return value.isoformat()  # as messages have it
+    number = read_decimal(str(value))
+    return str(value) if number is None or abs(number.adjusted()) > DIGITS_MAX else decimal_text(number)

@@ -25,8 +25,8 @@ import pandas as pd
 from streamer.errors import EventRefused
 from streamer.table.arrays import Objects
 from streamer.table.attributes import CategoricalAttribute, NumericAttribute, TemporalAttribute
-from streamer.table.moments import DATE, LOCAL_TIMESTAMP, TIMESTAMP, Clock, moment_of, moment_text
-from streamer.table.published import QI_GROUP, interval_columns
+from streamer.table.published.rows import QI_GROUP, interval_columns
+from streamer.table.scalars import DATE, LOCAL_TIMESTAMP, TIMESTAMP, Clock, moment_of, moment_text
 from streamer.table.schema import Table
 
 DATE_TYPE = "datetime64[s]"

@@ -8,9 +8,9 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from agents.cli import main
 from drills.source import SourceTable
 from servers.broker.servers import Servers
+from streamer.cli.main import main
 from worlds.patients import CANARY
 
 SERVERS_OF = {"index": ("--redis",), "verify": (), "subscribe": ("--kafka",)}

@@ -96,6 +96,6 @@ class Crew:
 
     def _new_worker(self) -> subprocess.Popen[bytes]:
         table = self._environment["STREAMER_TABLE"]
-        command = [sys.executable, "-m", "agents.cli", "worker", "--table", table]
+        command = [sys.executable, "-m", "streamer.cli.main", "worker", "--table", table]
         with self.log.open("ab") as log:
             return subprocess.Popen(command, cwd=ROOT, env=self._environment, stdout=log, stderr=subprocess.STDOUT)

@@ -7,14 +7,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from agents.outlet import KafkaOutlet
-from agents.shard_input import KafkaInput
 from drills.crew import Crew
 from drills.load import Load
 from drills.oracle import Oracle, ServersRemains
 from servers.broker.servers import Servers
 from streamer.errors import ServerUnreachable
-from streamer.table.yaml_loading import load_table
+from streamer.kafka.outlet import KafkaOutlet
+from streamer.kafka.shard_input import KafkaInput
+from streamer.table.yaml.loading import load_table
 from worlds.kafka_side import fresh_name, make_topics
 from worlds.patients import CANARY, write_table
 from worlds.redis_copies import copy_of

@@ -18,7 +18,7 @@ from drills.commands import Commands
 from drills.models import write_model_table
 from drills.source import Sent, SourceTable
 from servers.broker.servers import Servers
-from streamer.incremental import mends
+from streamer.incremental import remedies
 from streamer.incremental.checks.changelog import ChangelogLaws, LiveRecord, in_releases
 from streamer.incremental.release.fold import parse_part
 from streamer.incremental.release.records import OUTSIDE
@@ -27,7 +27,7 @@ from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
 from streamer.incremental.topics import CHANGES, LIVE, POSITIONS, topic_name
-from streamer.table.yaml_loading import load_table
+from streamer.table.yaml.loading import load_table
 from worlds.checkout import ROOT
 from worlds.kafka_side import fresh_name, make_topics, read, write
 from worlds.workers import Worker, wait_until
@@ -81,7 +81,7 @@ class Killed:
         return f"{command[0]}: {ended} {moment:.2f} s into phase {phase + 1} of {PHASES}, which takes {seconds:.2f} s"
 
     def _begun(self, command: object, *arguments: object) -> subprocess.Popen[bytes]:
-        words = [sys.executable, "-m", "agents.cli", *self.commands.words(str(command), *arguments)]
+        words = [sys.executable, "-m", "streamer.cli.main", *self.commands.words(str(command), *arguments)]
         return subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     # -- the input --------------------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ class Killed:
                 assert code == 0, f"ended with {code}: {worker.log.read_text()}"
                 return "a worker served it"
             said = worker.log.read_text()
-            assert mends.begin_anew(self.name) in said or mends.BEGUN_IN_PART in said
+            assert remedies.begin_anew(self.name) in said or remedies.BEGUN_IN_PART in said
             return "a worker was refused"
         finally:
             worker.kill()

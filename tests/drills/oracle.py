@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol
 
 from streamer.incremental.checks.changelog import ChangelogLaws, LiveRecord, in_releases
 from streamer.incremental.checks.source import IndexTable, SourceLaws
-from streamer.incremental.groups.kept import PENDING
+from streamer.incremental.engine.stored_state import PENDING
 from streamer.incremental.release.fold import parse_part
 from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.input import InputState, Message

@@ -25,10 +25,9 @@ from drills.source import SourceTable
 from drills.witness import Witness
 from servers.broker.servers import Servers
 from streamer.incremental.shard.outlet import Position
-from streamer.incremental.shard.rebuild_reports import how_it_ended
-from streamer.incremental.shard.requests import CancelRebuild, Rebuild
-from streamer.incremental.store.base import Meta
-from streamer.incremental.store.rebuild import Progress
+from streamer.incremental.shard.rebuild import how_it_ended
+from streamer.incremental.shard.requests import CancelRebuild, FullRebuild
+from streamer.incremental.store.base import Meta, Progress
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
 from streamer.incremental.topics import CONTROL, DEAD_LETTERS, POSITIONS, topic_name
@@ -90,7 +89,7 @@ class RebuildDrill:
     def ask(self, shards: Sequence[int] = tuple(range(SHARDS)), algorithm: str = "") -> None:
         """A rebuild of some shards, as `streamer rebuild` asks for it."""
         id_ = f"{self.rng.getrandbits(64):x}"
-        self._send([(shard, Rebuild(shard, id_, int(time.time()), algorithm)) for shard in shards])
+        self._send([(shard, FullRebuild(shard, id_, int(time.time()), algorithm)) for shard in shards])
 
     def ask_at_random(self) -> None:
         """A rebuild of one shard or all, by any of the quicker algorithms; now and then twice at once."""
@@ -105,8 +104,8 @@ class RebuildDrill:
     def talk_nonsense(self) -> None:
         """Records that nobody can read, one for another shard, one for a shard that does not exist, one twice."""
         shard, id_, now = self.rng.randrange(SHARDS), f"{self.rng.getrandbits(64):x}", int(time.time())
-        astray = [Rebuild(number, f"{id_}-{number}", now) for number in ((shard + 1) % SHARDS, SHARDS + 5)]
-        twice = Rebuild(shard, id_, now)
+        astray = [FullRebuild(number, f"{id_}-{number}", now) for number in ((shard + 1) % SHARDS, SHARDS + 5)]
+        twice = FullRebuild(shard, id_, now)
         unreadable = [b"nonsense", b'{"command":"rebuild","shard":0}', b"", CANARY.encode()]
         write(self._kafka, topic_name(self._table_name, CONTROL), [(shard, None, value) for value in unreadable])
         self._send([(shard, request) for request in (*astray, twice, twice)])
@@ -175,7 +174,7 @@ class RebuildDrill:
 
     # -- looking ----------------------------------------------------------------------------------------------------
 
-    def _send(self, requests: Sequence[tuple[int, Rebuild | CancelRebuild]]) -> None:
+    def _send(self, requests: Sequence[tuple[int, FullRebuild | CancelRebuild]]) -> None:
         records = [(shard, b"rebuild", request.to_json()) for shard, request in requests]
         write(self._kafka, topic_name(self._table_name, CONTROL), records)
         self._asked += dict.fromkeys((shard, request.id) for shard, request in requests)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from streamer.incremental.events.murmur2 import shard_of
+from streamer.incremental.events.key_form import shard_of
 from worlds.patients import CANARY
 
 COLUMNS = ("id", "ssn", "age", "zip", "bmi", "sex", "problem")

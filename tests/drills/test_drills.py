@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agents.worker_settings import SESSION_SECONDS
 from drills.drill import Drill
+from streamer.worker_settings import SESSION_SECONDS
 
 pytestmark = [pytest.mark.drill, pytest.mark.timeout(420)]
 

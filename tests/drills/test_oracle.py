@@ -7,13 +7,13 @@ from collections.abc import Callable
 import pytest
 
 from drills.oracle import Found, Oracle, reference
-from streamer.incremental.release.records import Entry
+from streamer.incremental.release.records import OutboxEntry
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.store.memory import MemoryStore
 from streamer.incremental.topics import CHANGES, DEAD_LETTERS, LIVE, POSITIONS
 from streamer.table.schema import Table
-from streamer.table.yaml_loading import load_table
+from streamer.table.yaml.loading import load_table
 from worlds.patients import Changes, write_table
 
 N_MESSAGES, BATCH = 600, 50
@@ -100,7 +100,7 @@ def forget_a_row(remains: Remains) -> None:
 def keep_something_unpublished(remains: Remains) -> None:
     meta = remains.memory.meta()
     assert meta is not None
-    entry = Entry(LIVE, b"key", b"value")
+    entry = OutboxEntry(LIVE, b"key", b"value")
     remains.memory._shard.outbox.append((meta.commit, entry))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from docs.generate.commands import all_commands
-from streamer.cli import warm
+from streamer.cli.batch import warm
 from streamer.kafka import clients
 from worlds.golden_cases import cases, furnish
 from worlds.golden_files import Case, check

@@ -28,7 +28,7 @@ from worlds.source_code import (
     sources,
 )
 
-CORE, ENGINE = "streamer/incremental/core/", "streamer/incremental/groups/engine.py"
+CORE, ENGINE = "streamer/incremental/core/", "streamer/incremental/engine/engine.py"
 KAFKA_LIBRARIES = ("confluent_kafka", "kafka", "aiokafka")
 READS = {"poll", "consume", "getmany", "getone"}
 
@@ -115,7 +115,7 @@ def changing_state() -> Iterator[Figure]:
     yield Figure("their fields", str(sum(map(len, fields.values()))), "30")
 
 
-SIDE_ROOMS = ("agents/web/", "agents/demo/")
+SIDE_ROOMS = ("agents/web/", "streamer/cli/demo/")
 """Pages and the demo hold no shard."""
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from benchmarks import kinds, losses
 from servers.broker.servers import Servers
-from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT
+from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT_ALGORITHM
 from streamer.table.schema import REPAIR
 from worlds.checkout import ROOT
 
@@ -144,7 +144,7 @@ def test_batch_tells_time_and_loss_of_every_algorithm_and_judges_the_bars() -> N
     assert all(0 < loss["ncp"] < 1 for loss in [*found["losses"], *found["options"]])
     settings = {(loss["table"], loss["model"]) for loss in found["losses"]}
     assert {(verdict["table"], verdict["model"]) for verdict in found["verdicts"]} == settings
-    assert {mean["algorithm"] for mean in found["means"]} == set(ALGORITHMS) - {DEFAULT}
+    assert {mean["algorithm"] for mean in found["means"]} == set(ALGORITHMS) - {DEFAULT_ALGORITHM}
     assert {search["algorithm"] for search in found["searches"]} == {"ola", "degree-first"}
     assert all(search["details"]["nodes_tested"] > 0 for search in found["searches"])
     assert found["bars"]
@@ -156,7 +156,12 @@ def loss(table: str, algorithm: str, ncp: float) -> losses.Result:
 
 
 def test_the_default_is_near_the_best_up_to_two_percent() -> None:
-    found = [loss("one", DEFAULT, 0.102), loss("one", "emp", 0.1), loss("two", DEFAULT, 0.103), loss("two", "emp", 0.1)]
+    found = [
+        loss("one", DEFAULT_ALGORITHM, 0.102),
+        loss("one", "emp", 0.1),
+        loss("two", DEFAULT_ALGORITHM, 0.103),
+        loss("two", "emp", 0.1),
+    ]
     assert [(v["table"], v["best"], v["within_2_percent"]) for v in losses.judged(found)] == [
         ("one", "emp", True),
         ("two", "emp", False),
@@ -165,11 +170,16 @@ def test_the_default_is_near_the_best_up_to_two_percent() -> None:
 
 def test_what_was_left_out_is_in_no_verdict() -> None:
     left_out: losses.Result = {"table": "one", "model": "k = 5", "algorithm": "emp", "skipped": "too large"}
-    assert losses.judged([loss("one", DEFAULT, 0.1), left_out]) == []
+    assert losses.judged([loss("one", DEFAULT_ALGORITHM, 0.1), left_out]) == []
 
 
 def test_an_algorithm_is_held_against_the_default_in_the_mean_of_the_ratios() -> None:
-    found = [loss("one", DEFAULT, 0.1), loss("one", "emp", 0.3), loss("two", DEFAULT, 0.4), loss("two", "emp", 0.2)]
+    found = [
+        loss("one", DEFAULT_ALGORITHM, 0.1),
+        loss("one", "emp", 0.3),
+        loss("two", DEFAULT_ALGORITHM, 0.4),
+        loss("two", "emp", 0.2),
+    ]
     (mean,) = losses.in_the_mean(found)
     assert (mean["algorithm"], mean["settings"], mean["default_is_better"]) == ("emp", 2, True)
     assert mean["mean_ratio"] == pytest.approx((3 + 0.5) / 2)

@@ -19,13 +19,13 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from agents.cli import main
 from benchmarks import figures_page
 from docs.generate.commands import all_commands
+from streamer.cli.main import main
 from streamer.incremental.events.decoder import Decoder
-from streamer.table.published import box_columns
+from streamer.table.published.rows import box_columns
 from streamer.table.schema import Table
-from streamer.table.yaml_loading import load_table
+from streamer.table.yaml.loading import load_table
 from worlds.checkout import PATIENTS, ROOT
 from worlds.command_lines import calls_in, check_options, check_whole
 from worlds.documents import ALL, BY_HAND, blocks, blocks_alone, hints_in, name_of, shown, without_blocks
@@ -101,7 +101,7 @@ def test_blocks_that_need_no_server_run_as_they_stand(tmp_path: Path, name: str,
     binaries = tmp_path / ".venv" / "bin"
     binaries.mkdir(parents=True)
     streamer = binaries / "streamer"
-    streamer.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m agents.cli "$@"\n', "utf-8")
+    streamer.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m streamer.cli.main "$@"\n', "utf-8")
     streamer.chmod(0o755)
     alone = blocks_alone(text_of(name))
     assert len(alone) == count

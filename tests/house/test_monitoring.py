@@ -13,13 +13,13 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from agents.diary import Diary
-from agents.web.exposition import exposed, registry_of
+from agents.shard_metrics import ShardMetrics
+from agents.web.watch import exposed, registry_of
 from servers.broker.servers import NoServers
 from servers.promtool import promtool
-from streamer.incremental.events.counts import Counts
+from streamer.incremental.events.changes import Counts
 from streamer.incremental.shard.steps import StepReport
-from streamer.incremental.store.rebuild import DONE, Progress, Rebuild
+from streamer.incremental.store.base import DONE, Progress, Rebuild
 from worlds.checkout import ROOT
 from worlds.worker_facts import WELL, worker
 
@@ -44,7 +44,7 @@ def expressions() -> Iterator[tuple[str, str]]:
 
 def everything_told() -> bytes:
     """What a worker tells that has seen everything once."""
-    diary = Diary()
+    diary = ShardMetrics()
     diary.step(StepReport(Counts(dead_letters=1, unlisted={"job": 1}), commits=1))
     diary.done.reasons["key-exists"] += 1
     diary.rebuilt(Progress(Rebuild("1", "ordered", 1, 1), 1, state=DONE), rows=1)

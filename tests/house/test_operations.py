@@ -8,12 +8,12 @@ from functools import cache
 import pytest
 
 from docs.generate.sentences import LEFT_OPEN, Sentence, Sources
-from streamer.incremental.store.redis_errors import REFUSALS
+from streamer.incremental.store.redis_server import REFUSALS
 from worlds.checkout import ROOT
 
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text("utf-8")
 
-OF_NO_OPERATION = ("agents/demo/", "agents/embedded.py")
+OF_NO_OPERATION = ("streamer/cli/demo/", "streamer/kafka/embedded.py")
 """What is run for a first look has nobody to look after it."""
 
 ERRORS = {

@@ -10,12 +10,12 @@ from pydantic import BaseModel
 from docs.generate import reference
 from docs.generate.commands import all_commands
 from docs.generate.settings import told
-from streamer.table import yaml_shape
+from streamer.table.yaml import shape
 
 
 def models() -> Iterator[type[BaseModel]]:
     """Every model of table.yaml."""
-    for kind in vars(yaml_shape).values():
+    for kind in vars(shape).values():
         if isinstance(kind, type) and issubclass(kind, BaseModel) and kind.model_fields:
             yield kind
 

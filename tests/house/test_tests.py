@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from docs.generate.commands import all_commands
+from streamer.cli.main import COMMANDS
 from worlds.checkout import ROOT
 from worlds.durations import ALONE, longest_first
 from worlds.golden_cases import ASK_NO_SERVER
@@ -31,7 +32,7 @@ FAULTS = {
 }  # fmt: skip
 """What goes wrong around a worker, each on real servers once in `make test`."""
 
-NAMED_BY_NO_TEST = {"streamer.incremental.checks.contract": "types alone, which every law is held to by mypy"}
+NAMED_BY_NO_TEST = {"streamer.incremental.checks.as_published": "types alone, which every law is held to by mypy"}
 """Modules that no test and no world imports or names, with the reason."""
 
 
@@ -100,8 +101,7 @@ def known_to_tests() -> set[str]:
         for node in nodes(path):
             named |= {*imported_names(node), *words_of(node)}
     dotted = {word.removesuffix(":").rpartition(".")[0] for word in named} | named
-    commands = {words for name, _ in all_commands() for words in (name, name.partition(" ")[0])}
-    return dotted | {f"streamer.cli.{name.replace(' ', '_').replace('-', '_')}" for name in commands}
+    return dotted | {COMMANDS[name.partition(" ")[0]].module for name, _ in all_commands()}
 
 
 def words_of(node: ast.AST) -> list[str]:

@@ -135,12 +135,12 @@ def test_from_a_file_to_a_report_in_a_folder_that_knows_nothing_of_the_checkout(
     """Uncompiled: what is tried is what was installed, not how fast it is."""
     shutil.copy(PATIENTS / "rows.csv", tmp_path)
     interpreted = {"NUMBA_DISABLE_JIT": "1"}
-    ran([streamer / "python", "-m", "agents.cli", "init", "rows.csv", "-o", "mine"], tmp_path, **interpreted)
+    ran([streamer / "python", "-m", "streamer.cli.main", "init", "rows.csv", "-o", "mine"], tmp_path, **interpreted)
     ran(
         [
             streamer / "python",
             "-m",
-            "agents.cli",
+            "streamer.cli.main",
             "anonymize",
             "--table",
             PATIENTS,
@@ -180,12 +180,12 @@ def test_whole_tables_and_files_of_changes_need_no_extra(base: Path, tmp_path: P
         ["verify", *table, "replayed/live.jsonl"],
         ["subscribe", "--help"],
     ):
-        ran([base / "python", "-m", "agents.cli", *words], tmp_path, NUMBA_DISABLE_JIT="1")
+        ran([base / "python", "-m", "streamer.cli.main", *words], tmp_path, NUMBA_DISABLE_JIT="1")
 
 
 @pytest.mark.parametrize(("words", "extra"), [("worker", "stream"), ("status", "stream"), ("demo", "demo")])
 def test_a_command_that_needs_an_extra_names_it(base: Path, tmp_path: Path, words: str, extra: str) -> None:
-    command = [base / "python", "-m", "agents.cli", words, "--table", PATIENTS]
+    command = [base / "python", "-m", "streamer.cli.main", words, "--table", PATIENTS]
     done = subprocess.run(list(map(str, command)), cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 2, done.stderr
     assert re.fullmatch(
@@ -195,7 +195,7 @@ def test_a_command_that_needs_an_extra_names_it(base: Path, tmp_path: Path, word
 
 @pytest.mark.parametrize("command", ["worker", "subscribe", "demo"])
 def test_every_large_part_is_there(streamer: Path, tmp_path: Path, command: str) -> None:
-    assert "Usage: " in ran([streamer / "python", "-m", "agents.cli", command, "--help"], tmp_path)
+    assert "Usage: " in ran([streamer / "python", "-m", "streamer.cli.main", command, "--help"], tmp_path)
 
 
 def test_python_finds_it_where_it_was_installed(streamer: Path, tmp_path: Path) -> None:

@@ -16,10 +16,10 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from streamer.cli.main import main
-from streamer.incremental.groups.engine import Engine
+from streamer.incremental.engine.engine import Engine
 from streamer.recoding.algorithms.catalog import ALGORITHMS
 from streamer.recoding.frame import anonymize
-from streamer.table.moments import TIMESTAMP
+from streamer.table.scalars import TIMESTAMP
 from worlds.beside_twin import SECRETS, assert_same, refusal
 from worlds.calendars import temporal
 from worlds.dated_people import Person, Registry, counted, write_messages, write_table

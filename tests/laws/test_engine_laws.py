@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from streamer.errors import LawViolated
+from streamer.incremental.engine.engine import Engine
 from streamer.incremental.events.changes import Insert, Modify
-from streamer.incremental.groups.engine import Engine
 from streamer.table.row import Row
 from worlds.small_tables import CITY, YEARS, table
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from streamer.cli.main import main
 from streamer.incremental.checks.changelog import laws_of
 from streamer.incremental.checks.source import SOURCE_LAWS
-from streamer.table.yaml_loading import load_table
+from streamer.table.yaml.loading import load_table
 from worlds.adult_people import ALL_KINDS, CANARY, SENSITIVE, Changes, read_people, write_people, write_table
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]

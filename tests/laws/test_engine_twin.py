@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from streamer.incremental.groups.engine import Engine
+from streamer.incremental.engine.engine import Engine
 from streamer.table.schema import Diversity, Table
 from worlds.beside_twin import SECRETS, assert_same, refusal
 from worlds.checked_arrays import check_arrays

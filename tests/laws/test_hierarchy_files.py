@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from streamer.privacy.models import k_anonymity
 from streamer.recoding.algorithms.catalog import ALGORITHMS, run
-from streamer.recoding.algorithms.recoding import Recoding
+from streamer.recoding.algorithms.contract import Recoding
 from streamer.recoding.metrics.measures import measure
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata

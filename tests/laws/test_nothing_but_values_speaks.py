@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from streamer.errors import EventRefused
+from streamer.incremental.engine.engine import Engine
 from streamer.incremental.events.changes import Change, DeleteWhere, Insert, Modify, ModifyWhere, Upsert
-from streamer.incremental.groups.engine import Engine
 from streamer.incremental.release.changelog import Changelog
 from streamer.table.attributes import CategoricalAttribute, NumericAttribute
 from streamer.table.row import Row

@@ -20,10 +20,10 @@ from streamer.errors import ConfigError, EventRefused
 from streamer.incremental.events.changes import Insert, Upsert
 from streamer.incremental.events.decoder import Decoder
 from streamer.table.attributes import Attribute, NumericAttribute
+from streamer.table.data_warnings import refused_rows
 from streamer.table.encode import Encoder
 from streamer.table.files import read_rows
-from streamer.table.moments import LOCAL_TIMESTAMP, TIMESTAMP
-from streamer.table.refused_rows import refused_rows
+from streamer.table.scalars import LOCAL_TIMESTAMP, TIMESTAMP
 from streamer.table.schema import KeptColumn, SourceText, Table
 from worlds.calendars import temporal
 from worlds.small_tables import BMI, CITY

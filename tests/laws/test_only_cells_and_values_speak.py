@@ -20,16 +20,15 @@ from hypothesis import strategies as st
 
 from benchmarks.adult import microdata as adult_microdata
 from streamer.privacy.models import Model, identity_reserved, k_anonymity
-from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT, run
-from streamer.recoding.algorithms.contract import Options
-from streamer.recoding.algorithms.recoding import Recoding
+from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT_ALGORITHM, run
+from streamer.recoding.algorithms.contract import Options, Recoding
 from streamer.recoding.costs import with_grid
 from streamer.recoding.publication import lossy_join_frames, published_frame
 from streamer.table.arrays import Floats, Ints
 from streamer.table.attributes import NumericAttribute
+from streamer.table.files import write_rows
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
-from streamer.table.written_files import write_rows
 from worlds.microdata import MODELS, TABLES, TEXTS, holding, microdata, moved_in_cells, people, permuted, renamed
 
 every_algorithm = pytest.mark.parametrize("name", ALGORITHMS)
@@ -99,7 +98,7 @@ def drift_over_seeds(data: Microdata, hidden: Ints, model: Model, n_seeds: int) 
     """The sum of `drift` over many seeds: without a trend near 0, with one near the number of pairs."""
     rises, pairs = 0.0, 0
     for seed in range(n_seeds):
-        recoding = run(ALGORITHMS[DEFAULT], data, model, Options(chance=seed))
+        recoding = run(ALGORITHMS[DEFAULT_ALGORITHM], data, model, Options(chance=seed))
         found = drift(np.concatenate([recoding.lo, recoding.hi], axis=1), hidden_means(recoding, hidden))
         rises, pairs = rises + found[0], pairs + found[1]
     return rises, pairs
@@ -129,7 +128,7 @@ def test_the_numbers_of_groups_with_one_box_do_not_follow_names() -> None:
 def test_on_adult_in_tens_the_numbers_of_groups_with_one_box_do_not_follow_exact_ages(adult: Path) -> None:
     """In the order in which the algorithm makes them, 1,169 of 1,203 such neighbours rise."""
     ages = with_grid(adult_microdata(5), 1, Decimal(10))
-    recoding = run(ALGORITHMS[DEFAULT], ages, k_anonymity(5), Options(chance=1))
+    recoding = run(ALGORITHMS[DEFAULT_ALGORITHM], ages, k_anonymity(5), Options(chance=1))
     boxes = np.concatenate([recoding.lo, recoding.hi], axis=1)
     rises, pairs = drift(boxes, hidden_means(recoding, ages.codes[:, 1]))
     assert pairs > 800

@@ -21,10 +21,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.adult import microdata as adult_microdata
-from streamer.recoding.algorithms.recoding import Recoding, local_recoding
+from streamer.recoding.algorithms.contract import Recoding, local_recoding
 from streamer.recoding.metrics import risk, utility
-from streamer.table.canonical import canonical
-from streamer.table.microdata import Microdata
+from streamer.table.microdata import Microdata, canonical
 from streamer.table.schema import Table
 from worlds.microdata import TABLES, microdata
 

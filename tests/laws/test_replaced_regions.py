@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from streamer.incremental.groups.engine import Engine
+from streamer.incremental.engine.engine import Engine
 from streamer.table.schema import Table
 from worlds.beside_twin import SECRETS, assert_same, refusal
 from worlds.folded_table import FoldedTable

@@ -17,15 +17,14 @@ import pytest
 
 from streamer.privacy.models import Model, alpha_beta, identity_reserved, k_anonymity, k_l
 from streamer.recoding.algorithms.catalog import run
+from streamer.recoding.algorithms.contract import Recoding
 from streamer.recoding.algorithms.local_recoding import BOTTOM_UP, Labelling
 from streamer.recoding.algorithms.lossy_join import lossy_join
-from streamer.recoding.algorithms.recoding import Recoding
 from streamer.recoding.algorithms.top_down import TOP_DOWN
 from streamer.table.attributes import CategoricalAttribute
-from streamer.table.canonical import canonical
 from streamer.table.encode import EncodedRows
 from streamer.table.hierarchy import Hierarchy
-from streamer.table.microdata import INDIVIDUAL, Microdata, Subject, microdata_of
+from streamer.table.microdata import INDIVIDUAL, Microdata, Subject, canonical, microdata_of
 from streamer.table.schema import KeptColumn, Table
 from worlds.microdata import canonical_form
 

@@ -9,17 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.papers.queries import (
-    Query,
-    actual,
-    from_boxes,
-    from_lossy_join,
-    random_queries,
-    relative_correctness,
-)
+from benchmarks.papers.queries import Query, actual, from_boxes, from_lossy_join, random_queries, relative_correctness
 from streamer.errors import UsageError
+from streamer.recoding.algorithms.contract import Recoding, local_recoding
 from streamer.recoding.algorithms.lossy_join import lossy_join
-from streamer.recoding.algorithms.recoding import Recoding, local_recoding
 from streamer.table.microdata import Microdata
 from worlds.measured_tables import DISEASES, TABLE_5, TONG, ZIPS
 from worlds.microdata import TABLES, TEXTS, microdata, people

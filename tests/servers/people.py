@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from agents.cli import main
 from servers.broker.secured import SecuredKafka
 from servers.secured_redis import USERS, SecuredRedis
+from streamer.cli.main import main
 from streamer.kafka.access import read_properties
 from streamer.kafka.settings import CONFIG, settings_of
 from worlds.acl_recipe import commands_of, grant

@@ -13,23 +13,23 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from agents.cli import main
 from servers.broker.servers import Servers
-from streamer.cli.verify import EngineBeside
+from streamer.cli.batch.verify import EngineBeside
+from streamer.cli.main import main
 from streamer.errors import LawViolated
 from streamer.incremental.checks.changelog import ChangelogLaws
-from streamer.incremental.groups.engine import Engine
-from streamer.incremental.live_files import read_live
+from streamer.incremental.engine.engine import Engine
+from streamer.incremental.message_files import read_live
 from streamer.incremental.shard.input import Message
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
 from streamer.incremental.topics import CHANGES
 from streamer.incremental.verification import follow
-from streamer.table.yaml_loading import load_table
+from streamer.table.yaml.loading import load_table
 from worlds.checkout import ROOT
 from worlds.kafka_side import read
 
-DEMO = [sys.executable, "-m", "agents.cli", "demo"]
+DEMO = [sys.executable, "-m", "streamer.cli.main", "demo"]
 SECONDS_MAX = 300
 pytestmark = pytest.mark.timeout(2 * SECONDS_MAX)
 COUNTS = re.compile(
@@ -41,7 +41,7 @@ def test_a_broken_law_ends_the_demo_with_1(monkeypatch: pytest.MonkeyPatch) -> N
     def break_law(*_: object) -> None:
         raise LawViolated("law 'size' is broken")
 
-    monkeypatch.setattr("agents.demo.command.stage_in", break_law)
+    monkeypatch.setattr("streamer.cli.demo.command.stage_in", break_law)
     result = CliRunner().invoke(main, ["demo"])
     assert (result.exit_code, "law 'size' is broken" in result.output) == (1, True)
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from agents.embedded import SHARDS, embedded_servers
-from agents.outlet import KafkaOutlet
-from agents.shard_input import KafkaInput
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
 from streamer.kafka.clients import open_consumer
+from streamer.kafka.embedded import SHARDS, embedded_servers
+from streamer.kafka.outlet import KafkaOutlet
 from streamer.kafka.reading import shards_in
+from streamer.kafka.shard_input import KafkaInput
 from worlds.kafka_side import read, write
 from worlds.patients import Changes, expected, folded, write_table
 from worlds.workers import Worker, wait_until

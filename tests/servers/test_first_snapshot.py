@@ -1,7 +1,7 @@
 """Debezium's first snapshot on workers, a real Kafka and Redis: held back, killed in the middle, released, and ended.
 
 Messages are as Debezium 3 writes them, with the schemas of Connect's converter and without; keys and partitions too.
-Here are the tests of streamer.cli.end_snapshot, too.
+Here are the tests of streamer.cli.operate.end_snapshot, too.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from streamer.cli.main import main
-from streamer.incremental.events.murmur2 import shard_of
-from streamer.incremental.store.base import Meta
+from streamer.incremental.events.key_form import shard_of
+from streamer.incremental.store.base import CHANGE, ELSEWHERE, LAST, OPERATOR, Meta
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
-from streamer.incremental.store.snapshot import CHANGE, ELSEWHERE, LAST, OPERATOR
 from worlds.kafka_side import read, write
 from worlds.patients import random_values
 from worlds.workers import SHARDS, WorkedTable, wait_until

@@ -12,26 +12,25 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka.admin import AdminClient
 
-from agents.anew.run import begin
-from agents.anew.shards import found_shards
-from agents.outlet import KafkaOutlet
-from agents.shard_input import KafkaInput
-from agents.worker_settings import WorkerSettings
 from servers.broker.servers import Servers
 from streamer.cli.main import main
+from streamer.cli.stream.bootstrap import begin, found_shards
 from streamer.errors import ShardRefused
 from streamer.incremental.checks.changelog import ChangelogLaws, LiveRecord, in_releases
 from streamer.incremental.checks.source import SourceLaws, index_table
+from streamer.incremental.engine.stored_state import HOW, PENDING
 from streamer.incremental.estimate import Query
-from streamer.incremental.groups.kept import HOW, PENDING
 from streamer.incremental.message_files import read_messages
 from streamer.incremental.reader import Subscription
-from streamer.incremental.release.fold import Release
+from streamer.incremental.release.fold import FoldedRelease
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
 from streamer.incremental.topics import outputs_of, topic_name
+from streamer.kafka.outlet import KafkaOutlet
+from streamer.kafka.shard_input import KafkaInput
 from streamer.table.schema import GROUPS, LOSSY_JOIN, Table
-from streamer.table.yaml_loading import load_table
+from streamer.table.yaml.loading import load_table
+from streamer.worker_settings import WorkerSettings
 from worlds.checkout import PATIENTS
 from worlds.driven import Driven
 from worlds.kafka_side import SECONDS_MAX, fresh_name, make_topics, write
@@ -67,7 +66,7 @@ class PublishedTable:
         for start in range(first, last, batch):
             publisher.step(self.messages[start : min(start + batch, last)])
 
-    def assert_a_reader_has_what_redis_keeps(self, releases: list[Release]) -> None:
+    def assert_a_reader_has_what_redis_keeps(self, releases: list[FoldedRelease]) -> None:
         """By the laws, and against the source behind them."""
         laws = ChangelogLaws(self.table)
         records = [LiveRecord(*release[:3], *record) for release in releases for record in release.records]
@@ -102,7 +101,7 @@ def world(request: pytest.FixtureRequest, servers: Servers, tmp_path: Path) -> P
     return PublishedTable(servers, tmp_path, request.param)
 
 
-def read_all(world: PublishedTable, reader: Subscription) -> list[Release]:
+def read_all(world: PublishedTable, reader: Subscription) -> list[FoldedRelease]:
     releases = []
     while not reader.caught_up:
         releases += reader.poll()

@@ -57,7 +57,7 @@ class LiveTable:
         return report
 
     def worker(self) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "agents.cli", "worker", "--table", str(self.folder)]
+        command = [sys.executable, "-m", "streamer.cli.main", "worker", "--table", str(self.folder)]
         return subprocess.Popen(
             [*command, *self._kafka, *self._redis], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=ROOT
         )
@@ -128,7 +128,7 @@ def test_a_table_that_changes_without_a_pause_is_refused_after_some_readings(
         raise Conflict("somebody committed")
 
     monkeypatch.setattr(RedisLookups, "index_table", moved)
-    monkeypatch.setattr("streamer.cli.index.AGAIN_SECONDS", 0)
+    monkeypatch.setattr("streamer.cli.operate.index.AGAIN_SECONDS", 0)
     result = live.run("index", "--out", tmp_path / "index.csv")
     assert result.exit_code == 2
     assert len(readings) == 10

@@ -26,7 +26,7 @@ def environment(servers: Servers, tmp_path: Path) -> dict[str, str]:
     binaries = tmp_path / "bin"
     binaries.mkdir()
     streamer = binaries / "streamer"
-    streamer.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m agents.cli "$@"\n', "utf-8")
+    streamer.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m streamer.cli.main "$@"\n', "utf-8")
     streamer.chmod(0o755)
     path = {"PATH": f"{binaries}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
     return {**os.environ, **servers.environment(), **path}

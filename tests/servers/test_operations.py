@@ -41,7 +41,7 @@ def world(servers: Servers, tmp_path: Path) -> Iterator[WorkedTable]:
     (tmp_path / "mine").mkdir()
     shutil.copy(PATIENTS / "rows.csv", tmp_path / "now.csv")
     streamer = tmp_path / "streamer"
-    streamer.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m agents.cli "$@"\n', "utf-8")
+    streamer.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m streamer.cli.main "$@"\n', "utf-8")
     streamer.chmod(0o755)
     world = WorkedTable(servers, tmp_path / "mine")
     yield world

@@ -9,14 +9,14 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from agents.outlet import KafkaOutlet
-from agents.shard_input import KafkaInput
 from servers.broker.servers import Servers
 from streamer.errors import Conflict, Fenced, ServerUnreachable, ShardRefused
 from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.outlet import Position
-from streamer.table.published import RowKey, row_key
+from streamer.kafka.outlet import KafkaOutlet
+from streamer.kafka.shard_input import KafkaInput
+from streamer.table.published.rows import RowKey, row_key
 from streamer.table.schema import ROW_BYTES_MAX
 from worlds.kafka_side import fresh_name, make_topics, read, write
 from worlds.workers import wait_until
@@ -173,8 +173,8 @@ def test_the_position_is_found_behind_many_aborted_transactions(
     outlet: KafkaOutlet, bootstrap: str, table_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As behind offsets that compaction emptied: the window has to grow several times."""
-    monkeypatch.setattr("streamer.kafka.reading.WINDOW_OFFSETS", 2)
-    monkeypatch.setattr("streamer.kafka.reading.WIDER", 2)
+    monkeypatch.setattr("streamer.kafka.reading.FIRST_WINDOW_OFFSETS", 2)
+    monkeypatch.setattr("streamer.kafka.reading.WINDOW_GROWTH", 2)
     outlet.publish([live("a")], position(1))
     aborted = Producer({"bootstrap.servers": bootstrap, "transactional.id": "another", "retry.backoff.ms": 2})
     aborted.init_transactions(20)
@@ -222,7 +222,11 @@ def test_more_records_than_the_clients_queue_holds(
 
 
 def test_a_broker_that_is_not_there_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("agents.outlet", "agents.shard_input", *(f"streamer.kafka.{room}" for room in KAFKA_ROOMS)):
+    for module in (
+        "streamer.kafka.outlet",
+        "streamer.kafka.shard_input",
+        *(f"streamer.kafka.{room}" for room in KAFKA_ROOMS),
+    ):
         monkeypatch.setattr(f"{module}.CALL_SECONDS_MAX", 1.0)
     outlet = KafkaOutlet("127.0.0.1:1", "t", 0)
     for call in (outlet.fence, outlet.position, KafkaInput("127.0.0.1:1", "t", 0).state):

@@ -13,15 +13,15 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka import Producer
 
-from agents.outlet import KafkaOutlet
-from agents.shard_input import KafkaInput
 from servers.broker.servers import Servers
 from streamer.cli.main import main
-from streamer.incremental.events.murmur2 import shard_of
+from streamer.incremental.events.key_form import shard_of
 from streamer.incremental.shard.input import Message
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
-from streamer.table.yaml_loading import load_table
+from streamer.kafka.outlet import KafkaOutlet
+from streamer.kafka.shard_input import KafkaInput
+from streamer.table.yaml.loading import load_table
 from worlds.connect_json import CONNECT, struct, unscaled_base64, with_schema
 from worlds.driven import Driven
 from worlds.kafka_side import fresh_name, make_topics, read, write

@@ -18,11 +18,11 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer, Topic
 from confluent_kafka.admin import AdminClient
 
 from servers.broker.servers import Servers
-from streamer.cli import key_form_seen
-from streamer.cli import sender as sender_module
-from streamer.cli.interrupted import StopSign
 from streamer.cli.main import main
-from streamer.incremental.events.murmur2 import shard_of
+from streamer.cli.stream import key_form_probe
+from streamer.cli.stream import produce as sender_module
+from streamer.cli.support.signals import StopSign
+from streamer.incremental.events.key_form import shard_of
 from streamer.incremental.message_files import read_messages
 from worlds.checkout import PATIENTS
 from worlds.kafka_side import fresh_name, make_topics, read, write
@@ -154,7 +154,7 @@ def test_what_a_shard_refuses_does_not_tell_its_form(servers: Servers, topic: To
 def test_what_may_have_been_truncated_between_the_records_that_are_read_is_in_doubt(
     servers: Servers, topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(key_form_seen, "OFFSETS_LOOKED_AT", 4)
+    monkeypatch.setattr(key_form_probe, "OFFSETS_LOOKED_AT", 4)
     bare = Producers(servers.kafka_bootstrap, topic[0], b"%d".__mod__)
     bare.send(created(number) for number in range(60))
     assert json.loads(produce(servers, topic, "-", "--json", stdin=insertion(77)).stdout)["key_form"] == "bare"

@@ -20,9 +20,9 @@ from confluent_kafka import Producer
 
 from servers.broker.servers import Servers
 from streamer.cli.main import main
-from streamer.incremental.events.murmur2 import shard_of
-from streamer.incremental.shard.rebuild_reports import how_it_ended
-from streamer.incremental.shard.requests import Rebuild
+from streamer.incremental.events.key_form import shard_of
+from streamer.incremental.shard.rebuild import how_it_ended
+from streamer.incremental.shard.requests import FullRebuild
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
@@ -213,8 +213,8 @@ def test_a_rebuild_can_be_stopped_and_everything_else_is_answered_meanwhile(rebu
     rebuilt.until_published()
     id_ = rebuilt.report("--shard", 0)["id"]
     rebuilt.until_regions_are_done(1)
-    again = Rebuild(0, id_, int(time.time())).to_json()
-    nonsense = [b"nonsense", b'{"command":"rebuild","shard":0}', Rebuild(3, "astray", int(time.time())).to_json()]
+    again = FullRebuild(0, id_, int(time.time())).to_json()
+    nonsense = [b"nonsense", b'{"command":"rebuild","shard":0}', FullRebuild(3, "astray", int(time.time())).to_json()]
     records = [(0, None, value) for value in (again, *nonsense, None)]
     write(rebuilt.world.bootstrap, topic_name(rebuilt.world.name, "control"), records)
     (second,) = rebuilt.report("--shard", 0, "--wait", exit_code=1)["shards"]
@@ -268,7 +268,7 @@ def test_what_cannot_be_right_is_refused_and_nothing_is_written(
 
 
 def test_a_request_that_no_worker_takes_up_is_told(world: WorkedTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamer.cli.rebuild.TAKEN_UP_SECONDS_MAX", 1.0)
+    monkeypatch.setattr("streamer.cli.operate.rebuild.TAKEN_UP_SECONDS_MAX", 1.0)
     options = ["--table", str(world.table), "--kafka", world.bootstrap, "--redis", world.environment["REDIS_URL"]]
     waited = CliRunner().invoke(main, ["rebuild", *options, "--wait"])
     assert waited.exit_code == 1

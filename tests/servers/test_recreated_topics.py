@@ -15,16 +15,16 @@ from click.testing import CliRunner
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from agents.cli import main as agents_main
 from streamer.cli.main import main
+from streamer.cli.main import main as agents_main
 from streamer.errors import StreamerError
-from streamer.incremental import mends
+from streamer.incremental import remedies
 from streamer.incremental.reader import Subscription
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
 from streamer.incremental.topics import CHANGES, DEAD_LETTERS, LIVE, POSITIONS, REQUIRED_CONFIGS
-from streamer.table.yaml_loading import load_table
+from streamer.table.yaml.loading import load_table
 from worlds.kafka_side import make_topics, read
 from worlds.patients import expected, folded
 from worlds.workers import SHARDS, WorkedTable, wait_until
@@ -187,7 +187,7 @@ def test_an_input_made_anew_under_a_busy_worker_is_not_read_as_the_old_one(world
     world.write(4000)
     assert worker.ended() == 2, world.logs()
     assert "the input topic was made anew" in world.logs()
-    assert mends.begin_anew(world.name) in world.logs()
+    assert remedies.begin_anew(world.name) in world.logs()
     assert metas(world) == before, "not one message of the new topic was applied to the old table"
     assert [len(read(world.bootstrap, world.name, LIVE, shard)) for shard in range(SHARDS)] == published
 
@@ -204,7 +204,7 @@ def test_reading_the_input_again_as_the_refusal_says_works_and_readers_go_on(wor
         world.changes._alive = [[] for _ in range(SHARDS)]
         world.write(900)  # the source sends again
         assert world.workers[0].ended() == 2, world.logs()
-        assert mends.begin_anew(world.name) in world.logs()
+        assert remedies.begin_anew(world.name) in world.logs()
         servers = ["--kafka", world.bootstrap, "--redis", world.environment["REDIS_URL"]]
         command = ["start-anew", "--from-source", "topic", "--table", str(world.table), *servers]
         begun = CliRunner().invoke(agents_main, command)
@@ -229,7 +229,7 @@ def test_lost_positions_are_refused_and_publishing_again_as_the_refusal_says_wor
     stop(world)
     make_anew(world, POSITIONS)
     assert world.start().ended() == 2
-    assert mends.publish_again(world.name) in world.logs()
+    assert remedies.publish_again(world.name) in world.logs()
     delete(world, LIVE, POSITIONS)
     topics_create(world)
     world.write(300)
@@ -250,7 +250,7 @@ def test_redis_and_positions_cleared_without_the_output_is_refused(world: Worked
     delete_keys(world)
     assert world.start().ended() == 2
     assert "the output holds rows, but neither Redis nor the positions know of any" in world.logs()
-    assert mends.begin_anew(world.name) in world.logs()
+    assert remedies.begin_anew(world.name) in world.logs()
 
 
 @pytest.mark.slow
@@ -267,7 +267,7 @@ def test_an_input_that_grows_stops_the_worker_before_anybody_is_misplaced(world:
         world.write(1000)
     assert worker.ended() == 2, world.logs()
     assert f"{world.name}.changes 6, {world.name}.live 4" in world.logs()
-    assert mends.after_growth(world.name) in world.logs()
+    assert remedies.after_growth(world.name) in world.logs()
     assert metas(world) == before
     assert [len(read(world.bootstrap, world.name, DEAD_LETTERS, shard)) for shard in range(SHARDS)] == letters
 

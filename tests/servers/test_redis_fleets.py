@@ -17,8 +17,7 @@ from servers.secured_redis import granted
 from streamer.errors import ConfigError, Conflict, NotDurable, ServerUnreachable
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_lookups import RedisLookups, forget_shard, server_now, shards_of
-from streamer.incremental.store.redis_server import connect, durability_of, require_durable
-from streamer.incremental.store.redis_url import Kind
+from streamer.incremental.store.redis_server import Kind, connect, durability_of, require_durable
 from worlds.store_contract import OpenStore, StoreContract, commit_number, everything, live, record
 from worlds.workers import WorkedTable
 

@@ -11,7 +11,7 @@ import pytest
 from servers.broker.servers import Servers
 from streamer.errors import Conflict, ShardRefused
 from streamer.incremental.store.base import Meta
-from streamer.incremental.store.redis_lookups import Custody, RedisLookups, server_now, shards_of
+from streamer.incremental.store.redis_lookups import Ownership, RedisLookups, server_now, shards_of
 from streamer.incremental.store.redis_server import connect
 from worlds.store_contract import A_GROUP, commit_number, record
 
@@ -30,7 +30,7 @@ def store(servers: Servers) -> Iterator[RedisLookups]:
 def test_who_took_a_shard_over_when_it_committed_and_who_refused_it_stands_there_for_people(
     store: RedisLookups,
 ) -> None:
-    assert store.custody() == Custody()
+    assert store.custody() == Ownership()
     before, fence = int(time.time()) - 1, store.take_over()
     store.tell_owner("alice:1")
     held = store.custody()
@@ -58,7 +58,7 @@ def test_no_worker_serves_a_shard_of_a_table_that_has_not_begun_in_all_its_shard
         store.check_begun("shard 0")
     store.tell_begun()
     store.check_begun("shard 0")
-    assert store.custody() == Custody()
+    assert store.custody() == Ownership()
 
 
 def test_a_shard_that_was_only_refused_is_no_shard_of_the_table(servers: Servers, store: RedisLookups) -> None:

@@ -19,21 +19,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from servers.broker.servers import Servers
 from streamer.errors import ConfigError, Conflict, Fenced, NotDurable, ServerUnreachable, ShardRefused, StreamerError
-from streamer.incremental.groups.kept import Origin, QIGroupState, SimilarityList
+from streamer.incremental.engine.stored_state import Origin, QIGroupState, SimilarityList
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.incremental.store.redis import FIELDS_PER_SCAN, RedisStore
 from streamer.incremental.store.redis_lookups import RedisLookups, Sizes, shards_of
 from streamer.incremental.store.redis_server import DURABLE, connect, require_durable
-from worlds.store_contract import (
-    A_GROUP,
-    OpenStore,
-    StoreContract,
-    commit_number,
-    everything,
-    keys_of,
-    live,
-    record,
-)
+from worlds.store_contract import A_GROUP, OpenStore, StoreContract, commit_number, everything, keys_of, live, record
 
 OpenRedis = Callable[[str, int], RedisLookups]
 

@@ -21,18 +21,17 @@ from aiokafka.errors import KafkaError as ReaderError
 from click.testing import CliRunner
 from confluent_kafka.admin import AdminClient
 
-from agents.cli import main
-from agents.input_reader import failure_of, reader_access
-from agents.kafka_calls import KafkaCalls, client_settings
-from agents.outlet import KafkaOutlet
+from agents.ingest import failure_of, reader_access
 from servers.broker.secured import SecuredKafka
 from servers.people import KEY_PASSWORD, PASSWORDS, People
 from servers.redis_servers import running
+from streamer.cli.main import main
 from streamer.errors import ConfigError, StreamerError
 from streamer.incremental.reader import Subscription
 from streamer.kafka import reading
-from streamer.kafka.clients import open_consumer
+from streamer.kafka.clients import KafkaCalls, client_settings, open_consumer
 from streamer.kafka.diagnose import require_access
+from streamer.kafka.outlet import KafkaOutlet
 from streamer.kafka.settings import CONFIG, VARIABLES, servers_of
 from worlds.checkout import PATIENTS
 from worlds.kafka_side import write

@@ -14,16 +14,16 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from agents.cli import main
-from agents.worker_settings import WorkerSettings
 from servers.broker.servers import NamedServer, Servers
 from servers.redis_servers import running
 from servers.secured_redis import SecuredRedis, granted
+from streamer.cli.main import main
 from streamer.errors import ConfigError, ServerUnreachable, StreamerError
-from streamer.incremental.groups.kept import Origin, SimilarityList
+from streamer.incremental.engine.stored_state import Origin, SimilarityList
 from streamer.incremental.store.redis_lookups import RedisLookups, forget_shard, server_now, shards_of
 from streamer.incremental.store.redis_server import connect, require_durable
-from streamer.table.yaml_loading import load_table
+from streamer.table.yaml.loading import load_table
+from streamer.worker_settings import WorkerSettings
 from worlds.checkout import ROOT
 from worlds.store_contract import A_GROUP, commit_number, everything, live, record
 from worlds.workers import WorkedTable
@@ -245,7 +245,7 @@ def test_a_worker_and_all_commands_get_along_with_their_user(
     world.workers[0].terminate()
     begin_anew = ["start-anew", "--from-source", "topic", "--table", str(world.table), *servers]
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}  # compiling would take longer than what is compiled
-    subprocess.run([sys.executable, "-m", "agents.cli", *begin_anew], cwd=ROOT, env=environment, check=True)
+    subprocess.run([sys.executable, "-m", "streamer.cli.main", *begin_anew], cwd=ROOT, env=environment, check=True)
     operator = world.environment["REDIS_URL"].replace("://", "://operator:{}@")
     servers[3] = operator.format(_password(tmp_path, "operator"))
     assert "Redis: one server, does not show its settings" in run("status", "--dead-letters-max", "1")

@@ -8,14 +8,14 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from agents.control import KafkaControl
-from agents.outlet import KafkaOutlet
-from agents.shard_input import KafkaInput
 from servers.broker.servers import Servers
 from streamer.cli.main import main
 from streamer.errors import ShardRefused
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.topics import CHANGES
+from streamer.kafka.control import KafkaControl
+from streamer.kafka.outlet import KafkaOutlet
+from streamer.kafka.shard_input import KafkaInput
 from worlds.kafka_side import fresh_name, make_topics, write
 from worlds.patients import write_table
 

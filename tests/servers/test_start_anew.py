@@ -1,7 +1,7 @@
 """`streamer start-anew` and `streamer load` on a real Kafka and Redis: what a worker refuses, they mend as it says.
 
-Here are the tests of agents.anew.command and agents.anew.load and of what both run by: agents.anew.shards finds,
-agents.anew.first_rows reads and agents.anew.run writes.
+Here are the tests of streamer.cli.operate.reload and streamer.cli.stream.load and of what both run by:
+streamer.cli.stream.bootstrap finds, streamer.cli.stream.bootstrap reads and streamer.cli.stream.bootstrap writes.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from click.testing import CliRunner, Result
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from agents.anew.reading import KafkaReading
-from agents.anew.shards import found_shards
-from agents.cli import main
-from agents.outlet import KafkaOutlet
-from agents.worker_settings import WorkerSettings
-from streamer.incremental import mends
+from streamer.cli.main import main
+from streamer.cli.stream.bootstrap import found_shards
+from streamer.incremental import remedies
 from streamer.incremental.checks.changelog import ChangelogLaws, LiveRecord, in_releases
-from streamer.incremental.events.murmur2 import shard_of
+from streamer.incremental.events.key_form import shard_of
 from streamer.incremental.release.fold import parse_part
 from streamer.incremental.release.records import OUTSIDE
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_lookups import shards_of as shards_of_redis
 from streamer.incremental.store.redis_server import connect
 from streamer.incremental.topics import topics_of
+from streamer.kafka.outlet import KafkaOutlet
+from streamer.kafka.shard_input import KafkaReading
 from streamer.table.schema import ROWS
-from streamer.table.yaml_loading import load_table
+from streamer.table.yaml.loading import load_table
+from streamer.worker_settings import WorkerSettings
 from worlds.checkout import ROOT
 from worlds.kafka_side import make_topics, read, write
 from worlds.patients import CANARY
@@ -248,7 +248,7 @@ def test_another_table_yaml_is_begun_from_a_file_as_the_refusal_says(world: Work
     wait_until_read(world)
     stop(world)
     world.table.write_text(world.table.read_text().replace("k: 3", "k: 6"))
-    assert mends.begin_anew(world.name) in refused(world)
+    assert remedies.begin_anew(world.name) in refused(world)
     begun = start_anew(world, as_csv(tmp_path / "rows.csv", rows(150, 100)))
     assert sum(shard["removed"] for shard in begun) == 200
     send(world, *inserted(rows(10, 700)))
@@ -282,7 +282,7 @@ def test_the_input_is_read_again_under_another_table_yaml(world: WorkedTable) ->
     stop(world)
     before = stored(world)
     world.table.write_text(world.table.read_text().replace("k: 3", "k: 5"))
-    assert mends.begin_anew(world.name) in refused(world)
+    assert remedies.begin_anew(world.name) in refused(world)
     start_anew(world, "topic")
     assert stored(world) == before
     world.write(300)
@@ -297,7 +297,7 @@ def test_an_emptied_redis_is_no_loss_where_the_source_is_there(world: WorkedTabl
     assert run(world, "load", as_csv(tmp_path / "rows.csv", people)).exit_code == 0
     client = connect(world.environment["REDIS_URL"])
     client.delete(*client.scan_iter(match=f"{{{world.name}:*"))
-    assert mends.begin_anew(world.name) in refused(world)
+    assert remedies.begin_anew(world.name) in refused(world)
     start_anew(world, as_csv(tmp_path / "rows.csv", people))
     assert_holds(world, set(people))
     world.start()
@@ -312,7 +312,7 @@ def test_a_grown_input_is_begun_from_a_file_as_the_refusal_says(world: WorkedTab
     assert run(world, "load", as_csv(tmp_path / "rows.csv", people)).exit_code == 0
     admin = AdminClient({"bootstrap.servers": world.bootstrap})
     admin.create_partitions([NewPartitions(f"{world.name}.changes", 6)])[f"{world.name}.changes"].result(20)
-    assert mends.after_growth(world.name) in refused(world)
+    assert remedies.after_growth(world.name) in refused(world)
     others = [f"{world.name}.{kind}" for kind in ("live", "positions", "dead-letters", "control")]
     for answer in admin.delete_topics(others).values():
         answer.result(20)
@@ -337,7 +337,7 @@ def test_an_input_made_anew_with_fewer_partitions_leaves_no_shard_behind(world: 
         answer.result(20)
     wait_until(lambda: not set(topics) & set(admin.list_topics(timeout=20).topics), 20, lambda: "not deleted")
     make_topics(world.bootstrap, world.name, 2)
-    assert mends.begin_from_file(world.name) in refused(world)
+    assert remedies.begin_from_file(world.name) in refused(world)
     not_empty = run(world, "load", file)
     assert not_empty.exit_code == 2
     assert "streamer start-anew --from-source" in not_empty.stderr
@@ -372,7 +372,7 @@ def test_killed_at_any_moment_the_command_leaves_a_table_or_is_named_by_the_refu
     for turn in range(5):
         people = rows(1200, 100 * turn)
         command = ["start-anew", "--from-source", as_csv(tmp_path / "rows.csv", people), "--table", str(world.table)]
-        arguments = [sys.executable, "-m", "agents.cli", *command, *servers]
+        arguments = [sys.executable, "-m", "streamer.cli.main", *command, *servers]
         with subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             assert process.stderr is not None
             assert process.stdout is not None
@@ -388,7 +388,7 @@ def test_killed_at_any_moment_the_command_leaves_a_table_or_is_named_by_the_refu
             wait_until(lambda w=worker: w.process.poll() is not None or len(w.taken_over()) == SHARDS, 40, world.logs)  # type: ignore[misc]
             if worker.process.poll() is not None:
                 said = worker.log.read_text()
-                assert mends.BEGUN_IN_PART in said or mends.begin_anew(world.name) in said
+                assert remedies.BEGUN_IN_PART in said or remedies.begin_anew(world.name) in said
             stop(world)
     assert killed
     start_anew(world, as_csv(tmp_path / "rows.csv", people))

@@ -23,8 +23,6 @@ import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka.admin import AdminClient
 
-from agents.outlet import KafkaOutlet
-from agents.shard_input import KafkaInput
 from servers.broker.servers import Servers
 from streamer.cli.main import main
 from streamer.errors import ServerUnreachable
@@ -35,7 +33,9 @@ from streamer.incremental.store.base import Meta, State
 from streamer.incremental.store.redis_lookups import RedisLookups
 from streamer.incremental.store.redis_server import connect
 from streamer.incremental.topics import CHANGES, topic_name
-from streamer.table.yaml_loading import load_table
+from streamer.kafka.outlet import KafkaOutlet
+from streamer.kafka.shard_input import KafkaInput
+from streamer.table.yaml.loading import load_table
 from worlds.checkout import PATIENTS, ROOT
 from worlds.driven import Driven
 from worlds.kafka_side import fresh_name, make_topics, read, write
@@ -357,7 +357,7 @@ def worker(fresh: OperatedTable) -> Iterator[subprocess.Popen[bytes]]:
 def started_worker(table: OperatedTable) -> subprocess.Popen[bytes]:
     servers = ["--kafka", table.servers.kafka_bootstrap, "--redis", table.servers.redis_url]
     return subprocess.Popen(
-        [sys.executable, "-m", "agents.cli", "worker", "--table", str(table.folder), *servers],
+        [sys.executable, "-m", "streamer.cli.main", "worker", "--table", str(table.folder), *servers],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         cwd=ROOT,

@@ -1,7 +1,7 @@
 """The status page of a real worker in a real Chromium: what is seen, that it is escaped, and that silence is noticed.
 
-What the page says of which facts is tested without a browser (tests/unit/agents/web/test_page.py). Pictures of the page
-are left in STREAMER_SCREENSHOTS, or else in pytest's folder of the run.
+What the page says of which facts is tested without a browser (tests/unit/agents/web/test_service.py). Pictures of the
+page are left in STREAMER_SCREENSHOTS, or else in pytest's folder of the run.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.web.page import page
+from agents.web.service import page
 from servers.broker.servers import free_ports
 from servers.browser import CONTRAST_MIN, Browser
 from worlds.patients import CANARY

@@ -13,18 +13,17 @@ from click.testing import CliRunner, Result
 from confluent_kafka import Producer
 
 import streamer.incremental.reader
-from agents.embedded import embedded_servers
 from servers.broker.servers import Servers
 from streamer.cli.main import main
 from streamer.errors import LawViolated, StreamerError, UsageError
 from streamer.incremental.reader import Subscription
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.fold import Fold
-from streamer.incremental.release.published_group import PublishedGroup
-from streamer.incremental.release.records import Entry
-from streamer.table.published import published_columns
+from streamer.incremental.release.records import OutboxEntry, PublishedGroup
+from streamer.kafka.embedded import embedded_servers
+from streamer.table.published.rows import published_columns
 from streamer.table.schema import Table
-from streamer.table.yaml_loading import load_table
+from streamer.table.yaml.loading import load_table
 from worlds.kafka_side import fresh_name, make_topics
 
 TABLE_YAML = """
@@ -73,12 +72,12 @@ class ShardWriter:
         )
         self._producer.init_transactions(20)
 
-    def diff(self, number: int, after: PublishedGroup | None) -> Sequence[Entry]:
+    def diff(self, number: int, after: PublishedGroup | None) -> Sequence[OutboxEntry]:
         entries, _ = self._changelog.diff(number, self._groups.get(number), after)
         self._groups[number] = after
         return entries
 
-    def begin(self, entries: Sequence[Entry], total: int | None = None) -> None:
+    def begin(self, entries: Sequence[OutboxEntry], total: int | None = None) -> None:
         """Sends the records of the next release; `total`: what its headers say about their number."""
         self.release += 1
         self._producer.begin_transaction()

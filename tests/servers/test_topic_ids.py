@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from agents.embedded import embedded_servers
-from agents.shard_input import KafkaInput
 from servers.broker.servers import Servers
 from streamer.kafka.clients import open_admin
+from streamer.kafka.embedded import embedded_servers
+from streamer.kafka.shard_input import KafkaInput
 from streamer.kafka.topics import topic_id, topic_ids
 from worlds.kafka_side import fresh_name, make_topics
 

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, Ne
 
 from servers.broker.servers import Servers
 from streamer.cli.main import main
-from streamer.incremental import mends
+from streamer.incremental import remedies
 from streamer.incremental.topics import topics_of
 from streamer.table.schema import ROWS
 from worlds.kafka_side import fresh_name
@@ -215,8 +215,8 @@ def test_a_grown_input_makes_the_advice_to_begin_the_table_anew_and_never_to_rem
     grown = topics(servers, table, command)
     assert grown.exit_code == 2
     assert f"{name}.changes 6, {name}.live 4" in grown.stderr
-    assert mends.after_growth(name) in grown.stderr
-    assert mends.begin_from_file(name) in grown.stderr
+    assert remedies.after_growth(name) in grown.stderr
+    assert remedies.begin_from_file(name) in grown.stderr
 
 
 def test_an_output_with_another_number_is_to_be_published_again(servers: Servers, table: Table) -> None:
@@ -224,7 +224,7 @@ def test_an_output_with_another_number_is_to_be_published_again(servers: Servers
     grow(servers, f"{table[0]}.live", 5)
     grown = topics(servers, table, "check")
     assert grown.exit_code == 2
-    assert mends.publish_again(table[0]) in grown.stderr
+    assert remedies.publish_again(table[0]) in grown.stderr
 
 
 def test_dead_letters_with_another_number_are_to_be_deleted_alone(servers: Servers, table: Table) -> None:

@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from agents.cli import main
-from streamer.incremental.events.murmur2 import shard_of
+from streamer.cli.main import main
+from streamer.incremental.events.key_form import shard_of
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect

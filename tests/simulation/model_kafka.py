@@ -13,8 +13,7 @@ from typing import Protocol
 from streamer.errors import Conflict, Fenced
 from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.input import InputState, Message
-from streamer.incremental.shard.live_end import LiveEnd
-from streamer.incremental.shard.outlet import Position
+from streamer.incremental.shard.outlet import LiveEnd, Position
 from streamer.incremental.topics import CONTROL, OUTPUTS, POSITIONS
 
 

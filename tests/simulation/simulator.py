@@ -39,18 +39,16 @@ import numpy as np
 
 from simulation.model_kafka import ModelInput, ModelOutlet, ModelTopic
 from streamer.errors import Conflict, Fenced, LawViolated, ServerUnreachable, ShardRefused
+from streamer.incremental.engine.engine import Engine, Outcome
+from streamer.incremental.engine.net_effect import Drained
+from streamer.incremental.engine.replacing import Region
 from streamer.incremental.events.changes import Change, Insert
 from streamer.incremental.events.registered_schemas import NoSchemas, Schemas
-from streamer.incremental.groups.engine import Engine
-from streamer.incremental.groups.net_effect import Drained
-from streamer.incremental.groups.outcome import Outcome
-from streamer.incremental.groups.replacing import Region
-from streamer.incremental.shard.answers import answer
+from streamer.incremental.shard.answers import Retrial, answer
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.ready import Assigned, Messages, Truncated
-from streamer.incremental.shard.rebuilding import Rebuilding, next_rebuild, stopped
+from streamer.incremental.shard.rebuild import Rebuilding, next_rebuild, stopped
 from streamer.incremental.shard.requests import Placed, Retry, Truncation, placed_in, read_request
-from streamer.incremental.shard.retrying import Retrial
 from streamer.incremental.shard.states import Holding
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.memory import MemoryServer, MemoryStore

@@ -14,12 +14,12 @@ from simulation.simulator import Fault, World
 from simulation.story import PEOPLE, fold
 from streamer.errors import ShardRefused
 from streamer.incremental.checks.changelog import ChangelogLaws
-from streamer.incremental.release.fold import Release
+from streamer.incremental.release.fold import FoldedRelease
 from streamer.incremental.release.records import OUTSIDE
 from streamer.incremental.shard.driver import read_again
 from streamer.incremental.shard.input import Message
+from streamer.incremental.store.base import CHANGE, OPERATOR
 from streamer.incremental.store.memory import MemoryStore
-from streamer.incremental.store.snapshot import CHANGE, OPERATOR
 from streamer.incremental.topics import DEAD_LETTERS, OUTPUTS
 from streamer.table.schema import Table
 from worlds.published_groups import FORMS
@@ -88,7 +88,7 @@ def assert_whole(world: World, messages: Sequence[Message] = MESSAGES) -> None:
             assert not rows, "published before the snapshot was whole"
         if rows:
             outside = any(OUTSIDE in record.headers for record in records)
-            laws.check(Release(0, position.release, position.next, rows, outside))
+            laws.check(FoldedRelease(0, position.release, position.next, rows, outside))
         fold(folded, records)
         letters += [record.key for record in records if record.topic == DEAD_LETTERS]
         commits.append(position.commit)

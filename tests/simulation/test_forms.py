@@ -14,7 +14,7 @@ from simulation.story import MESSAGES, PEOPLE, events, fold, table_before, table
 from streamer.errors import ShardRefused
 from streamer.incremental.checks.changelog import ChangelogLaws, LiveRecord, in_releases
 from streamer.incremental.checks.source import SourceLaws, index_table
-from streamer.incremental.groups.kept import PENDING
+from streamer.incremental.engine.stored_state import PENDING
 from streamer.incremental.release.fold import Fold, parse_part
 from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.input import Message

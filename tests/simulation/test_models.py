@@ -11,7 +11,7 @@ import pytest
 from simulation.simulator import Fault, World
 from simulation.story import PEOPLE, events, fold
 from streamer.incremental.checks.changelog import ChangelogLaws
-from streamer.incremental.release.fold import Release
+from streamer.incremental.release.fold import FoldedRelease
 from streamer.incremental.topics import OUTPUTS
 from streamer.table.schema import REPAIR, ROWS, Diversity, Table
 from worlds.published_groups import FORMS
@@ -29,7 +29,7 @@ def table_and_releases(small: Table, plan: dict[int, Fault]) -> tuple[dict[bytes
         fold(folded, records)
         rows = [(record.key, record.value) for record in records if record.topic in OUTPUTS]
         if rows:
-            laws.check(Release(0, position.release, position.next, rows))
+            laws.check(FoldedRelease(0, position.release, position.next, rows))
             releases += 1
     assert laws.n_rows == len(folded) or small.form != ROWS
     assert world.meta().counts.messages == len(MESSAGES)

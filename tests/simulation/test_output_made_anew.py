@@ -12,7 +12,7 @@ from simulation.simulator import SECRET, Died, Fault, World
 from simulation.story import MESSAGES, PEOPLE, fold, steps_of_a_quiet_run, table_before, tables_by_count
 from streamer.errors import ShardRefused
 from streamer.incremental.checks.changelog import ChangelogLaws
-from streamer.incremental.release.fold import Release
+from streamer.incremental.release.fold import FoldedRelease
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.memory import MemoryStore
 from streamer.incremental.topics import DEAD_LETTERS, LIVE, POSITIONS
@@ -65,7 +65,7 @@ def assert_the_new_changelog_is_lawful(world: World) -> None:
     for records, position in world.topic.transactions[world.topic.begins[LIVE] :]:
         rows = [(record.key, record.value) for record in records if record.topic == LIVE]
         if rows:
-            laws.check(Release(0, position.release, position.next, rows))
+            laws.check(FoldedRelease(0, position.release, position.next, rows))
 
 
 def meta_of(world: World) -> Meta:

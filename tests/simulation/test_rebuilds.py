@@ -17,10 +17,10 @@ from simulation.story import PEOPLE, events, fold, table_before, tables_by_count
 from streamer.errors import ShardRefused
 from streamer.incremental.checks.changelog import ChangelogLaws
 from streamer.incremental.checks.source import SourceLaws, index_table
-from streamer.incremental.release.fold import Release
+from streamer.incremental.release.fold import FoldedRelease
 from streamer.incremental.shard.input import Message
+from streamer.incremental.store.base import REMEMBERED, RUNNING, STOPPED
 from streamer.incremental.store.memory import MemoryStore
-from streamer.incremental.store.rebuild import REMEMBERED, RUNNING, STOPPED
 from streamer.incremental.topics import LIVE
 
 SEEDS = range(20)
@@ -47,7 +47,7 @@ def assert_nothing_lost_doubled_or_told_wrong(world: World, messages: list[Messa
         fold(folded, records)
         rows = [(record.key, record.value) for record in records if record.topic == LIVE]
         if rows:
-            laws.check(Release(0, position.release, position.next, rows))
+            laws.check(FoldedRelease(0, position.release, position.next, rows))
         assert values(folded) == values(table_before(tables, messages, position.next))
         letters += [record.key for record in records if record.topic == "dead-letters"]
         commits.append(position.commit)

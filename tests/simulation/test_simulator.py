@@ -14,7 +14,7 @@ from simulation.simulator import ANOTHER_SECRET, Fault, FragileEngine, World
 from simulation.story import MESSAGES, PEOPLE, events, fold, steps_of_a_quiet_run, table_before, tables_by_count
 from streamer.errors import Fenced, ShardRefused
 from streamer.incremental.checks.changelog import ChangelogLaws
-from streamer.incremental.release.fold import Release
+from streamer.incremental.release.fold import FoldedRelease
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.topics import LIVE, POSITIONS
@@ -139,7 +139,7 @@ def assert_lawful_from(world: World, first: int) -> None:
     for records, position in world.topic.transactions[first:]:
         rows = [(record.key, record.value) for record in records if record.topic == LIVE]
         if rows:
-            laws.check(Release(0, position.release, position.next, rows))
+            laws.check(FoldedRelease(0, position.release, position.next, rows))
     assert laws.n_rows == len(folded_from(world, first)) > 0
 
 

@@ -13,11 +13,11 @@ from simulation.model_kafka import ModelOutlet
 from simulation.simulator import Died, Fault, Faulty, World
 from simulation.story import MESSAGES, PEOPLE, fold, tables_by_count
 from streamer.errors import Fenced, ServerUnreachable, ShardRefused
-from streamer.incremental import mends
+from streamer.incremental import remedies
 from streamer.incremental.checks.changelog import ChangelogLaws
-from streamer.incremental.release.fold import Release
+from streamer.incremental.release.fold import FoldedRelease
 from streamer.incremental.release.records import OUTSIDE, Outgoing
-from streamer.incremental.shard.anew import PublishedRecord, start_anew
+from streamer.incremental.shard.bootstrap import PublishedRecord, start_anew
 from streamer.incremental.shard.first_commits import FirstTable, prepare
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.store.base import Meta
@@ -104,7 +104,7 @@ def assert_lawful(world: World) -> ChangelogLaws:
     for records, position in published(world):
         rows = [(record.key, record.value) for record in records]
         outside = any(OUTSIDE in record.headers for record in records)
-        laws.check(Release(0, position.release, position.next, rows, outside))
+        laws.check(FoldedRelease(0, position.release, position.next, rows, outside))
     return laws
 
 
@@ -169,7 +169,7 @@ def test_of_two_topics_of_which_one_is_lost_the_other_is_emptied(kind: str) -> N
     world.make_anew(kind)
     begin(world, replace(STRICTER, form=LOSSY_JOIN))
     laws = ChangelogLaws(world.table)
-    laws.check(Release(0, 1, world.end, list(folded(world).items())))
+    laws.check(FoldedRelease(0, 1, world.end, list(folded(world).items())))
     assert laws.n_rows == N_NEW
     assert world.run(batch=5).engine.n_rows == N_NEW
 
@@ -180,7 +180,7 @@ def test_a_table_may_begin_anew_in_another_form_of_the_same_topic(before: str, a
     world = half_read(replace(PEOPLE, form=before))
     begin(world, replace(PEOPLE, form=after))
     laws = ChangelogLaws(world.table)
-    laws.check(Release(0, 1, world.end, list(folded(world).items())))
+    laws.check(FoldedRelease(0, 1, world.end, list(folded(world).items())))
     assert laws.n_rows == N_NEW
     assert world.run(batch=5).engine.n_rows == N_NEW
 
@@ -212,7 +212,7 @@ def test_a_crash_at_every_step_leaves_the_old_table_or_the_new_or_a_refusal_that
                 world.run(batch=5)
             except ShardRefused as refused:
                 assert not again
-                assert mends.begin_anew("people") in str(refused)
+                assert remedies.begin_anew("people") in str(refused)
                 seen.add("refused")
                 begin(world, PEOPLE, records_max=records_max)
                 assert_begun(world)
@@ -355,7 +355,7 @@ def test_a_first_load_that_redis_lost_before_anything_was_written_is_refused_wit
     world.lose_commits(None)
     with pytest.raises(ShardRefused) as refused:
         world.run(batch=5)
-    assert mends.begin_anew("people") in str(refused.value)
+    assert remedies.begin_anew("people") in str(refused.value)
     begin(world, PEOPLE, next_=0)
     assert_begun(world)
     world.written = None

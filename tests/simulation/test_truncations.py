@@ -17,11 +17,11 @@ from simulation.truncating_source import NOON_MS, PEOPLE, SHARDS, Source, read_t
 from streamer.errors import ShardRefused
 from streamer.incremental.checks.changelog import ChangelogLaws
 from streamer.incremental.events.decoder import Decoder
-from streamer.incremental.events.murmur2 import shard_of
+from streamer.incremental.events.key_form import shard_of
 from streamer.incremental.events.registered_schemas import RegisteredSchema, UnusableSchema, schema_from
-from streamer.incremental.release.fold import Release
+from streamer.incremental.release.fold import FoldedRelease
 from streamer.incremental.shard.input import Message
-from streamer.incremental.store.snapshot import OPERATOR
+from streamer.incremental.store.base import OPERATOR
 from streamer.incremental.topics import CONTROL, LIVE
 from streamer.table.row import Row
 from worlds.avro_messages import LOGGED, envelope
@@ -47,7 +47,7 @@ def assert_the_shards_hold_what_the_source_holds(worlds: Sequence[World], source
             rows = [(record.key, record.value) for record in records if record.topic == LIVE]
             letters += sum(record.topic == "dead-letters" for record in records)
             if rows:
-                laws.check(Release(world.shard, position.release, position.next, rows))
+                laws.check(FoldedRelease(world.shard, position.release, position.next, rows))
         meta = world.meta()
         assert letters == meta.counts.dead_letters == 0
         assert meta.counts.messages == len(world.messages)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from simulation.simulator import Fault, World
-from streamer.incremental.events.murmur2 import shard_of
+from streamer.incremental.events.key_form import shard_of
 from streamer.incremental.shard.input import Message
 from streamer.incremental.store.memory import MemoryStore
 from streamer.table.row import Row

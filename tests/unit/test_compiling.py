@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from streamer.cli import warm
+from streamer.cli.batch import warm
 from streamer.cli.main import main
 from streamer.compiling import NICENESS, is_coming, wait_while_coming, warm_in_background
-from streamer.machine_code import folder, is_there, mark, only_maker
+from streamer.numba_support.cache import folder, is_there, mark, only_maker
 from worlds.small_tables import AGE, CITY, table
 
 PEOPLE = table(AGE, CITY)

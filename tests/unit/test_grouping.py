@@ -11,13 +11,13 @@ import pytest
 
 from streamer.errors import ConfigError, UsageError
 from streamer.grouping import first_groups, groups_by
+from streamer.incremental.engine.engine import Engine
 from streamer.incremental.events.changes import Insert
-from streamer.incremental.groups.engine import Engine
 from streamer.recoding.algorithms.catalog import ALGORITHMS
 from streamer.table.encode import EncodedRows, Encoder
 from streamer.table.files import read_rows
 from streamer.table.row import Row
-from streamer.table.yaml_loading import load_table
+from streamer.table.yaml.loading import load_table
 from worlds.checkout import PATIENTS, ROOT
 from worlds.folded_table import FoldedTable
 from worlds.small_tables import CITY, YEARS, table

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from hypothesis import strategies as st
 
 from streamer.errors import EventRefused
+from streamer.incremental.engine.engine import Engine
 from streamer.incremental.events.changes import Change
-from streamer.incremental.groups.engine import Engine
 from worlds.folded_table import FoldedTable
 from worlds.twin import Twin
 

@@ -11,11 +11,11 @@ from functools import cache
 from streamer.errors import EventRefused
 from streamer.incremental.checks.changelog import ChangelogLaws, LiveRecord, in_releases
 from streamer.incremental.checks.source import IndexTable, index_table
+from streamer.incremental.engine.engine import Engine
+from streamer.incremental.engine.stored_state import PENDING
 from streamer.incremental.events.changes import Change, Delete, Insert, Modify
-from streamer.incremental.groups.engine import Engine
-from streamer.incremental.groups.kept import PENDING
 from streamer.incremental.release.changelog import Changelog
-from streamer.incremental.release.fold import Part, parse_part
+from streamer.incremental.release.fold import ReleasePart, parse_part
 from streamer.incremental.release.records import Outgoing, outgoing
 from streamer.table.row import Row
 from streamer.table.schema import Diversity, Table
@@ -56,7 +56,7 @@ def history_of(table: Table, batches: Iterable[Iterable[Change]]) -> History:
     return history
 
 
-def part_of(sent: Outgoing) -> Part:
+def part_of(sent: Outgoing) -> ReleasePart:
     return parse_part(dict(sent.headers)["part"])
 
 

@@ -8,8 +8,8 @@ from decimal import Decimal
 from hypothesis import strategies as st
 
 from streamer.table.attributes import TemporalAttribute
-from streamer.table.calendar_cells import CalendarCells, Span, read_span
-from streamer.table.moments import DATE, Clock, limit_of
+from streamer.table.calendar import CalendarCells, Span, read_span
+from streamer.table.scalars import DATE, Clock, limit_of
 
 GRIDS = ("1 day", "2 days", "7 days", "1 month", "2 months", "3 months", "7 months", "1 year", "5 years")
 

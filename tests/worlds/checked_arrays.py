@@ -6,8 +6,7 @@ from collections import Counter
 from itertools import pairwise
 from typing import Any
 
-from streamer.incremental.core.layout import Shard
-from streamer.incremental.core.record_types import FREE, NONE, PENDING
+from streamer.incremental.core.layout import FREE, NO_GROUP_YET, NONE, Shard
 
 
 def check_arrays(s: Shard) -> None:
@@ -47,23 +46,23 @@ def _check_rows(s: Shard, alive: list[int]) -> None:
         assert [int(s.rows.row[p].at) for p in members] == list(range(len(members)))
         assert Counter(slots_of(s, g)) == Counter(int(s.rows.row[p]["values"]) for p in members)
         assert not s.groups.group[g].raw
-    inside = [p for p in rows_there(s) if s.rows.row[p].group != PENDING]
+    inside = [p for p in rows_there(s) if s.rows.row[p].group != NO_GROUP_YET]
     assert sorted(inside) == sorted(p for g in alive for p in members_of(s, g))
 
 
 def _check_counts(s: Shard, alive: list[int]) -> None:
     rows = Counter((int(s.rows.row[p].group), int(s.rows.row[p].who)) for p in rows_there(s))
-    assert int(s.state.n_pending[0]) == sum(n for (g, _), n in rows.items() if g == PENDING)
+    assert int(s.state.n_pending[0]) == sum(n for (g, _), n in rows.items() if g == NO_GROUP_YET)
     tallied = Counter(rows if s.state.individuals[0] else {})
     for c in range(len(s.demands.demand)):
         tallied.update(_checked_demand(s, c, alive))
     assert {(int(one.group), int(one.who)): int(one.n) for one in s.work.tally if one.n} == tallied
     assert int(s.state.tally_used[0]) == len(tallied)
     assert 2 * len(tallied) <= len(s.work.tally)
-    counted = Counter(dict.fromkeys((PENDING, *alive), 0))
+    counted = Counter(dict.fromkeys((NO_GROUP_YET, *alive), 0))
     for (g, _), n in rows.items():
         counted[g] += 1 if s.state.individuals[0] else n
-    assert int(s.state.pending_count[0]) == counted.pop(PENDING)
+    assert int(s.state.pending_count[0]) == counted.pop(NO_GROUP_YET)
     assert {g: int(s.groups.group[g].count) for g in alive} == counted
 
 
@@ -77,11 +76,11 @@ def _checked_demand(s: Shard, c: int, alive: list[int]) -> Counter[tuple[int, in
         if code != NONE:
             counted[int(row.group), code] += 1
     shares = demand.numerator < demand.denominator
-    for g in (PENDING, *alive):
+    for g in (NO_GROUP_YET, *alive):
         sizes = [n for (group, _), n in counted.items() if group == g]
         reached, top = s.demands.reached[g + 1, c], max(sizes, default=0) if shares else 0
         assert (reached.distinct, reached.single, reached.top) == (len(sizes), sizes.count(1), top)
-    unused = set(range(-1, int(s.state.groups_used[0]))) - {PENDING, *alive}
+    unused = set(range(-1, int(s.state.groups_used[0]))) - {NO_GROUP_YET, *alive}
     assert not any(s.demands.reached[g + 1, c].distinct or s.demands.reached[g + 1, c].top for g in unused)
     levels = Counter((-3 - group, n * len(s.demands.demand) + c) for (group, _), n in counted.items() if shares)
     return levels + (Counter() if demand.of_individuals else counted)

@@ -7,7 +7,7 @@ import shlex
 
 import click
 
-from agents.cli import main
+from streamer.cli.main import main
 
 CALL = re.compile(r"(?:^|[|&] )(streamer [^|&<>\n]*)", re.MULTILINE)
 """A call in a line of a shell, behind others or not."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
-from streamer.machine_code import PACKAGE
+from streamer.numba_support.cache import PACKAGE
 
 
 def said(folder: Path, script: str, **environment: str) -> Any:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamer.incremental.core import room, step
-from streamer.incremental.core.layout import Shard, empty_shard
-from streamer.incremental.core.record_types import HI, INSERT, LO, NONE, OPERATION, REWRITE, TAKE, records
+from streamer.incremental.core import capacity, step
+from streamer.incremental.core.layout import HI, INSERT, LO, NONE, OPERATION, REWRITE, TAKE, Shard, empty_shard, records
 from worlds.checked_arrays import check_arrays, members_of
 from worlds.small_tables import YEARS, table
 
@@ -31,8 +30,8 @@ class CoreShard:
 
     def __init__(self, k: int = 2, recut: bool = True, shrink: bool = True, individuals: bool = False) -> None:
         s = empty_shard(table(YEARS).space, k, recut, shrink, individuals)
-        s = room.with_individuals(room.with_places(s, 100), 100 if individuals else 0)
-        s = room.with_values(s, 26, 26)
+        s = capacity.with_individuals(capacity.with_places(s, 100), 100 if individuals else 0)
+        s = capacity.with_values(s, 26, 26)
         s.values.text[:26] = np.frombuffer(b"abcdefghijklmnopqrstuvwxyz", np.uint8)
         s.values.value.at[:26], s.values.value.length[:26] = np.arange(26), 1
         s.values.value.prefix[:26] = s.values.text[:26].astype(np.uint64) << np.uint64(56)
@@ -46,7 +45,7 @@ class CoreShard:
             cells[i] = year
         done = step.advance(self.s, given, cells, 0, drains)
         while self.s.state.short[0]:
-            self.s = room.grown(self.s)
+            self.s = capacity.grown(self.s)
             done = step.advance(self.s, given, cells, done, drains)
         if not self.s.state.fault[0] and not self.s.state.event_open[0] and (not operations or operations[-1][-1]):
             check_arrays(self.s)

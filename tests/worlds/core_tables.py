@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamer.incremental.core import room
-from streamer.incremental.core.layout import Shard
-from streamer.incremental.core.record_types import (
+from streamer.incremental.core import capacity
+from streamer.incremental.core.layout import (
     FORM,
     GATHER,
     HI,
@@ -18,11 +17,11 @@ from streamer.incremental.core.record_types import (
     REWRITE,
     TAKE,
     Records,
+    Shard,
     records,
 )
-from streamer.incremental.groups.demands import SubjectNumbers
-from streamer.incremental.groups.held import Held
-from streamer.incremental.groups.texts import ValueTexts
+from streamer.incremental.engine.constraints import SubjectNumbers, ValueTexts
+from streamer.incremental.engine.core_arrays import CoreArrays
 from streamer.table.schema import Table
 from worlds.shard_tables import OF_TWO
 
@@ -34,7 +33,7 @@ class CoreTable:
     """A shard without source keys; a row's lot is its place."""
 
     def __init__(self, small: Table = OF_TWO) -> None:
-        self.held = Held(small)
+        self.held = CoreArrays(small)
         self.texts = ValueTexts()
         self.subjects = SubjectNumbers(small)
         self.n_places = 0
@@ -54,8 +53,8 @@ class CoreTable:
         if ends:
             run[-1].ends = 1
         s = self.texts.told(self.subjects.told(self.held.arrays, self.texts.untold()))
-        s = room.with_places(s, self.n_places)
-        self.held.arrays = room.with_individuals(s, 1 + max(who for *_, who in operations))
+        s = capacity.with_places(s, self.n_places)
+        self.held.arrays = capacity.with_individuals(s, 1 + max(who for *_, who in operations))
         return run, cells
 
     def run(self, *operations: Operation, ends: bool = True) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from streamer.incremental.core.cut import cut
-from streamer.incremental.core.layout import Rows, Shard, empty_shard
-from streamer.incremental.core.record_types import NONE, ROW, records
+from streamer.incremental.core.layout import NONE, ROW, CoreRows, Shard, empty_shard, records
 from streamer.table.arrays import Ints
 from streamer.table.row import Row
 from streamer.table.schema import Table
@@ -35,7 +34,9 @@ def shard_of(small: Table, cells: Ints, lots: Ints, who: Ints | None = None) -> 
     group = shard.groups.group[0]
     group["number"], group["members"], group["count"] = NUMBER, n, n if who is None else len(np.unique(who))
     shard.state.qi_group_next = NEXT
-    return shard._replace(rows=Rows(row, cells.astype(np.int32)), groups=shard.groups._replace(pool=pool), work=work)
+    return shard._replace(
+        rows=CoreRows(row, cells.astype(np.int32)), groups=shard.groups._replace(pool=pool), work=work
+    )
 
 
 def halves(shard: Shard) -> Halves | None:

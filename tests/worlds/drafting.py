@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from streamer.cli.main import main
 from streamer.table.schema import Table
-from streamer.table.yaml_loading import load_table
+from streamer.table.yaml.loading import load_table
 
 
 def init(data: Path, out: Path) -> Result:

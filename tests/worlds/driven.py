@@ -6,33 +6,32 @@ from collections.abc import Callable, Iterable, Sequence
 from secrets import token_bytes
 from typing import Protocol
 
+from streamer.incremental.engine.engine import Engine
+from streamer.incremental.engine.replacing import Region
+from streamer.incremental.engine.tie_break import SECRET_BYTES
 from streamer.incremental.events.registered_schemas import NoSchemas, Schemas
-from streamer.incremental.groups.engine import Engine
-from streamer.incremental.groups.lots import SECRET_BYTES
-from streamer.incremental.groups.replacing import Region
-from streamer.incremental.shard.anew import RECORDS_MAX
+from streamer.incremental.shard.answers import Judged
+from streamer.incremental.shard.bootstrap import RECORDS_MAX
 from streamer.incremental.shard.driver import Servers, drive
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.machine import Machine
 from streamer.incremental.shard.outlet import Outlet
+from streamer.incremental.shard.preflight import Consistency
 from streamer.incremental.shard.ready import (
+    ApplyLate,
     Assigned,
-    EndSnapshot,
     Event,
     FirstRows,
     Messages,
     Ready,
     Remember,
     Replace,
-    Retry,
+    SnapshotEnded,
     SnapshotGrouped,
 )
-from streamer.incremental.shard.retrying import Judged
-from streamer.incremental.shard.standing import Standing
 from streamer.incremental.shard.states import Holding, Phase
 from streamer.incremental.shard.steps import StepReport
-from streamer.incremental.store.base import Meta, Store
-from streamer.incremental.store.rebuild import Progress
+from streamer.incremental.store.base import Meta, Progress, Store
 from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows
 from streamer.table.schema import Table
@@ -110,11 +109,11 @@ class Driven:
         return self._reported(Remember(running, ended, heard))
 
     def retry(self, judged: Sequence[Judged], heard: int) -> StepReport:
-        return self._reported(Retry(judged, heard))
+        return self._reported(ApplyLate(judged, heard))
 
     def held_rows(self, why: str = "") -> EncodedRows:
         """The rows that are held back, now that the snapshot is over."""
-        ready = self.drive(EndSnapshot(why))
+        ready = self.drive(SnapshotEnded(why))
         assert ready.job is not None
         return ready.job.rows
 
@@ -144,4 +143,4 @@ class Driven:
     @property
     def published_anew(self) -> bool:
         """Whether the last take-over gave an output that was made anew the whole table."""
-        return self.machine.standing is Standing.EMPTIED
+        return self.machine.standing is Consistency.EMPTIED

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
-from streamer.incremental.groups.kept import KeptTable, QIGroupState, Record, SimilarityList
-from streamer.incremental.groups.net_effect import Drained
-from streamer.incremental.release.published_group import PublishedGroup
+from streamer.incremental.engine.net_effect import Drained
+from streamer.incremental.engine.stored_state import QIGroupState, Record, SimilarityList, StoredTable
+from streamer.incremental.release.records import PublishedGroup
 
 Name = TypeVar("Name")
 Value = TypeVar("Value")
@@ -44,6 +44,6 @@ class FoldedTable:
                 self.published[number] = after
         self.qi_group_next = drained.qi_group_next
 
-    def kept_table(self) -> KeptTable:
+    def kept_table(self) -> StoredTable:
         groups, lists = list(self.qi_groups.items()), list(self.similarity.items())
-        return KeptTable(self.qi_group_next, list(self.records.items()), groups, lists, ())
+        return StoredTable(self.qi_group_next, list(self.records.items()), groups, lists, ())

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pandas as pd
 
-from streamer.cli.copies import Changed, Copy
+from streamer.cli.stream.subscribe import Changed, Copy
 from streamer.incremental.release.changelog import Changelog
-from streamer.incremental.release.fold import Fold, Release
+from streamer.incremental.release.fold import Fold, FoldedRelease
 from streamer.incremental.release.frames import recorded_frames
-from streamer.incremental.release.published_group import PublishedGroup
+from streamer.incremental.release.records import PublishedGroup
 from streamer.table.schema import Table
 from worlds.published_groups import SONG
 
@@ -29,9 +29,9 @@ class FollowedTable:
         self._groups: dict[tuple[int, int], PublishedGroup] = {}
         self._numbers = [0, 0]
         self._fold = Fold(self.table)
-        self.last: dict[int, Release] = {}
+        self.last: dict[int, FoldedRelease] = {}
 
-    def releases(self, count: int) -> list[Release]:
+    def releases(self, count: int) -> list[FoldedRelease]:
         """The next ones, some of which change several groups."""
         return [self._release(self._rng.randrange(2)) for _ in range(count)]
 
@@ -39,10 +39,10 @@ class FollowedTable:
         """The whole table as it is now, recorded."""
         return recorded_frames(self.table, self._fold.stored())
 
-    def _release(self, shard: int) -> Release:
+    def _release(self, shard: int) -> FoldedRelease:
         records = [record for _ in range(self._rng.randint(1, 3)) for record in self._change(shard)]
         self._numbers[shard] += 1
-        release = Release(shard, self._numbers[shard], 10 * self._numbers[shard], records)
+        release = FoldedRelease(shard, self._numbers[shard], 10 * self._numbers[shard], records)
         for key, value in records:
             self._fold.apply(shard, release.number, release.through, key, value)
         self._fold.finish(shard)

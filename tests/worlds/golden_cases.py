@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from docs.generate.commands import all_commands
-from streamer.incremental.secret_file import NAME, secret_text
+from streamer.incremental.replay import NAME, secret_text
 from worlds.checkout import PATIENTS
 from worlds.golden_files import Case
 

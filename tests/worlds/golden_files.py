@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agents.cli import main
-from streamer.cli.progress import COMPILING
+from streamer.cli.main import main
+from streamer.cli.support.progress import COMPILING
 from worlds.checkout import ROOT
 from worlds.screens import COLUMNS, Piped, Screen, in_pipes, on_a_screen
 

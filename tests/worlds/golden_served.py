@@ -12,15 +12,15 @@ from uuid import uuid4
 
 from click.testing import CliRunner
 
-from agents.cli import main
-from agents.outlet import KafkaOutlet
-from agents.shard_input import KafkaInput
 from servers.broker.servers import Servers
+from streamer.cli.main import main
 from streamer.incremental.shard.input import Message
 from streamer.incremental.store.redis_lookups import RedisLookups
 from streamer.incremental.store.redis_server import connect
 from streamer.incremental.topics import CHANGES
-from streamer.table.yaml_loading import load_table
+from streamer.kafka.outlet import KafkaOutlet
+from streamer.kafka.shard_input import KafkaInput
+from streamer.table.yaml.loading import load_table
 from worlds.checkout import PATIENTS
 from worlds.driven import Driven
 from worlds.golden_files import Case

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from streamer.recoding.algorithms.recoding import Recoding
+from streamer.recoding.algorithms.contract import Recoding
 from streamer.table.attributes import NumericAttribute
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table

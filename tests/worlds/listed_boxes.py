@@ -10,12 +10,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from streamer.incremental.core import lists, nodes, tree
-from streamer.incremental.core.geometry import take_shape
-from streamer.incremental.core.layout import Shard, empty_shard
-from streamer.incremental.core.record_types import HI, LINKS, LO, NONE
-from streamer.incremental.groups.kept import SimilarityList
-from streamer.jit import entry
+from streamer.incremental.core import lists, tree
+from streamer.incremental.core.layout import HI, LINKS, LO, NONE, Shard, empty_shard
+from streamer.incremental.core.scores import take_shape
+from streamer.incremental.engine.stored_state import SimilarityList
+from streamer.numba_support.jit import entry
 from streamer.table.space import Space
 from worlds.scanned_boxes import Cells, Twin
 from worlds.scanned_lists import ScannedLists
@@ -29,7 +28,7 @@ def run_as_it_stands(s: Shard, what: int, g: int) -> int:
         take_shape(s.space, s.groups, g)
         tree.put(s, g)
     elif what == RESIZED:
-        nodes.resized(s, g)
+        tree.resized(s, g)
     elif what == TAKE_OUT:
         tree.take_out(s, g)
     elif what == REFRESH:

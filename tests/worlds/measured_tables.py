@@ -8,7 +8,7 @@ from decimal import Decimal
 import numpy as np
 from hypothesis import strategies as st
 
-from streamer.recoding.algorithms.recoding import Recoding, local_recoding
+from streamer.recoding.algorithms.contract import Recoding, local_recoding
 from streamer.table.attributes import CategoricalAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata

@@ -10,22 +10,12 @@ import numpy as np
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from streamer.privacy.models import (
-    Model,
-    alpha_beta,
-    distinct_l,
-    identity_reserved,
-    k_anonymity,
-    k_l,
-    r_k,
-)
+from streamer.privacy.models import Model, alpha_beta, distinct_l, identity_reserved, k_anonymity, k_l, r_k
 from streamer.recoding.algorithms.catalog import objections, run
-from streamer.recoding.algorithms.contract import PLAIN, Algorithm, Options
-from streamer.recoding.algorithms.recoding import Recoding
+from streamer.recoding.algorithms.contract import PLAIN, Algorithm, Options, Recoding
 from streamer.table.attributes import Attribute, CategoricalAttribute
-from streamer.table.canonical import canonical
 from streamer.table.hierarchy import Hierarchy
-from streamer.table.microdata import INDIVIDUAL, NULL, Microdata, Subject
+from streamer.table.microdata import INDIVIDUAL, NULL, Microdata, Subject, canonical
 from streamer.table.schema import KeptColumn, Table
 from worlds.small_tables import AGE, BMI, CITIES, CITY, YEARS
 

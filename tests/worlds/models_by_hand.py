@@ -9,13 +9,9 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from streamer.privacy.models import (
-    Model,
-)
+from streamer.privacy.models import Model
 from streamer.table.microdata import NULL
-from worlds.microdata import (
-    assert_holds,
-)
+from worlds.microdata import assert_holds
 
 
 def obeys(model: Model, subjects: np.ndarray) -> bool:

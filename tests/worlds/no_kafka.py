@@ -6,10 +6,11 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 
-from agents.topic_questions import TopicQuestions, Topics
 from streamer.errors import Conflict, Fenced
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.requests import Placed
+from streamer.kafka.shard_input import TopicQuestions
+from streamer.kafka.topics import Topics
 
 NOT_JSON = Message(0, None, b"not JSON")
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamer.incremental.events.counts import Counts
+from streamer.incremental.events.changes import Counts
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.status.facts import InKafka, InRedis, ShardFacts, Workers
 from streamer.incremental.store.base import Meta
-from streamer.incremental.store.redis_lookups import Custody, Sizes
+from streamer.incremental.store.redis_lookups import Ownership, Sizes
 from streamer.incremental.topics import CHANGES
-from streamer.table.yaml_loading import load_table
+from streamer.table.yaml.loading import load_table
 from worlds.checkout import PATIENTS
 
 TABLE = load_table(PATIENTS)
@@ -37,7 +37,10 @@ def shard(
         "refused_lately": 0,
         "lately": 0,
     }
-    in_redis: dict[str, Any] = {"sizes": Sizes(30, 5, 2, 0), "custody": Custody(ALICE, int(NOW) - 500, int(NOW) - 300)}
+    in_redis: dict[str, Any] = {
+        "sizes": Sizes(30, 5, 2, 0),
+        "custody": Ownership(ALICE, int(NOW) - 500, int(NOW) - 300),
+    }
     for name, value in more.items():
         (in_kafka if name in in_kafka else in_redis)[name] = value
     return ShardFacts(0, InRedis(before, meta, **in_redis), InKafka(**in_kafka), worker)

@@ -13,12 +13,12 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from streamer.incremental.events.murmur2 import shard_of
+from streamer.incremental.events.key_form import shard_of
 from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
-from streamer.table.yaml_loading import load_table
+from streamer.table.yaml.loading import load_table
 from worlds.checkout import PATIENTS
 from worlds.driven import Driven
 

@@ -9,8 +9,7 @@ from decimal import Decimal
 from hypothesis import strategies as st
 
 from streamer.incremental.release.changelog import Changelog
-from streamer.incremental.release.published_group import PublishedGroup
-from streamer.incremental.release.records import Entry
+from streamer.incremental.release.records import OutboxEntry, PublishedGroup
 from streamer.table.attributes import CategoricalAttribute, NumericAttribute
 from streamer.table.schema import GROUPS, LOSSY_JOIN, ROWS, KeptColumn, Table
 from worlds.small_tables import AGE, BMI, CITIES, CITY, PROBLEM, VALUES, YEARS
@@ -30,7 +29,7 @@ ALL_KINDS = Table("people", ("id",), (AGE, BMI, CITY, YEARS), (PROBLEM, KeptColu
 NODES = sorted(CITIES.node_of)
 
 
-def applied(rows: dict[bytes, bytes], records: Iterable[Entry]) -> dict[bytes, bytes]:
+def applied(rows: dict[bytes, bytes], records: Iterable[OutboxEntry]) -> dict[bytes, bytes]:
     """The table after some records."""
     rows = dict(rows)
     for record in records:

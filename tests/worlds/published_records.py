@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from streamer.errors import EventRefused
 from streamer.incremental.release.changelog import Changelog
-from streamer.incremental.release.published_group import PublishedGroup
-from streamer.incremental.release.records import Entry
+from streamer.incremental.release.records import OutboxEntry, PublishedGroup
 from streamer.table.encode import Encoder
-from streamer.table.moments import CLOCKS
+from streamer.table.scalars import CLOCKS
 from streamer.table.schema import KeptColumn, Table
 from worlds.calendars import temporal
 from worlds.published_forms import AGE, BMI, CITY, KEPT
@@ -49,7 +48,7 @@ def _as_decimal(number: float) -> Decimal:
 
 
 @st.composite
-def published_records(draw: st.DrawFn, form: str, format_: str) -> tuple[Table, list[Entry]]:
+def published_records(draw: st.DrawFn, form: str, format_: str) -> tuple[Table, list[OutboxEntry]]:
     """A table, and what a QI group with rows that its format takes is written as, and removed by."""
     table = replace(EVERY_KIND, form=form, format=format_)
     encoder = Encoder(table)

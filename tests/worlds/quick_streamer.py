@@ -77,8 +77,7 @@ def serve(listening: int) -> None:
 
 
 def _import_all() -> None:
-    from agents.cli import main
-    from streamer.cli.main import COMMANDS
+    from streamer.cli.main import COMMANDS, main
 
     assert main.name
     for command in COMMANDS.values():
@@ -106,7 +105,7 @@ def _answer(caller: socket.socket) -> None:
 
 def _run(request: Mapping[str, object]) -> None:
     """The command, as in a process that was begun for it."""
-    from agents.cli import main
+    from streamer.cli.main import main
 
     os.chdir(str(request["folder"]))
     os.environ.clear()

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import replace
 
-from agents.anonymizer import FIRST, NotAnonymized, Pace, Regrouped, answered, regrouped
-from streamer.incremental.groups.lots import seed
+from agents.anonymizer import FIRST, NotAnonymized, RebuildThrottle, Regrouped, answered, regrouped
+from streamer.incremental.engine.tie_break import seed
 from streamer.incremental.shard.activities import SAMPLE
-from streamer.incremental.shard.anew import RECORDS_MAX
+from streamer.incremental.shard.bootstrap import RECORDS_MAX
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.ready import (
@@ -34,12 +34,12 @@ from streamer.incremental.store.base import Meta
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows
-from streamer.table.schema import Limits, Rebuilding, Table
-from streamer.table.yaml_loading import load_table
+from streamer.table.schema import Limits, RebuildRules, Table
+from streamer.table.yaml.loading import load_table
 from worlds.checkout import PATIENTS
 from worlds.driven import Driven
 
-NEVER = Rebuilding(every=None, drift=None)
+NEVER = RebuildRules(every=None, drift=None)
 
 
 NOW = 1_764_000_000
@@ -125,7 +125,7 @@ class Algorithms:
         self.jobs: list[Job] = []
         self.at_once = True
         self.ready = True
-        self.pace = Pace(lambda: 0.0)
+        self.pace = RebuildThrottle(lambda: 0.0)
         self.seconds = 0.0
         """That go by while a region is in work."""
         self._table = table
@@ -144,7 +144,7 @@ class Algorithms:
 class RebuiltShard:
     """Patients in one shard, in regions of forty rows, and what a worker does between their batches."""
 
-    def __init__(self, rebuilding: Rebuilding = NEVER, limits: Limits | None = None) -> None:
+    def __init__(self, rebuilding: RebuildRules = NEVER, limits: Limits | None = None) -> None:
         table = load_table(PATIENTS)
         self.table = replace(table, rebuilding=rebuilding, limits=limits or Limits(transaction_rows_max=40))
         self.kafka, self.algorithms = Kafka(), Algorithms(self.table)

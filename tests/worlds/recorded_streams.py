@@ -18,7 +18,7 @@ from typing import Any
 from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.schema import KeptColumn, Limits, Table
-from streamer.table.yaml_loading import load_table
+from streamer.table.yaml.loading import load_table
 from worlds import adult_people
 from worlds.small_tables import AGE, BMI, CITY, PROBLEM, YEARS, table
 

@@ -24,13 +24,12 @@ from typing import Any
 import numpy as np
 
 from streamer.errors import EventRefused
+from streamer.incremental.engine.engine import Engine
+from streamer.incremental.engine.stored_state import StoredTable
 from streamer.incremental.events.changes import Insert
 from streamer.incremental.events.decoder import Decoder
-from streamer.incremental.groups.engine import Engine
-from streamer.incremental.groups.kept import KeptTable
 from streamer.incremental.release.changelog import Changelog
-from streamer.incremental.release.published_group import DIGEST_MASK
-from streamer.incremental.release.records import Entry
+from streamer.incremental.release.records import DIGEST_MASK, OutboxEntry
 from streamer.incremental.store.base import Commit, Meta
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.table.arrays import Ints
@@ -112,7 +111,7 @@ class Replay:
     def _commit(self) -> None:
         next_before = self._meta.qi_group_next
         drained = self._engine.drain()
-        outbox: list[Entry] = []
+        outbox: list[OutboxEntry] = []
         digest = self._meta.digest
         for number, before, after in drained.published:
             records, change = self._changelog.diff(number, before, after)
@@ -132,7 +131,7 @@ class Replay:
         self._publish(outbox)
         self._count(drained.merges, drained.splits, meta.qi_group_next - next_before)
 
-    def _publish(self, outbox: Iterable[Entry]) -> None:
+    def _publish(self, outbox: Iterable[OutboxEntry]) -> None:
         self._records.update(b"commit")
         for entry in outbox:
             self._records.update(b"%b\0%b\0" % (entry.key, b"-" if entry.value is None else entry.value))
@@ -152,7 +151,7 @@ class Replay:
             self.met["rows became pending"] += self._pending > was_pending + 1
             self.met["pending rows were published"] += was_pending > 0 and not self._pending and bool(self._rows)
 
-    def _kept(self) -> KeptTable:
+    def _kept(self) -> StoredTable:
         state = self._store.load()
         assert state is not None
         return state.kept

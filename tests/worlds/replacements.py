@@ -7,9 +7,9 @@ from random import Random
 
 import numpy as np
 
-from streamer.incremental.groups.engine import Engine
-from streamer.incremental.groups.kept import QIGroupState
-from streamer.incremental.groups.replacing import Region
+from streamer.incremental.engine.engine import Engine
+from streamer.incremental.engine.replacing import Region
+from streamer.incremental.engine.stored_state import QIGroupState
 from streamer.table.arrays import Ints
 from streamer.table.schema import Table
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from streamer.incremental.groups.kept import SimilarityList
+from streamer.incremental.engine.stored_state import SimilarityList
 from worlds.scanned_boxes import Twin
 
 LENGTH, MOST = 4, 8

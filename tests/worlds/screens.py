@@ -75,7 +75,7 @@ def in_pipes(main: click.Command | None, words: list[str], environment: Mapping[
 def _call(main: click.Command | None, words: list[str], out: IO[str], err: IO[str]) -> int:
     """The exit code of a call whose outputs are these."""
     if main is None:
-        command = [sys.executable, "-m", "agents.cli", *words]
+        command = [sys.executable, "-m", "streamer.cli.main", *words]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), *sys.path]))}
         return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=environment).returncode
     before = sys.stdin, sys.stdout, sys.stderr

@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 
 from streamer.incremental.core import search, tree
-from streamer.incremental.core.geometry import take_shape
-from streamer.incremental.core.layout import FIRST_ROOM, Shard, Tree, empty_shard
-from streamer.incremental.core.nodes import floor_changed, resized
-from streamer.incremental.core.record_types import (
+from streamer.incremental.core.layout import (
     CENTER,
     CENTER_HI,
     CENTER_LO,
+    FIRST_ROOM,
     FLOOR,
     HALF,
     HALF_WIDTH,
@@ -24,8 +22,13 @@ from streamer.incremental.core.record_types import (
     LO,
     NCP,
     NONE,
+    CoreTree,
+    Shard,
+    empty_shard,
 )
-from streamer.jit import entry
+from streamer.incremental.core.scores import take_shape
+from streamer.incremental.core.tree import floor_changed, resized
+from streamer.numba_support.jit import entry
 from streamer.table.arrays import Floats, Ints
 from streamer.table.space import Space
 from worlds.scanned_boxes import Twin
@@ -73,7 +76,7 @@ def roomy_shard(space: Space, n_groups: int) -> Shard:
     return s._replace(
         groups=s.groups._replace(group=group, box=box, shape=shape),
         lists=s.lists._replace(one=one),
-        tree=Tree(*parts),
+        tree=CoreTree(*parts),
     )
 
 

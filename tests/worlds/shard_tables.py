@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from streamer.incremental.engine.engine import Engine
+from streamer.incremental.engine.net_effect import Drained
 from streamer.incremental.events.changes import Insert
-from streamer.incremental.groups.engine import Engine
-from streamer.incremental.groups.net_effect import Drained
 from streamer.table.row import Row
 from streamer.table.schema import Table
 from worlds.small_tables import YEARS, table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from agents.topic_questions import Described, Topics
+from streamer.kafka.topics import Described, Topics
 
 
 class SlowBroker:

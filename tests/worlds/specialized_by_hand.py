@@ -1,4 +1,4 @@
-"""One QI group specialized by hand, as the head of `streamer.recoding.algorithms.specialization` says it."""
+"""One QI group specialized by hand, as the head of `streamer.recoding.algorithms.top_down` says it."""
 
 from __future__ import annotations
 

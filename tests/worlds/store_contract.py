@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import Conflict, Fenced
-from streamer.incremental.events.counts import Counts
-from streamer.incremental.groups.kept import STATEMENT_IDS_MAX, Origin, QIGroupState, Record, SimilarityList
-from streamer.incremental.release.records import Entry
+from streamer.incremental.engine.stored_state import STATEMENT_IDS_MAX, Origin, QIGroupState, Record, SimilarityList
+from streamer.incremental.events.changes import Counts
+from streamer.incremental.release.records import OutboxEntry
 from streamer.incremental.store.base import Commit, Meta, Store
 from streamer.table.row import Row
 
@@ -32,9 +32,9 @@ def commit_number(number: int, **changes: Any) -> Commit:
     return Commit(Meta(commit=number, next=10 * number, shards=2, topic_ids={"changes": "t"}), **changes)
 
 
-def live(*names: str) -> list[Entry]:
+def live(*names: str) -> list[OutboxEntry]:
     """Entries of the live topic with these keys."""
-    return [Entry("live", name.encode(), b"{}") for name in names]
+    return [OutboxEntry("live", name.encode(), b"{}") for name in names]
 
 
 def everything(store: Store) -> tuple[Any, ...]:
@@ -52,7 +52,7 @@ def everything(store: Store) -> tuple[Any, ...]:
     )
 
 
-def keys_of(outbox: Iterable[tuple[int, Entry]]) -> list[tuple[int, str]]:
+def keys_of(outbox: Iterable[tuple[int, OutboxEntry]]) -> list[tuple[int, str]]:
     return [(commit, entry.key.decode()) for commit, entry in outbox]
 
 
@@ -111,7 +111,7 @@ class StoreContract:
             qi_groups={17: A_GROUP},
             similarity={17: SimilarityList(((4, 1 / 3), (9, 0.1)), 0.0)},
             statement_ids=["s-1", "s-2"],
-            outbox=[Entry("live", b"k", b"v"), Entry("dead-letters", b"", None)],
+            outbox=[OutboxEntry("live", b"k", b"v"), OutboxEntry("dead-letters", b"", None)],
         )
         writer = open_store("patients", 0)
         writer.commit(writer.take_over(), 0, commit)
@@ -237,7 +237,7 @@ class StoreContract:
     def test_a_large_commit_is_one_commit(self, shard: Store) -> None:
         fence, n = shard.take_over(), self.rows_of_a_large_commit
         records = {str(i): record(i) for i in range(n)}
-        entries = [Entry("live", b"%d" % i, b"{}") for i in range(n // 5 + 1)]
+        entries = [OutboxEntry("live", b"%d" % i, b"{}") for i in range(n // 5 + 1)]
         shard.commit(fence, 0, commit_number(1, records=records, outbox=entries))
         state = shard.load()
         assert state is not None

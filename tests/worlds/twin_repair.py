@@ -1,6 +1,6 @@
 """Local repair of the brute-force twin: every row of every group is tried against every other group.
 
-The rules are those of `streamer.incremental.core.local_repair` and `core.neighbours`, written a second time in plain
+The rules are those of `streamer.incremental.core.repair` and `core.repair`, written a second time in plain
 Python.
 """
 

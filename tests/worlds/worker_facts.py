@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from streamer.incremental.events.counts import Counts
+from streamer.incremental.events.changes import Counts
 from streamer.incremental.status.facts import HeldFacts, ServerFacts, WorkerFacts
 
 NOW = 1_764_000_000.0

@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from agents.outlet import KafkaOutlet
 from servers.broker.servers import Servers
-from streamer.incremental.events.murmur2 import shard_of
+from streamer.incremental.events.key_form import shard_of
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
+from streamer.kafka.outlet import KafkaOutlet
 from worlds.checkout import ROOT
 from worlds.kafka_side import fresh_name, make_topics, read, write
 from worlds.patients import CANARY, Changes, expected, folded, smallest_group, write_table
@@ -35,8 +35,8 @@ ENDS_SECONDS_MAX = 30.0 * PATIENCE
 
 FRAGILE = """
 import os
-from agents.cli import main
-from streamer.incremental.groups.engine import Engine
+from streamer.cli.main import main
+from streamer.incremental.engine.engine import Engine
 
 apply = Engine.apply
 
@@ -55,7 +55,7 @@ main()
 """A worker whose engine some source keys break, and some end the process, as a lack of memory would."""
 
 WORKER_COMMANDS = {
-    "streamer": [sys.executable, "-m", "agents.cli", "worker", "--log-level", "debug"],
+    "streamer": [sys.executable, "-m", "streamer.cli.main", "worker", "--log-level", "debug"],
     "faust": [sys.executable, "-m", "faust", "-A", "agents.app", "worker", "--loglevel", "info"],
     "fragile": [sys.executable, "-c", FRAGILE, "worker"],
 }

@@ -18,12 +18,10 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from streamer.errors import LawViolated
-from streamer.incremental.checks.as_published import FORMS
-from streamer.incremental.checks.contract import GroupSeen, Misnamed, Place, QIGroupId, group_name
-from streamer.incremental.release.fold import Part, Release
+from streamer.incremental.checks.as_published import FORMS, GroupSeen, Misnamed, Place, QIGroupId, group_name
+from streamer.incremental.release.fold import FoldedRelease, ReleasePart
 from streamer.incremental.topics import LIVE
-from streamer.privacy.models import model_of, shown_by_rows, subject_names
-from streamer.privacy.subjects import SubjectCodes
+from streamer.privacy.models import SubjectCodes, model_of, shown_by_rows, subject_names
 from streamer.table.schema import LOSSY_JOIN, ROWS, Table
 
 CHANGELOG_LAWS = {
@@ -57,7 +55,7 @@ class LiveRecord(NamedTuple):
     through: int
     key: bytes
     value: bytes | None
-    part: Part | None = None
+    part: ReleasePart | None = None
     topic: str = LIVE
     outside: bool = False
 
@@ -67,12 +65,12 @@ def violation(law: str, where: str, what: str) -> LawViolated:
     return LawViolated(f"law {law!r} is broken at {where}: {what}")
 
 
-def release_name(release: Release) -> str:
+def release_name(release: FoldedRelease) -> str:
     """How a sentence names a release."""
     return f"release {release.number} of shard {release.shard}"
 
 
-def in_releases(records: Iterable[LiveRecord]) -> Iterator[Release]:
+def in_releases(records: Iterable[LiveRecord]) -> Iterator[FoldedRelease]:
     """Groups the records by release, in the order in which the releases end; checks the law `parts`."""
     unfinished: dict[int, _Unfinished] = {}
     for record in records:
@@ -81,7 +79,7 @@ def in_releases(records: Iterable[LiveRecord]) -> Iterator[Release]:
             yield current.finish()
             current = None
         if current is None:
-            release = Release(record.shard, record.release, record.through, [], record.outside)
+            release = FoldedRelease(record.shard, record.release, record.through, [], record.outside)
             current = unfinished[record.shard] = _Unfinished(release)
         current.add(record)
     for current in unfinished.values():
@@ -93,9 +91,9 @@ class _Unfinished:
 
     __slots__ = ("parts", "release", "seen")
 
-    def __init__(self, release: Release) -> None:
+    def __init__(self, release: FoldedRelease) -> None:
         self.release = release
-        self.parts: dict[str, Part] = {}
+        self.parts: dict[str, ReleasePart] = {}
         self.seen: Counter[str] = Counter()
 
     def add(self, record: LiveRecord) -> None:
@@ -110,7 +108,7 @@ class _Unfinished:
         if record.part.number != self.seen[record.topic]:
             raise self._broken(f"part {self.seen[record.topic]} is missing or out of order")
 
-    def finish(self) -> Release:
+    def finish(self) -> FoldedRelease:
         for part in self.parts.values():
             if part.number != part.total:
                 raise self._broken(f"it ends with part {part.number} of {part.total}")
@@ -120,7 +118,7 @@ class _Unfinished:
         return violation("parts", release_name(self.release), what)
 
 
-class _Shard:
+class _ShardProgress:
     """How far a shard's changelog has come."""
 
     __slots__ = ("highest", "release", "through")
@@ -142,17 +140,17 @@ class ChangelogLaws:
         self._form = FORMS[table.form](table)
         model = shown_by_rows(model_of(table))
         self._model, self._codes, self._names = model, SubjectCodes(table, model), subject_names(table, model)
-        self._shards: dict[int, _Shard] = {}
+        self._shards: dict[int, _ShardProgress] = {}
         self.qi_groups: dict[QIGroupId, GroupSeen] = {}
 
     @property
     def n_rows(self) -> int:
         return sum(len(group.values) for group in self.qi_groups.values())
 
-    def check(self, release: Release) -> set[QIGroupId]:
+    def check(self, release: FoldedRelease) -> set[QIGroupId]:
         """Applies one release; returns the QI groups it touched. Raises LawViolated at the first broken law."""
         where = release_name(release)
-        shard = self._shards.setdefault(release.shard, _Shard())
+        shard = self._shards.setdefault(release.shard, _ShardProgress())
         self._check_order(shard, release, where)
         touched: set[QIGroupId] = set()
         highest = shard.highest
@@ -164,7 +162,7 @@ class ChangelogLaws:
             self._check_qi_group(qi_group, where)
         return touched
 
-    def _check_order(self, shard: _Shard, release: Release, where: str) -> None:
+    def _check_order(self, shard: _ShardProgress, release: FoldedRelease, where: str) -> None:
         expected = (0, 1) if shard.release is None else (shard.release + 1,)
         if release.number not in expected:
             before = "nothing" if shard.release is None else f"release {shard.release}"

@@ -12,10 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from streamer.incremental.checks.as_published import GroupSeen, QIGroupId, group_name
 from streamer.incremental.checks.changelog import ChangelogLaws, violation
-from streamer.incremental.checks.contract import GroupSeen, QIGroupId, group_name
-from streamer.privacy.models import about_individuals, model_of, subject_names
-from streamer.privacy.subjects import SubjectCodes
+from streamer.privacy.models import SubjectCodes, about_individuals, model_of, subject_names
 from streamer.table.row import Row, Values
 from streamer.table.schema import Table
 

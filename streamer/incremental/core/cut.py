@@ -3,8 +3,8 @@
 The rules of this file
 ----------------------
 * Along an attribute the rows stand in the order of its cell, then of the other attributes' cells in table.yaml order,
-  then of their lots, shuffled for this cut (`streamer.incremental.groups.lots`): nothing finer than a cell decides, and
-  no source key and no name. The cut is *relaxed*: equal cells may fall on both sides.
+  then of their lots, shuffled for this cut (`streamer.incremental.engine.tie_break`): nothing finer than a cell
+  decides, and no source key and no name. The cut is *relaxed*: equal cells may fall on both sides.
 * A cut is allowed where both halves hold the model, at least k: rows, or individuals where the table declares them. All
   records of one individual in the same cells, a *bundle*, stand side by side, ordered by the least of their lots, and
   no cut falls between them. Where k is all that is asked for, 2k individuals can so always be cut: along any attribute,
@@ -15,7 +15,7 @@ The rules of this file
   attribute, then the lower position. Song et al. 2009 say "split into two of k" and leave the rest open; these rules
   are this project's.
 * The larger half keeps the number; of equal halves the one with the smallest shuffled lot.
-* Two groups are cut together as one would be (`core.neighbours`).
+* Two groups are cut together as one would be (`core.repair`).
 """
 
 from __future__ import annotations
@@ -25,17 +25,111 @@ from typing import Any
 
 import numpy as np
 
-from streamer.incremental.core.geometry import ncp_term
-from streamer.incremental.core.layout import Demands, Geometry, Rows, Shard, Work
+from streamer.incremental.core.layout import HI, LO, CoreRows, Demands, Geometry, Records, Shard, Work
 from streamer.incremental.core.model import mark_fitting, may_be_cut
-from streamer.incremental.core.record_types import HI, LO, Records
-from streamer.incremental.core.sorting import sort_by_cells, sort_by_lots
-from streamer.jit import part
+from streamer.incremental.core.scores import ncp_term
+from streamer.numba_support.jit import part
 
-BEST, BASE, ALONG, SPARE, COUNTS = 0, 1, 2, 3, 4
+# Sorting the places of a QI group's rows: by their lots, and stably by their cells along one attribute.
+#
+# Few rows, the common case, are inserted one after the other. Many are counted into buckets, never more of them than
+# rows, so that one scratch array of n serves; a domain of more cells than that takes several rounds.
+
+FEW_TO_SORT = 32
+"""Up to here insertion is quicker than counting."""
+
+BITS = 64
+
+
+@part
+def sort_by_lots(places: Any, lots: Any, spare: Any, counts: Any, n: int) -> None:
+    """Sorts places (n,) int32 by their lots; lots (2, n) uint64, the first row those of `places`, sorted with them.
+
+    Lots are chance: by their highest bits they fall into about as many buckets as there are, and insertion, which ends
+    the work, moves each past few others. spare and counts (n,) int32, lots[1] and `places` are overwritten.
+    """
+    if n > FEW_TO_SORT:
+        bits = power_below(n)
+        shift = BITS - bits
+        _clear(counts, 1 << bits)
+        for at in range(n):
+            counts[lots[0, at] >> shift] += 1
+        _begin(counts, 1 << bits)
+        for at in range(n):
+            bucket = lots[0, at] >> shift
+            to = counts[bucket]
+            spare[to], lots[1, to] = places[at], lots[0, at]
+            counts[bucket] = to + 1
+        for at in range(n):
+            places[at], lots[0, at] = spare[at], lots[1, at]
+    for at in range(1, n):
+        place, lot, to = places[at], lots[0, at], at
+        while to > 0 and lots[0, to - 1] > lot:
+            places[to], lots[0, to] = places[to - 1], lots[0, to - 1]
+            to -= 1
+        places[to], lots[0, to] = place, lot
+
+
+@part
+def sort_by_cells(column: Any, low: int, high: int, places: Any, spare: Any, counts: Any, n: int) -> None:
+    """Sorts places (n,) int32 stably by column[place], which lies in low..high.
+
+    spare and counts (n,) int32 are overwritten.
+    """
+    if n <= FEW_TO_SORT:
+        for at in range(1, n):
+            place, to = places[at], at
+            while to > 0 and column[places[to - 1]] > column[place]:
+                places[to] = places[to - 1]
+                to -= 1
+            places[to] = place
+        return
+    bits = power_below(n)
+    last, shift = (1 << bits) - 1, 0
+    while (high - low) >> shift:
+        buckets = min((high - low) >> shift, last) + 1
+        _clear(counts, buckets)
+        for at in range(n):
+            counts[((column[places[at]] - low) >> shift) & last] += 1
+        _begin(counts, buckets)
+        for at in range(n):
+            bucket = ((column[places[at]] - low) >> shift) & last
+            spare[counts[bucket]] = places[at]
+            counts[bucket] += 1
+        for at in range(n):
+            places[at] = spare[at]
+        shift += bits
+
+
+@part
+def power_below(n: int) -> int:
+    """The largest i with 2^i <= n."""
+    i = 0
+    while n >> (i + 1):
+        i += 1
+    return i
+
+
+@part
+def _clear(counts: Any, n: int) -> None:
+    for bucket in range(n):
+        counts[bucket] = 0
+
+
+@part
+def _begin(counts: Any, n: int) -> None:
+    """Where each bucket begins, in the place of how many it holds."""
+    begin = 0
+    for bucket in range(n):
+        size = counts[bucket]
+        counts[bucket] = begin
+        begin += size
+
+
+BEST, BASE, ALONG, SPARE_ROWS, COUNTS = 0, 1, 2, 3, 4
 """Rows of `work.ints`: the halves of the best cut; places in the order along the first attribute; along another one."""
 
-WHOLE, HALF = 0, 1
+WHOLE, HALVED = 0, 1
 """In `work.hull`: of the whole group, and of the half that is being looked at."""
 
 GOLDEN_GAMMA, WORD, SIGN = 0x9E3779B97F4A7C15, 2**64 - 1, 1 << 63
@@ -73,7 +167,7 @@ def cut_together(s: Shard, g: int, h: int, most: float) -> tuple[int, bool, floa
 def _cut_taken(s: Shard, n: int, most: float) -> tuple[int, bool, float]:
     """The best cut of the n rows in BASE, 0 where none loses less than `most`, as `cut`; and what the halves lose."""
     work, k = s.work, int(s.state[0].k)
-    sort_by_lots(work.ints[BASE], work.lots, work.ints[SPARE], work.ints[COUNTS], n)
+    sort_by_lots(work.ints[BASE], work.lots, work.ints[SPARE_ROWS], work.ints[COUNTS], n)
     smallest_lot = work.ints[BASE, 0]
     _sort_members(s.state[0], s.rows, work, n)
     position, loss, lowest = 0, most, (n + 3) // 4 if n >= 4 * k else 1
@@ -119,7 +213,7 @@ def _take_members(s: Shard, g: int, cut_as: int, at: int) -> None:
 
 
 @part
-def _sort_members(state: Records, rows: Rows, work: Work, n: int) -> None:
+def _sort_members(state: Records, rows: CoreRows, work: Work, n: int) -> None:
     """The members by cells in table order, bundles, lots, into BASE: the order along the first attribute."""
     cells, base, hull = rows.cells, work.ints[BASE], work.hull[WHOLE]
     _start(hull, cells[base[0]])
@@ -128,7 +222,7 @@ def _sort_members(state: Records, rows: Rows, work: Work, n: int) -> None:
     for j in range(cells.shape[1] - 1, -1, -1):
         if hull[LO, j] < hull[HI, j]:
             column, low, high = cells[:, j], int(hull[LO, j]), int(hull[HI, j])
-            sort_by_cells(column, low, high, base, work.ints[SPARE], work.ints[COUNTS], n)
+            sort_by_cells(column, low, high, base, work.ints[SPARE_ROWS], work.ints[COUNTS], n)
     if state.individuals:
         state.stamp += 1
         begin = 0
@@ -143,12 +237,12 @@ def _sort_members(state: Records, rows: Rows, work: Work, n: int) -> None:
 
 
 @part
-def _gather_bundles(rows: Rows, work: Work, stamp: int, begin: int, end: int) -> None:
+def _gather_bundles(rows: CoreRows, work: Work, stamp: int, begin: int, end: int) -> None:
     """Puts each individual's records side by side, where its first stands; begin..end of BASE are in the same cells.
 
     who_seen: `stamp` and where in BASE an individual stands first; whoever is not in this run has less.
     """
-    base, spare, counts, who_seen = work.ints[BASE], work.ints[SPARE], work.ints[COUNTS], work.who_seen
+    base, spare, counts, who_seen = work.ints[BASE], work.ints[SPARE_ROWS], work.ints[COUNTS], work.who_seen
     for at in range(begin, end):
         who = rows.row[base[at]].who
         counts[at] = 0
@@ -172,7 +266,7 @@ def _gather_bundles(rows: Rows, work: Work, stamp: int, begin: int, end: int) ->
 def _best_cut(
     state: Records,
     space: Geometry,
-    rows: Rows,
+    rows: CoreRows,
     demands: Demands,
     work: Work,
     n: int,
@@ -196,7 +290,7 @@ def _best_cut(
                 along[at] = work.ints[BASE, at]
             if j > 0:
                 column, low, high = cells[:, j], int(hull[LO, j]), int(hull[HI, j])
-                sort_by_cells(column, low, high, along, work.ints[SPARE], work.ints[COUNTS], n)
+                sort_by_cells(column, low, high, along, work.ints[SPARE_ROWS], work.ints[COUNTS], n)
             first, last = _allowed(state, rows, work, n)
             first, last = max(first, lowest), min(last, highest)
             better, now, leaning = _best_along(state, space, rows, demands, work, n, first, last, least, lean, False)
@@ -213,7 +307,7 @@ def _best_cut(
 
 
 @part
-def _allowed(state: Records, rows: Rows, work: Work, n: int) -> tuple[int, int]:
+def _allowed(state: Records, rows: CoreRows, work: Work, n: int) -> tuple[int, int]:
     """The lowest and the highest position along ALONG that leave k on both sides."""
     k = int(state.k)
     if not state.individuals:
@@ -224,7 +318,7 @@ def _allowed(state: Records, rows: Rows, work: Work, n: int) -> tuple[int, int]:
 
 
 @part
-def _rows_of(rows: Rows, work: Work, stamp: int, k: int, begin: int, step: int, n: int) -> int:
+def _rows_of(rows: CoreRows, work: Work, stamp: int, k: int, begin: int, step: int, n: int) -> int:
     """How many rows along ALONG, from `begin` on, hold k individuals; n where all of them do not."""
     along, who_seen, count = work.ints[ALONG], work.who_seen, 0
     for i in range(n):
@@ -241,7 +335,7 @@ def _rows_of(rows: Rows, work: Work, stamp: int, k: int, begin: int, step: int, 
 def _best_along(
     state: Records,
     space: Geometry,
-    rows: Rows,
+    rows: CoreRows,
     demands: Demands,
     work: Work,
     n: int,
@@ -257,7 +351,7 @@ def _best_along(
     """
     if first > last:
         return 0, least, lean
-    cells, along, hull = rows.cells, work.ints[ALONG], work.hull[HALF]
+    cells, along, hull = rows.cells, work.ints[ALONG], work.hull[HALVED]
     first = _lose_above(space, rows, work, n, first, last, least)
     position, loss, wider = 0, 0.0, True
     individuals = state.individuals != 0
@@ -281,12 +375,12 @@ def _best_along(
 
 
 @part
-def _lose_above(space: Geometry, rows: Rows, work: Work, n: int, first: int, last: int, least: float) -> int:
+def _lose_above(space: Geometry, rows: CoreRows, work: Work, n: int, first: int, last: int, least: float) -> int:
     """NCP of the upper half for positions in first..last, into work.losses; the lowest position that may be the best.
 
     A half that grows loses more: below an upper half that alone loses more than `least` nothing has to be looked at.
     """
-    cells, along, hull = rows.cells, work.ints[ALONG], work.hull[HALF]
+    cells, along, hull = rows.cells, work.ints[ALONG], work.hull[HALVED]
     loss, wider = 0.0, True
     _start(hull, cells[along[n - 1]])
     for at in range(n - 1, first - 1, -1):
@@ -330,7 +424,7 @@ def _widen(hull: Any, cells: Any) -> bool:
 
 
 @part
-def _torn(rows: Rows, one: int, other: int) -> bool:
+def _torn(rows: CoreRows, one: int, other: int) -> bool:
     """Whether two rows are of one bundle."""
     return bool(rows.row[one].who == rows.row[other].who) and _same_cells(rows.cells, one, other)
 

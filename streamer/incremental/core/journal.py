@@ -7,9 +7,8 @@ here decides anything: the journal is told.
 
 from __future__ import annotations
 
-from streamer.incremental.core.layout import Shard
-from streamer.incremental.core.record_types import CHANGED, ENTRIES, GONE, HI, LO, NONE, SLOTS_BEFORE, TOUCHED
-from streamer.jit import part
+from streamer.incremental.core.layout import CHANGED, ENTRIES, GONE, HI, LO, NONE, SLOTS_BEFORE, TOUCHED, Shard
+from streamer.numba_support.jit import part
 
 
 @part

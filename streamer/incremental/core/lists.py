@@ -25,13 +25,187 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from streamer.incremental.core.layout import Shard
-from streamer.incremental.core.links import is_before, name, unname
-from streamer.incremental.core.list_images import NO_LIST, remember_before, remember_none_before, settle, suspect
-from streamer.incremental.core.nodes import floor_changed
-from streamer.incremental.core.record_types import LINKS, NONE
-from streamer.incremental.core.search import begin_entered, nearest, next_entered
-from streamer.jit import part
+from streamer.incremental.core.layout import FAN, LENGTH, LINKS, NONE, Lists, Shard
+from streamer.incremental.core.search import begin_entered, nearest, next_entered, top
+from streamer.incremental.core.tree import floor_changed
+from streamer.numba_support.jit import part
+
+# The links of similarity lists: holes that come to name a QI group, and the chain of those that name the same one.
+#
+# The chain begins at `group.listed` and goes on by `next` and `previous`, so that a group that changes finds the lists
+# that name it, and a list that goes takes its links out. A hole names NONE and has the score -inf.
+
+
+@part
+def name(s: Shard, at: int, g: int, score: float) -> None:
+    """A hole becomes a link to g."""
+    links, group = s.lists.link, s.groups.group[g]
+    link, first = links[at], group.listed
+    link.score, link.other, link.next, link.previous = score, g, first, NONE
+    if first != NONE:
+        links[first].previous = at
+    group.listed = at
+
+
+@part
+def unname(s: Shard, at: int) -> None:
+    """A link becomes a hole."""
+    links = s.lists.link
+    link = links[at]
+    if link.previous == NONE:
+        s.groups.group[link.other].listed = link.next
+    else:
+        links[link.previous].next = link.next
+    if link.next != NONE:
+        links[link.next].previous = link.previous
+    link.other, link.score = NONE, -inf
+
+
+@part
+def set_in_order(s: Shard, kept: int) -> None:
+    """Sets the links of a list best first, equal ones by number, holes last."""
+    for end in range(kept * LINKS + 1, (kept + 1) * LINKS):
+        at = end
+        while at > kept * LINKS and is_before(s, at, at - 1):
+            swap(s, at - 1, at)
+            at -= 1
+
+
+@part
+def is_before(s: Shard, one: int, other: int) -> bool:
+    """Whether of two links of a list the first comes first."""
+    a, b = s.lists.link[one], s.lists.link[other]
+    if a.score != b.score:
+        return bool(a.score > b.score)
+    if a.other == NONE or b.other == NONE:
+        return False
+    return bool(s.groups.group[a.other].number < s.groups.group[b.other].number)
+
+
+@part
+def swap(s: Shard, one: int, other: int) -> None:
+    """Two links of a list change places, in their chains too."""
+    a, b = s.lists.link[one], s.lists.link[other]
+    a.score, b.score = b.score, a.score
+    a.other, b.other = b.other, a.other
+    a.next, b.next = b.next, a.next
+    a.previous, b.previous = b.previous, a.previous
+    fasten(s.lists, s.groups.group, one)
+    fasten(s.lists, s.groups.group, other)
+
+
+@part
+def fasten(lists: Lists, group: Any, at: int) -> None:
+    """The neighbours of a link in its chain name it where it stands now."""
+    link = lists.link[at]
+    if link.other == NONE:
+        return
+    if link.previous == NONE:
+        group[link.other].listed = at
+    else:
+        lists.link[link.previous].next = at
+    if link.next != NONE:
+        lists.link[link.next].previous = at
+
+
+# Similarity lists as they were before a batch, and how each is left when a refresh is done with it.
+#
+# The rules of both are those of `streamer.incremental.core.lists`.
+
+NO_LIST = -1
+"""Entries of a list, in an image, where there was none."""
+
+
+@part
+def remember_before(s: Shard, kept: int) -> None:
+    """A list as it is now, if it has not been remembered since the drain."""
+    lists, one = s.lists, s.lists.one[kept]
+    if one.before != NONE:
+        return
+    remember_none_before(s, kept)
+    lists.before[one.before].n = one.n
+    for j in range(one.n):
+        was, link = lists.links_before[one.before * LINKS + j], lists.link[kept * LINKS + j]
+        was.score, was.other = link.score, link.other
+
+
+@part
+def remember_none_before(s: Shard, kept: int) -> None:
+    """That there was no list."""
+    state, one = s.state[0], s.lists.one[kept]
+    i = state.n_lists_before
+    state.n_lists_before += 1
+    before = s.lists.before[i]
+    before.owner, before.floor, before.n = one.owner, one.floor, NO_LIST
+    one.before = i
+
+
+@part
+def settle(s: Shard, i: int) -> None:
+    """Fills the list of an image's owner if it is new or empty, else sets it in order and cuts it if it is too long."""
+    g = s.lists.before[i].owner
+    kept = s.groups.group[g].list
+    if kept == NONE:
+        return
+    one = s.lists.one[kept]
+    one.before = NONE
+    if one.entered == 0:
+        fill(s, i, kept)
+    else:
+        set_in_order(s, kept)
+        if one.entered <= LINKS:
+            one.n = one.entered
+            return
+        one.floor = s.lists.link[kept * LINKS + LENGTH].score
+        for at in range(kept * LINKS + LENGTH, (kept + 1) * LINKS):
+            unname(s, at)
+        one.n = one.entered = LENGTH
+    floor_changed(s, g)
+
+
+@part
+def fill(s: Shard, i: int, kept: int) -> None:
+    """The LENGTH nearest of all and the score of the next."""
+    state, one, found = s.state[0], s.lists.one[kept], s.work.found
+    suspect_some(s, i, one.owner)
+    top(s, one.owner, LENGTH + 1)
+    one.n = one.entered = min(state.n_found, LENGTH)
+    one.floor = found[LENGTH].score if state.n_found > LENGTH else 0.0
+    for j in range(one.n):
+        name(s, kept * LINKS + j, found[j].group, found[j].score)
+
+
+@part
+def suspect_some(s: Shard, i: int, g: int) -> None:
+    """Groups that are likely to be near g into `found`: a search that begins with them visits half as much.
+
+    Those that g's list named before; else those whose lists name g, and whom the first of these lists names; else
+    those in g's leaf of the tree.
+    """
+    state, lists, first = s.state[0], s.lists, s.groups.group[g].listed
+    state.n_found = 0
+    for j in range(lists.before[i].n):
+        suspect(s, g, lists.links_before[i * LINKS + j].other)
+    if state.n_found <= LENGTH and first != NONE:
+        for j in range(LINKS):
+            suspect(s, g, lists.link[first // LINKS * LINKS + j].other)
+        at = first
+        while at != NONE and state.n_found < FAN:
+            suspect(s, g, lists.one[at // LINKS].owner)
+            at = lists.link[at].next
+    if state.n_found <= LENGTH:
+        leaf = s.groups.group[g].node
+        for j in range(s.tree.node[leaf].n):
+            suspect(s, g, s.tree.child[leaf, j])
+
+
+@part
+def suspect(s: Shard, g: int, other: int) -> None:
+    """Another group that is alive into `found`, while there is room."""
+    n = s.state[0].n_found
+    if other != NONE and other != g and n < FAN and s.groups.group[other].alive:
+        s.work.found[n].group = other
+        s.state[0].n_found = n + 1
 
 
 @part

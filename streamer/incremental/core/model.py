@@ -29,10 +29,104 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamer.incremental.core.layout import Demands, Rows, Shard, Work
-from streamer.incremental.core.record_types import NONE, Records
-from streamer.incremental.core.tally import count_in, count_out
-from streamer.jit import part
+import numpy as np
+
+from streamer.incremental.core.layout import NONE, TALLY, CoreRows, Demands, Records, Shard, Work, records
+from streamer.numba_support.jit import part
+from streamer.table.arrays import Ints
+
+# How many rows an individual has in a QI group, and among the pending ones: where k counts individuals.
+#
+# What a privacy model counts beside them stands here too, under numbers that no
+# individual and no group has.
+#
+# A hash with open addressing by (group, individual); an entry that falls to 0 is taken out, and those behind it move
+# up, so that the way to an entry stays short.
+
+SPREAD, INT32_MAX = 0x1E3779B1, 0x7FFFFFFF  # their product fits into 63 bits: compiled and uncompiled agree
+
+
+@part
+def _home(group: Any, who: Any, length: int) -> Any:
+    """Where an entry stands in a tally of this length if nothing is in its way; int64, or arrays of them."""
+    mixed = (group + 2) * SPREAD & INT32_MAX
+    mixed = ((mixed >> 13) ^ mixed ^ who) * SPREAD & INT32_MAX
+    return ((mixed >> 15) ^ mixed) % length
+
+
+@part
+def find(tally: Any, group: int, who: int) -> int:
+    """Where the entry stands, or the free place for it."""
+    at = _home(int(group), int(who), tally.shape[0])
+    while tally[at].n > 0 and (tally[at].group != group or tally[at].who != who):
+        at += 1
+        if at == tally.shape[0]:
+            at = 0
+    return at
+
+
+@part
+def count_in(s: Shard, group: int, who: int) -> int:
+    """One row more of an individual in a group (or PENDING); returns how many there are now."""
+    tally = s.work.tally
+    at = find(tally, group, who)
+    if tally[at].n > 0:
+        tally[at].n += 1
+        return int(tally[at].n)
+    tally[at].group, tally[at].who, tally[at].n = group, who, 1
+    s.state[0].tally_used += 1
+    return 1
+
+
+@part
+def count_out(s: Shard, group: int, who: int) -> int:
+    """One row less; returns how many are left."""
+    tally = s.work.tally
+    at = find(tally, group, who)
+    tally[at].n -= 1
+    if tally[at].n > 0:
+        return int(tally[at].n)
+    s.state[0].tally_used -= 1
+    hole, at = at, at + 1
+    while True:
+        if at == tally.shape[0]:
+            at = 0
+        entry = tally[at]
+        if entry.n == 0:
+            return 0
+        home = _home(int(entry.group), int(entry.who), tally.shape[0])
+        if (at > hole and (home <= hole or home > at)) or (at < hole and at < home <= hole):
+            tally[hole].group, tally[hole].who, tally[hole].n = entry.group, entry.who, entry.n
+            entry.n = 0
+            hole = at
+        at += 1
+
+
+def tally_of(group: Ints, who: Ints, n: Ints, length: int) -> Records:
+    """A tally of this length with these entries: int64, no two of one individual in one group, fewer than `length`."""
+    tally = records(length, TALLY)
+    home = _home(group, who, length)
+    order = np.argsort(home, kind="stable")
+    at = standing(home[order], length)
+    tally.group[at], tally.who[at], tally.n[at] = group[order], who[order], n[order]
+    return tally
+
+
+def standing(homes: Ints, length: int) -> Ints:
+    """Where the entries of a hash with open addressing stand: homes (n,) int64, ascending, n < length.
+
+    Each stands at its home, or behind the one before it. Those that come out beyond the end take the first places that
+    are free: all behind their homes are taken.
+    """
+    order = np.arange(len(homes))
+    at = order + np.maximum.accumulate(homes - order)
+    beyond = at >= length
+    if beyond.any():
+        free = np.ones(length, bool)
+        free[at[~beyond]] = False
+        at[beyond] = np.flatnonzero(free)[: beyond.sum()]
+    return at
+
 
 # -- whether it is reached --------------------------------------------------------------------------------------------
 
@@ -184,7 +278,7 @@ def begin_pass(demands: Demands) -> None:
 
 
 @part
-def pass_row(demands: Demands, rows: Rows, work: Work, stamp: int, place: int) -> None:
+def pass_row(demands: Demands, rows: CoreRows, work: Work, stamp: int, place: int) -> None:
     """Counts one row more; who has been seen has more than `stamp`, by as many as its rows."""
     row = rows.row[place]
     for c in range(demands.demand.shape[0]):
@@ -233,7 +327,7 @@ def is_counted_right(s: Shard, g: int) -> bool:
 
 @part
 def mark_fitting(
-    state: Records, demands: Demands, rows: Rows, work: Work, along: Any, n: int, first: int, last: int
+    state: Records, demands: Demands, rows: CoreRows, work: Work, along: Any, n: int, first: int, last: int
 ) -> tuple[int, int]:
     """Into fits[first..last] whether both halves of the n rows along, cut there, meet the demands; the ends of these.
 
@@ -257,3 +351,110 @@ def mark_fitting(
                 fits[at] = 0
     state.stamp = stamp + n
     return lowest, highest
+
+
+# Whether a QI group holds the model without one of its rows, or with one row more: asked before local repair moves it.
+#
+# * The answers come from the counts of `streamer.incremental.core.model` and the tally: a group's rows are not looked
+#   at.
+# * A row that goes may take along a subject that has no other row there, and makes every share of the others larger. A
+#   row that comes makes its own subjects' shares larger, and no others. What a demand does not count, a null, is a row
+#   like any other in the shares of the rest.
+# * The largest count falls by a row that goes where its subject alone has as many.
+# * k is asked with it. Who has other records in a group stays with them, whatever k says: `can_lose`.
+
+
+@part
+def can_lose(s: Shard, place: int) -> bool:
+    """Whether a row's QI group holds the model without it: who has other records there stays with them."""
+    state, row = s.state[0], s.rows.row[place]
+    if s.groups.group[row.group].count <= state.k:
+        return False
+    if state.individuals != 0 and tallied(s, row.group, row.who) > 1:
+        return False
+    return demands_hold_without(s, place)
+
+
+@part
+def can_take(s: Shard, place: int, g: int) -> bool:
+    """Whether QI group g holds the model with a row of another one."""
+    state, count = s.state[0], s.groups.group[g].count
+    if state.individuals == 0 or tallied(s, g, s.rows.row[place].who) == 0:
+        count += 1
+    return bool(count >= state.k) and demands_hold_with(s, place, g)
+
+
+@part
+def can_spare_one(s: Shard, g: int) -> bool:
+    """Whether there is a row that a QI group does not need to hold the model."""
+    group = s.groups.group[g]
+    if group.count <= s.state[0].k:
+        return False
+    for i in range(group.members):
+        if demands_hold_without(s, int(s.groups.pool[0, group.block + i])):
+            return True
+    return False
+
+
+@part
+def one_may_do(s: Shard, g: int) -> bool:
+    """Whether the counts of a QI group that does not hold the model leave it open that it does with one row more."""
+    group = s.groups.group[g]
+    if group.count < s.state[0].k - 1:
+        return False
+    for c in range(s.demands.demand.shape[0]):
+        reached = s.demands.reached[g + 1, c]
+        if not reaches(s.demands.demand[c], int(reached.distinct) + 1, int(reached.top), int(group.members) + 1):
+            return False
+    return True
+
+
+@part
+def demands_hold_without(s: Shard, place: int) -> bool:
+    """Whether a row's QI group meets the demands without it."""
+    g = int(s.rows.row[place].group)
+    left = int(s.groups.group[g].members) - 1
+    for c in range(s.demands.demand.shape[0]):
+        demand, reached = s.demands.demand[c], s.demands.reached[g + 1, c]
+        distinct, most, what = int(reached.distinct), int(reached.top), counted(s, c, place)
+        if what != NONE:
+            n = tallied(s, g, what)
+            if n == 1:
+                distinct -= 1
+            if asks_share(demand) and n == most and tallied(s, levels_of(g), level(s.demands, c, n)) == 1:
+                most -= 1
+        if not reaches(demand, distinct, most, left):
+            return False
+    return True
+
+
+@part
+def demands_hold_with(s: Shard, place: int, g: int) -> bool:
+    """Whether QI group g meets the demands with a row of another one."""
+    members = int(s.groups.group[g].members) + 1
+    for c in range(s.demands.demand.shape[0]):
+        demand, reached = s.demands.demand[c], s.demands.reached[g + 1, c]
+        distinct, most, what = int(reached.distinct), int(reached.top), counted(s, c, place)
+        if what != NONE:
+            n = tallied(s, g, what)
+            if n == 0:
+                distinct += 1
+            most = max(most, n + 1)
+        if not reaches(demand, distinct, most, members):
+            return False
+    return True
+
+
+@part
+def counted(s: Shard, c: int, place: int) -> int:
+    """What a demand counts of a row, as it stands in the tally; NONE: nothing."""
+    row = s.rows.row[place]
+    if s.demands.demand[c].of_individuals:
+        return int(row.who)
+    return int(s.demands.code[row.values, c])
+
+
+@part
+def tallied(s: Shard, group: int, who: int) -> int:
+    """How often something stands in the tally for a group."""
+    return int(s.work.tally[find(s.work.tally, group, who)].n)

@@ -17,16 +17,171 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamer.incremental.core.blocks import fresh_block, give_block, make_room
-from streamer.incremental.core.geometry import box_contains, cover, ncp_term, take_shape
 from streamer.incremental.core.journal import change, journal_is_short, lose, remember, touch
-from streamer.incremental.core.layout import Shard
+from streamer.incremental.core.layout import (
+    FREE,
+    GROUPS,
+    HI,
+    LO,
+    MEMBERS,
+    NO_GROUP_YET,
+    NODES,
+    NONE,
+    POOL,
+    TALLIES,
+    CoreGroups,
+    CoreValues,
+    Shard,
+)
 from streamer.incremental.core.model import individual_in, individual_out, values_in, values_out
-from streamer.incremental.core.nodes import resized
-from streamer.incremental.core.record_types import FREE, GROUPS, HI, LO, MEMBERS, NODES, NONE, PENDING, POOL, TALLIES
-from streamer.incremental.core.slots import highest_slot, sort_values
-from streamer.incremental.core.tree import nodes_needed, put, take_out
-from streamer.jit import part
+from streamer.incremental.core.scores import box_contains, cover, ncp_term, take_shape
+from streamer.incremental.core.tree import nodes_needed, put, resized, take_out
+from streamer.numba_support.jit import part
+
+# The slots of a QI group: its published values, sorted by their texts when it is formed, and found again by number.
+#
+# Two rows with the same values have the same number, so most comparisons never look at a text.
+
+SLOTS = 1
+"""Row of `pool`."""
+
+SPARE_MEMBERS = 3
+"""Row of `work.ints`; not the first one, in which the halves of a cut stand while groups are formed of them."""
+
+FEW_MEMBERS = 16
+"""As many slots are sorted by insertion; longer runs are merged from such ones."""
+
+PREFIX = 8
+"""Bytes of a text that `value.prefix` holds."""
+
+
+@part
+def sort_values(s: Shard, block: int, n: int) -> None:
+    """Sorts the slots pool[1, block : block + n] by the texts of their values; needs n columns of `work.ints`."""
+    slots, spare = s.groups.pool[SLOTS, block : block + n], s.work.ints[SPARE_MEMBERS]
+    for begin in range(0, n, FEW_MEMBERS):
+        _insert(s.values, slots, begin, min(begin + FEW_MEMBERS, n))
+    length = FEW_MEMBERS
+    while length < n:
+        for begin in range(0, n - length, 2 * length):
+            _merge(s.values, slots, spare, begin, begin + length, min(begin + 2 * length, n))
+        length *= 2
+
+
+@part
+def highest_slot(s: Shard, g: int, number: int) -> int:
+    """The highest slot of group g that holds the values `number`; -1 where none does."""
+    block = s.groups.group[g].block
+    slot = int(s.groups.group[g].members) - 1
+    while slot >= 0 and s.groups.pool[SLOTS, block + slot] != number:
+        slot -= 1
+    return slot
+
+
+@part
+def _insert(values: CoreValues, slots: Any, begin: int, end: int) -> None:
+    for at in range(begin + 1, end):
+        number, to = slots[at], at
+        while to > begin and before(values, number, slots[to - 1]):
+            slots[to] = slots[to - 1]
+            to -= 1
+        slots[to] = number
+
+
+@part
+def _merge(values: CoreValues, slots: Any, spare: Any, begin: int, middle: int, end: int) -> None:
+    """Merges two sorted runs of slots that stand side by side."""
+    for at in range(begin, middle):
+        spare[at] = slots[at]
+    left, right, to = begin, middle, begin
+    while left < middle:
+        if right < end and before(values, slots[right], spare[left]):
+            slots[to] = slots[right]
+            right += 1
+        else:
+            slots[to] = spare[left]
+            left += 1
+        to += 1
+
+
+@part
+def before(values: CoreValues, one: int, other: int) -> bool:
+    """Whether the text of the values `one` comes before that of `other`: by bytes, the shorter first."""
+    if one == other:
+        return False
+    first, second = values.value[one], values.value[other]
+    if first.prefix != second.prefix:
+        return bool(first.prefix < second.prefix)
+    for i in range(PREFIX, min(first.length, second.length)):
+        a, b = values.text[first.at + i], values.text[second.at + i]
+        if a != b:
+            return bool(a < b)
+    return bool(first.length < second.length)
+
+
+# Blocks of the pool: where a QI group's members and slots stand, in runs of a power of two entries.
+#
+# A block that is given back is used again for groups of its size. Blocks are never joined: sizes of QI groups hardly
+# vary, and a heap of a statement's rows is there for one event.
+
+LEAST_ROOM = 3
+"""The smallest block has 1 << LEAST_ROOM entries."""
+
+
+@part
+def room_for(n: int) -> int:
+    """The size of the block for n rows: the power of two."""
+    room = LEAST_ROOM
+    while (1 << room) < n:
+        room += 1
+    return room
+
+
+@part
+def take_block(s: Shard, room: int) -> int:
+    """A block of 1 << room entries; the caller has seen that there is one."""
+    groups = s.groups
+    at = int(groups.block_free[room])
+    if at >= 0:
+        groups.block_free[room] = groups.pool[0, at]
+        return at
+    state = s.state[0]
+    at = state.pool_used
+    state.pool_used += 1 << room
+    return at
+
+
+@part
+def give_block(groups: CoreGroups, at: int, room: int) -> None:
+    """A block that nobody needs any more."""
+    groups.pool[0, at] = groups.block_free[room]
+    groups.block_free[room] = at
+
+
+@part
+def make_room(s: Shard, g: int, n: int) -> None:
+    """Sees to it that a group's block holds n rows; what stands in it moves along."""
+    group = s.groups.group[g]
+    if n <= (1 << group.room):
+        return
+    pool, room, old = s.groups.pool, room_for(n), group.block
+    new = take_block(s, room)
+    for i in range(group.members):
+        pool[0, new + i], pool[1, new + i] = pool[0, old + i], pool[1, old + i]
+    give_block(s.groups, old, group.room)
+    group.block, group.room = new, room
+
+
+@part
+def fresh_block(s: Shard, g: int, n: int) -> None:
+    """Gives a group a block for n rows instead of its own; what stood in it is lost."""
+    group = s.groups.group[g]
+    room = room_for(n)
+    if group.block >= 0:
+        if group.room == room:
+            return
+        give_block(s.groups, group.block, group.room)
+    group.block, group.room = take_block(s, room), room
 
 
 @part
@@ -39,7 +194,7 @@ def assign(s: Shard, place: int, to: int) -> None:
     if was != FREE:
         fewer = individual_out(s, was, who) if by_who else 1
         values_out(s, was, row.values)
-        if was == PENDING:
+        if was == NO_GROUP_YET:
             state.n_pending -= 1
             state.pending_count -= fewer
         else:
@@ -47,7 +202,7 @@ def assign(s: Shard, place: int, to: int) -> None:
     if to != FREE:
         more = individual_in(s, to, who) if by_who else 1
         values_in(s, to, row.values)
-        if to == PENDING:
+        if to == NO_GROUP_YET:
             state.n_pending += 1
             state.pending_count += more
         else:
@@ -89,7 +244,7 @@ def leave(s: Shard, place: int) -> None:
     pool[0, group.block + row.at] = mover
     s.rows.row[mover].at = row.at
     group.members = last
-    assign(s, place, PENDING)
+    assign(s, place, NO_GROUP_YET)
     resized(s, g)
     change(s, g, 0)
 
@@ -238,7 +393,7 @@ def dissolve(s: Shard, g: int) -> None:
     remember(s, g, 1)
     for i in range(group.members):
         place = s.groups.pool[0, group.block + i]
-        assign(s, place, PENDING)
+        assign(s, place, NO_GROUP_YET)
         touch(s, place)
     forget(s, g)
 

@@ -9,7 +9,7 @@ The rules of this file
   the lower).
 * With no group to merge with, rows are *pending*. As soon as pending rows hold the model together, they form a group.
 * Where published rows have a price (`engine: {repair: ...}`), boxes shrink, groups adopt rows instead of merging, and
-  what the event touched is improved in the end, as `streamer.incremental.core.local_repair` says.
+  what the event touched is improved in the end, as `streamer.incremental.core.repair` says.
 * Then groups that an insertion or a merge brought to 2k are cut, lowest number first.
 * A half that needs a number takes the lowest one that a merge for the same change has freed: nothing was published in
   between, so readers see that group's rows rewritten instead of all removed and as many added. Else it takes a new one.
@@ -18,13 +18,51 @@ The rules of this file
 
 from __future__ import annotations
 
-from streamer.incremental.core.cut import cut
-from streamer.incremental.core.heap import pop, push
-from streamer.incremental.core.journal import take_up, tell_origin
-from streamer.incremental.core.layout import Shard
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from streamer.incremental.core.cut import cut, cut_together, shuffled
+from streamer.incremental.core.journal import take_up, tell_origin, touch
+from streamer.incremental.core.layout import (
+    ALL_DONE,
+    BROKEN,
+    CUT_AFRESH,
+    FAN,
+    FORMED,
+    FREED,
+    HALF,
+    HI,
+    HULL_HI,
+    HULL_LO,
+    LO,
+    MERGED,
+    MOVED,
+    NCP,
+    NO_GROUP_YET,
+    NONE,
+    NOTHING_TO_MERGE_WITH,
+    SPLIT,
+    STOPPED_SHORT,
+    TO_CUT,
+    TO_LOOK,
+    TO_SETTLE,
+    Shard,
+)
 from streamer.incremental.core.lists import partner
-from streamer.incremental.core.local_repair import adopted, improved
-from streamer.incremental.core.model import holds, pending_hold
+from streamer.incremental.core.model import (
+    asks_share,
+    can_lose,
+    can_spare_one,
+    can_take,
+    counted,
+    holds,
+    one_may_do,
+    pending_hold,
+    reaches,
+    tallied,
+)
 from streamer.incremental.core.moves import (
     absorb,
     dissolve,
@@ -32,28 +70,510 @@ from streamer.incremental.core.moves import (
     forget,
     gather,
     is_short,
+    join,
     larger_first,
+    leave,
     new_group,
     set_box,
     shrink,
 )
-from streamer.incremental.core.record_types import (
-    BROKEN,
-    FORMED,
-    FREED,
-    HI,
-    LO,
-    MERGED,
-    MOVED,
-    NOTHING_TO_MERGE_WITH,
-    PENDING,
-    SPLIT,
-    STOPPED,
-    TO_CUT,
-    TO_SETTLE,
-)
-from streamer.incremental.core.waiting import ALONE, MOVING, SHRINKING, cut_later, look_later, mend_later
-from streamer.jit import part
+from streamer.incremental.core.scores import ask_about_tuple, box_contains, cover, cover_with_children, ncp_term
+from streamer.incremental.core.search import stacked, top
+from streamer.incremental.core.tree import precedes
+from streamer.incremental.core.worklist import ALONE, MOVING, SHRINKING, cut_later, look_later, mend_later, pop, push
+from streamer.numba_support.jit import inner, part
+
+# Which QI group takes a row at least expense, and what it saves where a row is not in its group.
+#
+# * Losses are NCP, of a group times its rows. `state.price` is what a row that is published again has to save. Rows of
+#   a group whose box has changed in this event (`group.paid`) are published anyway: they cost nothing any more.
+# * What a group loses by a row that comes: (n + 1) NCP(with it) - n NCP, and the price of the rows published for it:
+#   the new row alone inside its box, all of them where its box grows.
+# * `cheapest` finds the true minimum among the groups that hold the model with the row, by the same tree as all other
+#   searches: a bound is never above the expense of any group below, and what equals the best is visited too; equal ones
+#   by `precedes`. All groups hold the model at that time.
+# * A row is missed only by its group's edges: `take_edges` notes the two lowest and the two highest cells along every
+#   attribute, so that NCP without any one row needs no second look at the others.
+
+OUTER, SECOND = 0, 1
+"""In `work.hull`: the outermost cells of a group's members, and the outermost of all but one of these."""
+
+BELOW = 1.0 - 1e-9
+"""Takes a bound below what it bounds, whatever was rounded."""
+
+ROUNDING = 1e-9
+"""What is found by a search with a limit is compared again: the limit may not cut off what is equal."""
+
+RECORDS_OF_A_REMOVAL = 2
+"""Inside an unchanged box a removed row takes its slot's record along, and the last one moves."""
+
+
+@part
+def rows_again(s: Shard, g: int, rows: int) -> int:
+    """How many of a group's rows are published again for a change of so many of them: none where all of them are."""
+    if s.groups.group[g].paid == s.state[0].event:
+        return 0
+    return rows
+
+
+@part
+def expense(s: Shard, cells: Any, h: int) -> float:
+    """What it costs that a row of cells (d,) joins group h."""
+    members, grown = int(s.groups.group[h].members), 0.0
+    if box_contains(s.groups, h, cells):
+        return s.groups.group[h].ncp + s.state[0].price * rows_again(s, h, 1)
+    for j in range(cells.shape[0]):
+        lo, hi = min(s.groups.box[h, LO, j], cells[j]), max(s.groups.box[h, HI, j], cells[j])
+        grown += ncp_term(s.space, j, lo, hi)
+    loss = (members + 1) * grown - members * s.groups.group[h].ncp
+    return loss + s.state[0].price * rows_again(s, h, members + 1)
+
+
+@part
+def expense_behind(s: Shard, i: int) -> float:
+    """What the row at place i of `work.ints[0]` costs the group that `work.ints[1]` names for it, behind those before.
+
+    state.expense is what it would cost as the first one there.
+    """
+    rows, targets, hull, state = s.work.ints[0], s.work.ints[1], s.work.hull[OUTER], s.state[0]
+    h, cells = int(targets[i]), s.rows.cells
+    members, grew, own = int(s.groups.group[h].members), False, cells[rows[i]]
+    first = members
+    for at in range(i):
+        if targets[at] == h:
+            if members == first:
+                start_at_box(s, h)
+            members += 1
+            grew = widen_to_cover(s, hull, cells[rows[at]]) or grew
+    if members == first:
+        return float(state.expense)
+    before = ncp_of_hull(s, hull)
+    if not widen_to_cover(s, hull, own):
+        return before + state.price * rows_again(s, h, 1)
+    loss = (members + 1) * ncp_of_hull(s, hull) - members * before
+    return loss + state.price * rows_again(s, h, 1 if grew else members + 1)
+
+
+@part
+def start_at_box(s: Shard, h: int) -> None:
+    """The box of a group into the hull that the next ones widen."""
+    hull = s.work.hull[OUTER]
+    for j in range(hull.shape[1]):
+        hull[LO, j], hull[HI, j] = s.groups.box[h, LO, j], s.groups.box[h, HI, j]
+
+
+@part
+def widen_to_cover(s: Shard, hull: Any, cells: Any) -> bool:
+    """Widens a box (2, d) to hold cells (d,), categories to the node that covers them; whether it had to."""
+    wider = False
+    for j in range(cells.shape[0]):
+        if cells[j] < hull[LO, j] or cells[j] > hull[HI, j]:
+            lo, hi = min(hull[LO, j], cells[j]), max(hull[HI, j], cells[j])
+            if s.space.axes[j].first_leaf >= 0:
+                lo, hi = cover(s.space, j, lo, hi)
+            hull[LO, j], hull[HI, j], wider = lo, hi, True
+    return wider
+
+
+@part
+def ncp_of_hull(s: Shard, hull: Any) -> float:
+    """NCP of a box (2, d)."""
+    loss = 0.0
+    for j in range(hull.shape[1]):
+        loss += ncp_term(s.space, j, hull[LO, j], hull[HI, j])
+    return loss
+
+
+@part
+def take_edges(s: Shard, g: int) -> None:
+    """The two lowest and the two highest cells of a group's members, of which it has two at least."""
+    outer, second, pool = s.work.hull[OUTER], s.work.hull[SECOND], s.groups.pool
+    group, cells = s.groups.group[g], s.rows.cells
+    for j in range(cells.shape[1]):
+        one, other = cells[pool[0, group.block], j], cells[pool[0, group.block + 1], j]
+        lo, next_lo, hi, next_hi = min(one, other), max(one, other), max(one, other), min(one, other)
+        for i in range(2, group.members):
+            cell = cells[pool[0, group.block + i], j]
+            next_lo, lo = min(next_lo, max(lo, cell)), min(lo, cell)
+            next_hi, hi = max(next_hi, min(hi, cell)), max(hi, cell)
+        outer[LO, j], outer[HI, j], second[LO, j], second[HI, j] = lo, hi, next_lo, next_hi
+
+
+@part
+def ncp_without(s: Shard, cells: Any) -> float:
+    """NCP of the smallest box around the members whose edges were taken, without one of these cells (d,)."""
+    outer, second, loss = s.work.hull[OUTER], s.work.hull[SECOND], 0.0
+    for j in range(cells.shape[0]):
+        lo = second[LO, j] if cells[j] == outer[LO, j] else outer[LO, j]
+        hi = second[HI, j] if cells[j] == outer[HI, j] else outer[HI, j]
+        loss += ncp_term(s.space, j, lo, hi)
+    return loss
+
+
+@part
+def cheapest(s: Shard, place: int, most: float) -> int:
+    """The group that takes a row of another one at least expense, in state.expense; NONE where all exceed `most`.
+
+    There is a root.
+    """
+    tree, state, stack, bounds, best, least = s.tree, s.state[0], s.work.candidates, s.work.bounds, NONE, most
+    cells, g = s.rows.cells[place], s.rows.row[place].group
+    ask_about_tuple(s, cells)
+    stack[0].node, stack[0].bound = state.root, 0.0
+    depth = 1
+    while depth > 0:
+        depth -= 1
+        node = int(stack[depth].node)
+        if -stack[depth].bound > least:
+            continue
+        leaf, begin = tree.node[node].leaf, depth
+        expenses_of_children(s, node)
+        for i in range(tree.node[node].n):
+            if bounds[i] > least:
+                continue
+            one = int(tree.child[node, i])
+            if not leaf:
+                depth = stacked(s, begin, depth, one, -bounds[i])
+            elif one != g:
+                exact = expense(s, cells, one)
+                wins = exact < least or (exact == least and (best == NONE or precedes(s.groups, one, best)))
+                if wins and can_take(s, place, one):
+                    best, least = one, exact
+    state.expense = least
+    return best
+
+
+@inner
+def expenses_of_children(s: Shard, node: int) -> None:
+    """Into `bounds`: what the tuple that is asked about costs any group at or below a child of a node, at least."""
+    total, over, ncp = s.work.bounds, s.work.over, s.tree.rank[node, NCP]
+    for i in range(min(total.shape[0], FAN)):
+        total[i] = 0.0
+    for j in range(s.space.axes.shape[0]):
+        lane, value, width = s.tree.lane[node, j], s.work.middles[j], s.space.axes[j].width
+        lo, hi, half = lane[HULL_LO], lane[HULL_HI], lane[HALF]
+        if s.space.axes[j].first_leaf >= 0:
+            cover_with_children(s.work, j, lo, hi)
+            for i in range(min(total.shape[0], FAN)):
+                total[i] += max(np.float64(over[i]) - np.float64(half[i]), 0.0) / width
+        else:
+            for i in range(min(total.shape[0], FAN)):
+                total[i] += max(max(np.float64(lo[i]) - value, value - np.float64(hi[i])), 0.0) / width
+    rows = float(s.state[0].k + 1)
+    for i in range(min(total.shape[0], FAN)):
+        total[i] = (ncp[i] + rows * total[i]) * BELOW
+
+
+# A QI group and one of its neighbours are cut afresh: their rows are taken together and cut in two.
+#
+# No single row may gain by a move where two that change places would, and no group dissolves where it and its neighbour
+# lie across each other. A cut of both together finds such things.
+#
+# * Neighbours are the NEIGHBOURS groups of highest QGSSD; equal: the lower number. Together they have no more than
+#   ROWS_TOGETHER rows.
+# * The cut is that of a group (`streamer.incremental.core.cut`), with lots shuffled for the group that is looked at.
+#   What it saves: the loss of both groups, without the halves' and without the price of all rows of both. The neighbour
+#   with which most is saved is taken, if anything is; equal: the first.
+# * The larger half goes by the number of the group with more rows (equal: the lower number); of equal halves the one
+#   with the smallest shuffled lot. A half of 2k is cut again.
+
+NEIGHBOURS = 4
+
+ROWS_TOGETHER = 256
+
+
+@part
+def cut_with_neighbour(s: Shard, g: int) -> int:
+    """Cuts a group afresh together with the neighbour with which that gains most, if it gains."""
+    state, group = s.state[0], s.groups.group
+    state.n_found = 0
+    top(s, g, NEIGHBOURS)
+    best, most = NONE, 0.0
+    for at in range(state.n_found):
+        h = int(s.work.found[at].group)
+        rows, most_saved = int(group[g].members + group[h].members), saved_at_most(s, g, h)
+        if rows > ROWS_TOGETHER or most_saved <= most:
+            continue
+        if is_short(s, rows, 2):
+            return STOPPED_SHORT
+        position, _, loss = cut_together(s, g, h, most_saved - most + ROUNDING)
+        if position > 0 and most_saved - loss > most:
+            best, most = h, most_saved - loss
+    if best == NONE:
+        return ALL_DONE
+    state.spent += 1 + rows_of_both(s, g, best)
+    position, lower_is_larger, _ = cut_together(s, g, best, saved_at_most(s, g, best) + ROUNDING)
+    take_halves(s, g, best, position, lower_is_larger)
+    return MOVED
+
+
+@part
+def rows_of_both(s: Shard, g: int, h: int) -> int:
+    """How many rows are published again where both boxes change."""
+    return rows_again(s, g, int(s.groups.group[g].members)) + rows_again(s, h, int(s.groups.group[h].members))
+
+
+@part
+def saved_at_most(s: Shard, g: int, h: int) -> float:
+    """What a cut of both would save if its halves lost nothing."""
+    one, other = s.groups.group[g], s.groups.group[h]
+    return one.members * one.ncp + other.members * other.ncp - s.state[0].price * rows_of_both(s, g, h)
+
+
+@part
+def take_halves(s: Shard, g: int, h: int, position: int, lower_is_larger: bool) -> None:
+    """The halves of a cut of both, as `cut_together` left them, become their members."""
+    n = int(s.groups.group[g].members + s.groups.group[h].members)
+    larger, smaller = larger_first(s, g, h)
+    if lower_is_larger:
+        gather(s, larger, 0, position)
+        gather(s, smaller, position, n - position)
+    else:
+        gather(s, larger, position, n - position)
+        gather(s, smaller, 0, position)
+    tell_origin(s, g, CUT_AFRESH)
+    tell_origin(s, h, CUT_AFRESH)
+    cut_later(s, g)
+    cut_later(s, h)
+
+
+# Local repair: rows change QI groups where the loss that this saves is worth the rows that are published again for it.
+#
+# * One price decides: `engine: {repair: ...}`, the NCP that every row must save that is published again for a move, as
+#   `streamer.incremental.core.repair` counts them. Without a price nothing here is done.
+# * A box that a row has left *shrinks* where that saves more than the price, else it stays (`moves.shrink`).
+# * Every group that a move touches holds the model behind it (`core.model`): nobody leaves a group that needs him, nor
+#   one where he has other records, and no row joins a group where its value or its individual has its share.
+# * A group that does not hold the model, and does with one row more, *adopts* one before it would merge: from the
+#   NEAREST groups of highest QGSSD (equal: the lower number), if one of them holds without it. The row that costs least
+#   in both groups wins; equal: the first of these groups, then the lower cells in table.yaml order, then the smaller
+#   lot, shuffled as for a cut.
+# * Then the groups that the event has touched (rows came, went or got other cells; or other values, where the model
+#   asks for more than k) are looked at, lowest number first. A group *evicts* the row that gains most by joining the
+#   group where it costs least; equal: lower cells, then the smaller shuffled lot. One that needs every row to hold the
+#   model *dissolves* if that gains: its rows, by cells and shuffled lots, join the groups where each costs least, of
+#   those that can take it, as the boxes are before the first one leaves. What they cost together is counted exactly,
+#   and a row that costs more than is left to gain ends it, as does a share that is too large when all have come. A
+#   group of more than ROWS_AT_MOST rows does not dissolve. Where neither gains, it is cut afresh together with a
+#   neighbour. Groups that have received rows are touched as well, and cut if they have 2k.
+# * Every move lowers the loss. What the moves of one event publish again is bounded: once it has come to SPENT_PER_K
+#   times k rows, the groups that still wait are left as they are.
+# * It is part of the event, and depends on boxes, cells, counts, numbers and lots: batches do not matter.
+
+NEAREST = 8
+"""Groups that are asked for a row by one that does not hold the model."""
+
+ROWS_AT_MOST = 64
+"""Of a group that is dissolved: every row is a search."""
+
+SPENT_PER_K = 16
+
+ROW_LIST, TARGETS = 0, 1
+"""Rows of `work.ints`: the rows of a group to be dissolved, and where they go."""
+
+
+@part
+def stands_before(s: Shard, place: int, other: int) -> bool:
+    """Whether of two rows of one group the first comes first: by cells in table order, then by shuffled lots."""
+    cells, state = s.rows.cells, s.state[0]
+    for j in range(cells.shape[1]):
+        if cells[place, j] != cells[other, j]:
+            return bool(cells[place, j] < cells[other, j])
+    number = s.groups.group[s.rows.row[place].group].number
+    one = shuffled(s.rows.row[place].lot, number, state.qi_group_next)
+    return bool(one < shuffled(s.rows.row[other].lot, number, state.qi_group_next))
+
+
+@part
+def move(s: Shard, place: int, to: int) -> None:
+    """A row leaves its group for another."""
+    leave(s, place)
+    join(s, place, to)
+    touch(s, place)
+
+
+# -- a group takes the row that it is short of ------------------------------------------------------------------------
+
+
+@part
+def adopted(s: Shard, g: int) -> int:
+    """MOVED where a group that did not hold the model has taken a row and holds it, DONE where it has to merge."""
+    state, group = s.state[0], s.groups.group
+    if state.price == 0.0 or not one_may_do(s, g):
+        return ALL_DONE
+    state.n_found = 0
+    top(s, g, NEAREST)
+    best, least, stays = NONE, inf, False
+    for at in range(state.n_found):
+        h = int(s.work.found[at].group)
+        if group[h].count <= state.k:
+            continue
+        take_edges(s, h)
+        for i in range(group[h].members):
+            place = int(s.groups.pool[0, group[h].block + i])
+            if not can_lose(s, place) or not can_take(s, place, g):
+                continue
+            cells = s.rows.cells[place]
+            cost, box_stays = expense_of_losing(s, h, ncp_without(s, cells))
+            cost += expense(s, cells, g)
+            if cost < least or (cost == least and s.rows.row[best].group == h and stands_before(s, place, best)):
+                best, least, stays = place, cost, box_stays
+    if best == NONE:
+        return ALL_DONE
+    h = s.rows.row[best].group
+    if is_short(s, group[h].members + group[g].members, 1):
+        return STOPPED_SHORT
+    move(s, best, g)
+    if not stays:
+        shrink(s, h, True)
+    group[g].broken = group[h].broken = 0
+    cut_later(s, g)
+    look_later(s, g)
+    look_later(s, h)
+    return MOVED
+
+
+@part
+def expense_of_losing(s: Shard, h: int, ncp: float) -> tuple[float, bool]:
+    """What it costs that group h loses a row, with this NCP or in its old box: the lesser; whether the box stays."""
+    group, price = s.groups.group[h], s.state[0].price
+    members = int(group.members)
+    keeping = price * rows_again(s, h, RECORDS_OF_A_REMOVAL) - group.ncp
+    shrinking = price * rows_again(s, h, members) + ((members - 1) * ncp - members * group.ncp)
+    if shrinking < keeping:
+        return shrinking, False
+    return keeping, True
+
+
+# -- what the event has touched ---------------------------------------------------------------------------------------
+
+
+@part
+def improved(s: Shard) -> int:
+    """Improves one of the groups that the event has touched."""
+    state, work = s.state[0], s.work
+    while work.heap_size[TO_LOOK] > 0:
+        g = int(work.heap[TO_LOOK, 0].named)
+        group = s.groups.group[g]
+        if group.to_look != 0 and state.spent < SPENT_PER_K * state.k and state.n_groups > 1:
+            outcome = evicted(s, g)
+            if outcome == ALL_DONE:
+                outcome = dissolved(s, g)
+            if outcome == ALL_DONE:
+                outcome = cut_with_neighbour(s, g)
+            if outcome != ALL_DONE:
+                return outcome
+        group.to_look = 0
+        pop(work, TO_LOOK)
+    return ALL_DONE
+
+
+@part
+def evicted(s: Shard, g: int) -> int:
+    """The row that gains most leaves a group, if one gains."""
+    state, group = s.state[0], s.groups.group
+    members = int(group[g].members)
+    if group[g].count <= state.k:
+        return ALL_DONE
+    best, target, most, rows, price = NONE, NONE, 0.0, rows_again(s, g, members), state.price
+    take_edges(s, g)
+    for i in range(members):
+        place = int(s.groups.pool[0, group[g].block + i])
+        cells = s.rows.cells[place]
+        ncp = ncp_without(s, cells)
+        saved = members * group[g].ncp - (members - 1) * ncp - price * rows
+        if ncp >= group[g].ncp or saved <= 0.0 or saved < most or not can_lose(s, place):
+            continue
+        h = cheapest(s, place, saved - most + ROUNDING)
+        if h == NONE:
+            continue
+        gain = saved - state.expense
+        if gain > most or (gain == most and best != NONE and stands_before(s, place, best)):
+            best, target, most = place, h, gain
+    if best == NONE:
+        return ALL_DONE
+    if is_short(s, members + group[target].members + 1, 2):
+        return STOPPED_SHORT
+    state.spent += 1 + rows + rows_again(s, target, group[target].members)
+    move(s, best, target)
+    shrink(s, g, True)
+    cut_later(s, target)
+    return MOVED
+
+
+@part
+def dissolved(s: Shard, g: int) -> int:
+    """All rows of a group go elsewhere, if that gains."""
+    state, group, rows, targets = s.state[0], s.groups.group, s.work.ints[ROW_LIST], s.work.ints[TARGETS]
+    members = int(group[g].members)
+    gain = members * group[g].ncp - state.price * rows_again(s, g, members)
+    if members > ROWS_AT_MOST or gain <= 0.0 or can_spare_one(s, g):
+        return ALL_DONE
+    set_in_order(s, g)
+    room, again = members, rows_again(s, g, members)
+    for i in range(members):
+        place = int(rows[i])
+        h = cheapest(s, place, gain)
+        if h == NONE:
+            return ALL_DONE
+        targets[i] = h
+        gain -= expense_behind(s, i)
+        if gain <= 0.0:
+            return ALL_DONE
+        room += group[h].members + 1
+        again += rows_again(s, h, group[h].members)
+    if not all_can_take(s, members):
+        return ALL_DONE
+    if is_short(s, room, members + 1):
+        return STOPPED_SHORT
+    state.spent += 1 + again
+    for i in range(members):
+        place = int(rows[i])
+        move(s, place, targets[i])
+        cut_later(s, targets[i])
+    number = group[g].number
+    forget(s, g)
+    push(s.work, FREED, number, group[g].entry)
+    return MOVED
+
+
+@part
+def all_can_take(s: Shard, n: int) -> bool:
+    """Whether every group that is in TARGETS holds the model when all n rows have come, as it does with each alone."""
+    for c in range(s.demands.demand.shape[0]):
+        if asks_share(s.demands.demand[c]):
+            for i in range(n):
+                if not share_holds(s, c, i, n):
+                    return False
+    return True
+
+
+@part
+def share_holds(s: Shard, c: int, i: int, n: int) -> bool:
+    """Whether the subject of the row at place i of ROWS has no more than its share there when all n rows have come."""
+    rows, targets = s.work.ints[ROW_LIST], s.work.ints[TARGETS]
+    h, what, demand = int(targets[i]), counted(s, c, int(rows[i])), s.demands.demand[c]
+    if what == NONE:
+        return True
+    has, members = tallied(s, h, what), int(s.groups.group[h].members)
+    for at in range(n):
+        if targets[at] == h:
+            members += 1
+            if counted(s, c, int(rows[at])) == what:
+                has += 1
+    return reaches(demand, demand.least, has, members)
+
+
+@part
+def set_in_order(s: Shard, g: int) -> None:
+    """The members of a group as they go, into ROWS."""
+    rows, group = s.work.ints[ROW_LIST], s.groups.group[g]
+    for i in range(group.members):
+        place, to = int(s.groups.pool[0, group.block + i]), i
+        while to > 0 and stands_before(s, place, int(rows[to - 1])):
+            rows[to] = rows[to - 1]
+            to -= 1
+        rows[to] = place
 
 
 @part
@@ -64,7 +584,7 @@ def repaired(s: Shard) -> bool:
         if not (settled(s) and merged(s) and pending_formed(s) and all_cut(s)):
             return False
         outcome = improved(s)
-        if outcome == STOPPED:
+        if outcome == STOPPED_SHORT:
             return False
         going_on = outcome == MOVED
     s.work.heap_size[FREED] = 0
@@ -111,7 +631,7 @@ def merged(s: Shard) -> bool:
             dissolve(s, g)
         else:
             outcome = adopted(s, g)
-            if outcome == STOPPED:
+            if outcome == STOPPED_SHORT:
                 return False
             if outcome == MOVED:
                 pop(s.work, BROKEN)
@@ -168,7 +688,7 @@ def pending_formed(s: Shard) -> bool:
         return False
     n = 0
     for place in range(state.n_places):
-        if s.rows.row[place].group == PENDING:
+        if s.rows.row[place].group == NO_GROUP_YET:
             s.work.ints[0, n] = place
             n += 1
     g = new_group(s, state.qi_group_next)

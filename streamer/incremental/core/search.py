@@ -20,25 +20,17 @@ from typing import Any
 
 import numpy as np
 
-from streamer.incremental.core.geometry import box_contains
-from streamer.incremental.core.layout import Groups, Shard
-from streamer.incremental.core.nodes import precedes
-from streamer.incremental.core.record_types import (
-    FAN,
-    FLOOR,
-    HULL_HI,
-    HULL_LO,
-    NCP,
-    NONE,
-)
+from streamer.incremental.core.layout import FAN, FLOOR, HULL_HI, HULL_LO, NCP, NONE, CoreGroups, Shard
 from streamer.incremental.core.scores import (
     ask_about_group,
     ask_about_tuple,
+    box_contains,
     qgssd_from,
     qgssd_of_children,
     t_qgssd_of_children,
 )
-from streamer.jit import inner, part
+from streamer.incremental.core.tree import precedes
+from streamer.numba_support.jit import inner, part
 
 
 @part
@@ -145,7 +137,7 @@ def stacked(s: Shard, begin: int, depth: int, node: int, bound: float) -> int:
 
 
 @inner
-def wins(groups: Groups, g: int, h: int, by_number: bool) -> bool:
+def wins(groups: CoreGroups, g: int, h: int, by_number: bool) -> bool:
     """Whether g stands before h where their scores are equal."""
     if by_number:
         return groups.group[g].number < groups.group[h].number
@@ -206,7 +198,7 @@ def hopeful(s: Shard, last: Any, node: int, bound: float, by_number: bool) -> bo
 
 
 @inner
-def rank(groups: Groups, found: Any, n: int, count: int, h: int, score: float, by_number: bool) -> int:
+def rank(groups: CoreGroups, found: Any, n: int, count: int, h: int, score: float, by_number: bool) -> int:
     """Puts a group among the n best so far, unless it is one of them or `count` are better; how many there are now."""
     for i in range(n):
         if found[i].group == h:

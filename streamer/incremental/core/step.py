@@ -22,46 +22,208 @@ The rules of this file
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from streamer.incremental.core.export import exported
-from streamer.incremental.core.figures import set_of
-from streamer.incremental.core.geometry import box_contains, take_shape
+import numpy as np
+
 from streamer.incremental.core.journal import remember, tell_origin, touch
-from streamer.incremental.core.layout import Shard
-from streamer.incremental.core.lists import clear_marks, lists_needed, refresh, restore
-from streamer.incremental.core.model import is_counted_right, reached_by, values_in, values_out
-from streamer.incremental.core.moves import assign, dissolve, finish, forget, gather, is_short, join, leave, new_group
-from streamer.incremental.core.record_types import (
+from streamer.incremental.core.layout import (
     BELOW_K,
     BREAKS_MODEL,
+    EXPORT,
     FORM,
     FREE,
     GATHER,
+    HI,
     INSERT,
+    LINKS,
     LISTS,
+    LO,
     LOAD,
-    LOADED,
     MEMBERS,
     MISCOUNTED,
+    NO_GROUP_YET,
     NONE,
+    OPERATION,
     OUTSIDE_ITS_BOX,
-    PENDING,
     REBUILT,
     REFORM,
     RETIRE,
     REWRITE,
     TAKE,
+    WAS_LOADED,
     Records,
+    Shard,
+    records,
+    set_of,
+    tiny_shard,
+)
+from streamer.incremental.core.lists import clear_marks, differs, lists_needed, refresh, restore
+from streamer.incremental.core.model import is_counted_right, reached_by, values_in, values_out
+from streamer.incremental.core.moves import (
+    assign,
+    dissolve,
+    finish,
+    forget,
+    gather,
+    highest_slot,
+    is_short,
+    join,
+    leave,
+    new_group,
 )
 from streamer.incremental.core.repair import repaired
+from streamer.incremental.core.scores import box_contains, take_shape
 from streamer.incremental.core.search import locate
-from streamer.incremental.core.slots import highest_slot
 from streamer.incremental.core.tree import put
-from streamer.incremental.core.waiting import MOVING, RECOUNTED, SHRINKING, cut_later, settle_later
-from streamer.jit import part, switching
+from streamer.incremental.core.worklist import MOVING, RECOUNTED, SHRINKING, cut_later, settle_later
+from streamer.numba_support.jit import part, switching
 
-MEMBER, SLOT = 0, 4
+# The net effect of a batch as one run of numbers, which Python reads from the front.
+#
+# The numbers, in `Export.numbers`:
+#
+# * how many rows changed and are there; of each place, number of its values, of its individual, of its QI group (0:
+#   pending);
+# * how many QI groups were touched; of each its number, whether readers see a difference, its rows before and now (0:
+#   it was not, or is not, there), how it was formed anew (0: it was not); where they see one and it was there, box (LO,
+#   then HI) and slots as they were; if it is there, box, slots and members as they are;
+# * how many similarity lists differ; of each the number of its QI group, its entries (NONE: there is no list any more)
+#   and the numbers of the groups that it names. Of a list that is there, `Export.scores` has the floor, then the
+#   scores.
+
+
+@part
+def exported(s: Shard) -> bool:
+    """Writes the net effect; False where room ran out."""
+    needed, scores = numbers_needed(s), (LINKS + 1) * s.state[0].n_lists_before
+    if needed > s.export.numbers.shape[0] or scores > s.export.scores.shape[0]:
+        s.state[0].short, s.state[0].short_by = EXPORT, max(needed, scores)
+        return False
+    at = put_rows(s, 0)
+    at = put_groups(s, at)
+    s.state[0].n_numbers = put_lists(s, at)
+    return True
+
+
+@part
+def numbers_needed(s: Shard) -> int:
+    """Of the numbers, at most."""
+    state, d = s.state[0], s.groups.box.shape[2]
+    needed = 3 + 4 * state.n_touched + (5 + 4 * d) * state.n_journal + (3 + LINKS) * state.n_lists_before
+    for e in range(state.n_journal):
+        entry = s.journal.entry[e]
+        needed += entry.members
+        if entry.group != NONE:
+            needed += 2 * s.groups.group[entry.group].members
+    return needed
+
+
+@part
+def put_rows(s: Shard, at: int) -> int:
+    """The rows; returns where the numbers end."""
+    numbers, begin = s.export.numbers, at
+    at += 1
+    for i in range(s.state[0].n_touched):
+        place = s.journal.touched[i]
+        row = s.rows.row[place]
+        if row.group != FREE:
+            numbers[at], numbers[at + 1], numbers[at + 2] = place, row.values, row.who
+            numbers[at + 3] = 0 if row.group == NO_GROUP_YET else s.groups.group[row.group].number
+            at += 4
+    numbers[begin] = (at - begin - 1) // 4
+    return at
+
+
+@part
+def put_groups(s: Shard, at: int) -> int:
+    """The QI groups; returns where the numbers end."""
+    numbers, journal, pool = s.export.numbers, s.journal, s.groups.pool
+    numbers[at] = s.state[0].n_journal
+    at += 1
+    for e in range(s.state[0].n_journal):
+        entry = journal.entry[e]
+        g, before = entry.group, entry.members
+        now = 0 if g == NONE else s.groups.group[g].members
+        seen = is_seen(s, e)
+        numbers[at], numbers[at + 1], numbers[at + 2], numbers[at + 3] = entry.number, seen, before, now
+        numbers[at + 4] = entry.origin
+        at += 5
+        if seen != 0 and before > 0:
+            at = put_box(numbers, at, journal.box, e)
+            at = put_run(numbers, at, journal.slots_before, entry.slots, before)
+        if now > 0:
+            at = put_box(numbers, at, s.groups.box, g)
+            at = put_run(numbers, at, pool[1], s.groups.group[g].block, now)
+            at = put_run(numbers, at, pool[0], s.groups.group[g].block, now)
+    return at
+
+
+@part
+def put_box(numbers: Any, at: int, box: Any, which: int) -> int:
+    """One box; returns where the numbers end."""
+    for side in (LO, HI):
+        for j in range(box.shape[2]):
+            numbers[at] = box[which, side, j]
+            at += 1
+    return at
+
+
+@part
+def put_run(numbers: Any, at: int, entries: Any, first: int, n: int) -> int:
+    """n entries; returns where the numbers end."""
+    for i in range(n):
+        numbers[at + i] = entries[first + i]
+    return at + n
+
+
+@part
+def is_seen(s: Shard, e: int) -> int:
+    """1 where readers see a QI group differently from before the batch."""
+    entry, journal = s.journal.entry[e], s.journal
+    g = entry.group
+    if g == NONE:
+        return 1 if entry.members > 0 else 0
+    group = s.groups.group[g]
+    if group.members != entry.members:
+        return 1
+    for i in range(group.members):
+        if journal.slots_before[entry.slots + i] != s.groups.pool[1, group.block + i]:
+            return 1
+    for j in range(journal.box.shape[2]):
+        if journal.box[e, LO, j] != s.groups.box[g, LO, j] or journal.box[e, HI, j] != s.groups.box[g, HI, j]:
+            return 1
+    return 0
+
+
+@part
+def put_lists(s: Shard, at: int) -> int:
+    """The similarity lists that differ, with their scores; returns where the numbers end."""
+    numbers, scores, begin, score = s.export.numbers, s.export.scores, at, 0
+    numbers[begin] = 0
+    at += 1
+    for i in range(s.state[0].n_lists_before):
+        if not differs(s, i):
+            continue
+        numbers[begin] += 1
+        owner = s.groups.group[s.lists.before[i].owner]
+        numbers[at], numbers[at + 1] = owner.number, NONE
+        at += 2
+        if owner.list == NONE:
+            continue
+        one = s.lists.one[owner.list]
+        numbers[at - 1], scores[score] = one.n, one.floor
+        score += 1
+        for j in range(one.n):
+            link = s.lists.link[owner.list * LINKS + j]
+            numbers[at + j], scores[score + j] = s.groups.group[link.other].number, link.score
+        at, score = at + one.n, score + one.n
+    s.state[0].n_scores = score
+    return at
+
+
+MEMBER, TREE_SLOT = 0, 4
 """Rows of `work.ints`: of a group that is to be formed its members, and what its slots hold; sorting uses another."""
 
 
@@ -113,7 +275,7 @@ def done(s: Shard, operation: Records, cells: Any) -> bool:
         if state.n_gathered >= s.work.ints.shape[1]:
             state.short, state.short_by = MEMBERS, state.n_gathered + 1
             return False
-        s.work.ints[MEMBER, state.n_gathered], s.work.ints[SLOT, state.n_gathered] = place, operation.values
+        s.work.ints[MEMBER, state.n_gathered], s.work.ints[TREE_SLOT, state.n_gathered] = place, operation.values
         state.n_gathered += 1
         return True
     if kind in (FORM, REFORM):
@@ -131,7 +293,7 @@ def add(s: Shard, operation: Records, cells: Any) -> None:
     row.lot, row.who, row.group = operation.lot, operation.who, FREE
     state.n_places = max(state.n_places, place + 1)
     write(s, operation, cells)
-    assign(s, place, PENDING)
+    assign(s, place, NO_GROUP_YET)
 
 
 @part
@@ -176,7 +338,7 @@ def joined(s: Shard, place: int) -> bool:
 def taken(s: Shard, place: int) -> bool:
     """TAKE: a row leaves the table."""
     g = s.rows.row[place].group
-    if g != PENDING:
+    if g != NO_GROUP_YET:
         if is_short(s, s.groups.group[g].members, 1):
             return False
         leave(s, place)
@@ -193,9 +355,9 @@ def rewritten(s: Shard, operation: Records, cells: Any) -> bool:
     g, values, moves = row.group, row.values, False
     for j in range(cells.shape[0]):
         moves = moves or cells[j] != own[j]
-    if is_short(s, 1 if g == PENDING else s.groups.group[g].members, 1):
+    if is_short(s, 1 if g == NO_GROUP_YET else s.groups.group[g].members, 1):
         return False
-    if g == PENDING or not (moves or values != operation.values):
+    if g == NO_GROUP_YET or not (moves or values != operation.values):
         write(s, operation, cells)
         return True
     group = s.groups.group[g]
@@ -229,11 +391,11 @@ def formed(s: Shard, g: int, slots_named: bool) -> bool:
         state.qi_group_next += 1
     first = s.rows.row[s.work.ints[MEMBER, 0]].group  # of a region's rows none is pending
     gather(s, g, 0, state.n_gathered)
-    tell_origin(s, g, LOADED if first == PENDING else REBUILT)
+    tell_origin(s, g, WAS_LOADED if first == NO_GROUP_YET else REBUILT)
     finish(s, g)
     if slots_named:
         for i in range(state.n_gathered):
-            s.groups.pool[1, s.groups.group[g].block + i] = s.work.ints[SLOT, i]
+            s.groups.pool[1, s.groups.group[g].block + i] = s.work.ints[TREE_SLOT, i]
     state.n_gathered = 0
     state.event += 1  # what was there at first is not published anew
     return True
@@ -352,3 +514,17 @@ def restored(s: Shard, first: int, owners: Any, floors: Any, ends: Any, others: 
         put(s, g)
     restore(s, owners, floors, ends, others, scores)
     return state.groups_used
+
+
+# What the core is compiled for: its entries, with arguments of the types that they are called with.
+
+WarmingCall = tuple[Callable[..., object], tuple[object, ...]]
+"""An entry and its arguments. It is compiled for their types, not called."""
+
+
+def warming_calls(figures: str) -> Iterator[WarmingCall]:
+    """All entries of the core, for tables whose figures are of this type; the longest to compile first."""
+    shard = tiny_shard(figures)
+    numbers, scores = np.zeros(1, np.int64), np.zeros(1)
+    yield advance, (shard, records(1, OPERATION), np.zeros((1, 1), np.int32), 0, False)
+    yield restored, (shard, 0, numbers, scores, numbers, numbers, scores)

@@ -11,23 +11,352 @@ depends on its history, no answer does.
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, log
 
 import numpy as np
 
-from streamer.incremental.core.layout import Geometry, Groups, Shard, Tree
-from streamer.incremental.core.nodes import gather, lane_of, show_group, tighten
-from streamer.incremental.core.record_types import (
+from streamer.incremental.core.layout import (
     CENTER,
     CENTER_HI,
     CENTER_LO,
     FAN,
+    FLOOR,
+    HALF,
+    HALF_WIDTH,
     HI,
+    HULL_HI,
+    HULL_LO,
     LO,
+    NCP,
     NONE,
+    CoreGroups,
+    CoreTree,
+    Geometry,
+    Shard,
 )
-from streamer.incremental.core.tree_cuts import FEW, append, cut_upwards, drop_lane, new_node, reach
-from streamer.jit import inner, part
+from streamer.numba_support.jit import inner, part
+
+# What a node of the tree knows of the QI groups below it, kept exactly as they are.
+#
+# Per attribute a hull, the largest half-width and the hull of the centers (`Tree.hull`); the group that wins ties, the
+# one of lowest number, the lowest floor of their similarity lists (`NODE`). After a change the nodes above are gathered
+# anew from their children, upwards until one stays as it was: so no bound is ever stale, and nothing is rebuilt.
+
+
+@inner
+def precedes(groups: CoreGroups, g: int, h: int) -> bool:
+    """Whether g wins a tie against h: least NCP, then fewest members, then lowest number."""
+    one, other = groups.group[g], groups.group[h]
+    if one.ncp != other.ncp:
+        return one.ncp < other.ncp
+    if one.members != other.members:
+        return one.members < other.members
+    return one.number < other.number
+
+
+@inner
+def list_floor(s: Shard, g: int) -> float:
+    """The floor of a group's similarity list; inf where it has none."""
+    at = s.groups.group[g].list
+    if at == NONE:
+        return inf
+    return s.lists.one[at].floor
+
+
+@inner
+def set_figure(tree: CoreTree, node: int, figure: int, j: int, value: float) -> bool:
+    """Sets one figure of a node's hull; whether it was another."""
+    changed = bool(tree.hull[node, figure, j] != value)
+    tree.hull[node, figure, j] = value
+    return changed
+
+
+@inner
+def lane_of(tree: CoreTree, node: int, child: int) -> int:
+    """Where a child stands among those of a node."""
+    i = 0
+    while tree.child[node, i] != child:
+        i += 1
+    return i
+
+
+@part
+def show_group(s: Shard, leaf: int, i: int) -> None:
+    """The figures of the group at lane i of a leaf, beside it."""
+    tree, groups, g = s.tree, s.groups, s.tree.child[leaf, i]
+    for j in range(s.space.axes.shape[0]):
+        lane = tree.lane[leaf, j]
+        center, half = np.float64(groups.shape[g, CENTER, j]), np.float64(groups.shape[g, HALF_WIDTH, j])
+        lo, hi = center - half, center + half
+        if s.space.axes[j].first_leaf >= 0:
+            lo, hi = np.float64(groups.box[g, LO, j]), np.float64(groups.box[g, HI, j])
+        elif not s.state[0].exact:
+            lo, hi = np.nextafter(lo, -inf), np.nextafter(hi, inf)  # the sums may have been rounded inwards
+        lane[HULL_LO, i], lane[HULL_HI, i], lane[HALF, i] = lo, hi, half
+        lane[CENTER_LO, i], lane[CENTER_HI, i] = center, center
+    tree.rank[leaf, NCP, i] = groups.group[g].ncp
+    tree.rank[leaf, FLOOR, i] = list_floor(s, g)
+
+
+@inner
+def show_node(tree: CoreTree, node: int) -> None:
+    """The figures of a node, beside it in the node above, if there is one."""
+    parent = tree.node[node].parent
+    if parent == NONE:
+        return
+    i = lane_of(tree, parent, node)
+    for j in range(tree.hull.shape[2]):
+        lane = tree.lane[parent, j]
+        for figure in range(5):
+            lane[figure, i] = tree.hull[node, figure, j]
+    tree.rank[parent, NCP, i], tree.rank[parent, FLOOR, i] = tree.node[node].ncp, tree.node[node].floor
+
+
+@inner
+def gather_hull(tree: CoreTree, node: int) -> bool:
+    """The hull of a node, from its children's; whether anything changed."""
+    changed = False
+    for j in range(tree.hull.shape[2]):
+        lane = tree.lane[node, j]
+        lo, hi, half = lane[HULL_LO, 0], lane[HULL_HI, 0], lane[HALF, 0]
+        center_lo, center_hi = lane[CENTER_LO, 0], lane[CENTER_HI, 0]
+        for i in range(1, tree.node[node].n):
+            lo, hi, half = min(lo, lane[HULL_LO, i]), max(hi, lane[HULL_HI, i]), max(half, lane[HALF, i])
+            center_lo, center_hi = min(center_lo, lane[CENTER_LO, i]), max(center_hi, lane[CENTER_HI, i])
+        changed |= set_figure(tree, node, HULL_LO, j, lo)
+        changed |= set_figure(tree, node, HULL_HI, j, hi)
+        changed |= set_figure(tree, node, HALF, j, half)
+        changed |= set_figure(tree, node, CENTER_LO, j, center_lo)
+        changed |= set_figure(tree, node, CENTER_HI, j, center_hi)
+    return changed
+
+
+@inner
+def gather_first(tree: CoreTree, groups: CoreGroups, node: int) -> bool:
+    """The group that wins ties, from a node's children; whether it is another one, or has another NCP."""
+    record, rank = tree.node[node], tree.rank[node, NCP]
+    best, least = NONE, inf
+    for i in range(record.n):
+        if best == NONE or rank[i] <= least:
+            one = tree.child[node, i]
+            if not record.leaf:
+                one = tree.node[one].first
+            if best == NONE or rank[i] < least or precedes(groups, one, best):
+                best, least = one, rank[i]
+    changed = bool(record.first != best or record.ncp != least)
+    record.first, record.ncp = best, least
+    return changed
+
+
+@inner
+def gather_lowest(tree: CoreTree, groups: CoreGroups, node: int) -> bool:
+    """The group of lowest number, from a node's children; whether it is another one."""
+    record = tree.node[node]
+    best = NONE
+    for i in range(record.n):
+        one = tree.child[node, i]
+        if not record.leaf:
+            one = tree.node[one].lowest
+        if best == NONE or groups.group[one].number < groups.group[best].number:
+            best = one
+    changed = bool(record.lowest != best)
+    record.lowest = best
+    return changed
+
+
+@inner
+def gather_floor(tree: CoreTree, node: int) -> bool:
+    """The lowest floor, from a node's children; whether it changed."""
+    record, floor = tree.node[node], inf
+    for i in range(record.n):
+        floor = min(floor, tree.rank[node, FLOOR, i])
+    changed = bool(record.floor != floor)
+    record.floor = floor
+    return changed
+
+
+@part
+def gather(s: Shard, node: int) -> bool:
+    """All that a node knows, from its children, of which it has some; whether anything changed."""
+    changed = gather_hull(s.tree, node)
+    changed |= gather_first(s.tree, s.groups, node)
+    changed |= gather_lowest(s.tree, s.groups, node)
+    changed |= gather_floor(s.tree, node)
+    if changed:
+        show_node(s.tree, node)
+    return changed
+
+
+@part
+def tighten(s: Shard, node: int, g: int) -> None:
+    """Gathers a node, below which the group g has changed, come or gone, and those above until one stays as it was."""
+    while node != NONE:
+        if not gather(s, node) and s.tree.node[node].first != g:
+            return
+        node = s.tree.node[node].parent
+
+
+@part
+def resized(s: Shard, g: int) -> None:
+    """Only the size of a group has changed: no NCP does."""
+    node = s.groups.group[g].node
+    while node != NONE:
+        if not gather_first(s.tree, s.groups, node) and s.tree.node[node].first != g:
+            return
+        node = s.tree.node[node].parent
+
+
+@part
+def floor_changed(s: Shard, g: int) -> None:
+    """The floor of a group's similarity list has changed; or it has a list now, or none any more."""
+    tree, child, node, floor = s.tree, g, s.groups.group[g].node, list_floor(s, g)
+    while node != NONE:
+        tree.rank[node, FLOOR, lane_of(tree, node, child)] = floor
+        if not gather_floor(tree, node):
+            return
+        child, node, floor = node, tree.node[node].parent, tree.node[node].floor
+
+
+# A full node of the tree is cut in two, and what every change of the tree's shape is made of.
+#
+# What is best is said in `streamer.incremental.core.tree`: the halves' extents, once for every child, are least.
+
+FEW = FAN // 3
+"""Children below which a node is dissolved; as many as a cut leaves on one side at least."""
+
+
+@inner
+def reach(space: Geometry, j: int) -> tuple[int, int]:
+    """The figures of a node's hull between which its extent lies: of a number the centers, of a category the boxes."""
+    if space.axes[j].first_leaf < 0:
+        return CENTER_LO, CENTER_HI
+    return HULL_LO, HULL_HI
+
+
+@inner
+def new_node(s: Shard, leaf: int) -> int:
+    """A node without children; there is room for it."""
+    state = s.state[0]
+    node = int(state.node_free)
+    if node == NONE:
+        node = int(state.nodes_used)
+        state.nodes_used += 1
+    else:
+        state.node_free = s.tree.node[node].parent
+    record = s.tree.node[node]
+    record.n, record.parent, record.leaf = 0, NONE, leaf
+    for j in range(s.space.axes.shape[0]):
+        for i in range(FAN):
+            s.tree.lane[node, j, HALF, i] = 1.0  # nothing is divided by zero behind the last child
+    return node
+
+
+@part
+def append(s: Shard, node: int, child: int) -> None:
+    """A node gets one more child, for which there is room; nothing is gathered."""
+    record = s.tree.node[node]
+    s.tree.child[node, record.n] = child
+    record.n += 1
+    if record.leaf:
+        s.groups.group[child].node = node
+        show_group(s, node, record.n - 1)
+    else:
+        s.tree.node[child].parent = node
+        show_node(s.tree, child)
+
+
+@inner
+def drop_lane(tree: CoreTree, node: int, i: int) -> None:
+    """A node has one child less, that at lane i: the last one takes its lane."""
+    record = tree.node[node]
+    record.n -= 1
+    tree.child[node, i] = tree.child[node, record.n]
+    for j in range(tree.hull.shape[2]):
+        for figure in range(5):
+            tree.lane[node, j, figure, i] = tree.lane[node, j, figure, record.n]
+    for what in range(2):
+        tree.rank[node, what, i] = tree.rank[node, what, record.n]
+
+
+@part
+def cut_upwards(s: Shard, node: int) -> int:
+    """Cuts a full node in two, and those above it that have no room for one more; the new sibling of `node`."""
+    tree, new = s.tree, NONE
+    lower, lower_new = NONE, NONE
+    while True:
+        full = tree.node[node].n == FAN
+        sibling = cut(s, node) if full else NONE
+        if lower_new == NONE:
+            new = sibling
+        else:
+            append(s, tree.node[lower].parent, lower_new)
+            gather(s, tree.node[lower].parent)
+        if not full:
+            return new
+        lower, lower_new = node, sibling
+        if tree.node[node].parent == NONE:
+            root = new_node(s, 0)
+            s.state[0].root = root
+            append(s, root, node)
+        node = tree.node[node].parent
+
+
+@part
+def cut(s: Shard, node: int) -> int:
+    """Cuts a full node where the halves' extents, once for every child, are least; a new node with those above it."""
+    tree, order, n = s.tree, s.work.order, int(s.tree.node[node].n)
+    best_j, best_at, least, by = 0, n // 2, inf, CENTER_LO
+    for trial in range(2 * s.space.axes.shape[0]):
+        j, figure = trial // 2, HALF if trial % 2 else CENTER_LO
+        sort_children(s, node, j, figure)
+        add_extents(s, node)
+        for at in range(FEW, n - FEW + 1):
+            extents = s.work.bounds[at]
+            if extents < least or (extents == least and abs(2 * at - n) < abs(2 * best_at - n)):
+                best_j, best_at, least, by = j, at, extents, figure
+    sort_children(s, node, best_j, by)
+    sibling = new_node(s, tree.node[node].leaf)
+    for at in range(best_at, n):
+        append(s, sibling, tree.child[node, order[at]])
+    for i in range(n - 1, -1, -1):
+        for at in range(best_at, n):
+            if order[at] == i:
+                drop_lane(tree, node, i)
+    gather(s, node)
+    gather(s, sibling)
+    return sibling
+
+
+@inner
+def sort_children(s: Shard, node: int, j: int, figure: int) -> None:
+    """The lanes of a node's children by a figure of attribute j, into `order`."""
+    order, by = s.work.order, s.tree.lane[node, j, figure]
+    for i in range(s.tree.node[node].n):
+        at = i
+        while at > 0 and by[i] < by[order[at - 1]]:
+            order[at] = order[at - 1]
+            at -= 1
+        order[at] = i
+
+
+@inner
+def add_extents(s: Shard, node: int) -> None:
+    """Into `bounds` at i: the extents of the first i children by `order` and of the rest, each times their number."""
+    order, extents, n = s.work.order, s.work.bounds, int(s.tree.node[node].n)
+    for i in range(FAN):
+        extents[i] = 0.0
+    for j in range(s.space.axes.shape[0]):
+        first, last = reach(s.space, j)
+        lane, unit = s.tree.lane[node, j], s.space.axes[j].unit
+        lo, hi = inf, -inf
+        for i in range(1, n):
+            lo, hi = min(lo, np.float64(lane[first, order[i - 1]])), max(hi, np.float64(lane[last, order[i - 1]]))
+            extents[i] += i * log(1.0 + (hi - lo) / unit)
+        lo, hi = inf, -inf
+        for i in range(n - 1, 0, -1):
+            lo, hi = min(lo, np.float64(lane[first, order[i]])), max(hi, np.float64(lane[last, order[i]]))
+            extents[i] += (n - i) * log(1.0 + (hi - lo) / unit)
+
 
 TIGHT = 0.01
 """What the extent of a child counts beside its growth: of those that need not grow the tightest is chosen."""
@@ -64,7 +393,7 @@ def take_out(s: Shard, g: int) -> None:
 
 
 @inner
-def spans(space: Geometry, tree: Tree, groups: Groups, leaf: int, g: int) -> bool:
+def spans(space: Geometry, tree: CoreTree, groups: CoreGroups, leaf: int, g: int) -> bool:
     """Whether a leaf, as it was, reaches around one of its groups: then it may stay there."""
     for j in range(space.axes.shape[0]):
         first, last = reach(space, j)
@@ -75,7 +404,7 @@ def spans(space: Geometry, tree: Tree, groups: Groups, leaf: int, g: int) -> boo
 
 
 @inner
-def ends(space: Geometry, groups: Groups, g: int, j: int) -> tuple[float, float]:
+def ends(space: Geometry, groups: CoreGroups, g: int, j: int) -> tuple[float, float]:
     """What a group extends a node's extent to."""
     if space.axes[j].first_leaf < 0:
         return np.float64(groups.shape[g, CENTER, j]), np.float64(groups.shape[g, CENTER, j])
@@ -183,7 +512,7 @@ def drop_root(s: Shard, root: int) -> int:
 
 
 @inner
-def roomy_sibling(space: Geometry, tree: Tree, node: int) -> int:
+def roomy_sibling(space: Geometry, tree: CoreTree, node: int) -> int:
     """The sibling of nearest centers that has room for a node's children; NONE if there is none."""
     parent, best, least = tree.node[node].parent, NONE, inf
     for i in range(tree.node[parent].n):

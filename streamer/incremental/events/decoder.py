@@ -15,6 +15,7 @@ The rules of this file
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Mapping
 
 from streamer.errors import EventRefused
@@ -26,18 +27,173 @@ from streamer.incremental.events.changes import (
     Modify,
     ModifyWhere,
     Nothing,
+    Remove,
     Truncate,
     Upsert,
 )
-from streamer.incremental.events.column_readers import MessageReaders
-from streamer.incremental.events.debezium import ENVELOPE_OPS, Capture, is_flattened, is_notice
-from streamer.incremental.events.json_messages import MessageReader
+from streamer.incremental.events.json_messages import MessageReader, MessageReaders, RowReaders
+from streamer.incremental.events.key_form import MessageKeys
 from streamer.incremental.events.registered_schemas import Known
 from streamer.incremental.events.statements import Condition, parse_assignments, parse_condition
 from streamer.table.encode import Encoder
+from streamer.table.row import Row
 from streamer.table.schema import Table
 
+# Change data capture in Debezium's forms: envelopes, flattened rows, tombstones.
+#
+# At least once: c (create), r (read by a snapshot) and u (update) say how a row is now, d (delete) and a tombstone that
+# it is gone. Saying it twice changes nothing, so these become `Upsert` and `Remove`. An update whose `before` has
+# another primary key carries the former key along. t (truncate) reaches one partition of the topic only. m (a logical
+# message) and the connector's notices (heartbeats, borders of transactions, schema changes) say nothing about rows. A
+# flattened row (`ExtractNewRecordState`) is one that has `__deleted` or `__op`. Where table.yaml says `input: {form:
+# rows}`, an object with the columns of the primary key is one, too: the transform's defaults leave no mark on a row,
+# and of a deletion nothing but a null. That null names its row by the message key alone, so a row whose message key
+# names another one, or none, is refused: its removal would pass it by. A value that the connector did not send (an
+# unchanged TOAST column of PostgreSQL) is refused: taking the placeholder for the value would lose it. Values have the
+# types of the message's schema, or what table.yaml implies (`streamer.incremental.events.json_messages`).
+
 Members = Mapping[str, object]
+
+ENVELOPE_OPS = frozenset("crudtm")
+UNAVAILABLE = "__debezium_unavailable_value"
+UNAVAILABLES = frozenset((UNAVAILABLE, base64.b64encode(UNAVAILABLE.encode()).decode(), UNAVAILABLE.encode()))
+"""The placeholder in a column of text, and in one of bytes, as JSON and Avro write them."""
+
+_HEARTBEAT = frozenset({"ts_ms", "ts_us", "ts_ns"})
+_TRANSACTION = frozenset({"status", "id", "event_count"})
+_SCHEMA_CHANGE = frozenset({"source", "ddl", "tableChanges"})
+
+
+def is_flattened(message: Members) -> bool:
+    """Whether the message is a row that `ExtractNewRecordState` left of an envelope."""
+    return "__deleted" in message or "__op" in message
+
+
+def is_notice(message: Members) -> bool:
+    """Whether the message is one of the connector's own, about no row."""
+    members = message.keys()
+    if "ts_ms" in members and members <= _HEARTBEAT:
+        return True
+    return members >= _SCHEMA_CHANGE or (members >= _TRANSACTION and message["status"] in ("BEGIN", "END"))
+
+
+class Capture:
+    """The decoder of one table's captured changes; every method raises EventRefused for what it cannot accept."""
+
+    def __init__(self, table: Table, encoder: Encoder, schemas: Known | None = None) -> None:
+        self._encoder = encoder
+        self._keys = MessageKeys(encoder, schemas)
+        self._key_columns = table.source_key
+        self._of_rows = table.input_rows
+        columns = [column.name for column in (*table.attributes, *table.kept)]
+        columns += [table.individual] if table.individual is not None else []
+        self._named = tuple(dict.fromkeys((*columns, *table.source_key)))
+
+    def is_row(self, message: Members) -> bool:
+        """Whether the message, where table.yaml says that the input has such, is a row without any mark."""
+        return all(name in message for name in self._key_columns)
+
+    def tombstone(self, message_key: bytes | None) -> Remove:
+        """A message without a value: the row of the message key is gone."""
+        return Remove(self._keys.source_key(message_key), was_there=self._of_rows)
+
+    def envelope(self, message: Members, readers: MessageReaders, message_key: bytes | None) -> Change:
+        """A message with before, after and an op out of ENVELOPE_OPS."""
+        match message["op"]:
+            case "d":
+                return self._removed(message.get("before"), readers.parts["before"], message_key)
+            case "t":
+                return Truncate(whole_table_only=True)
+            case "m":
+                return Nothing()
+        after = message.get("after")
+        if not isinstance(after, dict):
+            raise EventRefused("missing-row", "the envelope's after is not an object")
+        was_there = message["op"] == "u"
+        former_key = self._key_of_row(message.get("before"), readers.parts["before"]) if was_there else None
+        return self._upsert(after, readers.parts["after"], former_key, was_there)
+
+    def flattened(self, message: Members, readers: RowReaders, message_key: bytes | None) -> Change:
+        """A row beside `__deleted`, or `__op`, or both."""
+        op = message.get("__op", "u")
+        deleted = _as_bool(message.get("__deleted", op == "d"))
+        if not isinstance(op, str) or op not in ENVELOPE_OPS or deleted is None:
+            raise EventRefused("unknown-op", "flattened row: __deleted is neither true nor false, or __op is unknown")
+        if op == "t":
+            return Truncate(whole_table_only=True)
+        if op == "m":
+            return Nothing()
+        if deleted or op == "d":
+            return self._removed(message, readers, message_key)
+        upsert = self._upsert(message, readers, None, was_there=message.get("__op") == "u")
+        return upsert if "__deleted" in message else self._removable(upsert, message_key)
+
+    def row(self, message: Members, readers: RowReaders, message_key: bytes | None) -> Upsert:
+        """A row without any mark (`is_row`)."""
+        return self._removable(self._upsert(message, readers, None, was_there=False), message_key)
+
+    def _removable(self, upsert: Upsert, message_key: bytes | None) -> Upsert:
+        """The same, where a message without a value, which alone takes it back, would name this row; else refused."""
+        named = self._keys.source_key(message_key) if message_key else None if self._of_rows else upsert.source_key
+        if named != upsert.source_key:
+            raise EventRefused("message-key-of-other-row", _OTHER_ROW)
+        return upsert
+
+    def _upsert(self, fields: Members, readers: RowReaders, former_key: str | None, was_there: bool) -> Upsert:
+        source_key = self._encoder.source_key(readers.key_columns(fields))
+        row = self._row(fields, readers)
+        return Upsert(source_key, row, None if former_key == source_key else former_key, was_there)
+
+    def _row(self, fields: Members, readers: RowReaders) -> Row:
+        for name in self._named:
+            value = fields.get(name)
+            if (type(value) is str or type(value) is bytes) and value in UNAVAILABLES:
+                raise EventRefused(
+                    "unavailable-value",
+                    f"column {name!r} was not sent by the connector (unchanged TOAST column); set the table's REPLICA "
+                    "IDENTITY to FULL and let the connector fill it in",
+                    name,
+                )
+        try:
+            return self._encoder.row(readers.row(fields))
+        except EventRefused as refused:
+            mend = _NUMBERS.get(refused.detail.rpartition(": ")[2]) if refused.reason == "wrong-type" else None
+            if mend is None:
+                raise
+            raise EventRefused(refused.reason, f"{refused.detail}; {mend}", refused.column) from None
+
+    def _removed(self, row: object, readers: RowReaders, message_key: bytes | None) -> Remove:
+        source_key = self._key_of_row(row, readers)
+        source_key = self._keys.source_key(message_key) if source_key is None else source_key
+        return Remove(source_key, was_there=True)
+
+    def _key_of_row(self, row: object, readers: RowReaders) -> str | None:
+        """The source key of a row that may be partial or absent; None where a column of the key is missing."""
+        if not isinstance(row, dict) or any(row.get(name) is None for name in self._key_columns):
+            return None
+        return self._encoder.source_key(readers.key_columns(row))
+
+
+def _as_bool(value: object) -> bool | None:
+    """What `__deleted` says, a text or a boolean; None for anything else."""
+    if isinstance(value, bool):
+        return value
+    return {"true": True, "false": False}.get(value) if isinstance(value, str) else None
+
+
+_OTHER_ROW = (
+    "the removal of a flattened row names it by the message key alone, and this row's message key is missing or names "
+    "another one: let the primary key be the message key, and both converters write it alike (schemas.enable for key "
+    "and value, or for neither)"
+)
+_NUMBERS = {
+    "not a number": "decimals need the connector's decimal.handling.mode=string (or double), or its converter's "
+    "schemas.enable=true",
+    "not an integer": "for a decimal column of the source set its converter's schemas.enable=true or "
+    "decimal.format=NUMERIC, or let the column's type be decimal",
+}
+"""What the encoder says of a column of numbers -> what the connector can do."""
+
 
 STATEMENT_ID_CHARS_MAX = 200
 

@@ -18,26 +18,248 @@ The rules of this file
 
 from __future__ import annotations
 
+import base64
 import re
+import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import lru_cache
 from hashlib import blake2b
+from io import BytesIO
 
 import msgspec
 
 from streamer.errors import EventRefused
-from streamer.incremental.events.avro_keys import AvroKeyForm, avro_key_form
 from streamer.incremental.events.changes import Change, Delete, Insert, Modify, Remove, Truncate, Upsert
-from streamer.incremental.events.connect_schema import ConnectType
-from streamer.incremental.events.json_messages import read_json, unwrapped
-from streamer.incremental.events.logical_keys import kind_of, written_part
-from streamer.incremental.events.logical_types import VARIABLE_SCALE_DECIMAL
-from streamer.incremental.events.message_keys import MessageKeys
-from streamer.incremental.events.murmur2 import shard_of
-from streamer.incremental.events.registered_schemas import HEAD_BYTES, Known, is_registered, schema_of
+from streamer.incremental.events.json_messages import MessageReader, read_json, unwrapped
+from streamer.incremental.events.logical_types import (
+    DAYS,
+    DECIMAL,
+    INSTANTS,
+    ISO_DATE,
+    ISO_TIMESTAMP,
+    LOCAL_TIMESTAMPS,
+    NANO,
+    TIMES,
+    VARIABLE_SCALE_DECIMAL,
+    ConnectType,
+    day_count,
+    time_count,
+    timestamp_count,
+)
+from streamer.incremental.events.registered_schemas import HEAD_BYTES, Known, RegisteredSchema, is_registered, schema_of
 from streamer.table.encode import Encoder
+from streamer.table.scalars import read_decimal
 from streamer.table.schema import Table
+
+# Which shard a message key leads to: murmur2, as Kafka's Java client computes it.
+#
+# Kafka's own clients, and so Connect and Debezium, place a message by this hash unless they are told otherwise: it is
+# the one rule that all producers can agree on. A shard checks it for every message about a row.
+
+_SEED, _FACTOR, _MASK = 0x9747B28C, 0x5BD1E995, 0xFFFFFFFF
+
+
+def murmur2(data: bytes) -> int:
+    """Java's `Utils.murmur2` as an unsigned number of 32 bits.
+
+    >>> [murmur2(text) - (1 << 32) for text in (b"21", b"foobar", b"a-little-bit-long-string")]
+    [-973932308, -790332482, -985981536]
+    >>> murmur2(b"abc")
+    479470107
+    """
+    n_words = len(data) // 4
+    hashed = _SEED ^ len(data)
+    for word in struct.unpack_from(f"<{n_words}I", data):
+        word = word * _FACTOR & _MASK
+        hashed = (hashed * _FACTOR ^ (word ^ word >> 24) * _FACTOR) & _MASK
+    if rest := data[4 * n_words :]:
+        hashed = (hashed ^ int.from_bytes(rest, "little")) * _FACTOR & _MASK
+    hashed = (hashed ^ hashed >> 13) * _FACTOR & _MASK
+    return hashed ^ hashed >> 15
+
+
+def shard_of(message_key: bytes, shards: int) -> int:
+    """The shard of a message key among `shards`: Java's default partitioner.
+
+    >>> [shard_of(b"7", shards) for shards in (1, 4, 7)]
+    [0, 3, 1]
+    """
+    return (murmur2(message_key) & 0x7FFFFFFF) % shards
+
+
+# Parts of a message key that have a logical type: the text of a source key -> the JSON that Connect's converter has.
+#
+# A row's message keys must follow from its source key alone, so what
+# `logical_types` reads out of a key is written back here, byte for byte. A *kind* names the way: `days`, `decimal(2)`,
+# `instant(1000)`. Where no kind is named, the part stands in the key as the number or the text that the source key has.
+# A VariableScaleDecimal has none: 1.5 and 1.50 are one source key, and two message keys.
+
+_KIND = re.compile(r"(decimal|time|local|instant)\((-?\d+)\)")
+
+
+def kind_of(type_: ConnectType) -> str | None:
+    """How a part of this type stands in a message key; None where it stands there as the source key has it.
+
+    >>> kind_of(ConnectType("bytes", DECIMAL, {"scale": "2"})), kind_of(ConnectType("int32"))
+    ('decimal(2)', None)
+    """
+    name = type_.name or ""
+    if name == DECIMAL:
+        return f"decimal({type_.parameters.get('scale')})"
+    if name in DAYS:
+        return "days"
+    if name == ISO_DATE:
+        return "iso-date"
+    if name == ISO_TIMESTAMP:
+        return "iso-timestamp"
+    for way, per_second in (("time", TIMES), ("local", LOCAL_TIMESTAMPS), ("instant", INSTANTS)):
+        if name in per_second:
+            return f"{way}({per_second[name]})"
+    return None
+
+
+def written_part(kind: str, text: str) -> bytes | None:
+    """A part of a source key as JSON; None where no value of this kind has that text.
+
+    >>> written_part("decimal(2)", "-26588.24"), written_part("days", "1980-01-31"), written_part("days", "today")
+    (b'"1234"', b'3682', None)
+    """
+    if kind == "days":
+        return _number(day_count(text))
+    if kind == "iso-date":
+        return None if day_count(text) is None else f'"{text}Z"'.encode()
+    if kind == "iso-timestamp":
+        return None if timestamp_count(text, NANO) is None else f'"{text}Z"'.encode()
+    found = _KIND.fullmatch(kind)
+    if found is None:
+        raise ValueError(f"{kind} is no kind of a message key's part")
+    way, number = found[1], int(found[2])
+    if way == "decimal":
+        return _decimal(text, number)
+    if way == "time":
+        return _number(time_count(text, number))
+    if way == "instant":
+        return _number(timestamp_count(text[:-1], number)) if text.endswith("Z") else None
+    return _number(timestamp_count(text, number))
+
+
+def _number(count: int | None) -> bytes | None:
+    return None if count is None else b"%d" % count
+
+
+def _decimal(text: str, scale: int) -> bytes | None:
+    number = read_decimal(text)
+    if number is None:
+        return None
+    sign, digits, exponent = number.as_tuple()
+    shift = int(exponent) + scale
+    unscaled = int(Decimal((sign, digits, 0)))
+    if shift < 0:
+        unscaled, rest = divmod(unscaled, 10**-shift)
+        if rest:
+            return None
+    else:
+        unscaled *= 10**shift
+    bits = (unscaled if unscaled >= 0 else ~unscaled).bit_length()
+    return b'"%b"' % base64.b64encode(unscaled.to_bytes(bits // 8 + 1, "big", signed=True))
+
+
+# Message keys in Avro, as a key form: the head with the schema's id, then the parts of the source key.
+#
+# The id stands in the bytes, and the shard follows from the bytes. So each schema of a key is a form of its own,
+# although two may say the same: under another id the same row would come to another shard.
+
+_INTEGERS = ("int8", "int16", "int32", "int64")
+_avro_members = msgspec.json.Decoder().decode
+_parts = msgspec.json.Decoder(list[str]).decode
+
+
+@dataclass(frozen=True)
+class AvroKeyForm:
+    """One schema of message keys. columns: of the source key, in its order."""
+
+    schema: RegisteredSchema
+    columns: tuple[str, ...]
+    types: Mapping[str, ConnectType] = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """The name of the form."""
+        return f"avro:{self.schema.id}"
+
+    def written(self, source_key: str) -> bytes | None:
+        """The message key of a row; None where the source key cannot be written so (a text where numbers stand)."""
+        texts = [source_key] if len(self.columns) == 1 else _parts(source_key)
+        parts = {name: _value(self.types[name], text) for name, text in zip(self.columns, texts, strict=True)}
+        if None in parts.values() or self.schema.avro is None:
+            return None
+        from fastavro import schemaless_writer  # there, or this schema would not be known
+
+        body = BytesIO()
+        body.write(b"\0" + self.schema.id.to_bytes(HEAD_BYTES - 1, "big"))
+        said: object = parts if self.schema.type.type == "struct" else parts[self.columns[0]]
+        try:
+            schemaless_writer(body, self.schema.avro, said)
+        except Exception:  # of many kinds: the value is none of the schema's
+            return None
+        return body.getvalue()
+
+
+def avro_key_form(
+    schema: RegisteredSchema, columns: tuple[str, ...], types: Mapping[str, ConnectType]
+) -> AvroKeyForm | None:
+    """The form of keys that have exactly the columns of the source key; None for any other."""
+    if schema.type.type == "struct" and set(schema.type.fields) != set(columns):
+        return None
+    return AvroKeyForm(schema, columns, types) if set(types) == set(columns) else None
+
+
+def _value(type_: ConnectType, text: str) -> object:
+    """A part of the source key as Avro has it; None where no value of this type has that text."""
+    if (kind := kind_of(type_)) is not None:
+        part = written_part(kind, text)
+        said = None if part is None else _avro_members(part)
+        return base64.b64decode(said) if type_.type == "bytes" and isinstance(said, str) else said
+    if type_.type in _INTEGERS:
+        return int(text) if text.removeprefix("-").isdecimal() else None
+    return text if type_.type == "string" else None
+
+
+# The row that a message key names: a bare text, JSON with or without Kafka Connect's schema, or by a registry's.
+
+JSON_BEGINS = (b"{", b"[", b'"')
+
+
+class MessageKeys:
+    """Reads the message keys of one table."""
+
+    def __init__(self, encoder: Encoder, schemas: Known | None = None) -> None:
+        self._encoder = encoder
+        self._reader = MessageReader(encoder.table, schemas)
+
+    def source_key(self, message_key: bytes | None) -> str:
+        """The source key that a message key names; raises EventRefused.
+
+        A bare text, or a JSON text or object, with or without schema; a bare number is the text it is written as.
+        """
+        if not message_key:
+            raise EventRefused("missing-key", "neither the value nor the message key says which row is gone")
+        if is_registered(message_key) or message_key.lstrip()[:1] in JSON_BEGINS:
+            said, readers = self._reader.read(message_key)
+            return self._encoder.source_key_of(readers.own.key(said))
+        try:
+            text = message_key.decode().strip()
+        except UnicodeDecodeError:
+            raise EventRefused("malformed-json", "the message key is not UTF-8") from None
+        return self._encoder.source_key_of(None if text == "null" else text)
+
+    def types(self, message_key: bytes) -> Mapping[str, ConnectType]:
+        """The types of the key's columns, as far as a message key has a schema; raises EventRefused."""
+        has_types = is_registered(message_key) or message_key.lstrip()[:1] == b"{"
+        return self._reader.read(message_key)[1].own.types if has_types else {}
+
 
 RowChange = Insert | Delete | Modify | Upsert | Remove
 ROW_CHANGES = (Insert, Delete, Modify, Upsert, Remove)
@@ -47,8 +269,7 @@ REGISTERED = ("avro:", "registry:")  # how the names of forms begin that hold a 
 NOT_BARE = ("", "{", "[", '"', "\0")  # what a message key that is a bare text does not begin with
 
 _to_json = msgspec.json.Encoder().encode
-_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_parts = msgspec.json.Decoder(list[str]).decode
+_key_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _SCALAR = re.compile(rb'"(?:[^"\\]|\\.)*"|-?[0-9][0-9.eE+-]*')
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 
@@ -57,9 +278,9 @@ _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 class KeyForm:
     """One way to write a source key as a message key.
 
-    around: what stands around the parts of the source key, one text more than parts. parts: number of the column in the
-    source key, and how it is written: "bare", "number", "text" (a JSON string) or a kind of logical type
-    (`streamer.incremental.events.logical_keys`).
+     around: what stands around the parts of the source key, one text more than parts. parts: number of the column in
+     the source key, and how it is written: "bare", "number", "text" (a JSON string) or a kind of logical type
+    .
     """
 
     name: str
@@ -206,7 +427,7 @@ def _json_form(message_key: bytes, columns: tuple[str, ...], types: Mapping[str,
         return None
     value, payload, has_schema = read_json(message_key), message_key, False
     if (inner := unwrapped(value)) is not value:
-        value, payload, has_schema = inner, bytes(_members(message_key)["payload"]), True
+        value, payload, has_schema = inner, bytes(_key_members(message_key)["payload"]), True
     start = message_key.rindex(payload)
     end = start + len(payload)
     if has_schema and message_key[end:].strip() != b"}":

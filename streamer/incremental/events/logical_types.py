@@ -20,16 +20,138 @@ import base64
 import binascii
 import math
 import re
-from collections.abc import Callable
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import numpy as np
 
 from streamer.errors import EventRefused
-from streamer.incremental.events.connect_schema import ConnectType
-from streamer.incremental.events.moment_counts import day_text, time_text, timestamp_text
 from streamer.table.scalars import DIGITS_MAX
+
+# The type of a value as Kafka Connect's schemas say it, whichever converter wrote it.
+#
+# `JsonConverter` (with `schemas.enable`) sends a schema beside each payload; a schema registry keeps it apart. Either
+# way it comes down to this: a type, the name of a logical type that says what the value means, its parameters, and for
+# a struct its fields. Whether a value may be null, versions, defaults and documentation decide nothing here.
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectType:
+    """What Connect's schema says of one value.
+
+    type: as `JsonConverter` writes it (int8, int16, int32, int64, float, double, boolean, string, bytes, array, map,
+    struct). name: of the logical type. fields: of a struct, by their names.
+    """
+
+    type: str
+    name: str | None = None
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    fields: Mapping[str, ConnectType] = field(default_factory=dict)
+
+
+def connect_type_of(schema: object) -> ConnectType | None:
+    """The type that `JsonConverter`'s schema object says; None where it says none.
+
+    >>> connect_type_of({"type": "int32", "optional": True, "name": "io.debezium.time.Date", "version": 1}).name
+    'io.debezium.time.Date'
+    """
+    if not isinstance(schema, dict) or not isinstance(schema.get("type"), str):
+        return None
+    name, parameters = schema.get("name"), schema.get("parameters")
+    return ConnectType(
+        schema["type"],
+        name if isinstance(name, str) else None,
+        parameters if isinstance(parameters, dict) else {},
+        _fields(schema.get("fields")),
+    )
+
+
+def _fields(said: object) -> dict[str, ConnectType]:
+    fields = {}
+    for schema in said if isinstance(said, list) else []:
+        type_ = connect_type_of(schema)
+        if type_ is not None and isinstance(schema.get("field"), str):
+            fields[schema["field"]] = type_
+    return fields
+
+
+# Days, times of day and timestamps that connectors count, as ISO texts, and back.
+#
+# A count becomes the one text that says the same moment: nothing is rounded, a fraction has the digits it needs and no
+# more. Counts of days and of timestamps begin with 1970; outside the years 1 to 9999 there is no text. Times of day may
+# be negative, or more than a day: MySQL has such. Back from a text comes the count only where it is the text of one.
+
+EPOCH = date(1970, 1, 1).toordinal()
+SECONDS_PER_DAY = 86_400
+
+_TIME = re.compile(r"(-?)(\d{2,}):([0-5]\d):([0-5]\d)(?:\.(\d{1,9}))?", re.ASCII)
+
+
+def day_text(days: int) -> str | None:
+    """The date of a count of days; None outside the years 1 to 9999.
+
+    >>> day_text(3682), day_text(-719162), day_text(-719163)
+    ('1980-01-31', '0001-01-01', None)
+    """
+    ordinal = EPOCH + days
+    return date.fromordinal(ordinal).isoformat() if 1 <= ordinal <= date.max.toordinal() else None
+
+
+def time_text(count: int, per_second: int) -> str:
+    """The time of day after a count of parts of a second.
+
+    >>> time_text(25_500_250, 1000), time_text(-3_600_000_000, 1_000_000)
+    ('07:05:00.25', '-01:00:00')
+    """
+    seconds, parts = divmod(abs(count), per_second)
+    fraction = f"{parts:0{len(str(per_second)) - 1}}".rstrip("0")
+    clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    return "-" * (count < 0) + clock + ("." + fraction if fraction else "")
+
+
+def timestamp_text(count: int, per_second: int) -> str | None:
+    """Date and time of day after a count of parts of a second; None outside the years 1 to 9999.
+
+    >>> timestamp_text(1529501823123456, 1_000_000), timestamp_text(-1, 1000)
+    ('2018-06-20T13:37:03.123456', '1969-12-31T23:59:59.999')
+    """
+    days, rest = divmod(count, SECONDS_PER_DAY * per_second)
+    day = day_text(days)
+    return None if day is None else f"{day}T{time_text(rest, per_second)}"
+
+
+def day_count(text: str) -> int | None:
+    """The count of days that has this text."""
+    try:
+        days = date.fromisoformat(text).toordinal() - EPOCH
+    except ValueError:
+        return None
+    return days if day_text(days) == text else None
+
+
+def time_count(text: str, per_second: int) -> int | None:
+    """The count of parts of a second that has this text as time of day."""
+    found = _TIME.fullmatch(text)
+    if found is None:
+        return None
+    sign, hours, minutes, seconds, fraction = found.groups()
+    parts = int((fraction or "0").ljust(9, "0")) * per_second // 10**9
+    count = ((int(hours) * 60 + int(minutes)) * 60 + int(seconds)) * per_second + parts
+    count = -count if sign else count
+    return count if time_text(count, per_second) == text else None
+
+
+def timestamp_count(text: str, per_second: int) -> int | None:
+    """The count of parts of a second that has this text as date and time of day."""
+    day, _, clock = text.partition("T")
+    days, rest = day_count(day), time_count(clock, per_second)
+    if days is None or rest is None:
+        return None
+    count = days * SECONDS_PER_DAY * per_second + rest
+    return count if timestamp_text(count, per_second) == text else None
+
 
 Reader = Callable[[object], object]
 """A value that is not null -> what the encoder takes; raises EventRefused."""

@@ -53,7 +53,7 @@ _CHANGES = frozenset("cudt")
 _ABSENT: Final = msgspec.Raw()
 
 
-class _Message(msgspec.Struct):
+class _MarkedMessage(msgspec.Struct):
     """The members that tell, of an envelope or a flattened row; all others are passed over without being read."""
 
     op: msgspec.Raw = _ABSENT
@@ -68,12 +68,12 @@ class _Message(msgspec.Struct):
         return self.flattened_op is not None or self.deleted is not _ABSENT
 
 
-class _Source(msgspec.Struct):
+class _MarkedSource(msgspec.Struct):
     snapshot: str | bool | None = None
 
 
-_message = msgspec.json.Decoder(_Message).decode
-_source = msgspec.json.Decoder(_Source).decode
+_message = msgspec.json.Decoder(_MarkedMessage).decode
+_source = msgspec.json.Decoder(_MarkedSource).decode
 _op = msgspec.json.Decoder(str).decode
 
 

@@ -33,7 +33,7 @@ from streamer.incremental.events.registered_schemas import Known
 DATES_APART_MS = 600_000
 """How much later than a truncation a message before it may be dated: MySQL dates statements by when they began."""
 
-POSTGRES = "postgresql"
+POSTGRESQL = "postgresql"
 BINLOGS = frozenset({"mysql", "mariadb"})
 
 _TRUNCATE = b'"t"'
@@ -77,7 +77,7 @@ class _Source(msgspec.Struct):
 _ABSENT: Final = msgspec.Raw()
 
 
-class _Message(msgspec.Struct):
+class _PlacedMessage(msgspec.Struct):
     """The members that tell, of an envelope or a flattened row; all others are passed over without being read."""
 
     op: msgspec.Raw = _ABSENT
@@ -98,7 +98,7 @@ class _Message(msgspec.Struct):
         return marks or self.lsn is not None or self.file is not None
 
 
-_message = msgspec.json.Decoder(_Message).decode
+_message = msgspec.json.Decoder(_PlacedMessage).decode
 _source = msgspec.json.Decoder(_Source).decode
 
 
@@ -120,7 +120,7 @@ def position_of(value: bytes | None, schemas: Known | None = None) -> SourcePosi
         return None
 
 
-def _source_of(message: _Message) -> _Source:
+def _source_of(message: _PlacedMessage) -> _Source:
     """The source block of an envelope, which always has an op."""
     if message.op is _ABSENT or message.source is _ABSENT:
         return _Source()
@@ -128,10 +128,10 @@ def _source_of(message: _Message) -> _Source:
     return msgspec.structs.replace(said, row=None) if bytes(message.op) == _TRUNCATE else said
 
 
-def _position(said: _Source | _Message) -> SourcePosition | None:
+def _position(said: _Source | _PlacedMessage) -> SourcePosition | None:
     at = said.ts_ms or 0
-    if said.lsn is not None and said.connector in (POSTGRES, None):
-        return SourcePosition(POSTGRES, (said.lsn,), at)
+    if said.lsn is not None and said.connector in (POSTGRESQL, None):
+        return SourcePosition(POSTGRESQL, (said.lsn,), at)
     named = None if said.file is None else _FILE.fullmatch(said.file)
     if named is None or said.pos is None or (said.connector is not None and said.connector not in BINLOGS):
         return None

@@ -96,7 +96,7 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class ColumnReference:
     """A column's name that stands in a statement; whether there is such a column is not known here."""
 
     name: str
@@ -114,7 +114,7 @@ class Comparison:
 
 
 Operator: TypeAlias = Callable[[Number, Number], Number]
-Step: TypeAlias = Constant | Reference | Operator
+Step: TypeAlias = Constant | ColumnReference | Operator
 Postfix: TypeAlias = tuple[Step, ...]
 """An expression: operands push themselves, operators take two and push one."""
 
@@ -129,7 +129,7 @@ def _unquoted(token: Token) -> str:
     return str(token[1:-1]).replace(quote * 2, quote)
 
 
-class _Reader(Transformer[Token, Any]):
+class _TokenReader(Transformer[Token, Any]):
     """Puts the pieces together while the parser finds them; one method per rule of the grammar."""
 
     def condition(self, found: list[Comparison]) -> tuple[Comparison, ...]:
@@ -160,7 +160,7 @@ class _Reader(Transformer[Token, Any]):
         return (Constant(found[0]),)
 
     def reference(self, found: list[str]) -> Postfix:
-        return (Reference(found[0]),)
+        return (ColumnReference(found[0]),)
 
     def add(self, found: list[Postfix]) -> Postfix:
         return (*found[0], *found[1], operator.add)
@@ -204,7 +204,9 @@ class _Reader(Transformer[Token, Any]):
         return None
 
 
-_PARSER = Lark(GRAMMAR, parser="lalr", start=["condition", "assigned"], transformer=_Reader(), maybe_placeholders=False)
+_PARSER = Lark(
+    GRAMMAR, parser="lalr", start=["condition", "assigned"], transformer=_TokenReader(), maybe_placeholders=False
+)
 
 
 def read_condition(text: str) -> tuple[Comparison, ...]:

@@ -21,20 +21,664 @@ The rules of statements, here and in the modules beside this one
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from itertools import repeat
+from typing import Any, TypeAlias, TypeGuard, TypeVar
 
+import msgspec
 import numpy as np
 
 from streamer.errors import EventRefused
-from streamer.incremental.events.statement_assignments import Assigned, assigned_of
-from streamer.incremental.events.statement_columns import Draft, RowsOnce, find
-from streamer.incremental.events.statement_conditions import Answer, answer_to
-from streamer.incremental.events.statement_syntax import Comparison, read_condition, read_expression
-from streamer.table.arrays import Bools
-from streamer.table.row import Row, RowsView
+from streamer.incremental.events.statement_syntax import (
+    IS_NOT_NULL,
+    IS_NULL,
+    TESTS,
+    ColumnReference,
+    Comparison,
+    Constant,
+    Number,
+    Operator,
+    Postfix,
+    Scalar,
+    read_condition,
+    read_expression,
+)
+from streamer.table.arrays import Bools, Ints
+from streamer.table.attributes import Attribute, CategoricalAttribute, TemporalAttribute
+from streamer.table.encode import Encoder
+from streamer.table.hierarchy import Hierarchy
+from streamer.table.row import Row, RowsView, Values
+from streamer.table.scalars import CLOCKS, DATE, LOCAL_TIMESTAMP, TIMESTAMP, Clock, limit_of, moment_of, moment_text
 from streamer.table.schema import Table
+
+# What a column or an expression of a statement holds: its type, and one value, exact.
+#
+# A value is an int, a Fraction, a text, a bool, None or a `Moment`; a number is never a binary float, and a bool is no
+# number.
+
+
+class Type(Enum):
+    """What a column or an expression holds; ANY where only the row can tell."""
+
+    NUMBER = "a number"
+    TEXT = "a text"
+    BOOLEAN = "true or false"
+    NULL = "null"
+    DATE = "a date"
+    TIMESTAMP = "a timestamp"
+    LOCAL_TIMESTAMP = "a local-timestamp"
+    ANY = "any value"
+
+
+TYPE_OF_CLOCK = {DATE: Type.DATE, TIMESTAMP: Type.TIMESTAMP, LOCAL_TIMESTAMP: Type.LOCAL_TIMESTAMP}
+MOMENTS = frozenset(TYPE_OF_CLOCK.values())
+
+TYPE_OF_KEPT: dict[str | None, Type] = {
+    None: Type.ANY,
+    "text": Type.TEXT,
+    "integer": Type.NUMBER,
+    "decimal": Type.NUMBER,
+    "boolean": Type.BOOLEAN,
+    **{clock.name: type_ for clock, type_ in TYPE_OF_CLOCK.items()},
+}
+"""What a kept column holds, by the `type` that table.yaml gives it; None: it gives none."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Moment:
+    """A date or a timestamp; only those of one clock are compared."""
+
+    number: int = field(repr=False)
+    clock: Clock = field(compare=False)
+
+    @property
+    def text(self) -> str:
+        return moment_text(self.number, self.clock)
+
+
+Value = Scalar | Moment
+"""What a column holds for one row."""
+
+
+def type_of(value: Value) -> Type:
+    """The type of one value.
+
+    >>> type_of(True), type_of(Fraction(1, 2))
+    (<Type.BOOLEAN: 'true or false'>, <Type.NUMBER: 'a number'>)
+    """
+    if value is None:
+        return Type.NULL
+    if isinstance(value, Moment):
+        return TYPE_OF_CLOCK[value.clock]
+    if isinstance(value, str):
+        return Type.TEXT
+    return Type.BOOLEAN if isinstance(value, bool) else Type.NUMBER
+
+
+def is_number(value: Value) -> TypeGuard[Number]:
+    """Whether a value is an int or a Fraction; a bool is none."""
+    return isinstance(value, (int, Fraction)) and not isinstance(value, bool)
+
+
+def scalar(value: object) -> Scalar:
+    """A decoded JSON scalar with its number, if it is one, as an int or a Fraction."""
+    if isinstance(value, Decimal):
+        exact = Fraction(value)
+        return exact.numerator if exact.denominator == 1 else exact
+    if value is None or isinstance(value, (str, bool, int)):
+        return value
+    raise TypeError("a stored value is a JSON scalar")
+
+
+# A table's columns as a statement sees them: exact values out of stored rows, and back.
+#
+# A quasi-identifier is stored as its code (a decimal without a step: as its exact text), a kept column as its JSON
+# text. A null is null, whatever it counts as where it is published; what a text means is what table.yaml says it means.
+# Columns that a statement does not use are never touched, and each distinct stored value of a column is read once.
+
+T = TypeVar("T")
+
+NULL_TEXT = b"null"
+"""The JSON text of a kept column of which nothing is known."""
+
+
+class RowsOnce:
+    """The same rows, every property of the view asked for at most once."""
+
+    def __init__(self, rows: RowsView) -> None:
+        self._rows = rows
+
+    @cached_property
+    def codes(self) -> Ints:
+        return self._rows.codes
+
+    @cached_property
+    def exact(self) -> Sequence[tuple[str, ...]]:
+        return self._rows.exact
+
+    @cached_property
+    def values(self) -> Sequence[Values]:
+        return self._rows.values
+
+    @cached_property
+    def nulls(self) -> Bools:
+        return self._rows.nulls
+
+
+@dataclass(slots=True)
+class Draft:
+    """A row that is being changed."""
+
+    codes: list[int] = field(repr=False)
+    exact: list[str] = field(repr=False)
+    values: list[bytes] = field(repr=False)
+    nulls: set[int] = field(repr=False)
+
+    @classmethod
+    def of(cls, row: Row) -> Draft:
+        return cls(list(row.codes), list(row.exact), list(row.values), set(row.nulls))
+
+    def row(self, individual: str | None) -> Row:
+        return Row(tuple(self.codes), tuple(self.values), tuple(self.exact), individual, tuple(sorted(self.nulls)))
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Codes as numbers: value = origin + step * code, for codes 0..code_max of attribute number `attribute`."""
+
+    attribute: int
+    origin: Fraction
+    step: Fraction
+    code_max: int
+
+
+class Column(ABC):
+    """A column that statements may use."""
+
+    _encoder: Encoder
+
+    def __init__(
+        self,
+        name: str,
+        type_: Type,
+        hierarchy: Hierarchy | None = None,
+        scale: Scale | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.name = name
+        self.type = type_
+        self.clock = clock  # of the moments it holds; None: it holds none
+        self.hierarchy = hierarchy  # of the categories it may hold; None: not a category
+        self.scale = scale  # None: its values are not evenly spaced codes
+
+    def of_row(self, row: Row) -> Value:
+        """The value of one row."""
+        stored = self.stored(row)
+        return None if stored is None else self.read(stored)
+
+    def of_rows(self, rows: RowsOnce) -> list[Value]:
+        """The values of n rows."""
+        stored = self.all_stored(rows)
+        known = {text: None if text is None else self.read(text) for text in set(stored)}
+        return [known[text] for text in stored]
+
+    @abstractmethod
+    def are_null(self, rows: RowsOnce) -> Bools:
+        """Of which of n rows nothing is known; (n,)."""
+
+    def meant(self, text: str) -> object:
+        """What a text means in this column, as the source writes them; None: a null. Raises EventRefused."""
+        return self._encoder.meant(self.name, text)
+
+    @abstractmethod
+    def read(self, stored: Any) -> Value:
+        """The value that a stored one stands for, which is none of None."""
+
+    @abstractmethod
+    def stored(self, row: Row) -> Hashable:
+        """What the row holds of this column; None: it is null."""
+
+    @abstractmethod
+    def all_stored(self, rows: RowsOnce) -> Sequence[Hashable]:
+        """What n rows hold of this column; None: it is null."""
+
+    @abstractmethod
+    def assign(self, draft: Draft, value: object) -> None:
+        """Gives the draft a new value (int, Decimal, str, bool or None); raises EventRefused."""
+
+
+class QuasiIdentifier(Column):
+    """A quasi-identifier, number j of its table."""
+
+    _j: int
+
+    @property
+    def takes_nulls(self) -> bool:
+        return self._j in self._encoder.table.nullable
+
+    def are_null(self, rows: RowsOnce) -> Bools:
+        return rows.nulls[:, self._j]
+
+    def but_nulls(self, rows: RowsOnce, stored: Sequence[T]) -> Sequence[T | None]:
+        """What n rows hold, and None in place of what a null counts as."""
+        if not self.takes_nulls:
+            return stored
+        are_null = self.are_null(rows).tolist()
+        return [None if is_null else one for one, is_null in zip(stored, are_null, strict=True)]
+
+    def note_null(self, draft: Draft, value: object) -> None:
+        """Whether a draft, which has the code of a value, is null now."""
+        if self._encoder.is_null(self._j, value):
+            draft.nulls.add(self._j)
+        else:
+            draft.nulls.discard(self._j)
+
+
+class CodedColumn(QuasiIdentifier):
+    """One that its code tells: all but the decimals without a step."""
+
+    def __init__(self, encoder: Encoder, j: int) -> None:
+        attribute = encoder.table.attributes[j]
+        if isinstance(attribute, TemporalAttribute):
+            clock = attribute.calendar.clock
+            super().__init__(attribute.name, TYPE_OF_CLOCK[clock], clock=clock)
+        elif isinstance(attribute, CategoricalAttribute):
+            scale = Scale(j, Fraction(0), Fraction(1), attribute.hierarchy.n_leaves)
+            super().__init__(attribute.name, Type.TEXT, attribute.hierarchy, scale)
+        else:
+            origin, step = Fraction(attribute.domain[0]), Fraction(attribute.step or 1)
+            scale = Scale(j, origin, step, int(attribute.width_codes))
+            super().__init__(attribute.name, Type.NUMBER, scale=scale)
+        self._encoder, self._j = encoder, j
+
+    def read(self, stored: int) -> Value:
+        return scalar(self._encoder.value(self._j, stored, None))
+
+    def stored(self, row: Row) -> int | None:
+        return None if self._j in row.nulls else row.codes[self._j]
+
+    def all_stored(self, rows: RowsOnce) -> Sequence[int | None]:
+        codes: list[int] = rows.codes[:, self._j].tolist()
+        return self.but_nulls(rows, codes)
+
+    def assign(self, draft: Draft, value: object) -> None:
+        draft.codes[self._j], _ = self._encoder.code(self._j, value)
+        self.note_null(draft, value)
+
+
+class TemporalColumn(CodedColumn):
+    """A quasi-identifier of dates or timestamps; codes: its codes as whole numbers, in the order of its moments."""
+
+    def __init__(self, encoder: Encoder, j: int, attribute: TemporalAttribute) -> None:
+        super().__init__(encoder, j)
+        self.calendar = attribute.calendar
+        self.codes = Scale(j, Fraction(0), Fraction(1), int(attribute.width_codes))
+
+    def read(self, stored: int) -> Moment:
+        return Moment(self.calendar.moment_of(stored), self.calendar.clock)
+
+
+class ExactColumn(QuasiIdentifier):
+    """One of decimals without a step: the exact text beside its code tells."""
+
+    def __init__(self, encoder: Encoder, j: int) -> None:
+        super().__init__(encoder.table.attributes[j].name, Type.NUMBER)
+        self._encoder, self._j, self._number = encoder, j, encoder.table.stepless.index(j)
+
+    def read(self, stored: str) -> Scalar:
+        return scalar(Decimal(stored))
+
+    def stored(self, row: Row) -> str | None:
+        return None if self._j in row.nulls else row.exact[self._number]
+
+    def all_stored(self, rows: RowsOnce) -> Sequence[str | None]:
+        return self.but_nulls(rows, [exact[self._number] for exact in rows.exact])
+
+    def assign(self, draft: Draft, value: object) -> None:
+        code, exact = self._encoder.code(self._j, value)
+        if exact is not None:
+            draft.codes[self._j], draft.exact[self._number] = code, exact
+            self.note_null(draft, value)
+
+
+class JsonColumn(Column):
+    """A kept column: its JSON text tells."""
+
+    _json = msgspec.json.Decoder(float_hook=Decimal)
+
+    def __init__(self, encoder: Encoder, i: int) -> None:
+        kept = encoder.table.kept[i]
+        type_ = Type.TEXT if kept.hierarchy is not None else TYPE_OF_KEPT[kept.type]
+        super().__init__(kept.name, type_, kept.hierarchy, clock=CLOCKS.get(kept.type or ""))
+        self._encoder, self._i = encoder, i
+
+    def read(self, stored: bytes) -> Value:
+        value = scalar(self._json.decode(stored))
+        return Moment(moment_of(value, self.name, self.clock), self.clock) if self.clock else value
+
+    def are_null(self, rows: RowsOnce) -> Bools:
+        return np.array([values[self._i] == NULL_TEXT for values in rows.values], np.bool_)
+
+    def stored(self, row: Row) -> bytes | None:
+        return None if row.values[self._i] == NULL_TEXT else row.values[self._i]
+
+    def all_stored(self, rows: RowsOnce) -> list[bytes | None]:
+        return [None if values[self._i] == NULL_TEXT else values[self._i] for values in rows.values]
+
+    def assign(self, draft: Draft, value: object) -> None:
+        draft.values[self._i] = self._encoder.kept(self._i, value)
+
+
+@lru_cache(maxsize=16)
+def columns_of(table: Table) -> dict[str, Column]:
+    """The columns that statements about the table may use, by name."""
+    encoder = Encoder(table)
+    columns: list[Column] = [_column_of(encoder, j, attribute) for j, attribute in enumerate(table.attributes)]
+    columns += [JsonColumn(encoder, i) for i in range(len(table.kept))]
+    return {column.name: column for column in columns}
+
+
+def _column_of(encoder: Encoder, j: int, attribute: Attribute) -> Column:
+    if isinstance(attribute, TemporalAttribute):
+        return TemporalColumn(encoder, j, attribute)
+    return ExactColumn(encoder, j) if j in encoder.table.stepless else CodedColumn(encoder, j)
+
+
+def find(name: str, table: Table) -> Column:
+    """The column of a statement's name; raises EventRefused("bad-statement")."""
+    column = columns_of(table).get(name)
+    if column is not None:
+        return column
+    if name in table.source_key or name == table.individual:
+        raise EventRefused("bad-statement", f"column {name!r} says whose row it is: statements may not use it", name)
+    raise EventRefused(
+        "bad-statement", "names a column that table.yaml does not have (a text literal stands in single quotes)"
+    )
+
+
+# What a constant of a statement means in a column: a text as a row has it, a moment in quotes.
+
+
+def meant(column: Column, constant: Scalar) -> Scalar:
+    """What a constant means in a column: a text as a row has it. Raises EventRefused("bad-statement")."""
+    if not isinstance(constant, str):
+        return constant
+    try:
+        return scalar(column.meant(constant))
+    except EventRefused as refused:
+        raise EventRefused("bad-statement", refused.detail, column.name) from None
+
+
+def known(constant: Scalar, column: Column) -> Scalar:
+    """A constant that something can be compared with; raises EventRefused("bad-statement") for a word for null."""
+    if constant is None:
+        detail = f"column {column.name!r}: compared with a word for null, which no value equals; say `is null`"
+        raise EventRefused("bad-statement", detail, column.name)
+    return constant
+
+
+def moment_in_statement(text: str, column: str, clock: Clock) -> int:
+    """The moment that a text in quotes names, in the clock's ticks; raises EventRefused("bad-statement")."""
+    try:
+        return limit_of(text, column, clock)
+    except EventRefused as refused:
+        raise EventRefused("bad-statement", refused.detail, column) from None
+
+
+# What answers a comparison of a statement's condition: whole columns of integers where it can be, else row by row.
+#
+# What can be told from table.yaml is refused when the statement is read; what only a row can tell is false for that
+# row.
+
+INT64_SAFE = 2**62
+
+
+@dataclass(frozen=True)
+class CodeTest:
+    """The sum of weight * code over some attributes, against a bound: all in integers, over whole columns."""
+
+    weights: tuple[tuple[int, int], ...]  # attribute number, weight
+    test: str
+    bound: int
+    fits: bool  # every such sum is an int64
+    nullable: tuple[int, ...] = ()  # those of the attributes that may be null
+
+    @classmethod
+    def of(cls, signed: Sequence[tuple[Scale, int]], test: str, constant: Number) -> CodeTest:
+        """The sum of sign * value over some scales, against a constant."""
+        bound = constant - sum(sign * scale.origin for scale, sign in signed)
+        common = math.lcm(bound.denominator, *(scale.step.denominator for scale, _ in signed))
+        weights = tuple((scale.attribute, int(sign * scale.step * common)) for scale, sign in signed)
+        largest = sum(
+            abs(weight) * max(1, scale.code_max) for (_, weight), (scale, _) in zip(weights, signed, strict=True)
+        )
+        return cls(weights, test, int(bound * common), largest < INT64_SAFE)
+
+    def matches(self, rows: RowsOnce) -> Bools:
+        codes = rows.codes if self.fits else rows.codes.astype(object)
+        total = sum(codes[:, j] * weight for j, weight in self.weights)
+        holds = np.asarray(TESTS[self.test](total, self.bound), dtype=np.bool_)
+        return holds & ~rows.nulls[:, self.nullable].any(axis=1) if self.nullable else holds
+
+
+@dataclass(frozen=True)
+class ValueTest:
+    """`left test constant`, or `left test right + constant`, row by row."""
+
+    left: Column
+    test: str
+    right: Column | None
+    constant: Value
+    has_offset: bool
+
+    def matches(self, rows: RowsOnce) -> Bools:
+        lefts = self.left.of_rows(rows)
+        rights = repeat(self.constant, len(lefts)) if self.right is None else self.right.of_rows(rows)
+        return np.fromiter(map(self._holds, lefts, rights), np.bool_, len(lefts))
+
+    def _holds(self, left: Value, right: Value) -> bool:
+        if isinstance(left, Moment) and isinstance(right, Moment):
+            return bool(TESTS[self.test](left, right))
+        if is_number(left) and is_number(right):
+            offset = self.constant if self.has_offset and is_number(self.constant) else 0
+            return bool(TESTS[self.test](left, right + offset))
+        comparable = self.test == "=" and not self.has_offset and left is not None
+        return comparable and type_of(left) is type_of(right) and left == right
+
+
+@dataclass(frozen=True)
+class NullTest:
+    """Whether a column is null, or is not."""
+
+    column: Column
+    is_null: bool
+
+    def matches(self, rows: RowsOnce) -> Bools:
+        are_null = self.column.are_null(rows)
+        return are_null if self.is_null else ~are_null
+
+
+Answer: TypeAlias = CodeTest | ValueTest | NullTest
+
+
+def answer_to(comparison: Comparison, table: Table) -> Answer:
+    """The fastest way to answer a comparison; raises EventRefused("bad-statement") where it makes no sense."""
+    left = find(comparison.left, table)
+    if comparison.test in (IS_NULL, IS_NOT_NULL):
+        return NullTest(left, comparison.test == IS_NULL)
+    test = _test_of_values(comparison, left, table)
+    if not isinstance(test, CodeTest):
+        return test
+    return replace(test, nullable=tuple(j for j, _ in test.weights if j in table.nullable))
+
+
+def _test_of_values(comparison: Comparison, left: Column, table: Table) -> CodeTest | ValueTest:
+    right = None if comparison.right is None else find(comparison.right, table)
+    constant = comparison.constant if right is not None else known(meant(left, comparison.constant), left)
+    if left.clock is not None and right is None and isinstance(constant, str):
+        return _test_of_moment(left, left.clock, comparison.test, constant)
+    _check_types(comparison, left, type_of(constant) if right is None else right.type)
+    if left.hierarchy is not None and isinstance(constant, str):
+        leaf = left.hierarchy.code_of.get(constant)
+        if leaf is None:
+            raise EventRefused(
+                "bad-statement", f"column {left.name!r}: compared with no leaf of its hierarchy", left.name
+            )
+        if left.scale is not None:
+            return CodeTest.of([(left.scale, 1)], comparison.test, leaf)
+    elif left.type is Type.NUMBER and left.scale is not None and is_number(constant):
+        if right is None:
+            return CodeTest.of([(left.scale, 1)], comparison.test, constant)
+        if right.type is Type.NUMBER and right.scale is not None:
+            return CodeTest.of([(left.scale, 1), (right.scale, -1)], comparison.test, constant)
+    return ValueTest(left, comparison.test, right, constant, comparison.has_offset)
+
+
+def _test_of_moment(left: Column, clock: Clock, test: str, text: str) -> CodeTest | ValueTest:
+    """A column of dates or timestamps against one of them."""
+    moment = moment_in_statement(text, left.name, clock)
+    if isinstance(left, TemporalColumn):
+        return CodeTest.of([(left.codes, 1)], test, left.calendar.code_or_beyond(moment))
+    return ValueTest(left, test, None, Moment(moment, clock), has_offset=False)
+
+
+def _check_types(comparison: Comparison, left: Column, right: Type) -> None:
+    if Type.ANY not in (left.type, right) and left.type is not right:
+        raise EventRefused(
+            "bad-statement",
+            f"column {left.name!r} holds {left.type.value} and is compared with {right.value}",
+            left.name,
+        )
+    if comparison.has_offset and left.type in MOMENTS:
+        detail = f"column {left.name!r} holds {left.type.value}, which takes no offset: name the moment in quotes"
+        raise EventRefused("bad-statement", detail, left.name)
+    ordered = comparison.test != "=" or comparison.has_offset
+    if ordered and not {left.type, right} <= {Type.NUMBER, Type.ANY, *MOMENTS}:
+        raise EventRefused(
+            "bad-statement",
+            f"column {left.name!r}: only numbers and times have an order, and only numbers take an offset",
+            left.name,
+        )
+
+
+# What a statement sets a column to: an expression, computed exactly from the row as it was.
+
+RESULT_BITS_MAX = 2048
+"""Bits that numerator and denominator of a computed number may have: about 600 decimal digits."""
+
+_Step: TypeAlias = Constant | Column | Operator
+
+
+@dataclass(frozen=True)
+class ColumnAssigned:
+    """`column = expression`; the expression in postfix."""
+
+    column: Column
+    steps: tuple[_Step, ...]
+
+    @property
+    def operands(self) -> list[str]:
+        """Names of the columns on the right."""
+        return [step.name for step in self.steps if isinstance(step, Column)]
+
+    def apply(self, row: Row, draft: Draft) -> None:
+        """Computes from the row, writes to the draft; raises EventRefused."""
+        self.column.assign(draft, _plain(self._result(row), self.column.name))
+
+    def _result(self, row: Row) -> Value:
+        stack: list[Value] = []
+        for step in self.steps:
+            if isinstance(step, Constant):
+                stack.append(step.value)
+            elif isinstance(step, Column):
+                stack.append(step.of_row(row))
+            else:
+                right, left = stack.pop(), stack.pop()
+                stack.append(self._computed(step, left, right))
+        return stack.pop()
+
+    def _computed(self, compute: Operator, left: Value, right: Value) -> Number | None:
+        if left is None or right is None:
+            return None
+        if not is_number(left) or not is_number(right):
+            raise _bad_result("arithmetic with a value that is no number", self.column.name)
+        try:
+            return _bounded(compute(left, right), self.column.name)
+        except ZeroDivisionError:
+            raise _bad_result("division by zero", self.column.name) from None
+
+
+def assigned_of(column: Column, postfix: Postfix, table: Table) -> ColumnAssigned:
+    """Ties an expression to a table; raises EventRefused("bad-statement") for what can never be right."""
+    steps = tuple(find(step.name, table) if isinstance(step, ColumnReference) else step for step in postfix)
+    if isinstance(steps[0], Constant) and isinstance(steps[0].value, str):
+        steps = (Constant(meant(column, steps[0].value)),)
+    type_ = _type_of_steps(steps)
+    if column.clock is not None and isinstance(steps[0], Constant) and isinstance(text := steps[0].value, str):
+        moment = moment_in_statement(text, column.name, column.clock)
+        type_, steps = column.type, (Constant(moment_text(moment, column.clock)),)
+    assigned = ColumnAssigned(column, steps)
+    if type_ is not column.type and Type.ANY not in (type_, column.type) and type_ is not Type.NULL:
+        detail = f"column {column.name!r} holds {column.type.value} and is set to {type_.value}"
+        raise EventRefused("bad-statement", detail, column.name)
+    if not assigned.operands:
+        _check_constant(assigned, table)
+    return assigned
+
+
+def _type_of_steps(steps: tuple[_Step, ...]) -> Type:
+    """What an expression gives; raises EventRefused("bad-statement") for arithmetic with what is never a number."""
+    first = steps[0]
+    if len(steps) == 1 and isinstance(first, Column):
+        return first.type
+    if len(steps) == 1 and isinstance(first, Constant):
+        return type_of(first.value)
+    for step in steps:
+        if isinstance(step, Column) and step.type not in (Type.NUMBER, Type.ANY):
+            detail = f"arithmetic with column {step.name!r}, which holds {step.type.value}"
+            raise EventRefused("bad-statement", detail, step.name)
+    return Type.NUMBER
+
+
+def _check_constant(assigned: ColumnAssigned, table: Table) -> None:
+    """What no row can take is refused once, and not for every row."""
+    nobody = Row((0,) * len(table.attributes), (b"null",) * len(table.kept), ("0",) * len(table.stepless))
+    try:
+        assigned.apply(nobody, Draft.of(nobody))
+    except EventRefused as refused:
+        raise EventRefused("bad-statement", f"no row can take it: {refused.detail}", refused.column) from None
+
+
+def _plain(value: Value, column: str) -> int | Decimal | str | bool | None:
+    """A value as rows of the input have it; raises EventRefused where a fraction has no finite decimal form."""
+    if value is None or isinstance(value, (str, bool)):
+        return value
+    if isinstance(value, Moment):
+        return value.text
+    if isinstance(_bounded(value, column), int):
+        return int(value)
+    digits = value.denominator.bit_length()  # 2^a 5^b divides 10^max(a, b), and max(a, b) < digits
+    shifted = value * 10**digits
+    if shifted.denominator != 1:
+        raise _bad_result("a fraction without an exact decimal form", column)
+    return Decimal(f"{shifted.numerator}E-{digits}")
+
+
+def _bounded(number: Number, column: str) -> Number:
+    if max(number.numerator.bit_length(), number.denominator.bit_length()) > RESULT_BITS_MAX:
+        raise _bad_result(f"a number of more than {RESULT_BITS_MAX} bits", column)
+    return number
+
+
+def _bad_result(what: str, column: str) -> EventRefused:
+    return EventRefused("bad-result", f"column {column!r}: {what}", column)
 
 
 @dataclass(frozen=True)
@@ -57,7 +701,7 @@ class Assignments:
 
     columns: frozenset[str]
     targets: tuple[str, ...]
-    _assigned: tuple[Assigned, ...] = field(repr=False)
+    _assigned: tuple[ColumnAssigned, ...] = field(repr=False)
 
     def applied_to(self, row: Row) -> Row:
         """The row with its new values; raises EventRefused where one of them is not a value of its column."""

@@ -2,14 +2,14 @@
 
 The rules of this file
 ----------------------
-* The schemas follow from table.yaml (`streamer.table.avro_schemas`). They are registered under the usual names,
+* The schemas follow from table.yaml (`streamer.table.published.schemas`). They are registered under the usual names,
   `<topic>-key` and `<topic>-value`, before anything is written: without their ids there is no record. They are asked
   for once; what is published later needs no registry.
 * What is read may have other ids, of a table.yaml of before or of another registry's copy: it is read by the schema
   that the registry has under its id, never by the one that is expected.
 * A record in Avro is the bytes of its columns one after the other, so they are made column by column.
 * Decimals are the shortest text on either side, binary numbers the shortest that gives them back
-  (`streamer.table.format_limits` has refused what that would change).
+  (`streamer.table.published.schemas` has refused what that would change).
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ from typing import Any, TypedDict
 import msgspec
 
 from streamer.errors import ConfigError, EventRefused, LawViolated, needs_extra
-from streamer.incremental.events.connect_schema import ConnectType
+from streamer.incremental.events.logical_types import ConnectType
 from streamer.incremental.events.registered_schemas import Schemas, read_avro, schema_ids, schema_of
 from streamer.incremental.topics import topic_name
-from streamer.table.avro_schemas import avro_key_schema, avro_value_schema
-from streamer.table.published_group import COUNT, VALUES
-from streamer.table.published_reading import TextsReader
-from streamer.table.published_types import (
+from streamer.table.published.groups import COUNT, VALUES
+from streamer.table.published.rows import TextsReader
+from streamer.table.published.schemas import (
     BOOLEAN,
     DECIMAL,
     FLOAT,
     INTEGER,
     TEXT,
     PublishedColumn,
+    avro_key_schema,
+    avro_value_schema,
     kept_column,
     record_key_columns,
     record_value_columns,

@@ -12,16 +12,152 @@ The rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Protocol
 
-from streamer.incremental.release.as_groups import GroupsWriter
-from streamer.incremental.release.as_lossy_join import JoinWriter
-from streamer.incremental.release.as_rows import RowsWriter
-from streamer.incremental.release.published_group import DIGEST_MASK, PublishedGroup, group_hash
-from streamer.incremental.release.records import Entry
+import msgspec
+
+from streamer.errors import GroupTooLarge
+from streamer.incremental.release.records import DIGEST_MASK, OutboxEntry, PublishedGroup, group_hash
+from streamer.incremental.topics import LIVE, QIT, STT
+from streamer.table.published.groups import Cells, counted, group_key, qit_row, stt_key, stt_row, values_template
+from streamer.table.published.rows import FRAGMENTS_MAX, box_piece, qi_group_name
+from streamer.table.published.schemas import bytes_more
+from streamer.table.row import Values
 from streamer.table.schema import GROUPS, LOSSY_JOIN, ROWS, Table
+
+# QI groups as rows by slot: an unchanged box rewrites only the slots whose values differ, a changed one every row.
+#
+# Freed slots become tombstones. Records come by slot, tombstones last.
+
+
+class RowsWriter:
+    """Writes the published rows of one shard.
+
+    Building a row is one formatting of bytes: whatever is the same for all rows of a QI group is put together once.
+    """
+
+    def __init__(self, table: Table, shard: int) -> None:
+        self._attributes = table.attributes
+        self._shard = shard
+        self._piece = lru_cache(FRAGMENTS_MAX)(self._piece_of)
+        names = (msgspec.json.encode(column.name).replace(b"%", b"%%") for column in table.kept)
+        self._end = b"".join(b",%b:%%b" % name for name in names) + b"}"
+
+    def records(self, qi_group: int, before: PublishedGroup | None, after: PublishedGroup | None) -> list[OutboxEntry]:
+        """The fewest records that turn `before` into `after`; None: a QI group without published rows."""
+        name = qi_group_name(self._shard, qi_group).encode()
+        key = b'{"qi_group":"%b","slot":%%d}' % name
+        n_before = len(before.slots) if before else 0
+        records = self._written(name, key, before, after) if after else []
+        records += [OutboxEntry(LIVE, key % slot, None) for slot in range(len(after.slots) if after else 0, n_before)]
+        return records
+
+    def _written(
+        self, name: bytes, key: bytes, before: PublishedGroup | None, after: PublishedGroup
+    ) -> list[OutboxEntry]:
+        """The rows of `after` that `before` does not have."""
+        slots: Sequence[int] = range(len(after.slots))
+        if before and before.lo == after.lo and before.hi == after.hi:
+            old, new, n_before = before.slots, after.slots, len(before.slots)
+            slots = [slot for slot in slots if slot >= n_before or old[slot] != new[slot]]
+        if not slots:
+            return []
+        box = b"".join(map(self._piece, range(len(self._attributes)), after.lo, after.hi))
+        row = b'{"qi_group":"%b"%b%b' % (name, box.replace(b"%", b"%%"), self._end)
+        return [OutboxEntry(LIVE, key % slot, row % after.slots[slot]) for slot in slots]
+
+    def _piece_of(self, j: int, lo: int, hi: int) -> bytes:
+        return box_piece(self._attributes[j], lo, hi)
+
+
+# QI groups as one message each: any change of box or values is one record, and none where both stay.
+#
+# A message that Kafka would not take is refused here, when the batch is put together: the shard then passes over the
+# message of the input that brought it about (`streamer.incremental.shard.steps`).
+
+
+class GroupsWriter:
+    """Writes the published QI groups of one shard, whole."""
+
+    def __init__(self, table: Table, shard: int) -> None:
+        self._attributes = table.attributes
+        self._shard = shard
+        self._bytes_max = table.limits.row_bytes_max
+        self._more_for_record, self._more_for_values = bytes_more(table)
+        self._piece = lru_cache(FRAGMENTS_MAX)(self._piece_of)
+        self._entry = values_template(table)
+
+    def records(self, qi_group: int, before: PublishedGroup | None, after: PublishedGroup | None) -> list[OutboxEntry]:
+        """The record that turns `before` into `after`, if they differ; None: a QI group without published rows."""
+        key = group_key(self._shard, qi_group)
+        if after is None:
+            return [OutboxEntry(LIVE, key, None)] if before else []
+        if before and _are_alike(before, after):
+            return []
+        message = self._message(qi_group, after)
+        more = self._more_for_record + self._more_for_values * len(after.slots)
+        if len(key) + len(message) + more > self._bytes_max:
+            raise GroupTooLarge(
+                f"a QI group of {len(after.slots)} rows does not fit into one message of {self._bytes_max} bytes "
+                "(limits.row_bytes_max); `form: rows` knows no such bound"
+            )
+        return [OutboxEntry(LIVE, key, message)]
+
+    def _message(self, qi_group: int, group: PublishedGroup) -> bytes:
+        name = qi_group_name(self._shard, qi_group).encode()
+        box = b"".join(map(self._piece, range(len(self._attributes)), group.lo, group.hi))
+        entries = b",".join(self._entry % (*values, rows) for values, rows in counted(group.slots).items())
+        return b'{"qi_group":"%b"%b,"size":%d,"values":[%b]}' % (name, box, len(group.slots), entries)
+
+    def _piece_of(self, j: int, lo: int, hi: int) -> bytes:
+        return box_piece(self._attributes[j], lo, hi)
+
+
+def _are_alike(one: PublishedGroup, other: PublishedGroup) -> bool:
+    """Whether two QI groups say the same, slots aside."""
+    if (one.lo, one.hi, len(one.slots)) != (other.lo, other.hi, len(other.slots)):
+        return False
+    return one.slots == other.slots or sorted(one.slots) == sorted(other.slots)
+
+
+# QI groups as rows of two tables: what is new in either is written, what is not in it any more removed.
+#
+# A box is not published, so one that grows writes nothing. Rows of the quasi-identifier table come first, of each table
+# the removals last.
+
+
+class JoinWriter:
+    """Writes the published QI groups of one shard as rows of two tables."""
+
+    def __init__(self, table: Table, shard: int) -> None:
+        self._table = table
+        self._shard = shard
+
+    def records(self, qi_group: int, before: PublishedGroup | None, after: PublishedGroup | None) -> list[OutboxEntry]:
+        """The fewest records that turn `before` into `after`; None: a QI group without published rows."""
+        name = qi_group_name(self._shard, qi_group)
+        was, now = (frozenset(group.cells) if group else frozenset() for group in (before, after))
+        had, has = (counted(group.slots) if group else {} for group in (before, after))
+        changed = [values for values, rows in has.items() if had.get(values) != rows]
+        gone = [values for values in had if values not in has]
+        return [
+            *self._qit(name, sorted(now - was), removed=False),
+            *self._qit(name, sorted(was - now), removed=True),
+            *(self._stt(name, values, has[values]) for values in changed),
+            *(self._stt(name, values, None) for values in gone),
+        ]
+
+    def _qit(self, name: str, cells: Iterable[Cells], removed: bool) -> Iterable[OutboxEntry]:
+        for one in cells:
+            row = qit_row(self._table, name, one)
+            yield OutboxEntry(QIT, row, None if removed else row)
+
+    def _stt(self, name: str, values: Values, rows: int | None) -> OutboxEntry:
+        key = stt_key(self._table, name, values)
+        return OutboxEntry(STT, key, None if rows is None else stt_row(key, rows))
 
 
 class Writer(Protocol):
@@ -29,7 +165,7 @@ class Writer(Protocol):
 
     def __init__(self, table: Table, shard: int) -> None: ...
 
-    def records(self, qi_group: int, before: PublishedGroup | None, after: PublishedGroup | None) -> list[Entry]:
+    def records(self, qi_group: int, before: PublishedGroup | None, after: PublishedGroup | None) -> list[OutboxEntry]:
         """The fewest records that turn `before` into `after`; None: a QI group without published rows."""
 
 
@@ -44,7 +180,7 @@ class Changelog:
 
     def diff(
         self, qi_group: int, before: PublishedGroup | None, after: PublishedGroup | None
-    ) -> tuple[list[Entry], int]:
+    ) -> tuple[list[OutboxEntry], int]:
         """The records that turn `before` into `after`, and the change of the digest (mod 2^64).
 
         None stands for a QI group that has no published rows.

@@ -29,14 +29,14 @@ from streamer.incremental.topics import LIVE
 from streamer.table.schema import Table
 
 
-class Part(NamedTuple):
+class ReleasePart(NamedTuple):
     """Which record of its release this is, from 1, and how many the release has."""
 
     number: int
     total: int
 
 
-def parse_part(text: bytes) -> Part:
+def parse_part(text: bytes) -> ReleasePart:
     """Reads the header `part`. Raises LawViolated.
 
     >>> parse_part(b"3/14")
@@ -45,10 +45,10 @@ def parse_part(text: bytes) -> Part:
     number, _, total = text.partition(b"/")
     if not (number.isdigit() and total.isdigit() and len(text) <= 40 and 1 <= int(number) <= int(total)):
         raise LawViolated("the part of a record is not of the form 3/14")
-    return Part(int(number), int(total))
+    return ReleasePart(int(number), int(total))
 
 
-class Release(NamedTuple):
+class FoldedRelease(NamedTuple):
     """The records of one release of a shard, in order: key and value, None for a tombstone.
 
     outside: whether it is announced as one that did not come from the input.
@@ -61,12 +61,12 @@ class Release(NamedTuple):
     outside: bool = False
 
 
-class _Told:
+class _Announced:
     """What one topic has told of one release; whole: nothing more of it will come there."""
 
     __slots__ = ("beside", "release", "whole")
 
-    def __init__(self, release: Release, beside: int) -> None:
+    def __init__(self, release: FoldedRelease, beside: int) -> None:
         self.release = release
         self.beside = beside
         self.whole = False
@@ -77,26 +77,26 @@ class _Told:
         return self.beside > 0
 
 
-class _Shard:
+class _ShardFold:
     """Visible rows by key, and what has been told and is not visible yet, by topic."""
 
     __slots__ = ("rows", "told")
 
     def __init__(self) -> None:
         self.rows: dict[bytes, bytes] = {}
-        self.told: dict[str, deque[_Told]] = {}
+        self.told: dict[str, deque[_Announced]] = {}
 
-    def tell(self, topic: str, release: Release, record: tuple[bytes, bytes | None], beside: int) -> _Told:
+    def tell(self, topic: str, release: FoldedRelease, record: tuple[bytes, bytes | None], beside: int) -> _Announced:
         """Takes note of a record; what came before of another release is whole then."""
         told = self.told.setdefault(topic, deque())
         if told and told[-1].release.number != release.number:
             told[-1].whole = True
         if not told or told[-1].whole:
-            told.append(_Told(release, beside))
+            told.append(_Announced(release, beside))
         told[-1].release.records.append(record)
         return told[-1]
 
-    def complete(self) -> list[Release]:
+    def complete(self) -> list[FoldedRelease]:
         """Makes visible what is whole; returns the releases, oldest first."""
         visible = []
         while (ready := self._ready()) is not None:
@@ -114,7 +114,7 @@ class _Shard:
         lowest = min(first.release.number for first in whole.values())
         return [topic for topic, first in whole.items() if first.release.number == lowest]
 
-    def finish(self) -> list[Release]:
+    def finish(self) -> list[FoldedRelease]:
         """Makes visible whatever has come, whole or not."""
         visible = []
         while waiting := {topic: told[0].release.number for topic, told in self.told.items() if told}:
@@ -122,7 +122,7 @@ class _Shard:
             visible.append(self._show([topic for topic, number in waiting.items() if number == lowest]))
         return visible
 
-    def _show(self, topics: list[str]) -> Release:
+    def _show(self, topics: list[str]) -> FoldedRelease:
         first, *others = (self.told[topic].popleft().release for topic in topics)
         for other in others:
             first.records.extend(other.records)
@@ -149,7 +149,7 @@ class Fold:
 
     def __init__(self, table: Table) -> None:
         self._table = table
-        self._shards: dict[int, _Shard] = {}
+        self._shards: dict[int, _ShardFold] = {}
 
     def apply(
         self,
@@ -158,11 +158,11 @@ class Fold:
         through: int,
         key: bytes,
         value: bytes | None,
-        part: Part | None = None,
+        part: ReleasePart | None = None,
         topic: str = LIVE,
         beside: int = 0,
         outside: bool = False,
-    ) -> list[Release]:
+    ) -> list[FoldedRelease]:
         """Takes the next record that a topic has of a shard; returns the releases that became visible by it.
 
         They come oldest first. beside: how many records of the release the other topic has. outside: whether its
@@ -170,14 +170,14 @@ class Fold:
         """
         state = self._shards.get(shard)
         if state is None:
-            state = self._shards[shard] = _Shard()
-        told = state.tell(topic, Release(shard, release, through, [], outside), (key, value), beside)
+            state = self._shards[shard] = _ShardFold()
+        told = state.tell(topic, FoldedRelease(shard, release, through, [], outside), (key, value), beside)
         told.whole = part is not None and part.number == part.total
         return state.complete()
 
-    def finish(self, shard: int | None = None) -> list[Release]:
+    def finish(self, shard: int | None = None) -> list[FoldedRelease]:
         """Makes visible what has come of `shard`, or of all: the caller knows that these releases are whole."""
-        shards = self._shards.values() if shard is None else [self._shards.setdefault(shard, _Shard())]
+        shards = self._shards.values() if shard is None else [self._shards.setdefault(shard, _ShardFold())]
         return [release for state in shards for release in state.finish()]
 
     def is_whole(self, shard: int) -> bool:

@@ -9,15 +9,24 @@ record that a row came with, and goes with.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
+from typing import Any
 
 import pandas as pd
 
-from streamer.errors import LawViolated
-from streamer.table.published import all_box_columns, parse_key, parse_qi_group, published_columns
-from streamer.table.published_group import COUNT, VALUES, parse_group_key
-from streamer.table.published_join import JoinReader, qit_columns, stt_columns
+from streamer.errors import LawViolated, StreamerError, needs_extra
+from streamer.table.attributes import NumericAttribute
+from streamer.table.published.groups import COUNT, VALUES, JoinReader, parse_group_key, qit_columns, stt_columns
+from streamer.table.published.rows import (
+    all_box_columns,
+    interval_columns,
+    parse_key,
+    parse_qi_group,
+    published_columns,
+)
 from streamer.table.schema import GROUPS, LOSSY_JOIN, Table
-from streamer.table.typed_frame import decode_json, typed_frame
+from streamer.table.source_texts import cell_text
+from streamer.table.typed_frame import DATE_TYPE, column_types, decode_json, places_of_ends, typed_frame
 
 PUBLISHED, QIT, STT = "live", "qit", "stt"
 """What the frames are called."""
@@ -127,3 +136,62 @@ def _counted(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _foreign() -> LawViolated:
     return LawViolated("a row does not have the published columns in their types")
+
+
+# The published table in Arrow's types, the same for every row and every moment, and nothing rounded.
+#
+# * The types follow from table.yaml alone, so that files written a year apart are one dataset. Ends of intervals are
+#   what they are in a DataFrame (`streamer.table.typed_frame`): int64 or float64, else decimal128 with all their
+#   digits.
+# * A kept column that is declared integer or boolean is int64 or bool. Any other is text, a number its shortest
+#   decimal: what a table.yaml calls decimal may have any number of digits, and no type of Arrow holds them all.
+# * A whole number beyond int64 in a kept column is refused, with the mend: a column cannot change its type.
+# * pyarrow is asked for when it is needed: who reads CSV need not install it.
+
+DECIMAL128_DIGITS = 38
+"""Digits that a decimal128 has; an end of an interval has 27 at most."""
+
+
+def require(module: str, extra: str) -> Any:
+    """A library that only some installations have. Raises LibraryMissing, which names the extra."""
+    with needs_extra(extra):
+        return import_module(module)
+
+
+def arrow_types(table: Table) -> dict[str, Any]:
+    """The Arrow type of every column that any frame of the table has."""
+    arrow = require("pyarrow", "parquet")
+    same = {
+        "str": arrow.string(),
+        "int64": arrow.int64(),
+        "float64": arrow.float64(),
+        DATE_TYPE: arrow.date32(),
+        "datetime64[us]": arrow.timestamp("us"),
+        "datetime64[us, UTC]": arrow.timestamp("us", tz="UTC"),
+    }
+    types = {name: same.get(kind) for name, kind in column_types(table).items()}
+    for attribute in table.attributes:
+        if isinstance(attribute, NumericAttribute) and types[interval_columns(attribute.name)[0]] is None:
+            ends = arrow.decimal128(DECIMAL128_DIGITS, places_of_ends(attribute))
+            types |= dict.fromkeys(interval_columns(attribute.name), ends)
+    declared = {"integer": arrow.int64(), "boolean": arrow.bool_()}
+    kept = {column.name: declared.get(str(column.type), arrow.string()) for column in table.kept}
+    return {RECORD: arrow.string(), **types, **kept, COUNT: arrow.int64()}
+
+
+def to_arrow(table: Table, frame: pd.DataFrame) -> Any:
+    """A frame of the published table as a pyarrow.Table. Raises StreamerError, ConfigError."""
+    arrow = require("pyarrow", "parquet")
+    types = arrow_types(table)
+    columns = {}
+    for name in frame.columns:
+        values = frame[name]
+        if name in {column.name for column in table.kept} and types[name] == arrow.string():
+            values = values.map(lambda value: None if pd.isna(value) else cell_text(value))
+        try:
+            columns[name] = arrow.array(values, type=types[name], from_pandas=True)
+        except (arrow.ArrowInvalid, arrow.ArrowTypeError, OverflowError):
+            raise StreamerError(
+                f"column {name!r} holds a number beyond 64 bits: declare it `type: text` in table.yaml"
+            ) from None
+    return arrow.table(columns)

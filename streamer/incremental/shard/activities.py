@@ -7,12 +7,12 @@ The rules of this file
 * Requests are answered in the order of the control topic, each once: the answer, be it a refusal, is a commit that says
   up to which offset the answers go. Nothing after a retry counts as answered before the retry is.
 * One rebuild of a shard at a time, region by region. What changed while an algorithm was at a region is fitted in
-  (`shard.adapting`); only if too much has changed, the region is done again. A region that would lose more than it does
+  (`shard.rebuild`); only if too much has changed, the region is done again. A region that would lose more than it does
   is left as it is, unless the algorithm recodes the whole shard alike.
 * A rebuild that fails never takes the shard with it: the table is loaded again, as after any error, and the rebuild is
   remembered as failed, with the reason. One whose worker went is closed as stopped, and begun anew if an operator had
   asked for it, RESTARTS_MAX times.
-* Drift is looked for in a few regions, each anonymized afresh, never replaced (`shard.drift`).
+* Drift is looked for in a few regions, each anonymized afresh, never replaced (`shard.rebuild`).
 * Messages are applied late once the input was read from the first of them up to `next`, piece by piece, while batches
   go on.
 """
@@ -25,15 +25,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 
 from streamer.errors import UsageError
+from streamer.incremental.engine.replacing import Region
 from streamer.incremental.events.registered_schemas import Known
-from streamer.incremental.groups.replacing import Region
 from streamer.incremental.shard import requests
-from streamer.incremental.shard.adapting import adapted
-from streamer.incremental.shard.answers import Refused, answer
-from streamer.incremental.shard.drift import SAMPLE_ROWS, drawn, loss, ratio
-from streamer.incremental.shard.holding_back import SETTLED_SECONDS, ended_by, holds_back
+from streamer.incremental.shard.answers import Refused, Retrial, answer
 from streamer.incremental.shard.ready import (
-    EndSnapshot,
+    ApplyLate,
     Event,
     Free,
     GroupRegion,
@@ -46,22 +43,39 @@ from streamer.incremental.shard.ready import (
     Replace,
     Request,
     RereadPiece,
-    Retry,
     SeenElsewhere,
+    SnapshotEnded,
     Tick,
     Truncated,
 )
-from streamer.incremental.shard.rebuild_regions import gains, region_rows
-from streamer.incremental.shard.rebuild_reports import RESTARTS_MAX, attempts, last_rebuild, reached, told
-from streamer.incremental.shard.rebuilding import Rebuilding, next_rebuild, stopped
-from streamer.incremental.shard.retrying import Retrial
-from streamer.incremental.shard.schedule import OPERATOR, Looked, Situation, due, look_is_due
-from streamer.incremental.store.base import Meta
-from streamer.incremental.store.rebuild import ANSWERED, FAILED, REFUSED, STOPPED, Progress
+from streamer.incremental.shard.rebuild import (
+    OPERATOR,
+    RESTARTS_MAX,
+    SAMPLE_ROWS,
+    Looked,
+    Rebuilding,
+    Situation,
+    adapted,
+    attempts,
+    drawn,
+    due,
+    gains,
+    last_rebuild,
+    look_is_due,
+    loss,
+    next_rebuild,
+    ratio,
+    reached,
+    region_rows,
+    stopped,
+    told,
+)
+from streamer.incremental.shard.snapshot import SETTLED_SECONDS, ended_by, holds_back
+from streamer.incremental.store.base import ANSWERED, FAILED, REFUSED, STOPPED, Meta, Progress
 from streamer.table.schema import Table
 
 if TYPE_CHECKING:
-    from streamer.incremental.groups.engine import Engine
+    from streamer.incremental.engine.engine import Engine
 
 FRESH = "ordered"
 """The algorithm that a fresh table is made by."""
@@ -221,7 +235,7 @@ class Activities:
             self._answered = asked.offset + 1
             found = answer(asked.value, asked.offset, asked.at, self._shard, meta, self._tick.now)
             match found:
-                case requests.Rebuild():
+                case requests.FullRebuild():
                     algorithm = found.algorithm or self._table.rebuilding.algorithm
                     return self._begin(found.id, algorithm, OPERATOR, meta, engine)
                 case requests.CancelRebuild():
@@ -256,7 +270,7 @@ class Activities:
         if retrial.next < meta.next:
             return Ready(read=ReadPiece(retrial.next, meta.next))
         self._retrial, self._answered = None, self._answered + 1
-        return Retry(retrial.judged(), self._answered)
+        return ApplyLate(retrial.judged(), self._answered)
 
     # -- rebuilds: begin and end ----------------------------------------------------------------------------------
 
@@ -414,7 +428,7 @@ class Activities:
         why = ended_by(snapshot, quiet, idle, elsewhere, self._held.to_end)
         if why:
             self._say("info", f"the snapshot is over ({why})")
-            return EndSnapshot(why)
+            return SnapshotEnded(why)
         if idle and quiet >= SETTLED_SECONDS and not snapshot.seen and now - self._held.asked_at > ASK_SECONDS:
             self._held = self._held._replace(asked_at=now)
             return Ready(read=ReadOthers())

@@ -16,23 +16,261 @@ The rules of this file
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from streamer.incremental.shard.holding_back import holds_back
+from streamer.errors import EventRefused
+from streamer.incremental.events.changes import Change, Insert, Modify, Nothing, Truncate, Upsert
+from streamer.incremental.events.decoder import Decoder
+from streamer.incremental.events.key_form import ROW_CHANGES, RowChange
+from streamer.incremental.events.registered_schemas import Known
+from streamer.incremental.events.source_position import OrderLost, position_of
+from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.requests import (
+    RETRIES_MAX,
     CancelRebuild,
     EndSnapshot,
+    FullRebuild,
     Placed,
-    Rebuild,
     Retry,
     Skip,
     Truncation,
     read_request,
 )
-from streamer.incremental.shard.retrying import objection_to_retry
+from streamer.incremental.shard.snapshot import holds_back
+from streamer.incremental.shard.steps import SUPERSEDED, Unforeseen
 from streamer.incremental.store.base import Meta
 from streamer.incremental.topics import CHANGES
-from streamer.table.yaml_values import REBUILD_ALGORITHMS
+from streamer.table.schema import Table
+from streamer.table.yaml.shape import REBUILD_ALGORITHMS
+
+# Which refused messages may be applied after all, long after their place in the input, and what came later instead.
+#
+# * A message is tried again only where applying it now gives the table that applying it at its place would have given.
+#   What that asks is read in the input itself, from the first such message to the shard's `next`, once, in pieces.
+# * Row changes of different rows do not touch each other. So a row change may come late where no later message is about
+#   its row. Where one is, the later one stands: the older is *superseded*, and overwrites nothing. One that changed a
+#   primary key is about two rows; where what is later does not say all of both, or of one row not all (a modify),
+#   nobody can say what is right, and it stays refused.
+# * A later message counts if it can be decoded now and was not passed over, be it that it was refused for another
+#   reason: to be wrong about that costs a repetition, and the opposite would publish an old value. Messages that are
+#   tried again together do not supersede one another: they are applied in the order of the input.
+# * A truncation supersedes everything before it, be it in the input or, where there are several shards, in the source's
+#   order (`streamer.incremental.shard.truncations`). Where another shard read it, what lies below the `next` at which
+#   it was placed is never tried again: what came before it is superseded, of the rest nobody can say where a replay
+#   would have to apply it, and it stays refused. So does a row that names no place in that log. A statement (`where`)
+#   may have changed any row: what lies before one stays refused. Statements and truncations themselves are never tried
+#   again: they speak of the rows as they were.
+# * What is applied late is remembered for ever, with the `next` at which that was done (`Meta.retried`, and the
+#   position): it is done once, and a replay does it again at the same place.
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A message that is to be tried again; refusal: why it is not; one of the two at least is there."""
+
+    offset: int
+    message: Message | None
+    refusal: EventRefused | None
+
+
+def objection_to_retry(offsets: Sequence[int], topic_id: str, meta: Meta) -> str:
+    """Why a whole request to try messages again is refused; "" where it is not."""
+    if holds_back(meta):
+        return "its first snapshot is held back: wait until it is published"
+    if topic_id != meta.topic_ids.get(CHANGES, ""):
+        return "the input was made anew since, and its offsets mean other messages now"
+    if len(meta.retried) + len(offsets) > RETRIES_MAX:
+        return (
+            f"{len(meta.retried):,} messages were tried again and applied so far, and with {len(offsets):,} more they "
+            f"could be more than {RETRIES_MAX:,}: `streamer start-anew --from-source topic` reads all of them again"
+        )
+    return ""
+
+
+class Retrial:
+    """Some refused messages of one shard, and what the input says of their rows behind them.
+
+    meta: where the shard stands when the reading begins. Offsets that were applied late before are left out. known:
+    schemas of a registry; whoever hands over messages has learned theirs before.
+    """
+
+    def __init__(self, table: Table, offsets: Iterable[int], meta: Meta, known: Known | None = None) -> None:
+        retried = {offset for _, offset in meta.retried}
+        wanted = sorted(set(offsets) - retried)
+        self._judged: dict[int, Judged | None] = {offset: _out_of_reach(offset, meta) for offset in wanted}
+        self._not_applied = frozenset(meta.skipped) - retried
+        self._letters_from = meta.letters_from
+        self._truncated = meta.truncated
+        self._known = known
+        self._decoder = Decoder(table, known)
+        self._rows: dict[int, frozenset[str]] = {}
+        self._about: dict[str, list[int]] = defaultdict(list)
+        self._later: dict[int, dict[str, int]] = defaultdict(dict)
+        self._decided: dict[int, set[str]] = defaultdict(set)
+        self._messages: dict[int, Message] = {}
+        open_ = [offset for offset, judged in self._judged.items() if judged is None]
+        self.next = open_[0] if open_ else meta.next
+        """The first offset that has to be seen yet."""
+
+    def see(self, messages: Iterable[Message], through: int) -> None:
+        """Takes note of the messages from `next` on, in order; through: the first offset that they do not reach."""
+        for message in messages:
+            if self.next <= message.offset < through:
+                self._see(message)
+        self.next = max(self.next, through)
+
+    def judged(self) -> list[Judged]:
+        """What is to be done about each message, in the order of the input, as far as the input was seen."""
+        return [judged or self._judge(offset) for offset, judged in self._judged.items()]
+
+    def _see(self, message: Message) -> None:
+        wanted = message.offset in self._judged and self._judged[message.offset] is None
+        if not wanted and (not self._rows or message.offset in self._not_applied):
+            return
+        try:
+            change = self._decoder.decode(message.key, message.value)
+        except EventRefused as refusal:
+            if wanted:
+                self._judged[message.offset] = Judged(message.offset, message, refusal)
+            return
+        except Exception as error:  # a bug; decoding changes nothing
+            if wanted:
+                failed = EventRefused("internal-error", f"decoding failed with {type(error).__name__}")
+                self._judged[message.offset] = Judged(message.offset, message, failed)
+            return
+        overtaken = self._is_overtaken(change, message)
+        if not wanted:
+            self._see_later(message.offset, Nothing() if overtaken else change)
+        elif overtaken:
+            self._judged[message.offset] = Judged(message.offset, message, _truncated())
+        elif message.offset < self._letters_from:
+            self._judged[message.offset] = Judged(message.offset, message, _before_placed())
+        elif self._may_be_overtaken(change, message):
+            self._judged[message.offset] = Judged(message.offset, message, _no_place())
+        else:
+            self._see_wanted(message, change)
+
+    def _is_overtaken(self, change: Change, message: Message) -> bool:
+        """Whether the last truncation that is known came later in the source's order than a change of rows."""
+        if self._truncated is None or not isinstance(change, ROW_CHANGES):
+            return False  # whatever a truncation has overtaken, it has overtaken, too
+        stands = position_of(message.value, self._known)
+        try:
+            return stands is not None and stands.precedes(self._truncated)
+        except OrderLost:
+            return True  # the shard is refused where it reads such a message; here it may not be applied
+
+    def _may_be_overtaken(self, change: Change, message: Message) -> bool:
+        """Whether a message brings a row, and does not say where it stands against the last truncation."""
+        if self._truncated is None or not isinstance(change, Upsert | Insert):
+            return False
+        stands = position_of(message.value, self._known)
+        return stands is None or stands.log != self._truncated.log
+
+    def _see_wanted(self, message: Message, change: Change) -> None:
+        if isinstance(change, ROW_CHANGES):
+            self._messages[message.offset] = message
+            self._rows[message.offset] = rows = rows_of(change)
+            for source_key in rows:
+                self._about[source_key].append(message.offset)
+        elif isinstance(change, Nothing):
+            self._judged[message.offset] = Judged(message.offset, message, None)
+        else:
+            self._judged[message.offset] = Judged(message.offset, message, _statement())
+
+    def _see_later(self, offset: int, change: Change) -> None:
+        if isinstance(change, ROW_CHANGES):
+            for source_key in rows_of(change):
+                for before in self._about.get(source_key, ()):
+                    self._later[before].setdefault(source_key, offset)
+                    if not isinstance(change, Modify):
+                        self._decided[before].add(source_key)
+        elif isinstance(change, Truncate):
+            self._settle(lambda: _superseded(offset))
+        elif not isinstance(change, Nothing):
+            self._settle(lambda: _before_change(offset))
+
+    def _settle(self, refusal: Callable[[], EventRefused]) -> None:
+        """Nothing that was seen so far and has no answer yet may be applied."""
+        for offset in list(self._rows):
+            judged = self._judge(offset)
+            self._judged[offset] = judged if judged.refusal else Judged(offset, judged.message, refusal())
+        self._rows.clear()
+        self._about.clear()
+
+    def _judge(self, offset: int) -> Judged:
+        message = self._messages.get(offset)
+        if message is None:
+            return Judged(offset, None, _gone())
+        later = self._later[offset]
+        if not later:
+            return Judged(offset, message, None)
+        at = min(later.values())
+        whole = self._decided[offset] == self._rows[offset]
+        return Judged(offset, message, _superseded(at) if whole else _before_change(at))
+
+
+def failed_by(judged: Judged, fault: Unforeseen) -> Judged:
+    """The same once trying has failed in a way nobody foresaw, by this message or by nobody knows which."""
+    if judged.refusal is not None or fault.offset not in (None, judged.offset):
+        return judged
+    return Judged(judged.offset, judged.message, EventRefused("internal-error", f"applying it failed: {fault.what}"))
+
+
+def rows_of(change: RowChange) -> frozenset[str]:
+    """The source keys of the rows that a row change is about."""
+    former = change.former_key if isinstance(change, Upsert) else None
+    return frozenset((change.source_key,) if former is None else (change.source_key, former))
+
+
+def _out_of_reach(offset: int, meta: Meta) -> Judged | None:
+    if offset >= meta.next:
+        return Judged(offset, None, EventRefused("not-read-yet", "the shard has not come to this offset yet"))
+    if offset < meta.letters_from and meta.truncated is None:
+        detail = f"the table began anew from its source, behind offset {meta.letters_from - 1}: the source has the row"
+        return Judged(offset, None, EventRefused(SUPERSEDED, detail))
+    return None
+
+
+def _gone() -> EventRefused:
+    return EventRefused("message-gone", "the input does not hold it any more: send the row again")
+
+
+def _statement() -> EventRefused:
+    return EventRefused("statement", "statements and truncations speak of the rows as they were then: send it again")
+
+
+def _truncated() -> EventRefused:
+    return EventRefused(SUPERSEDED, "the source has truncated the table since: the truncation stands")
+
+
+def _before_placed() -> EventRefused:
+    return EventRefused(
+        "before-a-truncation",
+        "a truncation that another shard read took effect behind it: where the source has the row, send it again",
+    )
+
+
+def _no_place() -> EventRefused:
+    return EventRefused(
+        "no-place",
+        "it does not say whether it came before the last truncation: where the source has the row, send it again",
+    )
+
+
+def _superseded(by: int) -> EventRefused:
+    detail = (
+        f"offset {by} is about the same row, and later: it stands; where it was refused as well, try both again at once"
+    )
+    return EventRefused(SUPERSEDED, detail)
+
+
+def _before_change(at: int) -> EventRefused:
+    detail = f"offset {at} may have changed the row, and does not say all of it: send it again"
+    return EventRefused("before-a-statement", detail)
+
 
 WAITING_SECONDS_MAX = 3_600
 
@@ -45,7 +283,7 @@ class Refused:
     why: str
 
 
-Answer = Rebuild | CancelRebuild | EndSnapshot | Retry | Truncation | Refused | None
+Answer = FullRebuild | CancelRebuild | EndSnapshot | Retry | Truncation | Refused | None
 
 
 def answer(value: bytes, offset: int, written_at: float, shard: int, meta: Meta, now: float) -> Answer:
@@ -81,7 +319,7 @@ def _is_over(id_: str, at: float, meta: Meta, now: float) -> bool:
     return now - at > WAITING_SECONDS_MAX or any(one.rebuild.id == id_ for one in known)
 
 
-def _objection(request: Rebuild | CancelRebuild | Retry, shard: int, meta: Meta) -> str:
+def _objection(request: FullRebuild | CancelRebuild | Retry, shard: int, meta: Meta) -> str:
     if request.shard != shard:
         return f"it names shard {request.shard}, and lies in the partition of shard {shard}"
     if isinstance(request, Retry):

@@ -31,8 +31,8 @@ from time import perf_counter
 
 from streamer.incremental.shard.input import ShardInput
 from streamer.incremental.shard.outlet import Outlet
-from streamer.incremental.shard.passed_over import UNWRITABLE, Unforeseen, unforeseen
 from streamer.incremental.shard.ready import Performed, Ready, Unwritable
+from streamer.incremental.shard.steps import UNWRITABLE, Unforeseen, unforeseen
 from streamer.incremental.store.base import Store
 
 

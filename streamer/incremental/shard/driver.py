@@ -19,19 +19,20 @@ from typing import NamedTuple
 
 from streamer.incremental.events.registered_schemas import NoSchemas, Schemas, schema_ids
 from streamer.incremental.events.source_position import OrderLost, SourcePosition, position_of
-from streamer.incremental.release.records import Entry, Outgoing
+from streamer.incremental.release.records import OutboxEntry, Outgoing
 from streamer.incremental.shard.commit import perform
-from streamer.incremental.shard.holding_back import has_seen_the_end
 from streamer.incremental.shard.input import InputState, Message, ShardInput
 from streamer.incremental.shard.machine import Machine
 from streamer.incremental.shard.outlet import Outlet, Position
 from streamer.incremental.shard.ready import (
+    ApplyLate,
     Assigned,
     Event,
     Failed,
-    Found,
+    Fetched,
     Inspected,
     Messages,
+    Outboxed,
     Owned,
     Preflight,
     Read,
@@ -44,15 +45,14 @@ from streamer.incremental.shard.ready import (
     ReadTable,
     Ready,
     RereadPiece,
-    Retry,
     RowsAfter,
     RowsRead,
     SeenElsewhere,
     Stored,
     TakeFence,
     Taken,
-    Waiting,
 )
+from streamer.incremental.shard.snapshot import has_seen_the_end
 from streamer.incremental.shard.states import Holding
 from streamer.incremental.shard.truncations import begin_of_run, order_lost
 from streamer.incremental.store.base import Store
@@ -77,7 +77,7 @@ def drive(machine: Machine, event: Event, servers: Servers) -> Ready:
 
     Raises what the servers raise, and what the machine stops for.
     """
-    if isinstance(event, Messages | Retry):
+    if isinstance(event, Messages | ApplyLate):
         servers.schemas.learn(_schemas_in(event))
     ready = machine.handle(event)
     del event
@@ -99,7 +99,7 @@ def _carried_out(machine: Machine, ready: Ready, servers: Servers) -> Event:
         raise
 
 
-def _schemas_in(event: Messages | Retry) -> set[int]:
+def _schemas_in(event: Messages | ApplyLate) -> set[int]:
     messages = event.messages if isinstance(event, Messages) else (one.message for one in event.judged)
     return schema_ids((message.key, message.value) for message in messages if message is not None)
 
@@ -118,7 +118,7 @@ def read(machine: Machine, what: Read, servers: Servers) -> Event:
         case ReadOutbox():
             waiting = [entry for commit, entry in store.outbox() if commit == what.commit]
             store.check_fence(what.fence)  # a store that fell back to before the commit has neither
-            return Waiting(waiting)
+            return Outboxed(waiting)
         case ReadTable():
             if what.fence:
                 store.check_fence(what.fence)
@@ -126,7 +126,7 @@ def read(machine: Machine, what: Read, servers: Servers) -> Event:
         case ReadMessage():
             found, _ = servers.input.piece(what.offset, what.offset + 1)
             servers.schemas.learn(_schemas_in(Messages(found)))
-            return Found(found[0] if found else None)
+            return Fetched(found[0] if found else None)
         case ReadPiece():
             messages, through = servers.input.piece(what.start, what.end)
             servers.schemas.learn(_schemas_in(Messages(messages)))
@@ -164,7 +164,7 @@ class _Letters:
     """An outlet that keeps the letters."""
 
     def __init__(self) -> None:
-        self.kept: list[Entry] = []
+        self.kept: list[OutboxEntry] = []
 
     def fence(self) -> None:
         pass
@@ -174,7 +174,7 @@ class _Letters:
 
     def publish(self, records: Sequence[Outgoing], position: Position) -> None:
         letters = (record for record in records if record.topic == DEAD_LETTERS)
-        self.kept += [Entry(letter.topic, letter.key, letter.value) for letter in letters]
+        self.kept += [OutboxEntry(letter.topic, letter.key, letter.value) for letter in letters]
 
 
 def read_again(

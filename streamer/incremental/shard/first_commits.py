@@ -11,24 +11,31 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import NamedTuple, TypeVar
 
+import msgspec
 import numpy as np
 
-from streamer.errors import ConfigError, GroupTooLarge
-from streamer.incremental.events.counts import NO_MESSAGES, Counts
+from streamer.errors import ConfigError, GroupTooLarge, LawViolated, ShardRefused
+from streamer.incremental import remedies
+from streamer.incremental.engine.engine import Engine
+from streamer.incremental.engine.net_effect import Seen
+from streamer.incremental.engine.stored_state import (
+    PENDING,
+    Origin,
+    QIGroupState,
+    Record,
+    RecordColumns,
+    SimilarityList,
+)
+from streamer.incremental.events.changes import NO_MESSAGES, Counts
 from streamer.incremental.events.source_position import SourcePosition
-from streamer.incremental.groups.engine import Engine
-from streamer.incremental.groups.kept import PENDING, Origin, QIGroupState, Record, SimilarityList
-from streamer.incremental.groups.net_effect import Seen
-from streamer.incremental.groups.record_columns import RecordColumns
 from streamer.incremental.release.changelog import Changelog
-from streamer.incremental.release.published_group import DIGEST_MASK, PublishedGroup
-from streamer.incremental.release.records import Entry
+from streamer.incremental.release.records import DIGEST_MASK, OutboxEntry, PublishedGroup
 from streamer.incremental.shard.input import InputState
-from streamer.incremental.store.base import UNFINISHED, Commit, Meta
+from streamer.incremental.store.base import UNFINISHED, Commit, Meta, Snapshot, State
 from streamer.incremental.topics import OUTPUTS, outputs_of
 from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows
-from streamer.table.published_join import Cells, cells_by_group, distinct_cells
+from streamer.table.published.groups import Cells, cells_by_group, distinct_cells
 from streamer.table.schema import GROUPS, Table
 
 LARGE_NUMBER = 10**15
@@ -54,7 +61,7 @@ class FirstTable:
     next: int
     key_form: str = ""
     counts: Counts = NO_MESSAGES
-    letters: Sequence[Entry] = ()
+    letters: Sequence[OutboxEntry] = ()
     statement_ids: Sequence[str] = ()
     skipped: tuple[int, ...] = ()
     truncated: SourcePosition | None = None
@@ -78,7 +85,7 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundShard:
     """What was there of a shard: the highest numbers that are known, and what removes every published record.
 
     release: the last one, -1 where nothing was published in these topics. tombstones: by QI group. control_next: the
@@ -88,7 +95,7 @@ class Found:
     commit: int = 0
     release: int = -1
     qi_group_next: int = 1
-    tombstones: Mapping[int, Sequence[Entry]] = field(default_factory=dict, repr=False)
+    tombstones: Mapping[int, Sequence[OutboxEntry]] = field(default_factory=dict, repr=False)
     statement_ids: Sequence[str] = ()
     control_next: int = 0
     truncations: int = 0
@@ -132,7 +139,7 @@ def _present(changed: Mapping[Name, Value | None]) -> dict[Name, Value]:
 
 
 def commits(
-    table: Table, shard: int, input_state: InputState, prepared: Prepared, found: Found, records_max: int
+    table: Table, shard: int, input_state: InputState, prepared: Prepared, found: FoundShard, records_max: int
 ) -> Iterator[Commit]:
     """The commits, each of one release at most, that turn whatever was there into the prepared table."""
     first, shift = prepared.first, found.qi_group_next - 1
@@ -180,7 +187,7 @@ def commits(
         yield commit if i < n - 1 else _last(commit, table, prepared, found, shift)
 
 
-def _last(commit: Commit, table: Table, prepared: Prepared, found: Found, shift: int) -> Commit:
+def _last(commit: Commit, table: Table, prepared: Prepared, found: FoundShard, shift: int) -> Commit:
     """The last commit also has what belongs to the table as a whole; from it on the table is one."""
     known = set(found.statement_ids)
     return replace(
@@ -209,9 +216,9 @@ class NewGroup(NamedTuple):
 
 def rows_of(
     changelog: Changelog, groups: Iterable[NewGroup], cells: Mapping[int, Sequence[Cells]], shift: int
-) -> tuple[list[Entry], int]:
+) -> tuple[list[OutboxEntry], int]:
     """New QI groups as upserts, and their digest. cells: of their rows, where the form publishes them."""
-    rows: list[Entry] = []
+    rows: list[OutboxEntry] = []
     digest = 0
     for number, state in groups:
         published = PublishedGroup(state.lo, state.hi, state.slots, distinct_cells(cells.get(number, ())))
@@ -255,6 +262,90 @@ def cut(portions: Sequence[Portion], n: int) -> list[list[Portion]]:
     return runs
 
 
-def has_rows(entries: Iterable[Entry]) -> bool:
+def has_rows(entries: Iterable[OutboxEntry]) -> bool:
     """Whether any of the entries is a published record or its removal."""
     return any(entry.topic in OUTPUTS for entry in entries)
+
+
+# What a shard has held back of a snapshot, published as its first table: whole QI groups, commit by commit.
+#
+# * All rows are in the store, pending. They are read from there once, in the order of their source keys, so that the
+#   same rows and the same seed give the same QI groups wherever and whenever that is done.
+# * One commit, one release, one transaction, where all records fit; more go out in several, each of whole QI groups.
+#   What has none yet stays pending in the store, and how many commits are done stands in `meta`.
+# * Who takes the shard over in between makes the same QI groups again, finds those that are stored among them, and goes
+#   on behind them. Where they are others (another version of streamer made them) the shard is refused.
+# * The commits count as `outside`: no reading of the input can repeat them, since not it alone decides when they come.
+#
+# | dies | store | output | at the next take-over |
+# |---|---|---|---|
+# | while rows are held back | rows up to a commit | positions, letters | held back on, from `next` |
+# | before the first commit of the release | all rows, pending | the same | its end is found again; released |
+# | after a commit that is not the last | some QI groups, rows pending | that or one release less | the rest is released
+# | | after the last commit | the table | that or one release less | published, and read on |
+
+
+def rows_in(table: Table, state: State | None) -> EncodedRows:
+    """All rows that a shard holds, in the order of their source keys."""
+    rows = {} if state is None else dict(sorted((key, record.row) for key, record in state.kept.records))
+    return EncodedRows.of_rows(rows, len(table.attributes))
+
+
+def release_commits(
+    table: Table,
+    shard: int,
+    meta: Meta,
+    rows: EncodedRows,
+    qi_groups: Sequence[Ints],
+    ended: str,
+    stored: Mapping[int, QIGroupState],
+    records_max: int,
+) -> Iterator[Commit]:
+    """The commits that follow `meta`, each of one release at most, and leave the rows in the given QI groups.
+
+    rows: those of `rows_in`; qi_groups: arrays of row numbers, rows in none stay pending. ended: why no more of the
+    snapshot is waited for. stored: the QI groups that commits before have made. Raises ShardRefused where these are
+    others than the given ones, ConfigError where a QI group breaks the model or is too large.
+    """
+    snapshot = meta.snapshot
+    if snapshot is None:
+        raise LawViolated(f"shard {shard} of {table.name}: there is no snapshot to be released")
+    prepared = prepare(table, shard, meta.shards, FirstTable(rows, qi_groups, meta.secret, meta.next))
+    records = len(outputs_of(table.form)) * sum(len(state.slots) for state in prepared.qi_groups.values())
+    n = snapshot.of or -(-records // records_max) or 1
+    runs = cut([NewGroup(number, state) for number, state in sorted(prepared.qi_groups.items())], n)
+    _check_same(table, shard, [one for run in runs[: snapshot.released] for one in run], stored)
+    cells = cells_by_group(
+        table, ((record.qi_group, record.row.codes) for _, record in prepared.records.items() if record)
+    )
+    changelog = Changelog(table, shard)
+    if not snapshot.released and not meta.release:
+        meta = replace(meta, release=-1)  # nothing was ever published: the first release is 0
+    for done in range(snapshot.released, n):
+        outbox, digest = rows_of(changelog, runs[done], cells, shift=0)
+        meta = replace(
+            meta,
+            commit=meta.commit + 1,
+            outside=meta.commit + 1,
+            release=meta.release + has_rows(outbox),
+            qi_group_next=prepared.qi_group_next,
+            digest=(meta.digest + digest) & DIGEST_MASK,
+            snapshot=_after(snapshot, ended, done + 1, n),
+        )
+        meta = replace(meta, release=max(meta.release, 0))
+        similarity = prepared.similarity if done == n - 1 else {}
+        lines, states = lines_of(prepared, runs[done], 0), states_of(runs[done], 0)
+        yield Commit(meta, lines, states, similarity, outbox=outbox, origins=loaded(states, meta.commit))
+
+
+def _after(snapshot: Snapshot, ended: str, released: int, of: int) -> Snapshot:
+    return msgspec.structs.replace(snapshot, ended=ended, released=released, of=of)
+
+
+def _check_same(table: Table, shard: int, made: Sequence[NewGroup], stored: Mapping[int, QIGroupState]) -> None:
+    """Raises ShardRefused where what was released before is not the beginning of what is to be released."""
+    if {one.number: one.state for one in made} != dict(stored):
+        raise ShardRefused(
+            f"shard {shard} of {table.name}: the release of its snapshot was begun with other QI groups than this "
+            f"streamer makes of the same rows; run the version that began it, or, {remedies.begin_anew(table.name)}"
+        )

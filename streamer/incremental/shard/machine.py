@@ -31,36 +31,47 @@ from dataclasses import replace
 from functools import partial
 
 from streamer.errors import Conflict, EventRefused, LawViolated, ShardRefused, StreamerError
-from streamer.incremental.events.changes import Change, Statement, Truncate, Upsert
-from streamer.incremental.events.counts import APPLIED, APPLIED_LATE, DEAD, IGNORED, IGNORED_LATE, UNKNOWN_KEY, Counts
+from streamer.incremental.engine.engine import Engine
+from streamer.incremental.events.changes import (
+    APPLIED,
+    APPLIED_LATE,
+    DEAD,
+    IGNORED,
+    IGNORED_LATE,
+    UNKNOWN_KEY,
+    Change,
+    Counts,
+    Statement,
+    Truncate,
+    Upsert,
+)
 from streamer.incremental.events.decoder import Decoder
 from streamer.incremental.events.key_form import KeyContract
 from streamer.incremental.events.registered_schemas import Known
 from streamer.incremental.events.snapshot_marks import Mark, mark_of
 from streamer.incremental.events.source_position import position_of
-from streamer.incremental.groups.engine import Engine
 from streamer.incremental.release.changelog import Changelog
-from streamer.incremental.release.records import Entry
-from streamer.incremental.shard import holding_back, letters, republish
+from streamer.incremental.release.records import OutboxEntry
+from streamer.incremental.shard import preflight, steps
+from streamer.incremental.shard import snapshot as holding_back
 from streamer.incremental.shard.activities import Activities
-from streamer.incremental.shard.digested import Digested
-from streamer.incremental.shard.first_release import release_commits, rows_in
+from streamer.incremental.shard.answers import Judged, failed_by
+from streamer.incremental.shard.first_commits import release_commits, rows_in
 from streamer.incremental.shard.input import InputState, Message
-from streamer.incremental.shard.look import first_meta
-from streamer.incremental.shard.next_commit import next_commit
 from streamer.incremental.shard.outlet import Position
-from streamer.incremental.shard.passed_over import PassedOver, Unforeseen, told, unforeseen
+from streamer.incremental.shard.preflight import Consistency, Digested, compare, first_meta, to_say_again, with_topics
 from streamer.incremental.shard.ready import (
+    ApplyLate,
     Assigned,
-    EndSnapshot,
     Event,
     Facts,
     Failed,
+    Fetched,
     FirstRows,
-    Found,
     GroupSnapshot,
     Inspected,
     Messages,
+    Outboxed,
     Owned,
     Performed,
     Preflight,
@@ -74,9 +85,9 @@ from streamer.incremental.shard.ready import (
     Remember,
     Replace,
     Request,
-    Retry,
     Revoked,
     RowsAfter,
+    SnapshotEnded,
     SnapshotGrouped,
     Stored,
     TakeFence,
@@ -84,14 +95,22 @@ from streamer.incremental.shard.ready import (
     Tick,
     Truncated,
     Unwritable,
-    Waiting,
 )
-from streamer.incremental.shard.repeated import cannot_repeat, due_again, is_repeated, replayed
 from streamer.incremental.shard.requests import Placed
-from streamer.incremental.shard.retrying import Judged, failed_by
-from streamer.incremental.shard.standing import Standing, compare, to_say_again, with_topics
 from streamer.incremental.shard.states import TABLE, Doing, Holding, Phase, Release
-from streamer.incremental.shard.steps import StepReport, Tally
+from streamer.incremental.shard.steps import (
+    Skipped,
+    StepReport,
+    StepTally,
+    Unforeseen,
+    cannot_repeat,
+    due_again,
+    is_repeated,
+    next_commit,
+    replayed,
+    told,
+    unforeseen,
+)
 from streamer.incremental.shard.truncations import (
     in_source_order,
     is_news,
@@ -100,9 +119,7 @@ from streamer.incremental.shard.truncations import (
     said_to_others,
     to_repeat,
 )
-from streamer.incremental.store.base import Commit, Meta, State
-from streamer.incremental.store.rebuild import remembered
-from streamer.incremental.store.snapshot import Snapshot
+from streamer.incremental.store.base import Commit, Meta, Snapshot, State, remembered
 from streamer.incremental.topics import CHANGES, CONTROL
 from streamer.table.schema import Table
 
@@ -140,7 +157,7 @@ class Machine:
         self.phase = Phase.IDLE
         self.meta = Meta()
         """Where the shard stands, as of its last commit."""
-        self.standing: Standing | None = None
+        self.standing: Consistency | None = None
         """How the store stood against the output at the last take-over."""
         self._fence = ""
         self._assigned = Assigned()
@@ -151,11 +168,11 @@ class Machine:
         self._to_repeat: list[Placed] = []
         self._new_control = ""
         """The id of a control topic in which the last truncation has to be said once more."""
-        self._passed_over = PassedOver("", self.meta)
+        self._passed_over = Skipped("", self.meta)
         self._batch = Messages(())
         """What is still to be applied of the last one."""
         self._doing: Doing | None = None
-        self._late: Retry | None = None
+        self._late: ApplyLate | None = None
         """Messages to be applied late once the table is loaded again, because applying them has failed."""
         self.activities = Activities(table, shard, schemas)
         self._figures: tuple[float, float | None] = -NCP_SECONDS, None
@@ -273,32 +290,32 @@ class Machine:
         if known is not None:
             self.meta = replace(self.meta, truncated=known, log_seen=self._assigned.log_seen)
         self._replay_to, self._to_repeat = None, []
-        if self.standing is Standing.AHEAD:
+        if self.standing is Consistency.AHEAD:
             self.phase = Phase.FINISHING
             return Ready(read=ReadOutbox(self._fence, self.meta.commit))
-        if self.standing is Standing.EMPTIED:
+        if self.standing is Consistency.EMPTIED:
             self.phase = Phase.REPUBLISHING
             return Ready(read=ReadTable())
-        if self.standing is Standing.BEHIND and event.position is not None:
+        if self.standing is Consistency.BEHIND and event.position is not None:
             self._replay_to = event.position
             self._to_repeat = to_repeat(self.name, self.table.name, self.meta, event.position, event.placed)
         return self._restore()
 
-    def _finish(self, event: Waiting) -> Ready:
+    def _finish(self, event: Outboxed) -> Ready:
         return Ready(publish=Publication.of(event.entries, self.meta))
 
     def _republish_from(self, event: Stored) -> Ready:
         self._release = Release(state=self._at_last_commit(event.state))
         return Ready(read=ReadOutbox(self._fence, self.meta.commit))
 
-    def _republish(self, event: Waiting) -> Ready:
+    def _republish(self, event: Outboxed) -> Ready:
         """Gives an output that was made anew the whole table: see `republish`."""
         state, self._release = self._release.state, Release()
         groups, records = (dict(state.kept.qi_groups), state.kept.records) if state else ({}, ())
         whole = (self.table, self.shard, self.meta, self._owned.input, groups, event.entries, records)
-        self._portions = iter([republish.whole_table(*whole)])
+        self._portions = iter([preflight.whole_table(*whole)])
         if self._owned.position != Position.of(self.meta):
-            return Ready(publish=Publication.of(republish.beside_rows(event.entries), self.meta))
+            return Ready(publish=Publication.of(preflight.beside_rows(event.entries), self.meta))
         return self._portion() or self._restore()
 
     def _republished(self, event: Performed) -> Ready:
@@ -320,7 +337,7 @@ class Machine:
         self.phase, trim = Phase.RESTORING, self.meta.commit
         self._new_control = to_say_again(self.meta, self._owned.input)
         self.meta = with_topics(self.meta, self._owned.input)
-        self._passed_over = PassedOver(self.name, self.meta, self._assigned.skips, self._replay_to)
+        self._passed_over = Skipped(self.name, self.meta, self._assigned.skips, self._replay_to)
         self.activities.taken_over(self.meta, self._assigned.clock)
         return Ready(self._fence, trim=trim)
 
@@ -430,7 +447,7 @@ class Machine:
 
     def _tick_in_release(self, event: Tick) -> Ready:
         """Begins a release that was found when the shard was taken over."""
-        return self._done() if self._release.rows is not None else self._begin_release(EndSnapshot())
+        return self._done() if self._release.rows is not None else self._begin_release(SnapshotEnded())
 
     # -- a batch of messages --------------------------------------------------------------------------------------
 
@@ -447,7 +464,7 @@ class Machine:
                 return self._load()
             if self.truncation_due:
                 break
-            tally = Tally.after(self.meta)
+            tally = StepTally.after(self.meta)
             try:
                 reached = self._apply_some(tally)
                 ready = self._commit(tally, first=reached) if tally.next > self.meta.next else None
@@ -462,14 +479,14 @@ class Machine:
         """Of the batch's messages, those from `first` on are left."""
         self._batch = Messages(self._batch.messages[first:], self._batch.through)
 
-    def _begin_again(self, fault: Unforeseen, tally: Tally) -> Ready:
+    def _begin_again(self, fault: Unforeseen, tally: StepTally) -> Ready:
         """Loads the table again, without what was applied in vain, and has the message at fault skipped."""
         fault.__traceback__ = fault.__context__ = None  # they hold on to the table that is to be dropped
         said = self._passed_over.failed(fault, tally.last, tally.counts.messages, self.meta)
         self._report.faults.append(said)
         return self._load(self._fence)
 
-    def _apply_some(self, tally: Tally) -> int:
+    def _apply_some(self, tally: StepTally) -> int:
         """Applies messages up to where a commit is due; returns the first one not applied."""
         messages, through, engine, stop = self._batch.messages, self._batch.through, self.engine, self._stops_at()
         with self._turn:
@@ -508,7 +525,7 @@ class Machine:
         with unforeseen():  # to tell, the engine applies what waits in it
             return engine.rows_published_max >= self.table.limits.transaction_rows_max
 
-    def _apply(self, engine: Engine, message: Message, tally: Tally) -> None:
+    def _apply(self, engine: Engine, message: Message, tally: StepTally) -> None:
         """Applies one message, or writes the letter that says why not."""
         try:
             self._passed_over.check(message.offset, tally)
@@ -524,13 +541,13 @@ class Machine:
         except EventRefused as refusal:
             tally.counts += DEAD
             tally.reasons[refusal.reason] += 1
-            tally.letters.append(letters.refused(self._coordinates(message.offset), refusal))
+            tally.letters.append(steps.refused(self._coordinates(message.offset), refusal))
         else:
             tally.counts += APPLIED if outcome.applied else IGNORED
             if outcome.unknown_key:
                 tally.counts += UNKNOWN_KEY
             if outcome.left_unchanged:
-                tally.letters.append(letters.partial(self._coordinates(message.offset), outcome.left_unchanged))
+                tally.letters.append(steps.partial(self._coordinates(message.offset), outcome.left_unchanged))
             if outcome.applied:
                 tally.key_form = key_form
                 self._passed_over.applied(message.offset)
@@ -545,21 +562,21 @@ class Machine:
         except Exception as error:  # a bug; but one message must not stop the stream, and decoding changes nothing
             raise EventRefused("internal-error", f"decoding failed with {type(error).__name__}") from None
 
-    def _count_unlisted(self, tally: Tally) -> None:
+    def _count_unlisted(self, tally: StepTally) -> None:
         """Counts what the message that was decoded last has of categories that only `other` takes."""
         if self._decoder.unlisted:
             tally.counts += Counts(unlisted=dict(self._decoder.unlisted))
 
-    def _coordinates(self, offset: int) -> letters.Coordinates:
-        return letters.Coordinates(f"{self.table.name}.{CHANGES}", self.shard, offset)
+    def _coordinates(self, offset: int) -> steps.Coordinates:
+        return steps.Coordinates(f"{self.table.name}.{CHANGES}", self.shard, offset)
 
     # -- commits --------------------------------------------------------------------------------------------------
 
     def _commit(
         self,
-        tally: Tally,
+        tally: StepTally,
         first: int = 0,
-        late: Retry | None = None,
+        late: ApplyLate | None = None,
         due: tuple[int, int] | None = None,
         complaint: str = "",
     ) -> Ready:
@@ -611,9 +628,9 @@ class Machine:
             return self._late_failed(doing.late, doing.due, fault)
         return self._begin_again(fault, doing.tally)
 
-    def _commit_from_outside(self, complaint: str, said: Sequence[Entry] = ()) -> Ready:
+    def _commit_from_outside(self, complaint: str, said: Sequence[OutboxEntry] = ()) -> Ready:
         """Commits and publishes what no message has brought about; said: of it, beside rows."""
-        tally = Tally.after(self.meta)
+        tally = StepTally.after(self.meta)
         tally.letters += said
         try:
             return self._commit(tally, complaint=complaint)
@@ -691,20 +708,20 @@ class Machine:
 
     # -- refused messages that are applied late -------------------------------------------------------------------
 
-    def _retry(self, event: Retry) -> Ready:
+    def _retry(self, event: ApplyLate) -> Ready:
         """Applies refused messages late, in one commit, with letters that say what became of each."""
         self.meta = replace(self.meta, control_next=max(self.meta.control_next, event.heard))
         return self._apply_late(event)
 
-    def _repeat_retry(self, event: Found) -> Ready:
+    def _repeat_retry(self, event: Fetched) -> Ready:
         """In a replay, applies late what was applied late here before."""
         due = None if self._replay_to is None else due_again(self.meta, self._replay_to)
         if due is None:
             raise LawViolated(f"{self.name}: no message is due to be applied late")
-        return self._apply_late(Retry([Judged(due[1], event.message, None)], 0), due)
+        return self._apply_late(ApplyLate([Judged(due[1], event.message, None)], 0), due)
 
-    def _apply_late(self, late: Retry, due: tuple[int, int] | None = None) -> Ready:
-        tally = Tally.after(self.meta)
+    def _apply_late(self, late: ApplyLate, due: tuple[int, int] | None = None) -> Ready:
+        tally = StepTally.after(self.meta)
         try:
             with self._turn:
                 for one in late.judged:
@@ -713,7 +730,7 @@ class Machine:
         except Unforeseen as fault:
             return self._late_failed(late, due, fault)
 
-    def _apply_one_late(self, one: Judged, tally: Tally) -> None:
+    def _apply_one_late(self, one: Judged, tally: StepTally) -> None:
         where = self._coordinates(one.offset)
         try:
             if one.message is None or one.refusal is not None:
@@ -723,21 +740,21 @@ class Machine:
                 key_form = self._contract.form_after(tally.key_form, one.message.key, change, self.meta.shards)
                 outcome = self.engine.apply(change)
         except EventRefused as refusal:
-            tally.letters.append(letters.not_retried(where, refusal))
+            tally.letters.append(steps.not_retried(where, refusal))
         else:
             tally.counts += APPLIED_LATE if outcome.applied else IGNORED_LATE
             if outcome.applied:
                 tally.key_form = key_form
                 self._count_unlisted(tally)
             tally.retried.append((tally.next, one.offset))
-            tally.letters.append(letters.retried(where))
+            tally.letters.append(steps.retried(where))
 
-    def _late_failed(self, late: Retry, due: tuple[int, int] | None, fault: Unforeseen) -> Ready:
+    def _late_failed(self, late: ApplyLate, due: tuple[int, int] | None, fault: Unforeseen) -> Ready:
         """Has the table loaded again, and the message at fault stay refused."""
         fault.__traceback__ = fault.__context__ = None  # they hold on to the table that is to be dropped
         if due is not None:
             raise ShardRefused(cannot_repeat(self.table, self.shard, due[1], fault.what))
-        self._late = Retry([failed_by(one, fault) for one in late.judged], late.heard)
+        self._late = ApplyLate([failed_by(one, fault) for one in late.judged], late.heard)
         return self._load()
 
     # -- a snapshot that is held back -----------------------------------------------------------------------------
@@ -762,7 +779,7 @@ class Machine:
             return None  # a table must not turn after the end of a replay before that is reached
         return self._turned(self._mark(following), following.offset)
 
-    def _begin_release(self, event: EndSnapshot | Messages) -> Ready:
+    def _begin_release(self, event: SnapshotEnded | Messages) -> Ready:
         """The rows that are held back are read from the store; the table is let go of, to make room for them."""
         if isinstance(event, Messages):
             self._batch = event

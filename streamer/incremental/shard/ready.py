@@ -13,17 +13,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from streamer.errors import StreamerError
-from streamer.incremental.events.counts import Counts
+from streamer.incremental.engine.replacing import Region
+from streamer.incremental.events.changes import Counts
 from streamer.incremental.events.source_position import SourcePosition
-from streamer.incremental.groups.replacing import Region
-from streamer.incremental.release.records import Entry, Outgoing, outgoing
+from streamer.incremental.release.records import OutboxEntry, Outgoing, outgoing
+from streamer.incremental.shard.answers import Judged
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.requests import Placed
-from streamer.incremental.shard.retrying import Judged
 from streamer.incremental.shard.steps import StepReport
-from streamer.incremental.store.base import Commit, Meta, State
-from streamer.incremental.store.rebuild import Progress
+from streamer.incremental.store.base import Commit, Meta, Progress, State
 from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows
 
@@ -36,12 +35,12 @@ class Publication(NamedTuple):
     outside: whether the commit did not come from the input.
     """
 
-    entries: Sequence[Entry]
+    entries: Sequence[OutboxEntry]
     position: Position
     outside: bool = False
 
     @classmethod
-    def of(cls, entries: Sequence[Entry], meta: Meta) -> Publication:
+    def of(cls, entries: Sequence[OutboxEntry], meta: Meta) -> Publication:
         """What a commit publishes. meta: as the commit leaves it."""
         return cls(entries, Position.of(meta), meta.outside == meta.commit)
 
@@ -203,10 +202,10 @@ class Owned(NamedTuple):
     placed: Sequence[Placed] = ()
 
 
-class Waiting(NamedTuple):
+class Outboxed(NamedTuple):
     """What the outbox holds of the last commit."""
 
-    entries: Sequence[Entry]
+    entries: Sequence[OutboxEntry]
 
 
 class Stored(NamedTuple):
@@ -235,7 +234,7 @@ class Unwritable(NamedTuple):
     what: str
 
 
-class Found(NamedTuple):
+class Fetched(NamedTuple):
     """The message that was asked for, or None if the input does not hold it any more."""
 
     message: Message | None
@@ -250,7 +249,7 @@ class RowsRead(NamedTuple):
     rows: EncodedRows
     next: int
     counts: Counts
-    letters: Sequence[Entry]
+    letters: Sequence[OutboxEntry]
     key_form: str
     statement_ids: Sequence[str]
     skipped: tuple[int, ...]
@@ -281,7 +280,7 @@ class Truncated(NamedTuple):
     source: SourcePosition
 
 
-class EndSnapshot(NamedTuple):
+class SnapshotEnded(NamedTuple):
     """The snapshot that is held back is over; why: "" if a message said so."""
 
     why: str = ""
@@ -310,7 +309,7 @@ class Remember(NamedTuple):
     heard: int = 0
 
 
-class Retry(NamedTuple):
+class ApplyLate(NamedTuple):
     """Refused messages that are to be applied late; heard: requests below have their answers then."""
 
     judged: Sequence[Judged]
@@ -375,7 +374,7 @@ class Revoked(NamedTuple):
 
 
 Event = (
-    Assigned | Inspected | Taken | Owned | Waiting | Stored | Messages | Performed | Unwritable | Found | RowsAfter
-    | FirstRows | Truncated | EndSnapshot | SnapshotGrouped | Replace | Remember | Retry | Failed | Revoked
+    Assigned | Inspected | Taken | Owned | Outboxed | Stored | Messages | Performed | Unwritable | Fetched | RowsAfter
+    | FirstRows | Truncated | SnapshotEnded | SnapshotGrouped | Replace | Remember | ApplyLate | Failed | Revoked
     | Tick | Request | Free | JobDone | JobFailed | RereadPiece | SeenElsewhere
 )  # fmt: skip

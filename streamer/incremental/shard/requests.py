@@ -21,9 +21,9 @@ from typing import Annotated
 
 import msgspec
 
-from streamer.incremental import mends
+from streamer.incremental import remedies
 from streamer.incremental.events.source_position import SourcePosition
-from streamer.incremental.kept_formats import check_format
+from streamer.incremental.store.codec import check_format
 
 FORMAT = 1
 """Of these records, which say it from 2 on. Whoever adds a command or a field raises it."""
@@ -35,7 +35,7 @@ Seconds = Annotated[int, msgspec.Meta(ge=0, lt=1 << 40)]
 """Since 1970."""
 
 
-class _Request(
+class _AnyRequest(
     msgspec.Struct, frozen=True, tag_field="command", tag="", forbid_unknown_fields=True, omit_defaults=True
 ):
     shard: int
@@ -49,7 +49,7 @@ class _Request(
         return msgspec.json.encode(self)
 
 
-class Skip(_Request, frozen=True, tag="skip"):
+class Skip(_AnyRequest, frozen=True, tag="skip"):
     """One message of the input is to be passed over as a dead letter, whatever it says.
 
     topic_id: of the input that holds it, "" where the broker gives no ids: in one made anew, the offset is another's.
@@ -59,7 +59,7 @@ class Skip(_Request, frozen=True, tag="skip"):
     topic_id: str = ""
 
 
-class Rebuild(_Request, frozen=True, tag="rebuild"):
+class FullRebuild(_AnyRequest, frozen=True, tag="rebuild"):
     """The shard is to be anonymized anew as a whole. at: when it was asked; algorithm: "" the one of table.yaml."""
 
     id: Id
@@ -67,14 +67,14 @@ class Rebuild(_Request, frozen=True, tag="rebuild"):
     algorithm: Annotated[str, msgspec.Meta(max_length=64)] = ""
 
 
-class CancelRebuild(_Request, frozen=True, tag="cancel-rebuild"):
+class CancelRebuild(_AnyRequest, frozen=True, tag="cancel-rebuild"):
     """The rebuild that is under way is to stop where it is."""
 
     id: Id
     at: Seconds
 
 
-class EndSnapshot(_Request, frozen=True, tag="end-snapshot"):
+class EndSnapshot(_AnyRequest, frozen=True, tag="end-snapshot"):
     """What is held back of the snapshot that began at the source offset `since` is to be published as it is.
 
     topic_id: of the input that holds it, "" where the broker gives no ids: in one made anew, the offset is another's.
@@ -84,7 +84,7 @@ class EndSnapshot(_Request, frozen=True, tag="end-snapshot"):
     topic_id: str = ""
 
 
-class Truncation(_Request, frozen=True, tag="truncate"):
+class Truncation(_AnyRequest, frozen=True, tag="truncate"):
     """The source has truncated the table; by, offset: the shard that read so or says it again, and where it was."""
 
     source: SourcePosition
@@ -92,7 +92,7 @@ class Truncation(_Request, frozen=True, tag="truncate"):
     offset: int
 
 
-class Placed(_Request, frozen=True, tag="truncated"):
+class Placed(_AnyRequest, frozen=True, tag="truncated"):
     """The shard has placed a truncation before its source offset `next`; whoever repeats its input does so there.
 
     request: the offset of what asked for it. number: of the truncations that the shard has placed so, from 1.
@@ -108,7 +108,7 @@ RETRIES_MAX = 1_000
 """How many messages of a shard may be tried again in all: every one is told in all positions that follow."""
 
 
-class Retry(_Request, frozen=True, tag="retry"):
+class Retry(_AnyRequest, frozen=True, tag="retry"):
     """Messages of the input that were refused are to be tried again; offsets: theirs, ascending.
 
     topic_id: of the input that holds them, "" where the broker gives no ids: in one made anew, offsets are others'.
@@ -122,7 +122,7 @@ class Retry(_Request, frozen=True, tag="retry"):
     topic_id: str = ""
 
 
-Request = Skip | Rebuild | CancelRebuild | EndSnapshot | Retry | Truncation | Placed
+Request = Skip | FullRebuild | CancelRebuild | EndSnapshot | Retry | Truncation | Placed
 
 
 def skips_of(values: Iterable[bytes], shard: int, topic_id: str = "") -> frozenset[int]:
@@ -146,7 +146,7 @@ def read_request(value: bytes) -> Request | None:
     Raises ShardRefused where it is in a newer format: what a newer streamer asks of a shard may not be passed over.
     """
     try:
-        check_format(value, FORMAT, "a record of the control topic", mends.new_control())
+        check_format(value, FORMAT, "a record of the control topic", remedies.new_control())
         request: Request = msgspec.json.decode(value, type=Request)
     except msgspec.DecodeError:
         return None

@@ -7,35 +7,35 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from streamer.incremental.shard.ready import (
+    ApplyLate,
     Assigned,
-    EndSnapshot,
     Failed,
+    Fetched,
     FirstRows,
-    Found,
     Free,
     Inspected,
     JobDone,
     JobFailed,
     Messages,
+    Outboxed,
     Owned,
     Performed,
     Remember,
     Replace,
     Request,
     RereadPiece,
-    Retry,
     Revoked,
     RowsAfter,
     SeenElsewhere,
+    SnapshotEnded,
     SnapshotGrouped,
     Stored,
     Taken,
     Tick,
     Truncated,
     Unwritable,
-    Waiting,
 )
-from streamer.incremental.shard.steps import Tally
+from streamer.incremental.shard.steps import StepTally
 from streamer.incremental.store.base import Meta, State
 from streamer.table.encode import EncodedRows
 
@@ -86,10 +86,10 @@ class Doing(NamedTuple):
     """
 
     meta: Meta
-    tally: Tally
+    tally: StepTally
     records: int
     first: int = 0
-    late: Retry | None = None
+    late: ApplyLate | None = None
     due: tuple[int, int] | None = None
     complaint: str = ""
 
@@ -117,15 +117,15 @@ TABLE: Mapping[tuple[Phase, type[Any]], Transition] = {
     (P.INSPECTING, Inspected): Transition("_inspect", (P.FENCING,)),
     (P.FENCING, Taken): Transition("_take", (P.FENCING,)),
     (P.FENCING, Owned): Transition("_own", (P.FINISHING, P.REPUBLISHING, P.RESTORING)),
-    (P.FINISHING, Waiting): Transition("_finish", (P.FINISHING,)),
+    (P.FINISHING, Outboxed): Transition("_finish", (P.FINISHING,)),
     (P.FINISHING, Performed): Transition("_restore", (P.RESTORING,)),
     (P.REPUBLISHING, Stored): Transition("_republish_from", (P.REPUBLISHING,)),
-    (P.REPUBLISHING, Waiting): Transition("_republish", (P.REPUBLISHING,)),
+    (P.REPUBLISHING, Outboxed): Transition("_republish", (P.REPUBLISHING,)),
     (P.REPUBLISHING, Performed): Transition("_republished", (P.REPUBLISHING, P.RESTORING)),
     (P.RESTORING, Performed): Transition("_restored", (P.RESTORING, P.RELEASING)),
     (P.RESTORING, Stored): Transition("_loaded", (*SERVED, P.RESTORING, P.RELEASING)),
     (P.REPLAYING, Messages): Transition("_messages", (P.REPLAYING, P.RESTORING)),
-    (P.REPLAYING, Found): Transition("_repeat_retry", (P.REPLAYING, P.RESTORING)),
+    (P.REPLAYING, Fetched): Transition("_repeat_retry", (P.REPLAYING, P.RESTORING)),
     (P.REPLAYING, Tick): Transition("_tick_in_replay", (P.REPLAYING,)),
     **{(state, Messages): Transition("_messages", AFTER_COMMIT[state]) for state in (P.SERVING, P.BUFFERING)},
     **{(state, Performed): Transition("_performed", AFTER_COMMIT[state]) for state in SERVED},
@@ -140,8 +140,8 @@ TABLE: Mapping[tuple[Phase, type[Any]], Transition] = {
     (P.SERVING, Replace): Transition("_replace", (P.SERVING,)),
     **{(state, Remember): Transition("_remember", (state,)) for state in (P.SERVING, P.BUFFERING)},
     **{(state, Truncated): Transition("_truncated", (state,)) for state in (P.SERVING, P.BUFFERING)},
-    **{(state, Retry): Transition("_retry", (state, P.RESTORING)) for state in (P.SERVING, P.BUFFERING)},
-    **{(state, EndSnapshot): Transition("_begin_release", (P.RELEASING,)) for state in (P.BUFFERING, P.RELEASING)},
+    **{(state, ApplyLate): Transition("_retry", (state, P.RESTORING)) for state in (P.SERVING, P.BUFFERING)},
+    **{(state, SnapshotEnded): Transition("_begin_release", (P.RELEASING,)) for state in (P.BUFFERING, P.RELEASING)},
     (P.RELEASING, Messages): Transition("_begin_release", (P.RELEASING,)),
     (P.RELEASING, Stored): Transition("_release_from", (P.RELEASING, P.RESTORING)),
     (P.RELEASING, SnapshotGrouped): Transition("_grouped", (P.RELEASING,)),

@@ -1,23 +1,85 @@
-"""What a step of a shard did, in numbers."""
+"""What a step over the input came to: letters, what was skipped, and the next commit."""
 
 from __future__ import annotations
 
+import traceback
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from pathlib import PurePath
+from types import TracebackType
+from typing import Final, NamedTuple
 
-from streamer.incremental.events.counts import NO_MESSAGES, Counts
+import msgspec
+
+from streamer.errors import EventRefused, GroupTooLarge, LawViolated, ShardRefused, StreamerError
+from streamer.incremental import remedies
+from streamer.incremental.engine.net_effect import Drained
+from streamer.incremental.engine.stored_state import Origin
+from streamer.incremental.events.changes import NO_MESSAGES, Counts
 from streamer.incremental.events.snapshot_marks import Mark
 from streamer.incremental.events.source_position import SourcePosition
-from streamer.incremental.release.records import Entry
+from streamer.incremental.release.changelog import Changelog
+from streamer.incremental.release.records import DIGEST_MASK, OutboxEntry
 from streamer.incremental.shard.input import Message
-from streamer.incremental.store.base import Meta
+from streamer.incremental.shard.outlet import Position
+from streamer.incremental.shard.snapshot import held_after
+from streamer.incremental.store.base import Commit, Meta
+from streamer.incremental.topics import DEAD_LETTERS
+from streamer.table.schema import Table
+
+# Dead letters: what is said of a message that was not applied, or not to every row.
+#
+# A letter has a reason and coordinates, and no value of the message: whoever may read the input topic finds it there.
+# Of kind `refused`: nothing of the message was applied. Of kind `partial`: a statement was, but some rows keep their
+# old values, because their new ones would have been invalid. Of kinds `retried`, `superseded` and `refused-again`: what
+# became of a refused message that an operator had tried again (`streamer.incremental.shard.answers`).
+
+REFUSED, RETRIED, SUPERSEDED, REFUSED_AGAIN = "refused", "retried", "superseded", "refused-again"
+
+
+class Coordinates(NamedTuple):
+    """Where a message stands."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+def refused(where: Coordinates, refusal: EventRefused) -> OutboxEntry:
+    """The letter about a message that was not applied."""
+    return _letter(where, REFUSED, refusal.reason, refusal.detail, column=refusal.column)
+
+
+def partial(where: Coordinates, rows: int) -> OutboxEntry:
+    """The letter about a statement that left `rows` rows as they were."""
+    detail = "rows whose new values would have been invalid keep their old ones"
+    return _letter(where, "partial", "rows-left-unchanged", detail, rows=rows)
+
+
+def retried(where: Coordinates) -> OutboxEntry:
+    """The letter about a message that was refused, and is applied now."""
+    return _letter(where, RETRIED, RETRIED, "it was tried again, and is applied")
+
+
+def not_retried(where: Coordinates, refusal: EventRefused) -> OutboxEntry:
+    """The letter about a message that was tried again: superseded, or refused for a reason that may be another one."""
+    kind = SUPERSEDED if refusal.reason == SUPERSEDED else REFUSED_AGAIN
+    return _letter(where, kind, refusal.reason, refusal.detail, column=refusal.column)
+
+
+def _letter(where: Coordinates, kind: str, reason: str, detail: str, **more: str | int | None) -> OutboxEntry:
+    coordinates = where._asdict()
+    letter = {"kind": kind, "reason": reason, "detail": detail, **more, **coordinates}
+    return OutboxEntry(DEAD_LETTERS, msgspec.json.encode(coordinates), msgspec.json.encode(letter))
+
 
 PHASES = ("commit", "publish")
 
 
 @dataclass(slots=True)
-class Tally:
+class StepTally:
     """What has been applied since the last commit, and the letters about it.
 
     next: the first offset not applied. key_form: the shard's, as of the last change that was applied. last: the last
@@ -31,7 +93,7 @@ class Tally:
     key_form: str
     last: int = -1
     counts: Counts = NO_MESSAGES
-    letters: list[Entry] = field(default_factory=list, repr=False)
+    letters: list[OutboxEntry] = field(default_factory=list, repr=False)
     skipped: list[int] = field(default_factory=list)
     marks: Counter[Mark] = field(default_factory=Counter)
     truncated: SourcePosition | None = None
@@ -40,7 +102,7 @@ class Tally:
     reasons: Counter[str] = field(default_factory=Counter)
 
     @classmethod
-    def after(cls, meta: Meta) -> Tally:
+    def after(cls, meta: Meta) -> StepTally:
         """Nothing yet, after a commit."""
         return cls(meta.next, meta.key_form, truncated=meta.truncated, log_seen=meta.log_seen)
 
@@ -65,7 +127,7 @@ class StepReport:
     reasons: Counter[str] = field(default_factory=Counter)
 
     def committed(
-        self, tally: Tally, published: int, commit_seconds: float = 0.0, publish_seconds: float = 0.0
+        self, tally: StepTally, published: int, commit_seconds: float = 0.0, publish_seconds: float = 0.0
     ) -> None:
         """Counts one commit."""
         self.counts += tally.counts
@@ -86,3 +148,223 @@ class StepReport:
         self.reasons += other.reasons
         for phase, seconds in other.seconds.items():
             self.seconds[phase] += seconds
+
+
+# The commit after the last one: what a batch came to, with the records that tell readers of it.
+
+
+def next_commit(meta: Meta, drained: Drained, tally: StepTally, changelog: Changelog) -> Commit:
+    """The commit that follows `meta`; its outbox has the records by QI group, then the dead letters."""
+    outbox: list[OutboxEntry] = []
+    digest = meta.digest
+    for number, before, after in drained.published:
+        records, change = changelog.diff(number, before, after)
+        outbox += records
+        digest += change
+    following = replace(
+        meta,
+        commit=meta.commit + 1,
+        next=tally.next,
+        release=meta.release + bool(outbox),
+        qi_group_next=drained.qi_group_next,
+        digest=digest & DIGEST_MASK,
+        counts=meta.counts + tally.counts,
+        key_form=tally.key_form,
+        skipped=(*meta.skipped, *tally.skipped),
+        retried=(*meta.retried, *tally.retried),
+        snapshot=held_after(meta.snapshot, tally.marks),
+        truncated=tally.truncated,
+        log_seen=tally.log_seen,
+    )
+    outbox += tally.letters
+    statement_ids = tuple(drained.statement_ids)
+    return Commit(
+        following,
+        drained.records,
+        drained.qi_groups,
+        drained.similarity,
+        statement_ids,
+        outbox,
+        origins=origins_of(drained, following.commit),
+    )
+
+
+def origins_of(drained: Drained, commit: int) -> dict[int, Origin | None]:
+    """What is new of how QI groups came to be; None of those that are gone."""
+    gone = [number for number, state in drained.qi_groups.items() if state is None]
+    return {**{number: Origin(how, commit) for number, how in drained.formed.items()}, **dict.fromkeys(gone)}
+
+
+# Messages that are passed over without being decided by their content, so that none of them stops its shard.
+#
+# * A message is passed over because an operator said so (`streamer skip`), or because applying it failed in a way
+#   nobody foresaw: it becomes a dead letter, `skipped` or `internal-error`, and its offset is remembered in
+#   `Meta.skipped`.
+# * What is published already is not decided again: a replay passes over exactly the offsets that were passed over
+#   before the published `next`. Skips below it come too late, and an error below it stops the shard.
+# * An error ends with the shard's table loaded again, and its messages applied again but for the one at fault. Where it
+#   shows only when the effect of several is put together, they are committed one by one until it is found.
+# * A broken engine must not turn its input into dead letters: after `IN_A_ROW_MAX` failures without a message that
+#   could be applied in between, or `SKIPPED_MAX` in all, the shard stops.
+
+IN_A_ROW_MAX: Final = 10
+SKIPPED_MAX: Final = 1_000
+
+_MEND = "run a version of streamer that applies it, and report this as a fault"
+
+
+class Unforeseen(Exception):
+    """Applying messages failed, and nobody foresaw how; `what` holds no value. offset: the one at fault, if known."""
+
+    def __init__(self, what: str, offset: int | None) -> None:
+        super().__init__(what)
+        self.what = what
+        self.offset = offset
+
+
+UNWRITABLE = (ValueError, TypeError, OverflowError)
+"""What a value raises that no store can write. Anything else that a store raises is not a message's fault."""
+
+
+class unforeseen(AbstractContextManager[None]):
+    """Tells a fault that a message may have caused from everything else; its text, which may quote it, stays here.
+
+    A class, because every message passes through one: a generator takes three times as long.
+    """
+
+    __slots__ = ("_faults", "_offset")
+
+    def __init__(self, offset: int | None = None, faults: tuple[type[Exception], ...] = (Exception,)) -> None:
+        self._offset = offset
+        self._faults = faults
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None or not isinstance(error, self._faults):
+            return
+        if isinstance(error, MemoryError | OSError):  # the machine, the network: the next message would meet it too
+            return
+        if isinstance(error, LawViolated) or not isinstance(error, StreamerError):
+            raise Unforeseen(told(error), self._offset) from None
+
+
+def told(error: BaseException) -> str:
+    """Class of an error and its place in the code; never its text, which may quote values, but for one that is known.
+
+    >>> told(KeyError("a value"))
+    'KeyError'
+    """
+    if isinstance(error, GroupTooLarge):
+        return str(error)
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" in {PurePath(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
+    return f"{type(error).__name__}{place}"
+
+
+class Skipped:
+    """Which messages of one shard are passed over, from a take-over to the next.
+
+    skips: offsets that an operator named. replay_to: the published position, where the store is behind it.
+    """
+
+    def __init__(self, name: str, meta: Meta, skips: Iterable[int] = (), replay_to: Position | None = None) -> None:
+        self._name = name
+        self._decided = replay_to.next if replay_to else meta.next
+        self._repeated = frozenset(replay_to.skipped if replay_to else ())
+        self._skips = frozenset(offset for offset in skips if offset >= self._decided)
+        self._errors: dict[int, str] = {}
+        self._in_a_row = 0
+        self._last_error = -1
+        self._run_ended = False
+        self._one_by_one_to = 0
+
+    def refusal(self, offset: int) -> EventRefused | None:
+        """Why the message at `offset` is passed over, or None where it is not."""
+        if offset in self._errors:
+            return EventRefused("internal-error", f"applying it failed: {self._errors[offset]}")
+        if offset in self._skips or offset in self._repeated:
+            return EventRefused("skipped", "an operator had it passed over (`streamer skip`)")
+        return None
+
+    def check(self, offset: int, tally: StepTally) -> None:
+        """Raises EventRefused where the message at `offset` is passed over, which the tally then knows."""
+        refusal = self.refusal(offset)
+        if refusal is not None:
+            tally.skipped.append(offset)
+            raise refusal
+
+    def applied(self, offset: int) -> None:
+        """Takes note that a message could be applied."""
+        if self._in_a_row and offset > self._last_error:
+            self._in_a_row, self._run_ended = 0, True
+
+    def commit_is_due(self, offset: int) -> bool:
+        """Whether to commit after the message at `offset`: what was found out need not be found out again."""
+        due, self._run_ended = self._run_ended, False
+        return due or offset < self._one_by_one_to
+
+    def failed(self, fault: Unforeseen, last: int, n_messages: int, meta: Meta) -> str:
+        """Decides what becomes of a failure, and tells it; last, n_messages: those handled on top of `meta` before it.
+
+        Raises ShardRefused where passing over would not help.
+        """
+        if fault.offset is None and n_messages > 1:
+            self._one_by_one_to = last + 1
+            return f"the messages up to offset {last} are committed one by one: {fault.what}"
+        offset = last if fault.offset is None else fault.offset
+        if offset < self._decided:
+            raise ShardRefused(
+                f"{self._name}: offset {offset} has been decided and cannot be repeated: {fault.what}; {_MEND}"
+            )
+        self._in_a_row += 1
+        hopeless = self.refusal(offset) is not None or self._in_a_row >= IN_A_ROW_MAX
+        if hopeless or len(meta.skipped) + len(self._errors) >= SKIPPED_MAX:
+            raise ShardRefused(
+                f"{self._name}: {self._in_a_row} messages in a row could not be applied, {len(meta.skipped)} before "
+                f"were passed over; the last one, at offset {offset}: {fault.what}; the fault is not theirs; {_MEND}"
+            )
+        self._errors[offset] = fault.what
+        self._last_error = offset
+        return f"offset {offset} is passed over: {fault.what}"
+
+
+# Where a shard stands that reads its input again, because the store lost commits that are published.
+
+
+def is_repeated(meta: Meta, target: Position) -> bool:
+    """Whether a replay has come to where it ends: all messages, all that was tried again, and all truncations."""
+    again = meta.next >= target.next and len(meta.retried) >= len(target.retried)
+    return again and meta.truncations >= target.truncations
+
+
+def due_again(meta: Meta, target: Position) -> tuple[int, int] | None:
+    """The next message that a replay has to try again, as in `Meta.retried`; None where there is no more."""
+    return target.retried[len(meta.retried)] if len(meta.retried) < len(target.retried) else None
+
+
+def replayed(table: Table, shard: int, meta: Meta, target: Position) -> Meta:
+    """Where a replay ends it takes over the published commit and release: what it rebuilt must be what is out.
+
+    On the way it numbers its commits above the published one, so that none is taken for another.
+    """
+    if not is_repeated(meta, target):
+        return replace(meta, commit=max(meta.commit, target.commit + 1))
+    rebuilt, published = ((one.digest, one.qi_group_next, one.skipped, one.retried) for one in (meta, target))
+    if rebuilt != published:
+        raise ShardRefused(
+            f"shard {shard} of {table.name}: reading the input again does not give the published table of commit "
+            f"{target.commit}: the input has changed, or another version of streamer published it, or Redis had lost "
+            f"everything, and with it the secret by which the shard's chances were drawn; restore Redis from any "
+            f"former copy and start the workers, or, {remedies.begin_anew(table.name)}"
+        )
+    return replace(meta, commit=target.commit, release=target.release, outside=target.outside)
+
+
+def cannot_repeat(table: Table, shard: int, offset: int, why: str) -> str:
+    """What is said where a replay cannot apply what was tried again."""
+    return (
+        f"shard {shard} of {table.name}: offset {offset} was a dead letter that was tried again and applied, and "
+        f"reading the input again cannot repeat that ({why}); restore Redis from a copy that holds it, or, "
+        f"{remedies.begin_anew(table.name)}"
+    )

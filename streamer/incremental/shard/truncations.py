@@ -34,14 +34,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from streamer.errors import EventRefused, ShardRefused
-from streamer.incremental import mends
+from streamer.incremental import remedies
 from streamer.incremental.events.changes import Change, Insert, Nothing, Truncate, Upsert
 from streamer.incremental.events.source_position import OrderLost, SourcePosition, position_of
-from streamer.incremental.release.records import Entry
+from streamer.incremental.release.records import OutboxEntry
 from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.requests import Placed, Truncation
-from streamer.incremental.shard.steps import Tally
+from streamer.incremental.shard.steps import StepTally
 from streamer.incremental.store.base import Meta
 from streamer.incremental.topics import CONTROL
 from streamer.table.schema import Table
@@ -91,7 +91,7 @@ def in_order(change: Change, stands: SourcePosition | None, truncated: SourcePos
         return change
     if stands.precedes(truncated):
         if not ((stands.at and truncated.at) or isinstance(change, Nothing)):
-            raise EventRefused("undated-before-truncation", _NO_DATE.format(mends.begin_from_file(table_name)))
+            raise EventRefused("undated-before-truncation", _NO_DATE.format(remedies.begin_from_file(table_name)))
         return Nothing()
     known = isinstance(change, Truncate) and (stands.log, stands.place) == (truncated.log, truncated.place)
     return Nothing() if known else change
@@ -103,7 +103,7 @@ def in_source_order(
     meta: Meta,
     change: Change,
     message: Message,
-    tally: Tally,
+    tally: StepTally,
     place_of: PlaceOf = position_of,
 ) -> Change:
     """What a message of a shard changes, seen from the source's order; tells other shards where it truncates.
@@ -126,7 +126,12 @@ def in_source_order(
 
 
 def _behind(
-    name: str, table_name: str, change: Change, stands: SourcePosition | None, truncated: SourcePosition, tally: Tally
+    name: str,
+    table_name: str,
+    change: Change,
+    stands: SourcePosition | None,
+    truncated: SourcePosition,
+    tally: StepTally,
 ) -> Change:
     """What a change comes to behind a truncation. Raises ShardRefused where nobody can tell."""
     if stands is not None and stands.log == truncated.log:
@@ -135,7 +140,7 @@ def _behind(
         raise ShardRefused(
             f"{name}: the table was truncated, and the message of a row does not say whether it came before: it names "
             "no place in the source's log, or one in another log than the truncation, and no message before it says "
-            f"more; {mends.begin_from_file(table_name)}"
+            f"more; {remedies.begin_from_file(table_name)}"
         )
     try:
         return in_order(change, stands, truncated, table_name)
@@ -150,11 +155,11 @@ def place_of_truncation(
     source = place_of(message.value)
     if source is None or not source.at:
         missing = "where in the source's order" if source is None else "when (source.ts_ms)"
-        raise ShardRefused(_NO_PLACE.format(name, message.offset, missing, mends.begin_from_file(table_name)))
+        raise ShardRefused(_NO_PLACE.format(name, message.offset, missing, remedies.begin_from_file(table_name)))
     return source
 
 
-def said_to_others(meta: Meta, name: str, shard: int, offset: int, source: SourcePosition) -> list[Entry]:
+def said_to_others(meta: Meta, name: str, shard: int, offset: int, source: SourcePosition) -> list[OutboxEntry]:
     """What a shard that read a truncation at an offset says to all others, each in its partition (the record's key).
 
     Once more where the control topic was made anew; offset: then the next one that it reads.
@@ -167,12 +172,12 @@ def said_to_others(meta: Meta, name: str, shard: int, offset: int, source: Sourc
             "`streamer topics create` makes it"
         )
     others = (other for other in range(meta.shards) if other != shard)
-    return [Entry(CONTROL, b"%d" % other, Truncation(other, source, shard, offset).to_json()) for other in others]
+    return [OutboxEntry(CONTROL, b"%d" % other, Truncation(other, source, shard, offset).to_json()) for other in others]
 
 
-def said_of_placing(meta: Meta, shard: int, request: int, source: SourcePosition) -> Entry:
+def said_of_placing(meta: Meta, shard: int, request: int, source: SourcePosition) -> OutboxEntry:
     """What a shard says in its own partition of a truncation that it has placed; meta: with it."""
-    return Entry(CONTROL, b"%d" % shard, Placed(shard, source, request, meta.next, meta.truncations).to_json())
+    return OutboxEntry(CONTROL, b"%d" % shard, Placed(shard, source, request, meta.next, meta.truncations).to_json())
 
 
 def passed_over_in(meta: Meta) -> set[int]:
@@ -197,7 +202,7 @@ def check_same_log(name: str, table_name: str, source: SourcePosition, known: So
     if known is not None and source.log != known.log:
         raise ShardRefused(
             f"{name}: the input holds truncations of two logs of the source, which have no order between them; "
-            f"{mends.begin_from_file(table_name)}"
+            f"{remedies.begin_from_file(table_name)}"
         )
 
 
@@ -225,7 +230,7 @@ def to_repeat(name: str, table_name: str, meta: Meta, position: Position, placed
     if not known.keys() >= set(missing):
         raise ShardRefused(
             f"{name}: the store has lost commits, and the control topic does not say any more where truncations took "
-            f"effect, so reading the input again cannot repeat it; {mends.begin_anew(table_name)}"
+            f"effect, so reading the input again cannot repeat it; {remedies.begin_anew(table_name)}"
         )
     return [known[number] for number in missing]
 
@@ -266,7 +271,7 @@ def begin_of_run(
         why = "it has expired" if run.told else "its messages do not say where in the source's order they stand"
         raise ShardRefused(
             f"{name}: the table was truncated, and the input does not tell which rows came later: {why}; "
-            f"{mends.begin_from_file(table_name)}"
+            f"{remedies.begin_from_file(table_name)}"
         )
     return earliest
 
@@ -275,5 +280,5 @@ def order_lost(name: str, table_name: str) -> ShardRefused:
     """The refusal of a source whose order is not what it was."""
     return ShardRefused(
         f"{name}: by its place in the source's log a message came before the last truncation, by its date long after "
-        f"it: the log has begun anew (another server, a restored copy); {mends.begin_from_file(table_name)}"
+        f"it: the log has begun anew (another server, a restored copy); {remedies.begin_from_file(table_name)}"
     )

@@ -14,13 +14,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from streamer.incremental.events.counts import NO_MESSAGES, Counts
-from streamer.incremental.shard.holding_back import holds_back
+from streamer.incremental.events.changes import NO_MESSAGES, Counts
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.outlet import Position
-from streamer.incremental.store.base import Meta
-from streamer.incremental.store.rebuild import Progress
-from streamer.incremental.store.redis_lookups import Custody, RedisNow, Sizes
+from streamer.incremental.shard.snapshot import holds_back
+from streamer.incremental.store.base import Meta, Progress
+from streamer.incremental.store.redis_lookups import Ownership, RedisNow, Sizes
 from streamer.incremental.store.redis_server import Durability
 
 
@@ -39,7 +38,7 @@ class InRedis:
     before: Meta | None = None
     meta: Meta | None = None
     sizes: Sizes = field(default_factory=lambda: Sizes(0, 0, 0, 0))
-    custody: Custody = field(default_factory=Custody)
+    custody: Ownership = field(default_factory=Ownership)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,5 +169,5 @@ class WorkerFacts:
     joined: bool  # Kafka has given the worker its shards, possibly none
     servers: tuple[ServerFacts, ...]
     shards: tuple[HeldFacts, ...]
-    refused: Mapping[int, Custody] = field(default_factory=dict)  # shards it may get and has not taken over
+    refused: Mapping[int, Ownership] = field(default_factory=dict)  # shards it may get and has not taken over
     unjoined_seconds: float = 0.0  # at the start, or since Kafka last began to give out the shards

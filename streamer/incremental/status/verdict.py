@@ -23,13 +23,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from streamer.errors import ShardRefused
-from streamer.incremental import mends
+from streamer.incremental import remedies
+from streamer.incremental.connect.sql_tables import sql_warnings
 from streamer.incremental.shard.answers import WAITING_SECONDS_MAX
-from streamer.incremental.shard.holding_back import holds_back, waits_for
 from streamer.incremental.shard.outlet import Position
-from streamer.incremental.shard.rebuild_reports import last_rebuild, told
-from streamer.incremental.shard.standing import Standing, compare
-from streamer.incremental.sql_readers import sql_warnings
+from streamer.incremental.shard.preflight import Consistency, compare
+from streamer.incremental.shard.rebuild import last_rebuild, told
+from streamer.incremental.shard.snapshot import holds_back, waits_for
 from streamer.incremental.status.facts import (
     HeldFacts,
     InRedis,
@@ -39,8 +39,7 @@ from streamer.incremental.status.facts import (
     WorkerFacts,
     Workers,
 )
-from streamer.incremental.store.base import Meta
-from streamer.incremental.store.rebuild import FAILED, REFUSED, STOPPED
+from streamer.incremental.store.base import FAILED, REFUSED, STOPPED, Meta
 from streamer.incremental.topics import CHANGES, outputs_of, topic_name
 from streamer.privacy.models import model_of, words
 from streamer.table.schema import Table
@@ -55,7 +54,7 @@ computes for the first of them, or waits for its turn to compute, comes on top."
 STILL_OUTSIDE_SECONDS_MAX = 60.0
 """The same if nobody tells whether the shard computes."""
 
-CALL_SECONDS_MAX = 120.0
+SHARD_CALL_SECONDS_MAX = 120.0
 """How long one call of a shard's thread may take if no message waits for it, if it loads the shard, or if it
 computes."""
 
@@ -189,7 +188,7 @@ def _stands_still(shard: ShardFacts, workers: Workers, now: float) -> Iterator[s
     elif still > _patience(shard):
         call = f", its thread is in one call for {ago(busy)}" if busy >= 1 else ""
         yield f"{prefix} {shard.lag:,} messages wait, and none was applied for {ago(still)}{call}: {look}"
-    elif busy > max(CALL_SECONDS_MAX, _patience(shard)):
+    elif busy > max(SHARD_CALL_SECONDS_MAX, _patience(shard)):
         yield f"{prefix} its thread is in one call for {ago(busy)}: {look}"
     if held is not None and held.fault_seconds is not None and held.fault_seconds <= FAULT_SECONDS:
         yield (
@@ -212,7 +211,7 @@ def _patience(shard: ShardFacts) -> float:
         return STANDSTILL_SECONDS_MAX
     if shard.held is None:
         return STILL_OUTSIDE_SECONDS_MAX
-    return min(CALL_SECONDS_MAX, STILL_SECONDS_MAX + shard.held.computing_seconds)
+    return min(SHARD_CALL_SECONDS_MAX, STILL_SECONDS_MAX + shard.held.computing_seconds)
 
 
 def _held_back(shard: ShardFacts) -> str:
@@ -243,12 +242,12 @@ def _standing(table: Table, shard: ShardFacts) -> Verdict:
         standing = compare(table, number, meta, position, input_state)
     except ShardRefused as refused:
         return Verdict([str(refused)])
-    if standing is Standing.EMPTIED:
+    if standing is Consistency.EMPTIED:
         return Verdict([_emptied(table, number)])
     verdict = Verdict()
-    if standing is Standing.AHEAD:
+    if standing is Consistency.AHEAD:
         verdict.warnings.append(f"shard {number}: {standing.value}; the next worker publishes it")
-    elif standing is Standing.BEHIND:
+    elif standing is Consistency.BEHIND:
         verdict.problems.append(f"shard {number}: {standing.value}; the next worker repeats them from the input")
     elif at_rest and shard.redis.sizes.outbox:
         verdict.warnings.append(
@@ -271,7 +270,7 @@ def _nothing_in_redis(table: Table, number: int, position: Position) -> str:
     if position.outside:
         return (
             f"{lost} a copy not older than commit {position.outside}, which did not come from the input, or, "
-            f"{mends.begin_anew(table.name)}"
+            f"{remedies.begin_anew(table.name)}"
         )
     return (
         f"{lost} any former copy: "
@@ -298,7 +297,7 @@ def _refused(shard: ShardFacts, now: float, known: list[str]) -> Verdict:
     custody = shard.redis.custody
     refusal = custody.refusal
     if custody.beginning:
-        return Verdict([f"shard {shard.number}: {mends.BEGUN_IN_PART}"])
+        return Verdict([f"shard {shard.number}: {remedies.BEGUN_IN_PART}"])
     if refusal is None:
         return Verdict()
     sentence = f"shard {shard.number}: refused by {refusal.by or 'a worker'} {ago(now - refusal.at)} ago: "
@@ -377,7 +376,7 @@ def judge_table(table: Table, facts: TableFacts) -> Verdict:
     for number in sorted(set(facts.shards_in_redis) - {shard.number for shard in facts.shards}):
         verdict.problems.append(
             f"Redis holds a shard {number}, but the input has {len(facts.shards)} partitions: its people are not kept "
-            f"current; {mends.begin_from_file(table.name)}"
+            f"current; {remedies.begin_from_file(table.name)}"
         )
     if facts.redis_now.full:
         verdict.problems.append(REDIS_IS_FULL)

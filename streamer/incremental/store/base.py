@@ -14,16 +14,137 @@ The rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from streamer.incremental.events.counts import NO_MESSAGES, Counts
+import msgspec
+from msgspec.structs import replace
+
+from streamer.incremental.engine.replacing import Replaced
+from streamer.incremental.engine.stored_state import Origin, QIGroupState, Record, SimilarityList, StoredTable
+from streamer.incremental.events.changes import NO_MESSAGES, Counts
 from streamer.incremental.events.source_position import SourcePosition
-from streamer.incremental.groups.kept import KeptTable, Origin, QIGroupState, Record, SimilarityList
-from streamer.incremental.release.records import Entry
-from streamer.incremental.store.rebuild import Progress
-from streamer.incremental.store.snapshot import Snapshot
+from streamer.incremental.release.records import OutboxEntry
+
+# The first snapshot of a shard as a store keeps it: what was held back since when, and how it came to its end.
+#
+# Positional, as all that a store keeps (`store.codec`): fields are added at the end, with a default.
+
+TABLES, INCREMENTAL = "tables", "incremental"
+"""Kinds: whole tables are read before any change, or rows between changes."""
+
+LAST, CHANGE = "last", "change"
+"""What a shard has seen itself of the end: the last row of its table; a change, which comes after all reads."""
+
+ELSEWHERE, QUIET, OPERATOR = "elsewhere", "quiet", "operator"
+"""Why else it may be over: another shard has seen the end; no read came for long; an operator said so."""
+
+
+class Snapshot(msgspec.Struct, frozen=True, array_like=True):
+    """A snapshot with which a shard begins.
+
+    since: the source offset of its first read, by which it is named. reads: messages that were rows of it. seen: LAST,
+    CHANGE or "". ended: why no more of it is waited for, "" while it is held back. released, of: commits of the first
+    table that are done, and all of them; 0 while nobody knows.
+    """
+
+    since: int
+    kind: str = TABLES
+    reads: int = 0
+    seen: str = ""
+    ended: str = ""
+    released: int = 0
+    of: int = 0
+
+    @property
+    def holds(self) -> bool:
+        """Whether rows are held back still, be it because their release is under way."""
+        return not self.ended or self.released < self.of or not self.of
+
+    @property
+    def is_over(self) -> bool:
+        """Whether what is held back waits for nothing but its release."""
+        return self.holds and bool(self.ended)
+
+
+# A rebuild of a shard as a store keeps it: which one it is, how far it came, what it gained.
+#
+# Positional, as all that a store keeps (`store.codec`): fields are added at the end, with a default.
+
+REMEMBERED, ANSWERS_REMEMBERED = 5, 20
+"""Rebuilds that have ended and are remembered; answers to requests that began none."""
+
+RUNNING, DONE, CANCELLED, STOPPED, FAILED = "running", "done", "cancelled", "stopped", "failed"
+"""How a rebuild stands; stopped: its worker went, and whoever followed did not go on with it."""
+
+REFUSED, ANSWERED = "refused", "answered"
+"""Of what is no rebuild, but the answer to a request, so that nobody answers it again."""
+
+
+class Rebuild(msgspec.Struct, frozen=True, array_like=True):
+    """One full re-anonymization of a shard.
+
+    seed: below 2^64. turn: its number in the life of the shard, which moves the borders of regions.
+    """
+
+    id: str
+    algorithm: str
+    seed: int
+    turn: int
+
+
+class Progress(msgspec.Struct, frozen=True, array_like=True):
+    """How far a rebuild came.
+
+    total: its regions, done: those that were replaced, left: those left as they were, because they changed too often.
+    Of the regions done: upserts that were published, and NCP times rows, summed, before and after. why: who or what
+    began it; began, at: when, and when it was heard of last, in seconds since 1970; drift: the loss over that of a
+    fresh table before it, 0 where nobody knew; said: why it ended as it did.
+    """
+
+    rebuild: Rebuild
+    total: int
+    done: int = 0
+    left: int = 0
+    rows_published_again: int = 0
+    ncp_before: float = 0.0
+    ncp_now: float = 0.0
+    state: str = RUNNING
+    why: str = ""
+    began: int = 0
+    at: int = 0
+    drift: float = 0.0
+    said: str = ""
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether it is no rebuild, but the answer to a request."""
+        return self.state in (REFUSED, ANSWERED)
+
+    def left_alone(self, ncp: float) -> Progress:
+        """With one region more, which was as good as it was, and has stayed so."""
+        return replace(self, done=self.done + 1, ncp_before=self.ncp_before + ncp, ncp_now=self.ncp_now + ncp)
+
+    def after(self, replaced: Replaced) -> Progress:
+        """With one region more."""
+        return replace(
+            self,
+            done=self.done + 1,
+            rows_published_again=self.rows_published_again + replaced.rows_published_again,
+            ncp_before=self.ncp_before + replaced.ncp_before,
+            ncp_now=self.ncp_now + replaced.ncp_now,
+        )
+
+
+def remembered(rebuilds: Sequence[Progress], ended: Iterable[Progress]) -> tuple[Progress, ...]:
+    """What is remembered when some more have ended: the last rebuilds and the last answers, the newest last."""
+    all_of_them = [*rebuilds, *ended]
+    answers = [i for i, one in enumerate(all_of_them) if one.is_answer]
+    others = [i for i, one in enumerate(all_of_them) if not one.is_answer]
+    kept = sorted(answers[-ANSWERS_REMEMBERED:] + others[-REMEMBERED:])
+    return tuple(all_of_them[i] for i in kept)
+
 
 UNFINISHED = "unfinished"
 """In place of a fingerprint while a table that begins anew is not whole: no table.yaml has it."""
@@ -39,10 +160,10 @@ class Meta:
     broker's ids of the table's topics by kind, as far as they are known. key_form: how the producers of the input write
     message keys; "" until the first row change told. skipped: source offsets that were passed over without being
     decided by their content, ascending: whoever repeats the input has to pass over them too. secret: what the shard's
-    lots are drawn by (`streamer.incremental.groups.lots`), the same from its first commit on; nothing else says it.
-    rebuild: the one that was running; rebuilds: the last ones that ended, the newest last. snapshot: the one with which
-    the table began, or begins. control_next: the first offset of the shard's control partition that has no answer yet.
-    truncated: where in the source's order the last truncation of the table stands, where there are several shards;
+    lots are drawn by (`streamer.incremental.engine.tie_break`), the same from its first commit on; nothing else says
+    it. rebuild: the one that was running; rebuilds: the last ones that ended, the newest last. snapshot: the one with
+    which the table began, or begins. control_next: the first offset of the shard's control partition that has no answer
+    yet. truncated: where in the source's order the last truncation of the table stands, where there are several shards;
     truncations: how many of these the shard heard of from others, and placed; log_seen: whether it has read a
     message of the log of `truncated`. retried: which refused messages were applied after all, as pairs in the order in
     which that was done: the `next` of the shard at that time, and the message's offset. letters_from: the first offset
@@ -87,7 +208,7 @@ class Commit:
     qi_groups: Mapping[int, QIGroupState | None] = field(default_factory=dict)
     similarity: Mapping[int, SimilarityList | None] = field(default_factory=dict)
     statement_ids: Sequence[str] = ()
-    outbox: Sequence[Entry] = ()
+    outbox: Sequence[OutboxEntry] = ()
     replaces: bool = False
     origins: Mapping[int, Origin | None] = field(default_factory=dict)
 
@@ -97,7 +218,7 @@ class State:
     """Everything a shard holds."""
 
     meta: Meta
-    kept: KeptTable
+    kept: StoredTable
 
 
 class Store(Protocol):
@@ -132,7 +253,7 @@ class Store(Protocol):
     def statement_ids(self) -> Sequence[str]:
         """The ids of the last statements that were applied, oldest first."""
 
-    def outbox(self) -> Iterator[tuple[int, Entry]]:
+    def outbox(self) -> Iterator[tuple[int, OutboxEntry]]:
         """Entries not trimmed yet with their commit numbers, oldest first."""
 
     def trim(self, fence: str, commit: int) -> None:

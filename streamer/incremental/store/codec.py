@@ -26,16 +26,45 @@ from typing import Literal, NoReturn
 import msgspec
 
 from streamer.errors import ShardRefused
-from streamer.incremental import mends
-from streamer.incremental.events.counts import Counts
+from streamer.incremental import remedies
+from streamer.incremental.engine.stored_state import How, Origin, QIGroupState, Record, SimilarityList
+from streamer.incremental.events.changes import Counts
 from streamer.incremental.events.source_position import SourcePosition
-from streamer.incremental.groups.kept import How, Origin, QIGroupState, Record, SimilarityList
-from streamer.incremental.kept_formats import unread
-from streamer.incremental.release.records import Entry
-from streamer.incremental.store.base import Meta
-from streamer.incremental.store.rebuild import Progress
-from streamer.incremental.store.snapshot import Snapshot
+from streamer.incremental.release.records import OutboxEntry
+from streamer.incremental.store.base import Meta, Progress, Snapshot
 from streamer.table.row import Row, Values
+
+# The numbers of the formats in which things are kept, and what is said of one that this streamer does not read.
+#
+# Whatever is kept longer than a process runs (the values in Redis, positions and requests in Kafka) carries the number
+# of its format. A streamer that meets a higher one than it knows stops: what it would pass over may be what counts.
+
+
+class _Numbered(msgspec.Struct):
+    """A JSON object with the number of its format; 1 where it says none."""
+
+    format: int = 1
+
+
+_numbered = msgspec.json.Decoder(_Numbered).decode
+
+
+def unread(found: int, known: int, mend: str) -> str:
+    """What is said of a thing in a format that is not read; known: the newest one that is; mend: what else to do.
+
+    >>> unread(7, 5, "begin anew")
+    'is in format 7, and this streamer reads up to format 5: run the version that wrote it, or, begin anew'
+    """
+    reads = f"up to format {known}" if found > known else f"format {known}"
+    return f"is in format {found}, and this streamer reads {reads}: run the version that wrote it, or, {mend}"
+
+
+def check_format(json: bytes, known: int, what: str, mend: str) -> None:
+    """Raises ShardRefused where a JSON object says that its format is newer than `known`; DecodeError for no object."""
+    found = _numbered(json).format
+    if found > known:
+        raise ShardRefused(f"{what} {unread(found, known, mend)}")
+
 
 FORMAT_VERSION = 5
 """5: a row says which of its quasi-identifiers are null; 4 said nothing of it."""
@@ -48,13 +77,13 @@ _Texts = tuple[str, ...]
 
 UNREADABLE = (msgspec.MsgspecError, ValueError)  # ValueError: text that is not UTF-8, an array that is too short
 
-DIGITS_MAX = 20
+STORED_DIGITS_MAX = 20
 """Of a number that is stored as text: Python refuses thousands of digits with an error of its own."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class _Record(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+class _StoredRecord(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     """One line of the index table behind the version."""
 
     version: _Version
@@ -66,11 +95,11 @@ class _Record(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     nulls: _Cells = ()
 
 
-_record = msgspec.msgpack.Decoder(_Record).decode
+_record = msgspec.msgpack.Decoder(_StoredRecord).decode
 _qi_group = msgspec.msgpack.Decoder(tuple[_Version, _Cells, _Cells, _Texts, tuple[Values, ...]]).decode
 
 
-class _Counts(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+class _StoredCounts(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     """The fields of `Counts`; those with a default may be missing."""
 
     applied: int
@@ -80,7 +109,7 @@ class _Counts(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     unlisted: dict[str, int] = {}
 
 
-class _Meta(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+class _StoredMeta(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     """The fields of `Meta` behind the version; those with a default may be missing."""
 
     version: _Version
@@ -90,7 +119,7 @@ class _Meta(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     qi_group_next: int
     outside: int
     digest: int
-    counts: _Counts
+    counts: _StoredCounts
     shards: int
     fingerprint: str
     topic_ids: dict[str, str]
@@ -113,7 +142,7 @@ _LATER = {field.name: field.default for field in fields(Meta)[13:]}
 
 COUNTS_AT = [field.name for field in fields(Meta)].index("counts")
 
-_meta = msgspec.msgpack.Decoder(_Meta).decode
+_meta = msgspec.msgpack.Decoder(_StoredMeta).decode
 _origin = msgspec.msgpack.Decoder(tuple[_Version, How, int]).decode
 _entry = msgspec.msgpack.Decoder(tuple[_Version, str, bytes, bytes | None]).decode
 
@@ -165,8 +194,8 @@ def decode_origin(data: bytes) -> Origin:
 
 def decode_number(data: bytes) -> int:
     """The number of a QI group, as text. Raises ShardRefused where `data` is none, or not as we write it."""
-    if not (data.isdigit() and len(data) <= DIGITS_MAX and b"%d" % int(data) == data):
-        raise ShardRefused(f"store: the number of a QI group is damaged; {mends.begin_anew()}")
+    if not (data.isdigit() and len(data) <= STORED_DIGITS_MAX and b"%d" % int(data) == data):
+        raise ShardRefused(f"store: the number of a QI group is damaged; {remedies.begin_anew()}")
     return int(data)
 
 
@@ -176,7 +205,7 @@ def decode_similarity(floor: bytes, neighbours: Iterable[tuple[bytes, float]]) -
         named = tuple((decode_number(number), float(degree)) for number, degree in neighbours)
         return in_order(SimilarityList(named, float(floor)))
     except ValueError:
-        raise ShardRefused(f"store: a similarity list is damaged; {mends.begin_anew()}") from None
+        raise ShardRefused(f"store: a similarity list is damaged; {remedies.begin_anew()}") from None
 
 
 def encode_meta(meta: Meta) -> bytes:
@@ -201,7 +230,7 @@ def decode_meta(data: bytes) -> Meta:
     return Meta(**said | {"counts": Counts(**msgspec.structs.asdict(said["counts"]))})
 
 
-def encode_entry(commit: int, entry: Entry) -> bytes:
+def encode_entry(commit: int, entry: OutboxEntry) -> bytes:
     """One outbox entry of a commit: the commit's number as text, a colon, the entry."""
     return b"%d:%b" % (commit, _encode((FORMAT_VERSION, entry.topic, entry.key, entry.value)))
 
@@ -213,12 +242,12 @@ def commit_of(data: bytes) -> int:
     17
     """
     number, colon, _ = data.partition(b":")
-    if not (colon and number.isdigit() and len(number) <= DIGITS_MAX):
-        raise ShardRefused(f"store: an outbox entry without its commit number; {mends.begin_without_redis()}")
+    if not (colon and number.isdigit() and len(number) <= STORED_DIGITS_MAX):
+        raise ShardRefused(f"store: an outbox entry without its commit number; {remedies.begin_without_redis()}")
     return int(number)
 
 
-def decode_entry(data: bytes) -> tuple[int, Entry]:
+def decode_entry(data: bytes) -> tuple[int, OutboxEntry]:
     """The commit and the entry. Raises ShardRefused where `data` is not an outbox entry of this format."""
     commit = commit_of(data)
     encoded = data.partition(b":")[2]
@@ -226,7 +255,7 @@ def decode_entry(data: bytes) -> tuple[int, Entry]:
         _, topic, message_key, value = _entry(encoded)
     except UNREADABLE:
         _refuse("outbox entry", encoded)
-    return commit, Entry(topic, message_key, value)
+    return commit, OutboxEntry(topic, message_key, value)
 
 
 def in_order(similar: SimilarityList) -> SimilarityList:
@@ -242,7 +271,7 @@ def in_order(similar: SimilarityList) -> SimilarityList:
 
 def _refuse(kind: str, data: bytes) -> NoReturn:
     """Raises ShardRefused for bytes that are not a `kind` of this format."""
-    mend = mends.begin_without_redis() if kind in ("meta", "outbox entry") else mends.begin_anew()
+    mend = remedies.begin_without_redis() if kind in ("meta", "outbox entry") else remedies.begin_anew()
     try:
         first, *_ = msgspec.msgpack.decode(data, type=list[msgspec.Raw])
         version = msgspec.msgpack.decode(first, type=int)

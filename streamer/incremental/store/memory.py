@@ -20,8 +20,8 @@ from itertools import count
 from typing import TypeVar
 
 from streamer.errors import Conflict, Fenced
-from streamer.incremental.groups.kept import STATEMENT_IDS_MAX, KeptTable, Origin, SimilarityList
-from streamer.incremental.release.records import Entry
+from streamer.incremental.engine.stored_state import STATEMENT_IDS_MAX, Origin, SimilarityList, StoredTable
+from streamer.incremental.release.records import OutboxEntry
 from streamer.incremental.store import codec
 from streamer.incremental.store.base import Commit, Meta, State
 
@@ -44,7 +44,7 @@ class ShardBytes:
     similarity: dict[int, SimilarityList] = field(default_factory=dict, repr=False)
     origins: dict[int, bytes] = field(default_factory=dict, repr=False)
     statement_ids: deque[bytes] = field(default_factory=lambda: deque(maxlen=STATEMENT_IDS_MAX), repr=False)
-    outbox: deque[tuple[int, Entry]] = field(default_factory=deque, repr=False)
+    outbox: deque[tuple[int, OutboxEntry]] = field(default_factory=deque, repr=False)
 
 
 class MemoryServer:
@@ -97,7 +97,7 @@ class MemoryStore:
         shard, meta = self._shard, self.meta()
         if meta is None:
             return None
-        kept = KeptTable(
+        kept = StoredTable(
             qi_group_next=meta.qi_group_next,
             records=[(source_key.decode(), codec.decode_record(data)) for source_key, data in shard.records.items()],
             qi_groups=[(number, codec.decode_qi_group(data)) for number, data in shard.qi_groups.items()],
@@ -151,7 +151,7 @@ class MemoryStore:
         shard.outbox.extend((commit.meta.commit, entry) for entry in commit.outbox)
         shard.meta, shard.commit, shard.committed_by = meta, commit.meta.commit, fence
 
-    def outbox(self) -> Iterator[tuple[int, Entry]]:
+    def outbox(self) -> Iterator[tuple[int, OutboxEntry]]:
         """Entries not trimmed yet with their commit numbers, oldest first."""
         return iter(tuple(self._shard.outbox))
 

@@ -16,15 +16,14 @@ from typing import Any
 import redis
 
 from streamer.errors import ShardRefused
-from streamer.incremental import mends
-from streamer.incremental.groups.kept import KeptTable, QIGroupState, Record, SimilarityList
+from streamer.incremental import remedies
+from streamer.incremental.engine.stored_state import QIGroupState, Record, SimilarityList, StoredTable
 from streamer.incremental.store import codec
 from streamer.incremental.store.base import Meta, State
 from streamer.incremental.store.redis import RedisStore
-from streamer.incremental.store.redis_errors import answers
-from streamer.incremental.store.redis_server import RedisClient, address_of, master_of, masters
+from streamer.incremental.store.redis_server import RedisClient, address_of, answers, master_of, masters
 
-REFUSED = ("refused_by", "reason", "refused_at")
+REFUSED_FIELDS = ("refused_by", "reason", "refused_at")
 BEGINNING = "beginning"
 """Left by a command that gives all shards of a table their rows, from before it writes until all of them have them."""
 """What a refusal leaves in the custody."""
@@ -55,7 +54,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Custody:
+class Ownership:
     """Who took a shard over last, and what became of it; times in seconds since 1970 by Redis' clock, None: never.
 
     beginning: whether the table has begun in some shards, maybe, and not in all.
@@ -94,7 +93,7 @@ class RedisLookups(RedisStore):
         with self._answers():
             taken_at, _ = self._time()
             pipeline = self._client.pipeline(transaction=True)
-            pipeline.hdel(self._custody, *REFUSED)
+            pipeline.hdel(self._custody, *REFUSED_FIELDS)
             pipeline.hset(self._custody, mapping={"owner": owner, "taken_at": taken_at})
             pipeline.hsetnx(self._custody, "first_taken_at", taken_at).hget(self._custody, "first_taken_at")
             return int(pipeline.execute()[-1])
@@ -102,7 +101,7 @@ class RedisLookups(RedisStore):
     def refusal_is_over(self) -> None:
         """What somebody refused the shard for has been mended meanwhile."""
         with self._answers():
-            self._client.hdel(self._custody, *REFUSED)
+            self._client.hdel(self._custody, *REFUSED_FIELDS)
 
     def tell_refusal(self, owner: str, reason: str) -> None:
         """Leaves word of why a worker refuses the shard, until one takes it over."""
@@ -119,22 +118,22 @@ class RedisLookups(RedisStore):
     def tell_begun(self) -> None:
         """All shards have the new table: what somebody refused before is over, too."""
         with self._answers():
-            self._client.hdel(self._custody, BEGINNING, *REFUSED)
+            self._client.hdel(self._custody, BEGINNING, *REFUSED_FIELDS)
 
     def check_begun(self, name: str) -> None:
         """Raises ShardRefused where the table has begun in some shards, maybe, and not in all."""
         with self._answers():
             if self._client.hexists(self._custody, BEGINNING):
-                raise ShardRefused(f"{name}: {mends.BEGUN_IN_PART}")
+                raise ShardRefused(f"{name}: {remedies.BEGUN_IN_PART}")
 
-    def custody(self) -> Custody:
+    def custody(self) -> Ownership:
         """Who took the shard over last, when it committed last, and why somebody refused it since."""
         with self._answers():
             told = {name.decode(): text.decode() for name, text in self._client.hgetall(self._custody).items()}
             committed_at = self._client.hget(self._meta, "committed_at")
         refusal = Refusal(told["reason"], told["refused_by"], int(told["refused_at"])) if "reason" in told else None
         taken_at, beginning = _seconds(told.get("taken_at")), BEGINNING in told
-        return Custody(told.get("owner", ""), taken_at, _seconds(committed_at), refusal, beginning)
+        return Ownership(told.get("owner", ""), taken_at, _seconds(committed_at), refusal, beginning)
 
     def _time(self) -> tuple[int, int]:
         clock: Any = master_of(self._client, self._meta)  # redis-py types every answer as "or an awaitable"
@@ -168,7 +167,7 @@ class RedisLookups(RedisStore):
         if state is None:
             return None
         meta = codec.decode_meta(state)
-        kept = KeptTable(
+        kept = StoredTable(
             qi_group_next=meta.qi_group_next,
             records=((source_key.decode(), codec.decode_record(data)) for source_key, data in records.items()),
             qi_groups=((codec.decode_number(number), codec.decode_qi_group(data)) for number, data in groups.items()),

@@ -12,22 +12,235 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+import ssl
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
 from typing import Any, TypeAlias, cast
+from urllib.parse import SplitResult, unquote, urlsplit
 
 import redis
 from redis.backoff import ExponentialBackoff, NoBackoff
 from redis.cluster import ClusterNode, RedisCluster
+from redis.connection import parse_url
+from redis.exceptions import RedisClusterException
 from redis.retry import Retry
-from redis.sentinel import Sentinel, SentinelConnectionPool
+from redis.sentinel import MasterNotFoundError, Sentinel, SentinelConnectionPool
 
-from streamer.errors import ConfigError, NotDurable
-from streamer.incremental.store.redis_errors import answers
-from streamer.incremental.store.redis_url import UNREADABLE, Kind, RedisUrl, read_url
+from streamer.errors import ConfigError, NotDurable, ServerUnreachable, ShardRefused, StreamerError
+
+# How an operator names Redis: a URL, and environment variables for what should not stand in one.
+#
+#     redis://host:6379/0                                a server; unix:///path for one on this machine
+#     redis+sentinel://host:26379,host:26379/name/0      the master that Sentinel calls `name`
+#     redis+cluster://host:6379,host:6379                a Redis Cluster, by some of its nodes
+#
+# With `rediss` in place of `redis` all connections are by TLS: `?ssl_ca_certs=FILE` names who vouches for the servers,
+# `ssl_certfile` and `ssl_keyfile` our own certificate; these and other options are those of redis-py. The user and the
+# password stand before the hosts (user:password@), or in REDIS_USERNAME and REDIS_PASSWORD, or in the file that
+# REDIS_PASSWORD_FILE names; those of the sentinels themselves in REDIS_SENTINEL_USERNAME and so on. What the URL says
+# counts more. No message shows anything of a URL but hosts.
+
+UNREADABLE = (
+    "the Redis URL cannot be read: redis://[user:password@]host:port/0, redis+sentinel://host:port,host:port/name or "
+    "redis+cluster://host:port,host:port, and rediss for redis where it is by TLS; "
+    "in a user, a password or a path @ is written as %40, : as %3A, / as %2F, ? as %3F and # as %23"
+)
+PORTS = {"sentinel": 26_379, "cluster": 6_379}
+
+
+class Kind(Enum):
+    """What sort of Redis it is."""
+
+    SERVER = "one server"
+    SENTINEL = "a master found by Sentinel"
+    CLUSTER = "a cluster"
+
+
+@dataclass(frozen=True, slots=True)
+class RedisUrl:
+    """A Redis as it was named.
+
+    nodes: hosts and ports of a cluster's nodes or of sentinels. service: what Sentinel calls the master. options: for
+    redis-py, user and password among them; sentinel_login: user and password of the sentinels.
+    """
+
+    kind: Kind
+    tls: bool
+    options: Mapping[str, Any] = field(repr=False)
+    nodes: tuple[tuple[str, int], ...] = ()
+    service: str = ""
+    sentinel_login: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+def read_url(url: str, environment: Mapping[str, str]) -> RedisUrl:
+    """What a URL and the environment say. Raises ConfigError, whose text shows nothing of either."""
+    try:
+        found = _read(url)
+    except ValueError:
+        raise ConfigError(UNREADABLE) from None
+    login = {} if "password" in found.options else _login(environment, "REDIS")
+    _check_certificates(found.options)
+    sentinel_login = _login(environment, "REDIS_SENTINEL") if found.kind is Kind.SENTINEL else {}
+    return RedisUrl(found.kind, found.tls, {**login, **found.options}, found.nodes, found.service, sentinel_login)
+
+
+def _read(url: str) -> RedisUrl:
+    parts = urlsplit(url)
+    if parts.fragment or "@" in parts.path + parts.query:  # the user would be taken for a host, digits for its port
+        raise ValueError
+    scheme, _, kind = parts.scheme.partition("+")
+    tls = scheme == "rediss"
+    if not kind:
+        if scheme != "unix":
+            _check_number(parts.path.removeprefix("/"))
+        options = parse_url(url)
+        options.pop("connection_class", None)
+        return RedisUrl(Kind.SERVER, tls, options)
+    nodes = _nodes(parts, PORTS.get(kind, 0))
+    service, _, number = parts.path.strip("/").partition("/")
+    if scheme not in ("redis", "rediss") or kind not in PORTS or bool(service) != (kind == "sentinel"):
+        raise ValueError
+    _check_number(number)
+    login, at, _ = parts.netloc.rpartition("@")
+    options = parse_url(f"redis://{login}{at}host/{number or 0}?{parts.query}")
+    del options["host"]
+    if kind == "cluster":
+        if options.pop("db", 0):
+            raise ValueError
+        return RedisUrl(Kind.CLUSTER, tls, options, nodes)
+    return RedisUrl(Kind.SENTINEL, tls, options, nodes, unquote(service))
+
+
+def _check_number(database: str) -> None:
+    """Raises ValueError where a database has no number: redis-py takes `/prod` for 0, and `/1/2` for 12."""
+    if database and not (database.isascii() and database.isdigit()):
+        raise ValueError
+
+
+def _nodes(parts: SplitResult, port: int) -> tuple[tuple[str, int], ...]:
+    """Hosts and ports; `port` where none is said."""
+    nodes = [urlsplit(f"//{node}") for node in parts.netloc.rpartition("@")[2].split(",")]
+    if not all(node.hostname for node in nodes):
+        raise ValueError
+    return tuple((node.hostname or "", node.port or port) for node in nodes)
+
+
+def _login(environment: Mapping[str, str], prefix: str) -> dict[str, str]:
+    """User and password by their variables, as far as they are there. Raises ConfigError."""
+    user, password, file = (
+        environment.get(f"{prefix}_{name}", "") for name in ("USERNAME", "PASSWORD", "PASSWORD_FILE")
+    )
+    if password and file:
+        raise ConfigError(f"{prefix}_PASSWORD and {prefix}_PASSWORD_FILE are both set: say one of them")
+    if file:
+        try:
+            password = Path(file).read_text(encoding="utf-8").rstrip("\r\n")
+        except (OSError, ValueError):
+            raise ConfigError(f"{prefix}_PASSWORD_FILE names a file that cannot be read: {file}") from None
+    return {name: text for name, text in (("username", user), ("password", password)) if text}
+
+
+def _check_certificates(options: Mapping[str, Any]) -> None:
+    """Raises ConfigError where the files of certificates are not what TLS needs: redis-py would call that an outage."""
+    context, authority = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), options.get("ssl_ca_certs")
+    ours = options.get("ssl_certfile"), options.get("ssl_keyfile")
+    try:
+        if authority is not None:
+            context.load_verify_locations(authority)
+    except (OSError, ValueError):
+        raise ConfigError(f"no certificates can be read from ssl_ca_certs of the Redis URL: {authority}") from None
+    try:
+        if any(ours):
+            context.load_cert_chain(ours[0] or "", ours[1], password=lambda: options.get("ssl_password", ""))
+    except (OSError, ValueError):
+        raise ConfigError(
+            f"ssl_certfile and ssl_keyfile of the Redis URL are not a certificate and its key: {ours[0]}, {ours[1]}"
+        ) from None
+
+
+# What the errors of Redis and of its client mean, by whose fault they are.
+#
+# Redis' own error texts may quote arguments, and those are people's values, or a login: only the error's code is passed
+# on, and what it means. What passes by itself, as a failover or a slot that moves does, is `ServerUnreachable`: after
+# it the shard is taken over again, and the take-over finds out what is stored.
+
+CERTIFICATE = "?ssl_certfile=FILE&ssl_keyfile=FILE in the URL name one"
+
+FORBIDDEN = "NOPERM"
+
+REFUSALS: dict[str, tuple[type[StreamerError], str]] = {
+    "LOADING": (ServerUnreachable, "is still loading its data"),
+    "READONLY": (ServerUnreachable, "is a replica and takes no writes"),
+    "MASTERDOWN": (ServerUnreachable, "is a replica without its master"),
+    "NOREPLICAS": (ServerUnreachable, "has too few replicas to take a write"),
+    "CLUSTERDOWN": (ServerUnreachable, "is a cluster that is down"),
+    "TRYAGAIN": (ServerUnreachable, "is a cluster that is moving the shard"),
+    "TTL exhausted": (ServerUnreachable, "is a cluster that is moving the shard"),
+    "BUSY": (ServerUnreachable, "is busy with a long script"),
+    "UNBLOCKED": (ServerUnreachable, "is a replica now and takes no writes"),
+    "MISCONF": (ServerUnreachable, "cannot write its file: look at its log and its disk"),
+    "OOM": (ServerUnreachable, "is full: raise maxmemory"),
+    "NOAUTH": (ConfigError, "wants a user and a password: put them into the URL, or REDIS_USERNAME, REDIS_PASSWORD"),
+    "WRONGPASS": (ConfigError, "refuses the user or the password"),
+    FORBIDDEN: (ConfigError, "forbids this user a key: docs/how-to/secured-servers.md says what a user needs"),
+    "MOVED": (ConfigError, "is one node of a cluster: name it redis+cluster://host:port,host:port"),
+    "cluster support disabled": (ConfigError, "is no cluster: name it redis://host:port"),
+    "CROSSSLOT": (ConfigError, "does not keep the shard's keys together: a proxy must leave the hash tag {} alone"),
+    "WRONGTYPE": (ShardRefused, "holds something else under a key of the shard: who else writes there?"),
+    "CERTIFICATE_VERIFY_FAILED": (
+        ConfigError,
+        "has a certificate that nobody vouches for, or another host's: ?ssl_ca_certs=FILE in the URL says who vouches",
+    ),
+    "WRONG_VERSION_NUMBER": (ConfigError, "does not speak TLS on this port: rediss is for TLS alone"),
+    "auth:AuthenticationError": (
+        ConfigError,
+        "has sentinels that refuse the user or the password: REDIS_SENTINEL_USERNAME, REDIS_SENTINEL_PASSWORD",
+    ),
+    "TLSV13_ALERT_CERTIFICATE_REQUIRED": (ConfigError, f"wants a certificate of ours: {CERTIFICATE}"),
+    "TLSV1_ALERT_UNKNOWN_CA": (ConfigError, f"does not know who vouches for our certificate: {CERTIFICATE}"),
+}
+_COMMAND = re.compile(r"to run the '([a-z]+(?:\|[a-z-]+)?)' command")
+_CODE = re.compile(rf"\b({'|'.join(REFUSALS)})\b")
+
+
+@contextmanager
+def answers(address: str) -> Iterator[None]:
+    """Turns what redis-py raises into this project's errors, without the text, which may quote people's values."""
+    try:
+        yield
+    except (redis.RedisError, RedisClusterException) as error:
+        code = _code(error)
+        if code is not None:
+            kind, text = REFUSALS[code]
+            if code == FORBIDDEN and (command := _COMMAND.search(str(error))):
+                text = text.replace("a key", f"the command {command[1]}")
+            raise kind(f"{address} {text} ({code})") from None
+        if isinstance(error, MasterNotFoundError):
+            raise ServerUnreachable(f"{address}: no sentinel answers that knows a master which does") from None
+        if isinstance(error, redis.ConnectionError | redis.TimeoutError | RedisClusterException):
+            raise ServerUnreachable(
+                f"{address} does not answer: is it up, is --redis right, does it want TLS (rediss://)?"
+            ) from None
+        raise StreamerError(f"{address} refuses a command of this store ({type(error).__name__})") from None
+
+
+def _code(error: BaseException | None) -> str | None:
+    """The code of an error, or of one that it came from: a client that asks several nodes tells of the last one."""
+    while error is not None:
+        found = _CODE.search(f"{getattr(error, 'status_code', '')} {error}")
+        if found:
+            return found[1]
+        hidden = error.__context__ if isinstance(error, RedisClusterException) else None
+        error = error.__cause__ or hidden
+    return None
+
 
 TIMEOUT_S = 5.0
-RETRIES_MAX = 3
+CONNECT_RETRIES_MAX = 3
 HEALTH_CHECK_SECONDS = 30
 
 DURABLE = {"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction"}
@@ -45,7 +258,7 @@ def connect(url: str, timeout_s: float = TIMEOUT_S) -> RedisClient:
     """
     logging.getLogger("redis").setLevel(logging.WARNING)  # its debug lines have whole commands in them
     named = read_url(url, os.environ)
-    retry = Retry(ExponentialBackoff(cap=1.0, base=0.05), RETRIES_MAX)
+    retry = Retry(ExponentialBackoff(cap=1.0, base=0.05), CONNECT_RETRIES_MAX)
     settings = {"socket_timeout": timeout_s, "socket_connect_timeout": timeout_s, "retry": retry}
     if named.kind is Kind.CLUSTER:
         return _cluster(named, settings)

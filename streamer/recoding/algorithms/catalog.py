@@ -15,25 +15,54 @@ import numpy as np
 
 from streamer.errors import ConfigError, LawViolated, UsageError
 from streamer.privacy.models import Model, subject_names
-from streamer.recoding.algorithms.contract import PLAIN, Algorithm, Options
-from streamer.recoding.algorithms.entropy import EMP
+from streamer.progress import OnProgress, unheard
+from streamer.recoding.algorithms.contract import PLAIN, SUPPRESSED, Algorithm, Options, Recoding, check
 from streamer.recoding.algorithms.fuzzy import GDPPR
 from streamer.recoding.algorithms.lattice import DEGREE_FIRST, OLA
 from streamer.recoding.algorithms.local_recoding import BOTTOM_UP
-from streamer.recoding.algorithms.mondrian import MONDRIAN
-from streamer.recoding.algorithms.numbering import merged_by_box, numbered
+from streamer.recoding.algorithms.mondrian import EMP, MONDRIAN
 from streamer.recoding.algorithms.ordered import ORDERED
-from streamer.recoding.algorithms.recoding import Recoding, check
 from streamer.recoding.algorithms.top_down import TOP_DOWN
-from streamer.table.canonical import canonical
-from streamer.table.microdata import Microdata
+from streamer.table.arrays import Ints, row_numbers
+from streamer.table.microdata import Microdata, canonical
 from streamer.table.schema import Table
+
+# The numbers of QI groups: what stands in public beside every row must say nothing that the boxes do not say.
+#
+# QI groups are numbered in the order of their boxes; groups that publish one box by chance. An algorithm numbers them
+# as it makes them, along the cells of their rows, and those are hidden where the box is wider: so its numbers never
+# leave.
+
+
+def numbered(recoding: Recoding, chance: np.random.Generator) -> Recoding:
+    """The same QI groups, numbered by their boxes (first cells, then last ones), those of one box by chance."""
+    order = np.lexsort((chance.permutation(recoding.n_groups), _boxes(recoding)))
+    number = np.empty(recoding.n_groups, dtype=np.int64)
+    number[order] = np.arange(recoding.n_groups)
+    return replace(recoding, qi_group=_renumbered(recoding, number), lo=recoding.lo[order], hi=recoding.hi[order])
+
+
+def merged_by_box(recoding: Recoding) -> Recoding:
+    """The QI groups that publish one box as one; numbered by their boxes."""
+    _, first, number = np.unique(_boxes(recoding), return_index=True, return_inverse=True)
+    return replace(recoding, qi_group=_renumbered(recoding, number), lo=recoding.lo[first], hi=recoding.hi[first])
+
+
+def _boxes(recoding: Recoding) -> Ints:
+    """Numbers of the boxes in the order of their first cells, then of their last ones; int64 (g,)."""
+    return row_numbers(np.concatenate([recoding.lo, recoding.hi], axis=1))
+
+
+def _renumbered(recoding: Recoding, number: Ints) -> Ints:
+    """Each row's QI group under its new number; number: int64 (g,)."""
+    return np.append(number, SUPPRESSED)[recoding.qi_group]
+
 
 ALGORITHMS: dict[str, Algorithm] = {
     algorithm.name: algorithm for algorithm in (MONDRIAN, EMP, OLA, DEGREE_FIRST, GDPPR, BOTTOM_UP, TOP_DOWN, ORDERED)
 }
 
-DEFAULT = "ordered"
+DEFAULT_ALGORITHM = "ordered"
 
 
 def algorithm_named(name: str) -> Algorithm:
@@ -90,3 +119,22 @@ def require_possible(microdata: Microdata, model: Model) -> None:
             f"the privacy model cannot hold on this data, even as one single QI group: {reason}; "
             "ask for less (`privacy` in table.yaml), or bring more rows"
         )
+
+
+# The QI groups in which a shard publishes its first table: those of the catalog's default algorithm.
+#
+# The incremental engine goes on from there, so the table should begin as good as it can be had at once. A table that
+# does not hold the model has no QI group: its rows wait, as they would if they came one by one.
+
+
+def initial_groups(microdata: Microdata, model: Model, seed: int, on_progress: OnProgress = unheard) -> list[Ints]:
+    """QI groups as arrays of row numbers, in the order of their numbers; none if the table does not hold the model.
+
+    seed: decides among QI groups of one box, and among rows that are alike (`streamer.recoding.algorithms.contract`).
+    """
+    if not model.holds(microdata.subjects(model.subjects)):
+        return []
+    options = Options(chance=seed, on_progress=on_progress)
+    qi_group = run(ALGORITHMS[DEFAULT_ALGORITHM], microdata, model, options).qi_group
+    order = np.argsort(qi_group, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(qi_group[order])) + 1)

@@ -1,8 +1,8 @@
-"""What an algorithm is: one signature, and a word beforehand about what it cannot do.
+"""What an algorithm gets and returns: the options, the recoding, and its laws.
 
 The rules of this file
 ----------------------
-* `run(microdata, model, options) -> Recoding`. The table comes in canonical form (`streamer.table.canonical`) and
+* `run(microdata, model, options) -> Recoding`. The table comes in canonical form (`streamer.table.microdata`) and
   holds the model as a whole; an algorithm that draws does so by `options.seed`. So the same people give the same QI
   groups, up to who of the interchangeable is where, whatever order they come in and whatever they are called.
 * What is left to decide among rows, individuals or QI groups that are alike is decided by `options.chance`, outside of
@@ -16,16 +16,118 @@ The rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import floor
 
+import numpy as np
+
+from streamer.errors import LawViolated
+from streamer.numba_support.jit import compiled
 from streamer.privacy.models import Model
 from streamer.progress import OnProgress, unheard
-from streamer.recoding.algorithms.recoding import Recoding
+from streamer.table.arrays import Ints
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
+from streamer.table.space import Space
+
+# What every algorithm answers: each row's QI group, or that it is suppressed, and what each QI group publishes.
+#
+# * QI groups are numbered from 0 without gaps; SUPPRESSED stands for a row that is left out.
+# * A QI group publishes one box, in cells, that contains all its rows and is publishable: on the grid, and for
+#   categories the leaves of a node. Local recoding publishes the smallest such box (`smallest_boxes`); full-domain
+#   recoding what its levels say, and two groups may then have equal boxes only if they are one.
+# * `check` raises where any of this or the privacy model does not hold. It is run on every answer before it leaves.
+
+SUPPRESSED = -1
+
+
+@dataclass(frozen=True)
+class Recoding:
+    """qi_group: int64 (n,), 0..g-1 or SUPPRESSED; lo, hi: int64 (g, d), cells, both inclusive.
+
+    levels: the level of every attribute, where all rows are recoded alike; else None.
+    details: what the algorithm says of its work, such as nodes tested; counts and sizes, never a value.
+    """
+
+    qi_group: Ints = field(repr=False)
+    lo: Ints = field(repr=False)
+    hi: Ints = field(repr=False)
+    levels: tuple[int, ...] | None = None
+    details: Mapping[str, int | float] = field(default_factory=dict)
+
+    @property
+    def n_groups(self) -> int:
+        return len(self.lo)
+
+    @property
+    def sizes(self) -> Ints:
+        """Rows of every QI group; int64 (g,)."""
+        return np.bincount(self.qi_group[self.qi_group >= 0], minlength=self.n_groups)
+
+    @property
+    def n_suppressed(self) -> int:
+        return int((self.qi_group == SUPPRESSED).sum())
+
+
+def smallest_boxes(space: Space, cells: Ints, qi_group: Ints, n_groups: int) -> tuple[Ints, Ints]:
+    """The smallest publishable box of every QI group; cells (n, d), no group empty. Two int64 (g, d)."""
+    lo = np.full((n_groups, space.d), np.iinfo(np.int64).max)
+    hi = np.full((n_groups, space.d), -1, dtype=np.int64)
+    _stretch(cells, qi_group, lo, hi)
+    return space.generalize(lo, hi)
+
+
+@compiled
+def _stretch(cells: Ints, qi_group: Ints, lo: Ints, hi: Ints) -> None:
+    """Widens each group's box to contain its rows."""
+    for i in range(cells.shape[0]):
+        group = qi_group[i]
+        if group >= 0:
+            for j in range(cells.shape[1]):
+                lo[group, j] = min(lo[group, j], cells[i, j])
+                hi[group, j] = max(hi[group, j], cells[i, j])
+
+
+@compiled
+def _all_inside(cells: Ints, qi_group: Ints, lo: Ints, hi: Ints) -> bool:
+    """Whether every row that is not suppressed lies in its group's box."""
+    for i in range(cells.shape[0]):
+        group = qi_group[i]
+        if group >= 0:
+            for j in range(cells.shape[1]):
+                if cells[i, j] < lo[group, j] or cells[i, j] > hi[group, j]:
+                    return False
+    return True
+
+
+def local_recoding(microdata: Microdata, qi_group: Ints, **details: int | float) -> Recoding:
+    """The recoding that publishes the smallest box of every QI group; numbers with gaps are closed up."""
+    kept = qi_group >= 0
+    used, numbers = np.unique(qi_group[kept], return_inverse=True)
+    numbered = np.full(len(qi_group), SUPPRESSED, dtype=np.int64)
+    numbered[kept] = numbers
+    lo, hi = smallest_boxes(microdata.space, microdata.cells, numbered, len(used))
+    return Recoding(numbered, lo, hi, details=details)
+
+
+def check(microdata: Microdata, model: Model, recoding: Recoding) -> None:
+    """Raises LawViolated where a row is outside its box, a number is out of range, or a group does not hold."""
+    group, n_groups = recoding.qi_group, recoding.n_groups
+    if group.shape != (len(microdata),) or not ((group >= SUPPRESSED) & (group < n_groups)).all():
+        raise LawViolated("recoding: a row has no QI group that exists")
+    if not recoding.lo.shape == recoding.hi.shape == (n_groups, microdata.space.d):
+        raise LawViolated("recoding: the QI groups have not one box each")
+    if not _all_inside(microdata.cells, group, recoding.lo, recoding.hi):
+        raise LawViolated("recoding: a row lies outside the box that its QI group publishes")
+    lo, hi = microdata.space.generalize(recoding.lo.copy(), recoding.hi.copy())
+    if not ((lo == recoding.lo) & (hi == recoding.hi)).all():
+        raise LawViolated("recoding: a QI group publishes a category that is no node of its hierarchy")
+    holds = model.holds_by_group(group, n_groups, microdata.subjects(model.subjects))
+    if not holds.all():
+        raise LawViolated(f"recoding: {int((~holds).sum())} of {n_groups} QI groups do not hold the privacy model")
+
 
 SOME_ROWS = 1 << 18
 """Rows that one call of a compiled loop looks at, about: some hundredths of a second."""

@@ -2,7 +2,7 @@
 
 There are p = n // rows_min clusters, as many as there could be QI groups, unless `gdppr` is told otherwise; with fewer
 than two the table is one QI group. Fuzzy c-means moves their centres: u_ij = d_ij^(-2 / (m - 1)) / sum of the same
-over the clusters, fuzzy index m = 2, d as in `algorithms.proximity`, and a centre is the mean of the rows weighted by
+over the clusters, fuzzy index m = 2, d as in `algorithms.fuzzy`, and a centre is the mean of the rows weighted by
 u^m. Distances below ON_CENTRE count as that, so a row on several centres belongs to all of them alike; a centre that
 no row belongs to stays. This ends after `rounds` rounds (the paper's E), or when no centre moves by `threshold` (its
 f) or more: a move is the mean over D's terms, of each the weighted sum of the changes, at most 1 for each term.
@@ -25,18 +25,430 @@ Source: Gui et al. 2020, algorithm 1; fuzzy c-means: Bezdek 1981. The loop of th
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
-from streamer.jit import compiled
-from streamer.privacy.compiled import Rules, rules_of
+from streamer.errors import UsageError
+from streamer.numba_support.jit import compiled
+from streamer.privacy.compiled import Rules, Scratch, add, holds, remove, rules_of, scratch_for
 from streamer.privacy.models import Model
-from streamer.recoding.algorithms.cluster_repair import merged
-from streamer.recoding.algorithms.contract import Algorithm, Options, no_objections
-from streamer.recoding.algorithms.proximity import Centres, Measured, Points, points_of, sensitive_columns
-from streamer.recoding.algorithms.recoding import Recoding, local_recoding
-from streamer.table.arrays import Floats, Ints, Singles
+from streamer.recoding.algorithms.contract import SOME_ROWS, Algorithm, Options, Recoding, local_recoding, no_objections
+from streamer.table.arrays import Bools, Floats, Ints, Singles
+from streamer.table.hierarchy import Hierarchy, levels_of_tree
 from streamer.table.microdata import Microdata
+from streamer.table.space import Space
+
+# How far rows are from cluster centres: quasi-identifiers close, sensitive values by their semantics, as products.
+#
+# The distance is D = alpha * d_t + beta * d_t(s) (equation 10), 0 to 1, with alpha + beta = 1. d_t (equation 8) is the
+# mean over the attributes, all of weight 1. (The paper's denominator prints n times the sum of the weights, which would
+# only shrink it.) Numbers: |a - b| / width of the domain, from the middle of one row's cell to that of the other's.
+# Categories: height of the lowest common ancestor / height of the hierarchy, heights counted in columns of the
+# hierarchy's file. d_t(s) (equation 9) is 1 - depth of the lowest common ancestor / depth of the leaves: 0 for equal
+# values, 1 where only the root is common; of several sensitive columns the mean; a null is at distance 1 from all but
+# null. Sensitive here are the columns that the privacy model looks at and that have a hierarchy; where there is none
+# the term is left out and D = d_t, so that plain k-anonymity is served as well. sign=+1 adds equation 9 as it is
+# printed: equal sensitive values attract each other, which is the wrong way for a model that wants them apart. sign=-1
+# adds 1 - d_t(s) instead.
+#
+# A centre is a weighted mean of rows: of a number its mean, of a category the weight of every node. The distance to a
+# category's centre is the mean of the distances to the leaves it is made of. That is linear: with a column for every
+# node below the root, a row has a 1 for each node on its path, and the common path's expected length is the product of
+# row and centre. So distances to all centres are one product of matrices for many rows at once. What the products add
+# up are multiples of 2^-20 that sum to at most 1, and float32 keeps every such sum exactly: so the distances do not
+# depend on the order in which a matrix library adds, nor on its threads.
+#
+# Source: Gui et al. 2020, definitions 2 and 3, equations 8 to 10.
+
+EXACT = 1 << 20
+"""Steps of 1 to which a product's terms are rounded."""
+
+
+@dataclass(frozen=True)
+class Points:
+    """n rows as points. paths: int64 (n, levels), the columns in which the row has a 1; scale: float64 (columns,).
+
+    numbers: float64 (n, q), each as a share of its domain's width; weight: what one number's distance counts;
+    base: the distance of a row and a centre that have nothing in common but their numbers.
+    """
+
+    paths: Ints = field(repr=False)
+    scale: Floats = field(repr=False)
+    numbers: Floats = field(repr=False)
+    weight: float
+    base: float
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def at(self, rows: Ints) -> Centres:
+        """The centres that single rows are."""
+        nodes = np.zeros((len(rows), len(self.scale)))
+        np.put_along_axis(nodes, self.paths[rows], 1.0, axis=1)
+        return Centres(nodes, self.numbers[rows].copy())
+
+
+@dataclass(frozen=True)
+class Centres:
+    """p centres. nodes: float64 (p, columns), shares of the nodes; numbers: float64 (p, q)."""
+
+    nodes: Floats = field(repr=False)
+    numbers: Floats = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+
+def sensitive_columns(microdata: Microdata, model: Model) -> list[int]:
+    """The kept columns that the model looks at and whose values have a hierarchy."""
+    looked_at = sorted({subject.column for subject in model.subjects if subject.column >= 0})
+    return [column for column in looked_at if microdata.table.kept[column].hierarchy is not None]
+
+
+def points_of(microdata: Microdata, sensitive: list[int], *, alpha: float, beta: float, sign: int) -> Points:
+    """The table's rows as points; sensitive: numbers of kept columns with a hierarchy.
+
+    Raises UsageError where alpha and beta are no shares that sum to 1, or sign is neither +1 nor -1.
+    """
+    if min(alpha, beta) < 0 or abs(alpha + beta - 1) > 1e-9 or sign not in (1, -1):
+        raise UsageError("alpha and beta are shares that sum to 1, and sign is +1 (as printed) or -1")
+    if not sensitive:
+        alpha, beta = 1.0, 0.0
+    space = microdata.space
+    weight, base = alpha / space.d, beta if sign > 0 else 0.0
+    paths, scale = [], []
+    for j, tree in space.trees:
+        if tree.levels.shape[0] > 1:
+            nodes = tree.levels[:-1].T
+            paths.append(nodes[microdata.cells[:, j]])
+            scale.append(weight / nodes.shape[1])
+            base += weight
+    for column in sensitive if beta else []:
+        nodes = _paths_of_texts(microdata, column)
+        paths.append(nodes[microdata.values[:, column]])
+        scale.append(sign * beta / len(sensitive) / max(1, nodes.shape[1]))
+    numeric = np.flatnonzero(~space.is_category)
+    first, last = space.edges(microdata.cells, microdata.cells)
+    numbers = ((first + last) / 2 / space.width)[:, numeric]
+    return Points(*_in_columns(len(microdata), paths, scale), numbers, weight, base)
+
+
+def _paths_of_texts(microdata: Microdata, column: int) -> Ints:
+    """The nodes below the root above every text of a kept column, leaf first; a null is a tree of its own."""
+    tree, texts = microdata.table.kept[column].hierarchy, microdata.texts[column]
+    labels = [msgspec.json.decode(text) for text in texts]
+    if not isinstance(tree, Hierarchy):
+        raise UsageError(f"the sensitive column {microdata.table.kept[column].name} has no hierarchy")
+    null = np.full(tree.levels.shape[0] - 1, -1, dtype=np.int64)
+    rows = [null if label is None else tree.levels[:-1, tree.code_of[label]] for label in labels]
+    return np.array(rows, dtype=np.int64)
+
+
+def _in_columns(n: int, paths: list[Ints], scale: list[float]) -> tuple[Ints, Floats]:
+    """Nodes as columns of one matrix, a column for every node and level that occurs, and what each column counts."""
+    columns, scales, first = [np.empty((n, 0), dtype=np.int64)], [np.empty(0)], 0
+    for nodes, each in zip(paths, scale, strict=True):
+        for level in nodes.T:
+            used, here = np.unique(level, return_inverse=True)
+            columns.append((here + first).astype(np.int64)[:, None])
+            scales.append(np.full(len(used), each))
+            first += len(used)
+    return np.ascontiguousarray(np.concatenate(columns, axis=1)), np.concatenate(scales)
+
+
+class Measured:
+    """Points measured from one set of centres, some rows at a time."""
+
+    def __init__(self, points: Points, centres: Centres) -> None:
+        self._points = points
+        exact = np.rint(centres.nodes * points.scale * EXACT) / EXACT
+        self._nodes = np.ascontiguousarray(exact.astype(np.float32).T)
+        self._numbers = np.ascontiguousarray(centres.numbers.astype(np.float32).T)
+
+    def distances(self, first: int, last: int) -> Singles:
+        """From the rows first..last - 1 to all centres; float32 (last - first, p), at least 0."""
+        points = self._points
+        here = np.zeros((last - first, len(points.scale)), dtype=np.float32)
+        np.put_along_axis(here, points.paths[first:last], np.float32(1), axis=1)
+        common = here @ self._nodes
+        numbers = points.numbers[first:last].astype(np.float32)
+        _from_common(common, points.base, numbers, self._numbers, points.weight)
+        return common
+
+
+@compiled
+def _from_common(common: Singles, base: float, numbers: Singles, centres: Singles, weight: float) -> None:
+    """Turns common paths (b, p) into distances, in place; numbers (b, q), centres (q, p)."""
+    nothing, most, each = np.float32(0), np.float32(base), np.float32(weight)
+    for i in range(common.shape[0]):
+        for j in range(common.shape[1]):
+            common[i, j] = most - common[i, j]
+        for q in range(numbers.shape[1]):
+            number = numbers[i, q]
+            for j in range(common.shape[1]):
+                common[i, j] += each * abs(number - centres[q, j])
+        for j in range(common.shape[1]):
+            common[i, j] = max(common[i, j], nothing)
+
+
+# Clusters that do not hold the model are merged with the nearest, until all hold.
+#
+# The cluster of fewest rows goes first, ties to the lower number. It joins that cluster with which the information loss
+# rises least (equations 3 to 6: numbers by width, categories by height, times the rows), of those that it *fits*; ties
+# to the lower number. If it fits nowhere, it joins the nearest of all. The union has the number of the cluster that was
+# joined, and if it does not hold it waits for its turn again. That ends, since every merge leaves one cluster less, and
+# the whole table holds.
+#
+# A cluster *fits* another if their union keeps every share, where a union of fewer rows than any QI group can have is
+# measured as if it had that many: a cluster that is still small may have as many rows of one subject as the smallest QI
+# group. Fitting says nothing of k and l: those come by growing. Gui et al. 2020 say that GDPPR's classes hold (r,
+# k)-anonymity and not how; this is our reading.
+
+
+class Losses(NamedTuple):
+    """What decides an attribute's loss.
+
+    reach: where leaf a's widest value at level x ends stands at start[j] + x * n_leaves[j] + a.
+
+    full (d,): a hierarchy's height, -1 for numbers; codes_per_cell, overlap, end, width (d,): as in `Space`.
+    """
+
+    reach: Ints
+    start: Ints
+    n_leaves: Ints
+    full: Ints
+    codes_per_cell: Ints
+    overlap: Ints
+    end: Floats
+    width: Floats
+
+
+class Clusters(NamedTuple):
+    """p clusters. lo, hi (p, d): cells; terms (p, d): information loss of each attribute; size (p,).
+
+    Rows of a cluster: head (p,), then following (n,) from row to row, up to tail (p,); -1 ends.
+    """
+
+    lo: Ints
+    hi: Ints
+    terms: Floats
+    size: Ints
+    head: Ints
+    tail: Ints
+    following: Ints
+
+
+def losses_of(space: Space) -> Losses:
+    """The space for compiled loops."""
+    start, n_leaves, full = np.zeros(space.d, dtype=np.int64), np.zeros(space.d, dtype=np.int64), np.full(space.d, -1)
+    reaches = [np.empty(0, dtype=np.int64)]
+    for j, tree in space.trees:
+        start[j] = sum(map(len, reaches))
+        n_leaves[j], full[j] = tree.n_leaves, tree.n_levels - 1
+        levels, leaves = levels_of_tree(tree), np.arange(tree.n_leaves)
+        reaches += [levels.reach(level, leaves) for level in range(tree.n_levels)]
+    return Losses(
+        np.concatenate(reaches), start, n_leaves, full, space.codes_per_cell, space.overlap, space.end, space.width
+    )
+
+
+def merged(microdata: Microdata, model: Model, cluster: Ints) -> tuple[Ints, int]:
+    """Clusters of which all hold the model; and how many merges that took.
+
+    cluster: int64 (n,), numbers from 0; a row with a negative number is a cluster of its own, numbered after the
+    others in the order of the rows. The whole table must hold the model. Returns int64 (n,), numbers with gaps.
+    """
+    cluster, alone = cluster.copy(), np.flatnonzero(cluster < 0)
+    n_clusters = int(cluster.max(initial=-1)) + 1
+    cluster[alone] = np.arange(n_clusters, n_clusters + len(alone))
+    rules = rules_of(model, microdata.subjects(model.subjects))
+    losses = losses_of(microdata.space)
+    clusters = _clusters(losses, microdata.cells, cluster, n_clusters + len(alone))
+    into, waits, n_merges = np.arange(n_clusters + len(alone)), clusters.size > 0, 0
+    scratch = scratch_for(rules)
+    while waiting := int(waits.sum()):
+        turns = max(1, SOME_ROWS // waiting)
+        n_merges += _merge_some(losses, rules, scratch, model.rows_min, clusters, into, waits, turns)
+    _follow(into)
+    return into[cluster], n_merges
+
+
+def _clusters(losses: Losses, cells: Ints, cluster: Ints, p: int) -> Clusters:
+    n, d = cells.shape
+    lo, hi = np.full((p, d), np.iinfo(np.int64).max), np.full((p, d), -1, dtype=np.int64)
+    head, tail, following = (np.full(length, -1, dtype=np.int64) for length in (p, p, n))
+    clusters = Clusters(lo, hi, np.zeros((p, d)), np.zeros(p, dtype=np.int64), head, tail, following)
+    _fill_counts(losses, cells, cluster, clusters)
+    return clusters
+
+
+@compiled
+def _fill_counts(losses: Losses, cells: Ints, cluster: Ints, clusters: Clusters) -> None:
+    """Puts every row into its cluster."""
+    for i in range(cells.shape[0]):
+        c = cluster[i]
+        clusters.size[c] += 1
+        if clusters.head[c] < 0:
+            clusters.head[c] = i
+        else:
+            clusters.following[clusters.tail[c]] = i
+        clusters.tail[c] = i
+        for j in range(cells.shape[1]):
+            clusters.lo[c, j] = min(clusters.lo[c, j], cells[i, j])
+            clusters.hi[c, j] = max(clusters.hi[c, j], cells[i, j])
+    for c in range(clusters.size.shape[0]):
+        if clusters.size[c]:
+            for j in range(cells.shape[1]):
+                clusters.terms[c, j] = term(losses, j, clusters.lo[c, j], clusters.hi[c, j])
+
+
+@compiled
+def term(losses: Losses, j: int, lo: int, hi: int) -> float:
+    """Information loss of attribute j over the cells lo..hi, 0 to 1 (equation 6)."""
+    full = losses.full[j]
+    if full < 0:
+        last = min(float((hi + 1) * losses.codes_per_cell[j] - losses.overlap[j]), losses.end[j])
+        return float((last - lo * losses.codes_per_cell[j]) / losses.width[j])
+    return float(_height(losses.reach, losses.start[j], losses.n_leaves[j], full, lo, hi) / max(full, 1))
+
+
+@compiled
+def _height(reach: Ints, at: int, n_leaves: int, full: int, lo: int, hi: int) -> int:
+    """The lowest level of which one value holds both leaves."""
+    height = 0
+    while height < full and reach[at + lo] < hi:
+        height += 1
+        at += n_leaves
+    return height
+
+
+@compiled
+def fits(rules: Rules, scratch: Scratch, rows_min: int) -> bool:
+    """Whether what is counted keeps every share, if fewer than rows_min rows are measured as rows_min."""
+    size = max(scratch.size[0], rows_min)
+    for i in range(rules.distinct.shape[0]):
+        if scratch.top[i] * rules.denominator[i] > size * rules.numerator[i]:
+            return False
+    return True
+
+
+@compiled
+def _count(rules: Rules, scratch: Scratch, clusters: Clusters, c: int, back: bool) -> None:
+    """Counts a cluster's rows, or takes them back."""
+    row = clusters.head[c]
+    while row >= 0:
+        if back:
+            remove(rules, scratch, row)
+        else:
+            add(rules, scratch, row)
+        row = clusters.following[row]
+
+
+@compiled
+def _nearest(
+    losses: Losses, rules: Rules, scratch: Scratch, rows_min: int, clusters: Clusters, c: int, alive: Ints
+) -> int:
+    """The cluster that c joins, whose rows are counted; alive: the numbers of all clusters, in order."""
+    best, least, nearest, nearest_rise = -1, float(np.inf), -1, float(np.inf)
+    lo, hi, terms, size = clusters.lo, clusters.hi, clusters.terms, clusters.size
+    shares = rules.distinct.shape[0] > 0
+    for i in range(alive.shape[0]):
+        o = int(alive[i])
+        if o == c or size[o] == 0:
+            continue
+        rise = 0.0
+        for j in range(lo.shape[1]):
+            first, last = min(lo[c, j], lo[o, j]), max(hi[c, j], hi[o, j])
+            if first == lo[o, j] and last == hi[o, j]:
+                wider = terms[o, j]  # most often: nothing to look up
+            else:
+                wider = term(losses, j, first, last)
+            rise += size[c] * (wider - terms[c, j]) + size[o] * (wider - terms[o, j])
+            if rise >= least:
+                break
+        if rise < nearest_rise:
+            nearest, nearest_rise = o, rise
+        if rise >= least:
+            continue
+        fitting = True
+        if shares:
+            _count(rules, scratch, clusters, o, False)
+            fitting = fits(rules, scratch, rows_min)
+            _count(rules, scratch, clusters, o, True)
+        if fitting:
+            best, least = o, rise
+            if rise <= 0.0:
+                break
+    return best if best >= 0 else nearest
+
+
+@compiled
+def _holds(rules: Rules, scratch: Scratch, clusters: Clusters, c: int) -> bool:
+    """Whether the cluster holds the model; its rows stay counted."""
+    _count(rules, scratch, clusters, c, False)
+    return holds(rules, scratch)
+
+
+@compiled
+def _join(losses: Losses, clusters: Clusters, c: int, o: int) -> None:
+    """c's rows become o's."""
+    clusters.following[clusters.tail[o]] = clusters.head[c]
+    clusters.tail[o] = clusters.tail[c]
+    clusters.size[o] += clusters.size[c]
+    clusters.size[c] = 0
+    for j in range(clusters.lo.shape[1]):
+        clusters.lo[o, j] = min(clusters.lo[o, j], clusters.lo[c, j])
+        clusters.hi[o, j] = max(clusters.hi[o, j], clusters.hi[c, j])
+        clusters.terms[o, j] = term(losses, j, clusters.lo[o, j], clusters.hi[o, j])
+
+
+@compiled
+def _merge_some(
+    losses: Losses, rules: Rules, scratch: Scratch, rows_min: int, clusters: Clusters, into: Ints, waits: Bools,
+    turns: int,
+) -> int:  # fmt: skip
+    """Takes the turns of some clusters; how many merges that took.
+
+    into: the cluster that each joined, else itself; waits: whose turn is still to come.
+    """
+    alive = np.flatnonzero(clusters.size)
+    waiting = [(int(clusters.size[c]), int(c)) for c in alive if waits[c]]
+    n_alive, n_merges = alive.shape[0], 0
+    heapify(waiting)
+    while len(waiting) > 0 and turns > 0:
+        size, c = heappop(waiting)
+        if clusters.size[c] != size:
+            continue  # it has joined another, or was joined and waits under its new size
+        turns -= 1
+        waits[c] = False
+        holding = _holds(rules, scratch, clusters, c)
+        if not holding and n_alive > 1:
+            o = _nearest(losses, rules, scratch, rows_min, clusters, c, alive)
+        else:
+            o = -1
+        _count(rules, scratch, clusters, c, True)
+        if o < 0:
+            continue
+        _join(losses, clusters, c, o)
+        into[c], waits[o] = o, True
+        heappush(waiting, (int(clusters.size[o]), o))
+        n_alive -= 1
+        n_merges += 1
+        if 2 * n_alive < alive.shape[0]:
+            alive = alive[clusters.size[alive] > 0]
+    return n_merges
+
+
+@compiled
+def _follow(into: Ints) -> None:
+    """Makes `into` say the cluster that each is in in the end."""
+    for c in range(into.shape[0]):
+        while into[into[c]] != into[c]:
+            into[c] = into[into[c]]
+
 
 DISTANCES_MAX = 1 << 22
 """Distances kept at a time; 16 MiB."""
@@ -92,7 +504,7 @@ def gdppr(
             break
     rules = rules_of(model, microdata.subjects(model.subjects))
     cluster = np.full(len(microdata), -1, dtype=np.int64)
-    _fill(near.cluster, rules, model.rows_min, cluster)
+    _fill_clusters(near.cluster, rules, model.rows_min, cluster)
     unplaced = int((cluster < 0).sum())
     cluster, n_merges = merged(microdata, model, cluster)
     return local_recoding(microdata, cluster, rounds=done, clusters=p, unplaced=unplaced, merged=n_merges)
@@ -166,7 +578,7 @@ def largest_move(points: Points, before: Centres, after: Centres) -> float:
 
 
 @compiled
-def _fill(near: Ints, rules: Rules, rows_min: int, cluster: Ints) -> None:
+def _fill_clusters(near: Ints, rules: Rules, rows_min: int, cluster: Ints) -> None:
     """Puts rows into the nearest cluster that they fit; cluster (n,): -1 where none.
 
     Counts are kept by cluster, subject and code, of which few occur.

@@ -9,24 +9,564 @@ therefore an objection. The top node needs no test: before any algorithm runs, t
 The loss of a node is the mean over the attributes of level / highest level (Hu et al. 2011, equation 1), compared
 exactly; an attribute of one level loses nothing. It grows with every step up, so the least loss is that of a minimal
 node; of several the one with fewest suppressed rows, then the lexicographically lowest. So OLA and degree first give
-the same table; they differ in the nodes they test (`algorithms.lattice_search`).
+the same table; they differ in the nodes they test.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 from math import lcm, prod
+from operator import mul
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
+from streamer.numba_support.jit import compiled, inlined
+from streamer.privacy.compiled import Rules, Scratch, holds_together, rules_of, scratch_for
 from streamer.privacy.models import Model
-from streamer.recoding.algorithms.contract import Algorithm, Options
-from streamer.recoding.algorithms.full_domain import FullDomain
-from streamer.recoding.algorithms.lattice_nodes import Lattice, Node
-from streamer.recoding.algorithms.lattice_search import degree_first_search, ola_search
-from streamer.recoding.algorithms.recoding import SUPPRESSED, Recoding
+from streamer.recoding.algorithms.contract import SUPPRESSED, Algorithm, Options, Recoding
+from streamer.table.arrays import NUMBERS_MAX, Ints
+from streamer.table.hierarchy import Levels, value_numbers
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
+
+# The lattice of level vectors, and what is known of its nodes.
+#
+# A node is one level for every attribute, numbered in mixed radix: nodes in the order of their numbers are in
+# lexicographic order of their levels. The *ancestors* of a node are the nodes that are as high or higher in every
+# attribute, its *descendants* those as low or lower; *parents* and *children* are one level away in one attribute. Good
+# is monotone: the ancestors of a good node are good, the descendants of a bad one bad. So every test classifies a box
+# of nodes, and the top is good beforehand. The *minimal* nodes are good nodes without a good child; both papers that
+# search lattices keep a set from which ancestors are dropped, and this is the set that is left.
+
+Tags = npt.NDArray[np.int8]
+LatticeLevels = npt.NDArray[np.int16]
+Node = tuple[int, ...]
+IsGood = Callable[[Node], bool]
+
+UNKNOWN, GOOD, BAD = 0, 1, 2
+
+
+class LatticeShape(NamedTuple):
+    """n_levels and strides of the numbers, int64 (d,); levels of every node, int16 (nodes, d)."""
+
+    n_levels: Ints
+    strides: Ints
+    levels: LatticeLevels
+
+
+class Marks(NamedTuple):
+    """What is known of the nodes: tags int8 (nodes,); and what walks over them write down, int64 (nodes,).
+
+    clear: the other corner of a box around the node in which nothing is unclassified any more; -1.
+    """
+
+    tags: Tags
+    clear: Ints
+    todo: Ints
+    seen: Ints
+
+
+class Lattice:
+    """Which nodes are known to be good or bad; tested: how many were asked for.
+
+    >>> lattice = Lattice((2, 3), lambda node: sum(node) >= 2)
+    >>> lattice.is_good(lattice.number((0, 2))), lattice.n_unknown
+    (True, 4)
+    """
+
+    def __init__(self, n_levels: Node, test: IsGood) -> None:
+        strides = [*accumulate(reversed(n_levels[1:]), mul, initial=1)][::-1]
+        self.n_nodes = self.n_unknown = prod(n_levels)
+        self.shape = _shape(np.array(n_levels, dtype=np.int64), np.array(strides, dtype=np.int64), self.n_nodes)
+        todo, seen = np.empty((2, self.n_nodes), dtype=np.int64)
+        self.marks = Marks(np.zeros(self.n_nodes, dtype=np.int8), np.full(self.n_nodes, -1), todo, seen)
+        self.tested = 0
+        self._test = test
+        self._tell(self.n_nodes - 1, True)
+
+    @property
+    def tags(self) -> Tags:
+        """UNKNOWN, GOOD or BAD by number."""
+        return self.marks.tags
+
+    def number(self, node: Node) -> int:
+        return int(np.dot(self.shape.strides, node))
+
+    def node(self, number: int) -> Node:
+        return tuple(self.shape.levels[number].tolist())
+
+    def is_good(self, number: int) -> bool:
+        """Whether the node is good: by what is known, else by a test."""
+        if self.tags[number] == UNKNOWN:
+            self.tested += 1
+            self._tell(number, self._test(self.node(number)))
+        return bool(self.tags[number] == GOOD)
+
+    def _tell(self, number: int, good: bool) -> None:
+        """Classifies a node, and its ancestors if it is good, its descendants if it is not."""
+        self.n_unknown -= _classify(self.shape, self.marks, number, GOOD if good else BAD)
+
+    def minimal(self) -> list[Node]:
+        """The good nodes without a good child, in the order of their numbers."""
+        numbers = np.flatnonzero(self.tags == GOOD)
+        lowest = np.ones(len(numbers), dtype=np.bool_)
+        for j, stride in enumerate(self.shape.strides):
+            above = self.shape.levels[numbers, j] > 0
+            lowest[above] &= self.tags[numbers[above] - stride] != GOOD
+        return [self.node(number) for number in numbers[lowest].tolist()]
+
+
+def _shape(n_levels: Ints, strides: Ints, n_nodes: int) -> LatticeShape:
+    levels, numbers = np.empty((n_nodes, len(strides)), dtype=np.int16), np.arange(n_nodes)
+    for j, stride in enumerate(strides):
+        levels[:, j] = numbers // stride % n_levels[j]
+    return LatticeShape(n_levels, strides, levels)
+
+
+@compiled
+def _classify(shape: LatticeShape, marks: Marks, number: int, tag: int) -> int:
+    """Tags an unclassified node, and what is unclassified above it (GOOD) or below it (BAD); returns how many.
+
+    All of that can be reached over unclassified nodes: what lies between two of them is neither good nor bad.
+    """
+    tags, todo, step = marks.tags, marks.todo, 1 if tag == GOOD else -1
+    tags[number], todo[0] = tag, number
+    waiting, count = 1, 0
+    while waiting > 0:
+        waiting -= 1
+        count += 1
+        node = todo[waiting]
+        for j in range(shape.strides.shape[0]):
+            end = shape.n_levels[j] - 1 if tag == GOOD else 0
+            if shape.levels[node, j] != end:
+                other = node + step * shape.strides[j]
+                if tags[other] == UNKNOWN:
+                    tags[other], todo[waiting] = tag, other
+                    waiting += 1
+    return count
+
+
+# One table recoded at any node of its lattice: how many rows would have to be suppressed there, and what it publishes.
+#
+# A *node* is one level for every attribute (`attribute.levels`): all rows are recoded alike. QI groups are the distinct
+# recoded rows, numbered by their first row; the rows of those that do not hold the model are suppressed, and no others.
+#
+# Rows that agree in all cells agree at every node, so nodes are tested on distinct rows with their counts. Higher nodes
+# go further: where a node left few QI groups, the nodes above it are tested on one row of each of them (the roll-up of
+# LeFevre et al. 2005), and such rows are kept as long as they come to no more than ROLL_UP_MAX times the table and
+# NODES_KEPT_MAX nodes. A recoded row is one number in mixed radix; where 62 bits are too few for it, the attributes so
+# far are renumbered by the combinations that occur, so that nothing ever wraps around. A lattice asks for tens of
+# thousands of nodes: a test is one call of compiled code.
+
+ROLL_UP_MAX = 4
+"""Rows kept for roll-ups, as a multiple of the table's distinct rows."""
+
+
+NODES_KEPT_MAX = 4_096
+"""Nodes whose rows are kept for roll-ups: each test looks through them."""
+
+
+class _Recodings(NamedTuple):
+    """The levels of d attributes over the cells that occur.
+
+    What attribute j says at a level of its cell number c stands at start[j, level] + c of `value`, a number below
+    n_values[j, level]; start, n_values: int64 (d, levels). cells: int64 (d, m), the cell numbers of the distinct rows.
+    """
+
+    value: Ints
+    start: Ints
+    n_values: Ints
+    cells: Ints
+    numbers_max: int
+
+
+class _KeptNodes(NamedTuple):
+    """Rows that stand for all rows at and above some nodes.
+
+    nodes int64 (NODES_KEPT_MAX, d); rows begins[i] to begins[i + 1] are those of node i: first, a distinct row, and
+    weight, of how many rows; n (1,): how many nodes.
+    """
+
+    nodes: Ints
+    begins: Ints
+    first: Ints
+    weight: Ints
+    n: Ints
+
+
+class FullDomain:
+    """A table and a model, asked node by node; n_levels: of every attribute."""
+
+    def __init__(self, microdata: Microdata, model: Model) -> None:
+        self._cells, self._model = microdata.cells, model
+        self._levels: Sequence[Levels] = [attribute.levels for attribute in microdata.table.attributes]
+        self.n_levels: Node = tuple(levels.n_levels for levels in self._levels)
+        everyone = np.arange(len(microdata), dtype=np.int64)
+        bottom = np.zeros(len(self.n_levels), dtype=np.int64)
+        of_all = _recodings(self._levels, self._cells)
+        self._distinct, n_distinct = _grouped(of_all, bottom, everyone)
+        weight, first = _tally(self._distinct, n_distinct, np.ones_like(everyone))
+        self._recodings = of_all._replace(cells=np.take(of_all.cells, first, axis=1))
+        self._kept = _kept(bottom, weight)
+        self._rules = rules_of(model, microdata.subjects(model.subjects))
+        self._scratch = scratch_for(self._rules)
+
+    def n_suppressed(self, node: Node, allowed: int) -> int:
+        """Rows in QI groups that do not hold at the node; where these are more than `allowed`, any number above it."""
+        small = _n_small(self._recodings, self._kept, np.array(node, dtype=np.int64), self._model.rows_min)
+        if small > allowed or not self._model.subjects:
+            return int(small)
+        return _suppressed(self._rules, self._scratch, *self.qi_groups(node), allowed)
+
+    def qi_groups(self, node: Node) -> tuple[Ints, int]:
+        """The QI group of every row at the node, int64 (n,), and how many there are."""
+        everyone = np.arange(self._recodings.cells.shape[1])
+        group, n_groups = _grouped(self._recodings, np.array(node, dtype=np.int64), everyone)
+        return group[self._distinct], n_groups
+
+    def boxes(self, node: Node, rows: Ints) -> tuple[Ints, Ints]:
+        """What the node publishes for the rows with these numbers, int64 (m,); two int64 (m, d), cells."""
+        cells = self._cells[rows].T
+        ends = [levels.recode(level, column) for levels, level, column in zip(self._levels, node, cells, strict=True)]
+        return np.stack([lo for lo, _ in ends], axis=1), np.stack([hi for _, hi in ends], axis=1)
+
+
+def _recodings(levels: Sequence[Levels], cells: Ints) -> _Recodings:
+    """The recodings of all rows; cells int64 (n, d)."""
+    values, at = [], 0
+    start, n_values = np.zeros((2, len(levels), max(each.n_levels for each in levels)), dtype=np.int64)
+    numbers = np.empty(cells.T.shape, dtype=np.int64)
+    for j, of_attribute in enumerate(levels):
+        used, numbers[j] = np.unique(cells[:, j], return_inverse=True)
+        for level in range(of_attribute.n_levels):
+            value = value_numbers(of_attribute, level, used)
+            values.append(value)
+            start[j, level], n_values[j, level] = at, value.max(initial=-1) + 1
+            at += len(used)
+    return _Recodings(np.concatenate(values), start, n_values, numbers, NUMBERS_MAX)
+
+
+def _kept(bottom: Ints, weight: Ints) -> _KeptNodes:
+    """The distinct rows, which stand for all at the bottom, and room for more."""
+    n_distinct = len(weight)
+    first, weights = np.zeros((2, (1 + ROLL_UP_MAX) * n_distinct), dtype=np.int64)
+    first[:n_distinct], weights[:n_distinct] = np.arange(n_distinct), weight
+    nodes, begins = (
+        np.zeros((NODES_KEPT_MAX, len(bottom)), dtype=np.int64),
+        np.zeros(NODES_KEPT_MAX + 1, dtype=np.int64),
+    )
+    nodes[0], begins[1] = bottom, n_distinct
+    return _KeptNodes(nodes, begins, first, weights, np.ones(1, dtype=np.int64))
+
+
+@compiled
+def _n_small(recodings: _Recodings, kept: _KeptNodes, node: Ints, rows_min: int) -> int:
+    """Rows in QI groups of fewer than rows_min rows at the node; keeps the groups where they are few."""
+    i = _fewest_below(kept, node)
+    rows, weight = kept.first[kept.begins[i] : kept.begins[i + 1]], kept.weight[kept.begins[i] : kept.begins[i + 1]]
+    group, n_groups = _grouped(recodings, node, rows)
+    size, first = _tally(group, n_groups, weight)
+    n, begin = kept.n[0], kept.begins[kept.n[0]]
+    if 2 * n_groups <= len(rows) and n < len(kept.nodes) and begin + n_groups <= len(kept.first):
+        kept.nodes[n] = node
+        kept.first[begin : begin + n_groups] = rows[first]
+        kept.weight[begin : begin + n_groups] = size
+        kept.begins[n + 1], kept.n[0] = begin + n_groups, n + 1
+    small = 0
+    for rows_of_group in size:
+        if rows_of_group < rows_min:
+            small += rows_of_group
+    return small
+
+
+@compiled
+def _fewest_below(kept: _KeptNodes, node: Ints) -> int:
+    """Of the nodes kept at or below this one that with the fewest rows; of equally many the first kept."""
+    best, fewest = 0, kept.begins[1]
+    for i in range(1, kept.n[0]):
+        n_rows = kept.begins[i + 1] - kept.begins[i]
+        if n_rows < fewest and (kept.nodes[i] <= node).all():
+            best, fewest = i, n_rows
+    return best
+
+
+@compiled
+def _grouped(recodings: _Recodings, node: Ints, rows: Ints) -> tuple[Ints, int]:
+    """Groups, by first row, of distinct rows (m,) that are equal at the node, and how many; int64 (m,)."""
+    group, n_groups = np.zeros(len(rows), dtype=np.int64), 1
+    for j in range(len(node)):
+        count, start = recodings.n_values[j, node[j]], recodings.start[j, node[j]]
+        if count == 1:
+            continue
+        if n_groups > recodings.numbers_max // count:
+            group, n_groups = _renumbered(group, n_groups)
+        for i in range(len(rows)):
+            group[i] = group[i] * count + recodings.value[start + recodings.cells[j, rows[i]]]
+        n_groups *= count
+    return _renumbered(group, n_groups)
+
+
+@compiled
+def _renumbered(numbers: Ints, n_numbers: int) -> tuple[Ints, int]:
+    """The same classes numbered from 0 by first occurrence, and how many; numbers int64 (m,), below n_numbers."""
+    m = numbers.shape[0]
+    bits = 1
+    while (1 << bits) < 2 * m:
+        bits += 1
+    size = 1 << bits
+    buckets = np.full(size, -1, dtype=np.int32)
+    known = np.empty(m, dtype=np.int64)
+    out = np.empty(m, dtype=np.int64)
+    count = 0
+    homes = numbers
+    if n_numbers > size:  # Fibonacci hashing, then linear probing; arrays of numbers may wrap around, single ones not
+        homes = ((numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(64 - bits)).astype(np.int64)
+    for i in range(m):
+        number, bucket = numbers[i], homes[i]
+        while buckets[bucket] >= 0 and known[buckets[bucket]] != number:
+            bucket = (bucket + 1) & (size - 1)
+        if buckets[bucket] < 0:
+            buckets[bucket] = count
+            known[count] = number
+            count += 1
+        out[i] = buckets[bucket]
+    return out, count
+
+
+@compiled
+def _tally(group: Ints, n_groups: int, weight: Ints) -> tuple[Ints, Ints]:
+    """Total weight and first row of every group; two int64 (n_groups,)."""
+    total = np.zeros(n_groups, dtype=np.int64)
+    first = np.empty(n_groups, dtype=np.int64)
+    for i in range(group.shape[0] - 1, -1, -1):
+        total[group[i]] += weight[i]
+        first[group[i]] = i
+    return total, first
+
+
+@compiled
+def _suppressed(rules: Rules, scratch: Scratch, group: Ints, n_groups: int, allowed: int) -> int:
+    """Rows in groups that do not hold; stops once they are more than allowed."""
+    ends = np.zeros(n_groups + 1, dtype=np.int64)
+    for g in group:
+        ends[g + 1] += 1
+    ends = np.cumsum(ends)
+    members = np.empty(group.shape[0], dtype=np.int64)
+    at = ends[:-1].copy()
+    for i in range(group.shape[0]):
+        members[at[group[i]]] = i
+        at[group[i]] += 1
+    out = 0
+    for g in range(n_groups):
+        if not holds_together(rules, scratch, members[ends[g] : ends[g + 1]]):
+            out += ends[g + 1] - ends[g]
+            if out > allowed:
+                break
+    return out
+
+
+# The two orders in which nodes of a lattice are tested.
+#
+# No search tests a classified node, and one ends when all nodes are classified. Between two tests it runs compiled,
+# over arrays with an entry for every node.
+#
+# `ola_search` is Kmin of El Emam et al. 2009. The nodes at half the height (rounded down) of a sublattice are visited
+# in lexicographic order; below a good node the search goes on at once in what lies between it and the bottom, above a
+# bad one in what lies between it and the top. A sublattice with nothing left to classify is skipped.
+#
+# `degree_first_search` is section 3 of Hu et al. 2011; a node's degree product is parents x children. The paper
+# computes it first and then deletes nodes; here it counts the parents and children that are not yet deleted. (Counted
+# once in the whole lattice, nearly all nodes have the same product, and the rule decides nothing.) Ties, of which the
+# paper says nothing: most ancestors x descendants in the whole lattice, then the lowest number.
+
+DEPTH_MAX = 64
+"""Sublattices inside one another: each has half the height of the one around it."""
+
+
+def ola_search(lattice: Lattice) -> None:
+    """Classifies all nodes by binary search in sublattices (El Emam et al. 2009, figure 3)."""
+    bottom, top, at = np.zeros((3, DEPTH_MAX), dtype=np.int64)
+    stack = _Stack(bottom, top, at, np.zeros(1, dtype=np.int64))
+    if lattice.n_unknown:
+        _push(lattice.shape, stack, 0, lattice.n_nodes - 1)
+    while (number := _next_of_ola(lattice.shape, lattice.marks, stack)) >= 0:
+        lattice.is_good(number)
+
+
+def degree_first_search(lattice: Lattice) -> None:
+    """Classifies all nodes, always the unclassified one of highest degree product next (Hu et al. 2011, section 3)."""
+    queue = _queue(lattice.shape)
+    while (number := _highest(lattice.shape, lattice.tags, queue)) >= 0:
+        lattice.is_good(number)
+
+
+# -- OLA ------------------------------------------------------------------------------------------------------------
+
+
+class _Stack(NamedTuple):
+    """The sublattices that are being searched, the innermost last: from bottom to top, and the node that comes next."""
+
+    bottom: Ints
+    top: Ints
+    at: Ints  # -1: the sublattice is done
+    depth: Ints  # (1,)
+
+
+@compiled
+def _next_of_ola(shape: LatticeShape, marks: Marks, stack: _Stack) -> int:
+    """Goes on with the search as far as what is known allows; the node to test, -1 at the end."""
+    while stack.depth[0] > 0:
+        i = stack.depth[0] - 1
+        bottom, top, number = stack.bottom[i], stack.top[i], stack.at[i]
+        if number < 0:
+            stack.depth[0] = i
+            continue
+        if marks.tags[number] == UNKNOWN:
+            return int(number)
+        stack.at[i] = _next_at_height(shape, bottom, top, number)
+        if marks.tags[number] == GOOD:
+            top, end = number, bottom
+        else:
+            bottom, end = number, top
+        if _has_unknown(shape, marks, number, end):
+            _push(shape, stack, bottom, top)
+    return -1
+
+
+@compiled
+def _push(shape: LatticeShape, stack: _Stack, bottom: int, top: int) -> None:
+    """Begins with a sublattice, at the lexicographically first node of half its height, rounded down."""
+    rise, i = 0, stack.depth[0]
+    for j in range(shape.strides.shape[0]):
+        rise += shape.levels[top, j] - shape.levels[bottom, j]
+    stack.bottom[i], stack.top[i] = bottom, top
+    stack.at[i] = _raised(shape, bottom, top, bottom, 0, rise // 2)
+    stack.depth[0] = i + 1
+
+
+@inlined
+def _raised(shape: LatticeShape, bottom: int, top: int, number: int, first: int, rise: int) -> int:
+    """The lowest number `rise` steps above a node that is at the bottom in the attributes from `first` on."""
+    for j in range(shape.strides.shape[0] - 1, first - 1, -1):
+        steps = min(rise, shape.levels[top, j] - shape.levels[bottom, j])
+        number += steps * shape.strides[j]
+        rise -= steps
+    return number
+
+
+@inlined
+def _next_at_height(shape: LatticeShape, bottom: int, top: int, number: int) -> int:
+    """The next node of the same height in the sublattice, in the order of their numbers; -1 after the last."""
+    levels, rise, node = shape.levels, 0, number
+    for j in range(shape.strides.shape[0] - 1, -1, -1):
+        if rise > 0 and levels[node, j] < levels[top, j]:
+            return int(_raised(shape, bottom, top, number + shape.strides[j], j + 1, rise - 1))
+        steps = levels[node, j] - levels[bottom, j]
+        number -= steps * shape.strides[j]
+        rise += steps
+    return -1
+
+
+@inlined
+def _has_unknown(shape: LatticeShape, marks: Marks, start: int, end: int) -> bool:
+    """Whether there is an unclassified node between one that is classified, and one above it (if bad) or below.
+
+    Where there is one, a walk from `start` over nodes of its tag gets next to it. Else all that were seen are clear.
+    """
+    if marks.tags[end] == UNKNOWN:
+        return True
+    if marks.clear[start] == end:
+        return False
+    tag, step = marks.tags[start], 1 if end > start else -1
+    marks.clear[start], marks.todo[0], marks.seen[0] = end, start, start
+    waiting, n_seen = 1, 1
+    while waiting > 0:
+        waiting -= 1
+        node = marks.todo[waiting]
+        for j in range(shape.strides.shape[0]):
+            if shape.levels[node, j] == shape.levels[end, j]:
+                continue
+            other = node + step * shape.strides[j]
+            if marks.tags[other] == UNKNOWN:
+                marks.clear[marks.seen[:n_seen]] = -1
+                return True
+            if marks.tags[other] == tag and marks.clear[other] != end:
+                marks.clear[other], marks.todo[waiting], marks.seen[n_seen] = end, other, other
+                waiting += 1
+                n_seen += 1
+    return False
+
+
+# -- degree first ---------------------------------------------------------------------------------------------------
+
+
+class _Queue(NamedTuple):
+    """Nodes by priority, highest first: a heap of keys (nodes,), of which the first size (1,) count.
+
+    A key is product x nodes + n, where the node is order[nodes - 1 - n]. Degrees only fall: a key may be too high, and
+    is put right when it comes first.
+    """
+
+    keys: Ints
+    size: Ints
+    order: Ints  # most ancestors x descendants first, then the lowest number
+
+
+def _queue(shape: LatticeShape) -> _Queue:
+    levels, tops = shape.levels.astype(np.int64), shape.n_levels - 1
+    order = np.argsort(-((tops - levels + 1) * (levels + 1)).prod(axis=1), kind="stable")
+    n_nodes = len(order)
+    product = (levels < tops).sum(axis=1) * (levels > 0).sum(axis=1)
+    keys = np.sort(product[order] * n_nodes + np.arange(n_nodes)[::-1])[::-1]
+    return _Queue(np.ascontiguousarray(keys), np.array([n_nodes]), order)
+
+
+@compiled
+def _highest(shape: LatticeShape, tags: Tags, queue: _Queue) -> int:
+    """The unclassified node of highest degree product, then reach, then lowest number; -1 where there is none."""
+    n_nodes = tags.shape[0]
+    while queue.size[0] > 0:
+        product, n = queue.keys[0] // n_nodes, queue.keys[0] % n_nodes
+        number = queue.order[n_nodes - 1 - n]
+        here = _degree_product(shape, tags, number) if tags[number] == UNKNOWN else -1
+        if here == product:
+            return int(number)
+        if here < 0:
+            queue.size[0] -= 1
+            _sink(queue, queue.keys[queue.size[0]])
+        else:
+            _sink(queue, here * n_nodes + n)
+    return -1
+
+
+@compiled
+def _degree_product(shape: LatticeShape, tags: Tags, number: int) -> int:
+    """Unclassified parents x unclassified children."""
+    parents, children = 0, 0
+    for j in range(shape.strides.shape[0]):
+        level, stride = shape.levels[number, j], shape.strides[j]
+        parents += level < shape.n_levels[j] - 1 and tags[number + stride] == UNKNOWN
+        children += level > 0 and tags[number - stride] == UNKNOWN
+    return parents * children
+
+
+@compiled
+def _sink(queue: _Queue, key: int) -> None:
+    """Puts a key into the heap in place of the first one."""
+    keys, size, at = queue.keys, queue.size[0], 0
+    while 2 * at + 1 < size:
+        child = 2 * at + 1
+        if child + 1 < size and keys[child + 1] > keys[child]:
+            child += 1
+        if keys[child] <= key:
+            break
+        keys[at] = keys[child]
+        at = child
+    keys[at] = key
+
 
 Search = Callable[[Lattice], None]
 

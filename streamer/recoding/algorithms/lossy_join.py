@@ -25,11 +25,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from streamer.recoding.algorithms.recoding import Recoding
-from streamer.table.arrays import Ints
-from streamer.table.canonical import multiset_ranks
-from streamer.table.microdata import INDIVIDUAL, Microdata
-from streamer.table.vectors import row_numbers
+from streamer.recoding.algorithms.contract import Recoding
+from streamer.table.arrays import Ints, row_numbers
+from streamer.table.microdata import INDIVIDUAL, Microdata, multiset_ranks
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Top-down local recoding: one QI group that says nothing, specialized level by level as long as the model holds.
 
-The first QI group is the whole table, at the tops of all attributes. Each is specialized (`algorithms.specialization`)
+The first QI group is the whole table, at the tops of all attributes. Each is specialized
 into children and perhaps a remainder, which are specialized in turn, until no attribute can be lowered. QI groups are
 numbered depth first: children in the order of their first rows, then the remainder.
 
@@ -10,20 +10,267 @@ publishing", KDD 2006, which Tong et al. 2010 cite beside their bottom-up twin.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from streamer.jit import compiled
-from streamer.privacy.compiled import Rules, rules_of
+from streamer.numba_support.jit import compiled
+from streamer.privacy.compiled import Rules, Scratch, add, clear, holds, holds_together, remove, rules_of, scratch_for
 from streamer.privacy.models import Model
-from streamer.recoding.algorithms.contract import Algorithm, Options, no_objections
-from streamer.recoding.algorithms.recoding import Recoding
-from streamer.recoding.algorithms.specialization import REMAINDER, Tree, Trial, choose, sort_by_part, tree_of, trial_for
-from streamer.table.arrays import Ints
+from streamer.recoding.algorithms.contract import Algorithm, Options, Recoding, no_objections
+from streamer.recoding.algorithms.local_recoding import lack
+from streamer.table.arrays import Bools, Floats, Ints
+from streamer.table.hierarchy import value_numbers
 from streamer.table.microdata import Microdata
+from streamer.table.space import Space
+
+# Specializing one QI group of local recoding from the top down: which attribute, and which rows stay behind.
+#
+# A QI group has one level for every attribute (`attribute.levels`) and publishes what these levels say. *Specializing*
+# an attribute by one level parts its rows into children, one for each value of that level. Of all attributes, that is
+# specialized which lowers the NCP of the group's rows most; ties go to the earlier one. A level at which all rows agree
+# is taken at once. A group that no attribute can lower is done.
+#
+# Children that do not hold stay behind, unspecialized, together: the *remainder*, a group like any other, and smaller
+# than the one it comes from. A remainder that does not hold takes rows back: from the child of most rows first (ties:
+# the earlier child), row by row as they come, each row that lessens what the remainder lacks (`orphans.lack`) and that
+# its child holds without; and if that is not enough, whole children, those of fewest rows first (ties: the later). So
+# children and remainder hold, and everybody is in one of them.
+#
+# Wong et al. 2006 (`top_down`) choose the attribute with which most rows are specialized; NCP also tells a large step
+# from a small one. They know no individuals: rows are taken back one by one.
+
+REMAINDER = -1
+
+
+class LevelTree(NamedTuple):
+    """The levels of d attributes over the cells that occur, and where every row stands.
+
+    cell_number (d, n): the row's cell, numbered among the n_used of its attribute that occur. What attribute j says at
+    level v of cell number c is at the position start[j] + v * n_used[j] + c: of `value` as a number among the values of
+    that level, of `ncp` as its NCP.
+    """
+
+    cell_number: Ints
+    start: Ints
+    n_used: Ints
+    n_levels: Ints
+    value: Ints
+    ncp: Floats
+
+
+class Trial(NamedTuple):
+    """Scratch for trying a specialization."""
+
+    child: Ints  # (n,) by row: the child it is in, or REMAINDER
+    n_of: Ints  # (values,) rows by value; 0 between uses
+    values: Ints  # the values that occur, by first row
+    along: Ints  # (n,) the group's rows by child
+    begins: Ints  # where each child begins there, with the end
+    giving: Scratch
+    remainder: Scratch
+
+
+def tree_of(microdata: Microdata) -> LevelTree:
+    """The levels of the table's attributes, and where its rows stand."""
+    start, n_used, n_levels, value, ncp, cell_number = [], [], [], [], [], []
+    at = 0
+    for j, attribute in enumerate(microdata.table.attributes):
+        used, here = np.unique(microdata.cells[:, j], return_inverse=True)
+        levels, axis = attribute.levels, Space([attribute.axis])
+        cell_number.append(here.astype(np.int64))
+        start.append(at)
+        n_used.append(len(used))
+        n_levels.append(levels.n_levels)
+        for level in range(levels.n_levels):
+            lo, hi = levels.recode(level, used)
+            value.append(value_numbers(levels, level, used))
+            ncp.append(axis.ncp(lo[:, None], hi[:, None]))
+        at += len(used) * levels.n_levels
+    starts, n_cells, heights = (np.array(column, dtype=np.int64) for column in (start, n_used, n_levels))
+    return LevelTree(np.stack(cell_number), starts, n_cells, heights, np.concatenate(value), np.concatenate(ncp))
+
+
+def trial_for(rules: Rules, tree: LevelTree) -> Trial:
+    """Scratch for QI groups of the table, one after the other."""
+    n, most = tree.cell_number.shape[1], int(tree.n_used.max())
+    child, along = np.empty((2, n), dtype=np.int64)
+    n_of, values, begins = np.zeros((3, most + 2), dtype=np.int64)
+    return Trial(child, n_of, values, along, begins, scratch_for(rules), scratch_for(rules))
 
 
 @compiled
-def _specialized(rules: Rules, tree: Tree, trial: Trial, rows: Ints, most: int) -> tuple[Ints, Ints]:
+def _value(tree: LevelTree, j: int, level: int, row: int) -> int:
+    return int(tree.value[tree.start[j] + level * tree.n_used[j] + tree.cell_number[j, row]])
+
+
+@compiled
+def _agree(tree: LevelTree, j: int, level: int, rows: Ints) -> bool:
+    first = _value(tree, j, level, rows[0])
+    for row in rows:  # noqa: SIM110 - compiled
+        if _value(tree, j, level, row) != first:
+            return False
+    return True
+
+
+@compiled
+def _sort_by_child(tree: LevelTree, trial: Trial, j: int, level: int, rows: Ints) -> int:
+    """Fills in values, along and begins for the children of a specialization to `level`; how many children."""
+    n_children = 0
+    for row in rows:
+        value = _value(tree, j, level, row)
+        if trial.n_of[value] == 0:
+            trial.values[n_children] = value
+            n_children += 1
+        trial.n_of[value] += 1
+    trial.begins[0] = 0
+    for c in range(n_children):
+        trial.begins[c + 1] = trial.begins[c] + trial.n_of[trial.values[c]]
+        trial.n_of[trial.values[c]] = trial.begins[c]
+    for row in rows:
+        value = _value(tree, j, level, row)
+        trial.along[trial.n_of[value]] = row
+        trial.n_of[value] += 1
+    for c in range(n_children):
+        trial.n_of[trial.values[c]] = 0
+    return n_children
+
+
+@compiled
+def _specialize(rules: Rules, tree: LevelTree, trial: Trial, j: int, level: int, rows: Ints) -> float:
+    """Fills in trial.child for attribute j at `level`, one below the group's; by how much the rows' NCP falls."""
+    n_children = _sort_by_child(tree, trial, j, level, rows)
+    stands = np.empty(n_children, dtype=np.bool_)
+    n_behind = 0
+    for c in range(n_children):
+        members = trial.along[trial.begins[c] : trial.begins[c + 1]]
+        stands[c] = holds_together(rules, trial.giving, members)
+        for row in members:
+            trial.child[row] = c if stands[c] else REMAINDER
+        n_behind += 0 if stands[c] else len(members)
+    if n_behind == len(rows):
+        return 0.0
+    if n_behind > 0:
+        _hold_remainder(rules, trial, rows, stands)
+    fall = 0.0
+    for c in range(n_children):
+        n = 0
+        for row in trial.along[trial.begins[c] : trial.begins[c + 1]]:
+            n += trial.child[row] != REMAINDER
+        row = trial.along[trial.begins[c]]
+        below = tree.start[j] + level * tree.n_used[j] + tree.cell_number[j, row]
+        fall += n * (tree.ncp[below + tree.n_used[j]] - tree.ncp[below])
+    return fall
+
+
+@compiled
+def _hold_remainder(rules: Rules, trial: Trial, rows: Ints, stands: Bools) -> None:
+    """Takes rows back from the children that stand until the remainder holds."""
+    for row in rows:
+        if trial.child[row] == REMAINDER:
+            add(rules, trial.remainder, row)
+    asked = ~stands
+    while lack(rules, trial.remainder) > 0:
+        c = _largest(trial, asked)
+        if c < 0:
+            break
+        asked[c] = True
+        _take_back(rules, trial, trial.along[trial.begins[c] : trial.begins[c + 1]])
+    while lack(rules, trial.remainder) > 0:
+        c = _smallest(trial, stands)
+        stands[c] = False
+        for row in trial.along[trial.begins[c] : trial.begins[c + 1]]:
+            if trial.child[row] != REMAINDER:
+                add(rules, trial.remainder, row)
+                trial.child[row] = REMAINDER
+    for row in rows:
+        if trial.child[row] == REMAINDER:
+            remove(rules, trial.remainder, row)
+
+
+@compiled
+def _largest(trial: Trial, asked: Bools) -> int:
+    """The child of most rows that was not asked yet, the first of equals; -1 where there is none."""
+    found, most = -1, 0
+    for c in range(len(asked)):
+        size = trial.begins[c + 1] - trial.begins[c]
+        if not asked[c] and size > most:
+            found, most = c, size
+    return found
+
+
+@compiled
+def _smallest(trial: Trial, stands: Bools) -> int:
+    """The child of fewest rows that stands, the last of equals; at least one does, or the remainder would hold."""
+    found, least = -1, len(trial.along) + 1
+    for c in range(len(stands)):
+        size = trial.begins[c + 1] - trial.begins[c]
+        if stands[c] and size <= least:
+            found, least = c, size
+    return found
+
+
+@compiled
+def _take_back(rules: Rules, trial: Trial, members: Ints) -> None:
+    """Rows that the remainder needs and that the child `members` holds without."""
+    missing = lack(rules, trial.remainder)
+    for row in members:
+        add(rules, trial.giving, row)
+    for row in members:
+        if missing == 0:
+            break
+        add(rules, trial.remainder, row)
+        remove(rules, trial.giving, row)
+        if lack(rules, trial.remainder) < missing and holds(rules, trial.giving):
+            trial.child[row] = REMAINDER
+            missing = lack(rules, trial.remainder)
+        else:
+            remove(rules, trial.remainder, row)
+            add(rules, trial.giving, row)
+    clear(rules, trial.giving, members)
+
+
+@compiled
+def choose(rules: Rules, tree: LevelTree, trial: Trial, level: Ints, rows: Ints, child: Ints) -> int:
+    """The attribute to specialize, -1: none; child: then by row of `rows`. Levels at which all agree are taken."""
+    best, most = -1, 0.0
+    for j in range(len(level)):
+        while level[j] > 0 and _agree(tree, j, level[j] - 1, rows):
+            level[j] -= 1
+    for j in range(len(level)):
+        if level[j] > 0:
+            fall = _specialize(rules, tree, trial, j, level[j] - 1, rows)
+            if fall > most:
+                best, most = j, fall
+                for i in range(len(rows)):
+                    child[i] = trial.child[rows[i]]
+    return best
+
+
+@compiled
+def sort_by_part(trial: Trial, rows: Ints, child: Ints) -> int:
+    """Sorts the rows by child, the remainder last; fills in begins and returns how many parts there are."""
+    n_children = child.max() + 1
+    size = np.zeros(n_children + 1, dtype=np.int64)
+    for c in child:
+        size[c] += 1  # the remainder's -1 is the last position
+    n_parts = 0
+    trial.begins[0] = 0
+    at = np.empty(n_children + 1, dtype=np.int64)
+    for c in range(n_children + 1):
+        at[c] = trial.begins[n_parts]
+        if size[c] > 0:
+            trial.begins[n_parts + 1] = at[c] + size[c]
+            n_parts += 1
+    before = rows.copy()
+    for i in range(len(rows)):
+        rows[at[child[i]]] = before[i]
+        at[child[i]] += 1
+    return n_parts
+
+
+@compiled
+def _specialized(rules: Rules, tree: LevelTree, trial: Trial, rows: Ints, most: int) -> tuple[Ints, Ints]:
     """Sorts the rows (n,) by QI group; the levels (m, d) of each, at most `most`, and where its rows end, (m,)."""
     n, d = rows.shape[0], tree.n_levels.shape[0]
     level, waiting_level = np.zeros((most, d), np.int64), np.zeros((most, d), np.int64)

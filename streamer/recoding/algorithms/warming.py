@@ -13,14 +13,14 @@ from decimal import Decimal
 import numpy as np
 
 from streamer.privacy.models import model_of
-from streamer.recoding.algorithms.initial import initial_groups
+from streamer.recoding.algorithms.catalog import initial_groups
 from streamer.table.attributes import CategoricalAttribute, NumericAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Diversity, KeptColumn, Table
 
-K, ROWS, CELLS, VALUES = 2, 40, 10, 5
-RARE = 7
+K, WARMING_ROWS, WARMING_CELLS, WARMING_VALUES = 2, 40, 10, 5
+WARMING_RARE = 7
 """Every so many rows one has a leaf of its own: rare leaves have an order of their own."""
 
 
@@ -37,17 +37,21 @@ def compile_counting() -> None:
 
 def _table() -> Table:
     one = Decimal(1)
-    leaves = [(f"leaf {leaf}", f"node {leaf % 3}", "*") for leaf in range(ROWS)]
+    leaves = [(f"leaf {leaf}", f"node {leaf % 3}", "*") for leaf in range(WARMING_ROWS)]
     attributes = (
-        NumericAttribute("number", (Decimal(0), Decimal(CELLS - 1)), one, one, one),
+        NumericAttribute("number", (Decimal(0), Decimal(WARMING_CELLS - 1)), one, one, one),
         CategoricalAttribute("category", Hierarchy.from_rows(sorted(leaves)), one),
     )
     return Table("warming", ("id",), attributes, (), K)
 
 
 def _run(table: Table) -> None:
-    rows = np.arange(ROWS)
-    codes = np.column_stack([rows % CELLS, np.where(rows % RARE, rows % K, rows)])
-    values = np.column_stack([rows % VALUES for _ in table.kept]) if table.kept else np.empty((ROWS, 0), np.int64)
-    texts = tuple(tuple(b"%d" % value for value in range(VALUES)) for _ in table.kept)
+    rows = np.arange(WARMING_ROWS)
+    codes = np.column_stack([rows % WARMING_CELLS, np.where(rows % WARMING_RARE, rows % K, rows)])
+    values = (
+        np.column_stack([rows % WARMING_VALUES for _ in table.kept])
+        if table.kept
+        else np.empty((WARMING_ROWS, 0), np.int64)
+    )
+    texts = tuple(tuple(b"%d" % value for value in range(WARMING_VALUES)) for _ in table.kept)
     initial_groups(Microdata(table, codes, None, values, texts), model_of(table), 0)

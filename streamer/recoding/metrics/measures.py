@@ -12,11 +12,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from streamer.privacy.models import Model
-from streamer.recoding.algorithms.lossy_join import lossy_join
-from streamer.recoding.algorithms.recoding import Recoding
-from streamer.recoding.metrics import join_uncertainty, risk, utility
+from streamer.recoding.algorithms.contract import Recoding
+from streamer.recoding.algorithms.lossy_join import LossyJoin, lossy_join
+from streamer.recoding.metrics import risk, utility
 from streamer.table.microdata import Microdata
+
+# What a lossy join hides: nothing of the quasi-identifiers, but which of them belongs to which sensitive row.
+#
+# A reader joins the two tables by QI group, and gets every vector of cells of a group beside every sensitive row of it:
+# one of these rows is true for every published row, the others are not (the join is lossy: Tong et al. 2010, section
+# 3.2). Where there is nothing to measure the answer is None.
+
+
+def joined_rows(join: LossyJoin) -> int:
+    """Rows of the two tables joined by QI group."""
+    n_groups = int(join.stt_group.max(initial=-1)) + 1
+    vectors, rows = (np.bincount(of, minlength=n_groups) for of in (join.qit_group, join.stt_group))
+    return int(vectors @ rows)
+
+
+def joined_true(join: LossyJoin) -> float | None:
+    """Share of the joined rows that are true: how often a reader is right who guesses; above 0, up to 1."""
+    return len(join.stt_group) / joined_rows(join) if len(join.stt_group) else None
+
 
 WHAT: Mapping[str, str] = {
     "rows": "rows of the source table",
@@ -79,8 +100,8 @@ def measure_joined(microdata: Microdata, recoding: Recoding, model: Model) -> di
     join = lossy_join(microdata, recoding)
     found = _groups(microdata, recoding, model) | {
         "quasi_identifiers": len(join.qit_group),
-        "joined_rows": join_uncertainty.joined_rows(join),
-        "joined_true": join_uncertainty.joined_true(join),
+        "joined_rows": joined_rows(join),
+        "joined_true": joined_true(join),
     }
     return {name: found[name] for name in WHAT_JOINED}
 

@@ -17,11 +17,10 @@ from math import fsum
 
 import numpy as np
 
-from streamer.recoding.algorithms.recoding import Recoding
-from streamer.recoding.metrics.tally import tally
-from streamer.table.arrays import Floats, Ints
+from streamer.recoding.algorithms.contract import Recoding
+from streamer.recoding.metrics.risk import tally
+from streamer.table.arrays import Floats, Ints, row_numbers
 from streamer.table.microdata import Microdata
-from streamer.table.vectors import row_numbers
 
 
 def aes(recoding: Recoding) -> float | None:

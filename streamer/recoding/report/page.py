@@ -8,21 +8,398 @@ bytes, but for the time that it is handed.
 
 from __future__ import annotations
 
+import re
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from math import ceil, floor, log10
+from typing import Any, NamedTuple
+from unicodedata import east_asian_width
+from xml.etree.ElementTree import Element, SubElement, tostring
 
+import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from streamer.recoding.algorithms.recoding import Recoding
+from streamer.recoding.algorithms.contract import Recoding
 from streamer.recoding.metrics.measures import WHAT, WHAT_JOINED
-from streamer.recoding.metrics.risk import share_by_group
+from streamer.recoding.metrics.risk import individuals_by_group, share_by_group
 from streamer.recoding.metrics.utility import ncp_by_attribute
-from streamer.recoding.report import pictures
-from streamer.recoding.report.headline import headlines, rows_at_risk
-from streamer.recoding.report.meaning import MEANING, meanings
-from streamer.recoding.report.provenance import Provenance
 from streamer.recoding.report.tradeoffs import ROWS_MAX, Curve
+from streamer.table.arrays import Floats, Ints
 from streamer.table.microdata import Microdata, Subject
+from streamer.table.schema import LOSSY_JOIN, Table
+
+# What a report says of itself: when it was made, by which version, from what, and under which table.yaml.
+#
+# Nothing here is read from a clock or a file: the caller hands it in.
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """made: date and time in words; input_name: of the file, without its folder; settings: the text of table.yaml."""
+
+    made: str
+    version: str
+    input_name: str
+    settings: str
+
+
+# What every measure means to somebody who has never heard its name: one or two plain sentences.
+#
+# `WHAT` of the measures says precisely what each is; this says what to make of a high or a low one. The meaning depends
+# on the form that is published, and on whether individuals are declared.
+
+MEANING: Mapping[str, str] = {
+    "rows": "How many rows went in.",
+    "suppressed": "These rows are not in the published table at all. Many of them bend every statistic.",
+    "groups": "People are published in groups that look alike. More groups keep more detail.",
+    "aes": "How many rows look alike, on average. The nearer to the smallest allowed, the more detail is kept.",
+    "dm": "Grows with the square of the groups' sizes: low where no group is larger than it has to be.",
+    "sed": "How much is left open about the values inside the groups. Low is precise.",
+    "sed_literal": "The same as its paper writes it; only for comparison with other people's figures.",
+    "sed_left_out": "Groups that the figure above cannot count, because all their rows are alike in some column.",
+    "ncp": "How much detail was given up: 0 is exact values, 1 is nothing but stars. 0.05 is little, 0.3 is much.",
+    "gcp": "The same without the rows that were left out.",
+    "il": "The sum behind the next figure; it grows with the number of rows.",
+    "ril": "How much was given up, of all there was to give up: 0 is nothing, 1 is everything.",
+    "distortion": "How far up their hierarchies values were lifted: 0 not at all, 1 to the very top.",
+    "k": "The smallest crowd that anybody of the table is hidden in, counted in rows.",
+    "k_individuals": "The smallest crowd counted in people: one person with five rows is one person.",
+    "l": "How many different secrets there are in the group that has the fewest. 1 means that a secret is known.",
+    "alpha": "How much of a group is one and the same person. 1 means a group of one person.",
+    "beta": "How sure one can be of a secret in the worst group: 0.5 is a coin's toss, 1 is certain.",
+    "risk": "The same for secrets that are close to each other, such as two diseases of the lung.",
+    "vulnerable": "Groups that look large enough by their rows and are not by their people. Should be 0.",
+    "single_value": "Groups in which all rows are one person's. Should be 0.",
+    "prosecutor_max": "The risk of the person who is hidden worst: 0.2 is one in five.",
+    "prosecutor_mean": "The same risk on average over the rows.",
+    "quasi_identifiers": "How many rows the first table has.",
+    "joined_rows": "How many rows there are once both tables are put together again.",
+    "joined_true": "Of these rows, how many are true. The others are what hides people.",
+}
+
+OF_NOBODY: Mapping[str, str] = {
+    "k_individuals": "The same as k: table.yaml does not say whose rows they are, so each counts as a person.",
+    "alpha": "How much of a group is one row; of people it says nothing, because table.yaml does not say whose it is.",
+    "vulnerable": "Cannot be told: table.yaml does not say whose rows they are. Always 0.",
+    "single_value": "Cannot be told: table.yaml does not say whose rows they are. Always 0.",
+}
+"""Where k counts rows, and no people."""
+
+OF_A_JOIN: Mapping[str, str] = {
+    "groups": "Within a group it is open whose secret is whose; quasi-identifiers are not.",
+    "aes": "Among how many rows a secret could be anybody's, on average.",
+    "k": "The fewest rows among which it is open whose secret is whose. Who is in the table is not open.",
+    "prosecutor_max": "Whoever is found in the first table: the chance to pick her row of the second one, at worst.",
+    "prosecutor_mean": "The same chance on average over the rows.",
+}
+"""Of a lossy join, in which everybody can be found."""
+
+
+def meanings(form: str, by_individual: bool) -> Mapping[str, str]:
+    """What every measure means of a table that is published in this form; by_individual: k counts people."""
+    return {**MEANING, **(OF_A_JOIN if form == LOSSY_JOIN else {}), **({} if by_individual else OF_NOBODY)}
+
+
+# The few sentences that come before all measures: what is guaranteed, and what an attacker can still do.
+#
+# Attackers have the names that ARX and El Emam and Dankar 2008 gave them. The *prosecutor* knows that a person is in
+# the table. The *journalist* wants to find anybody at all and does not know who is in it: the risk is at most the
+# prosecutor's, and how far below depends on the people who might have been in the table, of whom nothing is known here.
+# The *marketer* wants as many as possible right. None of them counts what a QI group gives away without anybody being
+# picked out: that is said of every sensitive column. What no figure looks at is said last: rows of one person that
+# count as several people, and columns that are published as they are.
+
+CROWDS = (2, 3, 5, 10, 20)
+"""Numbers of people below which a row's crowd is counted as small."""
+
+
+@dataclass(frozen=True)
+class Headline:
+    """One finding: who or what, how much in a few words, and what it means."""
+
+    title: str
+    figure: str
+    sentence: str
+
+
+def headlines(measures: Mapping[str, Any], microdata: Microdata, recoding: Recoding, form: str) -> list[Headline]:
+    """What can still be found out; nothing where nothing is published."""
+    if not recoding.n_groups:
+        return []
+    by_individual = microdata.individuals is not None
+    about_people = _of_a_join() if form == LOSSY_JOIN else _of_rows(measures, by_individual)
+    return [*about_people, *_of_values(microdata, recoding), *_not_looked_at(microdata.table)]
+
+
+def _of_rows(measures: Mapping[str, Any], by_individual: bool) -> Iterator[Headline]:
+    worst, mean, alpha = measures["prosecutor_max"], measures["prosecutor_mean"], measures["alpha"]
+    picks = "picks her out of the people of her QI group" if by_individual else "picks the right row"
+    yield Headline(
+        "Prosecutor",
+        f"{chance(worst)} at worst, {chance(mean)} on average",
+        f"Somebody who knows that a person is in the table, and her quasi-identifiers, {picks} with this chance. That "
+        "she is in the table is not hidden.",
+    )
+    if by_individual and alpha > worst:
+        yield Headline(
+            "One row of a person's QI group",
+            f"is hers with {percent(alpha)} at worst",
+            "Some people have more of a QI group's rows than others, and whoever knows that of somebody guesses better "
+            "than by counting people. `alpha` in table.yaml bounds it.",
+        )
+    yield Headline(
+        "Journalist",
+        f"{chance(worst)} at most",
+        "Somebody who wants to find anybody, and does not know who is in the table. How much lower it really is "
+        "depends on the people who might have been in it; without a register of them the prosecutor's is the bound.",
+    )
+    yield Headline(
+        "Marketer",
+        f"{percent(mean)} of the rows",
+        "Somebody who guesses for every row, and wants as many right as possible.",
+    )
+
+
+def _of_a_join() -> Iterator[Headline]:
+    yield Headline(
+        "Who is in the table",
+        "not hidden",
+        "Quasi-identifiers are published as exactly as the columns' grids are, so whoever knows somebody's sees "
+        "whether such a person is in the table, and in which QI group. Prosecutor, journalist and marketer find people "
+        "here; what is hidden is which value is whose.",
+    )
+
+
+def _of_values(microdata: Microdata, recoding: Recoding) -> Iterator[Headline]:
+    for column in microdata.table.sensitive:
+        name = microdata.table.kept[column].name
+        shares = share_by_group(microdata, recoding, Subject(column))
+        known = int((shares == 1).sum())
+        alone = f"In {known:,} of {len(shares):,} QI groups all rows share one value: there it is known of everybody."
+        yield Headline(
+            f"{name}, of a person whose QI group is known",
+            f"guessed right with {percent(float(shares.max()))} at worst",
+            alone if known else "In no QI group do all rows share one value.",
+        )
+
+
+def _not_looked_at(table: Table) -> Iterator[Headline]:
+    if table.individual is None:
+        yield Headline(
+            "Whose rows they are",
+            "not known: every row counts as a person",
+            "table.yaml names no column that says it. Where somebody can have several rows, a QI group is fewer people "
+            "than rows, and every chance above is really higher.",
+        )
+    if as_they_are := [column.name for column in table.kept if not column.sensitive]:
+        yield Headline(
+            "Published as they are",
+            ", ".join(as_they_are),
+            "Whoever knows such a value of somebody can tell the rows of a QI group apart by it, and every chance "
+            "above is then really higher: no figure of this page looks at them.",
+        )
+
+
+def rows_at_risk(microdata: Microdata, recoding: Recoding) -> list[tuple[str, int, str]]:
+    """For every crowd: the risk that it stands for, how many rows have more, and their share of the published ones."""
+    if not recoding.n_groups:
+        return []
+    sizes, people = recoding.sizes, individuals_by_group(microdata, recoding)
+    counted = [(crowd, int(sizes[people < crowd].sum())) for crowd in CROWDS]
+    return [(chance(1 / crowd), rows, percent(rows / int(sizes.sum()))) for crowd, rows in counted]
+
+
+def chance(share: float) -> str:
+    """A share as people say chances.
+
+    >>> chance(0.2), chance(0.15), chance(1.0)
+    ('1 in 5', '1 in 6.7', 'certain')
+    """
+    return "certain" if share == 1 else f"1 in {float(f'{1 / share:.2g}'):,.9g}"
+
+
+def percent(share: float) -> str:
+    """
+    >>> percent(0.125), percent(0.00012)
+    ('12.5 %', '0.012 %')
+    """
+    return f"{100 * share:.3g} %"
+
+
+# The pictures of a report, as SVG.
+#
+# A picture shows counts, shares and losses, no value of a row, and no label of a category. The same numbers give the
+# same bytes: no date, no random identifiers.
+
+WIDTH, HEIGHT = 640, 280  # pixels
+LEFT, RIGHT, TOP, BOTTOM = 72, 40, 20, 48
+"""Margins around what is drawn; numbers and labels stand in them."""
+
+CHARACTER, BAR = 8, 28
+"""Pixels that a character of a name may take, and the height of a bar with the gap to the next."""
+
+COLOUR, INK = "#35618f", "#333"
+BINS_MAX, TICKS_MAX = 40, 8
+SEEN_BESIDE = 100
+"""The largest number of QI groups in a bar beside which a bar of one can still be seen."""
+
+NAME_MAX = 40
+"""Characters of a name beside its bar: more would leave no room for the bar."""
+
+NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+SHARES = ("alpha", "beta")
+DEMANDS = {
+    "k": "k: rows (or individuals) of every QI group",
+    "l": "l: distinct sensitive values of every QI group",
+    "alpha": "alpha: largest share of one individual",
+    "beta": "beta: largest share of one sensitive value",
+}
+
+
+class ChartAxis(NamedTuple):
+    """The numbers first..last, drawn from pixel `begin` to pixel `end`."""
+
+    first: float
+    last: float
+    begin: float
+    end: float
+    is_whole: bool = False  # a fraction of one means nothing
+    is_log: bool = False
+
+    def at(self, number: float) -> float:
+        """The pixel of a number."""
+        first, last, here = (log10(x) if self.is_log else x for x in (self.first, self.last, number))
+        return self.begin + (here - first) / (last - first) * (self.end - self.begin)
+
+    def ticks(self) -> list[float]:
+        """The numbers to write at the axis: powers of ten, or multiples of 1, 2 or 5 times one."""
+        if self.is_log:
+            return [10.0**power for power in range(ceil(log10(self.first)), floor(log10(self.last)) + 1)]
+        least = (self.last - self.first) / TICKS_MAX
+        power = 10.0 ** floor(log10(least))
+        step = next(step for step in (power, 2 * power, 5 * power, 10 * power) if step >= least)
+        step = max(step, 1.0) if self.is_whole else step
+        return [round(i * step, 10) for i in range(ceil(self.first / step), floor(self.last / step + 1e-9) + 1)]
+
+
+def group_sizes(sizes: Ints) -> str:
+    """How many QI groups there are of each size; sizes int64 (g,). A data URI.
+
+    If one bar is so high that a single QI group could not be seen beside it, the axis counts in powers of ten.
+    """
+    first, last = int(sizes.min()), int(sizes.max())
+    width = -(-(last - first + 1) // BINS_MAX)
+    edges = np.arange(first, last + width + 1, width, dtype=np.float64) - 0.5
+    return _histogram(np.histogram(sizes, edges)[0].tolist(), edges.tolist(), "rows of a QI group", of_sizes=True)
+
+
+def largest_shares(shares: Floats) -> str:
+    """In how many QI groups the most frequent sensitive value has which share; float64 (g,). A data URI."""
+    edges = [i / 20 for i in range(21)]
+    return _histogram(np.histogram(shares, edges)[0].tolist(), edges, "share of the most frequent sensitive value")
+
+
+def _histogram(counts: Sequence[int], edges: Sequence[float], label: str, of_sizes: bool = False) -> str:
+    is_log = of_sizes and max(counts) > SEEN_BESIDE
+    x = ChartAxis(edges[0], edges[-1], LEFT, WIDTH - RIGHT, is_whole=of_sizes)
+    y = ChartAxis(0.5 if is_log else 0, max(counts), HEIGHT - BOTTOM, TOP, True, is_log)
+    svg = _picture(x, label, HEIGHT)
+    _draw_y(svg, y, "QI groups (powers of ten)" if is_log else "QI groups")
+    for lo, hi, count in zip(edges[:-1], edges[1:], counts, strict=True):
+        if count:
+            top, width = y.at(count), max(x.at(hi) - x.at(lo) - 1, 1)
+            _add(svg, "rect", x=x.at(lo) + 0.5, y=top, width=width, height=y.begin - top, fill=COLOUR)
+    return _uri(svg)
+
+
+def tradeoff(curve: Curve) -> str:
+    """What every strength of a demand costs, with a mark at what is asked now. A data URI."""
+    ends = [LEFT, WIDTH - RIGHT]
+    if curve.demand in SHARES:
+        ends.reverse()  # stricter to the right, as with k and l
+    x = ChartAxis(min(curve.strengths), max(curve.strengths), ends[0], ends[1])
+    y = ChartAxis(0, max(curve.losses) or 1, HEIGHT - BOTTOM, TOP)
+    svg = _picture(x, DEMANDS[curve.demand], HEIGHT)
+    _draw_y(svg, y, "NCP")
+    points = [(x.at(strength), y.at(loss)) for strength, loss in zip(curve.strengths, curve.losses, strict=True)]
+    line = " ".join(f"{across:.1f},{down:.1f}" for across, down in points)
+    _add(svg, "polyline", points=line, fill="none", stroke=COLOUR, stroke_width=1.5)
+    for across, down in points:
+        _add(svg, "circle", cx=across, cy=down, r=3, fill=COLOUR)
+    if curve.now is not None:
+        now = x.at(curve.now)
+        _add(svg, "path", d=f"M{now:.1f} {TOP}V{HEIGHT - BOTTOM}", stroke=COLOUR, stroke_dasharray="2 3")
+        _text(svg, "asked for now", now, TOP - 6, "end" if now > WIDTH / 2 else "start")
+    return _uri(svg)
+
+
+def bars(names: Sequence[str], values: Sequence[float], label: str) -> str:
+    """One bar for each name. A data URI."""
+    labels = [_label(name) for name in names]
+    left = max(map(_width, labels), default=0) + 16
+    height = TOP + BAR * len(labels) + BOTTOM
+    x = ChartAxis(0, max(values, default=0) or 1, left, WIDTH - RIGHT)
+    svg = _picture(x, label, height)
+    for i, (name, value) in enumerate(zip(labels, values, strict=True)):
+        top = TOP + BAR * i
+        _add(svg, "rect", x=left, y=top + 3, width=x.at(value) - left, height=BAR - 6, fill=COLOUR)
+        _text(svg, name, left - 8, top + BAR / 2 + 4, "end")
+    return _uri(svg)
+
+
+def _label(name: str) -> str:
+    """A name as text that every picture can hold."""
+    return NOT_XML.sub("\ufffd", name if len(name) <= NAME_MAX else name[: NAME_MAX - 1] + "…")
+
+
+def _width(text: str) -> int:
+    """About how many pixels a text is wide."""
+    return CHARACTER * sum(2 if east_asian_width(character) in "FW" else 1 for character in text)
+
+
+def _picture(x: ChartAxis, label: str, height: int) -> Element:
+    """A picture with nothing but the axis below."""
+    svg = Element("svg", xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {WIDTH} {height}")
+    svg.attrib |= {"width": str(WIDTH), "height": str(height), "font-family": "sans-serif", "font-size": "12"}
+    floor_at = height - BOTTOM
+    _add(svg, "path", d=f"M{x.begin:.1f} {floor_at}H{x.end:.1f}", stroke=INK)
+    for number in x.ticks():
+        _add(svg, "path", d=f"M{x.at(number):.1f} {floor_at}v5", stroke=INK)
+        _text(svg, f"{number:,.10g}", x.at(number), floor_at + 18, "middle")
+    _text(svg, label, (x.begin + x.end) / 2, height - 10, "middle")
+    return svg
+
+
+def _draw_y(svg: Element, y: ChartAxis, label: str) -> None:
+    """The axis at the left."""
+    _add(svg, "path", d=f"M{LEFT} {y.begin:.1f}V{y.end:.1f}", stroke=INK)
+    for number in y.ticks():
+        _add(svg, "path", d=f"M{LEFT} {y.at(number):.1f}h-5", stroke=INK)
+        _text(svg, f"{number:,.10g}", LEFT - 8, y.at(number) + 4, "end")
+    middle = (y.begin + y.end) / 2
+    _text(svg, label, 14, middle, "middle").set("transform", f"rotate(-90 14 {middle:.1f})")
+
+
+def _text(svg: Element, text: str, x: float, y: float, anchor: str) -> Element:
+    element = _add(svg, "text", x=x, y=y, text_anchor=anchor, fill=INK)
+    element.text = text
+    return element
+
+
+def _add(svg: Element, tag: str, **attributes: float | str) -> Element:
+    """Adds an element; an attribute's underscore stands for a hyphen, and pixels have one digit."""
+    texts = {
+        name.replace("_", "-"): value if isinstance(value, str) else f"{value:.1f}"
+        for name, value in attributes.items()
+    }
+    return SubElement(svg, tag, texts)
+
+
+def _uri(svg: Element) -> str:
+    return "data:image/svg+xml;base64," + b64encode(tostring(svg)).decode()
+
 
 COMPARED = ("groups", "ncp", "aes", "k", "l", "beta", "risk", "suppressed")
 """The measures of the comparison's table."""
@@ -64,7 +441,7 @@ def compare_page(report: Mapping[str, Any], provenance: Provenance, curves: Sequ
         meaning=MEANING,
         ran=ran,
         could_not=[found for found in report["algorithms"] if "cannot" in found],
-        pictures=[{"title": label, "uri": pictures.bars(names, values, label)} for label, values in drawn.items()],
+        pictures=[{"title": label, "uri": bars(names, values, label)} for label, values in drawn.items()],
         **_tradeoffs(curves, report["rows"]),
     )
 
@@ -95,7 +472,7 @@ def figure(value: bool | float | str | None) -> str:
 
 
 def _tradeoffs(curves: Sequence[Curve], rows: int) -> dict[str, Any]:
-    drawn = [{"title": f"More {curve.demand}", "uri": pictures.tradeoff(curve)} for curve in curves]
+    drawn = [{"title": f"More {curve.demand}", "uri": tradeoff(curve)} for curve in curves]
     return {"tradeoffs": drawn, "tradeoff_rows": ROWS_MAX if rows > ROWS_MAX else None}
 
 
@@ -104,11 +481,11 @@ def _pictures(measures: Mapping[str, Any], microdata: Microdata, recoding: Recod
     losses = ncp_by_attribute(microdata, recoding) if "ncp" in measures else None
     if losses is not None:
         names = [attribute.name for attribute in microdata.table.attributes]
-        uri = pictures.bars(names, losses.tolist(), "NCP of the attribute")
+        uri = bars(names, losses.tolist(), "NCP of the attribute")
         yield {"title": "What every attribute lost", "uri": uri}
     if recoding.n_groups:
-        yield {"title": "Sizes of the QI groups", "uri": pictures.group_sizes(recoding.sizes)}
+        yield {"title": "Sizes of the QI groups", "uri": group_sizes(recoding.sizes)}
         for column in microdata.table.sensitive:
             name = microdata.table.kept[column].name
             shares = share_by_group(microdata, recoding, Subject(column))
-            yield {"title": f"The most frequent {name} of a QI group", "uri": pictures.largest_shares(shares)}
+            yield {"title": f"The most frequent {name} of a QI group", "uri": largest_shares(shares)}

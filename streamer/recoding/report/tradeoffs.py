@@ -16,14 +16,13 @@ import numpy as np
 from streamer.errors import ConfigError, UsageError
 from streamer.privacy.models import model_of
 from streamer.recoding.algorithms.catalog import run
-from streamer.recoding.algorithms.contract import Algorithm, Options
-from streamer.recoding.algorithms.recoding import Recoding
+from streamer.recoding.algorithms.contract import Algorithm, Options, Recoding
 from streamer.recoding.metrics.utility import ncp
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
 
 ROWS_MAX = 5_000
-KS = (2, 3, 5, 7, 10, 15, 20, 30, 50, 100)
+TRADEOFF_KS = (2, 3, 5, 7, 10, 15, 20, 30, 50, 100)
 LS = (2, 3, 4, 5, 6, 8, 10)
 SHARES = tuple(Decimal(text) for text in ("0.9", "0.8", "0.7", "0.6", "0.5", "0.4", "0.3", "0.2", "0.1"))
 
@@ -70,7 +69,9 @@ def _loss(microdata: Microdata, algorithm: Algorithm, options: Options) -> float
 
 
 def _points(table: Table) -> Iterator[tuple[str, Any, Table]]:
-    demands: list[tuple[str, Sequence[Any], Callable[[Any], Table]]] = [("k", KS, lambda k: replace(table, k=k))]
+    demands: list[tuple[str, Sequence[Any], Callable[[Any], Table]]] = [
+        ("k", TRADEOFF_KS, lambda k: replace(table, k=k))
+    ]
     if table.sensitive:
         demands.append(("l", LS, _with(table, "l")))
         demands.append(("beta", SHARES, _with(table, "beta")))

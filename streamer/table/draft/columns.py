@@ -11,19 +11,157 @@ guess.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from itertools import islice, takewhile
 
-from streamer.table.draft.far_numbers import far_numbers, hint_of_rows
-from streamer.table.draft.hints import hint_of, hint_of_spellings
-from streamer.table.draft.nulls import words_for_nulls
-from streamer.table.draft.numbers import Scale, scale_of, with_null_cell
-from streamer.table.draft.times import TimeScale, time_scale_of, with_null_moment
-from streamer.table.draft.written import WrittenMoments, could_be_thousands, moments_written, numbers_written
-from streamer.table.scalars import DIGITS_MAX, decimal_text, read_decimal
-from streamer.table.source_texts import DIGITS
-from streamer.table.yaml_categories import NULL_LABEL, OTHER_LABEL
+from streamer.table.draft.kinds import (
+    DAYS,
+    DraftScale,
+    TimeScale,
+    WrittenMoments,
+    clock_of,
+    could_be_thousands,
+    moments_written,
+    numbers_written,
+    scale_of,
+    time_scale_of,
+    with_null_cell,
+    with_null_moment,
+    words_for_nulls,
+)
+from streamer.table.scalars import DATE, DIGITS_MAX, decimal_text, read_decimal
+from streamer.table.source_texts import DIGITS_ALONE, reader_of_pattern
+from streamer.table.yaml.columns import NULL_LABEL, OTHER_LABEL
+
+# Hints about texts that no draft can read: a few words on what would help.
+#
+# A hint follows from what all texts, or most of them, look like; it repeats nothing of a text.
+
+DATES = "dates that are not all written alike: write them in one way, such as YYYY-MM-DD"
+MONTH_NAMES_HINT = "dates with names of months? write them in digits, such as YYYY-MM-DD"
+MEASURED = "numbers with a unit, a sign or words beside them? plain numbers would get intervals"
+WORDS = "numbers, and a few words? let those that are nulls be the column's `na`, and write the others as numbers"
+
+_MONTH = r"(jan|feb|mar|m\u00e4r|apr|may|mai|jun|jul|aug|sep|oct|okt|nov|dec|dez)[a-z]{0,6}\.?"
+_DAY, _YEAR, _BETWEEN = r"\d{1,2}(st|nd|rd|th|\.)?", r"(\d{4}|\d\d)", r"[-/, ]{0,2}"
+_WITH_MONTH = re.compile(
+    rf"({_DAY}{_BETWEEN}{_MONTH}|{_MONTH}{_BETWEEN}{_DAY}){_BETWEEN}{_YEAR}([T ]\d\d?:\d\d(:\d\d)?)?",
+    re.ASCII | re.IGNORECASE,
+)
+_MEASURED = re.compile(r"\D{0,12}\d+([.,]\d+)*\D{0,12}", re.ASCII)
+_READERS_OF_DAYS = [reader_of_pattern(day) for day in DAYS]
+
+
+def hint_of(distinct: Sequence[str]) -> str:
+    """What the texts, which are neither numbers nor dates of one pattern, seem to be; "" if they look like nothing.
+
+    >>> hint_of(["34 years", "7 years"]) == MEASURED, hint_of(["flu", "cough 2"])
+    (True, '')
+    """
+    if distinct and all(map(_is_some_date, distinct)):
+        return DATES
+    if distinct and all(map(_WITH_MONTH.fullmatch, distinct)):
+        return MONTH_NAMES_HINT
+    if distinct and all(map(_MEASURED.fullmatch, distinct)):
+        return MEASURED
+    numbers = sum(read_decimal(text) is not None for text in distinct)
+    return WORDS if 2 * numbers >= len(distinct) > 0 else ""
+
+
+def hint_of_spellings(categories: Iterable[str]) -> str:
+    """How many of the categories are another one but for capitals and blanks; "" if none is.
+
+    >>> hint_of_spellings(["m", "M", "f"]).partition(":")[0], hint_of_spellings(["m", "f"])
+    ('2 values are alike but for capitals or blanks', '')
+    """
+    looks = Counter("".join(text.split()).casefold() for text in categories)
+    alike = sum(count for count in looks.values() if count > 1)
+    return f"{alike} values are alike but for capitals or blanks: write them in one way in the source" if alike else ""
+
+
+def is_no_header(names: Sequence[str]) -> bool:
+    """Whether the first line of a file seems to be a row: most of its names are numbers or dates.
+
+    >>> is_no_header(["7", "34", "m"]), is_no_header(["id", "2023", "2024"]), is_no_header(["id"])
+    (True, False, False)
+    """
+    values = sum(read_decimal(name.strip()) is not None or _is_some_date(name) for name in names)
+    return 2 * values > len(names) and not (len(names) > 1 and _are_years(names))
+
+
+def _are_years(names: Sequence[str]) -> bool:
+    return all(1900 <= number <= 2100 for name in names if (number := read_decimal(name)) is not None)
+
+
+def _is_some_date(text: str) -> bool:
+    return any(clock_of([str(read(text))]) is DATE for read in _READERS_OF_DAYS)
+
+
+# Numbers of a column that are answers nobody gave: 99 among ratings of 1 to 5, -1 among ages.
+#
+# Taken for measured, such a number widens the domain, and is published as if somebody had it. A long tail is nothing of
+# the kind: asked for are few numbers that are written as codes are, nines above all, and a gap to all others of several
+# times what these span; or one lone negative code where all others are above 0. Nothing of a number is repeated.
+
+GAP = 3
+"""How many times the span of all others lies between them and a number that is far from them."""
+CODES_MAX = 3
+"""Different codes for answers that nobody gave, at each end."""
+OTHERS_MIN = 3
+"""Different numbers above 0 beside which a lone negative one is a code; beside one or two it is a scale around 0."""
+_CODE = re.compile(r"-1|-?(9+[78]?|8{2,}|7{2,})")
+_NEGATIVE_CODES = frozenset(map(Decimal, (-1, -9, -99, -999, -9999)))
+
+
+def far_numbers(numbers: Collection[Decimal]) -> set[Decimal]:
+    """Those of the numbers that stand apart from all others, and seem to be codes.
+
+    >>> far_numbers([Decimal(number) for number in (1, 2, 3, 4, 5, 99)])
+    {Decimal('99')}
+    >>> far_numbers([Decimal(number) for number in (18, 35, 90, 99)])
+    set()
+    """
+    different = sorted(set(numbers))
+    at_ends = {*_codes_first(different[::-1]), *_codes_first(different)}
+    others = [number for number in different if number not in at_ends]
+    if len(others) < 2:
+        return set()
+    first, last = others[0], others[-1]
+    enough = GAP * (last - first)
+    far = {number for number in at_ends if number - last >= enough or first - number >= enough}
+    return far | _lone_negative(different, far)
+
+
+def hint_of_rows(rows: int) -> str:
+    """What to say of so many rows with such numbers.
+
+    >>> hint_of_rows(0), hint_of_rows(2).partition(":")[0]
+    ('', '2 rows hold numbers apart from all others, as codes for no answer are')
+    """
+    if not rows:
+        return ""
+    hold = "1 row holds a number" if rows == 1 else f"{rows} rows hold numbers"
+    return (
+        f"{hold} apart from all others, as codes for no answer are: where they are, name them in the column's `na`, say"
+        " `null_as`, and let domain and grid be those of the others"
+    )
+
+
+def _codes_first(numbers: Sequence[Decimal]) -> list[Decimal]:
+    """The first numbers, as long as they seem to be codes."""
+    return [*islice(takewhile(lambda number: _CODE.fullmatch(decimal_text(number)), numbers), CODES_MAX)]
+
+
+def _lone_negative(different: Sequence[Decimal], far: Collection[Decimal]) -> set[Decimal]:
+    """The one code below 0, where 0 itself does not occur; `different` is sorted."""
+    code, *others = different
+    counted = [number for number in others if number not in far]
+    lone = code in _NEGATIVE_CODES and len(counted) >= OTHERS_MIN and counted[0] > 0
+    return {code} if lone else set()
+
 
 CATEGORIES_MAX = 100
 """Values of a column below one root; more of them need a hierarchy that somebody thinks about."""
@@ -62,7 +200,7 @@ class Drafted:
     name: str
     role: str  # "quasi-identifier", "sensitive", or "" for a column that is left out
     why: str  # what there is to check or know
-    scale: Scale | TimeScale | None = None  # of a quasi-identifier with intervals
+    scale: DraftScale | TimeScale | None = None  # of a quasi-identifier with intervals
     hierarchy: Rows = ()  # of a categorical one: rows from leaf to root
     type: str = ""  # of a sensitive column
     null_as: str | None = None  # the number or moment that nulls count as
@@ -115,7 +253,7 @@ def drafted(name: str, texts: Sequence[str]) -> Drafted:
     if not found.role:
         return found
     why = _doubt(cells) + found.why
-    if isinstance(found.scale, Scale) and found.written != DIGITS:
+    if isinstance(found.scale, DraftScale) and found.written != DIGITS_ALONE:
         far = far_numbers(cells.numbers)
         codes = {text for text, number in zip(cells.distinct, cells.numbers, strict=True) if number in far}
         why = "; ".join(filter(None, (why, hint_of_rows(sum(text in codes for text in texts)))))
@@ -225,12 +363,12 @@ def _code(name: str, cells: _Cells) -> Drafted:
     """All codes of so many digits, in cells of those that begin alike: others will come."""
     digits = max(map(len, cells.distinct))
     grid = Decimal(10 ** max(0, digits - CODE_DIGITS_SHOWN))
-    scale = Scale(integer=True, domain=(Decimal(0), Decimal(10**digits - 1)), step=Decimal(1), grid=grid)
+    scale = DraftScale(integer=True, domain=(Decimal(0), Decimal(10**digits - 1)), step=Decimal(1), grid=grid)
     why = f"codes of {digits} digits, in cells of the first {CODE_DIGITS_SHOWN}; check the grid"
-    return _with_nulls(Drafted(name, "quasi-identifier", why, written=DIGITS), scale, cells.empty)
+    return _with_nulls(Drafted(name, "quasi-identifier", why, written=DIGITS_ALONE), scale, cells.empty)
 
 
-def _with_nulls(found: Drafted, scale: Scale, empty: int) -> Drafted:
+def _with_nulls(found: Drafted, scale: DraftScale, empty: int) -> Drafted:
     """The same with its scale, which has a cell for the nulls if there are any."""
     if not empty:
         return replace(found, scale=scale)

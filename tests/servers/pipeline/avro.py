@@ -12,7 +12,7 @@ from pathlib import Path
 
 from servers.broker.processes import JARS, SHORT_LIVED, UNPACK, Process, fetch
 from servers.broker.servers import free_ports
-from streamer.incremental.connectors.converters import APICURIO, AVRO_CONVERTERS, avro_converter
+from streamer.incremental.connect.connectors import APICURIO, AVRO_CONVERTERS, avro_converter
 
 HERE = Path(__file__).parent / "apicurio"
 APP = JARS.parent / "apicurio-registry-2.6.13"

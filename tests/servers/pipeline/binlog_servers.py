@@ -18,7 +18,7 @@ import pymysql
 from servers.broker.processes import INSTALL_SECONDS_MAX, JARS, UNPACK, Process, fetch, install, is_present, run
 from servers.broker.servers import NoServers, free_ports, say
 from servers.pipeline.postgres import PASSWORD
-from streamer.incremental.connectors.database import MARIADB, MYSQL
+from streamer.incremental.connect.connectors import MARIADB, MYSQL
 
 HERE = Path(__file__).parent
 PLUGINS = JARS.parent / "debezium-binlog-3.3"

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from streamer.incremental.connectors import debezium_source, jdbc_sink, sql_tables
-from streamer.incremental.connectors.converters import APICURIO
-from streamer.incremental.connectors.database import POSTGRES
-from streamer.incremental.connectors.database import Database as Database
-from streamer.incremental.connectors.debezium_source import SIGNALS as SIGNALS
-from streamer.table.published_types import sink_table as sink_table
-from streamer.table.published_types import view_name
+from streamer.incremental.connect import connectors, sql_tables
+from streamer.incremental.connect.connectors import APICURIO, POSTGRES
+from streamer.incremental.connect.connectors import SIGNALS as SIGNALS
+from streamer.incremental.connect.connectors import Database as Database
+from streamer.table.published.schemas import sink_table as sink_table
+from streamer.table.published.schemas import view_name
 from streamer.table.schema import JSON, Table
 
 IN_COMPOSE = Database("postgres", 5432, "postgres")
@@ -54,12 +53,12 @@ class Shape:
 
 def source_sql(table: Table) -> str:
     """What the owner of the source's table runs once."""
-    return debezium_source.source_sql(table, POSTGRES, f"public.{table.name}")
+    return connectors.source_sql(table, POSTGRES, f"public.{table.name}")
 
 
 def source_config(table: Table, shape: Shape, database: Database) -> dict[str, str]:
     """Debezium's connector for a table of its own name in schema public."""
-    made = debezium_source.source_config(table, POSTGRES, schemas=shape.schemas, database=database)
+    made = connectors.source_config(table, POSTGRES, schemas=shape.schemas, database=database)
     return {**made, **shaped(made["transforms"], shape)}
 
 
@@ -79,7 +78,7 @@ def shaped(transforms: str, shape: Shape) -> dict[str, str]:
 
 def sink_config(table: Table, database: Database) -> dict[str, str]:
     """Debezium's JDBC sink into the table `sink_table`; Avro is read by Apicurio's converter."""
-    return jdbc_sink.sink_config(table, POSTGRES, database=database, converter=APICURIO)
+    return connectors.sink_config(table, POSTGRES, database=database, converter=APICURIO)
 
 
 def view_sql(table: Table) -> str:

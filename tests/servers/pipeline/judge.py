@@ -14,9 +14,10 @@ from pathlib import Path
 
 import psycopg
 
-from servers.pipeline.configurations import sink_table, view_of
+from servers.pipeline.configurations import view_of
 from streamer.table.attributes import CategoricalAttribute, NumericAttribute
-from streamer.table.published import all_box_columns
+from streamer.table.published.rows import all_box_columns
+from streamer.table.published.schemas import sink_table
 from streamer.table.schema import Table
 
 LOOK_SECONDS = 0.05

@@ -12,7 +12,7 @@ from typing import Any
 
 from psycopg import sql
 
-from servers.pipeline.configurations import SIGNALS
+from streamer.incremental.connect.connectors import SIGNALS
 from worlds.patients import PROBLEMS
 
 NAME = "Canary-7318"

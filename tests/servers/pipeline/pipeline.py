@@ -19,25 +19,20 @@ from click.testing import CliRunner
 from drills.crew import Crew
 from servers.broker.servers import NoServers, Servers
 from servers.pipeline import connect, postgres
-from servers.pipeline.configurations import (
-    SECRETS,
-    Database,
-    Shape,
-    sink_config,
-    sink_table,
-    view_sql,
-)
+from servers.pipeline.configurations import SECRETS, Shape, sink_config, view_sql
 from servers.pipeline.connect import Connect, ConnectRefused
 from servers.pipeline.judge import Reader, Seen, faults
 from servers.pipeline.people import NAME
 from servers.pipeline.postgres import OWNER, PASSWORD, Postgres
 from servers.pipeline.sources import PostgresSource, Source
 from streamer.cli.main import main
+from streamer.incremental.connect.connectors import Database
 from streamer.incremental.events.snapshot_marks import Mark, mark_of
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect as connect_redis
-from streamer.table.yaml_loading import load_table
+from streamer.table.published.schemas import sink_table
+from streamer.table.yaml.loading import load_table
 from worlds.kafka_side import fresh_name, make_topics, read
 from worlds.patients import write_table
 from worlds.workers import wait_until

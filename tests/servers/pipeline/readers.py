@@ -15,12 +15,11 @@ from typing import Any
 import psycopg
 
 from servers.broker.processes import JARS, SHORT_LIVED, fetch, install, is_present
-from servers.pipeline.configurations import sink_table
 from servers.pipeline.connect import CLASSES, LOGGING
-from streamer.incremental.connectors.sql_dialects import FLINK
-from streamer.incremental.connectors.sql_tables import view_sql
+from streamer.incremental.connect.sql_tables import FLINK, view_sql
 from streamer.incremental.topics import LIVE, topic_name
-from streamer.table.published import published_columns
+from streamer.table.published.rows import published_columns
+from streamer.table.published.schemas import sink_table
 from streamer.table.schema import Table
 from worlds.kafka_side import read
 

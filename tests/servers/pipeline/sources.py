@@ -11,9 +11,10 @@ import psycopg
 
 from servers.pipeline.binlog_people import COLUMNS, BinlogPeople
 from servers.pipeline.binlog_servers import CLINIC, CONNECTOR, BinlogServer
-from servers.pipeline.configurations import Database, Shape, shaped, source_config, source_sql
+from servers.pipeline.configurations import Shape, shaped, source_config, source_sql
 from servers.pipeline.people import People
-from streamer.incremental.connectors import debezium_source
+from streamer.incremental.connect import connectors
+from streamer.incremental.connect.connectors import Database
 from streamer.table.schema import Table
 
 
@@ -72,7 +73,7 @@ class BinlogSource:
         return BinlogPeople(self._server.connect(), name)
 
     def prepare(self, judged: psycopg.Connection, table: Table) -> None:
-        printed = debezium_source.source_sql(table, self._server.system, f"{CLINIC}.{table.name}")
+        printed = connectors.source_sql(table, self._server.system, f"{CLINIC}.{table.name}")
         granted = re.findall(r"GRANT .+? TO", printed)
         said = re.sub(r"(?m)^--.*$", "", printed).split(";")
         with self._server.connect() as connection, connection.cursor() as cursor:
@@ -81,7 +82,7 @@ class BinlogSource:
 
     def config(self, table: Table, shape: Shape) -> Mapping[str, str]:
         place = Database("127.0.0.1", self._server.port, CLINIC)
-        made = debezium_source.source_config(
+        made = connectors.source_config(
             table, self._server.system, schemas=shape.schemas, database=place, kafka=self._bootstrap
         )
         return {**made, **shaped(made["transforms"], shape)}

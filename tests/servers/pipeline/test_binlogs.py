@@ -15,7 +15,7 @@ from servers.pipeline.configurations import Shape
 from servers.pipeline.pipeline import Parts, Pipeline, await_answer
 from servers.pipeline.sources import BinlogSource
 from servers.pipeline.started import started
-from streamer.incremental.connectors.database import MARIADB, MYSQL
+from streamer.incremental.connect.connectors import MARIADB, MYSQL
 from streamer.incremental.events.snapshot_marks import Mark
 
 pytestmark = [pytest.mark.servers, pytest.mark.drill, pytest.mark.timeout(1500)]

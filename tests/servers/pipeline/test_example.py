@@ -20,21 +20,13 @@ from click.testing import CliRunner
 
 from drills.crew import Crew
 from servers.broker.processes import install, is_present
-from servers.pipeline.configurations import (
-    IN_COMPOSE,
-    SECRETS,
-    Database,
-    Shape,
-    sink_config,
-    source_config,
-    source_sql,
-    view_sql,
-)
+from servers.pipeline.configurations import IN_COMPOSE, SECRETS, Shape, sink_config, source_config, source_sql, view_sql
 from servers.pipeline.connect import CLASSES, EXAMPLE, HERE, PLUGINS, example_settings
 from servers.pipeline.pipeline import Parts
 from servers.pipeline.postgres import PASSWORD, program
 from streamer.cli.main import main
-from streamer.table.yaml_loading import load_table
+from streamer.incremental.connect.connectors import Database
+from streamer.table.yaml.loading import load_table
 from worlds.checkout import ROOT
 
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())

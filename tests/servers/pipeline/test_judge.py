@@ -9,12 +9,13 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from servers.pipeline.configurations import sink_table, view_sql
+from servers.pipeline.configurations import view_sql
 from servers.pipeline.judge import faults
 from servers.pipeline.people import People
 from servers.pipeline.pipeline import Parts
+from streamer.table.published.schemas import sink_table
 from streamer.table.schema import Table
-from streamer.table.yaml_loading import load_table
+from streamer.table.yaml.loading import load_table
 from worlds.kafka_side import fresh_name
 from worlds.patients import write_table
 

@@ -11,7 +11,7 @@ from servers.pipeline.configurations import Shape
 from servers.pipeline.pipeline import Laying, Parts, Pipeline
 from servers.pipeline.readers import of_the_console, of_the_sink
 from streamer.incremental.events.snapshot_marks import Mark
-from streamer.incremental.store.snapshot import ELSEWHERE, LAST, QUIET
+from streamer.incremental.store.base import ELSEWHERE, LAST, QUIET
 
 pytestmark = [pytest.mark.servers, pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -3,18 +3,182 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any, cast
 
+import aiokafka.errors
 import pytest
 from aiokafka import TopicPartition
+from aiokafka.errors import KafkaError as ReaderError
+from aiokafka.errors import NodeNotReadyError, TopicAuthorizationFailedError
 
-from agents.ingest import Ingest
-from agents.worker_settings import WorkerSettings
-from streamer.table.yaml_loading import load_table
+from agents.ingest import BATCH_BYTES_MAX, Ingest, InputReader, failure_of, reader_access
+from streamer.errors import ConfigError, ServerUnreachable, ShardRefused, StreamerError
+from streamer.kafka.settings import KafkaSettings, TokenEndpoint
+from streamer.table.yaml.loading import load_table
+from streamer.worker_settings import WorkerSettings
 from worlds.checkout import PATIENTS
+from worlds.token_endpoint import Endpoint
+
+# A batch of the input is what comes within the table's limits, in the client's order; its errors are told as ours.
 
 PLACE = TopicPartition("patients.changes", 0)
+OTHER = TopicPartition("patients.changes", 1)
+
+
+class Client:
+    """A client that hands out the given answers, one per read, and then none for as long as it is asked to wait."""
+
+    def __init__(self, *answers: Sequence[bytes | None]) -> None:
+        self.answers = [list(answer) for answer in answers]
+        self.at = 0
+        self.asked_for: list[int] = []
+        self.error: Exception | None = None
+        self.told: list[dict[TopicPartition, int]] = []
+        self.calls: list[tuple[str, TopicPartition]] = []
+
+    async def getmany(
+        self, place: TopicPartition, timeout_ms: int, max_records: int
+    ) -> dict[TopicPartition, list[Any]]:
+        if self.error is not None:
+            raise self.error
+        self.asked_for.append(max_records)
+        if not self.answers:
+            await asyncio.sleep(timeout_ms / 1000)
+            return {}
+        values, rest = self.answers[0][:max_records], self.answers[0][max_records:]
+        self.answers[:1] = [rest] if rest else []
+        records = [SimpleNamespace(offset=self.at + n, key=b"7", value=value) for n, value in enumerate(values)]
+        self.at += len(values)
+        return {place: records}
+
+    async def position(self, _place: TopicPartition) -> int:
+        if self.error is not None:
+            raise self.error
+        return self.at
+
+    async def commit(self, offsets: dict[TopicPartition, int]) -> None:
+        if self.error is not None:
+            raise self.error
+        self.told.append(offsets)
+
+    def seek(self, place: TopicPartition, offset: int) -> None:
+        self.calls.append((f"seek {offset}", place))
+
+    def pause(self, place: TopicPartition) -> None:
+        self.calls.append(("pause", place))
+
+    def resume(self, place: TopicPartition) -> None:
+        self.calls.append(("resume", place))
+
+    def assignment(self) -> set[TopicPartition]:
+        return {PLACE}
+
+    def highwater(self, place: TopicPartition) -> int | None:
+        return 12 if place == PLACE else None
+
+
+def reader(client: Client) -> InputReader:
+    one = InputReader(WorkerSettings(load_table(PATIENTS), "127.0.0.1:1", "redis://127.0.0.1:1/0"))
+    one.consumer = client
+    return one
+
+
+def batch(client: Client) -> list[int]:
+    return [message.offset for message in asyncio.run(reader(client).read_batch(PLACE))]
+
+
+def test_what_comes_shortly_after_the_first_message_is_of_its_batch() -> None:
+    assert batch(Client([b"a", b"b"], [b"c"], [None])) == [0, 1, 2, 3]
+
+
+def test_nothing_at_first_is_a_batch_of_nothing() -> None:
+    client = Client()
+    assert batch(client) == []
+    assert len(client.asked_for) == 1
+
+
+def test_a_batch_has_no_more_messages_than_the_table_allows() -> None:
+    events_max = load_table(PATIENTS).limits.batch_events_max
+    client = Client([b"x"] * (events_max - 1), [b"x"] * 5)
+    assert batch(client) == list(range(events_max))
+    assert client.asked_for == [events_max, 1]
+
+
+def test_a_batch_ends_where_its_bytes_are_enough() -> None:
+    assert batch(Client([b"x" * BATCH_BYTES_MAX], [b"y"])) == [0]
+
+
+def test_what_was_assigned_stands_still_until_its_shard_is_taken_over() -> None:
+    client = Client()
+    one = reader(client)
+    one.hold(PLACE)
+    assert client.calls == [("seek 0", PLACE), ("pause", PLACE)]
+    one.read_from(PLACE, 40)
+    assert client.calls[2:] == [("seek 40", PLACE), ("resume", PLACE)]
+
+
+def test_an_end_that_the_client_has_not_heard_of_is_none() -> None:
+    one = reader(Client())
+    assert (one.end(PLACE), one.end(OTHER)) == (12, 0)
+    assert (one.calls_ours(PLACE), one.calls_ours(OTHER)) == (True, False)
+
+
+@pytest.mark.parametrize("asking", ["read_batch", "position"])
+def test_an_error_while_reading_says_what_was_read_and_how_kafka_answered(asking: str) -> None:
+    client = Client()
+    client.error = NodeNotReadyError("7 has asthma")
+    with pytest.raises(ServerUnreachable, match=r"^reading patients\.changes: Kafka answers NodeNotReadyError$"):
+        asyncio.run(getattr(reader(client), asking)(PLACE))
+
+
+def test_a_missing_right_is_named() -> None:
+    client = Client()
+    client.error = TopicAuthorizationFailedError("patients.changes")
+    with pytest.raises(StreamerError, match=r"(?i)read"):
+        asyncio.run(reader(client).position(PLACE))
+
+
+def test_a_lag_that_kafka_does_not_take_stops_nothing() -> None:
+    client = Client()
+    asyncio.run(reader(client).tell_lag({PLACE: 5}))
+    assert client.told == [{PLACE: 5}]
+    asyncio.run(reader(client).tell_lag({}))
+    client.error = NodeNotReadyError()
+    asyncio.run(reader(client).tell_lag({PLACE: 6}))
+    assert client.told == [{PLACE: 5}]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("TopicAuthorizationFailedError", ConfigError),
+        ("GroupAuthorizationFailedError", ConfigError),
+        ("UnsupportedVersionError", ShardRefused),
+        ("UnknownTopicOrPartitionError", ServerUnreachable),
+        ("NotLeaderForPartitionError", ServerUnreachable),
+        ("KafkaConnectionError", ServerUnreachable),
+        ("OffsetOutOfRangeError", ServerUnreachable),
+    ],
+)
+def test_the_reading_client_tells_them_apart_too(name: str, kind: type[StreamerError]) -> None:
+    error: ReaderError = getattr(aiokafka.errors, name)("patients.changes")
+    assert type(failure_of("reading patients.changes", error, "patients.changes")) is kind
+
+
+def test_a_provider_of_tokens_asks_the_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = Endpoint(200, b'{"access_token": "given", "expires_in": 60}')
+    for name, value in {
+        "KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT", "KAFKA_SASL_MECHANISM": "PLAIN",
+        "KAFKA_SASL_USERNAME": "me", "KAFKA_SASL_PASSWORD": "secret",
+    }.items():  # fmt: skip
+        monkeypatch.setenv(name, value)
+    assert "sasl_oauth_token_provider" not in reader_access()
+    with given as endpoint:
+        settings = KafkaSettings("SASL_PLAINTEXT", "OAUTHBEARER", endpoint=TokenEndpoint(endpoint.url, "me", "secret"))
+        monkeypatch.setattr("agents.ingest.kafka_settings", lambda: settings)
+        assert asyncio.run(reader_access()["sasl_oauth_token_provider"].token()) == "given"
 
 
 class SilentConsumer:
@@ -35,7 +199,7 @@ class SilentConsumer:
 @pytest.fixture
 def ingest(monkeypatch: pytest.MonkeyPatch) -> Iterator[Ingest]:
     """The service as it is between start and end, in a loop of its own; nothing listens where its servers should be."""
-    monkeypatch.setattr("agents.input_reader.LEAVE_SECONDS_MAX", 0.05)
+    monkeypatch.setattr("agents.ingest.LEAVE_SECONDS_MAX", 0.05)
     with asyncio.Runner() as runner:
         asyncio.set_event_loop(runner.get_loop())
         ingest = Ingest(

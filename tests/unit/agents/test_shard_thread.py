@@ -10,14 +10,14 @@ from collections.abc import Callable
 
 import pytest
 
-from agents.shard_thread import EXIT_HUNG, Cpu, ShardThread, Turn, Unexpected
+from agents.shard_thread import EXIT_HUNG, ComputeLock, Cpu, ShardThread, Unexpected
 from streamer.errors import Conflict
 from worlds.patients import CANARY
 from worlds.workers import wait_until
 
 
 def thread(turn: threading.Lock | None = None) -> ShardThread:
-    return ShardThread(7, "shard 7 of people", Turn(turn or threading.Lock()))
+    return ShardThread(7, "shard 7 of people", ComputeLock(turn or threading.Lock()))
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_the_text_of_an_unforeseen_error_stays_inside() -> None:
 def test_waiting_for_other_shards_of_the_same_worker_is_not_taken_for_a_hang(ended: list[int]) -> None:
     """Before: seven shards that ran one large statement, one after the other, ended the process."""
     shared = threading.Lock()
-    turn = Turn(shared)
+    turn = ComputeLock(shared)
 
     def compute() -> str:
         with turn:
@@ -149,7 +149,7 @@ def test_how_long_it_is_in_one_call_is_told_without_what_it_waits_for_its_turn(m
     for module in ("shard_thread", "turn"):
         monkeypatch.setattr(f"agents.{module}.monotonic", lambda: now[0])
     shared, begun, goes_on = threading.Lock(), threading.Event(), threading.Event()
-    turn = Turn(shared)
+    turn = ComputeLock(shared)
     its = ShardThread(7, "shard 7 of people", turn)
 
     def compute() -> None:

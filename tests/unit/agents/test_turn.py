@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from agents.shard_thread import Turn
+from agents.shard_thread import ComputeLock
 
 
 class Clock:
@@ -23,7 +23,7 @@ class SlowLock:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.seen: list[float] = []
-        self.turn: Turn | None = None
+        self.turn: ComputeLock | None = None
 
     def acquire(self) -> None:
         self._clock.now += 3
@@ -36,7 +36,7 @@ class SlowLock:
 def test_waiting_and_computing_are_counted_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, computed = Clock(monkeypatch), []
     lock = SlowLock(clock)
-    lock.turn = turn = Turn(lock)  # type: ignore[arg-type]  # a lock as far as a turn needs one
+    lock.turn = turn = ComputeLock(lock)  # type: ignore[arg-type]  # a lock as far as a turn needs one
     for _ in range(2):
         with turn:
             clock.now += 50
@@ -48,7 +48,7 @@ def test_waiting_and_computing_are_counted_apart(monkeypatch: pytest.MonkeyPatch
 
 def test_a_turn_is_given_back_by_an_error_too() -> None:
     shared = threading.Lock()
-    with pytest.raises(KeyError), Turn(shared):
+    with pytest.raises(KeyError), ComputeLock(shared):
         assert shared.locked()
         raise KeyError
     assert not shared.locked()

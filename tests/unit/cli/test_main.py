@@ -123,7 +123,7 @@ def test_the_commands_that_take_json_say_so_on_failure() -> None:
     assert json.loads(result.stdout)["kind"] == "ConfigError"
 
 
-HELP = "import sys; sys.argv = ['streamer', {}]; from agents.cli import main; main(standalone_mode=False); {}"
+HELP = "import sys; sys.argv = ['streamer', {}]; from streamer.cli.main import main; main(standalone_mode=False); {}"
 
 
 @pytest.mark.parametrize("asked", ["'--help'", "'--version'"])

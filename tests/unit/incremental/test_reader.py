@@ -23,7 +23,7 @@ import pytest
 import trustme
 from kafka.errors import TopicAuthorizationFailedError, UnknownTopicOrPartitionError
 
-from streamer.incremental.reader import METADATA, NO_ID, VERSION, TicketsSkipped, topics_now
+from streamer.incremental.reader import METADATA, METADATA_VERSION, NO_ID, TicketsSkipped, topics_now
 
 ID = bytes(range(16))
 WRITTEN = "AAECAwQFBgcICQoLDA0ODw"
@@ -33,7 +33,9 @@ WRITTEN = "AAECAwQFBgcICQoLDA0ODw"
 class Admin:
     """An admin client whose broker has some topics; it answers in bytes, as brokers do."""
 
-    def __init__(self, topics: dict[str, bytes], newest: int = VERSION, cluster: str = "abc", hidden: str = "") -> None:
+    def __init__(
+        self, topics: dict[str, bytes], newest: int = METADATA_VERSION, cluster: str = "abc", hidden: str = ""
+    ) -> None:
         self._client = SimpleNamespace(get_api_versions=lambda: {METADATA: (0, newest)})
         self._topics = topics
         self._cluster = cluster
@@ -45,7 +47,7 @@ class Admin:
 
     def send_request(self, request: Any) -> Any:
         read = type(request).decode(BytesIO(request.encode()))
-        assert (read.API_KEY, read.API_VERSION) == (METADATA, VERSION)
+        assert (read.API_KEY, read.API_VERSION) == (METADATA, METADATA_VERSION)
         assert not read.creates, "to ask for a topic must not make it"
         assert {id_ for id_, _, _ in read.topics} == {NO_ID}
         self.asked = [name for _, name, _ in read.topics]
@@ -82,7 +84,8 @@ def test_a_topic_that_is_kept_from_this_user_is_an_error_that_names_it() -> None
 
 
 @pytest.mark.parametrize(
-    "admin", [Admin({"people.live": ID}, newest=VERSION - 1), Admin({"people.live": ID}, cluster="mockCluster7")]
+    "admin",
+    [Admin({"people.live": ID}, newest=METADATA_VERSION - 1), Admin({"people.live": ID}, cluster="mockCluster7")],
 )
 def test_a_broker_that_gives_no_ids_gives_none(admin: Admin) -> None:
     assert topics_now(admin, ["people.live"]) == {"people.live": ("", 1)}
@@ -195,5 +198,5 @@ def test_a_socket_without_tls_is_told_as_ever() -> None:
 
 
 def test_a_reader_needs_no_client_in_c() -> None:
-    code = "import sys; sys.modules['confluent_kafka'] = None; import streamer.cli.subscribe"
+    code = "import sys; sys.modules['confluent_kafka'] = None; import streamer.cli.stream.subscribe"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from streamer.cli.main import main
 from streamer.errors import ConfigError, LawViolated, UsageError
 from streamer.incremental.verification import verify
-from streamer.table.yaml_loading import load_table
+from streamer.table.yaml.loading import load_table
 from worlds.checkout import PATIENTS
 
 

@@ -10,13 +10,7 @@ import pytest
 import trustme
 
 from streamer.errors import ConfigError
-from streamer.kafka.access import (
-    for_librdkafka,
-    for_python_clients,
-    kafka_settings,
-    read_properties,
-    tls_context,
-)
+from streamer.kafka.access import for_librdkafka, for_python_clients, kafka_settings, read_properties, tls_context
 from streamer.kafka.settings import KafkaSettings
 
 CANARY = "canary-7Q"

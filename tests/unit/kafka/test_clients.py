@@ -13,10 +13,10 @@ from streamer.incremental.topics import LIVE
 from streamer.kafka.clients import (
     LINES_MAX,
     AtMost,
+    Confirmations,
     KafkaCalls,
-    Taken,
+    TopicWriter,
     Unconfirmed,
-    Writer,
     client_settings,
     limited,
     reaching,
@@ -144,12 +144,12 @@ class Producer:
 
 def test_what_is_sent_to_all_goes_out_in_one_transaction() -> None:
     producer = Producer()
-    Writer("broker:9092", "t.changes", producer).send_to_all(b"v", range(2))
+    TopicWriter("broker:9092", "t.changes", producer).send_to_all(b"v", range(2))
     assert producer.log == [BEGUN, ("t.changes", b"v", None, 0), ("t.changes", b"v", None, 1), FLUSHED, COMMITTED]
 
 
 def test_a_record_that_is_not_taken_ends_its_transaction_before_anybody_sees_it() -> None:
-    producer, taken = Producer(KafkaError(KafkaError.NOT_ENOUGH_REPLICAS)), Taken()
+    producer, taken = Producer(KafkaError(KafkaError.NOT_ENOUGH_REPLICAS)), Confirmations()
     with pytest.raises(KafkaException, match="replicas"), transaction(producer, taken):
         producer.produce("t", b"v", b"k", 0, on_delivery=taken)
         producer.flush(1)
@@ -166,7 +166,7 @@ def test_a_record_that_is_not_taken_ends_its_transaction_before_anybody_sees_it(
     ],
 )
 def test_what_is_not_confirmed_is_told(producer: Producer, kind: type[StreamerError], says: str) -> None:
-    writer = Writer("broker:9092", "t.live", producer)
+    writer = TopicWriter("broker:9092", "t.live", producer)
     writer.send(b"v", b"k", 0)
     with pytest.raises(kind, match=says) as told:
         writer.flush()

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from streamer.kafka.errors import READ, TRANSACTIONAL_ID, WRITE, Right, not_authorised, topics_named
+from streamer.kafka.errors import READ_RIGHT, TRANSACTIONAL_ID, WRITE, Right, not_authorised, topics_named
 
 
 def test_the_mend_is_the_command_that_grants_it() -> None:
-    said = not_authorised("Kafka at a:1", Right([READ], ["mine.changes"]), "reader")
+    said = not_authorised("Kafka at a:1", Right([READ_RIGHT], ["mine.changes"]), "reader")
     assert said.startswith("Kafka at a:1: this user is not authorised: Read on topic mine.changes.")
     assert "--add --allow-principal User:reader --operation Read --topic mine.changes`" in said
 
 
 def test_what_begins_with_a_name_is_granted_by_its_beginning() -> None:
-    said = not_authorised("x", Right([WRITE, READ], ["mine-shard-"], TRANSACTIONAL_ID, prefixed=True))
+    said = not_authorised("x", Right([WRITE, READ_RIGHT], ["mine-shard-"], TRANSACTIONAL_ID, prefixed=True))
     assert "Write and Read on transactional-id mine-shard-*" in said
     assert "User:NAME --operation Write --operation Read --transactional-id mine-shard- --resource-pattern" in said
 
 
 def test_a_user_that_would_be_more_than_a_word_of_the_command_is_not_put_into_it() -> None:
-    assert "User:NAME" in not_authorised("x", Right([READ], ["mine.live"]), "a`; rm")
+    assert "User:NAME" in not_authorised("x", Right([READ_RIGHT], ["mine.live"]), "a`; rm")
 
 
 def test_nothing_but_topics_of_tables_is_taken_from_what_a_client_says() -> None:

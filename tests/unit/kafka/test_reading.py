@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from streamer.errors import ServerUnreachable, UsageError
 from streamer.incremental.shard.outlet import Position
 from streamer.kafka import reading
-from streamer.kafka.errors import READ, Right
-from streamer.kafka.reading import WINDOW_OFFSETS, batches, coming, last_position, last_value, records, shards_in
+from streamer.kafka.errors import READ_RIGHT, Right
+from streamer.kafka.reading import FIRST_WINDOW_OFFSETS, batches, coming, last_position, last_value, records, shards_in
 from worlds.topics_in_memory import TopicsInMemory
 
 TOPIC = "people.changes"
@@ -46,7 +46,7 @@ def test_a_topic_that_is_kept_from_this_user_is_named_and_not_waited_for() -> No
     hidden = TopicsInMemory({}, hidden=[POSITIONS])
     with pytest.raises(KafkaException) as refused:
         last_position(hidden, "people", 0)
-    assert refused.value.args[1] == Right([READ], [POSITIONS])
+    assert refused.value.args[1] == Right([READ_RIGHT], [POSITIONS])
 
 
 # -- up to an end -------------------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ def test_a_topic_that_may_not_be_read_is_an_error_with_the_right_that_is_missing
     topics = Complaining(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), TOPIC)
     with pytest.raises(KafkaException) as refused:
         list(records(topics, PLACES[0], 0, 1))
-    assert refused.value.args[1] == Right([READ], [TOPIC])
+    assert refused.value.args[1] == Right([READ_RIGHT], [TOPIC])
 
 
 @pytest.mark.parametrize(("deadline", "says"), [(None, "has sent nothing"), (0.0, "could not be read within")])
@@ -170,7 +170,7 @@ def test_an_empty_partition_is_not_read() -> None:
 def test_a_record_near_the_end_costs_one_short_window() -> None:
     topics = partition(10_000, 9_999)
     last_value(topics, PLACES[0])
-    assert topics.starts == [10_000 - WINDOW_OFFSETS]
+    assert topics.starts == [10_000 - FIRST_WINDOW_OFFSETS]
 
 
 def test_many_aborted_offsets_cost_a_handful_of_looks_and_none_before_the_start() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -12,28 +13,57 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.privacy.models import (
+    AtLeastDistinct,
     AtLeastRows,
     AtMostShare,
+    Constraint,
     Model,
+    SubjectCodes,
     alpha_beta,
     distinct_l,
     identity_reserved,
     k_anonymity,
     k_l,
+    margins,
     model_of,
     r_k,
+    subject_names,
+    subject_of,
     words,
 )
-from streamer.table.microdata import INDIVIDUAL, NULL
+from streamer.table.encode import EncodedRows
+from streamer.table.microdata import INDIVIDUAL, NULL, Subject, microdata_of
 from streamer.table.schema import Diversity, Table
-from worlds.microdata import (
-    ANCESTORS,
-    MODELS,
-    TABLES,
-    VALUES,
-    WITHOUT_NULL,
-)
+from worlds.microdata import ANCESTORS, MODELS, TABLES, VALUES, WITHOUT_NULL
+from worlds.model_tables import MODEL_TABLES, asking
 from worlds.models_by_hand import obeys, rows_of
+from worlds.small_tables import YEARS, rows, table
+
+# What a model counts of rows that come one by one is what it counts of them as columns of a whole table.
+
+
+@pytest.mark.parametrize("name", MODEL_TABLES)
+@given(data=st.data())
+def test_rows_hold_a_model_exactly_where_they_do_as_columns(name: str, data: st.DataObject) -> None:
+    small = MODEL_TABLES[name]
+    model, people = model_of(small), data.draw(st.lists(rows(small), min_size=1, max_size=12))
+    codes = SubjectCodes(small, model).of([row.values for row in people], [row.individual for row in people])
+    encoded = EncodedRows.of_rows({str(i): row for i, row in enumerate(people)}, small.space.d)
+    columns = microdata_of(small, encoded).subjects(model.subjects)
+    names = subject_names(small, model)
+    assert ((codes == NULL) == (columns == NULL))[:, [s.column >= 0 for s in model.subjects]].all()
+    assert [len(np.unique(column)) for column in codes.T] == [len(np.unique(column)) for column in columns.T]
+    assert model.holds(codes) == model.holds(columns)
+    assert model.shortfall(codes, names) == model.shortfall(columns, names)
+
+
+def test_a_subject_names_a_text_or_the_node_above_it_and_nothing_for_a_null() -> None:
+    small = asking(YEARS, r="0.5", level=1)
+    of_values, of_nodes = subject_of(small, Subject(0)), subject_of(small, Subject(0, 1))
+    assert of_values((b'"flu"',)) == b'"flu"'
+    assert of_nodes((b'"flu"',)) == of_nodes((b'"cough"',)) != of_nodes((b'"ulcer"',))
+    assert of_values((b"null",)) is None is of_nodes((b"null",))
+
 
 every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
 
@@ -225,3 +255,29 @@ def test_a_model_is_said_in_words() -> None:
         " and at most 50 % of the rows for any of the individuals"
         " and at most 25 % of the rows for any of the values of problem at level 1 of its hierarchy"
     )
+
+
+# What a QI group can spare before its model breaks, against the model itself.
+
+PROBLEM = Subject(0, null_counts=False)
+
+
+@pytest.mark.parametrize(
+    "constraint", [AtLeastRows(2), AtLeastDistinct(PROBLEM, 2), AtMostShare(Subject(0), Fraction(2, 3))], ids=str
+)
+@given(values=st.lists(st.integers(0, 3), min_size=1, max_size=6))
+def test_so_many_rows_can_leave_whichever_they_are(constraint: Constraint, values: list[int]) -> None:
+    model = Model([constraint])
+    codes = np.array(values)[:, None]
+    subjects = codes if model.subjects else codes[:, :0]
+    spare = min(margin.spare for margin in margins(table(YEARS, k=2), model, subjects))
+    for leaving in range(spare + 1):
+        for stay in combinations(range(len(values)), len(values) - leaving):
+            assert model.holds(subjects[list(stay)])
+
+
+@given(values=st.lists(st.integers(0, 3), min_size=1, max_size=6))
+def test_nothing_is_spare_where_the_model_does_not_hold(values: list[int]) -> None:
+    model = Model([AtLeastRows(3), AtMostShare(Subject(0), Fraction(1, 2))])
+    found = list(margins(table(YEARS, k=2), model, np.array(values)[:, None]))
+    assert model.holds(np.array(values)[:, None]) == all(margin.spare >= 0 for margin in found)

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from streamer.privacy.models import k_anonymity
-from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT, run
+from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT_ALGORITHM, run
 from streamer.recoding.algorithms.contract import Options
 from streamer.recoding.algorithms.lattice import lattice_nodes
 from streamer.recoding.costs import KS, NODES_TRIED_MAX, costs, other_grids, suppressing, with_grid
 from streamer.recoding.metrics.utility import ncp
 from streamer.table.attributes import Attribute, NumericAttribute, TemporalAttribute
-from streamer.table.calendar_cells import Span
+from streamer.table.calendar import Span
 from streamer.table.microdata import Microdata
 from worlds.calendars import temporal
 from worlds.microdata import TEXTS, people
@@ -40,13 +40,13 @@ def silent(share: float) -> None:
 def test_each_k_is_tried_and_the_tables_own_is_among_them() -> None:
     found = costs(some_people(60, k=7), silent)
     assert [line["k"] for line in found["k"]] == sorted({*KS, 7})
-    assert (found["algorithm"], found["rows"]) == (DEFAULT, 60)
+    assert (found["algorithm"], found["rows"]) == (DEFAULT_ALGORITHM, 60)
 
 
 def test_a_cost_is_that_of_a_run_with_that_k() -> None:
     data = some_people(60)
     line = next(line for line in costs(data, silent)["k"] if line["k"] == 5)
-    recoding = run(ALGORITHMS[DEFAULT], data, k_anonymity(5))
+    recoding = run(ALGORITHMS[DEFAULT_ALGORITHM], data, k_anonymity(5))
     assert (line["groups"], line["ncp"], line["suppressed"]) == (recoding.n_groups, ncp(data, recoding), 0)
 
 
@@ -64,7 +64,7 @@ def test_the_cost_of_a_grid_is_that_of_a_run_with_that_grid() -> None:
     data = some_people(60)
     (line,) = costs(data, silent)["attributes"][0]["grids"]
     wider = with_grid(data, 0, D(2))
-    recoding = run(ALGORITHMS[DEFAULT], wider, k_anonymity(2))
+    recoding = run(ALGORITHMS[DEFAULT_ALGORITHM], wider, k_anonymity(2))
     assert line == {"grid": D(2), "groups": recoding.n_groups, "ncp": ncp(wider, recoding), "suppressed": 0}
 
 

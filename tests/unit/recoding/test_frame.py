@@ -17,11 +17,10 @@ from streamer.recoding.algorithms.contract import PLAIN, Options
 from streamer.recoding.frame import anonymize, checked_options
 from streamer.recoding.metrics.measures import WHAT
 from streamer.table.attributes import NumericAttribute
-from streamer.table.files import read_rows
-from streamer.table.published import published_columns
+from streamer.table.files import read_rows, write_rows
+from streamer.table.published.rows import published_columns
 from streamer.table.schema import KeptColumn, Table
-from streamer.table.written_files import write_rows
-from streamer.table.yaml_loading import load_table
+from streamer.table.yaml.loading import load_table
 from worlds.checkout import PATIENTS
 
 AGE = NumericAttribute("age", (Decimal(0), Decimal(99)), Decimal(10), Decimal(1), Decimal(20))

@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 from streamer.errors import ConfigError
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.fold import Fold
-from streamer.incremental.release.published_group import PublishedGroup
-from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT
+from streamer.incremental.release.records import PublishedGroup
+from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT_ALGORITHM
+from streamer.recoding.algorithms.contract import SUPPRESSED, Recoding, local_recoding
 from streamer.recoding.algorithms.lossy_join import lossy_join
-from streamer.recoding.algorithms.recoding import SUPPRESSED, Recoding, local_recoding
 from streamer.recoding.publication import lossy_join_frames, published_frame
 from streamer.table.attributes import NumericAttribute
+from streamer.table.files import write_rows
 from streamer.table.microdata import INDIVIDUAL, Microdata
 from streamer.table.schema import KeptColumn, Table
-from streamer.table.written_files import write_rows
 from worlds.microdata import MODELS, TABLES, holding, microdata
 
 AGE = NumericAttribute("age", (Decimal(0), Decimal(99)), Decimal(10), Decimal(1), Decimal(20))
@@ -48,7 +48,7 @@ def folded(data: Microdata, recoding: Recoding) -> pd.DataFrame:
 def test_the_published_table_is_what_the_changelog_would_fold_into(data: st.DataObject, small: Table) -> None:
     model = data.draw(st.sampled_from(list(MODELS.values())))
     rows = data.draw(microdata(small))
-    recoding = holding(ALGORITHMS[DEFAULT], rows, model)
+    recoding = holding(ALGORITHMS[DEFAULT_ALGORITHM], rows, model)
     pd.testing.assert_frame_equal(published_frame(rows, recoding), folded(rows, recoding))
 
 
@@ -66,7 +66,7 @@ def test_rows_of_a_group_stand_by_the_first_kept_column_and_then_by_the_others()
 @given(data=st.data(), small=some_table)
 def test_suppressed_rows_are_left_out_of_both_forms(data: st.DataObject, small: Table) -> None:
     rows = data.draw(microdata(small))
-    recoding = holding(ALGORITHMS[DEFAULT], rows, MODELS["k"])
+    recoding = holding(ALGORITHMS[DEFAULT_ALGORITHM], rows, MODELS["k"])
     dropped = int(recoding.qi_group[0])
     fewer = Recoding(np.where(recoding.qi_group == dropped, SUPPRESSED, recoding.qi_group), recoding.lo, recoding.hi)
     left = len(rows) - int((recoding.qi_group == dropped).sum())
@@ -79,7 +79,7 @@ def test_suppressed_rows_are_left_out_of_both_forms(data: st.DataObject, small: 
 @given(data=st.data(), small=some_table)
 def test_a_lossy_join_writes_the_rows_own_cells(data: st.DataObject, small: Table) -> None:
     rows = data.draw(microdata(small))
-    recoding = holding(ALGORITHMS[DEFAULT], rows, MODELS["k"])
+    recoding = holding(ALGORITHMS[DEFAULT_ALGORITHM], rows, MODELS["k"])
     qit, stt = lossy_join_frames(rows, recoding)
     alone = Recoding(np.arange(len(rows)), rows.cells, rows.cells)  # every row published by itself
     exact = published_frame(rows, alone).drop(columns="qi_group")

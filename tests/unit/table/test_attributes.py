@@ -9,8 +9,7 @@ import pytest
 
 from streamer.errors import ConfigError
 from streamer.table.attributes import NumericAttribute
-from streamer.table.hierarchy import Hierarchy
-from streamer.table.levels import DoublingLevels
+from streamer.table.hierarchy import DoublingLevels, Hierarchy
 from streamer.table.space import FINENESS
 from worlds.small_tables import AGE, BMI, CITY, YEARS
 

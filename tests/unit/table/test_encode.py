@@ -18,8 +18,8 @@ from streamer.errors import ConfigError, EventRefused
 from streamer.table.attributes import Attribute
 from streamer.table.encode import Encoder
 from streamer.table.files import read_table
-from streamer.table.moments import TIMESTAMP
 from streamer.table.row import Row
+from streamer.table.scalars import TIMESTAMP
 from streamer.table.schema import KeptColumn, Table
 from streamer.table.space import FINENESS
 from worlds.calendars import temporal

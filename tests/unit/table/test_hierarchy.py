@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import ConfigError
-from streamer.table.hierarchy import Hierarchy
+from streamer.table.attributes import CategoricalAttribute, NumericAttribute
+from streamer.table.hierarchy import (
+    Hierarchy,
+    Levels,
+    labels_beside_their_leaves,
+    levels_of_numbers,
+    levels_of_tree,
+    value_numbers,
+)
+from worlds.arx_files import CRAFTS, Lines, arx_files, by_label
+from worlds.microdata import TABLES
 
 Rows = list[list[str]]
 
@@ -152,3 +163,187 @@ def test_the_hierarchies_of_adult_hold_every_category_of_adult(adult: Path) -> N
         assert {row[name] for row in data} <= set(tree.leaves), name
         assert tree.label(*tree.cover(0, tree.n_leaves - 1)) == "*"
         assert set(tree.leaves) == {row[0] for row in rows if row}
+
+
+# Levels of full-domain recoding: what each publishes for a cell, and hierarchies of numbers.
+
+ATTRIBUTES = {f"{name}: {a.name}": a for name, table in TABLES.items() for a in table.attributes}
+D = Decimal
+
+
+@pytest.mark.parametrize("attribute", ATTRIBUTES.values(), ids=ATTRIBUTES.keys())
+def test_level_0_is_the_cell_the_last_one_everything_and_each_holds_the_one_below(
+    attribute: NumericAttribute | CategoricalAttribute,
+) -> None:
+    levels, n_cells = attribute.levels, attribute.axis.n_cells
+    cells = np.arange(n_cells)
+    lo, hi = levels.recode(0, cells)
+    assert (lo == cells).all() and (hi == cells).all()
+    for level in range(1, levels.n_levels):
+        coarser_lo, coarser_hi = levels.recode(level, cells)
+        assert (coarser_lo <= lo).all() and (hi <= coarser_hi).all()
+        for cell in cells:  # every cell of a published value is published as that value
+            inside = slice(coarser_lo[cell], coarser_hi[cell] + 1)
+            assert set(coarser_lo[inside].tolist()) == {coarser_lo[cell]}
+            assert set(coarser_hi[inside].tolist()) == {coarser_hi[cell]}
+        lo, hi = coarser_lo, coarser_hi
+    assert (lo == 0).all() and (hi == n_cells - 1).all()
+
+
+def test_levels_of_a_category_are_the_columns_of_its_file() -> None:
+    tree = Hierarchy.from_rows(
+        [["a", "ab", "abc", "*"], ["b", "ab", "abc", "*"], ["c", "cc", "abc", "*"], ["d", "d", "d", "*"]]
+    )
+    levels = levels_of_tree(tree)
+    published = [
+        [tree.label(int(lo), int(hi)) for lo, hi in zip(*levels.recode(level, np.arange(4)), strict=True)]
+        for level in range(levels.n_levels)
+    ]
+    assert published == [
+        ["a", "b", "c", "d"],
+        ["ab", "ab", "c", "d"],  # `cc` holds c alone: one node, named by its lowest label
+        ["abc", "abc", "abc", "d"],
+        ["*", "*", "*", "*"],
+    ]
+
+
+def test_a_short_row_stays_a_leaf_until_the_others_are_as_high() -> None:
+    tree = Hierarchy.from_rows([["a1", "a", "west"], ["a2", "a", "west"], ["b", "west"], ["e", "east"]])
+    labels = [[tree.labels[node] for node in row] for row in tree.levels]
+    assert labels == [["a1", "a2", "b", "e"], ["a", "a", "b", "e"], ["west", "west", "west", "e"], ["*"] * 4]
+
+
+def numbers(rows: list[list[str]], lo: int, hi: int, grid: int = 1):  # type: ignore[no-untyped-def]
+    return levels_of_numbers(Hierarchy.from_rows(rows), (D(lo), D(hi)), D(1), grid)
+
+
+def tens(first: int, last: int, width: int = 10) -> list[list[str]]:
+    return [[str(n), f"{n // width * width}-{n // width * width + width - 1}", "*"] for n in range(first, last + 1)]
+
+
+def test_a_hierarchy_of_numbers_counts_only_what_lies_in_the_domain() -> None:
+    levels = numbers(tens(0, 99), 17, 33)
+    lo, hi = levels.recode(1, np.array([0, 2, 3, 12, 13, 16]))  # 17, 19, 20, 29, 30, 33
+    assert (lo + 17).tolist() == [17, 17, 20, 20, 30, 30]
+    assert (hi + 17).tolist() == [19, 19, 29, 29, 33, 33]
+
+
+def test_cells_of_a_grid_are_coarsened_where_nodes_end_with_them() -> None:
+    levels = numbers(tens(0, 29), 0, 27, grid=5)
+    lo, hi = levels.recode(1, np.arange(6))
+    assert (lo.tolist(), hi.tolist()) == ([0, 0, 2, 2, 4, 4], [1, 1, 3, 3, 5, 5])
+
+
+@given(st.permutations(tens(0, 29)), st.integers(0, 10), st.integers(11, 29))
+def test_the_order_of_the_lines_does_not_matter(rows: list[list[str]], first: int, last: int) -> None:
+    one, other = numbers(rows, first, last), numbers(tens(0, 29), first, last)
+    assert (one.lo == other.lo).all() and (one.hi == other.hi).all()
+
+
+@pytest.mark.parametrize(
+    ("rows", "domain", "grid", "message"),
+    [
+        (tens(0, 9), (0, 10), 1, "the domain's value 10 is no leaf"),
+        (tens(1, 9), (0, 9), 1, "the domain's value 0 is no leaf"),
+        ([["young", "*"]], (0, 9), 1, "the leaf 'young' is no number"),
+        (tens(0, 29), (0, 29), 4, "the node '0-9' ends within a cell of the grid"),
+        (
+            [["0", "even", "*"], ["1", "odd", "*"], ["2", "even", "*"], ["3", "odd", "*"]],
+            (0, 3),
+            1,
+            "not next to each other",
+        ),
+        (tens(0, 9), (0, 2_000_000), 1, "too large for a hierarchy"),
+    ],
+)
+def test_a_hierarchy_that_does_not_fit_the_numbers_is_refused(
+    rows: list[list[str]], domain: tuple[int, int], grid: int, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        numbers(rows, *domain, grid)
+
+
+@pytest.mark.parametrize("label", ["15-19", "[15, 19]", "15 to 19", "15..19", "15–19"])
+def test_a_label_that_does_not_hold_its_leaf_is_found(label: str) -> None:
+    tree = Hierarchy.from_rows([["19", label, "*"], ["20", label, "*"], ["21", "some", "*"]])
+    assert list(labels_beside_their_leaves(tree)) == [("20", label)]
+
+
+def test_the_published_ages_of_adults_hierarchy_are_off_by_one(adult: Path) -> None:
+    with open(adult / "hierarchies" / "age.csv", newline="") as file:
+        tree = Hierarchy.from_rows(csv.reader(file, delimiter=";"))
+    found = list(labels_beside_their_leaves(tree))
+    assert ("20", "15-19") in found and ("19", "15-19") not in found
+    levels = levels_of_numbers(tree, (D(17), D(90)), D(1), 1)
+    lo, hi = levels.recode(1, np.array([3, 4]))
+    assert ((lo + 17).tolist(), (hi + 17).tolist()) == ([17, 21], [20, 25])  # made from the leaves: the rows are inside
+
+
+# --- levels whose values nest -----------------------------------------------------------------------------------------
+
+
+def assert_levels(levels: Levels, n_cells: int) -> None:
+    """Level 0 is the cell, the last one everything, each contains the one below and parts nothing that it made one."""
+    cells = np.arange(n_cells)
+    before = list(zip(*levels.recode(0, cells), strict=True))
+    assert before == [(cell, cell) for cell in cells]
+    for level in range(1, levels.n_levels):
+        here = list(zip(*levels.recode(level, cells), strict=True))
+        assert all(lo <= lower[0] and lower[1] <= hi for lower, (lo, hi) in zip(before, here, strict=True))
+        becomes: dict[tuple[int, int], set[tuple[int, int]]] = {}
+        for lower, value in zip(before, here, strict=True):
+            becomes.setdefault(lower, set()).add(value)
+        assert {len(values) for values in becomes.values()} == {1}
+        before = here
+    assert set(before) == {(0, n_cells - 1)}
+
+
+@given(arx_files())
+def test_levels_of_any_file_contain_one_another_and_part_nothing(lines: Lines) -> None:
+    tree = Hierarchy.from_rows(lines)
+    assert_levels(levels_of_tree(tree), tree.n_leaves)
+
+
+@given(arx_files(), st.data())
+def test_the_levels_of_a_file_do_not_depend_on_the_order_of_its_lines(lines: Lines, data: st.DataObject) -> None:
+    permuted = data.draw(st.permutations(lines))
+    assert by_label(Hierarchy.from_rows(lines)) == by_label(Hierarchy.from_rows(permuted))
+
+
+def test_a_level_may_publish_a_value_and_what_contains_it() -> None:
+    levels = levels_of_tree(Hierarchy.from_rows(CRAFTS))  # baker, smith, unknown
+    lo, hi = levels.recode(1, np.arange(3))
+    assert (lo.tolist(), hi.tolist()) == ([0, 0, 0], [1, 1, 2])
+    assert value_numbers(levels, 1, np.arange(3)).tolist() == [0, 0, 1]
+    assert [levels.reach(level, np.arange(3)).tolist() for level in range(3)] == [[0, 1, 2], [2, 2, 2], [2, 2, 2]]
+
+
+def test_where_a_line_runs_ahead_the_others_of_its_value_follow() -> None:
+    """One level up both are m; two levels up the file says m of a and * of b: then * counts for both."""
+    tree = Hierarchy.from_rows([["a", "m", "m", "*"], ["b", "m", "*", "*"], ["c", "n", "n", "*"]])
+    assert [tree.labels[node] for node in tree.levels[2]] == ["*", "*", "c"]
+
+
+# --- hierarchies of numbers with repeated labels ----------------------------------------------------------------------
+
+
+def test_a_repeated_label_of_a_number_may_be_its_leaf() -> None:
+    lines = [[f"{n // 10}.{n % 10}", f"{n // 10}.{n % 10}", str(n // 10), "*"] for n in range(330, 350)]
+    levels = levels_of_numbers(Hierarchy.from_rows(lines), (D("33.0"), D("34.4")), D("0.1"), 5)
+    assert_levels(levels, 3)
+    assert levels.recode(1, np.arange(3))[1].tolist() == [0, 1, 2]
+    assert levels.recode(2, np.arange(3))[1].tolist() == [1, 1, 2]
+
+
+@given(st.data(), st.sampled_from([1, 2, 4]))
+def test_any_padding_of_a_hierarchy_of_numbers_is_taken(data: st.DataObject, grid: int) -> None:
+    """Eights and fours, in any order of lines, each label once or several times; the grid may be coarser."""
+    copies = st.sampled_from([1, 1, 2])
+    lines = [
+        [label for label in (str(n), f"four {n // 4}", f"eight {n // 8}", "*") for _ in range(data.draw(copies))]
+        for n in range(16)
+    ]
+    one = numbers(data.draw(st.permutations(lines)), 0, 15, grid)
+    other = numbers(lines, 0, 15, grid)
+    assert_levels(one, 16 // grid)
+    assert (one.lo == other.lo).all() and (one.hi == other.hi).all()

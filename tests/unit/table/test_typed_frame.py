@@ -12,12 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.table.attributes import Attribute, NumericAttribute
-from streamer.table.moments import CLOCKS, DATE, LOCAL_TIMESTAMP, TIMESTAMP, Clock
-from streamer.table.published import box_columns
-from streamer.table.scalars import decimal_text
+from streamer.table.files import write_rows
+from streamer.table.published.rows import box_columns
+from streamer.table.scalars import CLOCKS, DATE, LOCAL_TIMESTAMP, TIMESTAMP, Clock, decimal_text
 from streamer.table.schema import KeptColumn, Table
 from streamer.table.typed_frame import column_types, decode_json, typed_frame
-from streamer.table.written_files import write_rows
 from worlds.calendars import temporal
 
 

@@ -3,40 +3,650 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
 import json
 import logging
 import re
 import socket
 import threading
-from collections import defaultdict
+import tomllib
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
 import pytest
-from aiohttp import ClientSession
+from aiohttp import ClientSession, web
 
-from agents.diary import Diary
-from agents.web.service import Web
-from agents.worker_settings import WorkerSettings
-from streamer.cli.web_address import Address
+from agents.shard_metrics import ShardMetrics
+from agents.web.service import Answers, History, Web, listen, page, page_facts, point, runner_of, web_app
+from agents.web.watch import Seen
 from streamer.errors import ServerUnreachable
-from streamer.table.yaml_loading import load_table
-from worlds.checkout import PATIENTS
+from streamer.incremental.events.changes import Counts
+from streamer.incremental.shard.input import InputState
+from streamer.incremental.shard.outlet import Position
+from streamer.incremental.shard.steps import StepReport
+from streamer.incremental.status.facts import InKafka, InRedis, ShardFacts, TableFacts, WorkerFacts, Workers
+from streamer.incremental.store.base import DONE, REFUSED, Meta, Progress, Rebuild
+from streamer.incremental.store.redis_lookups import Ownership, RedisNow, Refusal, Sizes
+from streamer.incremental.store.redis_server import Durability, Kind
+from streamer.incremental.topics import topics_of
+from streamer.table.yaml.loading import load_table
+from streamer.worker_options import Address
+from streamer.worker_settings import WorkerSettings
+from worlds.checkout import PATIENTS, ROOT
+from worlds.patient_facts import META
+from worlds.patients import CANARY
+from worlds.told_facts import before as so_long_ago
+from worlds.told_facts import facts, red, shard
+from worlds.worker_facts import NOW, WELL, worker
+
+# The object at /facts and the page that is made of it: their fields, figures, verdict and words.
+
+TABLE = load_table(PATIENTS)
+
+TOP = {
+    "table", "version", "worker", "now", "k", "model", "form", "verdict", "shards", "dead_letters", "unlisted",
+    "history",
+}  # fmt: skip
+SHARD = {
+    "shard", "worker", "here", "state", "since", "lag", "rows", "pending", "pending_oldest", "qi_groups", "messages",
+    "applied", "ignored", "dead_letters", "messages_per_s", "records_per_s", "merges", "splits", "release",
+    "last_commit", "ncp", "ncp_fresh", "reason", "rebuild", "rebuilds",
+}  # fmt: skip
+RUNNING = {"algorithm", "why", "began", "done", "of"}
+ENDED = {"algorithm", "why", "at", "ended", "ncp_before", "ncp_after", "rows_published"}
+POINT = {"at", "lag", "messages_per_s", "records_per_s", "ncp", "ncp_fresh", "pending", "rows"}
+
+REBUILD = Progress(
+    Rebuild("5f0c", "ordered", 1, 1), total=4, done=3, why="operator", began=int(NOW) - 60, at=int(NOW) - 1
+)
+ENDED_REBUILD = Progress(
+    Rebuild("77aa", "mondrian", 1, 2), 4, 4, rows_published_again=80, ncp_before=45.0, ncp_now=18.0, state=DONE,
+    why="drift", began=int(NOW) - 60, at=int(NOW) - 1,
+)  # fmt: skip
+
+
+def other(custody: Ownership, held_by: str, meta: Meta | None = None) -> ShardFacts:
+    """Shard 5 as Redis and Kafka show it."""
+    meta = meta or replace(META, commit=9, next=50, release=4, shards=6, counts=Counts(applied=48, dead_letters=2))
+    redis = InRedis(meta, meta, Sizes(30, 6, 0, 0), custody)
+    return ShardFacts(5, redis, InKafka(InputState({}, 6, 0, 50, True), Position.of(meta)), held_by)
+
+
+def seen(*others: ShardFacts, told: bool = True) -> Seen:
+    """A table of these shards, and what a look finds of it."""
+    topics = {topic.name: 6 for topic in topics_of(TABLE.name, TABLE.form)}
+    workers = Workers({}, told=told)
+    return Seen(TableFacts(others, workers, topics, [], RedisNow(NOW), Durability(Kind.SERVER, masters=1)))
+
+
+def said_of(
+    facts: WorkerFacts, looked: Seen | None = None, diaries: dict[int, ShardMetrics] | None = None, **more: Any
+) -> dict[str, Any]:
+    """What a worker says at /facts; without a look at the whole table, unless there was one."""
+    known = {shard.shard: ShardMetrics() for shard in facts.shards} | (diaries or {})
+    return page_facts(TABLE, facts, known, looked or Seen(), more.get("history", ()))
+
+
+def shards(*others: ShardFacts, facts: WorkerFacts | None = None, told: bool = True) -> dict[int, dict[str, Any]]:
+    said = said_of(facts or worker(), seen(*others, told=told))
+    return {shard["shard"]: shard for shard in said["shards"]}
+
+
+def test_the_object_has_the_fields_that_the_page_reads_and_is_json() -> None:
+    held = replace(WELL, rebuild=REBUILD, rebuilds=(ENDED_REBUILD,))
+    facts = worker(held)
+    said = said_of(facts, seen(other(Ownership(), "")), history=[point(facts)])
+    assert set(said) == TOP
+    assert all(set(shard) == SHARD for shard in said["shards"])
+    assert set(said["shards"][0]["rebuild"]) == RUNNING
+    assert set(said["shards"][0]["rebuilds"][0]) == ENDED
+    assert set(said["history"][0]) == POINT
+    assert msgspec.json.decode(msgspec.json.encode(said)) == said
+
+
+def test_a_shard_that_is_here_is_told_by_the_worker_itself() -> None:
+    diary = ShardMetrics(done=StepReport(merges=4, splits=5))
+    said = said_of(worker(WELL), diaries={0: diary})["shards"][0]
+    assert (said["here"], said["state"], said["worker"]) == (True, "held", "here:1")
+    assert (said["messages"], said["applied"], said["ignored"], said["dead_letters"]) == (105, 100, 2, 3)
+    assert (said["merges"], said["splits"], said["release"], said["ncp"]) == (4, 5, 7, 0.25)
+    assert (said["since"], said["reason"]) == ("2025-11-24T15:59:00.000Z", None)
+
+
+def test_categories_that_table_yaml_does_not_list_are_told_of_all_shards_as_status_does() -> None:
+    here = replace(WELL, counts=Counts(applied=100, unlisted={"problem": 2}))
+    there = other(Ownership(), "", Meta(counts=Counts(applied=1_900, unlisted={"problem": 3, "sex": 1})))
+    told = said_of(worker(here), seen(there))["unlisted"]
+    assert [line.split(" that its")[0] for line in told] == [
+        "5 of 2,000 applied messages have a problem", "1 of 2,000 applied messages have a sex"
+    ]  # fmt: skip
+    unseen = replace(other(Ownership(), ""), redis=InRedis(None, None, Sizes(0, 0, 0, 0), Ownership()))
+    assert said_of(worker(WELL), seen(unseen))["unlisted"] == []
+
+
+def test_how_a_shard_stands_is_one_word_and_a_reason() -> None:
+    still = replace(WELL, lag=3, still_seconds=20.0)
+    loading = replace(WELL, shard=1, taken_over=False)
+    said = shards(facts=worker(still, loading))
+    assert (said[0]["state"], said[1]["state"]) == ("standing still", "taking over")
+    assert "3 messages wait" in said[0]["reason"]
+
+
+def test_other_shards_are_told_as_they_were_last_seen() -> None:
+    refusal = Refusal("its topic was made anew", "there:2", int(NOW))
+    for custody, held_by, state in [
+        (Ownership("there:2", int(NOW)), "there:2", "elsewhere"),
+        (Ownership("there:2", int(NOW)), "", "nobody"),
+        (Ownership("there:2", int(NOW), refusal=refusal), "", "refused"),
+    ]:
+        said = shards(other(custody, held_by))[5]
+        assert (said["here"], said["state"], said["worker"]) == (False, state, held_by or None)
+        assert (said["rows"], said["qi_groups"], said["messages"], said["lag"]) == (30, 6, 50, 0)
+        assert said["reason"] == (refusal.reason if state == "refused" else None)
+
+
+def test_where_kafka_does_not_tell_who_holds_a_shard_redis_does() -> None:
+    assert shards(other(Ownership("there:2", int(NOW)), ""), told=False)[5]["state"] == "elsewhere"
+
+
+def test_a_rebuild_that_runs_says_how_far_it_is() -> None:
+    running = said_of(worker(replace(WELL, rebuild=REBUILD)))["shards"][0]["rebuild"]
+    assert (running["done"], running["of"]) == (3, 4)
+
+
+def test_rebuilds_that_ended_come_newest_first_and_without_answers_to_requests() -> None:
+    newer = msgspec.structs.replace(ENDED_REBUILD, rebuild=Rebuild("88bb", "ordered", 1, 3))
+    answer = msgspec.structs.replace(ENDED_REBUILD, state=REFUSED)
+    facts = worker(replace(WELL, rebuilds=(ENDED_REBUILD, newer, answer)))
+    assert [one["algorithm"] for one in shards(facts=facts)[0]["rebuilds"]] == ["ordered", "mondrian"]
+
+
+def test_what_a_rebuild_gained_is_told_per_row_where_this_process_saw_it_end() -> None:
+    held = replace(WELL, rebuilds=(ENDED_REBUILD,))
+    diary = ShardMetrics()
+    diary.rebuilt(ENDED_REBUILD, rows=90)
+    for diaries, before, after in [({0: diary}, 0.5, 0.2), ({0: ShardMetrics()}, None, None)]:
+        (said,) = said_of(worker(held), diaries=diaries)["shards"][0]["rebuilds"]
+        assert (said["ncp_before"], said["ncp_after"], said["rows_published"]) == (before, after, 80)
+
+
+def test_the_verdict_is_the_workers_own_and_that_of_the_whole_table() -> None:
+    assert said_of(worker())["verdict"] == {"ok": True, "problems": [], "warnings": []}
+    refused = other(Ownership("there:2", refusal=Refusal("its topic was made anew", "there:2", int(NOW) - 5)), "")
+    said = said_of(worker(replace(WELL, lost=True)), seen(refused, replace(other(Ownership(), ""), number=4)))[
+        "verdict"
+    ]
+    assert (said["ok"], said["warnings"]) == (False, ["no worker holds shards 4, 5: start `streamer worker`"])
+    assert [problem.partition(":")[0] for problem in said["problems"]] == ["shard 0", "shard 5"]
+
+
+def test_a_table_that_cannot_be_looked_at_is_part_of_the_verdict_and_its_shards_stay() -> None:
+    found = seen(other(Ownership(), "")).facts
+    for looked, problems, warnings in [
+        (Seen(found, problem="Redis b:2: no answer"), ["Redis b:2: no answer"], []),
+        (Seen(found, warning="not just now"), [], ["not just now"]),
+    ]:
+        said = said_of(worker(WELL), looked)
+        assert (said["verdict"]["problems"], said["verdict"]["warnings"]) == (problems, warnings)
+        assert [shard["shard"] for shard in said["shards"]] == [0, 5]
+
+
+def test_what_both_sides_see_of_a_shard_is_one_problem() -> None:
+    refusal = Ownership("there:2", refusal=Refusal("its topic was made anew", "there:2", int(NOW) - 5))
+    facts = replace(worker(replace(WELL, shard=5, taken_over=False)), refused={5: refusal})
+    said = said_of(facts, seen(other(refusal, "")))
+    assert said["verdict"]["problems"] == ["shard 5: refused by there:2 5 s ago: its topic was made anew"]
+    assert [(one["state"], one["reason"]) for one in said["shards"]] == [("refused", "its topic was made anew")]
+
+
+def test_dead_letters_are_counted_by_reason_over_all_shards() -> None:
+    diaries = {
+        0: ShardMetrics(done=StepReport(reasons=Counter({"key-exists": 2, "no-json": 1}))),
+        7: ShardMetrics(done=StepReport(reasons=Counter({"key-exists": 3}))),
+    }
+    assert said_of(worker(WELL), diaries=diaries)["dead_letters"] == {"key-exists": 5, "no-json": 1}
+
+
+def test_a_point_of_the_history_sums_the_shards_up_and_weighs_their_loss_by_rows() -> None:
+    big, small = replace(WELL, rows=300, ncp=0.1, lag=5), replace(WELL, shard=1, rows=100, ncp=0.5, lag=6)
+    said = point(worker(big, small))
+    assert (said["lag"], said["rows"], said["ncp"]) == (11, 400, 0.2)
+    assert point(worker(big, replace(small, ncp=None)))["ncp"] is None
+    assert point(worker(big, replace(small, ncp=None, rows=0)))["ncp"] == 0.1
+
+
+@pytest.mark.parametrize("n", [0, 1, 359, 360, 361, 10_000])
+def test_all_the_time_is_covered_by_points_at_equal_distances(n: int) -> None:
+    history = History()
+    for number in range(n):
+        history.add({"at": number})
+    points = [one["at"] for one in history.points]
+    assert len(points) <= 360
+    distances = {after - before for before, after in pairwise(points)}
+    assert len(distances) <= 1
+    assert points[:1] == list(range(n))[:1]
+    assert not n or n - points[-1] <= max(distances, default=1)
+    assert n < 360 or len(points) >= 180
+
+
+# -- the page -----------------------------------------------------------------------------------------------------
+
+REASON = "input topic patients.changes has 4 partitions, and Redis was filled from 3: `streamer topics check` says how"
+
+
+class Read(HTMLParser):
+    """A page as somebody reads it: its texts, and those of each row, cell by cell; `within` is an element's id."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: Counter[str] = Counter()
+        self.rows: list[str] = []
+        self.codes: list[str] = []
+        self._open: list[str] = []
+        self._texts: list[str] = []
+        self.feed(html)
+        self.text = " ".join(" ".join(self._texts).split())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+        self._open.append(tag)
+        if tag == "tbody":
+            self.rows.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        while self._open and self._open.pop() != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        if self._open[-1:] in (["style"], ["script"]):
+            return
+        self._texts.append(data)
+        if "tbody" in self._open:
+            self.rows[-1] = " ".join(f"{self.rows[-1]} {data}".split())
+        if self._open[-1:] == ["code"]:
+            self.codes.append(data)
+
+
+def read(*told: dict[str, Any], **changes: Any) -> Read:
+    return Read(page(facts(*told, **changes)))
+
+
+def test_a_calm_table_says_so_first_and_then_shows_figures_with_words() -> None:
+    seen = read(shard(0), shard(1), shard(2))
+    assert seen.text.index("Everything works") < seen.text.index("Shards")
+    for words in ("patients", "every QI group has at least 5 rows", "streamer-a1", "2026-03-01 12:00:00 UTC"):
+        assert words in seen.text
+    assert "rows 123,750 in 16,440 QI groups" in seen.text
+    assert seen.rows[0].startswith("0 ● held streamer-a1 (this one) 2 h ago 0 412 633 3 s ago 3,211 0 0.8124 0.7431")
+    assert seen.rows[3:5] == ["unknown-column 4", "not-json 1"]
+    assert "messages 296,295 = applied 296,100 + ignored 180 + dead letters 15: it adds up" in seen.text
+    assert seen.tags["polyline"] == 6
+    assert "loss 0.8098 a fresh table has 0.7420 (+9.1% here)" in seen.text
+
+
+def test_what_is_wrong_stands_first_with_its_reason_and_since_when() -> None:
+    refused = shard(2, state="refused", worker=None, here=False, since=so_long_ago(600), reason=REASON, lag=1_204_311)
+    seen = read(shard(0), shard(1), refused, verdict=red(f"shard 2: {REASON}", warnings=("Redis could lose",)))
+    assert seen.text.startswith("✖ 1 problem, 1 warning – patients")
+    assert "warning: Redis could lose" in seen.text
+    assert seen.rows[0].startswith("2 ✖ refused nobody 10 min ago 1,204,311")
+    assert "Redis was filled from 3: streamer topics check says how" in seen.rows[0]
+    assert seen.codes.count("streamer topics check") == 2
+    assert "Of 3: 1 refused, 2 held." in seen.text
+
+
+def test_a_hundred_refused_shards_do_not_hide_the_page() -> None:
+    refused = [shard(n, state="refused", worker=None, here=False, reason=REASON) for n in range(100)]
+    seen = read(*refused, verdict=red(*(f"shard {n}: refused" for n in range(100))))
+    assert "✖ 100 problems" in seen.text and "and 95 more" in seen.text and "Of 100: 100 refused." in seen.text
+    assert seen.text.index("shard 4: refused") < seen.text.index("and 95 more") < seen.text.index("shard 5: refused")
+
+
+def test_shards_without_a_worker_and_shards_of_another_are_told_apart() -> None:
+    elsewhere = [shard(n, state="elsewhere", worker="streamer-b2", here=False) for n in range(10)]
+    seen = read(shard(11), *elsewhere, shard(10, state="nobody", worker=None, here=False, lag=7))
+    assert "Of 12: 1 held by nobody, 1 held, 10 held elsewhere." in seen.text
+    assert seen.rows[0].startswith("10 ✖ nobody nobody")
+
+
+def test_a_worker_that_has_just_begun_says_what_it_does_not_know() -> None:
+    nothing = read(history=[], dead_letters={}, verdict={"ok": True, "problems": [], "warnings": ["no shard yet"]})
+    for words in ("It works, with 1 warning", "None: Kafka has not given any shard yet.", "None since this worker"):
+        assert words in nothing.text
+    new = {"release": None, "last_commit": None, "ncp": None, "ncp_fresh": None, "since": None}
+    seen = read(shard(0, state="taking over", **new), history=[])
+    assert seen.rows[0].startswith("0 ◌ taking over streamer-a1 (this one) –")
+    assert seen.tags["polyline"] == 0
+    assert "None is remembered." in seen.text
+    assert "nan" not in seen.text.split()
+
+
+def test_rows_that_wait_and_categories_that_are_not_listed_are_told() -> None:
+    unlisted = "3 of 98,700 applied messages have a city: `other` takes it as '(other)'"
+    seen = read(shard(0, pending=3, pending_oldest=so_long_ago(125)), unlisted=[unlisted])
+    assert " 3, oldest 2 min " in seen.rows[0]
+    assert "rows, the oldest since 2 min ago" in seen.text
+    assert unlisted.replace("`", "") in seen.text
+
+
+def test_rebuilds_stand_the_latest_first_and_one_that_runs_says_how_far_it_is() -> None:
+    ended = {"algorithm": "ordered", "why": "drift", "ncp_before": 0.91, "ncp_after": 0.74, "rows_published": 30_112}
+    running = {"algorithm": "mondrian", "why": "operator", "began": so_long_ago(150), "done": 3, "of": 12}
+    early, late = (
+        ended | {"at": so_long_ago(7300), "ended": "cancelled"},
+        ended | {"at": so_long_ago(60), "ended": "done"},
+    )
+    seen = read(shard(0, rebuilds=[early]), shard(1, rebuild=running, rebuilds=[late]), dead_letters={})
+    assert seen.rows[2:5] == [
+        "1 done 1 min ago ordered drift 0.9100 0.7400 30,112",
+        "1 running, 3 of 12 regions, begun 2 min ago mondrian operator – – –",
+        "0 cancelled 2 h ago ordered drift 0.9100 0.7400 30,112",
+    ]
+
+
+def test_a_name_is_shown_as_it_is_written_and_never_as_html() -> None:
+    html = page(facts(shard(0, worker="<img src=x onerror=alert(1)>", reason="a `<b>` c"), table="<b>bold</b>"))
+    seen = Read(html)
+    assert "<b>bold</b>" in seen.text and "<img src=x onerror=alert(1)>" in seen.rows[0] and "<b>" in seen.codes
+    assert seen.tags["img"] == seen.tags["b"] == 0
+
+
+def test_the_page_needs_nothing_of_others_and_asks_for_nothing() -> None:
+    html = page(facts(shard(0), shard(1)))
+    assert not re.findall(r"""(?:src|href|action)=["'](?!data:)""", html)
+    assert not {"form", "button", "input"} & Read(html).tags.keys()
+
+
+def test_what_a_real_worker_says_can_be_shown() -> None:
+    said = said_of(worker(replace(WELL, rebuild=REBUILD, rebuilds=(ENDED_REBUILD,))), seen(other(Ownership(), "")))
+    assert "Of 2: 1 held by nobody, 1 held." in Read(page(said)).text
+
+
+def test_the_template_is_part_of_what_is_installed() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    patterns = settings["tool"]["setuptools"]["package-data"]["*"]
+    assert any(Path("page.html").match(pattern) for pattern in patterns)
+
+
+# Who is answered what over HTTP, what every answer carries, and how many connections a worker takes.
+
+HERE, ANYWHERE = Address("127.0.0.1", 0), Address("0.0.0.0", 0)
+
+Story = Callable[["Visitor"], Awaitable[None]]
+
+
+class Visitor:
+    """Asks a server that listens on this machine."""
+
+    def __init__(self, session: ClientSession, port: int) -> None:
+        self.reasons: list[str] = []
+        self.facts: Callable[[], dict[str, Any]] = lambda: facts(shard(0))
+        self.session, self.port = session, port
+
+    async def get(self, path: str, **headers: str) -> tuple[int, str]:
+        async with self.session.get(self.url(path), headers=headers) as answer:
+            return answer.status, await answer.text()
+
+    async def post(self, path: str, body: str = "{}", **headers: str) -> tuple[int, str]:
+        async with self.session.post(self.url(path), data=body, headers=headers) as answer:
+            return answer.status, await answer.text()
+
+    def answers(self) -> Answers:
+        return Answers(
+            metrics=lambda: b"streamer_rows 1\n",
+            problems=lambda: self.reasons,
+            not_ready=lambda: self.reasons,
+            facts=lambda: self.facts(),
+        )
+
+    def url(self, path: str) -> str:
+        return f"http://127.0.0.1:{self.port}{path}"
+
+
+def visit(story: Story, address: Address = HERE) -> None:
+    """A story with a server that stands while it lasts."""
+
+    async def told() -> None:
+        async with ClientSession() as session:
+            visitor = Visitor(session, 0)
+            runner = runner_of(web_app(address, visitor.answers()))
+            await runner.setup()
+            try:
+                await web.TCPSite(runner, "127.0.0.1", 0).start()
+                visitor.port = runner.addresses[0][1]
+                await story(visitor)
+            finally:
+                await runner.cleanup()
+
+    asyncio.run(told())
+
+
+@pytest.mark.parametrize("path", ["/", "/facts", "/metrics", "/health", "/nowhere"])
+def test_every_answer_forbids_scripts_of_others_guesses_and_copies(path: str) -> None:
+    async def story(visitor: Visitor) -> None:
+        async with visitor.session.get(visitor.url(path)) as answer:
+            assert answer.headers["Content-Security-Policy"].startswith("default-src 'none';")
+            assert answer.headers["X-Content-Type-Options"] == "nosniff"
+            assert answer.headers["Cache-Control"] == "no-store"
+            assert "Access-Control-Allow-Origin" not in answer.headers
+            assert "Server" not in answer.headers
+
+    visit(story)
+
+
+def test_health_and_readiness_are_in_the_status_and_the_reasons_in_the_body() -> None:
+    async def story(visitor: Visitor) -> None:
+        for path in ("/health", "/ready"):
+            visitor.reasons = []
+            assert await visitor.get(path) == (200, '{"ok":true,"reasons":[]}')
+            visitor.reasons = ["shard 0: ..."]
+            assert await visitor.get(path) == (503, '{"ok":false,"reasons":["shard 0: ..."]}')
+
+    visit(story)
+
+
+def test_a_name_of_another_machine_is_not_answered_where_only_this_one_is_meant() -> None:
+    async def story(visitor: Visitor) -> None:
+        assert (await visitor.get("/facts", Host="127.0.0.1"))[0] == 200
+        assert (await visitor.get("/facts", Host="localhost:1"))[0] == 200
+        assert (await visitor.get("/facts", Host="rebound.example"))[0] == 421
+
+    visit(story)
+
+
+def test_where_others_may_ask_they_may_do_so_by_any_name() -> None:
+    async def story(visitor: Visitor) -> None:
+        assert (await visitor.get("/metrics", Host="worker:8080"))[0] == 200
+
+    visit(story, ANYWHERE)
+
+
+def test_the_page_is_html_and_runs_its_own_script_and_no_other() -> None:
+    async def story(visitor: Visitor) -> None:
+        async with visitor.session.get(visitor.url("/")) as answer:
+            html, policy = await answer.text(), answer.headers["Content-Security-Policy"]
+            assert answer.content_type == "text/html"
+        for kind in ("script", "style"):
+            (own,) = re.findall(rf"<{kind}>(.*?)</{kind}>", html, re.S)
+            digest = base64.b64encode(hashlib.sha256(own.encode()).digest()).decode()
+            assert f"{kind}-src 'sha256-{digest}';" in policy
+        assert "unsafe" not in policy
+
+    visit(story)
+
+
+@pytest.mark.parametrize("path", ["/", "/facts", "/rebuild", "/rebuild/cancel"])
+def test_nothing_can_be_asked_for_but_to_read(path: str) -> None:
+    async def story(visitor: Visitor) -> None:
+        assert (await visitor.post(path, '{"shard": 0}'))[0] in (404, 405)
+
+    visit(story)
+
+
+def test_only_what_is_named_is_served() -> None:
+    async def story(visitor: Visitor) -> None:
+        for path in ("/events", "/page/", "/page.html", "/%2e%2e/server.py", "/..%2fserver.py", "//etc/hostname"):
+            assert (await visitor.get(path))[0] == 404
+
+    visit(story)
+
+
+def test_an_error_that_nobody_foresaw_is_told_without_its_text(caplog: pytest.LogCaptureFixture) -> None:
+    def failing() -> dict[str, Any]:
+        raise KeyError(CANARY)
+
+    async def story(visitor: Visitor) -> None:
+        visitor.facts = failing
+        status, body = await visitor.get("/facts")
+        assert (status, CANARY in body) == (500, False)
+
+    with caplog.at_level(logging.DEBUG):
+        visit(story)
+    assert "/facts was not answered: KeyError" in caplog.text
+    assert CANARY not in caplog.text
+
+
+def test_what_somebody_sent_as_a_path_is_not_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(visitor: Visitor) -> None:
+        assert (await visitor.get(f"/{CANARY}%0aERROR{'x' * 300}"))[0] == 404
+
+    with caplog.at_level(logging.DEBUG):
+        visit(story)
+    assert CANARY not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("headers", "body"), [({"Accept": "\udcff\udcfe"}, b""), ({"Content-Encoding": "gzip"}, b"no gzip")]
+)
+def test_bytes_that_are_no_text_harm_nobody(
+    caplog: pytest.LogCaptureFixture, headers: dict[str, str], body: bytes
+) -> None:
+    async def story(visitor: Visitor) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", visitor.port)
+        lines = [f"{name}: {value}" for name, value in {"Host": "127.0.0.1", **headers}.items()]
+        head = "\r\n".join(["GET /facts HTTP/1.1", *lines, f"Content-Length: {len(body)}", "", ""])
+        writer.write(head.encode("utf-8", "surrogateescape") + body)
+        assert (await reader.readline()).split()[1] in (b"200", b"400")
+        writer.close()
+
+    visit(story)
+    assert "was not answered" not in caplog.text
+
+
+# -- connections --------------------------------------------------------------------------------------------------
+
+ARRIVES_SECONDS_MAX = 60.0
+QUESTION = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+
+Wire = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Wires = Callable[[Callable[[], Awaitable[Wire]]], Awaitable[None]]
+
+
+def connect(story: Wires) -> None:
+    """A story with a server that answers everything with "here"; the story opens its connections."""
+
+    async def answer(_request: web.BaseRequest) -> web.Response:
+        return web.Response(text="here")
+
+    async def told() -> None:
+        app = web.Application()
+        app.router.add_get("/", answer)
+        runner = runner_of(app)
+        await runner.setup()
+        listening = await listen(runner, Address("127.0.0.1", 0))
+        port = listening.sockets[0].getsockname()[1]
+        try:
+            await story(lambda: asyncio.open_connection("127.0.0.1", port))
+        finally:
+            listening.close()
+            await runner.cleanup()
+
+    asyncio.run(told())
+
+
+async def said(wire: Wire, question: bytes) -> bytes:
+    """All that comes back; nothing where the connection is ended instead."""
+    reader, writer = wire
+    try:
+        writer.write(question)
+        return await asyncio.wait_for(reader.read(), ARRIVES_SECONDS_MAX)
+    except ConnectionError:
+        return b""
+    finally:
+        writer.close()
+
+
+def test_so_many_connections_are_taken_and_one_that_ends_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agents.web.service.CONNECTIONS_MAX", 3)
+
+    async def story(opened: Callable[[], Awaitable[Wire]]) -> None:
+        silent = [await opened() for _ in range(3)]
+        assert await said(await opened(), QUESTION) == b""
+        silent[0][1].close()
+        answer = b""
+        for _ in range(600):
+            answer = await said(await opened(), QUESTION)
+            if answer:
+                break
+            await asyncio.sleep(0.1)
+        assert answer.endswith(b"here")
+        for _, writer in silent:
+            writer.close()
+
+    connect(story)
+
+
+@pytest.mark.parametrize("begun", [b"", b"GET / HTTP/1.1\r\nHost: 127"], ids=["nothing", "half a request"])
+def test_a_connection_that_asks_nothing_is_ended(monkeypatch: pytest.MonkeyPatch, begun: bytes) -> None:
+    monkeypatch.setattr("agents.web.service.SILENT_SECONDS_MAX", 0.1)
+
+    async def story(opened: Callable[[], Awaitable[Wire]]) -> None:
+        assert await said(await opened(), begun) == b""
+
+    connect(story)
+
+
+def test_of_what_is_no_http_the_log_has_one_line_without_a_word_of_it(caplog: pytest.LogCaptureFixture) -> None:
+    wrong = [
+        f"GET / HTTP/1.1\r\nHost: a\r\nX-Token: {CANARY * 2000}\r\n\r\n",
+        f"GET / HTTP/1.1\r\nHost: {CANARY}\r\nHost: {CANARY}\r\n\r\n",
+        f"{CANARY}\r\n\r\n",
+    ]
+
+    async def story(opened: Callable[[], Awaitable[Wire]]) -> None:
+        for question in wrong * 5:
+            assert b" 400 " in await said(await opened(), question.encode())
+
+    with caplog.at_level(logging.DEBUG, "aiohttp"):
+        connect(story)
+    lines = [line for line in caplog.records if line.name == "aiohttp.server"]
+    assert 0 < len(lines) < len(wrong)
+    assert all(line.levelname == "WARNING" and not line.exc_info for line in lines)
+    assert CANARY not in caplog.text
+    assert "\n" not in lines[0].getMessage()
+
 
 SETTINGS = WorkerSettings(load_table(PATIENTS), "127.0.0.1:1", "redis://127.0.0.1:1/0", name="here:1")
 
-HERE = Address("127.0.0.1", 0)
+SERVICE_HERE = Address("127.0.0.1", 0)
 
 
 def no_shard() -> Any:
     """A reader that was given none."""
-    return SimpleNamespace(held=[], joined=True, diaries=defaultdict(Diary), consumer=None)
+    return SimpleNamespace(held=[], joined=True, diaries=defaultdict(ShardMetrics), consumer=None)
 
 
 def tell(
     story: Callable[[Web], Awaitable[None]],
-    address: Address = HERE,
+    address: Address = SERVICE_HERE,
     reader: Any = None,
 ) -> None:
     async def told() -> None:

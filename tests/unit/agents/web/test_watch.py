@@ -4,31 +4,43 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaTimeoutError
+from prometheus_client.metrics_core import Metric
+from prometheus_client.parser import text_string_to_metric_families
 
-from agents.diary import Diary
-from agents.web.watch import LOOK_SECONDS, OLD_SECONDS, RATE_SECONDS, Probes, Seen, TableLook, Watch
-from agents.worker_settings import WorkerSettings
+from agents.shard_metrics import ShardMetrics
+from agents.web.watch import (
+    OLD_SECONDS,
+    PAGE_LOOK_SECONDS,
+    RATE_SECONDS,
+    FactCollector,
+    Probes,
+    Seen,
+    TableLook,
+    exposed,
+    registry_of,
+)
 from streamer.errors import ServerUnreachable
-from streamer.incremental.events.counts import Counts
+from streamer.incremental.events.changes import Counts
 from streamer.incremental.shard.steps import StepReport
-from streamer.incremental.status.facts import TableFacts, Workers
-from streamer.incremental.store.base import Meta
-from streamer.incremental.store.redis_lookups import Custody, RedisNow, Refusal
-from streamer.incremental.store.redis_server import Durability
-from streamer.incremental.store.redis_url import Kind
-from streamer.incremental.store.snapshot import Snapshot
+from streamer.incremental.status.facts import TableFacts, WorkerFacts, Workers
+from streamer.incremental.store.base import Meta, Snapshot
+from streamer.incremental.store.redis_lookups import Ownership, RedisNow, Refusal
+from streamer.incremental.store.redis_server import Durability, Kind
 from streamer.incremental.topics import topics_of
-from streamer.table.yaml_loading import load_table
+from streamer.table.yaml.loading import load_table
+from streamer.worker_settings import WorkerSettings
 from worlds.checkout import PATIENTS
 from worlds.patients import CANARY
+from worlds.worker_facts import NOW, WELL, worker
 
 TABLE = load_table(PATIENTS)
 
@@ -47,7 +59,7 @@ class Shard:
     sizes: dict[str, int] = field(default_factory=dict)
     ncp: float | None = None
     ncp_fresh: float | None = None
-    diary: Diary = field(default_factory=Diary)
+    diary: ShardMetrics = field(default_factory=ShardMetrics)
 
 
 @dataclass
@@ -58,7 +70,7 @@ class Reader:
     joined: bool = True
 
     @property
-    def diaries(self) -> dict[int, Diary]:
+    def diaries(self) -> dict[int, ShardMetrics]:
         return {shard.number: shard.diary for shard in self.held}
 
 
@@ -71,7 +83,7 @@ class World:
         self.shard = Shard()
         self.reader = Reader([self.shard])
         settings = WorkerSettings(TABLE, "a:1", "redis://b:2", name="here:1")
-        self.watch = Watch(settings, cast(Any, self.reader))
+        self.watch = FactCollector(settings, cast(Any, self.reader))
 
     def after(self, seconds: float) -> Any:
         """The shard's facts then."""
@@ -131,7 +143,7 @@ def test_how_fast_a_shard_goes_is_of_the_last_seconds(world: World) -> None:
 
 
 def test_errors_and_faults_are_told_by_how_long_ago_they_were(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agents.diary.monotonic", lambda: world.now)
+    monkeypatch.setattr("agents.shard_metrics.monotonic", lambda: world.now)
     facts = world.after(0)
     assert (facts.error, facts.error_seconds, facts.fault_seconds) == ("", 0.0, None)
     world.shard.diary.failed("Redis b:2: no answer")
@@ -199,7 +211,7 @@ class Servers:
     def _lookups(self, _client: object, _table: str, number: int) -> Any:
         reason = self.refusals.get(number)
         refusal = None if reason is None else Refusal(reason, "there:2", 0)
-        return SimpleNamespace(custody=lambda: Custody(refusal=refusal))
+        return SimpleNamespace(custody=lambda: Ownership(refusal=refusal))
 
     def refused(self) -> dict[int, str]:
         custodies = self.probes.refused.items()
@@ -314,9 +326,9 @@ def table(monkeypatch: pytest.MonkeyPatch) -> LookedAt:
 
 
 def test_nobody_looks_before_the_last_look_is_old(table: LookedAt) -> None:
-    table.looked(0, 1, LOOK_SECONDS - 0.1)
+    table.looked(0, 1, PAGE_LOOK_SECONDS - 0.1)
     assert table.looks == 1
-    table.looked(LOOK_SECONDS)
+    table.looked(PAGE_LOOK_SECONDS)
     assert table.looks == 2
 
 
@@ -350,7 +362,7 @@ def test_a_look_that_takes_long_is_not_begun_twice(table: LookedAt) -> None:
         first = asyncio.ensure_future(table.table_look.look())
         while not table.table_look.busy:
             await asyncio.sleep(0.01)
-        table.now += 10 * LOOK_SECONDS
+        table.now += 10 * PAGE_LOOK_SECONDS
         await table.table_look.look()
         goes_on.set()
         await first
@@ -367,7 +379,7 @@ def test_a_server_that_does_not_answer_is_a_problem_until_it_does(table: LookedA
     table.looked(0)
     assert table.table_look.seen.problem == "Redis b:2: no answer"
     table.look = lambda: NO_SHARD
-    table.looked(LOOK_SECONDS)
+    table.looked(PAGE_LOOK_SECONDS)
     assert table.table_look.seen == Seen(NO_SHARD)
 
 
@@ -379,3 +391,97 @@ def test_what_a_library_says_stays_inside(table: LookedAt, caplog: pytest.LogCap
     table.looked(0)
     said = table.table_look.seen.warning
     assert said.startswith("the whole table could not be looked at") and CANARY not in said + caplog.text
+
+
+# What Prometheus reads is what the worker knows, and names nobody.
+
+STEP = StepReport(
+    Counts(applied=5, ignored=1, dead_letters=2, unlisted={"job": 3}),
+    published=9,
+    commits=1,
+    merges=2,
+    splits=1,
+    reasons=Counter({"key-exists": 2}),
+    seconds={"commit": 0.004, "publish": 0.3},
+)
+
+
+def busy_diary() -> ShardMetrics:
+    diary = ShardMetrics(take_overs=3, fenced=1)
+    diary.step(STEP)
+    diary.step(STEP)
+    return diary
+
+
+def read(facts: WorkerFacts, **diaries: ShardMetrics) -> dict[str, Metric]:
+    """The metrics of a worker; diaries: of its shards, as `_4`."""
+    by_shard = {int(name.removeprefix("_")): diary for name, diary in diaries.items()}
+    text = exposed(registry_of(lambda: facts, by_shard)).decode()
+    return {metric.name: metric for metric in text_string_to_metric_families(text)}
+
+
+def value(metrics: dict[str, Metric], name: str, sample: str = "", **labels: str) -> float:
+    found = [
+        one.value
+        for one in metrics[name].samples
+        if one.name == (sample or name) and labels.items() <= one.labels.items()
+    ]
+    assert len(found) == 1, metrics[name].samples
+    return found[0]
+
+
+def test_a_shard_is_told_as_it_is() -> None:
+    metrics = read(worker(replace(WELL, lag=12, pending=3, pending_since=NOW - 40)))
+    wanted = {
+        "streamer_lag_messages": 12, "streamer_rows": 90, "streamer_pending_rows": 3, "streamer_qi_groups": 20,
+        "streamer_pending_oldest_seconds": 40, "streamer_ncp": 0.25, "streamer_ncp_fresh": 0.2, "streamer_release": 7,
+        "streamer_shard_healthy": 1,
+    }  # fmt: skip
+    assert {name: value(metrics, name, table="patients", shard="0") for name in wanted} == wanted
+
+
+def test_what_is_not_known_is_not_told() -> None:
+    metrics = read(worker(replace(WELL, ncp=None, ncp_fresh=None)))
+    assert metrics["streamer_ncp"].samples == metrics["streamer_ncp_fresh"].samples == []
+
+
+def test_counts_are_those_of_the_process_and_stay_when_the_shard_has_gone() -> None:
+    metrics = read(replace(worker(), shards=()), _4=busy_diary())
+    of = {"table": "patients", "shard": "4"}
+    messages = {
+        became: value(metrics, "streamer_messages", "streamer_messages_total", became=became, **of)
+        for became in ("applied", "ignored", "dead-letter")
+    }
+    assert messages == {"applied": 10, "ignored": 2, "dead-letter": 4}
+    reason = value(metrics, "streamer_dead_letters", "streamer_dead_letters_total", reason="key-exists", **of)
+    totals = ("records_published", "commits", "merges", "splits", "take_overs", "fenced")
+    assert reason == 4
+    name = "streamer_unlisted_categories"
+    assert value(metrics, name, f"{name}_total", column="job", **of) == 6
+    assert [value(metrics, f"streamer_{name}", f"streamer_{name}_total", **of) for name in totals] == [
+        18, 2, 4, 2, 3, 1,
+    ]  # fmt: skip
+    assert metrics["streamer_rows"].samples == []
+
+
+@pytest.mark.parametrize(("name", "below", "above"), [("commit", "0.0025", "0.005"), ("publish", "0.25", "0.5")])
+def test_durations_of_steps_are_histograms(name: str, below: str, above: str) -> None:
+    metrics, of = read(worker(WELL), _0=busy_diary()), f"streamer_{name}_seconds"
+    buckets = {bound: value(metrics, of, f"{of}_bucket", le=bound) for bound in (below, above, "+Inf")}
+    assert buckets == {below: 0, above: 2, "+Inf": 2}
+    assert value(metrics, of, f"{of}_count") == 2
+    assert value(metrics, of, f"{of}_sum") == pytest.approx(2 * STEP.seconds[name])
+
+
+def test_the_worker_says_whether_it_is_well_and_which_server_is_silent() -> None:
+    well, ill = read(worker()), read(worker(replace(WELL, lag=1, still_seconds=60.0)))
+    assert [value(one, "streamer_healthy") for one in (well, ill)] == [1, 0]
+    assert [value(one, "streamer_shard_healthy", shard="0") for one in (well, ill)] == [1, 0]
+    assert value(well, "streamer_server_silent_seconds", server="redis") == 2
+    assert value(well, "streamer_worker_info", worker="here:1", version="1.2.3") == 1
+
+
+def test_every_metric_says_what_it_is_and_begins_with_our_name() -> None:
+    for name, metric in read(worker(WELL), _0=busy_diary()).items():
+        assert name.startswith("streamer_")
+        assert metric.documentation.endswith(".")

@@ -13,11 +13,10 @@ from streamer.errors import LawViolated
 from streamer.incremental.checks.as_published import FORMS as READ
 from streamer.incremental.checks.changelog import LiveRecord, laws_of
 from streamer.incremental.checks.source import SourceLaws
+from streamer.incremental.engine.stored_state import Record
 from streamer.incremental.events.changes import Insert
-from streamer.incremental.groups.kept import Record
 from streamer.incremental.release.changelog import Changelog
-from streamer.incremental.release.published_group import PublishedGroup
-from streamer.incremental.release.records import outgoing
+from streamer.incremental.release.records import PublishedGroup, outgoing
 from streamer.table.row import Row
 from streamer.table.schema import GROUPS, LOSSY_JOIN, Table
 from worlds.busy_days import check, history_of, index_of

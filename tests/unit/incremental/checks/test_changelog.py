@@ -17,7 +17,7 @@ from streamer.errors import LawViolated
 from streamer.incremental.checks.as_published import RowsSeen
 from streamer.incremental.checks.changelog import ChangelogLaws, LiveRecord, in_releases, laws_of
 from streamer.incremental.checks.source import SourceLaws
-from streamer.table.published import parse_key
+from streamer.table.published.rows import parse_key
 from streamer.table.schema import Diversity
 from worlds.busy_days import SMALL, busy_days, check, history_of, index_of
 from worlds.model_tables import MODEL_TABLES

@@ -14,7 +14,7 @@ from streamer.errors import LawViolated
 from streamer.incremental.checks.as_published import RowsSeen
 from streamer.incremental.checks.changelog import ChangelogLaws
 from streamer.incremental.checks.source import SOURCE_LAWS, IndexTable, SourceLaws, index_table
-from streamer.incremental.groups.kept import PENDING
+from streamer.incremental.engine.stored_state import PENDING
 from worlds.busy_days import SMALL, busy_days, check, index_of
 
 

@@ -7,10 +7,30 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from streamer.incremental.core.layout import empty_shard, figures_dtype, is_exact
-from streamer.incremental.core.record_types import NONE
+from streamer.incremental.core import layout
+from streamer.incremental.core.layout import (
+    FIGURES,
+    NONE,
+    empty_shard,
+    figures_dtype,
+    is_exact,
+    set_of,
+    set_of_figures,
+    tiny_shard,
+)
 from streamer.table.attributes import Attribute, NumericAttribute
-from worlds.small_tables import AGE, BMI, CITY, YEARS, table
+from worlds.small_tables import AGE, BMI, CITY, TABLES, YEARS, table
+
+# The arrays' names work uncompiled as they do compiled.
+
+
+def test_no_field_of_a_record_is_hidden_by_an_attribute_of_numpy() -> None:
+    dtypes = {name: value for name, value in vars(layout).items() if isinstance(value, np.dtype)}
+    hidden = [
+        f"{name}.{field}" for name, dtype in dtypes.items() for field in dtype.names or () if hasattr(np.void, field)
+    ]
+    assert len(dtypes) >= 14
+    assert hidden == []
 
 
 def up_to(last: int) -> NumericAttribute:
@@ -46,3 +66,25 @@ def test_an_empty_shard_has_no_rows_no_groups_and_no_tree() -> None:
     assert (state.qi_group_next, state.n_groups, state.n_places, state.n_pending) == (1, 0, 0, 0)
     assert {state.root, state.group_free, state.node_free, state.list_free} == {NONE}
     assert set(s.groups.block_free.tolist()) == {NONE}
+
+
+# The two types of figures: every table has the types of the tiny shard that the core is compiled for.
+
+
+def types(arrays: object) -> object:
+    """Of a shard's arrays: what numba tells apart."""
+    if isinstance(arrays, tuple):
+        return type(arrays), tuple(map(types, arrays))
+    return arrays.dtype, arrays.ndim, arrays.flags.c_contiguous, arrays.flags.writeable, type(arrays)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("figures", FIGURES)
+def test_a_tiny_shard_has_the_figures_that_were_asked_for(figures: str) -> None:
+    assert set_of(tiny_shard(figures)) == set_of_figures(figures)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_table_has_the_types_of_the_tiny_shard_of_its_figures(name: str) -> None:
+    table = TABLES[name]
+    shard = empty_shard(table.space, table.k, table.recut, table.shrink, table.individual is not None)
+    assert types(shard) == types(tiny_shard(figures_dtype(table.space).name))

@@ -2,28 +2,142 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamer.incremental.core.cut import cut
-from streamer.incremental.core.model import holds, may_be_cut, pending_hold
-from streamer.incremental.groups.engine import Engine
+from streamer.incremental.core.layout import FORM, GATHER, NO_GROUP_YET, NONE, TALLY, Shard, empty_shard, records
+from streamer.incremental.core.model import (
+    can_lose,
+    can_spare_one,
+    can_take,
+    count_in,
+    count_out,
+    find,
+    holds,
+    may_be_cut,
+    one_may_do,
+    pending_hold,
+    tally_of,
+)
+from streamer.incremental.engine.engine import Engine
+from streamer.numba_support.jit import entry
 from streamer.table.row import Row
 from streamer.table.schema import Table
 from worlds.checked_arrays import check_arrays, members_of
 from worlds.core_tables import CoreTable
-from worlds.model_tables import MODEL_TABLES, asking
-from worlds.small_tables import YEARS, codes_of, rows, values_of
+from worlds.model_tables import MODEL_TABLES, PROBLEMS, asking
+from worlds.small_tables import YEARS, codes_of, table, values_of
+from worlds.small_tables import rows as small_tables_rows
 from worlds.twin import Twin
+
+# The tally is a counter by QI group and individual: deletions and the table's end leave no trace in answers.
+
+Entry = tuple[int, int]
+
+
+def shard_with(tally: Any) -> Shard:
+    shard = empty_shard(table(YEARS).space, 2, recut=True, shrink=True, individuals=True)
+    return shard._replace(work=shard.work._replace(tally=tally))
+
+
+def shard_of(length: int) -> Shard:
+    return shard_with(records(length, TALLY))
+
+
+def rows_of(s: Shard, group: int, who: int) -> int:
+    """As the tally finds it."""
+    return int(s.work.tally[find(s.work.tally, group, who)].n)
+
+
+def whole(tally: Any) -> Counter[Entry]:
+    return Counter({(int(one.group), int(one.who)): int(one.n) for one in tally if one.n})
+
+
+ENTRIES = st.tuples(st.sampled_from([NO_GROUP_YET, 0, 1, 7, 2**31 - 1]), st.sampled_from([0, 1, 2, 3, 2**31 - 1]))
+
+
+@given(st.lists(st.tuples(st.booleans(), ENTRIES), max_size=120))
+def test_it_counts_as_a_counter_does_and_says_how_many_there_are(
+    moves: list[tuple[bool, Entry]],
+) -> None:
+    """26 places for at most 25 entries: the runs are as long as can be, and go over the end."""
+    s, counter = shard_of(26), Counter[Entry]()
+    for comes, one in moves:
+        if comes:
+            counter[one] += 1
+            assert count_in(s, *one) == counter[one]
+        elif counter[one]:
+            counter[one] -= 1
+            assert count_out(s, *one) == counter[one]
+        counter = +counter
+        assert whole(s.work.tally) == counter
+        assert int(s.state.tally_used[0]) == len(counter)
+        assert all(rows_of(s, *there) == n for there, n in counter.items())
+
+
+def test_one_that_goes_leaves_no_gap_on_the_way_over_the_end() -> None:
+    s = shard_of(8)
+    at_the_end = [who for who in range(400) if find(s.work.tally, 3, who) == 7][:3]
+    for who in at_the_end:
+        count_in(s, 3, who)
+    assert [int(s.work.tally[at].who) for at in (7, 0, 1)] == at_the_end
+    count_out(s, 3, at_the_end[0])
+    assert [rows_of(s, 3, who) for who in at_the_end] == [0, 1, 1]
+    count_out(s, 3, at_the_end[1])
+    assert [rows_of(s, 3, who) for who in at_the_end] == [0, 0, 1]
+
+
+@given(st.dictionaries(ENTRIES, st.integers(1, 5)), st.integers(1, 30))
+def test_a_tally_that_is_laid_out_at_once_finds_what_one_filled_row_by_row_finds(
+    entries: dict[Entry, int], spare: int
+) -> None:
+    group, who, n = np.array([(*one, n) for one, n in entries.items()], dtype=np.int64).reshape(-1, 3).T
+    s = shard_with(tally_of(group, who, n, len(entries) + spare))
+    assert whole(s.work.tally) == entries
+    assert all(rows_of(s, *one) == rows for one, rows in entries.items())
+    for one, rows in entries.items():
+        assert [count_out(s, *one) for _ in range(rows)] == list(range(rows))[::-1]
+    assert whole(s.work.tally) == {}
+
+
+@entry
+def compiled_moves(s: Shard, moves: Any) -> int:
+    answers = 0
+    for i in range(moves.shape[0]):
+        if moves[i, 0] == 1:
+            answers += count_in(s, moves[i, 1], moves[i, 2])
+        else:
+            answers += count_out(s, moves[i, 1], moves[i, 2])
+    return answers
+
+
+@pytest.mark.parametrize("length", [7, 64, 1000])
+def test_compiled_or_not_the_table_is_the_same_to_the_last_place(length: int) -> None:
+    random, there, moves = np.random.default_rng(length), list[Entry](), list[tuple[int, int, int]]()
+    for _ in range(600):
+        if len(set(there)) < length // 2 and random.random() < 0.6:
+            there.append((int(random.integers(-1, 40)), int(random.integers(0, 10))))
+            moves.append((1, *there[-1]))
+        elif there:
+            moves.append((0, *there.pop(random.integers(len(there)))))
+    one, other = shard_of(length), shard_of(length)
+    answers = sum(count_in(one, *entry) if comes else count_out(one, *entry) for comes, *entry in moves)
+    assert compiled_moves(other, np.array(moves)) == answers
+    assert (one.work.tally.n == other.work.tally.n).all()
+    assert (one.work.tally[one.work.tally.n > 0] == other.work.tally[other.work.tally.n > 0]).all()
+
 
 TWO_KINDS, HALF_AT_MOST = asking(YEARS, l=2), asking(YEARS, beta="0.5")
 
 
-def whole(small: Table) -> Table:
+def model_whole(small: Table) -> Table:
     """Merged groups stay as they are."""
     return replace(small, recut=False)
 
@@ -37,7 +151,7 @@ def table_of(small: Table, *groups: dict[int, str]) -> CoreTable:
 
 
 def test_a_deletion_that_takes_the_last_row_of_a_value_has_the_group_merged() -> None:
-    world = table_of(whole(TWO_KINDS), {0: "flu", 1: "cough", 2: "flu"}, {8: "flu", 9: "ulcer"})
+    world = table_of(model_whole(TWO_KINDS), {0: "flu", 1: "cough", 2: "flu"}, {8: "flu", 9: "ulcer"})
     world.take(0)
     assert world.cells_by_number() == {1: [1, 2], 2: [8, 9]}
     world.take(1)
@@ -45,13 +159,15 @@ def test_a_deletion_that_takes_the_last_row_of_a_value_has_the_group_merged() ->
 
 
 def test_an_insertion_that_breaks_a_share_has_the_group_merged_as_often_as_it_takes() -> None:
-    world = table_of(whole(HALF_AT_MOST), {0: "flu", 1: "cough"}, {4: "flu", 5: "ulcer"}, {8: "null", 9: "cough"})
+    world = table_of(model_whole(HALF_AT_MOST), {0: "flu", 1: "cough"}, {4: "flu", 5: "ulcer"}, {8: "null", 9: "cough"})
     world.insert(2, "flu")
     assert world.cells_by_number() == {1: [0, 1, 2, 4, 5, 8, 9]}
 
 
 def test_a_merge_goes_on_only_until_the_group_holds() -> None:
-    world = table_of(whole(HALF_AT_MOST), {0: "flu", 1: "cough"}, {4: "itch", 5: "ulcer"}, {8: "null", 9: "cough"})
+    world = table_of(
+        model_whole(HALF_AT_MOST), {0: "flu", 1: "cough"}, {4: "itch", 5: "ulcer"}, {8: "null", 9: "cough"}
+    )
     world.insert(2, "flu")
     assert world.cells_by_number() == {1: [0, 1, 2, 4, 5], 3: [8, 9]}
 
@@ -64,7 +180,7 @@ def test_what_was_merged_is_cut_where_both_halves_hold_and_not_where_it_costs_le
 
 def test_a_rewritten_value_breaks_a_group_though_no_row_moves() -> None:
     for small in (TWO_KINDS, HALF_AT_MOST):
-        world = table_of(whole(small), {0: "flu", 1: "cough"}, {8: "ulcer", 9: "itch"})
+        world = table_of(model_whole(small), {0: "flu", 1: "cough"}, {8: "ulcer", 9: "itch"})
         world.rewrite(1, 1, "flu")
         assert world.cells_by_number() == {1: [0, 1, 8, 9]}
         assert sorted(world.slots(1)) == ["flu", "flu", "itch", "ulcer"]
@@ -126,7 +242,7 @@ def test_a_cut_is_that_of_the_plain_twin_and_what_counts_rule_out_there_is_none_
         values,
         person,
     )
-    people = data.draw(st.lists(st.one_of(alike, rows(small)), min_size=2, max_size=24))
+    people = data.draw(st.lists(st.one_of(alike, small_tables_rows(small)), min_size=2, max_size=24))
     twin, keys = Twin(small, b"secret"), [str(i) for i in range(len(people))]
     twin.rows = dict(zip(keys, people, strict=True))
     if not twin.holds(keys):
@@ -146,3 +262,67 @@ def test_a_cut_is_that_of_the_plain_twin_and_what_counts_rule_out_there_is_none_
     if halves is not None:
         lower = set(s.work.ints[0, :position].tolist())
         assert (lower if lower_stays else set(members_of(s, 0)) - lower) == set(map(int, halves[0]))
+
+
+# What the counts say of a QI group with one row less or one more is what its rows say, counted anew.
+
+Person = tuple[str, int]
+"""What the row publishes, and whose it is."""
+
+VALUES = ["null", *(f'"{leaf}"' for leaf in PROBLEMS.leaves)]
+NOBODY_YET = 9
+
+few_examples = settings(max_examples=max(20, settings().max_examples // 4))
+
+
+def groups_of(small: Table, *groups: list[Person]) -> tuple[CoreTable, Twin, list[list[int]]]:
+    """The core and its twin with these QI groups, whether they hold or not, and the places of their rows."""
+    small = replace(small, attributes=(YEARS,))
+    world, twin, places = CoreTable(small), Twin(small), []
+    for group in groups:
+        places.append([world.load(0, value, who) for value, who in group])
+        named = [(GATHER, place, 0, "null", NONE) for place in places[-1]]
+        world.run(*named, (FORM, NONE, 0, "null", NONE), ends=False)
+        for place, (value, who) in zip(places[-1], group, strict=True):
+            twin.rows[str(place)] = Row((0,), (value.encode(),), (), f"person {who}")
+    return world, twin, places
+
+
+def people(small: Table) -> st.SearchStrategy[list[Person]]:
+    who = st.integers(0, 7) if small.individual else st.just(NONE)
+    return st.lists(st.tuples(st.sampled_from([*VALUES, VALUES[1]]), who), min_size=1, max_size=8)
+
+
+@pytest.mark.parametrize("small", MODEL_TABLES.values(), ids=MODEL_TABLES.keys())
+@few_examples
+@given(data=st.data())
+def test_counts_say_which_row_a_group_can_lose_and_which_it_can_take(small: Table, data: st.DataObject) -> None:
+    groups = data.draw(st.lists(people(small), min_size=2, max_size=3))
+    world, twin, places = groups_of(small, *groups)
+    for g, members in enumerate(places):
+        keys = [str(place) for place in members]
+        others = {key: [other for other in keys if other != key] for key in keys}
+        spared = [key for key in keys if twin.count(keys) > small.k and twin.holds(others[key])]
+        assert can_spare_one(world.s, g) == bool(spared)
+        for place, (_, who) in zip(members, groups[g], strict=True):
+            alone = not small.individual or [one for _, one in groups[g]].count(who) == 1
+            assert can_lose(world.s, place) == (str(place) in spared and alone)
+            for h, takers in enumerate(places):
+                if h != g:
+                    assert can_take(world.s, place, h) == twin.holds([*map(str, takers), str(place)])
+
+
+@pytest.mark.parametrize("small", MODEL_TABLES.values(), ids=MODEL_TABLES.keys())
+@few_examples
+@given(data=st.data())
+def test_no_row_at_all_would_do_where_the_counts_say_so(small: Table, data: st.DataObject) -> None:
+    world, twin, ((*places,),) = groups_of(small, data.draw(people(small)))
+    if not one_may_do(world.s, 0):
+        for value in VALUES:
+            twin.rows["newcomer"] = Row((0,), (value.encode(),), (), f"person {NOBODY_YET}")
+            assert not twin.holds([*map(str, places), "newcomer"])
+
+
+def test_one_row_may_do_where_one_value_is_missing_and_not_where_two_are() -> None:
+    for flu, may in (([('"flu"', NONE), ('"cough"', NONE)], True), ([('"flu"', NONE)] * 2, False)):
+        assert one_may_do(groups_of(MODEL_TABLES["distinct l"], flu)[0].s, 0) is may

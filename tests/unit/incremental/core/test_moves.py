@@ -2,13 +2,193 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Iterable
 
-from streamer.incremental.core.moves import box_of_members, dissolve, is_short, join, leave
-from streamer.incremental.core.record_types import NODES, NONE, PENDING
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamer.incremental.core.layout import NO_GROUP_YET, NODES, NONE, VALUE, CoreValues, Shard, empty_shard, records
+from streamer.incremental.core.moves import (
+    LEAST_ROOM,
+    before,
+    box_of_members,
+    dissolve,
+    fresh_block,
+    give_block,
+    highest_slot,
+    is_short,
+    join,
+    leave,
+    make_room,
+    room_for,
+    sort_values,
+    take_block,
+)
 from streamer.incremental.core.tree import nodes_needed
+from streamer.numba_support.jit import entry
+from streamer.table.row import Values as Texts
+from worlds.checked_arrays import check_blocks
 from worlds.core_tables import CoreTable
 from worlds.shard_tables import OF_PEOPLE
+from worlds.small_tables import YEARS, table
+
+# The slots of a QI group: sorted by the texts of the published values, and found from the end.
+
+BLOCK = 3
+
+TEXTS = st.text(st.characters(min_codepoint=0x20, codec="utf-8"), max_size=12).map(str.encode)
+SHARING_A_PREFIX = st.builds(
+    lambda n, rest: b"the same" * n + rest, st.integers(0, 3), st.sampled_from([b"", b"a", b"b", b"ab", b"\xc3\xa9"])
+)
+
+
+def values_of(numbered: list[Texts]) -> CoreValues:
+    """Value number i is numbered[i], its texts joined by a zero byte."""
+    joined = [b"\0".join(texts) for texts in numbered]
+    value, text = records(len(joined), VALUE), b"".join(joined)
+    value.prefix = [int.from_bytes(one[:8].ljust(8, b"\0"), "big") for one in joined]
+    value.length = [len(one) for one in joined]
+    value.at = np.cumsum([0, *map(len, joined)])[:-1]
+    return CoreValues(value, np.frombuffer(text or b"\0", np.uint8).copy())
+
+
+def shard_of(numbered: list[Texts], slots: list[int]) -> Shard:
+    """A shard whose QI group 0 has these slots from BLOCK on; before and behind stand others' slots."""
+    shard = empty_shard(table(YEARS).space, 2, recut=True, shrink=True, individuals=False)
+    pool = np.zeros((2, BLOCK + len(slots) + 1), np.int32)
+    pool[1, BLOCK:-1], pool[1, :BLOCK], pool[1, -1] = slots, -5, -6
+    shard.groups.group[0]["block"], shard.groups.group[0]["members"] = BLOCK, len(slots)
+    return shard._replace(groups=shard.groups._replace(pool=pool), values=values_of(numbered))
+
+
+@entry
+def compiled_sort(s: Shard, block: int, n: int) -> None:
+    sort_values(s, block, n)
+
+
+def test_slots_are_sorted_by_text_and_not_by_number() -> None:
+    shard = shard_of([(b'"flu"',), (b'"cough"',), (b"null",)], [2, 0, 1, 0, 2])
+    sort_values(shard, BLOCK, 5)
+    assert shard.groups.pool[1].tolist() == [-5, -5, -5, 1, 0, 0, 2, 2, -6]
+
+
+def test_the_shorter_of_two_texts_that_begin_alike_comes_first() -> None:
+    values = values_of([(b"influenza A",), (b"influenza",), (b"influenza AB",)])
+    assert before(values, 1, 0)
+    assert before(values, 0, 2)
+    assert not before(values, 2, 0)
+    assert not before(values, 1, 1)
+
+
+def test_values_of_several_columns_are_ordered_as_tuples() -> None:
+    """A text that is the beginning of another comes first, whatever the next column holds."""
+    values = values_of([(b"1", b"9"), (b"10", b"0")])
+    assert before(values, 0, 1)
+    assert not before(values, 1, 0)
+
+
+@given(data=st.data(), columns=st.integers(1, 3))
+def test_slots_are_sorted_as_tuples_of_texts_are(data: st.DataObject, columns: int) -> None:
+    texts = st.tuples(*[st.one_of(TEXTS, SHARING_A_PREFIX)] * columns)
+    numbered = data.draw(st.lists(texts, min_size=1, max_size=8, unique=True))
+    slots = data.draw(st.lists(st.integers(0, len(numbered) - 1), max_size=70))
+    shard = shard_of(numbered, slots)
+    sort_values(shard, BLOCK, len(slots))
+    assert shard.groups.pool[1, BLOCK:-1].tolist() == sorted(slots, key=lambda number: numbered[number])
+
+
+@pytest.mark.parametrize("n", [1, 15, 16, 17, 31, 32, 33, 48, 49, 300, 1024])
+def test_compiled_and_uncompiled_slots_are_the_same(n: int) -> None:
+    numbered: list[Texts] = [(str(number * 7919 % 1000).encode() * 3,) for number in range(200)]
+    slots = np.random.default_rng(n).integers(0, 200, n).tolist()
+    one, other = shard_of(numbered, slots), shard_of(numbered, slots)
+    sort_values(one, BLOCK, n)
+    compiled_sort(other, BLOCK, n)
+    assert one.groups.pool[1].tolist() == other.groups.pool[1].tolist()
+    assert one.groups.pool[1, BLOCK:-1].tolist() == sorted(slots, key=lambda number: numbered[number])
+    assert one.groups.pool[1, :BLOCK].tolist() == [-5] * BLOCK
+
+
+def test_of_equal_values_the_highest_slot_is_found() -> None:
+    shard = shard_of([(b"a",), (b"b",), (b"c",)], [0, 1, 0, 1, 1, 0])
+    assert (highest_slot(shard, 0, 0), highest_slot(shard, 0, 1)) == (5, 4)
+
+
+def test_values_that_a_group_does_not_hold_are_in_no_slot() -> None:
+    assert highest_slot(shard_of([(b"a",), (b"b",)], [0, 0]), 0, 1) == -1
+
+
+# Blocks of the pool: no two QI groups share an entry, what was given back is used again, contents move along.
+
+
+def shard() -> Shard:
+    s = empty_shard(table(YEARS).space, 2, recut=True, shrink=True, individuals=False)
+    s.groups.group.block, s.groups.group.room = NONE, NONE
+    return s
+
+
+def fill(s: Shard, g: int, n: int) -> None:
+    group = s.groups.group[g]
+    group.members = n
+    s.groups.pool[:, group.block : group.block + n] = contents(g, n)
+
+
+def contents(g: int, n: int) -> list[list[int]]:
+    return [[1000 * g + i for i in range(n)], [-1000 * g - i for i in range(n)]]
+
+
+@pytest.mark.parametrize(("n", "room"), [(0, 3), (1, 3), (8, 3), (9, 4), (16, 4), (17, 5), (1 << 20, 20)])
+def test_a_block_has_the_power_of_two_that_holds_its_rows(n: int, room: int) -> None:
+    assert room_for(n) == room >= LEAST_ROOM
+
+
+def test_a_block_that_was_given_back_is_the_next_of_its_size() -> None:
+    s = shard()
+    first, other, larger = take_block(s, 3), take_block(s, 3), take_block(s, 4)
+    assert (first, other, larger, int(s.state.pool_used[0])) == (0, 8, 16, 32)
+    give_block(s.groups, first, 3)
+    assert take_block(s, 4) == 32, "of another size"
+    assert [take_block(s, 3) for _ in range(2)] == [first, 48]
+
+
+MOVES = st.tuples(st.sampled_from(["grow", "fresh", "give"]), st.integers(0, 4), st.integers(1, 70))
+
+
+@given(st.lists(MOVES, max_size=40))
+def test_no_two_groups_share_an_entry_and_nothing_is_lost(moves: Iterable[tuple[str, int, int]]) -> None:
+    s, sizes = shard(), dict[int, int]()
+    for what, g, n in moves:
+        group = s.groups.group[g]
+        if what == "give" and g in sizes:
+            give_block(s.groups, group.block, group.room)
+            group.block = group.room = NONE
+            del sizes[g]
+        elif what == "grow" and g in sizes:
+            make_room(s, g, n)
+            n = max(n, sizes[g])
+            assert s.groups.pool[:, group.block : group.block + sizes[g]].tolist() == contents(g, sizes[g])
+            fill(s, g, n)
+            sizes[g] = n
+        elif what == "fresh":
+            fresh_block(s, g, n)
+            assert group.room == room_for(n)
+            fill(s, g, n)
+            sizes[g] = n
+        check_blocks(s, sorted(sizes))
+        for other, size in sizes.items():
+            block = s.groups.group[other].block
+            assert s.groups.pool[:, block : block + size].tolist() == contents(other, size)
+
+
+def test_a_group_that_fits_stays_where_it_is() -> None:
+    s = shard()
+    fresh_block(s, 0, 5)
+    fill(s, 0, 5)
+    make_room(s, 0, 8)
+    fresh_block(s, 0, 1)
+    assert (s.groups.group[0].block, int(s.state.pool_used[0])) == (0, 8)
 
 
 def table_of(*groups: tuple[int, ...]) -> CoreTable:
@@ -29,7 +209,7 @@ def test_a_row_that_leaves_is_pending_and_leaves_the_box_as_it_was() -> None:
     world = table_of((0, 1, 4))
     leave(world.s, 2)
     assert (world.box(1), world.cells(1)) == ((0, 4), [0, 1])
-    assert (world.s.rows.row[2].group, world.held.say("n_pending")) == (PENDING, 1)
+    assert (world.s.rows.row[2].group, world.held.say("n_pending")) == (NO_GROUP_YET, 1)
     box_of_members(world.s, world.group(1), now := world.s.work.hull[0])
     assert now.tolist() == [[0], [1]]
 
@@ -91,7 +271,7 @@ def test_rows_of_a_dissolved_group_are_pending() -> None:
     world = table_of((0, 1), (8, 9))
     dissolve(world.s, world.group(1))
     assert world.numbers() == [2]
-    assert [int(world.s.rows.row[place].group) for place in (0, 1)] == [PENDING, PENDING]
+    assert [int(world.s.rows.row[place].group) for place in (0, 1)] == [NO_GROUP_YET, NO_GROUP_YET]
     assert world.held.say("n_pending") == 2
 
 

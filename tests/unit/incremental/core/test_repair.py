@@ -2,22 +2,346 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import inf
+
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from streamer.errors import LawViolated
-from streamer.incremental.core.repair import repaired
-from streamer.incremental.core.tree import take_out
-from streamer.incremental.core.waiting import mend_later
+from streamer.incremental.core.layout import NONE, REWRITE
+from streamer.incremental.core.repair import (
+    ROWS_TOGETHER,
+    SPENT_PER_K,
+    cheapest,
+    expense,
+    ncp_without,
+    repaired,
+    take_edges,
+)
+from streamer.incremental.core.tree import precedes, take_out
+from streamer.incremental.core.worklist import mend_later
 from streamer.table.schema import Table
 from worlds.core_tables import CoreTable
+from worlds.model_tables import asking
+from worlds.scanned_boxes import SPACES, random_box, random_cells
+from worlds.shard_boxes import ShardBoxes
 from worlds.shard_tables import OF_PEOPLE, OF_TWO
-from worlds.small_tables import YEARS, table
+from worlds.small_tables import AGE, YEARS, table
 from worlds.twin import shuffled
+
+# The QI group that takes a row at least expense is that of a scan, to the last bit; and only edges are missed.
+
+ROW = 0
+"""The place of the row that is asked about."""
+
+
+def world_of(name: str, n_groups: int, random: np.random.Generator) -> ShardBoxes:
+    """Random boxes of two rows and more, some of which were set in this event."""
+    world = ShardBoxes(SPACES[name])
+    world.s.state[0].price = float(random.choice([0.001, 0.1, 1.0]))
+    for number in range(1, n_groups + 1):
+        lo, hi = random_box(random, world.space)
+        world.put(number, lo.tolist(), hi.tolist(), int(random.integers(2, 5)))
+        group = world.s.groups.group[world.places[number]]
+        group.paid, group.count = int(random.integers(0, 2)), group.members
+    return world
+
+
+def best_of_scan(world: ShardBoxes, cells: np.ndarray, but: int) -> tuple[int, float]:
+    best, least = NONE, inf
+    for g in world.places.values():
+        cost = expense(world.s, cells, g)
+        if g != but and (cost < least or (cost == least and precedes(world.s.groups, g, best))):
+            best, least = g, cost
+    return best, least
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32), name=st.sampled_from(sorted(SPACES)), n_groups=st.integers(2, 60))
+def test_the_least_expense_is_found(seed: int, name: str, n_groups: int) -> None:
+    random = np.random.default_rng(seed)
+    world = world_of(name, n_groups, random)
+    for _ in range(5):
+        cells, but = (
+            random_cells(random, world.space).astype(np.int32),
+            world.places[int(random.integers(1, n_groups + 1))],
+        )
+        best, least = best_of_scan(world, cells, but)
+        world.s.rows.cells[ROW], world.s.rows.row[ROW].group = cells, but
+        assert (cheapest(world.s, ROW, inf), world.s.state[0].expense) == (best, least)
+        assert cheapest(world.s, ROW, least) == best
+        assert cheapest(world.s, ROW, np.nextafter(least, -inf)) == NONE
+
+
+@pytest.mark.parametrize("years", [(3, 3), (1, 9), (1, 1, 9), (5, 2, 9, 9), (4, 1, 7, 2, 9)])
+def test_ncp_without_a_row_is_that_of_the_others(years: tuple[int, ...]) -> None:
+    world = CoreTable(table(AGE, k=2, repair=0.1))
+    world.form(*(year // 2 for year in years))
+    take_edges(world.s, 0)
+    for place in world.members(1):
+        others = CoreTable(table(AGE, k=2))
+        others.form(*(int(world.s.rows.cells[other, 0]) for other in world.members(1) if other != place))
+        assert ncp_without(world.s, world.s.rows.cells[place]) == others.s.groups.group[0].ncp
+
+
+# A QI group and a neighbour across which it lies are cut afresh, where that saves more than its price.
+
+
+def table_of(*groups: tuple[int, ...], price: float = 0.05) -> CoreTable:
+    """QI groups of these years, numbered from 1, whose rows have places in this order; k = 2."""
+    world = CoreTable(table(YEARS, k=2, repair=price))
+    for years in groups:
+        world.form(*years)
+    world.held.drain()
+    world.held.taken()
+    return world
+
+
+def test_groups_that_lie_across_each_other_are_cut_afresh() -> None:
+    world = table_of((0, 9), (1, 8))
+    world.rewrite(0, 1)
+    assert sorted(world.cells_by_number().values()) == [[1, 1], [8, 9]]
+    assert sorted((world.box(1), world.box(2))) == [(1, 1), (8, 9)]
+    assert (world.held.say("merges"), world.held.say("splits")) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("others", "halves"), [((1, 1, 8), {1: [8, 9], 2: [1, 1, 1]}), ((0, 0, 8), {1: [8, 9], 2: [0, 0, 1]})]
+)
+def test_the_larger_half_goes_by_the_number_of_the_larger_group(
+    others: tuple[int, ...], halves: dict[int, list[int]]
+) -> None:
+    world = table_of((0, 9), others)
+    world.rewrite(0, 1)
+    assert world.cells_by_number() == halves
+
+
+def test_they_stay_where_what_it_saves_is_not_worth_what_is_published_again() -> None:
+    world = table_of((0, 9), (1, 8), price=1)
+    world.rewrite(0, 1)
+    assert world.cells_by_number() == {1: [1, 9], 2: [1, 8]}
+
+
+def test_of_the_neighbours_that_with_which_most_is_saved_is_taken_and_not_the_nearest() -> None:
+    world = table_of((1, 9), (4, 6), (0, 8))
+    world.rewrite(0, 2)
+    assert world.cells(2) == [4, 6]
+    assert sorted(world.cells_by_number().values()) == [[0, 2], [4, 6], [8, 9]]
+
+
+def test_a_half_of_2k_is_cut_again() -> None:
+    world = table_of((4, 9), (0, 0, 1, 2, 9))
+    world.rewrite(0, 3)
+    assert sorted(world.cells_by_number().values()) == [[0, 0, 1], [2, 3], [9, 9]]
+    assert world.held.say("splits") == 1
+
+
+@pytest.mark.parametrize(("rows", "groups"), [(ROWS_TOGETHER, 3), (ROWS_TOGETHER + 1, 2)])
+def test_groups_that_have_too_many_rows_together_are_left_alone(rows: int, groups: int) -> None:
+    """Cut afresh, the larger half is cut up."""
+    world = table_of((0, 9), (1, 8) * ((rows - 2) // 2) + (8,) * (rows % 2))
+    world.rewrite(0, 1)
+    assert (len(world.numbers()) >= groups) is True
+    assert (world.cells(1) == [1, 9]) is (groups == 2)
+
+
+# Rows change QI groups where that saves more than the price of the rows that are published again for it.
+
+TWO_KINDS, HALF_AT_MOST = asking(YEARS, l=2), asking(YEARS, beta="0.5")
+
+
+def local_repair_table_of(*groups: tuple[int, ...], price: float = 0.05, k: int = 2) -> CoreTable:
+    """QI groups of these years, numbered from 1, whose rows have places in this order."""
+    world = CoreTable(table(YEARS, k=k, repair=price))
+    for years in groups:
+        world.form(*years)
+    world.held.drain()
+    world.held.taken()
+    return world
+
+
+def test_a_group_one_short_of_k_takes_the_row_that_costs_least_from_a_group_that_can_lose_one() -> None:
+    world = local_repair_table_of((0, 1), (2, 8, 9), (5, 5))
+    world.take(0)
+    assert world.cells_by_number() == {1: [1, 2], 2: [8, 9], 3: [5, 5]}
+    assert (world.box(1), world.box(2)) == ((1, 2), (8, 9))
+    assert (world.held.say("merges"), world.held.say("splits")) == (0, 0)
+
+
+def test_where_no_group_can_lose_a_row_it_merges() -> None:
+    world = local_repair_table_of((0, 1), (8, 9))
+    world.take(0)
+    assert (world.cells_by_number(), world.held.say("merges")) == ({2: [1, 8, 9]}, 1)
+
+
+def test_a_group_that_is_short_of_more_than_one_merges() -> None:
+    world = local_repair_table_of((0, 1, 1), (3, 4, 5, 5), k=3)
+    world.take(0, 1)
+    assert (world.cells_by_number(), world.held.say("merges")) == ({2: [1, 3, 4, 5, 5]}, 1)
+
+
+def test_a_box_that_lost_a_row_shrinks_only_where_that_is_worth_its_price() -> None:
+    for price, box in ((0.2, (0, 2)), (0.05, (1, 2))):
+        world = local_repair_table_of((0, 1, 2), price=price)
+        world.take(0)
+        assert world.box(1) == box
+
+
+def test_a_touched_group_evicts_the_row_that_makes_it_wide() -> None:
+    world = local_repair_table_of((0, 1, 9), (8, 8))
+    world.rewrite(1, 0)
+    assert world.cells_by_number() == {1: [0, 0], 2: [8, 8, 9]}
+    assert (world.box(1), world.box(2)) == ((0, 0), (8, 9))
+
+
+@pytest.mark.parametrize("years", [(1, 4, 9), (9, 4, 1)])
+def test_of_two_rows_that_gain_the_same_the_one_of_lower_cells_goes(years: tuple[int, ...]) -> None:
+    """Both could join a group that is published anew anyway, and loses nothing by it."""
+    world = local_repair_table_of(years, (0, 1), (8, 9))
+    world.run(*[(REWRITE, place, year, "flu", NONE) for place, year in ((1, 5), (3, 1), (5, 9))])
+    assert world.cells_by_number() == {1: [5, 9], 2: [1, 1, 1], 3: [9, 9]}
+
+
+def test_nobody_is_evicted_from_a_group_of_k() -> None:
+    world = local_repair_table_of((0, 9), (8, 8, 8), price=100)
+    world.rewrite(0, 1)
+    assert world.cells_by_number() == {1: [1, 9], 2: [8, 8, 8]}
+
+
+def test_a_row_stays_where_what_it_saves_is_not_worth_what_is_published_again() -> None:
+    world = local_repair_table_of((0, 1, 9), (8, 8), price=1)
+    world.rewrite(1, 0)
+    assert world.cells_by_number() == {1: [0, 0, 9], 2: [8, 8]}
+
+
+def test_groups_that_the_event_has_not_touched_are_left_alone() -> None:
+    world = local_repair_table_of((0, 1, 9), (8, 8), (3, 4, 4))
+    world.rewrite(6, 4)
+    assert world.cells(1) == [0, 1, 9]
+
+
+def test_a_group_dissolves_where_its_rows_are_better_off_elsewhere_and_its_number_is_gone() -> None:
+    world = local_repair_table_of((0, 0), (9, 9), (1, 9))
+    world.rewrite(4, 2)
+    assert world.cells_by_number() == {1: [0, 0, 2], 2: [9, 9, 9]}
+
+
+def test_a_group_of_2k_that_came_of_it_is_cut_with_the_number_that_was_freed() -> None:
+    world = local_repair_table_of((0, 0, 0), (9, 9), (1, 9))
+    world.rewrite(5, 2)
+    assert sorted(world.cells_by_number().items()) == [(1, [0, 0]), (2, [9, 9, 9]), (3, [0, 2])] or (
+        world.cells_by_number() == {1: [0, 2], 2: [9, 9, 9], 3: [0, 0]}
+    )
+
+
+def test_an_event_that_has_published_enough_repairs_no_more() -> None:
+    world = local_repair_table_of((0, 1, 9), (8, 8))
+    world.s.state[0].spent = SPENT_PER_K * 2
+    world.rewrite(1, 0)
+    assert world.cells(1) == [0, 0, 9]
+    assert world.held.say("spent") == 0
+    world.rewrite(1, 1)
+    assert world.cells(1) == [0, 1]
+
+
+def test_without_a_price_nothing_is_repaired() -> None:
+    world = local_repair_table_of((0, 1, 9), (8, 8), price=0)
+    world.rewrite(1, 0)
+    assert world.cells_by_number() == {1: [0, 0, 9], 2: [8, 8]}
+
+
+# -- beside a richer model --------------------------------------------------------------------------------------------
+
+
+def of_values(small: Table, *groups: tuple[tuple[int, str], ...]) -> CoreTable:
+    """The same of years and values, at a low price."""
+    world = CoreTable(replace(small, repair=0.01))
+    for group in groups:
+        world.form(*(year for year, _ in group), values=tuple(value for _, value in group))
+    world.held.drain()
+    world.held.taken()
+    return world
+
+
+def all_of(year: int, *values: str) -> tuple[tuple[int, str], ...]:
+    return tuple((year, value) for value in values)
+
+
+def test_a_group_that_lost_its_last_row_of_a_value_takes_one_with_another_that_is_not_needed() -> None:
+    near = ((5, "ulcer"), (6, "flu"), (7, "ulcer"), (8, "flu"))
+    world = of_values(TWO_KINDS, ((0, "flu"), (1, "cough"), (2, "flu")), near)
+    world.take(1)
+    assert world.cells_by_number() == {1: [0, 2, 5], 2: [6, 7, 8]}
+    assert world.held.say("merges") == 0
+
+
+def test_it_merges_where_all_others_are_needed() -> None:
+    near = ((5, "flu"), (6, "ulcer"), (7, "flu"))
+    world = of_values(TWO_KINDS, ((0, "flu"), (1, "cough"), (2, "flu")), near)
+    world.take(1)
+    assert world.held.say("merges") == 1
+
+
+def test_a_group_whose_share_an_insertion_broke_takes_a_row_of_another_value() -> None:
+    world = of_values(HALF_AT_MOST, ((0, "flu"), (1, "cough")), ((4, "ulcer"), (5, "flu"), (6, "itch")))
+    world.insert(1, "flu")
+    assert world.cells_by_number() == {1: [0, 1, 1, 4], 2: [5, 6]}
+    assert world.held.say("merges") == 0
+
+
+def test_a_group_that_can_be_cut_with_the_row_that_it_took_is_cut() -> None:
+    flus = ((0, "flu"), (0, "flu"), (1, "cough"), (1, "ulcer"), (2, "itch"))
+    world = of_values(HALF_AT_MOST, flus, ((3, "itch"), (9, "cough"), (9, "ulcer")))
+    world.rewrite(4, 2, "flu")
+    assert sorted(world.cells_by_number().values()) == [[0, 0, 1, 1], [2, 3], [9, 9]]
+
+
+@pytest.mark.parametrize(("value", "taker"), [("itch", [9, 9]), ("flu", [7, 9, 9])])
+def test_a_row_leaves_for_the_cheapest_of_the_groups_where_its_value_keeps_its_share(
+    value: str, taker: list[int]
+) -> None:
+    """In the nearest group a third flu would be one too many of five."""
+    goes = ((0, "ulcer"), (0, "cough"), (7, value))
+    near = all_of(7, "flu", "flu", "ulcer", "cough")
+    world = of_values(HALF_AT_MOST, goes, near, all_of(9, "itch", "ulcer"))
+    world.rewrite(0, 1, "ulcer")
+    assert (world.cells(1), world.cells(3)) == ([0, 1], taker)
+
+
+@pytest.mark.parametrize(("third", "stays"), [("itch", [0, 0, 1]), ("flu", [0, 0, 1, 8])])
+def test_a_row_whose_value_its_group_needs_stays(third: str, stays: list[int]) -> None:
+    wide = ((0, "flu"), (0, "cough"), (0, third), (8, "ulcer"))
+    world = of_values(asking(YEARS, l=3), wide, all_of(8, "flu", "cough", "ulcer"))
+    world.rewrite(0, 1, "flu")
+    assert world.cells(1) == stays
+
+
+@pytest.mark.parametrize(("second", "taker"), [("itch", [8, 9, 9, 9]), ("flu", [9, 9, 9])])
+def test_a_group_stays_where_another_could_take_each_of_its_rows_and_not_all(second: str, taker: list[int]) -> None:
+    """Of the second group's five rows three are flu: four of six are allowed, and not five of seven."""
+    goes = ((1, "flu"), (1, second), (9, "cough"))
+    near = all_of(1, "flu", "flu", "flu", "ulcer", "cough")
+    world = of_values(asking(YEARS, k=3, beta="0.67"), goes, near, all_of(9, "itch", "ulcer", "cough"))
+    world.rewrite(2, 8, "cough")
+    assert world.cells(3) == taker
+
+
+def test_another_value_in_the_same_cell_lets_a_row_go_that_its_group_needed_until_then() -> None:
+    wide = ((0, "flu"), (0, "flu"), (0, "cough"), (8, "itch"))
+    world = of_values(HALF_AT_MOST, wide, all_of(8, "flu", "cough", "ulcer"))
+    world.rewrite(0, 0, "flu")
+    assert world.cells(1) == [0, 0, 0, 8]
+    world.rewrite(0, 0, "ulcer")
+    assert world.cells(1) == [0, 0, 0]
+
 
 NO_RECUT = table(YEARS, k=2, recut=False)
 
 
-def table_of(*groups: tuple[int, ...], small: Table = OF_TWO) -> CoreTable:
+def repair_table_of(*groups: tuple[int, ...], small: Table = OF_TWO) -> CoreTable:
     """QI groups of these years, numbered from 1, whose rows have places in this order."""
     world = CoreTable(small)
     for years in groups:
@@ -33,7 +357,7 @@ def halves_in(world: CoreTable, *numbers: int) -> list[list[int]]:
 
 
 def test_a_group_below_k_merges_with_the_nearest_and_is_cut_again_with_the_number_that_was_freed() -> None:
-    world = table_of((0, 1), (4, 5, 5), (9, 9))
+    world = repair_table_of((0, 1), (4, 5, 5), (9, 9))
     world.take(0)
     assert halves_in(world, 1, 2) == [[1, 4], [5, 5]]
     assert world.cells(3) == [9, 9]
@@ -41,19 +365,19 @@ def test_a_group_below_k_merges_with_the_nearest_and_is_cut_again_with_the_numbe
 
 
 def test_merged_groups_stay_whole_where_the_table_says_so_and_the_larger_one_keeps_its_number() -> None:
-    world = table_of((0, 1), (4, 5, 5), (9, 9), small=NO_RECUT)
+    world = repair_table_of((0, 1), (4, 5, 5), (9, 9), small=NO_RECUT)
     world.take(0)
     assert world.cells_by_number() == {2: [1, 4, 5, 5], 3: [9, 9]}
 
 
 def test_of_two_groups_of_one_size_the_lower_number_stays() -> None:
-    world = table_of((0, 1), (3, 4), (9, 9), small=NO_RECUT)
+    world = repair_table_of((0, 1), (3, 4), (9, 9), small=NO_RECUT)
     world.take(0, 3)
     assert world.cells_by_number() == {1: [1, 3], 3: [9, 9]}
 
 
 def test_the_last_group_below_k_is_dissolved_and_its_number_never_comes_back() -> None:
-    world = table_of((0, 1))
+    world = repair_table_of((0, 1))
     world.take(0)
     assert (world.numbers(), world.held.say("n_pending")) == ([], 1)
     world.insert(9)
@@ -61,26 +385,26 @@ def test_the_last_group_below_k_is_dissolved_and_its_number_never_comes_back() -
 
 
 def test_a_group_that_lost_all_its_rows_goes_without_a_merge() -> None:
-    world = table_of((0, 1), (8, 9))
+    world = repair_table_of((0, 1), (8, 9))
     world.take(0, 1)
     assert (world.cells_by_number(), world.held.say("merges")) == ({2: [8, 9]}, 0)
 
 
 def test_a_group_of_2k_is_cut_where_it_costs_least_and_both_boxes_are_small() -> None:
-    world = table_of((0, 1, 8))
+    world = repair_table_of((0, 1, 8))
     world.insert(9)
     assert halves_in(world, 1, 2) == [[0, 1], [8, 9]]
     assert sorted(world.box(number) for number in (1, 2)) == [(0, 1), (8, 9)]
 
 
 def test_the_larger_half_keeps_the_number() -> None:
-    world = table_of((0, 1, 2, 8))
+    world = repair_table_of((0, 1, 2, 8))
     world.insert(9)
     assert world.cells_by_number() == {1: [0, 1, 2], 2: [8, 9]}
 
 
 def test_of_equal_halves_the_one_with_the_smallest_lot_keeps_the_number() -> None:
-    world = table_of((0, 1, 8))
+    world = repair_table_of((0, 1, 8))
     world.insert(9)
     smallest = min(range(4), key=lambda lot: shuffled(lot, number=1, next_number=2))
     assert smallest in world.members(1)
@@ -125,7 +449,7 @@ def test_a_group_that_should_have_a_partner_and_has_none_is_a_violated_law() -> 
 
 
 def test_a_group_is_named_for_repair_once() -> None:
-    world = table_of((0, 1), (8, 9))
+    world = repair_table_of((0, 1), (8, 9))
     mend_later(world.s, world.group(1))
     before = world.s.work.heap_size.tolist()
     mend_later(world.s, world.group(1))

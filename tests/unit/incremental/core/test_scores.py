@@ -8,14 +8,85 @@ import numpy as np
 import pytest
 
 from streamer.incremental.core import scores
-from streamer.incremental.core.layout import Shard
-from streamer.incremental.core.record_types import NONE
+from streamer.incremental.core.layout import CENTER, HALF_WIDTH, HI, LO, NONE, Shard, empty_shard
+from streamer.incremental.core.layout import geometry as arrays_of
+from streamer.numba_support.jit import entry
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.space import FINENESS, Axis, Space
-from worlds.scanned_boxes import SPACES, Box, random_box, random_cells
+from worlds.scanned_boxes import SPACES, Box, random_box, random_cells, tree_axis
 from worlds.shard_boxes import ShardBoxes
 
-EVERY_SPACE = pytest.mark.parametrize("name", SPACES)
+# The core's figures over boxes are those of the space and the hierarchies, to the last bit.
+
+UNEVEN = Hierarchy.from_rows(
+    [(f"{i}", *([f"{i // 3}a"] if i % 4 else []), f"{i // 6}b", f"{i // 12}c", "*") for i in range(36)]
+)
+WORLDS = {**SPACES, "uneven": Space([tree_axis(UNEVEN), tree_axis(UNEVEN)])}
+EVERY_SPACE = pytest.mark.parametrize("name", WORLDS)
+
+
+@EVERY_SPACE
+def test_edges_and_middles_are_those_of_the_space(name: str) -> None:
+    space = WORLDS[name]
+    arrays, random = arrays_of(space), np.random.default_rng(1)
+    for _ in range(30):
+        lo, hi = random_box(random, space)
+        first, last = space.edges(lo, hi)
+        middles = space.middles(lo)
+        for j in range(space.d):
+            assert scores.first_edge(arrays, j, int(lo[j])) == first[j]
+            assert scores.last_edge(arrays, j, int(hi[j])) == last[j]
+            assert scores.middle(arrays, j, int(lo[j])) == middles[j]
+
+
+@EVERY_SPACE
+def test_the_smallest_node_over_every_run_of_leaves_is_the_hierarchy_s(name: str) -> None:
+    space = WORLDS[name]
+    arrays = arrays_of(space)
+    for j, tree in space.trees:
+        for lo in range(tree.n_leaves):
+            for hi in range(lo, tree.n_leaves):
+                first, last = tree.cover(lo, hi)
+                assert scores.cover(arrays, j, lo, hi) == (first, last)
+                assert scores.leaves_of_cover(arrays, j, lo, hi) == last - first + 1
+
+
+@EVERY_SPACE
+def test_shapes_and_losses_are_those_of_the_space(name: str) -> None:
+    space, random = WORLDS[name], np.random.default_rng(2)
+    s = empty_shard(space, k=2, recut=True, shrink=True, individuals=False)
+    for g in range(100):
+        lo, hi = random_box(random, space)
+        s.groups.box[g, LO], s.groups.box[g, HI] = lo, hi
+        scores.take_shape(s.space, s.groups, g)
+        number, (first, last) = ~space.is_category, space.edges(lo, hi)
+        center = (first + last) / 2
+        half = np.maximum(np.maximum(last - center, center - first), 0.5)
+        assert s.groups.shape[g, CENTER][number].tolist() == center[number].tolist()
+        assert s.groups.shape[g, HALF_WIDTH][number].tolist() == half[number].tolist()
+        assert s.groups.shape[g, CENTER][~number].tolist() == ((lo + hi) / 2)[~number].tolist()
+        assert s.groups.shape[g, HALF_WIDTH][~number].tolist() == (hi - lo + 1)[~number].tolist()
+        assert s.groups.group[g].ncp == space.ncp(lo, hi)
+        cells = random_cells(random, space)
+        assert scores.box_contains(s.groups, g, cells) == space.contains(lo, hi, cells)
+        assert scores.box_contains(s.groups, g, lo)
+
+
+def test_compiled_shapes_are_those_of_an_uncompiled_run() -> None:
+    space, random = SPACES["mixed"], np.random.default_rng(3)
+    plain, fast = (empty_shard(space, k=2, recut=True, shrink=True, individuals=False) for _ in range(2))
+    take = entry(scores.take_shape)
+    for g in range(100):
+        lo, hi = random_box(random, space)
+        for s in (plain, fast):
+            s.groups.box[g, LO], s.groups.box[g, HI] = lo, hi
+        scores.take_shape(plain.space, plain.groups, g)
+        take(fast.space, fast.groups, g)
+    assert fast.groups.shape.tolist() == plain.groups.shape.tolist()
+    assert fast.groups.group.ncp.tolist() == plain.groups.group.ncp.tolist()
+
+
+SCORES_EVERY_SPACE = pytest.mark.parametrize("name", SPACES)
 
 
 def grown(name: str, n_groups: int = 80) -> tuple[ShardBoxes, np.random.Generator]:
@@ -36,7 +107,7 @@ def bounds_above(world: ShardBoxes, g: int, score: Callable[[Shard, int], None])
     return bounds
 
 
-@EVERY_SPACE
+@SCORES_EVERY_SPACE
 def test_t_qgssd_is_the_paper_s_and_no_bound_is_below_it(name: str) -> None:
     world, random = grown(name)
     for _ in range(8):
@@ -48,7 +119,7 @@ def test_t_qgssd_is_the_paper_s_and_no_bound_is_below_it(name: str) -> None:
             assert all(bound >= score for bound in bounds)
 
 
-@EVERY_SPACE
+@SCORES_EVERY_SPACE
 def test_qgssd_is_the_paper_s_and_no_bound_is_below_it(name: str) -> None:
     world, random = grown(name)
     s = world.s

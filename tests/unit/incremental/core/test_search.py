@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamer.incremental.core.record_types import FAN
+from streamer.incremental.core.layout import FAN
 from streamer.incremental.core.search import qgssd
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.space import Space

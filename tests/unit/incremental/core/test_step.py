@@ -2,15 +2,145 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple, cast
+
 import numpy as np
 import pytest
 
 from streamer.incremental.core import layout
-from streamer.incremental.core.record_types import DISSOLVE, FORM, GATHER, INSERT, NONE, REFORM, RETIRE, REWRITE, TAKE
-from streamer.incremental.core.step import advance
+from streamer.incremental.core.layout import (
+    DISSOLVE,
+    FIGURES,
+    FLOAT32,
+    FORM,
+    GATHER,
+    INSERT,
+    NONE,
+    REFORM,
+    RETIRE,
+    REWRITE,
+    TAKE,
+    Shard,
+    figures_dtype,
+    set_of,
+    set_of_figures,
+)
+from streamer.incremental.core.step import advance, numbers_needed, warming_calls
+from streamer.incremental.engine.engine import Engine
+from streamer.incremental.engine.stored_state import StoredTable
+from streamer.incremental.events.changes import Delete, Insert
+from streamer.numba_support.cache import never_compiled
+from streamer.numba_support.jit import Entry
+from streamer.table.row import Row
 from streamer.table.schema import Table
+from worlds.core_shards import CoreShard, insert, rewrite, take
 from worlds.core_tables import CoreTable, Operation
 from worlds.shard_tables import OF_PEOPLE, OF_TWO
+from worlds.small_tables import AGE, CITY, table
+
+# The net effect of a batch as numbers: read by its own rules it says what changed; it never needs more room.
+
+
+class Seen(NamedTuple):
+    """What the numbers say of one QI group: box and slots before and now, members now."""
+
+    seen: int
+    before: tuple[list[int], list[int]] | None
+    now: tuple[list[int], list[int], list[int]] | None
+
+
+class Read(NamedTuple):
+    rows: list[tuple[int, ...]]
+    groups: dict[int, Seen]
+    lists: dict[int, list[int] | None]
+
+
+def read(numbers: list[int]) -> Read:
+    """Of single years: a box is two numbers."""
+    left = iter(numbers)
+
+    def some(n: int) -> list[int]:
+        return [next(left) for _ in range(n)]
+
+    rows = [tuple(some(4)) for _ in range(next(left))]
+    groups: dict[int, Seen] = {}
+    for _ in range(next(left)):
+        number, seen, n_before, n_now, _ = some(5)
+        before = (some(2), some(n_before)) if seen and n_before else None
+        groups[number] = Seen(seen, before, (some(2), some(n_now), sorted(some(n_now))) if n_now else None)
+    lists: dict[int, list[int] | None] = {}
+    for _ in range(next(left)):
+        number, n = some(2)
+        lists[number] = None if n < 0 else some(n)
+    assert not list(left)
+    return Read(rows, groups, lists)
+
+
+def shard_of(*years: int) -> CoreShard:
+    shard = CoreShard(2)
+    shard.do(*(insert(place, year, place) for place, year in enumerate(years)), drains=True)
+    return shard
+
+
+def test_a_new_group_is_told_with_its_rows() -> None:
+    shard = CoreShard(2)
+    shard.do(insert(0, 4, 2), insert(1, 1, 0))
+    told = read(shard.drain())
+    assert told.rows == [(0, 2, -1, 1), (1, 0, -1, 1)]
+    assert told.groups == {1: Seen(1, None, ([1, 4], [0, 2], [0, 1]))}
+    assert told.lists == {1: []}
+
+
+def test_a_group_that_changed_is_told_as_it_was_and_as_it_is() -> None:
+    shard = shard_of(1, 4)
+    shard.do(insert(2, 9, 5))
+    told = read(shard.drain())
+    assert told.rows == [(2, 5, -1, 1)]
+    assert told.groups == {1: Seen(1, ([1, 4], [0, 1]), ([1, 9], [0, 1, 5], [0, 1, 2]))}
+
+
+def test_a_group_that_is_gone_is_told_as_it_was_and_rows_that_are_gone_are_not() -> None:
+    shard = shard_of(1, 4)
+    shard.do(take(0))
+    told = read(shard.drain())
+    assert told.rows == [(1, 1, -1, 0)]
+    assert told.groups == {1: Seen(1, ([1, 4], [0, 1]), None)}
+    assert told.lists == {1: None}
+
+
+def test_what_was_undone_within_the_batch_is_seen_by_nobody() -> None:
+    shard = shard_of(1, 4)
+    shard.do(insert(2, 2, 7), take(2), rewrite(0, 1, 9), rewrite(0, 1, 0))
+    assert read(shard.drain()).groups == {1: Seen(0, None, ([1, 4], [0, 1], [0, 1]))}
+
+
+def test_a_group_that_came_and_went_within_the_batch_was_never_there() -> None:
+    shard = CoreShard(2)
+    shard.do(insert(0, 1), insert(1, 2), take(0))
+    assert read(shard.drain()).groups == {1: Seen(0, None, None)}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_batch_needs_more_than_was_asked_for(seed: int) -> None:
+    random, shard, there = np.random.default_rng(seed), CoreShard(2 + seed % 3), set[int]()
+    for _ in range(30):
+        for _ in range(random.integers(1, 12)):
+            free = next(place for place in range(100) if place not in there)
+            if random.random() < 0.55:
+                shard.do(insert(free, int(random.integers(10)), int(random.integers(26))))
+                there.add(free)
+            elif there:
+                place = sorted(there)[random.integers(len(there))]
+                if random.random() < 0.6:
+                    shard.do(take(place))
+                    there.remove(place)
+                else:
+                    shard.do(rewrite(place, int(random.integers(10)), int(random.integers(26))))
+        told = shard.drain()
+        assert len(told) <= numbers_needed(shard.s)
+        assert int(shard.s.state.n_scores[0]) <= numbers_needed(shard.s)
+        read(told)
+
 
 Described = dict[int, tuple[tuple[int, int], list[int], list[str]]]
 
@@ -146,3 +276,34 @@ def test_a_row_that_stays_in_its_box_stays_in_its_group_and_the_box_shrinks() ->
     assert world.box(1) == (0, 2)
     world.rewrite(2, 7)
     assert world.cells_by_number() == {1: [0, 1], 2: [7, 8, 9]}
+
+
+# What the core is compiled for: all that an engine calls, so that nothing is left to be compiled while it runs.
+
+
+@pytest.mark.parametrize("figures", FIGURES)
+def test_every_entry_is_compiled_for_a_shard_of_these_figures(figures: str) -> None:
+    calls = list(warming_calls(figures))
+    assert calls
+    for _entry, arguments in calls:
+        assert set_of(cast(Shard, arguments[0])) == set_of_figures(figures)
+
+
+@pytest.mark.skipif(never_compiled(), reason="nothing is compiled")
+def test_what_an_engine_calls_is_loaded_from_the_disk() -> None:
+    people = table(AGE, CITY, k=2)
+    assert figures_dtype(people.space).name == FLOAT32
+    engine = Engine(people)
+    for i in range(9):
+        engine.apply(Insert(f"{i}", Row((i, i % 6), (b'"flu"',))))
+    engine.apply(Delete("3"))
+    engine.drain()
+    Engine.load(people, 0, 1, StoredTable(1, [], [], [], []))
+    for entry, _arguments in warming_calls(FLOAT32):
+        assert isinstance(entry, Entry)
+        said = entry.dispatcher().stats
+        of_these = [hits for types, hits in said.cache_hits.items() if FLOAT32 in str(types)]
+        assert of_these == [1], f"{entry.function.__name__} does not run compiled"
+        assert not said.cache_misses, (
+            f"{entry.function.__name__} was compiled while it ran: warming_calls has other types"
+        )

@@ -2,25 +2,124 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import numpy as np
 import pytest
 
-from streamer.incremental.core.record_types import FAN, NONE
-from streamer.incremental.core.tree import nodes_needed
+from streamer.incremental.core.layout import FAN, NONE
+from streamer.incremental.core.tree import FEW, cut, drop_lane, list_floor, nodes_needed, precedes
 from worlds.scanned_boxes import SPACES, Box, random_box
 from worlds.shard_boxes import ShardBoxes
 
+# What a node knows of the groups below it follows each of their changes at once.
 
-def grown(name: str, n_groups: int) -> tuple[ShardBoxes, np.random.Generator]:
-    world, random = ShardBoxes(SPACES[name]), np.random.default_rng(4)
+
+def grown(n_groups: int) -> ShardBoxes:
+    world, random = ShardBoxes(SPACES["mixed"]), np.random.default_rng(6)
     for number in range(1, n_groups + 1):
         world.put(number, *some_box(world, random), 2)
-    return world, random
+    return world
+
+
+def test_ties_go_to_the_least_loss_then_to_the_fewest_members_then_to_the_lowest_number() -> None:
+    world = grown(30)
+    for number in range(1, 31, 3):
+        world.resize(number, 1)
+    for one, g in world.places.items():
+        for other, h in world.places.items():
+            assert precedes(world.s.groups, g, h) == (world.twin.worth(one) < world.twin.worth(other))
+
+
+def test_the_root_knows_who_wins_ties_after_every_change_of_a_size() -> None:
+    world = grown(60)
+    root = world.s.state[0].root
+    for number in (3, 3, 17, 42, 59):
+        for members in (1, 9, 2):
+            world.resize(number, members)
+            first = world.number(int(world.s.tree.node[root].first))
+            assert first == min(world.places, key=world.twin.worth)
+    world.check_tree()
+
+
+def test_the_lowest_floor_rises_and_falls_with_the_lists() -> None:
+    world = grown(60)
+    root = world.s.tree.node[world.s.state[0].root]
+    assert root.floor == inf
+    world.set_floor(20, 3.0)
+    world.set_floor(41, 2.0)
+    assert root.floor == 2.0
+    world.set_floor(41, 4.0)
+    assert root.floor == 3.0
+    world.take_out(20)
+    assert root.floor == 4.0
+    world.set_floor(41, None)
+    assert root.floor == inf
+    assert list_floor(world.s, world.places[41]) == inf
+    world.check_tree()
 
 
 def some_box(world: ShardBoxes, random: np.random.Generator) -> Box:
     lo, hi = random_box(random, world.space)
     return lo.tolist(), hi.tolist()
+
+
+# A full node is cut in two: nobody is lost, neither half is small, and what is far apart is parted.
+
+
+def full_leaf(name: str, seed: int) -> tuple[ShardBoxes, int]:
+    """A tree of one leaf that has no room for one more."""
+    space, random = SPACES[name], np.random.default_rng(seed)
+    world = ShardBoxes(space)
+    for number in range(1, FAN + 1):
+        lo, hi = (ends.tolist() for ends in random_box(random, space))
+        world.put(number, lo, hi, 2)
+    return world, int(world.s.state[0].root)
+
+
+def children_of(world: ShardBoxes, node: int) -> list[int]:
+    return [int(child) for child in world.s.tree.child[node, : world.s.tree.node[node].n]]
+
+
+@pytest.mark.parametrize("name", SPACES)
+@pytest.mark.parametrize("seed", range(4))
+def test_every_child_is_in_one_half_and_neither_half_is_small(name: str, seed: int) -> None:
+    world, leaf = full_leaf(name, seed)
+    before = children_of(world, leaf)
+    sibling = cut(world.s, leaf)
+    halves = [children_of(world, node) for node in (leaf, sibling)]
+    assert sorted(halves[0] + halves[1]) == sorted(before)
+    assert all(FEW <= len(half) <= FAN - FEW for half in halves)
+    for node, half in zip((leaf, sibling), halves, strict=True):
+        assert {int(world.s.groups.group[g].node) for g in half} == {node}
+        firsts = [(group.ncp, group.members, group.number) for group in world.s.groups.group[half]]
+        first = world.s.groups.group[world.s.tree.node[node].first]
+        assert (first.ncp, first.members, first.number) == min(firsts)
+    assert world.s.tree.node[sibling].parent == NONE
+
+
+def test_a_child_that_goes_leaves_its_lane_to_the_last_one() -> None:
+    world, leaf = full_leaf("numbers", 0)
+    before, lane = children_of(world, leaf), world.s.tree.lane[leaf].copy()
+    drop_lane(world.s.tree, leaf, 3)
+    assert children_of(world, leaf) == [*before[:3], before[-1], *before[4:-1]]
+    assert (world.s.tree.lane[leaf, :, :, 3] == lane[:, :, FAN - 1]).all()
+
+
+def test_groups_far_from_one_another_do_not_share_a_leaf_after_a_cut() -> None:
+    world = ShardBoxes(SPACES["one decimal"])
+    for number in range(1, FAN + 2):
+        cell = 0 if number % 2 else 3
+        world.put(number, [cell], [cell], 2)
+    leaves = [{int(world.s.groups.group[world.places[n]].node) for n in range(first, FAN + 2, 2)} for first in (1, 2)]
+    assert not leaves[0] & leaves[1]
+
+
+def tree_grown(name: str, n_groups: int) -> tuple[ShardBoxes, np.random.Generator]:
+    world, random = ShardBoxes(SPACES[name]), np.random.default_rng(4)
+    for number in range(1, n_groups + 1):
+        world.put(number, *some_box(world, random), 2)
+    return world, random
 
 
 @pytest.mark.parametrize("name", ["one number", "mixed"])
@@ -36,7 +135,7 @@ def test_a_put_takes_no_more_nodes_than_it_says(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["one number", "mixed", "one value only"])
 def test_a_tree_that_is_emptied_gives_all_its_nodes_back(name: str) -> None:
-    world, random = grown(name, 120)
+    world, random = tree_grown(name, 120)
     used = int(world.s.state[0].nodes_used)
     for number in random.permutation(sorted(world.places)).tolist():
         world.take_out(number)
@@ -51,7 +150,7 @@ def test_a_tree_that_is_emptied_gives_all_its_nodes_back(name: str) -> None:
 
 
 def test_a_group_that_is_taken_out_is_in_no_leaf() -> None:
-    world, _ = grown("numbers", 40)
+    world, _ = tree_grown("numbers", 40)
     g = world.places[7]
     assert world.s.groups.group[g].node != NONE
     world.take_out(7)

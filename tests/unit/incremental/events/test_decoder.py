@@ -20,36 +20,429 @@ from streamer.incremental.events.changes import (
     Insert,
     Modify,
     ModifyWhere,
+    Nothing,
     Remove,
     Truncate,
     Upsert,
 )
-from streamer.incremental.events.decoder import STATEMENT_ID_CHARS_MAX, Decoder
+from streamer.incremental.events.decoder import STATEMENT_ID_CHARS_MAX, UNAVAILABLE, Decoder
 from streamer.incremental.events.statements import parse_assignments, parse_condition
 from streamer.table.row import Row
 from streamer.table.schema import KeptColumn, Limits, Table
+from worlds.connect_json import recorded_of, struct, with_schema
 from worlds.small_tables import AGE, BMI, CITY, PROBLEM, table
 
-PEOPLE = replace(table(AGE, BMI, CITY), kept=(PROBLEM, KeptColumn("ward", False, "integer")))
-PATIENTS = replace(PEOPLE, individual="ssn")
+# Debezium's messages become changes that may be repeated: envelopes, flattened rows, tombstones, notices.
+
+PEOPLE = replace(table(AGE, BMI, CITY), kept=(PROBLEM, KeptColumn("cost", False, "decimal")))
 COMPOSITE = replace(PEOPLE, source_key=("clinic", "id"))
 
-ANN = {"id": 7, "ssn": "s-1", "age": 6, "bmi": 11.5, "city": "b1", "problem": "flu", "ward": 3, "name": "Ann"}
-ANN_ROW = Row((5, 1 << 19 | 1 << 20, 2), (b'"flu"', b"3"), ("11.5",))
+ANN = {"id": 7, "clinic": "n", "age": 6, "bmi": "11.50", "city": "b1", "problem": "flu", "cost": 12.5, "name": "Ann"}
+ROW = Row((5, 3 << 19, 2), (b'"flu"', b"12.5"), ("11.5",))
+SOURCE = {"version": "2.7", "connector": "postgresql", "table": "people", "lsn": 4711}
+WRAPPING = {"type": "struct", "fields": []}
 
 
 def decode(message: object, key: bytes | None = None, of: Table = PEOPLE) -> Change:
     return Decoder(of).decode(key, json.dumps(message).encode())
 
 
-def refusal(message: object, key: bytes | None = None, of: Table = PEOPLE) -> tuple[str, str | None]:
+def refusal(message: object, key: bytes | None = None) -> EventRefused:
     with pytest.raises(EventRefused) as caught:
-        decode(message, key, of)
+        decode(message, key)
+    return caught.value
+
+
+def envelope(op: str, before: object = None, after: object = None) -> dict[str, object]:
+    return {"before": before, "after": after, "source": SOURCE, "op": op, "ts_ms": 1, "transaction": None}
+
+
+# -- envelopes --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("op", ["c", "r", "u"])
+def test_create_read_and_update_say_how_the_row_is_now(op: str) -> None:
+    assert decode(envelope(op, after=ANN)) == Upsert("7", ROW, was_there=op == "u")
+
+
+def test_an_envelope_as_a_connector_writes_it_with_schema_and_payload() -> None:
+    value = (
+        b'{"schema":{"type":"struct","fields":[{"field":"before"}],"name":"pg.people.Envelope"},"payload":{"before":null,'
+        b'"after":{"id":7,"age":6,"bmi":"11.50","city":"b1","problem":"flu","cost":12.50},'
+        b'"source":{"lsn":1},"op":"c","ts_ms":1700000000000}}'
+    )
+    assert Decoder(PEOPLE).decode(b'{"schema":{},"payload":{"id":7}}', value) == Upsert("7", ROW)
+
+
+def test_an_update_of_another_key_carries_the_former_key() -> None:
+    assert decode(envelope("u", before={**ANN, "id": 6}, after=ANN)) == Upsert("7", ROW, former_key="6", was_there=True)
+    assert decode(envelope("u", before={"id": 6, "age": None}, after=ANN)) == Upsert(
+        "7", ROW, former_key="6", was_there=True
+    )
+
+
+@pytest.mark.parametrize("before", [ANN, {"id": "7"}, {"age": 6}, {"id": None}, None])
+def test_an_update_without_another_former_key_has_none(before: object) -> None:
+    assert decode(envelope("u", before=before, after=ANN)) == Upsert("7", ROW, was_there=True)
+
+
+def test_a_create_and_a_read_have_no_former_key() -> None:
+    assert decode(envelope("r", before={"id": 6}, after=ANN)) == Upsert("7", ROW)
+
+
+def test_a_delete_takes_the_key_of_the_row_before() -> None:
+    assert decode(envelope("d", before={"id": 7, "age": None}), key=b"8") == Remove("7", was_there=True)
+
+
+@pytest.mark.parametrize("before", [None, {}, {"id": None}])
+def test_a_delete_without_a_row_before_takes_the_message_key(before: object) -> None:
+    assert decode(envelope("d", before=before), key=b'{"id": 7}') == Remove("7", was_there=True)
+    assert refusal(envelope("d", before=before)).reason == "missing-key"
+
+
+def test_a_partial_composite_key_of_the_row_before_is_not_enough() -> None:
+    key = b'{"clinic": "n", "id": 7}'
+    assert decode(envelope("d", before={"id": 9}), key, COMPOSITE) == Remove('["n","7"]', was_there=True)
+
+
+def test_a_truncate_reached_one_partition_only() -> None:
+    assert decode(envelope("t")) == Truncate(whole_table_only=True)
+
+
+@pytest.mark.parametrize(
+    "notice",
+    [
+        {"op": "m", "ts_ms": 1, "source": SOURCE, "message": {"prefix": "p", "content": "eA=="}},
+        {"ts_ms": 1},
+        {"ts_ms": 1, "ts_us": 1000, "ts_ns": 1000000},
+        {"status": "BEGIN", "id": "571", "ts_ms": 1, "event_count": None, "data_collections": None},
+        {"status": "END", "id": "571", "event_count": 2, "data_collections": []},
+        {"source": SOURCE, "ts_ms": 1, "databaseName": "d", "ddl": "ALTER TABLE ...", "tableChanges": []},
+    ],
+)
+def test_notices_say_nothing_about_rows(notice: object) -> None:
+    assert decode(notice) == Nothing()
+    assert decode({"schema": WRAPPING, "payload": notice}) == Nothing()
+
+
+@pytest.mark.parametrize("row", [{"status": "ill", "id": 7, "event_count": 1}, {"ts_ms": 1, "age": 6}, {"source": "x"}])
+def test_a_row_that_looks_a_little_like_a_notice_is_not_ignored(row: dict[str, object]) -> None:
+    assert refusal(row).reason == "unknown-op"
+
+
+@pytest.mark.parametrize("op", ["c", "r", "u"])
+@pytest.mark.parametrize("after", [None, 7, [ANN]])
+def test_an_envelope_without_a_row_after_is_refused(op: str, after: object) -> None:
+    assert refusal(envelope(op, before=ANN, after=after)).reason == "missing-row"
+
+
+# -- wrapped ----------------------------------------------------------------------------------------------------------
+
+
+def test_every_form_may_be_wrapped_in_schema_and_payload() -> None:
+    assert decode({"schema": None, "payload": envelope("r", after=ANN)}) == Upsert("7", ROW)
+    assert decode({"schema": WRAPPING, "payload": {**ANN, "__deleted": "false"}}) == Upsert("7", ROW)
+    assert decode({"schema": WRAPPING, "payload": None}, key=b'{"schema":{},"payload":{"id":7}}') == Remove("7")
+
+
+def test_a_wrapped_tombstone_without_a_message_key_is_refused() -> None:
+    assert refusal({"schema": None, "payload": None}).reason == "missing-key"
+
+
+# -- flattened --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "marks",
+    [{"__deleted": "false"}, {"__deleted": False}, {"__op": "c"}, {"__op": "r"}, {"__deleted": "false", "__op": "u"}],
+)
+def test_a_flattened_row_says_how_the_row_is_now(marks: dict[str, object]) -> None:
+    assert decode({**ANN, **marks}) == Upsert("7", ROW, was_there=marks.get("__op") == "u")
+
+
+@pytest.mark.parametrize(
+    "marks", [{"__deleted": "true"}, {"__deleted": True}, {"__op": "d"}, {"__deleted": "false", "__op": "d"}]
+)
+def test_a_flattened_row_that_is_deleted_needs_its_key_only(marks: dict[str, object]) -> None:
+    assert decode({"id": 7, "age": None, **marks}) == Remove("7", was_there=True)
+    assert decode({"id": None, **marks}, key=b"7") == Remove("7", was_there=True)
+
+
+def test_a_flattened_truncate_or_message_is_none_of_a_row() -> None:
+    assert decode({"__op": "t"}) == Truncate(whole_table_only=True)
+    assert decode({"__op": "m", "__deleted": "false"}) == Nothing()
+
+
+def test_a_flattened_row_may_have_a_column_that_is_called_op() -> None:
+    assert decode({**ANN, "op": "delete", "__deleted": "false"}) == Upsert("7", ROW)
+
+
+@pytest.mark.parametrize(
+    "marks", [{"__deleted": "yes"}, {"__deleted": None}, {"__deleted": [1]}, {"__op": "x"}, {"__op": 1}]
+)
+def test_a_flattened_row_with_unknown_marks_is_refused(marks: dict[str, object]) -> None:
+    assert refusal({**ANN, **marks}).reason == "unknown-op"
+
+
+# -- what connectors do to values -------------------------------------------------------------------------------------
+
+
+def test_decimals_come_as_texts_or_as_numbers() -> None:
+    assert decode(envelope("c", after={**ANN, "bmi": 11.5, "cost": "12.50"})) == Upsert("7", ROW)
+
+
+@pytest.mark.parametrize("column", ["bmi", "cost"])
+@pytest.mark.parametrize("value", ["BH4=", {"scale": 2, "value": "BH4="}])
+def test_decimals_as_bytes_are_refused_and_the_setting_is_named(column: str, value: object) -> None:
+    refused = refusal(envelope("c", after={**ANN, column: value}))
+    assert (refused.reason, refused.column) == ("wrong-type", column)
+    assert "decimal.handling.mode=string" in refused.detail
+
+
+def test_digits_without_a_schema_that_may_be_bytes_are_never_read_in_silence() -> None:
+    refused = refusal(envelope("c", after={**ANN, "cost": "1234"}))
+    assert (refused.reason, refused.column) == ("ambiguous-decimal", "cost")
+    stated = decode(envelope("c", after={**ANN, "cost": "1234"}), of=replace(PEOPLE, decimals_are_text=True))
+    assert isinstance(stated, Upsert) and stated.row.values[1] == b"1234"
+
+
+def test_bytes_where_bytes_were_stated_to_be_text_are_refused_and_the_setting_is_named() -> None:
+    stated = Decoder(replace(PEOPLE, decimals_are_text=True))
+    with pytest.raises(EventRefused, match=r"decimal\.handling\.mode=string"):
+        stated.decode(None, json.dumps(envelope("c", after={**ANN, "cost": "BH4="})).encode())
+
+
+def test_a_text_in_a_column_of_integers_is_refused_and_the_settings_are_named() -> None:
+    refused = refusal(envelope("c", after={**ANN, "age": "6"}))
+    assert (refused.reason, refused.column) == ("wrong-type", "age")
+    assert "decimal.format=NUMERIC" in refused.detail
+
+
+def test_the_setting_for_decimals_is_not_named_for_other_columns() -> None:
+    refused = refusal(envelope("c", after={**ANN, "problem": {"x": 1}}))
+    assert (refused.reason, refused.column) == ("wrong-type", "problem")
+    assert "decimal" not in refused.detail
+
+
+@pytest.mark.parametrize("column", ["problem", "city", "bmi", "cost"])
+@pytest.mark.parametrize("form", [lambda row: envelope("u", after=row), lambda row: {**row, "__deleted": "false"}])
+def test_a_value_that_the_connector_did_not_send_is_refused(
+    form: Callable[[dict[str, object]], dict[str, object]], column: str
+) -> None:
+    refused = refusal(form({**ANN, column: UNAVAILABLE}))
+    assert (refused.reason, refused.column) == ("unavailable-value", column)
+
+
+@pytest.mark.parametrize("schemas", [True, False])
+def test_bytes_that_the_connector_did_not_send_are_refused(schemas: bool) -> None:
+    toast = Table("people", ("id",), (), (KeptColumn("toast", False),), k=2)
+    (message,) = recorded_of("envelope filled", schemas=schemas)
+    with pytest.raises(EventRefused) as caught:
+        Decoder(toast).decode(message.key, message.value)
+    assert (caught.value.reason, caught.value.column) == ("unavailable-value", "toast")
+
+
+def test_a_value_that_was_not_sent_does_not_matter_in_a_column_nobody_publishes() -> None:
+    assert decode(envelope("u", after={**ANN, "name": UNAVAILABLE})) == Upsert("7", ROW, was_there=True)
+
+
+# -- as Connect and Debezium wrote them -------------------------------------------------------------------------------
+
+MEASURED = Table("people", ("id",), (), (KeptColumn("bmi", False, "decimal"),), k=2)
+LIFE = [
+    Upsert("7", Row((), (b"11.5",))),
+    Upsert("7", Row((), (b"12.34",)), was_there=True),
+    Remove("7", was_there=True),
+    Remove("7"),
+]
+
+
+def lived(what: str, of: Table, *, schemas: bool = True) -> list[Change]:
+    decoder = Decoder(of)
+    return [decoder.decode(message.key, message.value) for message in recorded_of(what, schemas=schemas)]
+
+
+def test_a_row_is_created_changed_and_deleted_as_debezium_says_it_with_schemas() -> None:
+    assert lived("life int envelopes", MEASURED) == LIFE
+
+
+@pytest.mark.parametrize(
+    ("type_", "source_key"),
+    [
+        ("decimal", "7.5"), ("variable", "7.5"), ("date", "1980-01-31"),
+        ("uuid", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"), ("connect_timestamp", "2018-06-20T13:37:03.123Z"),
+        ("micro_timestamp", "2018-06-20T13:37:03.123456"),
+    ],
+)  # fmt: skip
+def test_a_row_under_a_key_of_another_type_is_deleted_under_the_very_key(type_: str, source_key: str) -> None:
+    changes = lived(f"life {type_} envelopes", MEASURED)
+    assert [getattr(change, "source_key", None) for change in changes] == [source_key] * 4
+    assert not any(getattr(change, "former_key", None) for change in changes)
+
+
+def test_decimals_as_bytes_are_refused_without_their_schema_whatever_they_look_like() -> None:
+    decoder = Decoder(MEASURED)
+    for message in recorded_of("life int envelopes", schemas=False)[:2]:
+        with pytest.raises(EventRefused, match=r"decimal\.handling\.mode=string") as caught:
+            decoder.decode(message.key, message.value)
+        assert (caught.value.reason, caught.value.column) == ("wrong-type", "bmi")
+
+
+def test_a_decimal_that_looks_like_another_number_is_read_with_its_schema_and_refused_without() -> None:
+    money = Table("people", ("id",), (), (KeptColumn("decimal", False, "decimal"),), k=2)
+    for form in ("envelope filled", "flattened filled"):
+        of_form = replace(money, input_rows=form.startswith("flattened"))
+        for decimals, schemas in (("BASE64", True), ("NUMERIC", True), ("NUMERIC", False)):
+            (message,) = recorded_of(form, schemas=schemas, decimals=decimals)
+            change = Decoder(of_form).decode(message.key, message.value)
+            assert change == Upsert("7", Row((), (b"-26588.24",)))
+        (message,) = recorded_of(form, schemas=False)
+        with pytest.raises(EventRefused) as caught:
+            Decoder(of_form).decode(message.key, message.value)
+        assert caught.value.reason == "ambiguous-decimal"
+
+
+def test_dates_are_read_with_their_schema_and_never_guessed_without() -> None:
+    born = Table("people", ("id",), (), (KeptColumn("date", False, "date"),), k=2)
+    (message,) = recorded_of("envelope filled", schemas=True)
+    assert Decoder(born).decode(message.key, message.value) == Upsert("7", Row((), (b'"1980-01-31"',)))
+    (message,) = recorded_of("envelope filled", schemas=False)
+    with pytest.raises(EventRefused, match=r"time\.precision\.mode=isostring"):
+        Decoder(born).decode(message.key, message.value)
+
+
+@pytest.mark.parametrize("name", ["iso_timestamp", "connect_timestamp", "micro_timestamp"])
+def test_a_timestamp_without_time_zone_is_a_clock_on_the_wall_in_every_precision_mode(name: str) -> None:
+    (message,) = recorded_of("envelope filled", schemas=True)
+    local = Table("people", ("id",), (), (KeptColumn(name, False, "local-timestamp"),), k=2)
+    change = Decoder(local).decode(message.key, message.value)
+    assert isinstance(change, Upsert)
+    assert change.row.values[0].startswith(b'"2018-06-20T13:37:03.123') and b"Z" not in change.row.values[0]
+    instant = replace(local, kept=(KeptColumn(name, False, "timestamp"),))
+    with pytest.raises(EventRefused, match="let the column's type be local-timestamp"):
+        Decoder(instant).decode(message.key, message.value)
+
+
+@pytest.mark.parametrize("schemas", [True, False])
+def test_nulls_are_nulls_in_a_column_of_any_type(schemas: bool) -> None:
+    names = ("decimal", "date", "point", "bits", "float64", "duration")
+    table_ = Table("people", ("id",), (), tuple(KeptColumn(name, False) for name in names), k=2)
+    (message,) = recorded_of("envelope nulls", schemas=schemas)
+    assert Decoder(table_).decode(message.key, message.value) == Upsert("8", Row((), (b"null",) * len(names)))
+
+
+def test_a_type_that_nobody_knows_matters_in_a_column_of_table_yaml_alone() -> None:
+    (message,) = recorded_of("envelope filled", schemas=True)
+    hidden = Table("people", ("id",), (), (KeptColumn("text", False),), k=2)
+    assert Decoder(hidden).decode(message.key, message.value) == Upsert("7", Row((), (b'"12.50"',)))
+    with pytest.raises(EventRefused, match=r"io\.debezium\.data\.geometry\.Point") as caught:
+        Decoder(replace(hidden, kept=(KeptColumn("point", False),))).decode(message.key, message.value)
+    assert (caught.value.reason, caught.value.column) == ("unknown-type", "point")
+
+
+def test_a_deletion_needs_no_column_but_the_keys() -> None:
+    gone = envelope("d", before={"id": 7, "point": {"x": 1}, "bmi": "no bytes"})
+    unknown = {"point": {"type": "struct", "name": "Point"}, "bmi": {"type": "bytes"}}
+    schema = {"type": "struct", "fields": [{**struct({"id": {"type": "int32"}, **unknown}), "field": "before"}]}
+    of = replace(MEASURED, kept=(*MEASURED.kept, KeptColumn("point", False)))
+    assert Decoder(of).decode(None, with_schema(schema, gone)) == Remove("7", was_there=True)
+
+
+# -- rows without any mark --------------------------------------------------------------------------------------------
+
+STATED = replace(MEASURED, input_rows=True)
+FLAT = ["drop", "tombstone", "delete-to-tombstone", "rewrite", "rewrite-with-tombstone"]
+
+
+@pytest.mark.parametrize("fields", ["", " op"])
+@pytest.mark.parametrize("mode", FLAT)
+def test_flattened_rows_live_and_die_in_every_mode_of_the_transform(mode: str, fields: str) -> None:
+    changes = lived(f"life int {mode}{fields}", STATED)
+    assert changes[:2] == [LIFE[0], Upsert("7", Row((), (b"12.34",)), was_there=bool(fields))]
+    assert all(change == Remove("7", was_there=True) for change in changes[2:])
+    assert len(changes[2:]) == {"drop": 0, "rewrite-with-tombstone": 2}.get(mode, 1)
+
+
+@pytest.mark.parametrize("mode", FLAT)
+def test_without_a_schema_they_do_so_too_though_a_deletion_is_the_text_null(mode: str) -> None:
+    changes = lived(f"life int {mode}", replace(STATED, kept=()), schemas=False)
+    assert changes[:2] == [Upsert("7", Row((), ()))] * 2
+    assert all(change == Remove("7", was_there=True) for change in changes[2:])
+    assert len(changes[2:]) == {"drop": 0, "rewrite-with-tombstone": 2}.get(mode, 1)
+
+
+@pytest.mark.parametrize("schemas", [True, False])
+def test_deletions_beside_rows_with_an_op_are_applied_without_a_word_in_table_yaml(schemas: bool) -> None:
+    of = replace(MEASURED, kept=())
+    changes = lived("life int tombstone op", of, schemas=schemas)
+    assert changes == [Upsert("7", Row((), ())), Upsert("7", Row((), ()), was_there=True), Remove("7")]
+
+
+def test_a_row_without_any_mark_is_refused_where_table_yaml_does_not_say_so_and_the_setting_is_named() -> None:
+    (message, *_) = recorded_of("life int tombstone", schemas=True)
+    with pytest.raises(EventRefused, match=r"input: \{form: rows\}") as caught:
+        Decoder(MEASURED).decode(message.key, message.value)
+    assert caught.value.reason == "unknown-op"
+
+
+def test_rows_may_have_columns_that_are_called_like_members_of_other_forms() -> None:
+    rows = Decoder(replace(STATED, kept=()))
+    for fields in ({"op": "truncate"}, {"op": "delete"}, {"op": "t"}, {"before": 1, "after": {}}, {"ts_ms": 1}):
+        assert rows.decode(b"7", json.dumps({"id": 7, **fields}).encode()) == Upsert("7", Row((), ()))
+
+
+def test_statements_and_notices_reach_a_table_of_rows() -> None:
+    rows = Decoder(STATED)
+    assert rows.decode(None, b'{"op": "truncate", "statement_id": "s"}') == Truncate("s")
+    assert rows.decode(None, b'{"ts_ms": 1}') == Nothing()
+
+
+DAY_SEVEN = b'{"schema":{"type":"int32","name":"io.debezium.time.Date"},"payload":7}'
+
+
+@pytest.mark.parametrize("marks", [{}, {"__op": "c"}])
+@pytest.mark.parametrize(
+    "message_key", [b"8", b'{"id":8}', b'{"schema":{"type":"int32","name":"io.debezium.time.Date"},"payload":7}']
+)
+def test_a_row_that_its_removal_would_pass_by_is_refused(message_key: bytes, marks: dict[str, object]) -> None:
+    with pytest.raises(EventRefused, match="both converters write it alike") as caught:
+        Decoder(STATED).decode(message_key, json.dumps({"id": 7, "bmi": 1, **marks}).encode())
+    assert caught.value.reason == "message-key-of-other-row"
+
+
+def test_a_row_without_any_message_key_could_never_be_removed() -> None:
+    with pytest.raises(EventRefused) as caught:
+        Decoder(STATED).decode(None, b'{"id": 7, "bmi": 1}')
+    assert caught.value.reason == "message-key-of-other-row"
+
+
+@pytest.mark.parametrize("column", ["who", "id"])
+def test_a_placeholder_is_nobodys_name(column: str) -> None:
+    row = {**ANN, "who": "Ann", column: UNAVAILABLE}
+    with pytest.raises(EventRefused, match="was not sent by the connector"):
+        decode(envelope("u", after=row), of=replace(PEOPLE, individual="who"))
+
+
+DECODER_PEOPLE = replace(table(AGE, BMI, CITY), kept=(PROBLEM, KeptColumn("ward", False, "integer")))
+PATIENTS = replace(DECODER_PEOPLE, individual="ssn")
+DECODER_COMPOSITE = replace(DECODER_PEOPLE, source_key=("clinic", "id"))
+
+DECODER_ANN = {"id": 7, "ssn": "s-1", "age": 6, "bmi": 11.5, "city": "b1", "problem": "flu", "ward": 3, "name": "Ann"}
+ANN_ROW = Row((5, 1 << 19 | 1 << 20, 2), (b'"flu"', b"3"), ("11.5",))
+
+
+def decoder_decode(message: object, key: bytes | None = None, of: Table = DECODER_PEOPLE) -> Change:
+    return Decoder(of).decode(key, json.dumps(message).encode())
+
+
+def decoder_refusal(message: object, key: bytes | None = None, of: Table = DECODER_PEOPLE) -> tuple[str, str | None]:
+    with pytest.raises(EventRefused) as caught:
+        decoder_decode(message, key, of)
     return caught.value.reason, caught.value.column
 
 
 def ann(**changed: object) -> dict[str, object]:
-    return {"op": "insert", "row": {**ANN, **changed}}
+    return {"op": "insert", "row": {**DECODER_ANN, **changed}}
 
 
 # -- the plain form ---------------------------------------------------------------------------------------------------
@@ -59,68 +452,77 @@ def test_an_insert_is_the_encoded_row_under_its_key() -> None:
     value = (
         b'{"op": "insert", "row": {"id": 7, "age": 6, "bmi": 11.50, "city": "b1", "problem": "flu", "ward": 3, "x": 1}}'
     )
-    assert Decoder(PEOPLE).decode(b"ignored", value) == Insert("7", ANN_ROW)
+    assert Decoder(DECODER_PEOPLE).decode(b"ignored", value) == Insert("7", ANN_ROW)
 
 
 def test_an_insert_carries_the_individual_where_one_is_declared() -> None:
-    assert decode(ann(), of=PATIENTS) == Insert("7", structs.replace(ANN_ROW, individual="s-1"))
+    assert decoder_decode(ann(), of=PATIENTS) == Insert("7", structs.replace(ANN_ROW, individual="s-1"))
 
 
 def test_a_number_and_its_text_are_one_key() -> None:
-    assert decode({"op": "delete", "key": 7}) == decode({"op": "delete", "key": "7"}) == Delete("7")
+    assert decoder_decode({"op": "delete", "key": 7}) == decoder_decode({"op": "delete", "key": "7"}) == Delete("7")
 
 
 def test_a_key_may_be_an_object_of_its_column() -> None:
-    assert decode({"op": "delete", "key": {"id": 7}}) == Delete("7")
+    assert decoder_decode({"op": "delete", "key": {"id": 7}}) == Delete("7")
 
 
 def test_a_composite_key_is_an_object_and_becomes_one_text() -> None:
-    assert decode({"op": "delete", "key": {"id": 7, "clinic": "north"}}, of=COMPOSITE) == Delete('["north","7"]')
-    assert refusal({"op": "delete", "key": 7}, of=COMPOSITE) == ("wrong-type", None)
-    assert refusal({"op": "delete", "key": {"id": 7}}, of=COMPOSITE) == ("missing-key", "clinic")
+    assert decoder_decode({"op": "delete", "key": {"id": 7, "clinic": "north"}}, of=DECODER_COMPOSITE) == Delete(
+        '["north","7"]'
+    )
+    assert decoder_refusal({"op": "delete", "key": 7}, of=DECODER_COMPOSITE) == ("wrong-type", None)
+    assert decoder_refusal({"op": "delete", "key": {"id": 7}}, of=DECODER_COMPOSITE) == ("missing-key", "clinic")
 
 
 def test_a_modify_holds_the_changed_columns_only() -> None:
-    change = decode({"op": "modify", "key": 7, "row": {"bmi": 11.5, "ward": None, "name": "Anne"}})
+    change = decoder_decode({"op": "modify", "key": 7, "row": {"bmi": 11.5, "ward": None, "name": "Anne"}})
     assert change == Modify("7", {1: ANN_ROW.codes[1]}, {1: "11.5"}, {1: b"null"})
 
 
 def test_a_modify_hands_over_the_individual_for_comparison() -> None:
-    assert decode({"op": "modify", "key": 7, "row": {"ssn": "s-2"}}, of=PATIENTS) == Modify("7", {}, {}, {}, "s-2")
-    unsaid = decode({"op": "modify", "key": 7, "row": {"age": 3}}, of=PATIENTS)
+    assert decoder_decode({"op": "modify", "key": 7, "row": {"ssn": "s-2"}}, of=PATIENTS) == Modify(
+        "7", {}, {}, {}, "s-2"
+    )
+    unsaid = decoder_decode({"op": "modify", "key": 7, "row": {"age": 3}}, of=PATIENTS)
     assert isinstance(unsaid, Modify)
     assert unsaid.individual is None
 
 
 def test_a_modify_may_repeat_the_key_but_not_change_it() -> None:
-    assert decode({"op": "modify", "key": 7, "row": {"id": "7", "age": 6}}) == Modify("7", {0: 5})
-    assert refusal({"op": "modify", "key": 7, "row": {"id": 8, "age": 6}}) == ("key-changed", None)
+    assert decoder_decode({"op": "modify", "key": 7, "row": {"id": "7", "age": 6}}) == Modify("7", {0: 5})
+    assert decoder_refusal({"op": "modify", "key": 7, "row": {"id": 8, "age": 6}}) == ("key-changed", None)
 
 
 def test_a_modify_under_a_composite_key_compares_the_columns_that_are_repeated() -> None:
     key = {"clinic": "north", "id": 7}
-    change = decode({"op": "modify", "key": key, "row": {"id": 7, "age": 6}}, of=COMPOSITE)
+    change = decoder_decode({"op": "modify", "key": key, "row": {"id": 7, "age": 6}}, of=DECODER_COMPOSITE)
     assert isinstance(change, Modify)
     assert change.codes == {0: 5}
-    assert refusal({"op": "modify", "key": key, "row": {"clinic": "south"}}, of=COMPOSITE) == ("key-changed", None)
+    assert decoder_refusal({"op": "modify", "key": key, "row": {"clinic": "south"}}, of=DECODER_COMPOSITE) == (
+        "key-changed",
+        None,
+    )
 
 
 def test_an_upsert_says_how_a_row_shall_be_whether_it_is_there_or_not() -> None:
-    assert decode({"op": "upsert", "row": ANN}) == Upsert("7", ANN_ROW)
-    assert refusal({"op": "upsert"}) == ("missing-row", None)
-    assert refusal({"op": "upsert", "row": {"id": 7}})[0] == "missing-column"
+    assert decoder_decode({"op": "upsert", "row": DECODER_ANN}) == Upsert("7", ANN_ROW)
+    assert decoder_refusal({"op": "upsert"}) == ("missing-row", None)
+    assert decoder_refusal({"op": "upsert", "row": {"id": 7}})[0] == "missing-column"
 
 
 def test_statements_are_parsed_and_keep_their_id() -> None:
     where, to = "age >= 5 and city = 'b1'", {"age": "age + 1"}
-    condition, assignments = parse_condition(where, PEOPLE), parse_assignments(to, PEOPLE)
-    assert decode({"op": "delete", "where": where, "statement_id": "s"}) == DeleteWhere(condition, "s")
-    assert decode({"op": "modify", "where": where, "set": to}) == ModifyWhere(condition, assignments, None)
-    assert decode({"op": "truncate", "statement_id": "s"}) == Truncate("s")
+    condition, assignments = parse_condition(where, DECODER_PEOPLE), parse_assignments(to, DECODER_PEOPLE)
+    assert decoder_decode({"op": "delete", "where": where, "statement_id": "s"}) == DeleteWhere(condition, "s")
+    assert decoder_decode({"op": "modify", "where": where, "set": to}) == ModifyWhere(condition, assignments, None)
+    assert decoder_decode({"op": "truncate", "statement_id": "s"}) == Truncate("s")
 
 
 def test_members_that_are_not_known_are_not_looked_at() -> None:
-    assert decode({"op": "delete", "key": 7, "schema": {}, "payload": {"op": "truncate"}, "row": 1}) == Delete("7")
+    assert decoder_decode({"op": "delete", "key": 7, "schema": {}, "payload": {"op": "truncate"}, "row": 1}) == Delete(
+        "7"
+    )
 
 
 # -- refusals ---------------------------------------------------------------------------------------------------------
@@ -132,11 +534,11 @@ def test_members_that_are_not_known_are_not_looked_at() -> None:
         ([], "not-an-object", None),
         ("insert", "not-an-object", None),
         ({}, "unknown-op", None),
-        ({"op": "put", "row": ANN}, "unknown-op", None),
-        ({"op": "INSERT", "row": ANN}, "unknown-op", None),
-        ({"op": ["insert"], "row": ANN}, "unknown-op", None),
+        ({"op": "put", "row": DECODER_ANN}, "unknown-op", None),
+        ({"op": "INSERT", "row": DECODER_ANN}, "unknown-op", None),
+        ({"op": ["insert"], "row": DECODER_ANN}, "unknown-op", None),
         ({"op": None, "ts_ms": 1}, "unknown-op", None),
-        (ANN, "unknown-op", None),
+        (DECODER_ANN, "unknown-op", None),
         ({"op": "insert"}, "missing-row", None),
         ({"op": "insert", "row": [1]}, "missing-row", None),
         ({"op": "modify", "key": 7}, "missing-row", None),
@@ -167,12 +569,15 @@ def test_members_that_are_not_known_are_not_looked_at() -> None:
     ],
 )
 def test_a_wrong_message_is_refused_with_its_reason(message: object, reason: str, column: str | None) -> None:
-    assert refusal(message) == (reason, column)
+    assert decoder_refusal(message) == (reason, column)
 
 
 def test_an_event_without_the_declared_individual_is_refused() -> None:
-    assert refusal(ann(ssn=None), of=PATIENTS) == ("missing-individual", "ssn")
-    assert refusal({"op": "modify", "key": 7, "row": {"ssn": None}}, of=PATIENTS) == ("missing-individual", "ssn")
+    assert decoder_refusal(ann(ssn=None), of=PATIENTS) == ("missing-individual", "ssn")
+    assert decoder_refusal({"op": "modify", "key": 7, "row": {"ssn": None}}, of=PATIENTS) == (
+        "missing-individual",
+        "ssn",
+    )
 
 
 @pytest.mark.parametrize(
@@ -194,13 +599,13 @@ def test_an_event_without_the_declared_individual_is_refused() -> None:
 )
 def test_bytes_that_are_no_message_are_refused(value: bytes, reason: str) -> None:
     with pytest.raises(EventRefused) as caught:
-        Decoder(PEOPLE).decode(b"7", value)
+        Decoder(DECODER_PEOPLE).decode(b"7", value)
     assert caught.value.reason == reason
 
 
 def test_a_message_of_the_largest_size_is_read_and_one_byte_more_is_refused() -> None:
     value = json.dumps(ann()).encode()
-    fits = replace(PEOPLE, limits=Limits(event_bytes_max=len(value)))
+    fits = replace(DECODER_PEOPLE, limits=Limits(event_bytes_max=len(value)))
     assert isinstance(Decoder(fits).decode(None, value), Insert)
     with pytest.raises(EventRefused) as caught:
         Decoder(fits).decode(None, value + b" ")
@@ -208,7 +613,7 @@ def test_a_message_of_the_largest_size_is_read_and_one_byte_more_is_refused() ->
 
 
 def test_of_a_member_that_comes_twice_the_last_one_counts() -> None:
-    assert Decoder(PEOPLE).decode(None, b'{"op": "delete", "key": 1, "key": 2}') == Delete("2")
+    assert Decoder(DECODER_PEOPLE).decode(None, b'{"op": "delete", "key": 1, "key": 2}') == Delete("2")
 
 
 # -- deletions by message key -----------------------------------------------------------------------------------------
@@ -229,7 +634,7 @@ def test_of_a_member_that_comes_twice_the_last_one_counts() -> None:
     ],
 )
 def test_a_null_value_removes_the_row_of_the_message_key(key: bytes | None, source_key: str) -> None:
-    assert Decoder(PEOPLE).decode(key, None) == Remove(source_key)
+    assert Decoder(DECODER_PEOPLE).decode(key, None) == Remove(source_key)
 
 
 @pytest.mark.parametrize(
@@ -250,19 +655,19 @@ def test_a_null_value_removes_the_row_of_the_message_key(key: bytes | None, sour
 )
 def test_a_null_value_whose_message_key_names_no_row_is_refused(key: bytes | None, reason: str) -> None:
     with pytest.raises(EventRefused) as caught:
-        Decoder(PEOPLE).decode(key, None)
+        Decoder(DECODER_PEOPLE).decode(key, None)
     assert caught.value.reason == reason
 
 
 def test_a_composite_message_key_is_an_object() -> None:
-    assert Decoder(COMPOSITE).decode(b'{"id": 7, "clinic": "n"}', None) == Remove('["n","7"]')
+    assert Decoder(DECODER_COMPOSITE).decode(b'{"id": 7, "clinic": "n"}', None) == Remove('["n","7"]')
 
 
 @pytest.mark.parametrize("value", [b"null", b" null\n", b'{"schema": null, "payload": null}'])
 def test_a_deletion_that_connects_converter_writes_as_jsons_null_is_not_lost(value: bytes) -> None:
-    assert Decoder(PEOPLE).decode(b'{"id":7}', value) == Remove("7")
+    assert Decoder(DECODER_PEOPLE).decode(b'{"id":7}', value) == Remove("7")
     with pytest.raises(EventRefused) as caught:
-        Decoder(PEOPLE).decode(None, value)
+        Decoder(DECODER_PEOPLE).decode(None, value)
     assert caught.value.reason == "missing-key"
 
 
@@ -290,7 +695,7 @@ JSON = st.recursive(
 
 
 def only_a_refusal_escapes(key: bytes | None, value: bytes | None) -> None:
-    for people in (PEOPLE, PATIENTS, COMPOSITE):
+    for people in (DECODER_PEOPLE, PATIENTS, DECODER_COMPOSITE):
         try:
             Decoder(people).decode(key, value)
         except EventRefused as refused:
@@ -327,8 +732,8 @@ SECRET = "s3cr3t-v4lue"
         lambda value: {"op": "modify", "where": "age < 5", "set": {str(value): "5"}},
         lambda value: {"op": "truncate", "statement_id": [value]},
         lambda value: {"op": "modify", "key": 7, "row": {"id": value}},
-        *(lambda value, name=name: ann(**{name: value}) for name in ANN),
-        *(lambda value, name=name: {"op": "c", "after": {**ANN, name: value}} for name in ANN),
+        *(lambda value, name=name: ann(**{name: value}) for name in DECODER_ANN),
+        *(lambda value, name=name: {"op": "c", "after": {**DECODER_ANN, name: value}} for name in DECODER_ANN),
     ],
 )
 def test_no_value_of_a_message_is_ever_in_an_error_or_a_repr(

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from decimal import Decimal
+from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kafka.partitioner import default as kafka_python
 
 from streamer.errors import EventRefused
 from streamer.incremental.events.changes import (
@@ -23,17 +26,256 @@ from streamer.incremental.events.changes import (
     Upsert,
 )
 from streamer.incremental.events.decoder import Decoder
-from streamer.incremental.events.key_form import BARE, JSON_TEXT, KeyContract, KeyForm, form_unless_told
-from streamer.incremental.events.murmur2 import shard_of
+from streamer.incremental.events.key_form import (
+    BARE,
+    JSON_TEXT,
+    AvroKeyForm,
+    KeyContract,
+    KeyForm,
+    MessageKeys,
+    avro_key_form,
+    form_unless_told,
+    kind_of,
+    murmur2,
+    shard_of,
+    written_part,
+)
+from streamer.incremental.events.logical_types import ConnectType, connect_type_of, reader_of
+from streamer.incremental.events.registered_schemas import RegisteredSchema, schema_from
 from streamer.incremental.events.statements import parse_condition
+from streamer.table.encode import Encoder
 from streamer.table.row import Row
+from streamer.table.scalars import key_text
 from streamer.table.schema import Table
-from worlds.connect_json import Cell, days, decimals, recorded_of, struct, timestamps, with_schema
+from worlds.avro_messages import logical, money, optional, record, unscaled
+from worlds.avro_messages import message as avro_messages_message
+from worlds.connect_json import Cell, days, decimals, recorded, recorded_of, struct, times, timestamps, with_schema
 from worlds.small_tables import AGE, table
+
+# The shard of a message key is the one that Kafka's clients give it.
+
+# Of the tests of Kafka's Java client (UtilsTest.testMurmur2), as signed 32-bit numbers.
+JAVA_MURMUR2 = {
+    b"21": -973932308,
+    b"foobar": -790332482,
+    b"a-little-bit-long-string": -985981536,
+    b"a-little-bit-longer-string": -1486304829,
+    b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
+    b"abc": 479470107,
+}
+
+
+@pytest.mark.parametrize(("message_key", "java"), JAVA_MURMUR2.items())
+@pytest.mark.parametrize("shards", [1, 4, 7, 1000])
+def test_the_shard_is_javas_murmur2_without_its_sign_modulo_the_shards(
+    message_key: bytes, java: int, shards: int
+) -> None:
+    assert murmur2(message_key) == java % (1 << 32)
+    assert shard_of(message_key, shards) == (java & 0x7FFFFFFF) % shards
+
+
+@given(st.binary(max_size=400))
+def test_it_is_the_murmur2_of_kafka_python(data: bytes) -> None:
+    assert murmur2(data) == kafka_python.murmur2(data)
+
+
+# Message keys in Avro: each schema's id is a form of its own, and a row has one message key under it.
+
+ONE = table()
+VISITS = replace(ONE, source_key=("ward", "day"))
+KEYS: dict[int, Any] = {
+    1: record("Key", {"id": "long"}),
+    2: {**record("Key", {"id": "long"}), "doc": "registered anew"},
+    3: record("Key", {"id": "string"}),
+    4: record("Key", {"id": money()}),
+    5: "long",
+    6: record("Key", {"day": logical("int", "io.debezium.time.Date"), "ward": optional("string")}),
+    7: record("Key", {"id": "long", "more": "int"}),
+    8: record("Key", {"id": "double"}),
+}
+SCHEMAS = {number: schema_from(number, "AVRO", json.dumps(schema)) for number, schema in KEYS.items()}
+SCHEMAS[9] = schema_from(9, "JSON", '{"type":"object","properties":{"id":{"type":"integer"}}}')
+
+
+def told(schema_id: int, value: Any, source_key: str, of: Any = ONE) -> Any:
+    return KeyContract(of, 0, SCHEMAS).form_told(avro_messages_message(schema_id, KEYS[schema_id], value), source_key)
+
+
+@given(st.integers(-(2**63), 2**63 - 1))
+def test_a_rows_key_is_written_back_byte_for_byte(number: int) -> None:
+    for schema_id, value in ((1, {"id": number}), (3, {"id": str(number)}), (5, number)):
+        form = told(schema_id, value, str(number))
+        assert form.name == f"avro:{schema_id}"
+        assert form.written("12") == avro_messages_message(schema_id, KEYS[schema_id], _as(schema_id, 12))
+
+
+def _as(schema_id: int, number: int) -> Any:
+    return {1: {"id": number}, 3: {"id": str(number)}, 5: number}[schema_id]
+
+
+def test_keys_with_logical_types_and_several_columns() -> None:
+    assert told(4, {"id": unscaled(Decimal("7.5"), 2)}, "7.5").name == "avro:4"
+    form = told(6, {"day": 3682, "ward": "B"}, '["B","1980-01-31"]', VISITS)
+    assert form.written('["C","1980-02-01"]') == avro_messages_message(6, KEYS[6], {"day": 3683, "ward": "C"})
+    assert form.written('["C","today"]') is None
+
+
+@pytest.mark.parametrize(("schema_id", "value"), [(7, {"id": 7, "more": 1}), (8, {"id": 7.0})])
+def test_keys_that_no_source_key_gives_are_refused(schema_id: int, value: Any) -> None:
+    with pytest.raises(EventRefused) as refused:
+        told(schema_id, value, "7")
+    assert refused.value.reason == "message-key-unreadable"
+
+
+def form_after(key_form: str, message_key: bytes) -> str:
+    return KeyContract(ONE, shard_of(message_key, 4), SCHEMAS).form_after(key_form, message_key, Remove("7"), 4)
+
+
+def test_a_key_under_another_id_is_refused_and_the_mend_is_named() -> None:
+    first, second = (avro_messages_message(schema_id, KEYS[schema_id], {"id": 7}) for schema_id in (1, 2))
+    assert form_after("", first) == form_after("avro:1", first) == "avro:1"
+    with pytest.raises(EventRefused, match=r"avro:1, this one as avro:2.*use\.latest\.version") as refused:
+        form_after("avro:1", second)
+    assert refused.value.reason == "message-key-form"
+    with pytest.raises(EventRefused, match=r"key\.converter back"):
+        form_after("bare", first)
+
+
+def test_a_json_key_under_an_id_is_a_form_of_its_own() -> None:
+    head = b"\0\0\0\0\x09"
+    assert form_after("", head + b'{"id":7}') == 'registry:9:json:{"id":number}'
+    form = KeyContract(ONE, 0, SCHEMAS).form_told(head + b'{"id":7}', "7")
+    assert form is not None and form.written("8") == head + b'{"id":8}'
+
+
+def test_an_unknown_id_says_so() -> None:
+    with pytest.raises(EventRefused) as refused:
+        form_after("", avro_messages_message(99, KEYS[1], {"id": 7}))
+    assert refused.value.reason == "unknown-schema"
+
+
+def test_a_form_is_made_for_exactly_the_columns_of_the_source_key() -> None:
+    schema, types = SCHEMAS[6], {"day": ConnectType("int32", "io.debezium.time.Date"), "ward": ConnectType("string")}
+    assert isinstance(schema, RegisteredSchema)
+    form = avro_key_form(schema, ("ward", "day"), types)
+    assert isinstance(form, AvroKeyForm) and form.name == "avro:6"
+    assert avro_key_form(schema, ("ward",), types) is None
+    assert form.written('["B","1980-01-31"]') == avro_messages_message(6, KEYS[6], {"day": 3682, "ward": "B"})
+
+
+# Parts of a message key with a logical type are written as Connect wrote them, byte for byte.
+
+
+@given(st.one_of(decimals(), days(), times(), timestamps()).filter(lambda cell: cell.schema["type"] != "struct"))
+def test_a_part_that_was_read_is_written_back_as_it_was(cell: Cell) -> None:
+    type_ = connect_type_of(cell.schema)
+    assert type_ is not None
+    reader, kind = reader_of(type_, "id", of_numbers=False), kind_of(type_)
+    assert reader is not None and kind is not None
+    assert written_part(kind, key_text(reader(cell.wire), "id")) == json.dumps(cell.wire).encode()
+
+
+def test_numbers_of_every_length_and_sign_are_written_as_connect_wrote_them() -> None:
+    numbers = [message for message in recorded() if message.what.startswith("number ")]
+    assert len(numbers) == 42
+    for message in numbers:
+        said = json.loads(message.key)
+        type_ = connect_type_of(said["schema"])
+        assert type_ is not None
+        kind = kind_of(type_)
+        assert kind is not None
+        assert written_part(kind, message.what.split()[1]) == json.dumps(said["payload"]).encode()
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("decimal(2)", "1.005"), ("decimal(2)", "x"), ("decimal(0)", "0.5"), ("days", "x"), ("days", "1980-01-31Z"),
+        ("iso-date", "x"), ("time(1000)", "1:00:00"), ("time(1000)", "01:00:00.0001"), ("local(1000)", "1980-01-31"),
+        ("instant(1000)", "1980-01-31T00:00:00"), ("iso-timestamp", "1980-01-31T00:00:00Z"), ("iso-timestamp", "x"),
+    ],
+)  # fmt: skip
+def test_a_text_that_no_value_of_the_kind_has_is_not_written(kind: str, text: str) -> None:
+    assert written_part(kind, text) is None
+
+
+def test_an_iso_date_ends_with_a_z_in_the_message_key() -> None:
+    type_ = connect_type_of({"type": "string", "name": "io.debezium.time.IsoDate"})
+    assert type_ is not None and kind_of(type_) == "iso-date"
+    assert written_part("iso-date", "1980-01-31") == b'"1980-01-31Z"'
+
+
+@pytest.mark.parametrize("text", ["2018-06-20T13:37:03.123456789", "2018-06-20T13:37:00"])
+def test_an_iso_timestamp_ends_with_a_z_in_the_message_key(text: str) -> None:
+    type_ = connect_type_of({"type": "string", "name": "io.debezium.time.IsoTimestamp"})
+    assert type_ is not None and kind_of(type_) == "iso-timestamp"
+    assert written_part("iso-timestamp", text) == f'"{text}Z"'.encode()
+
+
+@pytest.mark.parametrize("type_", ["int32", "string", "bytes", "double"])
+def test_types_without_a_name_have_no_kind(type_: str) -> None:
+    found = connect_type_of({"type": type_})
+    assert found is not None and kind_of(found) is None
+
+
+def test_a_kind_that_nobody_made_is_an_error_of_this_program() -> None:
+    with pytest.raises(ValueError, match="no kind"):
+        written_part("weeks", "7")
+
+
+# The row that a message key names, whichever converter wrote it.
+
+MESSAGE_KEYS_KEYS = MessageKeys(Encoder(table(AGE)))
+MESSAGE_KEYS_VISITS = MessageKeys(Encoder(replace(table(AGE), source_key=("ward", "number"))))
+
+NAMED = {
+    "int": "7",
+    "decimal": "7.5",
+    "variable": "7.5",
+    "date": "1980-01-31",
+    "connect_timestamp": "2018-06-20T13:37:03.123Z",
+    "micro_timestamp": "2018-06-20T13:37:03.123456",
+    "uuid": "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11",
+}
+
+
+@pytest.mark.parametrize("type_", NAMED)
+def test_a_key_with_schema_names_its_row_by_what_it_means(type_: str) -> None:
+    for message in recorded_of(f"life {type_} envelopes", schemas=True):
+        assert MESSAGE_KEYS_KEYS.source_key(message.key) == NAMED[type_]
+
+
+def test_keys_without_schema_are_names_as_they_come() -> None:
+    for message_key in (b"7", b" 7 ", b'"7"', b'{"id":7}', b'{"id": "7"}'):
+        assert MESSAGE_KEYS_KEYS.source_key(message_key) == "7"
+    assert MESSAGE_KEYS_KEYS.source_key(b'{"id":"Au4="}') == "Au4="
+    assert MESSAGE_KEYS_VISITS.source_key(b'{"number":3,"ward":"B"}') == '["B","3"]'
+
+
+@pytest.mark.parametrize(
+    ("message_key", "reason"),
+    [
+        (None, "missing-key"), (b"", "missing-key"), (b"null", "missing-key"), (b"{", "malformed-json"),
+        (b"\xff", "malformed-json"), (b"\x00\x00\x00\x00\x01", "schema-registry"), (b'{"x":7}', "missing-key"),
+        (b'{"schema":{"type":"int32","name":"io.debezium.time.Date"},"payload":null}', "missing-key"),
+        (b'{"id":{"scale":2,"value":"Au4="}}', "wrong-type"),
+    ],
+)  # fmt: skip
+def test_a_key_that_names_no_row_is_refused(message_key: bytes | None, reason: str) -> None:
+    with pytest.raises(EventRefused) as caught:
+        MESSAGE_KEYS_KEYS.source_key(message_key)
+    assert caught.value.reason == reason
+
+
+def test_the_types_of_a_keys_columns_are_those_of_its_schema() -> None:
+    (message, *_) = recorded_of("life date envelopes", schemas=True)
+    assert MESSAGE_KEYS_KEYS.types(message.key)["id"].name == "io.debezium.time.Date"
+    assert MESSAGE_KEYS_KEYS.types(b'{"id":7}') == MESSAGE_KEYS_KEYS.types(b"7") == {}
+
 
 SHARDS = 4
 PEOPLE = table(AGE)
-VISITS = replace(PEOPLE, source_key=("ward", "number"))
+KEY_FORM_VISITS = replace(PEOPLE, source_key=("ward", "number"))
 ROW = Row((5,), ())
 
 SCHEMA = b'{"type":"struct","fields":[{"type":"int32","optional":false,"field":"id"}],"name":"shop.public.people.Key"}'
@@ -97,10 +339,10 @@ def test_a_row_change_under_another_form_of_key_would_double_the_row_and_is_refu
 
 def test_a_composite_key_has_a_form_with_a_place_for_each_column_in_any_order() -> None:
     message_key = b'{"number":3,"ward":"B"}'
-    form = after("", message_key, upsert('["B","3"]'), VISITS)
+    form = after("", message_key, upsert('["B","3"]'), KEY_FORM_VISITS)
     assert form == 'json:{"number":number,"ward":text}'
-    assert after(form, b'{"number":4,"ward":"A"}', upsert('["A","4"]'), VISITS) == form
-    refused = refusal(form, b'{"ward":"B","number":3}', upsert('["B","3"]'), VISITS)
+    assert after(form, b'{"number":4,"ward":"A"}', upsert('["A","4"]'), KEY_FORM_VISITS) == form
+    refused = refusal(form, b'{"ward":"B","number":3}', upsert('["B","3"]'), KEY_FORM_VISITS)
     assert refused.reason == "message-key-form"
 
 
@@ -225,10 +467,10 @@ def test_a_composite_key_is_written_as_an_object_of_texts_unless_the_input_tells
     parts: tuple[str, str],
 ) -> None:
     source_key = msgspec.json.encode(parts).decode()
-    form = form_unless_told(VISITS.source_key)
+    form = form_unless_told(KEY_FORM_VISITS.source_key)
     written = form.written(source_key)
-    assert written is not None and json.loads(written) == dict(zip(VISITS.source_key, parts, strict=True))
-    assert after("", written, upsert(source_key), VISITS) == form.name == 'json:{"ward":text,"number":text}'
+    assert written is not None and json.loads(written) == dict(zip(KEY_FORM_VISITS.source_key, parts, strict=True))
+    assert after("", written, upsert(source_key), KEY_FORM_VISITS) == form.name == 'json:{"ward":text,"number":text}'
 
 
 @given(
@@ -282,7 +524,7 @@ def test_a_key_of_any_type_has_a_form_that_writes_it_again(type_: str) -> None:
 def test_a_composite_key_of_any_types_is_written_as_it_was(cell: Cell) -> None:
     schema = struct({"number": cell.schema, "ward": {"type": "string"}})
     message_key = with_schema(schema, {"number": cell.wire, "ward": "B"})
-    contract = KeyContract(VISITS, 0)
+    contract = KeyContract(KEY_FORM_VISITS, 0)
     named = contract._keys.source_key(message_key)
     form = contract.form_told(message_key, named)
     assert form is not None and form.written(named) == message_key

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 
 import numpy as np
@@ -12,9 +13,102 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import EventRefused
-from streamer.incremental.events.connect_schema import ConnectType, connect_type_of
-from streamer.incremental.events.logical_types import DECIMAL, VARIABLE_SCALE_DECIMAL, reader_of
+from streamer.incremental.events.logical_types import (
+    DECIMAL,
+    VARIABLE_SCALE_DECIMAL,
+    ConnectType,
+    connect_type_of,
+    day_count,
+    day_text,
+    reader_of,
+    time_count,
+    time_text,
+    timestamp_count,
+    timestamp_text,
+)
 from worlds.connect_json import CONNECT, DATA, TIME, Cell, bits, cells, recorded, recorded_of
+
+# Connect's schema objects as types: what decides how a value is read, and nothing else.
+
+
+def test_a_struct_is_read_with_its_fields_all_the_way_down() -> None:
+    bmi = {"type": "bytes", "name": "Decimal", "version": 1, "parameters": {"scale": "2"}, "field": "bmi"}
+    row = {"type": "struct", "fields": [bmi, {"type": "int32", "optional": False, "field": "id"}], "field": "after"}
+    found = connect_type_of({"type": "struct", "fields": [row], "optional": False, "name": "Envelope"})
+    after = ConnectType(
+        "struct", fields={"bmi": ConnectType("bytes", "Decimal", {"scale": "2"}), "id": ConnectType("int32")}
+    )
+    assert found == ConnectType("struct", "Envelope", fields={"after": after})
+
+
+@pytest.mark.parametrize("schema", [None, 7, "int32", [], {}, {"type": 7}, {"type": None}])
+def test_what_says_no_type_is_none(schema: object) -> None:
+    assert connect_type_of(schema) is None
+
+
+def test_parts_that_are_not_as_connect_writes_them_say_nothing() -> None:
+    odd = {
+        "type": "struct",
+        "name": 7,
+        "parameters": [1],
+        "fields": [7, {"type": "int8"}, {"field": "x"}, {"field": 1}],
+    }
+    assert connect_type_of(odd) == ConnectType("struct")
+    assert connect_type_of({"type": "struct", "fields": {"a": 1}}) == ConnectType("struct")
+
+
+# Counts of days and parts of a second as ISO texts, and back, beside Python's own calendar.
+
+PER_SECOND = st.sampled_from([10**3, 10**6, 10**9])
+
+
+@given(st.dates())
+def test_a_day_has_the_text_of_its_date(day: date) -> None:
+    count = (day - date(1970, 1, 1)).days
+    assert day_text(count) == day.isoformat()
+    assert day_count(day.isoformat()) == count
+
+
+@given(st.datetimes(), st.integers(0, 999))
+def test_a_timestamp_has_the_text_of_its_moment_and_no_digit_is_lost(moment: datetime, nanoseconds: int) -> None:
+    microseconds = (moment - datetime(1970, 1, 1)) // timedelta(microseconds=1)
+    count = microseconds * 1000 + nanoseconds
+    fraction = f"{moment.microsecond:06}{nanoseconds:03}".rstrip("0")
+    text = moment.replace(microsecond=0).isoformat() + ("." + fraction if fraction else "")
+    assert timestamp_text(count, 10**9) == text
+    assert timestamp_count(text, 10**9) == count
+
+
+@given(st.integers(-(10**18), 10**18), PER_SECOND)
+def test_a_count_comes_back_from_its_text(count: int, per_second: int) -> None:
+    assert time_count(time_text(count, per_second), per_second) == count
+    text = timestamp_text(count, per_second)
+    assert text is None or timestamp_count(text, per_second) == count
+
+
+def test_times_may_be_negative_or_more_than_a_day() -> None:
+    assert time_text(-3_020_399_000_000, 10**6) == "-838:59:59"
+    assert time_text(86_400_000, 10**3) == "24:00:00"
+    assert time_text(-500, 10**3) == "-00:00:00.5"
+
+
+@pytest.mark.parametrize("days", [-719_163, 2_932_897, 2**31 - 1, -(2**31)])
+def test_outside_the_years_1_to_9999_there_is_no_text(days: int) -> None:
+    assert day_text(days) is None
+    assert timestamp_text(days * 86_400 * 10**6, 10**6) is None
+
+
+@pytest.mark.parametrize("text", ["", "today", "1980-1-31", "1980-02-30", "19800131", "1980-01-31 ", "1980-01-31Z"])
+def test_what_is_no_days_text_has_no_count(text: str) -> None:
+    assert day_count(text) is None
+    assert timestamp_count(f"{text}T00:00:00", 1000) is None
+
+
+@pytest.mark.parametrize("text", ["", "7:00:00", "07:00", "07:60:00", "07:00:00.10", "07:00:00.0001", "-00:00:00", "x"])
+def test_what_is_not_the_one_text_of_a_time_has_no_count(text: str) -> None:
+    assert time_count(text, 1000) is None
+    assert timestamp_count(f"1980-01-31T{text}", 1000) is None
+
 
 DATE = ConnectType("int32", TIME + "Date")
 MONEY = ConnectType("bytes", DECIMAL, {"scale": "2"})

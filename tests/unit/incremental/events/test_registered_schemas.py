@@ -6,6 +6,7 @@ import base64
 import json
 from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,10 +15,14 @@ from hypothesis import strategies as st
 from streamer.errors import EventRefused
 from streamer.incremental.events.changes import Remove, Upsert
 from streamer.incremental.events.decoder import Decoder
+from streamer.incremental.events.logical_types import CONNECT, DECIMAL, INSTANTS, MICRO, ConnectType
 from streamer.incremental.events.registered_schemas import (
+    UNION,
     Known,
     RegisteredSchema,
     UnusableSchema,
+    json_schema_type,
+    parsed_avro,
     read_avro,
     schema_from,
     schema_ids,
@@ -25,8 +30,93 @@ from streamer.incremental.events.registered_schemas import (
 from streamer.incremental.events.snapshot_marks import Mark, mark_of
 from streamer.incremental.events.source_position import SourcePosition, position_of
 from streamer.table.schema import KeptColumn
+from worlds.avro_messages import DECIMAL as DECIMAL_NAME
 from worlds.avro_messages import change, envelope, logical, message, money, optional, record, unscaled
 from worlds.small_tables import table
+
+# Avro's schemas as Connect's types.
+
+
+def type_of(schema: Any) -> ConnectType:
+    return parsed_avro(schema)[1]
+
+
+def test_debeziums_envelope_has_its_row_before_and_after() -> None:
+    found = type_of(envelope({"id": "long", "fee": optional(money()), "kind": "string"}))
+    assert found.fields["after"] == found.fields["before"]
+    row = found.fields["after"].fields
+    assert (row["id"], row["kind"]) == (ConnectType("int64"), ConnectType("string"))
+    assert row["fee"] == ConnectType("bytes", DECIMAL_NAME, {"scale": "2"})
+
+
+def test_connects_names_win_over_avros() -> None:
+    schema = {**logical("int", "io.debezium.time.Date"), "logicalType": "date"}
+    assert type_of(schema) == ConnectType("int32", "io.debezium.time.Date")
+
+
+@pytest.mark.parametrize(
+    ("schema", "name"),
+    [
+        ({"type": "int", "logicalType": "date"}, CONNECT + "Date"),
+        ({"type": "long", "logicalType": "timestamp-millis"}, CONNECT + "Timestamp"),
+        ({"type": "long", "logicalType": "local-timestamp-micros"}, "io.debezium.time.MicroTimestamp"),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 3}, DECIMAL),
+        ({"type": "long", "logicalType": "fortnights"}, "avro.fortnights"),
+    ],
+)
+def test_avros_own_logical_types_mean_what_connects_do(schema: dict[str, Any], name: str) -> None:
+    assert type_of(schema).name == name
+
+
+def test_avros_instants_of_microseconds_are_instants() -> None:
+    name = type_of({"type": "long", "logicalType": "timestamp-micros"}).name
+    assert name is not None and INSTANTS[name] == MICRO
+
+
+def test_what_connect_has_no_type_for_is_a_union() -> None:
+    assert type_of(["null", "int", "string"]) == UNION
+    assert type_of(record("Node", {"next": optional("Node")})).fields["next"] == UNION
+
+
+@pytest.mark.parametrize("schema", ["nonsense", {"type": "record"}, 7, {"type": "record", "name": "A", "fields": [{}]}])
+def test_what_is_no_schema_is_told(schema: Any) -> None:
+    with pytest.raises(ValueError, match="not a schema"):
+        parsed_avro(schema)
+
+
+# JSON Schemas as Connect's types.
+
+FEE = {"type": "number", "title": DECIMAL, "connect.type": "bytes", "connect.parameters": {"scale": "2"}}
+BORN = {"type": "integer", "title": CONNECT + "Date", "connect.type": "int32", "connect.version": 1}
+
+
+def test_the_converters_words_decide() -> None:
+    row = {"type": "object", "title": "shop.Value", "properties": {"fee": {"oneOf": [{"type": "null"}, FEE]}}}
+    found = json_schema_type({"type": "object", "properties": {"after": row, "born": BORN}})
+    assert found.fields["after"] == ConnectType("struct", fields={"fee": ConnectType("bytes", DECIMAL, {"scale": "2"})})
+    assert found.fields["born"] == ConnectType("int32", CONNECT + "Date")
+
+
+@pytest.mark.parametrize(
+    ("schema", "type_"),
+    [
+        ({"type": "integer"}, "int64"),
+        ({"type": ["null", "string"]}, "string"),
+        ({"anyOf": [{"type": "number"}, {"type": "null"}]}, "double"),
+        ({"$ref": "#/definitions/Row", "definitions": {"Row": {"type": "object"}}}, "struct"),
+    ],
+)
+def test_jsons_own_types_are_taken_as_they_are(schema: object, type_: str) -> None:
+    assert json_schema_type(schema).type == type_
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [{"type": ["integer", "string"]}, {"$ref": "elsewhere.json"}, {"$ref": "#"}, {"oneOf": []}, {}, True, 7],
+)
+def test_what_is_not_said_is_a_union(schema: object) -> None:
+    assert json_schema_type(schema) == UNION
+
 
 COLUMNS = ("fee", "born", "rate", "ward")
 PEOPLE = replace(table(), kept=tuple(KeptColumn(name, False) for name in COLUMNS))

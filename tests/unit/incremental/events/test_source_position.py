@@ -6,12 +6,7 @@ import json
 
 import pytest
 
-from streamer.incremental.events.source_position import (
-    DATES_APART_MS,
-    OrderLost,
-    SourcePosition,
-    position_of,
-)
+from streamer.incremental.events.source_position import DATES_APART_MS, OrderLost, SourcePosition, position_of
 
 POSTGRES = {"version": "3.3.1.Final", "connector": "postgresql", "sequence": '["88","99"]', "txId": 7, "ts_ms": 5}
 MYSQL = {"version": "3.3.1.Final", "connector": "mysql", "server_id": 1, "gtid": None, "pos": 154, "ts_ms": 5}

@@ -16,15 +16,254 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from streamer.errors import EventRefused
-from streamer.incremental.events.statement_assignments import RESULT_BITS_MAX
-from streamer.incremental.events.statement_syntax import STATEMENT_CHARS_MAX
-from streamer.incremental.events.statements import parse_assignments, parse_condition
+from streamer.incremental.core.layout import INSERT
+from streamer.incremental.engine.core_arrays import CoreArrays
+from streamer.incremental.engine.engine import OperationQueue
+from streamer.incremental.engine.rows import Rows
+from streamer.incremental.events.statement_syntax import STATEMENT_CHARS_MAX, Scalar, read_condition
+from streamer.incremental.events.statements import (
+    RESULT_BITS_MAX,
+    Answer,
+    CodeTest,
+    Column,
+    Draft,
+    NullTest,
+    RowsOnce,
+    Type,
+    ValueTest,
+    answer_to,
+    columns_of,
+    find,
+    known,
+    meant,
+    moment_in_statement,
+    parse_assignments,
+    parse_condition,
+    scalar,
+    type_of,
+)
+from streamer.incremental.events.statements import is_number as statements_is_number
 from streamer.table.attributes import CategoricalAttribute, NumericAttribute
 from streamer.table.encode import Encoder
-from streamer.table.row import Row
-from streamer.table.schema import KeptColumn
+from streamer.table.row import Row, RowsView
+from streamer.table.scalars import CLOCKS
+from streamer.table.schema import KeptColumn, SourceText
 from worlds.rows_as_columns import RowsAsColumns
-from worlds.small_tables import BMI, CITIES, CITY, YEARS, table
+from worlds.small_tables import AGE, BMI, CITIES, CITY, PROBLEM, YEARS, table
+
+# The values of statements: exact numbers, and of which type each is.
+
+
+def test_a_decoded_scalar_is_exact_and_anything_else_is_a_fault_of_ours() -> None:
+    assert [scalar(value) for value in (Decimal("1.50"), Decimal("2.0"), True, None, "x")] == [
+        Fraction(3, 2), 2, True, None, "x",
+    ]  # fmt: skip
+    with pytest.raises(TypeError):
+        scalar([1])
+
+
+def test_types_are_those_of_the_values() -> None:
+    assert [type_of(value) for value in (1, Fraction(1, 2), "x", False, None)] == [
+        Type.NUMBER, Type.NUMBER, Type.TEXT, Type.BOOLEAN, Type.NULL,
+    ]  # fmt: skip
+    assert statements_is_number(0) and statements_is_number(Fraction(1, 2))
+    assert not statements_is_number(True)
+
+
+# A table's columns as statements see them: exact values out of stored rows, each distinct one read once, and back.
+
+PEOPLE = replace(
+    table(AGE, BMI, CITY, individual="ssn"),
+    kept=(PROBLEM, KeptColumn("cost", False, "decimal"), KeptColumn("smokes", False, "boolean")),
+)
+FIELDS: dict[str, object] = {
+    "id": 7, "ssn": "s-1", "age": 21, "bmi": Decimal("11.5"), "city": "b1", "problem": "flu", "cost": Decimal("2.50"),
+    "smokes": True,
+}  # fmt: skip
+ROW = Encoder(PEOPLE).row(FIELDS)
+
+
+def view_of(*rows: Row) -> RowsView:
+    held = CoreArrays(PEOPLE)
+    stored = Rows(PEOPLE, held)
+    queue = OperationQueue(stored, held, b"")
+    for i, row in enumerate(rows):
+        queue.add(INSERT, stored.add(str(i), row), row)
+    queue.run()
+    return stored.view()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "type_"),
+    [
+        ("age", 21, Type.NUMBER),
+        ("bmi", Fraction(23, 2), Type.NUMBER),
+        ("city", "b1", Type.TEXT),
+        ("problem", "flu", Type.ANY),
+        ("cost", Fraction(5, 2), Type.NUMBER),
+        ("smokes", True, Type.BOOLEAN),
+    ],
+)
+def test_a_column_reads_the_exact_value_of_a_row(name: str, value: Scalar, type_: Type) -> None:
+    column = find(name, PEOPLE)
+    assert (column.of_row(ROW), column.type) == (value, type_)
+    assert column.of_rows(RowsOnce(view_of(ROW, ROW))) == [value, value]
+
+
+def test_each_distinct_stored_value_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    column, read = find("problem", PEOPLE), list[bytes]()
+    reader = column.read
+    monkeypatch.setattr(column, "read", lambda stored: read.append(stored) or reader(stored))  # type: ignore[func-returns-value]
+    other = structs.replace(ROW, values=(b"null", *ROW.values[1:]))
+    assert column.of_rows(RowsOnce(view_of(ROW, other, ROW, other))) == ["flu", None, "flu", None]
+    assert read == [b'"flu"'], "a null is nothing to read"
+
+
+def test_a_view_is_asked_for_each_property_once() -> None:
+    asked: list[str] = []
+
+    class View:
+        def __getattr__(self, name: str) -> list[str]:
+            asked.append(name)
+            return []
+
+    rows = RowsOnce(View())  # type: ignore[arg-type]
+    for _ in range(2):
+        assert (rows.exact, rows.values) == ([], [])
+    assert asked == ["exact", "values"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("age", 3), ("bmi", Decimal("10.25")), ("city", "a1"), ("problem", None), ("cost", 7), ("smokes", False)],
+)
+def test_what_is_assigned_is_read_back_and_nothing_else_changes(name: str, value: object) -> None:
+    draft = Draft.of(ROW)
+    find(name, PEOPLE).assign(draft, value)
+    changed = draft.row(ROW.individual)
+    read = {other: column.of_row(changed) for other, column in columns_of(PEOPLE).items()}
+    before = {other: column.of_row(ROW) for other, column in columns_of(PEOPLE).items()}
+    assert read == before | {name: scalar(value)}
+    assert changed.individual == ROW.individual
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("age", 24, "out-of-domain"),
+        ("bmi", "canary", "wrong-type"),
+        ("city", "canary", "unknown-category"),
+        ("smokes", "canary", "wrong-type"),
+    ],
+)
+def test_a_value_that_is_none_of_the_column_is_refused_without_being_told(
+    name: str, value: object, reason: str
+) -> None:
+    with pytest.raises(EventRefused) as refused:
+        find(name, PEOPLE).assign(Draft.of(ROW), value)
+    assert (refused.value.reason, refused.value.column) == (reason, name)
+    assert "canary" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["id", "ssn"])
+def test_a_statement_may_not_say_whose_row_it_is(name: str) -> None:
+    with pytest.raises(EventRefused, match="says whose row it is") as refused:
+        find(name, PEOPLE)
+    assert refused.value.column == name
+
+
+def test_a_name_that_table_yaml_does_not_have_is_not_repeated_for_it_may_be_a_value() -> None:
+    with pytest.raises(EventRefused) as refused:
+        find("canary", PEOPLE)
+    assert "canary" not in f"{refused.value} {refused.value.column}"
+
+
+def test_the_columns_of_a_table_are_made_once() -> None:
+    assert columns_of(PEOPLE) is columns_of(PEOPLE)
+    assert all(isinstance(column, Column) for column in columns_of(PEOPLE).values())
+
+
+def test_only_a_category_has_a_hierarchy_and_only_even_codes_have_a_scale() -> None:
+    columns = columns_of(PEOPLE)
+    assert [name for name, column in columns.items() if column.hierarchy is not None] == ["city"]
+    assert [name for name, column in columns.items() if column.scale is not None] == ["age", "city"]
+
+
+# A constant of a statement means in a column what the same text means in a row.
+
+STATEMENT_CONSTANTS_PEOPLE = replace(table(replace(YEARS, null_code=0)), source_texts=(SourceText("years", ("n/a",)),))
+COLUMN = columns_of(STATEMENT_CONSTANTS_PEOPLE)["years"]
+
+
+def test_a_number_is_itself() -> None:
+    assert meant(COLUMN, 4) == 4
+
+
+def test_a_word_for_null_is_null_which_nothing_is_compared_with() -> None:
+    assert meant(COLUMN, "n/a") is None
+    with pytest.raises(EventRefused, match="say `is null`") as refused:
+        known(meant(COLUMN, "n/a"), COLUMN)
+    assert refused.value.reason == "bad-statement"
+    assert known(4, COLUMN) == 4
+
+
+def test_a_day_alone_is_its_first_moment_and_what_is_none_is_told_without_its_text() -> None:
+    clock = CLOCKS["timestamp"]
+    day, midnight = (moment_in_statement(text, "seen", clock) for text in ("2024-01-31", "2024-01-31T00:00:00Z"))
+    assert day == midnight
+    with pytest.raises(EventRefused) as refused:
+        moment_in_statement("thirteenth of May", "seen", clock)
+    assert refused.value.reason == "bad-statement"
+    assert "May" not in str(refused.value)
+
+
+# Which way a comparison is answered: over whole columns of integers wherever the values are evenly spaced.
+
+FAR = NumericAttribute("far", (Decimal(10**26), Decimal(10**26 + 9)), Decimal(1), Decimal(1), Decimal(1))
+UNTOLD = replace(YEARS, name="untold", null_code=0)
+VISITS = KeptColumn("visits", sensitive=False, type="integer")
+STATEMENT_CONDITIONS_PEOPLE = replace(table(YEARS, BMI, CITY, FAR, UNTOLD), kept=(VISITS,))
+
+
+def answered_by(text: str) -> Answer:
+    (comparison,) = read_condition(text)
+    return answer_to(comparison, STATEMENT_CONDITIONS_PEOPLE)
+
+
+@pytest.mark.parametrize("text", ["years >= 4", "years < untold + 2", "city = 'b1'", "far > 0"])
+def test_evenly_spaced_values_and_leaves_are_compared_as_whole_columns(text: str) -> None:
+    assert isinstance(answered_by(text), CodeTest)
+
+
+@pytest.mark.parametrize("text", ["bmi < 11.25", "visits = 3", "years = visits"])
+def test_all_else_is_read_row_by_row(text: str) -> None:
+    assert isinstance(answered_by(text), ValueTest)
+
+
+def test_a_question_for_nulls_looks_at_no_value() -> None:
+    assert answered_by("untold is null") != answered_by("untold is not null")
+    assert isinstance(answered_by("untold is null"), NullTest)
+
+
+def test_columns_that_may_be_null_are_known_beforehand_and_no_others() -> None:
+    asked = answered_by("years < untold")
+    assert isinstance(asked, CodeTest)
+    assert [STATEMENT_CONDITIONS_PEOPLE.attributes[j].name for j in asked.nullable] == ["untold"]
+
+
+def test_sums_beyond_64_bits_are_noticed_before_any_row_is_read() -> None:
+    near, far = answered_by("years < untold"), answered_by(f"years < untold + 0.{'0' * 25}1")
+    assert isinstance(near, CodeTest) and isinstance(far, CodeTest)
+    assert (near.fits, far.fits) == (True, False)
+
+
+@pytest.mark.parametrize("text", ["city < 'b1'", "city = 3", "years = 'b1'", "city = 'nowhere'"])
+def test_what_table_yaml_can_tell_is_refused_once(text: str) -> None:
+    with pytest.raises(EventRefused) as refused:
+        answered_by(text)
+    assert refused.value.reason == "bad-statement"
+    assert "nowhere" not in str(refused.value)
+
 
 DOSE = NumericAttribute(
     "dose", (Decimal("0.25"), Decimal("3.25")), Decimal("0.5"), Decimal("0.25"), Decimal("0.5"), integer=False
@@ -40,8 +279,8 @@ KEPT = (
     KeptColumn("cost", sensitive=False, type="decimal"),
     KeptColumn("acute", sensitive=False, type="boolean"),
 )
-PEOPLE = replace(table(YEARS, DOSE, BMI, CITY, MARITAL, AWAY, TEMP, individual="ssn"), kept=KEPT)
-ENCODER = Encoder(PEOPLE)
+STATEMENTS_PEOPLE = replace(table(YEARS, DOSE, BMI, CITY, MARITAL, AWAY, TEMP, individual="ssn"), kept=KEPT)
+ENCODER = Encoder(STATEMENTS_PEOPLE)
 
 ANN = {
     "id": 7,
@@ -67,13 +306,13 @@ def row(**changed: object) -> Row:
 
 
 def holds(text: str, **changed: object) -> bool:
-    answer = parse_condition(text, PEOPLE).matches(RowsAsColumns(PEOPLE, [row(**changed)]))
+    answer = parse_condition(text, STATEMENTS_PEOPLE).matches(RowsAsColumns(STATEMENTS_PEOPLE, [row(**changed)]))
     assert answer.dtype == np.bool_ and answer.shape == (1,)
     return bool(answer[0])
 
 
 def assigned(texts: dict[str, str], **changed: object) -> Row:
-    return parse_assignments(texts, PEOPLE).applied_to(row(**changed))
+    return parse_assignments(texts, STATEMENTS_PEOPLE).applied_to(row(**changed))
 
 
 def refusal(attempt: Callable[..., object], *arguments: object, **keywords: object) -> tuple[str, str | None]:
@@ -151,7 +390,7 @@ def test_true_and_one_are_not_equal_where_only_the_row_tells_the_type() -> None:
 
 
 def test_a_condition_knows_its_columns() -> None:
-    assert parse_condition("years < dose + 1 and \"marital-status\" = 'a1'", PEOPLE).columns == {
+    assert parse_condition("years < dose + 1 and \"marital-status\" = 'a1'", STATEMENTS_PEOPLE).columns == {
         "years",
         "dose",
         "marital-status",
@@ -159,11 +398,13 @@ def test_a_condition_knows_its_columns() -> None:
 
 
 def test_a_condition_over_no_rows_holds_for_none() -> None:
-    assert parse_condition("years < 5 and note = 'x'", PEOPLE).matches(RowsAsColumns(PEOPLE, [])).shape == (0,)
+    assert parse_condition("years < 5 and note = 'x'", STATEMENTS_PEOPLE).matches(
+        RowsAsColumns(STATEMENTS_PEOPLE, [])
+    ).shape == (0,)
 
 
 def test_the_same_text_is_parsed_once() -> None:
-    assert parse_condition("years < 5", PEOPLE) is parse_condition("years < 5", PEOPLE)
+    assert parse_condition("years < 5", STATEMENTS_PEOPLE) is parse_condition("years < 5", STATEMENTS_PEOPLE)
 
 
 @pytest.mark.parametrize(
@@ -202,7 +443,7 @@ def test_the_same_text_is_parsed_once() -> None:
     ],
 )
 def test_a_condition_that_makes_no_sense_is_refused(text: str, column: str | None) -> None:
-    assert refusal(parse_condition, text, PEOPLE) == ("bad-statement", column)
+    assert refusal(parse_condition, text, STATEMENTS_PEOPLE) == ("bad-statement", column)
 
 
 # -- assignments ------------------------------------------------------------------------------------------------------
@@ -239,7 +480,7 @@ def test_arithmetic_with_null_is_null() -> None:
 
 
 def test_assignments_know_their_targets_and_all_their_columns() -> None:
-    assignments = parse_assignments({"years": "visits + 1", "cost": "2"}, PEOPLE)
+    assignments = parse_assignments({"years": "visits + 1", "cost": "2"}, STATEMENTS_PEOPLE)
     assert assignments.targets == ("years", "cost")
     assert assignments.columns == {"years", "cost", "visits"}
 
@@ -299,7 +540,7 @@ def test_a_null_is_refused_where_the_column_takes_none() -> None:
     ],
 )
 def test_an_assignment_that_no_row_can_take_is_refused_at_once(texts: dict[str, str], column: str | None) -> None:
-    assert refusal(parse_assignments, texts, PEOPLE) == ("bad-statement", column)
+    assert refusal(parse_assignments, texts, STATEMENTS_PEOPLE) == ("bad-statement", column)
 
 
 # -- size -------------------------------------------------------------------------------------------------------------
@@ -345,7 +586,7 @@ TEXTS = {
     "town": st.none() | st.sampled_from(CITIES.leaves),
     "note": st.none() | st.sampled_from(["a1", "b1", ""]),
 }
-FIELDS = st.fixed_dictionaries({**NUMBERS, **TEXTS}).map(lambda fields: {**ANN, **fields})
+STATEMENTS_FIELDS = st.fixed_dictionaries({**NUMBERS, **TEXTS}).map(lambda fields: {**ANN, **fields})
 TESTS = {"=": operator.eq, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 CONSTANTS = st.decimals(-5, 15, places=2) | st.integers(-2, 14).map(Decimal) | st.just(Decimal(10**26 + 4))
 
@@ -391,12 +632,12 @@ def comparisons(draw: st.DrawFn) -> Comparison:
             return f"{quoted(left)} = {quoted(right)}", lambda row: row[left] is not None and row[left] == row[right]
 
 
-@given(st.lists(comparisons(), min_size=1, max_size=3), st.lists(FIELDS, max_size=12))
+@given(st.lists(comparisons(), min_size=1, max_size=3), st.lists(STATEMENTS_FIELDS, max_size=12))
 def test_a_condition_holds_where_a_plain_reading_of_the_row_says_so(
     conjunction: list[Comparison], people: list[Fields]
 ) -> None:
-    condition = parse_condition(" and ".join(text for text, _ in conjunction), PEOPLE)
-    answers = condition.matches(RowsAsColumns(PEOPLE, [ENCODER.row(fields) for fields in people]))
+    condition = parse_condition(" and ".join(text for text, _ in conjunction), STATEMENTS_PEOPLE)
+    answers = condition.matches(RowsAsColumns(STATEMENTS_PEOPLE, [ENCODER.row(fields) for fields in people]))
     assert answers.tolist() == [all(answer(fields) for _, answer in conjunction) for fields in people]
 
 
@@ -421,11 +662,11 @@ def read_plainly(expression: str, fields: Fields) -> Fraction | None:
         return None
 
 
-@given(expressions(), FIELDS)
+@given(expressions(), STATEMENTS_FIELDS)
 def test_a_computed_number_is_the_exact_one_or_refused(expression: str, fields: Fields) -> None:
     before, expected = ENCODER.row(fields), read_plainly(expression, fields)
     try:
-        after = parse_assignments({"cost": expression}, PEOPLE).applied_to(before)
+        after = parse_assignments({"cost": expression}, STATEMENTS_PEOPLE).applied_to(before)
     except EventRefused as refused:
         endless = expected is not None and (10**200 * expected).denominator != 1
         assert refused.reason in ("bad-result", "bad-statement") and (expected is None or endless)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from streamer.errors import EventRefused
 from streamer.incremental.events.statements import parse_assignments, parse_condition
 from streamer.table.encode import Encoder
-from streamer.table.moments import LOCAL_TIMESTAMP, TIMESTAMP
+from streamer.table.scalars import LOCAL_TIMESTAMP, TIMESTAMP
 from streamer.table.schema import KeptColumn
 from worlds.calendars import temporal
 from worlds.rows_as_columns import RowsAsColumns

@@ -15,11 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import EventRefused
+from streamer.incremental.engine.engine import Engine
+from streamer.incremental.engine.stored_state import StoredTable
 from streamer.incremental.events.decoder import Decoder
-from streamer.incremental.events.statement_columns import columns_of
-from streamer.incremental.events.statements import parse_assignments, parse_condition
-from streamer.incremental.groups.engine import Engine
-from streamer.incremental.groups.kept import KeptTable
+from streamer.incremental.events.statements import columns_of, parse_assignments, parse_condition
 from streamer.incremental.store.codec import decode_record, encode_record
 from streamer.table.attributes import NumericAttribute
 from streamer.table.encode import Encoder, Fields
@@ -125,7 +124,7 @@ def stored_and_loaded(engine: Engine) -> Engine:
     kept.fold(engine.drain())
     table_ = kept.kept_table()
     records = [(key, decode_record(encode_record(record))) for key, record in table_.records]
-    loaded = KeptTable(table_.qi_group_next, records, table_.qi_groups, table_.similarity, ())
+    loaded = StoredTable(table_.qi_group_next, records, table_.qi_groups, table_.similarity, ())
     return Engine.load(PEOPLE, 0, 1, loaded)
 
 

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import LawViolated
-from streamer.incremental.release.fold import Fold, Part, parse_part
+from streamer.incremental.release.fold import Fold, ReleasePart, parse_part
 from streamer.incremental.topics import QIT, STT
 from streamer.table.attributes import NumericAttribute
-from streamer.table.published import RowKey, published_columns, row_key
+from streamer.table.published.rows import RowKey, published_columns, row_key
 from streamer.table.schema import LOSSY_JOIN, KeptColumn, Table
 from worlds.small_tables import AGE, BMI, CITY, PROBLEM
 
@@ -54,7 +54,7 @@ class Sent(NamedTuple):
     through: int
     key: bytes
     value: bytes | None
-    part: Part
+    part: ReleasePart
 
 
 def tables_after(releases: Releases, shard: int) -> list[list[tuple[str, str]]]:
@@ -72,7 +72,7 @@ def records_of(releases: Releases, shard: int) -> Iterator[Sent]:
         for i, ((qi_group, slot), problem) in enumerate(release.items(), start=1):
             value = None if problem is None else row(shard, qi_group, problem)
             record_key = row_key(RowKey(shard, qi_group, slot))
-            yield Sent(shard, number, 10 * number, record_key, value, Part(i, len(release)))
+            yield Sent(shard, number, 10 * number, record_key, value, ReleasePart(i, len(release)))
 
 
 @given(releases=RELEASES, with_parts=st.booleans())
@@ -122,7 +122,7 @@ def test_a_release_is_returned_with_its_records_when_it_is_complete() -> None:
     keys = [row_key(RowKey(0, 1, slot)) for slot in range(3)]
     assert fold.apply(0, 1, 5, keys[0], row(0, 1, 0)) == []
     assert not fold.is_whole(0)
-    first, second = fold.apply(0, 2, 9, keys[1], row(0, 1, 1), Part(1, 1))
+    first, second = fold.apply(0, 2, 9, keys[1], row(0, 1, 1), ReleasePart(1, 1))
     assert (first.number, first.through, first.records) == (1, 5, [(keys[0], row(0, 1, 0))])
     assert (second.number, second.through, second.records) == (2, 9, [(keys[1], row(0, 1, 1))])
     assert fold.is_whole(0)
@@ -210,7 +210,7 @@ JOIN = replace(TABLE, form=LOSSY_JOIN)
 def told(fold: Fold, topic: str, release: int, part: tuple[int, int], beside: int) -> list[int]:
     """A record of one of two topics; the numbers of the releases that became visible."""
     key = b"%b %d %d" % (topic.encode(), release, part[0])
-    complete = fold.apply(0, release, 10 * release, key, b"", Part(*part), topic, beside)
+    complete = fold.apply(0, release, 10 * release, key, b"", ReleasePart(*part), topic, beside)
     return [one.number for one in complete]
 
 
@@ -239,5 +239,5 @@ def test_where_compaction_has_taken_what_the_topics_wait_for_the_earlier_release
 def test_one_release_of_two_topics_is_returned_with_the_records_of_both() -> None:
     fold = Fold(JOIN)
     told(fold, STT, 1, (1, 1), beside=1)
-    (release,) = fold.apply(0, 1, 10, b"cells", b"", Part(1, 1), QIT, 1)
+    (release,) = fold.apply(0, 1, 10, b"cells", b"", ReleasePart(1, 1), QIT, 1)
     assert (release.through, len(release.records)) == (10, 2)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from streamer.incremental.release.records import OUTSIDE, Entry, Outgoing, outgoing
+from hashlib import blake2b
+
+from streamer.incremental.release.records import OUTSIDE, OutboxEntry, Outgoing, PublishedGroup, group_hash, outgoing
 
 
-def live(key: bytes, value: bytes | None = b"{}") -> Entry:
-    return Entry("live", key, value)
+def live(key: bytes, value: bytes | None = b"{}") -> OutboxEntry:
+    return OutboxEntry("live", key, value)
 
 
-LETTER = Entry("dead-letters", b"0-7", b"{}")
+LETTER = OutboxEntry("dead-letters", b"0-7", b"{}")
 
 
 def headers_of(records: list[Outgoing]) -> list[dict[str, bytes]]:
@@ -40,12 +42,29 @@ def test_no_entries_are_no_records() -> None:
 
 
 def test_the_repr_shows_no_value_of_a_person() -> None:
-    entry = Entry("live", b"canary", b"canary")
+    entry = OutboxEntry("live", b"canary", b"canary")
     assert "canary" not in repr([entry, *outgoing([entry], release=1, through=1)])
 
 
 def test_parts_are_counted_topic_by_topic() -> None:
-    entries = [Entry("qit", b"a", b""), Entry("stt", b"b", b""), Entry("qit", b"c", b"")]
+    entries = [OutboxEntry("qit", b"a", b""), OutboxEntry("stt", b"b", b""), OutboxEntry("qit", b"c", b"")]
     numbers = [dict(sent.headers)["part"] for sent in outgoing(entries, 1, 1)]
     assert numbers == [b"1/2", b"1/1", b"2/2"]
     assert [dict(sent.headers)["beside"] for sent in outgoing(entries, 1, 1)] == [b"1", b"2", b"1"]
+
+
+# A QI group's share of the digest: of box, values and slots, the same in every form of publication.
+
+QG1 = PublishedGroup((4, 2), (4, 3), ((b'"flu"',), (b'"gastritis"',)))
+
+
+def test_the_digest_is_the_sum_of_64_bits_of_blake2b_over_msgpack() -> None:
+    """It is kept in stores and positions: another one is another format."""
+    said = b'\x94\x11\x92\x04\x02\x92\x04\x03\x92\x91\xc4\x05"flu"\x91\xc4\x0b"gastritis"'
+    expected = int.from_bytes(blake2b(said, digest_size=8).digest(), "big")
+    assert group_hash(17, QG1) == expected
+    assert group_hash(17, None) == 0
+
+
+def test_cells_that_one_form_publishes_are_no_part_of_it() -> None:
+    assert group_hash(17, PublishedGroup(QG1.lo, QG1.hi, QG1.slots, ((4, 2), (4, 3)))) == group_hash(17, QG1)

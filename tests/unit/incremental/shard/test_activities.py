@@ -10,16 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agents.anonymizer import Pace
+from agents.anonymizer import RebuildThrottle
 from streamer.errors import Conflict, ShardRefused
 from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.shard.activities import CHECK_SECONDS
 from streamer.incremental.shard.input import Message
-from streamer.incremental.shard.rebuild_reports import RESTARTS_MAX, gain
-from streamer.incremental.shard.rebuilding import REDONE_MAX
-from streamer.incremental.shard.requests import CancelRebuild, Rebuild, Truncation
-from streamer.incremental.store.rebuild import ANSWERS_REMEMBERED, REMEMBERED
-from streamer.table.schema import Limits, Rebuilding
+from streamer.incremental.shard.rebuild import REDONE_MAX, RESTARTS_MAX, gain
+from streamer.incremental.shard.requests import CancelRebuild, FullRebuild, Truncation
+from streamer.incremental.store.base import ANSWERS_REMEMBERED, REMEMBERED
+from streamer.table.schema import Limits, RebuildRules
 from worlds.rebuilt_shards import CLOCK, NOW, Clock, RebuiltShard
 
 
@@ -30,7 +29,7 @@ def clock() -> Clock:
 
 
 def ask(shard: RebuiltShard, id_: str = "a", algorithm: str = "", at: int = NOW) -> None:
-    shard.asks(Rebuild(0, id_, at, algorithm), written_at=at)
+    shard.asks(FullRebuild(0, id_, at, algorithm), written_at=at)
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
@@ -127,7 +126,7 @@ def test_a_region_waits_for_the_process_that_anonymizes_and_for_other_shards_reg
 def test_between_its_regions_a_shard_has_as_long_to_itself_as_they_took(clock: Clock) -> None:
     async def story() -> None:
         shard = await peopled(RebuiltShard())
-        shard.algorithms.pace = Pace(lambda: clock.seconds)
+        shard.algorithms.pace = RebuildThrottle(lambda: clock.seconds)
         shard.algorithms.seconds = 30.0
         ask(shard)
         await shard.go_on(20)
@@ -145,7 +144,7 @@ def test_between_its_regions_a_shard_has_as_long_to_itself_as_they_took(clock: C
 def test_a_region_in_which_too_much_changes_is_done_again_a_few_times_and_then_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("streamer.incremental.shard.adapting.FITTED_MOST", 0)
+    monkeypatch.setattr("streamer.incremental.shard.rebuild.FITTED_MOST", 0)
 
     async def story() -> None:
         shard = await peopled(RebuiltShard())
@@ -256,7 +255,7 @@ def test_what_cannot_be_done_is_refused_once_and_changes_nothing() -> None:
         ask(shard)
         await shard.go_on(2)
         release = shard.shard.meta.release
-        for value in (Rebuild(0, "b", NOW), Rebuild(7, "c", NOW), Rebuild(0, "a", NOW), b"nonsense"):
+        for value in (FullRebuild(0, "b", NOW), FullRebuild(7, "c", NOW), FullRebuild(0, "a", NOW), b"nonsense"):
             shard.asks(value, written_at=NOW)
         await shard.go_on(3)
         refused = {one.rebuild.id: one.said.partition(",")[0] for one in shard.shard.meta.rebuilds}
@@ -333,7 +332,7 @@ def test_a_shard_that_has_nothing_yet_waits_with_its_requests() -> None:
 
 def test_the_clock_rebuilds_a_shard_and_begins_anew_with_its_end(clock: Clock) -> None:
     async def story() -> None:
-        shard = await peopled(RebuiltShard(Rebuilding(every=3_600, drift=None)))
+        shard = await peopled(RebuiltShard(RebuildRules(every=3_600, drift=None)))
         shard.since = NOW
         for at, rebuilds in ((3_500, 0), (3_700, 1), (7_200, 1), (7_400, 2)):
             clock.seconds = NOW + at
@@ -348,7 +347,7 @@ def test_drift_is_not_looked_for_while_the_cores_machine_code_is_missing(
     clock: Clock,
 ) -> None:
     async def story() -> None:
-        shard = await peopled(RebuiltShard(Rebuilding(drift=Decimal("1.02"))), 500)
+        shard = await peopled(RebuiltShard(RebuildRules(drift=Decimal("1.02"))), 500)
         shard.warm = False
         clock.seconds += 400
         await shard.go_on(20)
@@ -362,7 +361,7 @@ def test_drift_is_not_looked_for_while_the_cores_machine_code_is_missing(
 
 def test_a_drifted_shard_is_found_out_by_a_sample_and_rebuilt_once(clock: Clock) -> None:
     async def story() -> None:
-        shard = await peopled(RebuiltShard(Rebuilding(drift=Decimal("1.02"))), 500)
+        shard = await peopled(RebuiltShard(RebuildRules(drift=Decimal("1.02"))), 500)
         looks = shard.algorithms.jobs
         clock.seconds += 400
         await shard.go_on(20)

@@ -2,30 +2,178 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
+import msgspec
 import pytest
 
+from streamer.errors import EventRefused
 from streamer.incremental.events.source_position import SourcePosition
-from streamer.incremental.shard.answers import WAITING_SECONDS_MAX, Refused, answer
+from streamer.incremental.shard.answers import (
+    WAITING_SECONDS_MAX,
+    Judged,
+    Refused,
+    Retrial,
+    answer,
+    failed_by,
+    objection_to_retry,
+)
+from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.requests import (
+    RETRIES_MAX,
     CancelRebuild,
     EndSnapshot,
+    FullRebuild,
     Placed,
-    Rebuild,
     Request,
     Retry,
     Skip,
     Truncation,
 )
-from streamer.incremental.store.base import Meta
-from streamer.incremental.store.rebuild import ANSWERED, CANCELLED, REFUSED, Progress
-from streamer.incremental.store.rebuild import Rebuild as Begun
-from streamer.incremental.store.snapshot import Snapshot
+from streamer.incremental.shard.steps import Unforeseen
+from streamer.incremental.store.base import ANSWERED, CANCELLED, REFUSED, Meta, Progress, Snapshot
+from streamer.incremental.store.base import Rebuild as Begun
+from worlds.small_tables import CITY, YEARS, table
+
+# Which refused messages may be applied late: by what the input says behind them.
+
+PEOPLE = table(YEARS, CITY, k=2)
+META = Meta(commit=5, next=100)
+
+
+def row(id_: int, years: int = 3) -> dict[str, object]:
+    return {"id": id_, "years": years, "city": "a1", "problem": "flu"}
+
+
+def upsert(id_: int) -> dict[str, object]:
+    return {"op": "c", "before": None, "after": row(id_)}
+
+
+def moved(before: int, after: int) -> dict[str, object]:
+    """A captured change of the primary key."""
+    return {"op": "u", "before": row(before), "after": row(after)}
+
+
+INSERT, MODIFY = {"op": "insert", "row": row(7)}, {"op": "modify", "key": 7, "row": {"years": 4}}
+
+
+def tried(said: Mapping[int, object], *offsets: int, meta: Meta = META, pieces: int = 1) -> dict[int, str]:
+    """What becomes of the messages at some offsets of an input, read in pieces: the reason, "" where it is applied."""
+    messages = [Message(offset, None, msgspec.json.encode(value)) for offset, value in said.items()]
+    retrial = Retrial(PEOPLE, offsets, meta)
+    for end in sorted({meta.next, *range(pieces, meta.next, meta.next // pieces)}):
+        retrial.see([one for one in messages if one.offset < end], end)
+    assert retrial.next == meta.next
+    return {one.offset: one.refusal.reason if one.refusal else "" for one in retrial.judged()}
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 10, 50])
+def test_a_row_that_nobody_speaks_of_later_may_be_applied(pieces: int) -> None:
+    said = {3: upsert(1), 5: upsert(7), 9: upsert(2), 30: {"op": "d", "before": row(3), "after": None}}
+    assert tried(said, 5, pieces=pieces) == {5: ""}
+
+
+@pytest.mark.parametrize("later", [upsert(7), INSERT, {"op": "delete", "key": 7}, moved(1, 7), moved(7, 1)])
+def test_what_comes_later_for_the_same_row_stands(later: dict[str, object]) -> None:
+    assert tried({5: upsert(7), 60: later}, 5) == {5: "superseded"}
+    assert tried({5: later, 60: upsert(8)}, 60) == {60: ""}  # what came before does not matter
+
+
+def test_a_later_change_of_some_columns_does_not_say_the_whole_row() -> None:
+    assert tried({5: upsert(7), 60: MODIFY}, 5) == {5: "before-a-statement"}
+
+
+def test_a_changed_primary_key_is_superseded_by_what_speaks_of_both_rows_alone() -> None:
+    assert tried({5: moved(7, 8), 60: upsert(8)}, 5) == {5: "before-a-statement"}
+    assert tried({5: moved(7, 8), 60: upsert(8), 61: upsert(7)}, 5) == {5: "superseded"}
+
+
+def test_what_is_tried_again_together_does_not_supersede_one_another() -> None:
+    assert tried({5: INSERT, 60: MODIFY}, 5, 60) == {5: "", 60: ""}
+    assert tried({5: INSERT, 20: upsert(7), 60: MODIFY}, 5, 60) == {5: "superseded", 60: ""}
+
+
+def test_what_was_passed_over_does_not_supersede_unless_it_was_applied_after_all() -> None:
+    said = {5: upsert(7), 60: upsert(7)}
+    assert tried(said, 5, meta=Meta(commit=5, next=100, skipped=(60,))) == {5: ""}
+    assert tried(said, 5, meta=Meta(commit=5, next=100, skipped=(60,), retried=((70, 60),))) == {5: "superseded"}
+
+
+def test_a_truncation_supersedes_and_a_statement_leaves_refused() -> None:
+    truncate, statement = {"op": "truncate"}, {"op": "delete", "where": "years = 3"}
+    assert tried({5: upsert(7), 60: truncate, 70: upsert(7)}, 5) == {5: "superseded"}
+    assert tried({5: upsert(7), 60: statement}, 5) == {5: "before-a-statement"}
+    assert tried({5: upsert(7), 20: upsert(7), 60: statement}, 5) == {5: "superseded"}
+    assert tried({5: statement, 6: truncate}, 5, 6) == {5: "statement", 6: "statement"}
+
+
+def at(lsn: int, said: dict[str, object]) -> dict[str, object]:
+    """A captured change with its place in the source's order."""
+    return said | {"source": {"connector": "postgresql", "lsn": lsn}}
+
+
+def test_what_a_truncation_has_overtaken_in_the_source_is_superseded_and_supersedes_nothing() -> None:
+    of_two = Meta(commit=5, next=100, shards=2, truncated=SourcePosition("postgresql", (50,)))
+    assert tried({5: at(40, upsert(7))}, 5, meta=of_two) == {5: "superseded"}
+    assert tried({5: at(60, upsert(7)), 60: at(40, upsert(7))}, 5, meta=of_two) == {5: ""}
+    assert tried({5: at(60, upsert(7)), 60: at(50, {"op": "t"})}, 5, meta=of_two) == {5: "superseded"}
+
+
+def test_nothing_before_the_place_at_which_a_truncation_was_placed_is_tried_again() -> None:
+    source = SourcePosition("postgresql", (50,))
+    placed = Meta(commit=5, next=100, shards=2, truncated=source, truncations=1, letters_from=20)
+    said = {5: at(40, upsert(7)), 6: at(60, upsert(8)), 7: upsert(9), 20: at(60, upsert(6))}
+    expected = {5: "superseded", 6: "before-a-truncation", 7: "before-a-truncation", 20: ""}
+    assert tried(said, 5, 6, 7, 20, meta=placed) == expected
+
+
+def test_a_row_that_names_no_place_in_the_log_of_a_truncation_is_not_tried_again() -> None:
+    placed = Meta(commit=5, next=100, shards=2, truncated=SourcePosition("postgresql", (50,)), letters_from=5)
+    deletion = {"op": "d", "before": row(4), "after": None}
+    said = {5: upsert(7), 6: at(60, upsert(8)), 7: moved(1, 2), 8: deletion, 9: INSERT | {"row": row(3)}}
+    assert tried(said, *said, meta=placed) == {5: "no-place", 6: "", 7: "no-place", 8: "", 9: "no-place"}
+    of_one_log_and_another = Meta(commit=5, next=100, shards=2, truncated=SourcePosition("binlog", (1, 50, 0)))
+    assert tried({5: at(60, upsert(7))}, 5, meta=of_one_log_and_another) == {5: "no-place"}
+
+
+def test_what_cannot_be_decoded_is_refused_again_and_supersedes_nothing() -> None:
+    wrong = {"op": "c", "before": None, "after": row(7, years=10)}
+    assert tried({5: wrong, 60: upsert(8)}, 5) == {5: "out-of-domain"}
+    assert tried({5: upsert(7), 60: wrong}, 5) == {5: ""}
+
+
+def test_what_expired_or_was_not_read_yet_or_lies_before_a_table_begun_anew_is_named() -> None:
+    assert tried({60: upsert(7)}, 5) == {5: "message-gone"}
+    assert tried({60: upsert(7)}, 60, meta=Meta(commit=5, next=50)) == {60: "not-read-yet"}
+    assert tried({5: upsert(7)}, 5, meta=Meta(commit=5, next=50, letters_from=6)) == {5: "superseded"}
+
+
+def test_what_was_applied_late_is_not_tried_once_more() -> None:
+    assert tried({5: upsert(7), 6: upsert(8)}, 5, 6, meta=Meta(commit=5, next=100, retried=((70, 5),))) == {6: ""}
+
+
+def test_a_request_is_refused_while_a_snapshot_is_held_back_for_another_input_and_beyond_the_bound() -> None:
+    meta = Meta(commit=5, topic_ids={"changes": "x"}, retried=((1, 1),) * (RETRIES_MAX - 1))
+    assert objection_to_retry([5], "x", meta) == ""
+    assert "made anew" in objection_to_retry([5], "y", meta)
+    assert "start-anew --from-source topic" in objection_to_retry([5, 6], "x", meta)
+    assert "held back" in objection_to_retry([5], "", Meta(commit=5, snapshot=Snapshot(since=0)))
+
+
+def test_an_error_that_nobody_foresaw_is_told_of_its_message_alone_or_of_all() -> None:
+    refused, one = Judged(4, None, EventRefused("message-gone", "")), Judged(5, Message(5, None, b"{}"), None)
+    assert failed_by(one, Unforeseen("KeyError", 6)) == one
+    for fault in (Unforeseen("KeyError", 5), Unforeseen("KeyError", None)):
+        refusal = failed_by(one, fault).refusal
+        assert refusal is not None
+        assert (refusal.reason, refusal.detail) == ("internal-error", "applying it failed: KeyError")
+        assert failed_by(refused, fault) == refused
+
 
 NOW = 1_764_000_000
 SHARD = 2
-ASKED = Rebuild(SHARD, "a", NOW - 5)
+ASKED = FullRebuild(SHARD, "a", NOW - 5)
 STOP = CancelRebuild(SHARD, "b", NOW - 5)
 
 
@@ -52,14 +200,14 @@ def test_a_request_that_can_be_done_is_done() -> None:
     [
         (ASKED, RUNNING, "a rebuild is running, with 3 of 8 regions done: wait for it, or --cancel it"),
         (STOP, QUIET, "no rebuild is running that could be stopped"),
-        (Rebuild(1, "a", NOW), QUIET, "it names shard 1, and lies in the partition of shard 2"),
+        (FullRebuild(1, "a", NOW), QUIET, "it names shard 1, and lies in the partition of shard 2"),
         (CancelRebuild(1, "a", NOW), RUNNING, "it names shard 1, and lies in the partition of shard 2"),
-        (Rebuild(SHARD, "a", NOW, "median"), QUIET, "there is no algorithm 'median'; there are mondrian, emp, ola, "
+        (FullRebuild(SHARD, "a", NOW, "median"), QUIET, "there is no algorithm 'median'; there are mondrian, emp, ola, "
                                                     "degree-first, gdppr, bottom-up, top-down, ordered"),
     ],
 )  # fmt: skip
 def test_a_request_that_cannot_be_done_is_refused_with_the_reason(request_: Request, meta: Meta, why: str) -> None:
-    assert isinstance(request_, Rebuild | CancelRebuild)
+    assert isinstance(request_, FullRebuild | CancelRebuild)
     assert answered(request_, meta) == Refused(request_.id, why)
 
 
@@ -129,7 +277,7 @@ def test_a_request_is_answered_once_whatever_the_answer_was(state: str) -> None:
 
 @pytest.mark.parametrize(("at", "written_at"), [(NOW - 4_000, NOW - 5), (NOW - 5, NOW - 4_000)])
 def test_what_nobody_did_for_an_hour_is_history_even_if_nobody_remembers_it(at: int, written_at: int) -> None:
-    assert answered(Rebuild(SHARD, "a", at), written_at=written_at) is None
+    assert answered(FullRebuild(SHARD, "a", at), written_at=written_at) is None
     assert answered(CancelRebuild(SHARD, "a", at), RUNNING, written_at=written_at) is None
 
 

@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from streamer.incremental.engine.engine import Engine, Outcome
 from streamer.incremental.events.changes import Change, Insert
-from streamer.incremental.groups.engine import Engine
-from streamer.incremental.groups.outcome import Outcome
+from streamer.incremental.shard.answers import Judged
 from streamer.incremental.shard.input import Message
-from streamer.incremental.shard.retrying import Judged
 from worlds.driven import Driven
 from worlds.rebuilt_shards import Kafka, RebuiltShard
 from worlds.shard_in_memory import Shard, insert

@@ -12,9 +12,9 @@ import pytest
 from simulation.simulator import World
 from simulation.story import MESSAGES, PEOPLE, events
 from streamer.errors import ShardRefused
-from streamer.incremental.core.record_types import Records
+from streamer.incremental.core.layout import Records
+from streamer.incremental.engine.core_arrays import CoreArrays
 from streamer.incremental.events.source_position import SourcePosition
-from streamer.incremental.groups.held import Held
 from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.driver import Between, read_again, read_behind
 from streamer.incremental.shard.input import InputState, Message
@@ -23,7 +23,7 @@ from streamer.incremental.shard.ready import RowsRead, Truncated
 from streamer.incremental.shard.requests import Placed
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.incremental.topics import CONTROL
-from streamer.table.published_size import values_bytes_max
+from streamer.table.published.schemas import values_bytes_max
 from streamer.table.schema import Limits, Table
 from worlds.driven import Driven
 from worlds.published_groups import FORMS
@@ -51,13 +51,13 @@ def test_the_rows_and_letters_are_those_of_the_shard(seed: int, form: str) -> No
 
 
 def test_a_batch_runs_at_once_though_no_group_is_ever_large_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    runs, run = [], Held.run
+    runs, run = [], CoreArrays.run
 
-    def counted(held: Held, operations: Records, cells: Any) -> None:
+    def counted(held: CoreArrays, operations: Records, cells: Any) -> None:
         runs.append(len(operations))
         run(held, operations, cells)
 
-    monkeypatch.setattr(Held, "run", counted)
+    monkeypatch.setattr(CoreArrays, "run", counted)
     rows = [{"id": i, "years": i % 10, "city": "a1", "problem": "flu"} for i in range(20)]
     batch = [Message(i, None, msgspec.json.encode({"op": "insert", "row": row})) for i, row in enumerate(rows)]
     read_again(PEOPLE, 0, 1, [batch], 20)

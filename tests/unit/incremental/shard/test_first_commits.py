@@ -12,31 +12,40 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.errors import ConfigError
-from streamer.incremental.events.counts import Counts
-from streamer.incremental.groups.engine import Engine
-from streamer.incremental.groups.kept import Origin
-from streamer.incremental.release.records import Entry
-from streamer.incremental.shard.first_commits import FirstTable, Found, Prepared, commits, prepare
+from streamer.errors import ConfigError, LawViolated, ShardRefused
+from streamer.incremental.engine.engine import Engine
+from streamer.incremental.engine.stored_state import PENDING, Origin, QIGroupState, Record, StoredTable
+from streamer.incremental.events.changes import Counts
+from streamer.incremental.release.records import OutboxEntry
+from streamer.incremental.shard.first_commits import (
+    FirstTable,
+    FoundShard,
+    Prepared,
+    commits,
+    prepare,
+    release_commits,
+    rows_in,
+)
 from streamer.incremental.shard.input import InputState
-from streamer.incremental.store.base import UNFINISHED, Commit
+from streamer.incremental.store.base import CHANGE, UNFINISHED, Commit, Meta, Snapshot, State
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.table.encode import EncodedRows
 from streamer.table.row import Row
-from streamer.table.schema import GROUPS, LOSSY_JOIN, ROWS, Limits
+from streamer.table.schema import GROUPS, LOSSY_JOIN, Limits
+from streamer.table.schema import ROWS as SCHEMA_ROWS
 from worlds.small_tables import CITY, YEARS, table
 
 PEOPLE = table(YEARS, k=2)
 INPUT = InputState({"live": "l", "changes": "c"}, shards=2, earliest=0, end=100, live_begun=True)
-LETTER = Entry("dead-letters", b"k", b"letter")
+LETTER = OutboxEntry("dead-letters", b"k", b"letter")
 
 
 def key(number: int, slot: int = 0) -> bytes:
     return b'{"qi_group":"1-%d","slot":%d}' % (number, slot)
 
 
-def gone(number: int, slot: int = 0) -> Entry:
-    return Entry("live", key(number, slot), None)
+def gone(number: int, slot: int = 0) -> OutboxEntry:
+    return OutboxEntry("live", key(number, slot), None)
 
 
 def first(n: int, k: int = 2, **more: object) -> FirstTable:
@@ -45,12 +54,12 @@ def first(n: int, k: int = 2, **more: object) -> FirstTable:
     return FirstTable(EncodedRows.of_rows(rows, 1), groups if n else [], b"secret", 100, **more)  # type: ignore[arg-type]
 
 
-def made(prepared: Prepared, found: Found, records_max: int = 1000) -> list[Commit]:
+def made(prepared: Prepared, found: FoundShard, records_max: int = 1000) -> list[Commit]:
     return list(commits(PEOPLE, 1, INPUT, prepared, found, records_max))
 
 
 def test_a_table_that_fits_is_one_commit_that_replaces_everything() -> None:
-    old = Found(7, 5, 30, {3: [gone(3), gone(3, 1)]}, statement_ids=("s-1",))
+    old = FoundShard(7, 5, 30, {3: [gone(3), gone(3, 1)]}, statement_ids=("s-1",))
     (commit,) = made(prepare(PEOPLE, 1, 2, first(9, statement_ids=("s-1", "s-2"), counts=Counts(applied=3))), old)
     meta = commit.meta
     assert commit.replaces
@@ -66,9 +75,9 @@ def test_a_table_that_fits_is_one_commit_that_replaces_everything() -> None:
 
 
 def test_the_first_release_ever_is_release_0_and_a_table_of_nobody_is_none() -> None:
-    (commit,) = made(prepare(PEOPLE, 1, 2, first(9)), Found())
+    (commit,) = made(prepare(PEOPLE, 1, 2, first(9)), FoundShard())
     assert (commit.meta.commit, commit.meta.release) == (1, 0)
-    (empty,) = made(prepare(PEOPLE, 1, 2, first(0)), Found())
+    (empty,) = made(prepare(PEOPLE, 1, 2, first(0)), FoundShard())
     assert (empty.meta.commit, empty.meta.release, list(empty.outbox)) == (1, 0, [])
 
 
@@ -82,7 +91,7 @@ def test_several_releases_hold_whole_qi_groups_and_end_with_the_table(
     n: int, old: dict[int, int], records_max: int, n_letters: int
 ) -> None:
     rows = {number: [gone(number, slot) for slot in range(size)] for number, size in old.items()}
-    found = Found(7, 5, 30, rows)
+    found = FoundShard(7, 5, 30, rows)
     prepared = prepare(PEOPLE, 1, 2, first(n if n > 1 else 0, letters=[LETTER] * n_letters))
     done = made(prepared, found, records_max)
     published = {one.key: b"old" for tombstones in rows.values() for one in tombstones}
@@ -127,14 +136,14 @@ def test_a_group_that_does_not_fit_into_one_message_is_refused_before_anything_i
 
 def test_a_table_with_fewer_rows_than_k_waits_and_publishes_nothing() -> None:
     waits = replace(first(4), qi_groups=[])
-    (commit,) = made(prepare(PEOPLE, 1, 2, waits), Found())
+    (commit,) = made(prepare(PEOPLE, 1, 2, waits), FoundShard())
     assert not commit.outbox
     assert {record.qi_group for record in commit.records.values() if record} == {0}
     assert len(commit.records) == 4
 
 
 RECORDED = {
-    ROWS: "b90c36fa1f2f8360cb9eb7ae200294b06e3c63ba0cb121f80befb5e27479bedd",
+    SCHEMA_ROWS: "b90c36fa1f2f8360cb9eb7ae200294b06e3c63ba0cb121f80befb5e27479bedd",
     GROUPS: "86d29ace12dd17a485ddb81396a4bc884d9b2921b08e42d5150194de8d1edd84",
     LOSSY_JOIN: "d5dddaf866a163f803e6b951b77639f1ca9c6701d9b05af43dd4d99b8204a32d",
 }
@@ -174,7 +183,79 @@ def test_a_first_table_is_the_same_to_the_last_byte_as_ever(form: str) -> None:
     """However it is made: in columns or objects, alone or beside other shards."""
     crowd = replace(table(YEARS, CITY, k=2, individual="ssn"), form=form)
     prepared = prepare(crowd, 1, 2, a_crowd())
-    done = list(commits(crowd, 1, INPUT, prepared, Found(7, 5, 30, {3: [gone(3), gone(3, 1)]}), 120))
+    done = list(commits(crowd, 1, INPUT, prepared, FoundShard(7, 5, 30, {3: [gone(3), gone(3, 1)]}), 120))
     assert len(done) > 1
     said = msgspec.msgpack.encode([said_by(commit) for commit in done])
     assert hashlib.sha256(said).hexdigest() == RECORDED[form]
+
+
+# The commits that publish what was held back: whole QI groups, one after the other, gone on with where interrupted.
+
+ROWS = {f"r{i}": Row((i % 10,), (b'"flu"',)) for i in range(9)}
+HELD = Meta(commit=3, next=50, secret=b"secret", fingerprint=PEOPLE.fingerprint, snapshot=Snapshot(7, reads=9))
+
+
+def held(rows: dict[str, Row]) -> State:
+    records = [(key, Record(row, PENDING)) for key, row in rows.items()]
+    return State(HELD, StoredTable(1, records, [], [], ()))
+
+
+def grouped(rows: EncodedRows) -> list[np.ndarray]:
+    return list(np.array_split(np.argsort(rows.codes[:, 0], kind="stable"), 4))
+
+
+def first_release_made(meta: Meta, records_max: int, stored: dict[int, QIGroupState] | None = None) -> list[Commit]:
+    rows = rows_in(PEOPLE, held(ROWS))
+    return list(release_commits(PEOPLE, 0, meta, rows, grouped(rows), CHANGE, stored or {}, records_max))
+
+
+def test_rows_come_in_the_order_of_their_source_keys_whatever_order_the_store_has() -> None:
+    backwards = dict(reversed(ROWS.items()))
+    assert rows_in(PEOPLE, held(backwards)).source_keys == sorted(ROWS) == rows_in(PEOPLE, held(ROWS)).source_keys
+    assert rows_in(PEOPLE, None).source_keys == []
+
+
+def test_rows_that_fit_are_one_commit_and_release_0() -> None:
+    (commit,) = first_release_made(HELD, 1000)
+    meta = commit.meta
+    assert (meta.commit, meta.outside, meta.release, meta.next, meta.qi_group_next) == (4, 4, 0, 50, 5)
+    assert meta.snapshot == Snapshot(7, reads=9, ended=CHANGE, released=1, of=1)
+    assert (len(commit.outbox), len(commit.records), len(commit.qi_groups)) == (9, 9, 4)
+    assert not commit.replaces
+    assert commit.similarity
+
+
+def test_more_rows_go_out_in_several_releases_of_whole_groups_one_after_the_other() -> None:
+    commits = first_release_made(HELD, 3)
+    assert [commit.meta.release for commit in commits] == list(range(len(commits)))
+    assert [commit.meta.snapshot.released for commit in commits if commit.meta.snapshot] == [1, 2, 3]
+    assert [commit.meta.snapshot.holds for commit in commits if commit.meta.snapshot] == [True, True, False]
+    assert sorted(key for commit in commits for key in commit.records) == sorted(ROWS)
+    assert [bool(commit.similarity) for commit in commits] == [False, False, True]
+    for commit in commits:
+        assert commit.origins == dict.fromkeys(commit.qi_groups, Origin("loaded", commit.meta.commit))
+    assert commits[-1].meta.digest == first_release_made(HELD, 1000)[0].meta.digest
+
+
+def test_an_interrupted_release_goes_on_behind_what_is_stored() -> None:
+    whole = first_release_made(HELD, 3)
+    assert first_release_made(whole[0].meta, 1000, dict(whole[0].qi_groups)) == whole[1:]  # type: ignore[arg-type]
+
+
+def test_a_release_that_was_begun_with_other_groups_is_refused_with_the_mend() -> None:
+    whole = first_release_made(HELD, 3)
+    with pytest.raises(ShardRefused, match="start-anew"):
+        first_release_made(whole[0].meta, 3, dict(whole[1].qi_groups))  # type: ignore[arg-type]
+
+
+def test_rows_that_hold_no_model_stay_pending_and_the_shard_reads_on() -> None:
+    rows = rows_in(PEOPLE, held({"r0": ROWS["r0"]}))
+    (commit,) = release_commits(PEOPLE, 0, HELD, rows, [], CHANGE, {}, 1000)
+    assert (commit.meta.release, commit.meta.qi_group_next, list(commit.outbox)) == (0, 1, [])
+    assert commit.meta.snapshot is not None
+    assert not commit.meta.snapshot.holds
+
+
+def test_nothing_is_released_that_is_no_snapshot() -> None:
+    with pytest.raises(LawViolated):
+        first_release_made(replace(HELD, snapshot=None), 1000)

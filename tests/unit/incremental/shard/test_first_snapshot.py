@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 
 from agents.anonymizer import FIRST, NotAnonymized
-from streamer.incremental.shard.holding_back import SETTLED_SECONDS
 from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.ready import Messages
-from streamer.incremental.shard.requests import EndSnapshot, Rebuild
-from streamer.incremental.store.base import Meta
+from streamer.incremental.shard.requests import EndSnapshot, FullRebuild
+from streamer.incremental.shard.snapshot import SETTLED_SECONDS
+from streamer.incremental.store.base import CHANGE, ELSEWHERE, LAST, OPERATOR, TABLES, Meta, Snapshot
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
-from streamer.incremental.store.snapshot import CHANGE, ELSEWHERE, LAST, OPERATOR, TABLES, Snapshot
 from worlds.rebuilt_shards import CLOCK, NOW, Clock, RebuiltShard
 
 
@@ -158,7 +157,7 @@ def test_a_take_over_begins_to_count_anew(clock: Clock) -> None:
 def test_a_rebuild_is_refused_while_rows_are_held_back() -> None:
     async def story() -> None:
         shard = await held()
-        shard.asks(Rebuild(0, "a", NOW), written_at=NOW)
+        shard.asks(FullRebuild(0, "a", NOW), written_at=NOW)
         for _ in range(3):
             await shard.pause()
         assert shard.states() == [("a", "refused")]

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from streamer.errors import LawViolated, ShardRefused, StreamerError
-from streamer.incremental.groups.replacing import Region
+from streamer.incremental.engine.replacing import Region
 from streamer.incremental.shard.outlet import Position
+from streamer.incremental.store.base import DONE, Progress, Rebuild
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
-from streamer.incremental.store.rebuild import DONE, Progress, Rebuild
 from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows
 from worlds.shard_in_memory import Shard, insert, served_shard

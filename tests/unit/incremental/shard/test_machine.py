@@ -12,9 +12,8 @@ import msgspec
 import pytest
 
 from streamer.errors import Conflict, Fenced, LawViolated, ShardRefused, StreamerError
+from streamer.incremental.engine.engine import Engine, Outcome
 from streamer.incremental.events.changes import Change, Insert
-from streamer.incremental.groups.engine import Engine
-from streamer.incremental.groups.outcome import Outcome
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.store import codec

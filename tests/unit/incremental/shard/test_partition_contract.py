@@ -10,7 +10,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from streamer.incremental.events.murmur2 import shard_of
+from streamer.incremental.events.key_form import shard_of
 from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position

@@ -6,16 +6,7 @@ import pytest
 
 from streamer.errors import StreamerError
 from streamer.incremental.shard.machine import Machine
-from streamer.incremental.shard.ready import (
-    Assigned,
-    Failed,
-    Messages,
-    Performed,
-    Preflight,
-    Ready,
-    Replace,
-    Revoked,
-)
+from streamer.incremental.shard.ready import Assigned, Failed, Messages, Performed, Preflight, Ready, Replace, Revoked
 from streamer.incremental.shard.states import TABLE, Phase
 from worlds.shard_in_memory import PEOPLE
 

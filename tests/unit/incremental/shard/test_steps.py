@@ -2,16 +2,78 @@
 
 from __future__ import annotations
 
+import json
+import traceback
 from collections import Counter
+from dataclasses import replace
 
-from streamer.incremental.events.counts import APPLIED, DEAD, IGNORED, UNKNOWN_KEY, Counts
-from streamer.incremental.shard.steps import PHASES, StepReport, Tally
+import pytest
+from msgspec.structs import replace as replace_struct
+
+from streamer.errors import Conflict, EventRefused, Fenced, GroupTooLarge, LawViolated, ServerUnreachable, ShardRefused
+from streamer.incremental.engine.engine import Engine
+from streamer.incremental.engine.net_effect import Drained
+from streamer.incremental.engine.stored_state import Origin
+from streamer.incremental.events.changes import APPLIED, DEAD, IGNORED, UNKNOWN_KEY, Counts, Delete, Insert
+from streamer.incremental.release.changelog import Changelog
+from streamer.incremental.release.records import OutboxEntry
+from streamer.incremental.shard.outlet import Position
+from streamer.incremental.shard.steps import (
+    IN_A_ROW_MAX,
+    PHASES,
+    SKIPPED_MAX,
+    Coordinates,
+    Skipped,
+    StepReport,
+    StepTally,
+    Unforeseen,
+    is_repeated,
+    next_commit,
+    partial,
+    refused,
+    replayed,
+    told,
+    unforeseen,
+)
+from streamer.incremental.store.base import Meta
+from streamer.incremental.topics import DEAD_LETTERS
+from streamer.table.row import Row
+from worlds.small_tables import YEARS, table
+
+# Dead letters: where the message is, why it was not applied, and nothing of what it says.
+
+WHERE = Coordinates("people.changes", 3, 41)
+REFUSAL = EventRefused("out-of-domain", "a number outside of the domain", column="age")
+
+
+def read(letter: OutboxEntry) -> dict[str, object]:
+    assert letter.topic == DEAD_LETTERS
+    content: dict[str, object] = json.loads(letter.value or b"")
+    return content
+
+
+def test_a_refused_message_is_found_by_its_coordinates_and_explained_by_its_reason() -> None:
+    assert read(refused(WHERE, REFUSAL)) == {
+        **{"kind": "refused", "reason": "out-of-domain", "detail": "a number outside of the domain", "column": "age"},
+        **{"topic": "people.changes", "partition": 3, "offset": 41},
+    }
+
+
+def test_a_statement_that_left_rows_as_they_were_says_how_many() -> None:
+    letter = read(partial(WHERE, 12))
+    assert (letter["kind"], letter["reason"], letter["rows"]) == ("partial", "rows-left-unchanged", 12)
+
+
+def test_the_letter_about_one_message_has_one_key_however_often_it_is_written() -> None:
+    letters = [refused(WHERE, REFUSAL), partial(WHERE, 1)]
+    assert len({letter.key for letter in letters}) == 1
+    assert refused(WHERE._replace(offset=42), REFUSAL).key != letters[0].key
 
 
 def test_a_commit_counts_what_was_applied_since_the_one_before() -> None:
     report = StepReport()
-    report.committed(Tally(next=3, key_form="", counts=APPLIED + DEAD), published=7)
-    report.committed(Tally(next=4, key_form="", counts=IGNORED + UNKNOWN_KEY), published=0)
+    report.committed(StepTally(next=3, key_form="", counts=APPLIED + DEAD), published=7)
+    report.committed(StepTally(next=4, key_form="", counts=IGNORED + UNKNOWN_KEY), published=0)
     assert report.counts == Counts(applied=1, ignored=1, dead_letters=1, unknown_keys=1)
     assert (report.counts.messages, report.published, report.commits) == (3, 7, 2)
 
@@ -19,7 +81,7 @@ def test_a_commit_counts_what_was_applied_since_the_one_before() -> None:
 def test_reasons_of_dead_letters_add_up_over_commits_and_steps() -> None:
     one, other = StepReport(), StepReport(reasons=Counter({"key-exists": 4}))
     for reasons in ({"key-exists": 1}, {"key-exists": 1, "no-json": 1}):
-        one.committed(Tally(next=3, key_form="", reasons=Counter(reasons)), published=0)
+        one.committed(StepTally(next=3, key_form="", reasons=Counter(reasons)), published=0)
     one.add(other)
     assert one.reasons == {"key-exists": 6, "no-json": 1}
 
@@ -35,3 +97,201 @@ def test_two_reports_share_nothing() -> None:
     first.faults.append("a fault")
     first.seconds["commit"] += 1
     assert second == StepReport()
+
+
+# The commit after the last one: counted on, with the records by QI group and the dead letters behind them.
+
+SMALL = table(YEARS, k=2)
+META = Meta(commit=4, next=10, release=3, outside=2, skipped=(5,), secret=b"kept")
+LETTER = OutboxEntry("dead-letters", b"{}", b"{}")
+
+
+def drained(*years: int) -> Drained:
+    engine = Engine(SMALL)
+    for year in years:
+        engine.apply(Insert(f"p{year}", Row((year,), (b'"flu"',))))
+    return engine.drain()
+
+
+def test_a_commit_goes_on_where_the_last_one_ended() -> None:
+    tally = StepTally(next=14, key_form="bare", counts=APPLIED, letters=[LETTER], skipped=[12])
+    commit = next_commit(META, drained(1, 2, 8, 9), tally, Changelog(SMALL, 0))
+    meta = commit.meta
+    assert (meta.commit, meta.next, meta.release, meta.qi_group_next) == (5, 14, 4, 3)
+    assert (meta.outside, meta.skipped, meta.key_form, meta.secret) == (2, (5, 12), "bare", b"kept")
+    assert meta.counts == APPLIED
+    assert meta.digest != META.digest
+    names = [entry.key for entry in commit.outbox]
+    assert names[:4] == [b'{"qi_group":"0-%d","slot":%d}' % (group, slot) for group in (1, 2) for slot in (0, 1)]
+    assert commit.outbox[4:] == [LETTER]
+    assert set(commit.records) == {"p1", "p2", "p8", "p9"}
+
+
+def test_a_commit_tells_how_groups_came_to_be_and_which_are_gone() -> None:
+    engine = Engine(SMALL)
+    for year in (1, 2, 8, 9):
+        engine.apply(Insert(f"p{year}", Row((year,), (b'"flu"',))))
+    split = next_commit(META, engine.drain(), StepTally(next=14, key_form=""), Changelog(SMALL, 0))
+    assert split.origins == dict.fromkeys((1, 2), Origin("split", 5))
+    engine.apply(Delete("p9"))
+    merged = next_commit(split.meta, engine.drain(), StepTally(next=15, key_form=""), Changelog(SMALL, 0))
+    (stays,) = (number for number, state in merged.qi_groups.items() if state)
+    assert merged.origins == {stays: Origin("merged", 6), 3 - stays: None}
+
+
+def test_a_commit_in_which_readers_see_nothing_is_no_release() -> None:
+    commit = next_commit(META, drained(1), StepTally(next=11, key_form=""), Changelog(SMALL, 0))
+    assert (commit.meta.commit, commit.meta.release, commit.meta.digest, commit.outbox) == (5, 3, 0, [])
+
+
+# Which messages are passed over, and when a shard stops instead.
+
+NAME = "shard 0 of people"
+PASSED_OVER_META = Meta(commit=3, next=100)
+CANARY = "canary"
+
+
+def reason(passed_over: Skipped, offset: int) -> str | None:
+    refusal = passed_over.refusal(offset)
+    return None if refusal is None else refusal.reason
+
+
+def test_skips_of_what_is_not_decided_yet_are_heeded() -> None:
+    passed_over = Skipped(NAME, PASSED_OVER_META, [7, 100, 250])
+    assert [reason(passed_over, offset) for offset in (7, 99, 100, 101, 250)] == [
+        None,
+        None,
+        "skipped",
+        None,
+        "skipped",
+    ]
+
+
+def test_who_is_passed_over_is_refused_and_counted() -> None:
+    passed_over, tally = Skipped(NAME, PASSED_OVER_META, [101]), StepTally(100, "")
+    passed_over.check(100, tally)
+    with pytest.raises(EventRefused) as refused:
+        passed_over.check(101, tally)
+    assert (refused.value.reason, tally.skipped) == ("skipped", [101])
+
+
+def test_in_a_replay_only_what_was_passed_over_before_is_passed_over() -> None:
+    position = Position(9, 200, 9, 1, 0, 0, (120, 130))
+    passed_over = Skipped(NAME, PASSED_OVER_META, [110, 120, 199, 200], position)
+    assert [offset for offset in range(100, 210) if reason(passed_over, offset)] == [120, 130, 200]
+
+
+def test_a_message_that_failed_is_passed_over_and_the_letter_says_where_the_code_failed() -> None:
+    passed_over = Skipped(NAME, PASSED_OVER_META)
+    told_to_log = passed_over.failed(Unforeseen("KeyError in engine.py, line 7", 120), 119, 20, PASSED_OVER_META)
+    refusal = passed_over.refusal(120)
+    assert refusal is not None
+    assert (refusal.reason, refusal.detail) == (
+        "internal-error",
+        "applying it failed: KeyError in engine.py, line 7",
+    )
+    assert told_to_log == "offset 120 is passed over: KeyError in engine.py, line 7"
+
+
+def test_where_nobody_knows_which_message_it_was_they_are_committed_one_by_one() -> None:
+    passed_over = Skipped(NAME, PASSED_OVER_META)
+    assert not passed_over.commit_is_due(105)
+    passed_over.failed(Unforeseen("LawViolated", None), last=119, n_messages=20, meta=PASSED_OVER_META)
+    assert [passed_over.commit_is_due(offset) for offset in (100, 119, 120)] == [True, True, False]
+    passed_over.failed(Unforeseen("LawViolated", None), last=105, n_messages=1, meta=PASSED_OVER_META)
+    assert reason(passed_over, 105) == "internal-error"
+
+
+def test_what_was_found_out_is_committed_as_soon_as_another_message_could_be_applied() -> None:
+    passed_over = Skipped(NAME, PASSED_OVER_META)
+    passed_over.failed(Unforeseen("KeyError", 120), 119, 20, PASSED_OVER_META)
+    passed_over.applied(119)
+    assert not passed_over.commit_is_due(119)
+    passed_over.applied(121)
+    assert passed_over.commit_is_due(121)
+    assert not passed_over.commit_is_due(122)
+
+
+def test_a_broken_engine_does_not_turn_its_input_into_dead_letters() -> None:
+    passed_over = Skipped(NAME, PASSED_OVER_META)
+    for offset in range(100, 100 + IN_A_ROW_MAX - 1):
+        passed_over.failed(Unforeseen("KeyError", offset), offset - 1, 1, PASSED_OVER_META)
+    with pytest.raises(
+        ShardRefused, match=r"10 messages in a row.*offset 109: KeyError; the fault is not theirs; run a"
+    ):
+        passed_over.failed(Unforeseen("KeyError", 109), 108, 1, PASSED_OVER_META)
+
+
+def test_a_message_that_could_be_applied_ends_a_row() -> None:
+    passed_over = Skipped(NAME, PASSED_OVER_META)
+    for offset in range(100, 200, 2):
+        passed_over.failed(Unforeseen("KeyError", offset), offset - 1, 1, PASSED_OVER_META)
+        passed_over.applied(offset + 1)
+
+
+def test_a_shard_does_not_pass_over_without_end() -> None:
+    meta = Meta(next=5_000, skipped=tuple(range(SKIPPED_MAX)))
+    with pytest.raises(ShardRefused, match=f"{SKIPPED_MAX} before were passed over"):
+        Skipped(NAME, meta).failed(Unforeseen("KeyError", 5_000), -1, 0, meta)
+
+
+def test_where_a_message_that_is_passed_over_fails_again_the_fault_is_elsewhere() -> None:
+    passed_over = Skipped(NAME, PASSED_OVER_META, [100])
+    with pytest.raises(ShardRefused, match="the fault is not theirs"):
+        passed_over.failed(Unforeseen("LawViolated", None), last=100, n_messages=1, meta=PASSED_OVER_META)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ServerUnreachable("x"), Fenced("x"), Conflict("x"), MemoryError(), OSError("a socket could not be opened")],
+)
+def test_what_is_no_fault_of_a_message_goes_its_way(error: Exception) -> None:
+    with pytest.raises(type(error)), unforeseen(7):
+        raise error
+
+
+@pytest.mark.parametrize("error", [KeyError(CANARY), LawViolated("QI group 7 holds 1 of the k = 3 it needs")])
+def test_what_a_message_may_have_caused_is_told_without_its_text(error: Exception) -> None:
+    with pytest.raises(Unforeseen, match=r"in test_passed_over\.py, line \d+") as caught, unforeseen(7):
+        raise error
+    assert CANARY not in "".join(traceback.format_exception(caught.value))
+    assert CANARY not in told(error)
+
+
+def test_a_group_that_is_too_large_for_its_message_is_told_as_that() -> None:
+    said = "a QI group of 62 rows does not fit into one message"
+    with pytest.raises(Unforeseen, match=said), unforeseen(7):
+        raise GroupTooLarge(said)
+
+
+# Where a shard stands on the way through a replay, and at its end.
+
+PEOPLE = table(YEARS)
+PUBLISHED = Position(commit=9, next=200, release=5, qi_group_next=7, outside=2, digest=77, skipped=(120,))
+REBUILT = Meta(commit=4, next=200, release=3, qi_group_next=7, digest=77, skipped=(120,))
+
+
+def test_on_the_way_no_commit_has_a_number_that_is_published() -> None:
+    assert replayed(PEOPLE, 0, replace(REBUILT, next=150), PUBLISHED).commit == 10
+    assert replayed(PEOPLE, 0, replace(REBUILT, next=150, commit=14), PUBLISHED).commit == 14
+
+
+def test_a_truncation_that_is_still_to_be_placed_is_on_the_way_though_all_messages_are_read() -> None:
+    target = replace_struct(PUBLISHED, truncations=2)
+    assert not is_repeated(replace(REBUILT, truncations=1), target)
+    assert replayed(PEOPLE, 0, replace(REBUILT, truncations=1), target).commit == 10
+    assert Position.of(replayed(PEOPLE, 0, replace(REBUILT, truncations=2), target)) == target
+
+
+def test_at_its_end_it_stands_where_the_output_stands() -> None:
+    assert Position.of(replayed(PEOPLE, 0, REBUILT, PUBLISHED)) == PUBLISHED
+
+
+@pytest.mark.parametrize(
+    "other",
+    [replace(REBUILT, digest=78), replace(REBUILT, qi_group_next=8), replace(REBUILT, skipped=())],
+    ids=["another table", "other numbers", "another message passed over"],
+)
+def test_what_differs_from_the_published_table_is_refused(other: Meta) -> None:
+    with pytest.raises(ShardRefused, match="does not give the published table of commit 9"):
+        replayed(PEOPLE, 0, other, PUBLISHED)

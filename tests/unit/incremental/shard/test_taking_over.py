@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from streamer.errors import Fenced, StreamerError
-from streamer.incremental.groups.lots import SECRET_BYTES
-from streamer.incremental.release.records import Entry, Outgoing
+from streamer.incremental.engine.tie_break import SECRET_BYTES
+from streamer.incremental.release.records import OutboxEntry, Outgoing
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.states import Holding
@@ -119,7 +119,7 @@ class FallsBack(MemoryStore):
         super().__init__(server, "people", 0)
         self._before: MemoryServer | None = before
 
-    def outbox(self) -> Iterator[tuple[int, Entry]]:
+    def outbox(self) -> Iterator[tuple[int, OutboxEntry]]:
         if self._before is not None:
             self._server.shards, self._before = self._before.shards, None
         return super().outbox()
@@ -136,7 +136,7 @@ def test_a_store_that_falls_back_while_it_is_taken_over_publishes_no_commit_with
     wanted = list(owners.outlet.records)
     owners.outlet.records, owners.outlet.last = published, former  # the second commit was stored, and not published
     owners.server.shards[("people", 0)].outbox.extend(
-        (2, Entry(record.topic, record.key, record.value)) for record in wanted[len(published) :]
+        (2, OutboxEntry(record.topic, record.key, record.value)) for record in wanted[len(published) :]
     )
     next_owner = Driven(PEOPLE, 0, FallsBack(owners.server, before), owners.outlet)
     with pytest.raises(Fenced):

@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import EventRefused, ShardRefused
-from streamer.incremental import mends
+from streamer.incremental import remedies
 from streamer.incremental.events.changes import Change, Insert, Nothing, Remove, Truncate, Upsert
 from streamer.incremental.events.source_position import DATES_APART_MS, OrderLost, SourcePosition
 from streamer.incremental.shard import truncations
 from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.requests import Placed, Truncation, placed_in, read_request
-from streamer.incremental.shard.steps import Tally
+from streamer.incremental.shard.steps import StepTally
 from streamer.incremental.shard.truncations import (
     Run,
     begin_of_run,
@@ -72,7 +72,7 @@ def test_a_change_of_before_without_a_date_is_told_because_its_log_may_have_begu
     with pytest.raises(EventRefused, match=r"source\.ts_ms") as refused:
         in_order(change, lsn(70, dated), lsn(90, truncated), "people")
     assert refused.value.reason == "undated-before-truncation"
-    assert mends.begin_from_file("people") in refused.value.detail
+    assert remedies.begin_from_file("people") in refused.value.detail
     assert in_order(Nothing(), lsn(70, dated), lsn(90, truncated), "people") == Nothing()
 
 
@@ -99,30 +99,30 @@ def test_a_row_whose_place_says_nothing_of_a_truncation_is_refused_until_its_log
     change: Change, value: bytes
 ) -> None:
     knows, message = replace(META, truncated=lsn(90, 1)), Message(5, b"7", value)
-    tally = Tally.after(knows)
+    tally = StepTally.after(knows)
     with pytest.raises(ShardRefused, match="offset 5") as refused:
         in_source_order(PEOPLE, 1, knows, change, message, tally)
-    assert mends.begin_from_file("people") in str(refused.value)
+    assert remedies.begin_from_file("people") in str(refused.value)
     for seen in (said(70, at=1), said(91, at=1)):
-        tally = Tally.after(knows)
+        tally = StepTally.after(knows)
         in_source_order(PEOPLE, 1, knows, COMES, Message(4, b"7", seen), tally)
         assert tally.log_seen
         assert in_source_order(PEOPLE, 1, knows, change, message, tally) is change
-    assert in_source_order(PEOPLE, 1, knows, change, message, Tally.after(replace(knows, log_seen=True))) is change
-    assert in_source_order(PEOPLE, 1, META, change, message, Tally.after(META)) is change, "nothing was truncated"
-    assert in_source_order(PEOPLE, 0, replace(knows, shards=1), change, message, Tally.after(knows)) is change
+    assert in_source_order(PEOPLE, 1, knows, change, message, StepTally.after(replace(knows, log_seen=True))) is change
+    assert in_source_order(PEOPLE, 1, META, change, message, StepTally.after(META)) is change, "nothing was truncated"
+    assert in_source_order(PEOPLE, 0, replace(knows, shards=1), change, message, StepTally.after(knows)) is change
 
 
 def test_what_brings_no_row_needs_no_place() -> None:
     knows = replace(META, truncated=lsn(90))
     for change in (ROW, Nothing(), Truncate()):
-        tally = Tally.after(knows)
+        tally = StepTally.after(knows)
         assert in_source_order(PEOPLE, 1, knows, change, Message(5, b"7", None), tally) is change
         assert not tally.log_seen
 
 
 def test_who_reads_a_truncation_has_seen_its_log() -> None:
-    tally = Tally.after(META)
+    tally = StepTally.after(META)
     in_source_order(PEOPLE, 1, META, TRUNCATION, Message(5, None, said(90, "t", at=3)), tally)
     assert (tally.truncated, tally.log_seen) == (lsn(90, 3), True)
 
@@ -134,7 +134,7 @@ def test_a_truncation_without_a_place_refuses_the_shard_and_says_what_to_do_inst
     text = str(refused.value)
     assert "offset 5" in text
     assert text.index("pause the connector") < text.index("run `streamer produce --truncate`") < text.index("resume")
-    assert mends.begin_from_file("people") in text
+    assert remedies.begin_from_file("people") in text
 
 
 def test_a_truncation_without_a_date_refuses_the_shard_because_another_log_could_not_be_told_from_its_own() -> None:
@@ -174,11 +174,11 @@ def test_a_truncation_of_another_log_than_the_known_ones_is_never_guessed_to_be_
     knows = replace(META, truncated=lsn(90))
     with pytest.raises(ShardRefused, match="two logs") as heard:
         is_news(NAME, "people", knows, OTHER_LOG)
-    tally, message = Tally.after(knows), Message(5, None, OF_OTHER_LOG)
+    tally, message = StepTally.after(knows), Message(5, None, OF_OTHER_LOG)
     with pytest.raises(ShardRefused, match=r"offset 5.*two logs") as read:
         in_source_order(PEOPLE, 1, knows, TRUNCATION, message, tally)
     for refused in (heard, read):
-        assert mends.begin_from_file("people") in str(refused.value)
+        assert remedies.begin_from_file("people") in str(refused.value)
     assert (tally.truncated, tally.letters) == (lsn(90), []), "nothing is said to the others"
 
 

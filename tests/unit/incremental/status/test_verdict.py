@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from streamer.incremental import mends
-from streamer.incremental.events.counts import Counts
+from streamer.incremental import remedies
+from streamer.incremental.events.changes import Counts
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.status.facts import HeldFacts, ServerFacts, ShardFacts, TableFacts, Waiting, Workers
@@ -24,12 +24,20 @@ from streamer.incremental.status.verdict import (
     not_ready,
     worker_problems,
 )
-from streamer.incremental.store.base import Meta
-from streamer.incremental.store.rebuild import ANSWERED, DONE, FAILED, REFUSED, RUNNING, STOPPED, Progress, Rebuild
-from streamer.incremental.store.redis_lookups import Custody, RedisNow, Refusal, Sizes
-from streamer.incremental.store.redis_server import Durability
-from streamer.incremental.store.redis_url import Kind
-from streamer.incremental.store.snapshot import Snapshot
+from streamer.incremental.store.base import (
+    ANSWERED,
+    DONE,
+    FAILED,
+    REFUSED,
+    RUNNING,
+    STOPPED,
+    Meta,
+    Progress,
+    Rebuild,
+    Snapshot,
+)
+from streamer.incremental.store.redis_lookups import Ownership, RedisNow, Refusal, Sizes
+from streamer.incremental.store.redis_server import Durability, Kind
 from streamer.incremental.topics import CHANGES, topic_name, topics_of
 from worlds.patient_facts import ALICE, BOB, BY_ALICE, META, NOW, TABLE, shard
 from worlds.worker_facts import NOW as WORKER_NOW
@@ -72,9 +80,9 @@ def test_a_shard_that_holds_rows_back_says_how_many_and_what_it_waits_for_and_wh
 
 
 def test_the_algorithm_of_a_first_release_may_take_its_time() -> None:
-    later = {"custody": Custody(ALICE, 1, 1), **waiting(STANDSTILL_SECONDS_MAX - 1)}
+    later = {"custody": Ownership(ALICE, 1, 1), **waiting(STANDSTILL_SECONDS_MAX - 1)}
     assert not judged(held_back(Snapshot(since=5), **later)).problems
-    for_ever = {"custody": Custody(ALICE, 1, 1), **waiting(STANDSTILL_SECONDS_MAX + 1)}
+    for_ever = {"custody": Ownership(ALICE, 1, 1), **waiting(STANDSTILL_SECONDS_MAX + 1)}
     assert "none was applied for 10 min" in judged(held_back(Snapshot(since=5), **for_ever)).problems[0]
 
 
@@ -83,17 +91,17 @@ def test_the_algorithm_of_a_first_release_may_take_its_time() -> None:
 
 def test_a_refused_shard_is_a_problem_with_who_when_and_what_to_do() -> None:
     refusal = Refusal("table.yaml has changed; restore it", ALICE, int(NOW) - 180)
-    problem = the_problem(shard(worker="", custody=Custody(BOB, 1, 1, refusal)), Workers({}))
+    problem = the_problem(shard(worker="", custody=Ownership(BOB, 1, 1, refusal)), Workers({}))
     assert problem == "shard 0: refused by alice:1 3 min ago: table.yaml has changed; restore it"
 
 
 def test_a_table_that_began_in_some_of_its_shards_alone_is_a_problem_of_each() -> None:
-    problem = the_problem(shard(worker="", custody=Custody(BOB, 1, 1, beginning=True)), Workers({}))
+    problem = the_problem(shard(worker="", custody=Ownership(BOB, 1, 1, beginning=True)), Workers({}))
     assert problem.startswith("shard 0: the table has not begun in all its shards yet: wait for the `streamer load`")
 
 
 def test_a_refusal_by_another_worker_than_the_one_that_goes_on_is_a_warning() -> None:
-    custody = Custody(ALICE, 1, 1, Refusal("table.yaml has changed", BOB, int(NOW) - 5))
+    custody = Ownership(ALICE, 1, 1, Refusal("table.yaml has changed", BOB, int(NOW) - 5))
     verdict = judged(shard(custody=custody))
     assert verdict.problems == []
     assert verdict.warnings == [
@@ -105,7 +113,7 @@ def test_what_the_command_finds_by_itself_and_a_worker_said_too_is_told_once() -
     other = replace(META, fingerprint=replace(TABLE, k=TABLE.k + 1).fingerprint)
     reason = the_problem(shard(other, before=other))
     assert "table.yaml has changed" in reason
-    custody = Custody(ALICE, 1, 1, Refusal(reason, ALICE, int(NOW)))
+    custody = Ownership(ALICE, 1, 1, Refusal(reason, ALICE, int(NOW)))
     assert the_problem(shard(other, before=other, custody=custody)) == (
         f"shard 0: refused by alice:1 0 s ago: {reason}"
     )
@@ -127,8 +135,8 @@ def test_a_worker_that_commits_nothing_while_messages_wait_is_silent() -> None:
     )
 
 
-@pytest.mark.parametrize("custody", [Custody(ALICE, 1, int(NOW) - 5), Custody(ALICE, int(NOW) - 5, 1)])
-def test_a_worker_that_just_committed_or_took_over_is_at_work(custody: Custody) -> None:
+@pytest.mark.parametrize("custody", [Ownership(ALICE, 1, int(NOW) - 5), Ownership(ALICE, int(NOW) - 5, 1)])
+def test_a_worker_that_just_committed_or_took_over_is_at_work(custody: Ownership) -> None:
     assert judged(shard(custody=custody, **waiting(3600))) == Verdict()
 
 
@@ -241,7 +249,7 @@ def test_a_redis_that_lost_what_did_not_come_from_the_input_needs_a_copy_that_ha
     begun = Position.of(replace(META, commit=9, outside=8))
     nothing = the_problem(shard(None, before=None, position=begun, sizes=Sizes(0, 0, 0, 0)))
     assert "a copy not older than commit 8" in nothing
-    assert mends.begin_anew(TABLE.name) in nothing
+    assert remedies.begin_anew(TABLE.name) in nothing
 
 
 def test_rows_that_are_too_few_to_be_published_are_told() -> None:
@@ -428,7 +436,7 @@ def test_a_server_that_does_not_answer_is_a_reason(silent: str) -> None:
 
 def test_a_shard_that_was_refused_before_is_a_reason_until_it_is_taken_over() -> None:
     refusal = Refusal("its topic was made anew", BOB, int(WORKER_NOW) - 5)
-    facts = replace(worker(), refused={3: Custody(refusal=refusal), 4: Custody(beginning=True)})
+    facts = replace(worker(), refused={3: Ownership(refusal=refusal), 4: Ownership(beginning=True)})
     refused, begun_in_part = worker_problems(facts)
     assert refused == "shard 3: refused by bob:2 5 s ago: its topic was made anew"
     assert begun_in_part.startswith("shard 4: the table has not begun in all its shards yet")
@@ -473,7 +481,7 @@ def test_what_the_worker_knows_of_its_shard_counts_more_than_what_is_seen_from_o
 
 def test_a_shard_that_its_worker_holds_is_not_called_abandoned_nor_refused_any_more() -> None:
     refusal = Refusal("table.yaml has changed", BOB, int(NOW) - 5)
-    outside = shard(worker="", custody=Custody(BOB, 1, 1, refusal), **waiting(2))
+    outside = shard(worker="", custody=Ownership(BOB, 1, 1, refusal), **waiting(2))
     assert len(judged(outside, Workers({})).problems) == 2
     assert judged(replace(outside, held=WELL), Workers({})) == Verdict()
 

@@ -15,14 +15,42 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from streamer.errors import ShardRefused
-from streamer.incremental.events.counts import Counts
+from streamer.incremental.engine.stored_state import Origin, QIGroupState, Record, SimilarityList
+from streamer.incremental.events.changes import Counts
 from streamer.incremental.events.source_position import SourcePosition
-from streamer.incremental.groups.kept import Origin, QIGroupState, Record, SimilarityList
-from streamer.incremental.release.records import Entry
+from streamer.incremental.release.records import OutboxEntry
 from streamer.incremental.store import codec
-from streamer.incremental.store.base import Meta
-from streamer.incremental.store.rebuild import Progress, Rebuild
+from streamer.incremental.store.base import Meta, Progress, Rebuild
+from streamer.incremental.store.codec import check_format, unread
 from streamer.table.row import Row
+
+# What is kept says in which format: a newer one than is known is refused, and both numbers are told.
+
+
+@pytest.mark.parametrize("text", [b"{}", b'{"format":1}', b'{"commit":7,"format":3}'])
+def test_what_is_known_or_says_nothing_is_read(text: bytes) -> None:
+    check_format(text, 3, "the thing", "mend it")
+
+
+def test_a_newer_format_is_refused_with_both_numbers_and_the_mend() -> None:
+    with pytest.raises(ShardRefused) as refused:
+        check_format(b'{"format":4,"who":"canary"}', 3, "the thing", "mend it")
+    assert str(refused.value) == (
+        "the thing is in format 4, and this streamer reads up to format 3: run the version that wrote it, or, mend it"
+    )
+
+
+@pytest.mark.parametrize("text", [b"", b"null", b"[4]", b'{"format":"4"}', b"\xff"])
+def test_what_is_no_object_with_a_number_is_none(text: bytes) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        check_format(text, 3, "the thing", "mend it")
+
+
+def test_an_older_format_that_is_not_read_any_more_is_told_as_such() -> None:
+    assert unread(3, 5, "mend it") == (
+        "is in format 3, and this streamer reads format 5: run the version that wrote it, or, mend it"
+    )
+
 
 INTS = st.integers(-(2**63), 2**63 - 1)
 CODES = st.lists(INTS, max_size=4).map(tuple)
@@ -58,7 +86,7 @@ GOLDEN = {
         b"\x9e\x05\x052\x04\x12\x02\xcf\xff\xff\xff\xff\xff\xff\xff\xff\x94\x07\x08\t\x02"
         b"\x04\xa5print\x81\xa4live\xa2id\xa4bare\x92\x06(\xc4\x03key",
     ),
-    "outbox entry": (Entry("live", b"{}", None), b"7:\x94\x05\xa4live\xc4\x02{}\xc0"),
+    "outbox entry": (OutboxEntry("live", b"{}", None), b"7:\x94\x05\xa4live\xc4\x02{}\xc0"),
 }
 
 
@@ -104,8 +132,8 @@ def test_what_is_known_of_truncations_comes_back() -> None:
     assert codec.decode_meta(codec.encode_meta(own)) == own
 
 
-@given(COUNT, st.builds(Entry, TEXT, st.binary(), st.none() | st.binary()))
-def test_entries_come_back_with_their_commit(commit: int, entry: Entry) -> None:
+@given(COUNT, st.builds(OutboxEntry, TEXT, st.binary(), st.none() | st.binary()))
+def test_entries_come_back_with_their_commit(commit: int, entry: OutboxEntry) -> None:
     data = codec.encode_entry(commit, entry)
     assert codec.decode_entry(data) == (commit, entry)
     assert codec.commit_of(data) == commit

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,12 +11,72 @@ from hypothesis import strategies as st
 
 from streamer.errors import ConfigError, LawViolated, UsageError
 from streamer.privacy.models import Model, k_anonymity
-from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT, algorithm_named, run
-from streamer.recoding.algorithms.contract import Algorithm, Options, no_objections
-from streamer.recoding.algorithms.recoding import SUPPRESSED, Recoding, local_recoding
+from streamer.recoding.algorithms.catalog import (
+    ALGORITHMS,
+    DEFAULT_ALGORITHM,
+    algorithm_named,
+    initial_groups,
+    merged_by_box,
+    numbered,
+    run,
+)
+from streamer.recoding.algorithms.contract import (
+    SUPPRESSED,
+    Algorithm,
+    Options,
+    Recoding,
+    local_recoding,
+    no_objections,
+)
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
-from worlds.microdata import MODELS, TABLES, TEXTS, assert_laws, microdata
+from worlds.microdata import MODELS, TABLES, TEXTS, assert_laws, boxes, microdata
+
+# The numbers of QI groups: by their boxes, and where these are equal by chance.
+
+
+@st.composite
+def recodings(draw: st.DrawFn) -> Recoding:
+    data: Microdata = draw(microdata(draw(st.sampled_from(list(TABLES.values())))))
+    group = draw(st.lists(st.integers(-1, 6), min_size=len(data), max_size=len(data)))
+    return local_recoding(data, np.array(group, dtype=np.int64), rounds=3)
+
+
+def box_of_rows(recoding: Recoding) -> list[tuple[list[int], list[int]] | None]:
+    ends = list(zip(recoding.lo.tolist(), recoding.hi.tolist(), strict=True))
+    return [None if group < 0 else ends[group] for group in recoding.qi_group.tolist()]
+
+
+@given(recoding=recodings(), seed=st.integers(0, 99))
+def test_numbering_changes_numbers_only_and_puts_them_in_the_order_of_the_boxes(recoding: Recoding, seed: int) -> None:
+    found = numbered(recoding, np.random.default_rng(seed))
+    assert box_of_rows(found) == box_of_rows(recoding)
+    assert boxes(found) == boxes(recoding)
+    pairs = set(zip(recoding.qi_group.tolist(), found.qi_group.tolist(), strict=True))
+    assert len(pairs) == len({before for before, _ in pairs}) == len({after for _, after in pairs})
+    ends = np.concatenate([found.lo, found.hi], axis=1).tolist()
+    assert ends == sorted(ends)
+    assert found.details == {"rounds": 3}
+
+
+def test_groups_of_one_box_have_every_order_equally_often() -> None:
+    box = np.array([[0], [0], [0], [5]])
+    recoding = Recoding(np.array([0, 1, 2, 3, -1]), box, box + 1)
+    n = 6_000
+    found = Counter(tuple(numbered(recoding, np.random.default_rng(seed)).qi_group.tolist()) for seed in range(n))
+    assert {order[3:] for order in found} == {(3, -1)}
+    assert len(found) == 6
+    assert all(abs(count - n / 6) < 5 * (n * 5 / 36) ** 0.5 for count in found.values())
+
+
+@given(recoding=recodings())
+def test_merging_leaves_every_box_once_and_every_row_in_its_box(recoding: Recoding) -> None:
+    found = merged_by_box(recoding)
+    assert box_of_rows(found) == box_of_rows(recoding)
+    ends = np.concatenate([found.lo, found.hi], axis=1)
+    assert len(np.unique(ends, axis=0)) == found.n_groups
+    assert (found.sizes > 0).all()
+
 
 PLAIN, PEOPLE = TABLES["one number"], TABLES["individuals"]
 
@@ -124,14 +186,14 @@ def a_crowd(n: int = 120) -> Microdata:
 @HARD
 def test_the_algorithm_that_takes_minutes_reports_how_far_it_is(model: str) -> None:
     heard: list[float] = []
-    run(ALGORITHMS[DEFAULT], a_crowd(), MODELS[model], Options(on_progress=heard.append))
+    run(ALGORITHMS[DEFAULT_ALGORITHM], a_crowd(), MODELS[model], Options(on_progress=heard.append))
     assert heard
     assert all(0 < share <= 1 for share in heard)
     assert heard == sorted(heard)
 
 
 @HARD
-@pytest.mark.parametrize("name", [DEFAULT, "gdppr"])
+@pytest.mark.parametrize("name", [DEFAULT_ALGORITHM, "gdppr"])
 def test_in_however_many_calls_compiled_work_is_done_the_answer_is_the_same(
     name: str, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,5 +206,22 @@ def test_in_however_many_calls_compiled_work_is_done_the_answer_is_the_same(
     for one, other in ((found.qi_group, expected.qi_group), (found.lo, expected.lo), (found.hi, expected.hi)):
         assert np.array_equal(one, other)
     assert dict(found.details) == dict(expected.details)
-    if name == DEFAULT:
+    if name == DEFAULT_ALGORITHM:
         assert len(heard) > 3 * len(at_once)
+
+
+# The QI groups a shard begins with: those of the default algorithm, or none.
+
+
+@given(data=st.data(), small=st.sampled_from(list(TABLES.values())), k=st.integers(2, 5), seed=st.integers(0, 99))
+def test_they_are_the_default_algorithms_in_the_order_that_the_seed_gives_and_none_where_k_cannot_hold(
+    data: st.DataObject, small: Table, k: int, seed: int
+) -> None:
+    people = data.draw(microdata(small))
+    groups = initial_groups(people, k_anonymity(k), seed)
+    if len(people) < k:
+        assert groups == []
+        return
+    expected = run(ALGORITHMS[DEFAULT_ALGORITHM], people, k_anonymity(k), Options(chance=seed)).qi_group
+    assert sorted(np.concatenate(groups).tolist()) == list(range(len(people)))
+    assert [set(expected[members].tolist()) for members in groups] == [{number} for number in range(len(groups))]

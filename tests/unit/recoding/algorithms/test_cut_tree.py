@@ -9,14 +9,76 @@ from hypothesis import strategies as st
 
 from streamer.privacy.models import Model, k_anonymity
 from streamer.recoding.algorithms.bundles import task_of
-from streamer.recoding.algorithms.cut_tree import order_of
+from streamer.recoding.algorithms.cut_tree import EVEN_FROM, EVEN_PART, best_cut, order_of, scan_for
+from streamer.table.attributes import CategoricalAttribute
+from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
 from worlds.microdata import MODELS, TABLES, microdata, people
 from worlds.small_tables import YEARS
 
+# One cut of one node, against all of them by the definition.
+
 every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
 some_table = st.sampled_from(list(TABLES.values()))
+
+
+def weights(data: Microdata, cells: np.ndarray, at: int, power: int) -> float:
+    """What a cut before position `at` of rows at cells (n, d) weighs, by the definition."""
+    parts = [(part, data.space.generalize(part.min(axis=0), part.max(axis=0))) for part in (cells[:at], cells[at:])]
+    return sum(len(part) * float((data.space.ncp_terms(*box) ** power).sum()) for part, box in parts)
+
+
+@every_model
+@given(data=st.data(), small=some_table, sharpness=st.integers(0, 3))
+def test_the_cut_is_the_one_of_least_weight_and_one_whose_parts_hold_if_any_do(
+    model: Model, data: st.DataObject, small: Table, sharpness: int
+) -> None:
+    people = data.draw(microdata(small, max_rows=12))
+    rows, task = task_of(people, model)
+    cells, subjects, (m, d) = people.cells[rows], people.subjects(model.subjects)[rows], task.bundles.cells.shape
+    lo, hi = cells.min(axis=0), cells.max(axis=0)
+    assume(m == len(people) and (lo < hi).any())
+    along, strict = np.argsort(cells, axis=0, kind="stable").T.copy(), bool(model.subjects)
+    j, at, both = best_cut(task, along, lo, hi, sharpness, strict, scan_for(m, d))
+    found = j, at
+    weight = {
+        (j, at): weights(people, cells[along[j]], at, 2**sharpness)
+        for j in range(d)
+        for at in range(1, m)
+        if lo[j] < hi[j]
+    }
+    if strict:
+        ranked = {
+            (j, at): model.holds(subjects[along[j, :at]]) and model.holds(subjects[along[j, at:]]) for j, at in weight
+        }
+        assert both == ranked[found] == any(ranked.values())
+        weight = {cut: weight[cut] for cut in weight if ranked[cut] == ranked[found]}
+    assert weight[found] == pytest.approx(min(weight.values()))
+
+
+def test_a_large_node_is_never_cut_at_its_rim() -> None:
+    """999 equal values and a stranger: the stranger alone would weigh least, and a chain of strangers n steps."""
+    codes = np.array([0] * 999 + [9])[:, None]
+    rows = Microdata(people(YEARS), codes, None, np.zeros_like(codes), ((b"null",),))
+    _, task = task_of(rows, k_anonymity(3))
+    m = len(codes)
+    assert m >= EVEN_FROM
+    found = best_cut(task, np.arange(m)[None, :], codes[0], codes[-1], 0, False, scan_for(m, 1))
+    assert found == (0, m - m // EVEN_PART, False)
+
+
+def test_a_node_that_no_cut_makes_cheaper_is_cut_between_two_categories() -> None:
+    """49 categories right under the root with 7 rows each: no part that is large enough has one category alone."""
+    flat = CategoricalAttribute("code", Hierarchy.from_rows([f"{i}", "*"] for i in range(49)), YEARS.unit)
+    leaves = np.repeat(np.arange(49), 7)[:, None]
+    rows = Microdata(people(flat), leaves, None, np.zeros_like(leaves), ((b"null",),))
+    _, task = task_of(rows, k_anonymity(3))
+    m = len(leaves)
+    assert m // EVEN_PART > 7
+    assert m // 2 % 7 != 0
+    found = best_cut(task, np.arange(m)[None, :], leaves[0], leaves[-1], 0, False, scan_for(m, 1))
+    assert found == (0, 24 * 7, False)
 
 
 @every_model

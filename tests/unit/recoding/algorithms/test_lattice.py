@@ -6,9 +6,11 @@ no table.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -18,35 +20,248 @@ from hypothesis import strategies as st
 
 from benchmarks.adult import microdata as adult_microdata
 from streamer.privacy.models import AtMostShare, Model, k_anonymity
+from streamer.recoding.algorithms import lattice
 from streamer.recoding.algorithms.catalog import objections, run
-from streamer.recoding.algorithms.contract import PLAIN, Algorithm, Options
-from streamer.recoding.algorithms.lattice import DEGREE_FIRST, NODES_MAX, OLA
-from streamer.recoding.algorithms.recoding import Recoding
+from streamer.recoding.algorithms.contract import PLAIN, Algorithm, Options, Recoding
+from streamer.recoding.algorithms.lattice import (
+    BAD,
+    DEGREE_FIRST,
+    GOOD,
+    NODES_MAX,
+    OLA,
+    UNKNOWN,
+    FullDomain,
+    Lattice,
+    degree_first_search,
+    ola_search,
+)
 from streamer.table.attributes import CategoricalAttribute, NumericAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
-from worlds.lattices import (
-    CITIZENS,
-    Node,
-    below,
-    citizens,
-    groups_at,
-    holds,
-    minimal,
-    n_levels,
-    nodes,
-    suppressed_at,
-)
+from worlds.lattices import CITIZENS, Node, below, citizens, groups_at, holds, minimal, n_levels, nodes, suppressed_at
 from worlds.microdata import MODELS, TABLES, TEXTS, VALUES, assert_laws, boxes, holding, microdata, people, permuted
 from worlds.small_tables import BMI, CITY, YEARS
+
+# What one test tells of a lattice: everything above a good node, everything below a bad one, and nothing else.
+
+shapes = st.lists(st.integers(1, 4), min_size=1, max_size=4).map(tuple)
+
+
+@given(shape=shapes, data=st.data(), good=st.booleans())
+def test_a_test_classifies_what_it_decides_and_nothing_else(shape: Node, data: st.DataObject, good: bool) -> None:
+    everyone = list(product(*map(range, shape)))
+    asked: list[Node] = []
+
+    def test(node: Node) -> bool:
+        asked.append(node)
+        return good
+
+    lattice = Lattice(shape, test)
+    assert lattice.tags.tolist() == [UNKNOWN] * (len(everyone) - 1) + [GOOD]
+    node = data.draw(st.sampled_from(everyone))
+    known_before = node == everyone[-1]
+    assert lattice.is_good(lattice.number(node)) is (good or known_before)
+    assert asked == ([] if known_before else [node])
+    good_ones = {other for other in everyone if good and below(node, other)} | {everyone[-1]}
+    bad_ones = set() if good or known_before else {other for other in everyone if below(other, node)}
+    tags = {lattice.node(number): tag for number, tag in enumerate(lattice.tags.tolist())}
+    assert {other for other, tag in tags.items() if tag == GOOD} == good_ones
+    assert {other for other, tag in tags.items() if tag == BAD} == bad_ones
+    assert lattice.n_unknown == len(everyone) - len(good_ones) - len(bad_ones)
+
+
+@given(shape=shapes)
+def test_a_node_and_its_number_name_each_other_and_numbers_are_in_the_order_of_levels(shape: Node) -> None:
+    lattice = Lattice(shape, lambda node: True)
+    nodes = [lattice.node(number) for number in range(lattice.n_nodes)]
+    assert nodes == sorted(product(*map(range, shape)))
+    assert [lattice.number(node) for node in nodes] == list(range(lattice.n_nodes))
+
+
+# How rows are counted at a node of the lattice, whichever nodes were asked before.
+
+every_table = pytest.mark.parametrize("small", TABLES.values(), ids=TABLES.keys())
+
+
+def test_rows_to_suppress_at_every_node_of_age_and_region() -> None:
+    """2-anonymous without suppression: (0,3), (1,1), (1,2), (1,3), (2,0) and what is above."""
+    suppressed = {node: suppressed_at(CITIZENS, k_anonymity(2), node) for node in nodes(CITIZENS.table)}
+    assert suppressed == {
+        (0, 0): 8, (0, 1): 8, (0, 2): 8, (0, 3): 0,
+        (1, 0): 4, (1, 1): 0, (1, 2): 0, (1, 3): 0,
+        (2, 0): 0, (2, 1): 0, (2, 2): 0, (2, 3): 0,
+    }  # fmt: skip
+    counted = FullDomain(CITIZENS, k_anonymity(2))
+    assert {node: counted.n_suppressed(node, 8) for node in suppressed} == suppressed
+
+
+@every_table
+@given(data=st.data())
+def test_the_answer_at_a_node_does_not_depend_on_the_nodes_asked_before(small: Table, data: st.DataObject) -> None:
+    people = data.draw(microdata(small, max_rows=20))
+    model = data.draw(st.sampled_from(list(MODELS.values())))
+    counted = FullDomain(people, model)
+    for node in data.draw(st.lists(st.sampled_from(nodes(small)), max_size=8)):
+        assert counted.n_suppressed(node, len(people)) == suppressed_at(people, model, node)
+
+
+def test_climbing_counts_every_row_at_every_step() -> None:
+    """From 300 distinct rows to one QI group, each node on what a lower one left: a row lost on the way shows."""
+    wide = NumericAttribute("wide", (Decimal(0), Decimal(511)), Decimal(1), Decimal(1), Decimal(1))
+    codes = np.random.default_rng(3).integers(0, 512, (300, 2))
+    table = people(wide, replace(wide, name="other"))
+    data, model = Microdata(table, codes, None, np.zeros((300, 1), dtype=np.int64), TEXTS), k_anonymity(75)
+    counted = FullDomain(data, model)
+    for node in [*((level, level) for level in range(10)), *((level, 9) for level in range(10))]:
+        assert counted.n_suppressed(node, 300) == suppressed_at(data, model, node)
+
+
+@given(data=st.data(), allowed=st.integers(0, 20))
+def test_more_than_allowed_is_said_to_be_more_than_allowed(data: st.DataObject, allowed: int) -> None:
+    small = TABLES["individuals"]
+    people = data.draw(microdata(small, max_rows=20))
+    model = data.draw(st.sampled_from(list(MODELS.values())))
+    node = data.draw(st.sampled_from(nodes(small)))
+    exactly, said = suppressed_at(people, model, node), FullDomain(people, model).n_suppressed(node, allowed)
+    assert said == exactly if exactly <= allowed else said > allowed
+
+
+def test_many_columns_of_many_values_do_not_overflow() -> None:
+    """Eight columns of about 1,000 values that occur: 80 bits a row. Every second row equals the one before."""
+    wide = NumericAttribute("wide", (Decimal(0), Decimal(2**40 - 1)), Decimal(1), Decimal(1), Decimal(1))
+    table = people(*(replace(wide, name=f"wide{j}") for j in range(8)))
+    codes = np.repeat(np.random.default_rng(1).integers(0, 2**40, (1000, 8)), 2, axis=0)
+    data = Microdata(table, codes, None, np.zeros((2000, 1), dtype=np.int64), TEXTS)
+    counted = FullDomain(data, k_anonymity(2))
+    for level in (0, 3, 36, 39, 40):
+        group, n_groups = counted.qi_groups((level,) * 8)
+        expected = np.unique(codes >> level, axis=0, return_inverse=True)[1].ravel()
+        assert len(set(zip(group.tolist(), expected.tolist(), strict=True))) == n_groups == expected.max() + 1
+
+
+@given(data=st.data(), small=st.sampled_from(list(TABLES.values())), bound=st.integers(50, 200))
+def test_renumbering_half_way_changes_no_group(data: st.DataObject, small: Table, bound: int) -> None:
+    people, model = data.draw(microdata(small, max_rows=10)), k_anonymity(2)
+    node = data.draw(st.sampled_from(nodes(small)))
+    at_once, n_groups = FullDomain(people, model).qi_groups(node)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lattice, "NUMBERS_MAX", bound)
+        half_way, same = FullDomain(people, model).qi_groups(node)
+    assert (at_once.tolist(), n_groups) == (half_way.tolist(), same)
+
+
+# The two searches of a lattice: every node is classified, none is tested twice, and in which order.
+
+SEARCHES = {"ola": ola_search, "degree-first": degree_first_search}
+
+
+Search = Callable[[Lattice], object]
+
+
+both_searches = pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES.keys())
+
+
+@st.composite
+def questions(draw: st.DrawFn) -> tuple[Node, set[Node]]:
+    """The shape of a lattice, and its good nodes: all that are above some drawn ones, or the top."""
+    shape = tuple(draw(st.lists(st.integers(1, 4), min_size=1, max_size=3) | st.just([2, 3, 2, 3])))
+    everyone = list(product(*map(range, shape)))
+    lowest = [*draw(st.lists(st.sampled_from(everyone), max_size=5)), everyone[-1]]
+    return shape, {node for node in everyone if any(below(low, node) for low in lowest)}
+
+
+def asked_by(search: Search, shape: Node, good: set[Node]) -> tuple[Lattice, list[Node]]:
+    """The lattice after the search, and the nodes it tested in their order."""
+    asked = []
+
+    def is_good(node: Node) -> bool:
+        asked.append(node)
+        return node in good
+
+    lattice = Lattice(shape, is_good)
+    search(lattice)
+    return lattice, asked
+
+
+@both_searches
+@given(question=questions())
+def test_every_node_is_classified_and_none_is_tested_twice(search: Search, question: tuple[Node, set[Node]]) -> None:
+    shape, good = question
+    lattice, asked = asked_by(search, shape, good)
+    assert len(asked) == len(set(asked)) == lattice.tested
+    assert shape_top(shape) not in asked
+    assert lattice.n_unknown == 0
+    assert {lattice.node(number) for number in range(lattice.n_nodes) if lattice.is_good(number)} == good
+    assert lattice.minimal() == sorted(minimal(good))
+
+
+def shape_top(shape: Node) -> Node:
+    return tuple(n - 1 for n in shape)
+
+
+@given(question=questions())
+def test_ola_tests_the_nodes_that_the_published_procedure_tests(question: tuple[Node, set[Node]]) -> None:
+    """El Emam et al. 2009, Kmin, word for word; the top is known to be good, and no sublattice is skipped."""
+    shape, good = question
+    everyone = list(product(*map(range, shape)))
+    known = {shape_top(shape): True}
+    asked = []
+
+    def test(node: Node) -> bool:
+        if node not in known:
+            asked.append(node)
+            known.update((other, True) for other in everyone if node in good and below(node, other))
+            known.update((other, False) for other in everyone if node not in good and below(other, node))
+        return known[node]
+
+    def kmin(bottom: Node, top: Node) -> None:
+        height = sum(top) - sum(bottom)
+        if height <= 1:
+            test(bottom)
+            return
+        for node in everyone:
+            if below(bottom, node) and below(node, top) and sum(node) == sum(bottom) + height // 2:
+                if test(node):
+                    kmin(bottom, node)
+                else:
+                    kmin(node, top)
+
+    kmin(everyone[0], everyone[-1])
+    assert asked_by(ola_search, shape, good)[1] == asked
+
+
+@given(question=questions())
+def test_degree_first_tests_the_node_of_highest_degree_product_in_what_is_left(
+    question: tuple[Node, set[Node]],
+) -> None:
+    """Hu et al. 2011, section 3, with the rule for ties that the module states."""
+    shape, good = question
+    everyone = list(product(*map(range, shape)))
+    reach = {
+        node: sum(below(node, other) for other in everyone) * sum(below(other, node) for other in everyone)
+        for node in everyone
+    }
+    left = set(everyone) - {shape_top(shape)}
+    asked = []
+
+    def rank(node: Node) -> tuple:
+        steps = [(*node[:j], node[j] + step, *node[j + 1 :]) for j in range(len(node)) for step in (1, -1)]
+        parents, children = (sum(step in left for step in some) for some in (steps[::2], steps[1::2]))
+        return -parents * children, -reach[node], node
+
+    while left:
+        node = min(left, key=rank)
+        asked.append(node)
+        left -= {other for other in everyone if (below(node, other) if node in good else below(other, node))}
+    assert asked_by(degree_first_search, shape, good)[1] == asked
+
 
 ALGORITHMS = {algorithm.name: algorithm for algorithm in (OLA, DEGREE_FIRST)}
 GROWING = [model for model in MODELS.values() if model.is_growing]
 SHARES = [0.0, 0.1, 0.3, 0.5]
 
 both = pytest.mark.parametrize("algorithm", ALGORITHMS.values(), ids=ALGORITHMS.keys())
-every_table = pytest.mark.parametrize("small", TABLES.values(), ids=TABLES.keys())
 
 
 # --- the twin: every node, recoded row by row -------------------------------------------------------------------------

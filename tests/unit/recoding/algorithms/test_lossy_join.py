@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamer.recoding.algorithms.contract import Recoding, local_recoding
 from streamer.recoding.algorithms.lossy_join import LossyJoin, lossy_join
-from streamer.recoding.algorithms.recoding import Recoding, local_recoding
 from streamer.table.microdata import INDIVIDUAL, Microdata
 from streamer.table.schema import Table
 from worlds.microdata import TABLES, TEXTS, microdata, people, permuted, renamed

@@ -28,7 +28,7 @@ before = signatures()
 from streamer.grouping import first_groups
 from streamer.table.encode import Encoder
 from streamer.table.files import read_rows
-from streamer.table.yaml_loading import load_table
+from streamer.table.yaml.loading import load_table
 table = load_table("examples/patients")
 rows = Encoder(table).frame(read_rows("examples/patients/rows.csv"))
 first_groups(table, rows, 7)

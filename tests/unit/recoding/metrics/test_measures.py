@@ -16,19 +16,50 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.privacy.models import Model, k_anonymity, r_k
-from streamer.recoding.algorithms.recoding import Recoding, local_recoding
+from streamer.recoding.algorithms.contract import Recoding, local_recoding
+from streamer.recoding.algorithms.lossy_join import lossy_join
 from streamer.recoding.metrics import risk, utility
-from streamer.recoding.metrics.measures import WHAT, measure
+from streamer.recoding.metrics.measures import WHAT, WHAT_JOINED, joined_rows, joined_true, measure, measure_joined
 from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute
 from streamer.table.microdata import INDIVIDUAL, Microdata
 from streamer.table.schema import Diversity
-from worlds.measured_tables import (
-    GROUPS,
-    SEVEN,
-    recoded,
-    some_model,
-)
+from worlds.measured_tables import GROUPS, SEVEN, recoded, some_model
 from worlds.microdata import ANCESTORS, PROBLEMS, TABLES, TEXTS
+
+# What a lossy join hides, counted over the joined tables.
+
+
+@given(given=recoded())
+def test_the_joined_rows_are_those_of_the_two_tables_joined_by_hand(given: tuple[Microdata, Recoding]) -> None:
+    data, recoding = given
+    join = lossy_join(data, recoding)
+    joined = [(g, tuple(cells), tuple(values))
+        for g, cells in zip(join.qit_group.tolist(), join.qit_cells.tolist(), strict=True)
+        for other, values in zip(join.stt_group.tolist(), join.stt_values.tolist(), strict=True)
+        if other == g]  # fmt: skip
+    source = Counter(
+        (g, tuple(cells), tuple(values))
+        for g, cells, values in zip(recoding.qi_group.tolist(), data.cells.tolist(), data.values.tolist(), strict=True)
+        if g >= 0
+    )
+    assert joined_rows(join) == len(joined)
+    assert source <= Counter(joined)
+    assert joined_true(join) == (pytest.approx(source.total() / len(joined)) if joined else None)
+
+
+def test_a_join_is_measured_by_its_groups_and_by_what_it_hides_and_not_by_boxes() -> None:
+    found, boxes = measure_joined(SEVEN, GROUPS, k_anonymity(3)), measure(SEVEN, GROUPS, k_anonymity(3))
+    assert list(found) == list(WHAT_JOINED)
+    assert {name: found[name] for name in found if name in WHAT} == {
+        name: boxes[name] for name in boxes if name in WHAT_JOINED
+    }
+    assert "ncp" not in found
+
+
+def test_of_nothing_there_is_no_share() -> None:
+    nothing = measure_joined(SEVEN, local_recoding(SEVEN, np.full(7, -1)), k_anonymity(3))
+    assert (nothing["quasi_identifiers"], nothing["joined_rows"], nothing["joined_true"]) == (0, 0, None)
+
 
 ENTROPY = -(2 / 3 * log2(2 / 3) + 1 / 3 * log2(1 / 3))  # in both groups two of three rows are alike
 

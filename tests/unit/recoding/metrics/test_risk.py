@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streamer.privacy.models import identity_reserved, k_anonymity, r_k
-from streamer.recoding.algorithms.recoding import local_recoding
+from streamer.recoding.algorithms.contract import Recoding, local_recoding
 from streamer.recoding.metrics import risk
 from streamer.recoding.metrics.measures import measure
+from streamer.recoding.metrics.risk import tally
 from streamer.table.attributes import CategoricalAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata, Subject
 from streamer.table.schema import Diversity, KeptColumn
-from worlds.measured_tables import (
-    GROUPS,
-    INDIVIDUALS,
-    SEVEN,
-    TABLE_5,
-    TONG,
-    numbers_of,
-)
+from worlds.measured_tables import GROUPS, INDIVIDUALS, SEVEN, TABLE_5, TONG, numbers_of, recoded
 from worlds.microdata import VALUES
+
+# Counting values in QI groups, whatever the size of the values.
+
+
+@given(given=recoded(), stride=st.sampled_from([1, 2**20, 2**60]))
+def test_tallies_count_values_of_any_size(given: tuple[Microdata, Recoding], stride: int) -> None:
+    data, recoding = given
+    values = data.values[:, 0] * stride
+    pairs = zip(recoding.qi_group.tolist(), values.tolist(), strict=True)
+    expected = sorted(Counter(pair for pair in pairs if pair[0] >= 0).items())
+    found = tally(recoding, values)
+    assert [((g, v), c) for g, v, c in zip(*(part.tolist() for part in found), strict=True)] == expected
 
 
 def test_tongs_table_5_has_the_individuals_and_heights_of_the_paper() -> None:

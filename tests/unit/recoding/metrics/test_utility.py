@@ -12,19 +12,13 @@ from hypothesis import strategies as st
 
 from benchmarks.adult import microdata as adult_microdata
 from streamer.privacy.models import k_anonymity
-from streamer.recoding.algorithms.recoding import Recoding, local_recoding
+from streamer.recoding.algorithms.contract import Recoding, local_recoding
 from streamer.recoding.metrics import utility
 from streamer.recoding.metrics.measures import measure
+from streamer.table.arrays import row_numbers
 from streamer.table.attributes import NumericAttribute
 from streamer.table.microdata import Microdata
-from streamer.table.vectors import row_numbers
-from worlds.measured_tables import (
-    GROUPS,
-    SEVEN,
-    TABLE_5,
-    ZIPS,
-    recoded,
-)
+from worlds.measured_tables import GROUPS, SEVEN, TABLE_5, ZIPS, recoded
 from worlds.microdata import SEX, TEXTS, people
 from worlds.small_tables import YEARS
 

@@ -3,19 +3,243 @@
 from __future__ import annotations
 
 import re
+from base64 import b64decode
+from dataclasses import replace
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
 from streamer.privacy.models import k_anonymity
-from streamer.recoding.algorithms.recoding import Recoding, local_recoding
-from streamer.recoding.metrics.measures import WHAT, measure, measure_joined
-from streamer.recoding.report.page import anonymize_page, compare_page
-from streamer.recoding.report.provenance import Provenance
+from streamer.recoding.algorithms.contract import Recoding, local_recoding
+from streamer.recoding.metrics.measures import WHAT, WHAT_JOINED, measure, measure_joined
+from streamer.recoding.report.page import (
+    BINS_MAX,
+    MEANING,
+    NAME_MAX,
+    SEEN_BESIDE,
+    WIDTH,
+    Provenance,
+    anonymize_page,
+    bars,
+    chance,
+    compare_page,
+    group_sizes,
+    headlines,
+    largest_shares,
+    meanings,
+    rows_at_risk,
+    tradeoff,
+)
 from streamer.recoding.report.tradeoffs import ROWS_MAX, Curve
 from streamer.table.microdata import Microdata
+from streamer.table.schema import KeptColumn
 from worlds.measured_tables import GROUPS, SEVEN
+
+# What measures mean to a layman: a sentence for every one that is measured, and for no other.
+
+
+@pytest.mark.parametrize("name", sorted({*WHAT, *WHAT_JOINED}))
+def test_every_measure_has_a_plain_sentence(name: str) -> None:
+    assert MEANING[name].endswith(".")
+
+
+def test_nothing_is_explained_that_is_not_measured() -> None:
+    assert set(MEANING) == {*WHAT, *WHAT_JOINED}
+
+
+def test_of_rows_that_are_nobodys_nothing_is_said_of_people() -> None:
+    for name in ("k_individuals", "vulnerable", "single_value"):
+        assert meanings("rows", by_individual=True)[name] == MEANING[name]
+        assert "table.yaml" in meanings("rows", by_individual=False)[name]
+
+
+def test_a_lossy_join_hides_nobody() -> None:
+    joined = meanings("lossy-join", by_individual=True)
+    assert set(joined) == set(MEANING)
+    assert "hidden" in MEANING["k"] and "hidden" not in joined["k"]
+
+
+# What comes before all measures: attackers by name, crowds that are small, values that are known.
+
+
+def test_the_attackers_of_seven_people_worked_out_by_hand() -> None:
+    """Group 0 has two individuals in three rows, group 1 three: 1/2 at worst, (3/2 + 3/3) / 6 on average."""
+    said = {
+        found.title: found.figure for found in headlines(measure(SEVEN, GROUPS, k_anonymity(3)), SEVEN, GROUPS, "rows")
+    }
+    assert said["Prosecutor"] == "1 in 2 at worst, 1 in 2.4 on average"
+    assert said["Journalist"] == "1 in 2 at most"
+    assert said["Marketer"] == "41.7 % of the rows"
+    assert said["problem, of a person whose QI group is known"] == "guessed right with 33.3 % at worst"
+
+
+def test_that_some_people_have_more_of_a_groups_rows_than_others_is_told() -> None:
+    """Ann has two of the three rows of group 0: of two people, but a row of it is hers with 2/3."""
+    found = {one.title: one for one in headlines(measure(SEVEN, GROUPS, k_anonymity(3)), SEVEN, GROUPS, "rows")}
+    assert found["One row of a person's QI group"].figure == "is hers with 66.7 % at worst"
+    assert "picks her out of the people of her QI group" in found["Prosecutor"].sentence
+    nobody = replace(SEVEN, individuals=None, table=replace(SEVEN.table, individual=None))
+    assert "One row of a person's QI group" not in titles(nobody, "rows")
+
+
+def test_rows_in_small_crowds_are_counted_by_people_not_by_rows() -> None:
+    assert rows_at_risk(SEVEN, GROUPS) == [
+        ("1 in 2", 0, "0 %"), ("1 in 3", 3, "50 %"), ("1 in 5", 6, "100 %"), ("1 in 10", 6, "100 %"),
+        ("1 in 20", 6, "100 %"),
+    ]  # fmt: skip
+
+
+def test_a_group_that_shares_a_value_is_told() -> None:
+    """The two people with a flu, by themselves."""
+    recoding = local_recoding(SEVEN, np.array([0, 1, 1, 0, 1, 1, -1]))
+    found = headlines(measure(SEVEN, recoding, k_anonymity(2)), SEVEN, recoding, "rows")[-1]
+    assert found.figure == "guessed right with 100 % at worst"
+    assert found.sentence.startswith("In 1 of 2 QI groups all rows share one value")
+
+
+def test_of_nothing_that_is_published_nothing_is_found_out() -> None:
+    nothing = local_recoding(SEVEN, np.full(7, -1))
+    assert headlines(measure(SEVEN, nothing, k_anonymity(3)), SEVEN, nothing, "rows") == []
+    assert rows_at_risk(SEVEN, nothing) == []
+
+
+@pytest.mark.parametrize("form", ["rows", "lossy-join"])
+def test_columns_that_are_published_as_they_are_come_with_what_they_do_to_every_chance(form: str) -> None:
+    ward = KeptColumn("ward", sensitive=False)
+    kept = replace(SEVEN, table=replace(SEVEN.table, kept=(*SEVEN.table.kept, ward)))
+    found = headlines(measure(kept, GROUPS, k_anonymity(3)), kept, GROUPS, form)[-1]
+    assert (found.title, found.figure) == ("Published as they are", "ward")
+    assert "no figure of this page looks at them" in found.sentence
+    assert "Published as they are" not in titles(SEVEN, form)
+
+
+@pytest.mark.parametrize("form", ["rows", "lossy-join"])
+def test_where_nobody_says_whose_rows_they_are_it_is_told_that_rows_are_no_people(form: str) -> None:
+    nobody = replace(SEVEN, individuals=None, table=replace(SEVEN.table, individual=None))
+    assert "Whose rows they are" in titles(nobody, form)
+    assert "Whose rows they are" not in titles(SEVEN, form)
+
+
+def titles(microdata: Microdata, form: str) -> list[str]:
+    return [found.title for found in headlines(measure(microdata, GROUPS, k_anonymity(3)), microdata, GROUPS, form)]
+
+
+def test_a_chance_in_very_many_is_written_out() -> None:
+    assert chance(1 / 1_000_000) == "1 in 1,000,000"
+
+
+# The pictures of a report: SVG, the same bytes every time, and no markup out of a column's name.
+
+PREFIX = "data:image/svg+xml;base64,"
+
+
+def drawn(uri: str) -> ElementTree.Element:
+    assert uri.startswith(PREFIX)
+    return ElementTree.fromstring(b64decode(uri.removeprefix(PREFIX)))
+
+
+def texts(uri: str) -> str:
+    return " ".join(drawn(uri).itertext())
+
+
+def numbers(uri: str, tag: str, *names: str) -> list[tuple[float, ...]]:
+    """Attributes of all elements of a kind, in order."""
+    found = (element for element in drawn(uri).iter() if element.tag.endswith(f"}}{tag}"))
+    return [tuple(float(element.attrib[name]) for name in names) for element in found]
+
+
+def test_a_bar_is_as_long_as_its_value_is_large() -> None:
+    uri = bars(["age", "zip", "city"], [0.25, 1.0, 0.0], "NCP of the attribute")
+    (begin, age), (_, zip_), (_, city) = numbers(uri, "rect", "x", "width")
+    assert (age, city) == (pytest.approx(zip_ / 4, abs=0.1), 0)
+    assert begin < begin + zip_ < WIDTH
+
+
+def test_a_bar_is_as_high_as_there_are_groups_of_its_size_and_stands_where_the_size_is() -> None:
+    two, one, nine = numbers(group_sizes(np.array([3, 3, 4, 9])), "rect", "x", "y", "width", "height")
+    assert two[3] == pytest.approx(2 * one[3], abs=0.2) and one[3] == nine[3]
+    assert two[1] + two[3] == pytest.approx(one[1] + one[3], abs=0.2), "all stand on one axis"
+    assert nine[0] - two[0] == pytest.approx(6 * (one[0] - two[0]), abs=0.2)
+
+
+def test_in_powers_of_ten_a_bar_of_one_group_has_a_height() -> None:
+    many, one = numbers(group_sizes(np.array([5] * 1000 + [6])), "rect", "height")
+    assert 0 < one[0] < many[0] < 20 * one[0]
+
+
+@pytest.mark.parametrize(("demand", "rises"), [("k", True), ("beta", False)])
+def test_a_curve_goes_through_its_points_and_gets_stricter_to_the_right(demand: str, rises: bool) -> None:
+    points = numbers(tradeoff(Curve(demand, (0.2, 0.4, 0.8), (0.1, 0.2, 0.3), 0.4)), "circle", "cx", "cy")
+    across, down = zip(*points, strict=True)
+    assert list(across) == sorted(across, reverse=not rises)
+    assert across[2] - across[1] == pytest.approx(2 * (across[1] - across[0]), abs=0.2)
+    assert down[0] - down[1] == pytest.approx(down[1] - down[2], abs=0.2)
+    assert down[0] > down[2] > 0, "what loses more stands higher"
+
+
+def test_numbers_beside_an_axis_are_round_and_reach_from_end_to_end() -> None:
+    shown = texts(largest_shares(np.array([0.2, 1.0, 1.0]))).split()
+    assert shown[:6] == ["0", "0.2", "0.4", "0.6", "0.8", "1"]
+    shown = texts(tradeoff(Curve("k", (2, 100), (0.0, 0.0), None))).split()
+    assert shown[:5] == ["20", "40", "60", "80", "100"]
+
+
+@pytest.mark.parametrize("sizes", [[3], [3, 3, 4, 9], list(range(1, 10 * BINS_MAX)), [2, 10**6]])
+def test_sizes_of_any_spread_are_drawn(sizes: list[int]) -> None:
+    uri = group_sizes(np.array(sizes))
+    assert "QI groups" in texts(uri)
+    assert uri == group_sizes(np.array(sizes))
+
+
+@pytest.mark.parametrize(("most", "says"), [(SEEN_BESIDE, False), (SEEN_BESIDE + 1, True)])
+def test_one_group_is_seen_beside_very_many_of_another_size(most: int, says: bool) -> None:
+    assert ("powers of ten" in texts(group_sizes(np.array([5] * most + [60])))) == says
+
+
+@pytest.mark.parametrize(("demand", "now"), [("k", 5), ("l", None), ("alpha", 0.5), ("beta", None)])
+def test_a_curve_names_its_demand_and_what_is_asked_now(demand: str, now: float | None) -> None:
+    shown = texts(tradeoff(Curve(demand, (0.3, 0.5), (0.2, 0.1), now)))
+    assert f"{demand}: " in shown and "NCP" in shown
+    assert ("asked for now" in shown) == (now is not None)
+
+
+def test_every_attribute_has_its_bar_and_its_name() -> None:
+    shown = texts(bars(["age", "zip"], [0.25, 1.0], "NCP of the attribute"))
+    assert "age" in shown
+    assert "zip" in shown
+
+
+def test_without_a_name_there_is_no_bar() -> None:
+    assert not numbers(bars([], [], "NCP of the attribute"), "rect", "width")
+
+
+def test_a_name_is_text_whatever_is_in_it() -> None:
+    shown = texts(bars(["<b>&", "a$b$c"], [0.1, 0.2], "NCP of the attribute"))
+    assert "<b>&" in shown
+    assert "a$b$c" in shown
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_long_name_leaves_room_for_its_bar() -> None:
+    shown = texts(bars(["a" * 255, "zip"], [0.1, 0.2], "NCP of the attribute"))
+    assert "a" * (NAME_MAX - 1) + "…" in shown
+    assert "a" * NAME_MAX not in shown
+
+
+def test_what_no_picture_can_hold_of_a_name_is_shown_as_such() -> None:
+    assert "x\ufffdy" in texts(bars(["x\ufffey"], [0.1], "NCP of the attribute"))
+
+
+def test_shares_are_drawn_between_nothing_and_everything() -> None:
+    uri = largest_shares(np.array([0.2, 1.0, 1.0]))
+    assert "share of the most frequent sensitive value" in texts(uri)
+    assert uri == largest_shares(np.array([0.2, 1.0, 1.0]))
+
+
+def test_a_picture_has_no_date() -> None:
+    assert not [element for element in drawn(bars(["age"], [0.5], "NCP")).iter() if element.tag.endswith("}date")]
 
 
 def facts(recoding: Recoding = GROUPS, **changed: Any) -> dict[str, Any]:

@@ -8,10 +8,150 @@ from pathlib import Path
 import pytest
 
 from streamer.table.attributes import CategoricalAttribute, NumericAttribute, TemporalAttribute
-from streamer.table.draft.columns import drafted
-from streamer.table.draft.numbers import Scale
+from streamer.table.draft.columns import (
+    DATES,
+    MEASURED,
+    MONTH_NAMES_HINT,
+    WORDS,
+    drafted,
+    far_numbers,
+    hint_of,
+    hint_of_spellings,
+    is_no_header,
+)
+from streamer.table.draft.kinds import DraftScale
 from streamer.table.schema import KeptColumn
 from worlds.drafting import begun
+
+# What a column seems to be that no draft can read: a few words that help, and none of its own.
+
+
+@pytest.mark.parametrize(
+    ("texts", "hint"),
+    [
+        (["31.12.1980", "1980-12-31"], DATES),
+        (["12/31/1980", "31.12.1980"], DATES),
+        (["12-Jan-1980", "1-DEC-1981"], MONTH_NAMES_HINT),
+        (["12 January 1980", "3. M\u00e4rz 1981", "12Sept80"], MONTH_NAMES_HINT),
+        (["Jan 12, 1980", "December 1st, 1981 08:15"], MONTH_NAMES_HINT),
+        (["34 years", "7 years"], MEASURED),
+        ([">90", "34"], MEASURED),
+        (["12%", "7%"], MEASURED),
+        (["\u20ac 1.200,50", "\u20ac 7"], MEASURED),
+        (["34", "7.5", "90+", "unknown"], WORDS),
+    ],
+)
+def test_what_all_texts_seem_to_be_is_told(texts: list[str], hint: str) -> None:
+    assert hint_of(texts) == hint
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [],
+        ["flu"],
+        ["flu", "34 years"],
+        ["E11.9", "flu"],
+        ["31.12.1980", "soon"],
+        ["12-Jan-1980", "soon"],
+        ["12 Marbles 7"],
+    ],
+)
+def test_texts_that_have_nothing_in_common_tell_nothing(texts: list[str]) -> None:
+    assert hint_of(texts) == ""
+
+
+@pytest.mark.parametrize(
+    ("categories", "alike"),
+    [(["m", "M", "f"], 2), (["male", "male ", "Male", "f", "F"], 5), (["New York", "new  york", "NewYork", "Ulm"], 3)],
+)
+def test_categories_that_differ_in_capitals_or_blanks_alone_are_counted(categories: list[str], alike: int) -> None:
+    assert hint_of_spellings(categories).startswith(f"{alike} values are alike")
+    assert not any(category in hint_of_spellings(categories) for category in categories if len(category) > 1)
+
+
+@pytest.mark.parametrize("categories", [[], ["m"], ["m", "f"], ["a b", "a-b"]])
+def test_other_categories_are_not(categories: list[str]) -> None:
+    assert hint_of_spellings(categories) == ""
+
+
+@pytest.mark.parametrize(
+    ("names", "row"),
+    [
+        (["7", "34", "m"], True),
+        (["17", "1980-12-31", "12.5"], True),
+        (["id", "age", "1"], False),
+        (["id", "2021", "2022", "2023"], False),
+        (["2021", "2022"], False),
+        (["age"], False),
+    ],
+)
+def test_a_first_line_of_numbers_and_dates_is_a_row_unless_they_are_years(names: list[str], row: bool) -> None:
+    assert is_no_header(names) is row
+
+
+# Numbers that are codes for no answer are told from measured ones, and from long tails.
+
+RATINGS = ["1", "2", "3", "4", "5"] * 20
+
+
+@pytest.mark.parametrize(
+    ("numbers", "far"),
+    [
+        ([1, 2, 3, 4, 5, 99], [99]),
+        ([1, 2, 3, 4, 5, 97, 98, 99], [97, 98, 99]),
+        ([1, 2, 9], [9]),
+        ([18, 35, 90, 999], [999]),
+        ([*range(1, 10), 99], [99]),
+        ([18, 35, 90, -1], [-1]),
+        ([18, 35, 90, -1, 999], [-1, 999]),
+        ([1, 2, 3, 4, 5, -99], [-99]),
+        ([21_000, 48_000, 90_000, 999_999], [999_999]),
+        ([Decimal("21.5"), Decimal("30.1"), Decimal("999.0")], [999]),
+    ],
+)
+def test_few_codes_behind_a_gap_of_several_times_what_the_others_span_are_far(
+    numbers: list[int], far: list[int]
+) -> None:
+    assert far_numbers([Decimal(number) for number in numbers]) == set(map(Decimal, far))
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        [],
+        [99],
+        [5, 99],
+        [1, 99],
+        [18, 35, 90, 99],
+        [*range(100)],
+        [*range(1, 10)],
+        [20_000, 35_000, 90_000, 1_200_000],
+        [20_000, 35_000, 90_000, 99_999],
+        [0, 2_174, 41_310, 99_999],
+        [-1, 0, 1],
+        [-1, 1],
+        [-1, 0, 18, 35],
+        [-2, -1, 1, 3, 5],
+        [-1, 1, 2],
+        [1, 2, 3, 1_000],
+    ],
+)
+def test_tails_scales_around_zero_and_plain_numbers_are_not(numbers: list[int]) -> None:
+    assert far_numbers([Decimal(number) for number in numbers]) == set()
+
+
+def test_a_draft_says_how_many_rows_hold_codes_for_no_answer_and_none_of_the_codes() -> None:
+    why = drafted("rating", [*RATINGS, "99", "99", "98"]).why
+    assert "3 rows hold numbers apart from all others" in why and "`na`" in why and "`null_as`" in why
+    assert "99" not in why and "98" not in why
+    assert "1 row holds a number apart" in drafted("rating", [*RATINGS, "999.0"]).why
+
+
+def test_a_draft_says_nothing_of_codes_that_are_names_of_places_or_published_as_they_are() -> None:
+    assert "apart from" not in drafted("zip", ["10115", "10117", "99999"] * 9).why
+    assert "apart from" not in drafted("income", [*RATINGS, "99"]).why
+    assert "apart from" not in drafted("rating", RATINGS).why
 
 
 def test_whole_numbers_that_pandas_wrote_beside_holes_are_whole_numbers(tmp_path: Path) -> None:
@@ -77,7 +217,7 @@ def test_nulls_stand_where_no_value_does_and_it_is_said(tmp_path: Path) -> None:
 )
 def test_the_cell_of_the_nulls_holds_no_value(texts: list[str]) -> None:
     found = drafted("member", texts)
-    assert isinstance(found.scale, Scale)
+    assert isinstance(found.scale, DraftScale)
     null = Decimal(found.null_as or "")
     assert found.scale.domain[0] == null
     assert all(Decimal(text) >= null + found.scale.grid for text in texts if text not in ("", "N/A"))
@@ -178,7 +318,7 @@ def test_digit_codes_are_all_codes_of_so_many_digits_and_not_those_that_are_ther
     name: str, texts: list[str], last: int, grid: int
 ) -> None:
     found = drafted(name, texts)
-    assert isinstance(found.scale, Scale)
+    assert isinstance(found.scale, DraftScale)
     assert (found.scale.domain, found.scale.grid, found.written) == ((0, last), grid, "digits")
 
 

@@ -1,1 +1,0 @@
-"""A table begun from its source: `streamer start-anew` and `streamer load`."""

@@ -1,0 +1,256 @@
+"""`streamer anonymize`: a whole CSV file at once, by any of the algorithms; no server.
+
+All files appear together, or none does; that one cannot be written is said before any work is done. What is printed
+are counts and measures. The one file that names people, --index, is asked for by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, Any
+
+import click
+import msgspec
+import pandas as pd
+
+from streamer.cli.batch.reports import anonymize_report, curves_of, require_report
+from streamer.cli.batch.skip_refused import (
+    facts_of,
+    refused_among,
+    require_some_left,
+    sentence,
+    skip_refused_option,
+    write_list,
+)
+from streamer.cli.support.options import (
+    algorithms,
+    examples,
+    json_option,
+    k_option,
+    merge_option,
+    refine_option,
+    require_apart,
+    seed_option,
+    suppression_option,
+    table_option,
+)
+from streamer.cli.support.progress import stages
+from streamer.cli.support.tables import figure, say, say_facts, so_many
+from streamer.privacy.models import Model, model_of, words
+from streamer.recoding.algorithms.catalog import DEFAULT_ALGORITHM, algorithm_named, run
+from streamer.recoding.algorithms.contract import Algorithm, Options, Recoding
+from streamer.recoding.frame import checked_options, with_k, without_absent_key
+from streamer.recoding.metrics.measures import measure, measure_joined
+from streamer.recoding.publication import group_names, lossy_join_frames, published_frame
+from streamer.table.data_warnings import unlisted_rows, unlisted_sentences, warning_of_individuals, without_refused
+from streamer.table.encode import EncodedRows, Encoder
+from streamer.table.files import atomic_writers, read_rows, table_files, write_index, write_rows
+from streamer.table.microdata import Microdata, microdata_of
+from streamer.table.schema import Table
+from streamer.table.yaml.loading import files_of, load_table
+
+ROWS, LOSSY_JOIN = "rows", "lossy-join"
+
+
+@click.command(
+    name="anonymize",
+    epilog=examples(
+        "streamer anonymize --table mine rows.csv -o anonymous.csv",
+        "streamer anonymize --table mine rows.csv -o anonymous.csv --algorithm mondrian --report report.html",
+    ),
+)
+@table_option
+@click.argument("data", metavar="ROWS.csv", type=click.Path(path_type=Path))
+@click.option(
+    "--algorithm",
+    metavar="NAME",
+    default=DEFAULT_ALGORITHM,
+    show_default=True,
+    shell_complete=algorithms,
+    help="`compare` lists what there is.",
+)
+@click.option(
+    "-o", "--out", metavar="OUT.csv", required=True, type=click.Path(path_type=Path), help="The anonymous table."
+)
+@click.option("--index", metavar="PRIVATE.csv", type=click.Path(path_type=Path), help="Which source row is where.")
+@click.option(
+    "--report",
+    metavar="OUT.html",
+    type=click.Path(path_type=Path),
+    help="What is guaranteed and what it cost, as a page to hand on.",
+)
+@click.option(
+    "--form",
+    type=click.Choice((ROWS, LOSSY_JOIN)),
+    default=ROWS,
+    show_default=True,
+    help="lossy-join: exact quasi-identifiers in OUT-qit.csv, sensitive values in OUT-stt.csv, joined by QI group.",
+)
+@skip_refused_option
+@k_option
+@suppression_option
+@refine_option
+@merge_option
+@seed_option
+@json_option
+def command(
+    table: str,
+    data: Path,
+    algorithm: str,
+    out: Path,
+    index: Path | None,
+    report: Path | None,
+    form: str,
+    left_out: Path | None,
+    k: int | None,
+    suppression: float,
+    refine: int,
+    merge_equal_boxes: bool,
+    seed: int | None,
+    as_json: bool,
+) -> None:
+    """Anonymizes ROWS.csv and writes the published table, with the columns of the live changelog.
+
+    The privacy model is table.yaml's: k, and l, alpha, beta or r where it says so. QI groups are numbered from 1 in the
+    order of the values that they publish, those that publish the same by chance; the order of the rows says nothing
+    about whose they are. --index is private: it names every row's QI group, by the
+    key, or by the number of the row where the data has no key column.
+    """
+    chosen, options = algorithm_named(algorithm), checked_options(suppression, refine, merge_equal_boxes, seed)
+    outputs = output_paths(out, form)
+    paths = [*outputs, *filter(None, (index, report, left_out))]
+    require_apart([*files_of(table), data], paths)
+    if report is not None:
+        require_report()
+    schema = with_k(load_table(table, needs_key=False), k)
+    model = model_of(schema)
+    with stages(as_json) as progress, atomic_writers(paths, text=True) as opened:
+        files: dict[Path, IO[str]] = dict(zip(paths, opened, strict=True))
+        with progress.stage("read"):
+            frame = read_rows(data)
+            schema = without_absent_key(schema, frame)
+        refused = refused_among(schema, frame, progress) if left_out is not None else []
+        require_some_left(refused, len(frame))
+        with progress.stage("encode"):
+            frame = without_refused(frame, refused)
+            encoded = Encoder(schema).frame(frame)
+            unlisted = unlisted_rows(schema, frame)
+            microdata = microdata_of(schema, encoded)
+        with progress.stage("anonymize") as on_progress:
+            recoding = run(chosen, microdata, model, replace(options, on_progress=on_progress))
+        with progress.stage("measure"):
+            facts = described(chosen, options, microdata, recoding, model, form)
+            facts["left_out"] = left_out and facts_of(refused, len(frame) + len(refused), left_out)
+            facts["unlisted"] = unlisted
+            facts["warnings"] = _warnings(schema, encoded, unlisted)
+        curves = () if report is None or form == LOSSY_JOIN else curves_of(microdata, chosen, options, progress)
+        with progress.stage("write"):
+            published = dict(zip(outputs, _publications(form, microdata, recoding), strict=True))
+            facts |= {"published": {path.name: list(of.columns) for path, of in published.items()}}
+            for path, of in published.items():
+                write_rows(of, files[path])
+            if index is not None:
+                write_index(_index_table(encoded.source_keys, recoding), files[index])
+            if report is not None:
+                files[report].write(anonymize_report(facts, microdata, recoding, table, data, curves))
+            if left_out is not None:
+                write_list(refused, files[left_out])
+    facts |= {"seconds": progress.seconds, "files": [str(path) for path in paths]}
+    if as_json:
+        click.echo(msgspec.json.encode(facts))
+    else:
+        _print(facts)
+
+
+def _warnings(schema: Table, encoded: EncodedRows, unlisted: Mapping[str, int]) -> list[str]:
+    return [
+        *warning_of_individuals(encoded.individuals, schema.individual),
+        *unlisted_sentences(schema, unlisted, len(encoded.source_keys), "rows"),
+    ]
+
+
+def output_paths(out: Path, form: str) -> list[Path]:
+    """The files that a form of publication writes for OUT.csv."""
+    return table_files(out, ("rows",) if form == ROWS else ("qit", "stt"))
+
+
+def described(
+    algorithm: Algorithm, options: Options, microdata: Microdata, recoding: Recoding, model: Model, form: str
+) -> dict[str, Any]:
+    """What was done and what came of it, as plain values: counts, settings and the form's measures.
+
+    Chance is not among the settings: readers of the report must not have it.
+    """
+    table = microdata.table
+    levels = recoding.levels and dict(zip((a.name for a in table.attributes), recoding.levels, strict=True))
+    return {
+        "table": table.name,
+        "algorithm": algorithm.name,
+        "what": algorithm.what,
+        "source": algorithm.source,
+        "model": words(table, model),
+        "options": {
+            "k": table.k,
+            "suppression": options.suppression,
+            "refine": options.refine,
+            "merge_equal_boxes": options.merge_equal_boxes,
+        },
+        "levels": levels,
+        "details": dict(recoding.details),
+        "form": form,
+        "measures": (measure_joined if form == LOSSY_JOIN else measure)(microdata, recoding, model),
+    }
+
+
+# -- files ----------------------------------------------------------------------------------------------------------
+
+
+def _publications(form: str, microdata: Microdata, recoding: Recoding) -> Sequence[pd.DataFrame]:
+    """What stands in each of `output_paths`."""
+    return [published_frame(microdata, recoding)] if form == ROWS else lossy_join_frames(microdata, recoding)
+
+
+def _index_table(source_keys: list[str], recoding: Recoding) -> Iterator[tuple[str, str]]:
+    names = [*group_names(recoding), ""]  # SUPPRESSED is -1: the last one
+    return ((source_key, names[group]) for source_key, group in zip(source_keys, recoding.qi_group, strict=True))
+
+
+# -- for people -----------------------------------------------------------------------------------------------------
+
+
+def _print(facts: Mapping[str, Any]) -> None:
+    measures = facts["measures"]
+    published = measures["rows"] - measures["suppressed"]
+    lines = {
+        "algorithm": f"{facts['algorithm']}: {facts['what']} ({facts['source']})",
+        "model": f"every QI group has {facts['model']}",
+        "rows": f"{published:,} published, {measures['suppressed']:,} suppressed",
+        "QI groups": _groups(measures),
+        "loss": _loss(facts),
+        "risk": f"{figure(measures['risk'])} is the largest share of close sensitive values in a QI group",
+        "time": f"{facts['seconds']['anonymize']} s, of {round(sum(facts['seconds'].values()), 3)} s in all",
+        "written": ", ".join(facts["files"]),
+    }
+    if measures["risk"] is None:
+        del lines["risk"]
+    if facts["left_out"] is not None:
+        lines["left out"] = sentence(facts["left_out"])
+    say_facts(lines)
+    for warning in facts["warnings"]:
+        say(f"warning: {warning}")
+
+
+def _loss(facts: Mapping[str, Any]) -> str:
+    if facts["form"] == LOSSY_JOIN:
+        true = figure(facts["measures"]["joined_true"])
+        return f"which of a QI group's quasi-identifiers belongs to which of its rows: a guess is right with {true}"
+    return f"NCP {figure(facts['measures']['ncp'])} (0: exact values, 1: nothing left)"
+
+
+def _groups(measures: Mapping[str, Any]) -> str:
+    if not measures["groups"]:
+        return "none"
+    smallest = so_many(measures["k"], "row")
+    return f"{measures['groups']:,}, the smallest of {smallest}, {figure(measures['aes'])} on average"

@@ -1,0 +1,418 @@
+"""`streamer check`: what a table.yaml means, and what it would do to a data file; nothing is published.
+
+Without --data it answers at once, and needs neither Kafka nor Redis. A data file's rows are counted, by reason and
+column, and tried; no value of them is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+import numpy as np
+import pandas as pd
+
+from streamer.cli.batch.skip_refused import refused_among, skip_refused_option, write_list
+from streamer.cli.support.options import examples, json_option, require_apart, table_option
+from streamer.cli.support.progress import Stages, stages
+from streamer.cli.support.tables import figure, grid_of, print_table, say, so_many
+from streamer.errors import EXIT_LAW, UsageError, needs_extra
+from streamer.incremental.connect.sql_tables import sql_warnings
+from streamer.incremental.topics import QIT, STT
+from streamer.privacy.models import SubjectCodes, model_of, subject_names, words
+from streamer.recoding.algorithms.catalog import ALGORITHMS, objections
+from streamer.recoding.costs import SUPPRESSION, costs
+from streamer.recoding.frame import without_absent_key
+from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute, TemporalAttribute
+from streamer.table.data_warnings import (
+    beside_nulls,
+    counted,
+    null_text,
+    unlisted_rows,
+    unlisted_sentences,
+    warning_of,
+    warning_of_individuals,
+    without_refused,
+)
+from streamer.table.encode import EncodedRows, Encoder
+from streamer.table.files import atomic_writer, read_rows
+from streamer.table.hierarchy import labels_beside_their_leaves
+from streamer.table.microdata import Microdata, microdata_of
+from streamer.table.published.groups import COUNT, SIZE, VALUES, group_columns, qit_columns, stt_columns
+from streamer.table.published.rows import QI_GROUP, box_columns, published_columns
+from streamer.table.scalars import CLOCKS, decimal_text, moment_text
+from streamer.table.schema import AVRO, CONNECT_JSON, GROUPS, JSON, LOSSY_JOIN, KeptColumn, Table
+from streamer.table.yaml.loading import files_of, hidden_columns, load_table
+
+# What a table.yaml would do to a data file: rows counted, by reason and column, and tried; no value is shown.
+
+ROWS_TRIED_MAX = 100_000
+"""Rows that costs are computed from: the first accepted ones."""
+
+
+def try_data(table: Table, path: str, left_out: Path | None, no_costs: bool, progress: Stages) -> dict[str, Any]:
+    """What would become of the rows of a data file; counts, shares and column names only.
+
+    left_out: where to list the refused rows. no_costs: do not try what other k and grids cost.
+    """
+    with progress.stage("read"):
+        frame = read_rows(path)
+    keyless = [*_without_key(table, frame)]
+    table, model = without_absent_key(table, frame), model_of(table)
+    refused = refused_among(table, frame, progress)
+    with progress.stage("encode"):
+        left = without_refused(frame, refused)
+        accepted = Encoder(table).frame(left)
+    if left_out is not None:
+        with atomic_writer(left_out, text=True) as file:
+            write_list(refused, file)
+    n = len(accepted.source_keys)
+    individuals = n if table.individual is None else len(set(accepted.individuals))
+    used = microdata_of(table, accepted).rows(np.arange(min(n, ROWS_TRIED_MAX)))
+    shortfall = model.shortfall(
+        SubjectCodes(table, model).of(accepted.values, accepted.individuals), subject_names(table, model)
+    )
+    tried = _tried(used, progress) if n and not no_costs else None
+    return {
+        "rows": len(frame),
+        "accepted": n,
+        "hidden_columns": hidden_columns(table, frame.columns),
+        "refused": [
+            {"reason": reason, "column": column or None, "rows": rows} for reason, column, rows in counted(refused)
+        ],
+        "warnings": [
+            *keyless,
+            *_warnings(table, individuals, shortfall),
+            *_key_warnings(table, accepted),
+            *_null_warnings(table, beside_nulls(table, left)),
+            *unlisted_sentences(table, unlisted_rows(table, left), n, "rows"),
+        ],
+        "costs": tried,
+    }
+
+
+def _tried(used: Microdata, progress: Stages) -> dict[str, Any]:
+    with progress.stage("try") as on_progress:
+        return costs(used, on_progress)
+
+
+def _without_key(table: Table, frame: pd.DataFrame) -> Iterator[str]:
+    if table.source_key and set(table.source_key).isdisjoint(frame.columns):
+        names = ", ".join(table.source_key)
+        yield (
+            f"the data has no column {names}, the key: rows are told apart by their numbers here and by `anonymize`;"
+            " a stream needs the key"
+        )
+
+
+def _warnings(table: Table, individuals: int, shortfall: str) -> list[str]:
+    who = "rows" if table.individual is None else "individuals"
+    if individuals < table.k:
+        return [f"{individuals} {who} are fewer than k = {table.k}: nothing would be published"]
+    if individuals < 2 * table.k:
+        return [f"{individuals} {who} are fewer than 2k = {2 * table.k}: they would be one single QI group"]
+    if shortfall:
+        return [f"all rows together, as one QI group: {shortfall}: nothing would be published"]
+    return []
+
+
+def _null_warnings(table: Table, rows: Mapping[str, int]) -> Iterator[str]:
+    for attribute in table.attributes:
+        if attribute.name in rows:
+            yield (
+                f"columns.{attribute.name}.null_as: nulls are published as {null_text(attribute)}, as are"
+                f" {rows[attribute.name]:,} rows of which it is true; give nulls a cell or category of their own"
+            )
+
+
+def _key_warnings(table: Table, rows: EncodedRows) -> list[str]:
+    of_keys = warning_of(rows.source_keys, table.source_key[0]) if len(table.source_key) == 1 else []
+    return of_keys + warning_of_individuals(rows.individuals, table.individual)
+
+
+# -- for people ----------------------------------------------------------------------------------------------------
+
+
+def print_data(data: dict[str, Any]) -> None:
+    say(f"data: {data['accepted']:,} of {so_many(data['rows'], 'row')} would be accepted")
+    say(f"columns that never leave: {', '.join(data['hidden_columns']) or 'none'}")
+    if data["refused"]:
+        grid = grid_of("refused rows", "reason", "column")
+        for line in data["refused"]:
+            grid.add_row(f"{line['rows']:,}", line["reason"], line["column"] or "")
+        print_table(grid)
+    for warning in data["warnings"]:
+        say(f"warning: {warning}")
+    if data["costs"] is not None:
+        _print_costs(data["costs"], data["accepted"])
+
+
+def _print_costs(tried: dict[str, Any], accepted: int) -> None:
+    used = f"all {accepted:,}" if tried["rows"] == accepted else f"the first {tried['rows']:,}"
+    say(f"what k costs ({tried['algorithm']}, {used} accepted rows; NCP 0: exact values, 1: nothing left)")
+    names = " or ".join(sorted({line["suppressing"]["algorithm"] for line in tried["k"] if "suppressing" in line}))
+    leaving = (f"NCP of {names}", f"suppressed (up to {SUPPRESSION:.0%})") if names else ()
+    grid = grid_of("k", "QI groups", "NCP", *leaving)
+    for line in tried["k"]:
+        if "cannot" in line:
+            grid.add_row(str(line["k"]), line["cannot"])
+            continue
+        other = [line["suppressing"][name] for name in ("ncp", "suppressed")] if "suppressing" in line else []
+        grid.add_row(*map(figure, (line["k"], line["groups"], line["ncp"], *other)))
+    print_table(grid)
+    if tried["none_suppressing"]:
+        say(f"with {SUPPRESSION:.0%} suppressed it was not tried: {tried['none_suppressing']}")
+    if not tried["attributes"]:
+        return
+    grid = grid_of("column", "its NCP", "with another grid: NCP of the table")
+    for line in tried["attributes"]:
+        others = "; ".join(f"{_grid_text(at['grid'])}: {figure(at['ncp'])}" for at in line["grids"])
+        grid.add_row(line["name"], figure(line["ncp"]), others)
+    print_table(grid)
+
+
+def _grid_text(grid: Decimal | str) -> str:
+    return grid if isinstance(grid, str) else decimal_text(grid)
+
+
+LOSSY_JOIN_REVEALS = (
+    "lossy-join publishes the exact quasi-identifiers (cells of the grid) of everybody: whoever knows somebody's finds"
+    " that this person is in the table, and in which QI group; hidden is only which of the group's sensitive rows is"
+    " whose, as well as privacy.l and privacy.beta demand",
+    "that holds for the table at one moment: whoever sees the two topics change reads, from the cells and the values"
+    " that come or go together, whose the values are; give the topics to those alone who may know that, and others a"
+    " copy of the table (`subscribe --csv`)",
+)
+"""What a form of publication tells, which nobody who chooses it should learn from somebody else."""
+
+_FORMATS_NEED = {
+    CONNECT_JSON: ", with Kafka Connect's schema in every record",
+    AVRO: ", by a schema registry (SCHEMA_REGISTRY_URL)",
+}
+
+_to_json = msgspec.json.Encoder(decimal_format="number").encode
+
+
+@click.command(
+    name="check",
+    epilog=examples(
+        "streamer check --table mine",
+        "streamer check --table mine --data mine/rows.csv",
+        "streamer check --table mine --connector http://connect:8083",
+    ),
+)
+@table_option
+@click.option("--data", metavar="ROWS.csv", help="A data file to try: which columns stay, which rows are refused.")
+@click.option(
+    "--connector",
+    metavar="URL|FILE",
+    help="Kafka Connect's address, or a connector's configuration as JSON: what would be lost or misread?",
+)
+@click.option("--no-costs", is_flag=True, help="With --data: do not try other k and grids.")
+@skip_refused_option
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    table: str,
+    data: str | None,
+    connector: str | None,
+    no_costs: bool,
+    left_out: Path | None,
+    as_json: bool,
+) -> None:
+    """Validates TABLE and says what it means: roles, cells, the privacy model and which algorithms can hold it, what a
+    published row looks like, what never leaves.
+
+    With --data it also counts the rows of a CSV file that would be refused, by reason and column, without their values,
+    and tries what other k and other grids would cost; --skip-refused lists these rows. Of a large file
+    that may take minutes; --no-costs leaves it out. The first time on a machine, it compiles some code, too. A file
+    without the key column is taken as `anonymize` takes it: rows are told apart by their numbers.
+    With --connector it names every setting of a source or sink by which something of this table would be lost or
+    misread, with its mend (user and password for Connect: CONNECT_USER, CONNECT_PASSWORD).
+    Exit code 1 where a connector has such a setting, 2 where TABLE or ROWS.csv cannot be used at all.
+    """
+    if left_out is not None and data is None:
+        raise UsageError("--skip-refused lists rows of a data file: say --data")
+    if no_costs and data is None:
+        raise UsageError("--no-costs leaves out what is tried with a data file: say --data")
+    if left_out is not None and data is not None:
+        require_apart([*files_of(table), Path(data)], [left_out])
+    schema = load_table(table, needs_key=False)
+    report = describe(schema)
+    if connector is not None:
+        with needs_extra("stream"):
+            from streamer.cli.stream.connector_check import check_connectors
+        report["connectors"] = check_connectors(schema, connector)
+    if data is not None:
+        with stages(as_json) as progress:
+            report["data"] = try_data(schema, data, left_out, no_costs, progress)
+    ok = not any(one["findings"] for one in report.get("connectors", ()))
+    if as_json:
+        click.echo(_to_json({"ok": ok, **report}))
+    else:
+        _print(report)
+    if not ok:
+        ctx.exit(EXIT_LAW)
+
+
+# -- what the table means -------------------------------------------------------------------------------------------
+
+
+def describe(table: Table) -> dict[str, Any]:
+    """table.yaml as plain values, with a published row as an example."""
+    model = model_of(table)
+    return {
+        "table": table.name,
+        "key": list(table.source_key),
+        "individual": table.individual,
+        "k": table.k,
+        "model": words(table, model),
+        "algorithms": [
+            {"name": algorithm.name, "what": algorithm.what, "cannot": list(objections(algorithm, table, model))}
+            for algorithm in ALGORITHMS.values()
+        ],
+        "warnings": list(_table_warnings(table)),
+        "columns": [_described(attribute) for attribute in table.attributes] + [_described_kept(c) for c in table.kept],
+        "form": table.form,
+        "format": table.format,
+        "published_columns": _published_columns(table),
+        "example": _example(table),
+    }
+
+
+def _table_warnings(table: Table) -> Iterator[str]:
+    yield from sql_warnings(table)
+    chosen = ALGORITHMS[table.rebuilding.algorithm]
+    for said in objections(chosen, table, model_of(table)):
+        yield f"rebuild.algorithm: {chosen.name} cannot rebuild this table: {said}"
+    if table.form == LOSSY_JOIN:
+        yield from LOSSY_JOIN_REVEALS
+    for attribute in table.attributes:
+        tree = attribute.hierarchy if isinstance(attribute, NumericAttribute) else None
+        wrong = [] if tree is None else list(labels_beside_their_leaves(tree))
+        if wrong:
+            leaf, label = wrong[0]
+            yield (
+                f"columns.{attribute.name}.hierarchy: {len(wrong)} labels do not hold their leaf, the first {leaf}"
+                f" under {label}; what is published is made from the leaves, not from the labels"
+            )
+
+
+def _described(attribute: Attribute) -> dict[str, Any]:
+    shared = {"name": attribute.name, "role": "quasi-identifier", "unit": attribute.unit}
+    nulls = {"nulls": "refused" if attribute.null_code is None else "null_as", "nulls_published": null_text(attribute)}
+    if isinstance(attribute, CategoricalAttribute):
+        tree = attribute.hierarchy
+        return {**shared, "type": "category", "leaves": tree.n_leaves, "levels": tree.n_levels, **nulls}
+    if isinstance(attribute, TemporalAttribute):
+        return {**shared, **_described_calendar(attribute), **nulls}
+    return {
+        **shared,
+        "type": "integer" if attribute.integer else "decimal",
+        "domain": list(attribute.domain),
+        "step": attribute.step,
+        "grid": attribute.grid,
+        "cells": attribute.n_cells,
+        **nulls,
+    }
+
+
+def _described_calendar(attribute: TemporalAttribute) -> dict[str, Any]:
+    """Cells of the calendar; the unit counts them."""
+    calendar = attribute.calendar
+    return {
+        "type": calendar.clock.name,
+        "domain": [moment_text(end, calendar.clock) for end in (calendar.first, calendar.last)],
+        "step": None,
+        "grid": calendar.grid.text,
+        "levels": attribute.levels.n_levels,
+        "cells": calendar.n_cells,
+    }
+
+
+def _described_kept(column: KeptColumn) -> dict[str, Any]:
+    role = "sensitive" if column.sensitive else "keep"
+    described: dict[str, Any] = {"name": column.name, "role": role, "type": column.type or "any"}
+    if column.hierarchy is not None:
+        described |= {"leaves": column.hierarchy.n_leaves, "levels": column.hierarchy.n_levels}
+    return described
+
+
+def _published_columns(table: Table) -> list[str] | dict[str, list[str]]:
+    """Columns of what is published, of a lossy join by table."""
+    if table.form == LOSSY_JOIN:
+        return {QIT: list(qit_columns(table)), STT: list(stt_columns(table))}
+    return list(group_columns(table) if table.form == GROUPS else published_columns(table))
+
+
+def _example(table: Table) -> dict[str, Any]:
+    """What is published, with a box two cells wide in every column of intervals, and the whole tree in the others.
+
+    A lossy join publishes one cell of each.
+    """
+    kept: dict[str, Any] = {column.name: _example_value(column) for column in table.kept}
+    row: dict[str, Any] = {QI_GROUP: "0-1"}
+    for attribute in table.attributes:
+        last = attribute.axis.n_cells - 1
+        wide = last if isinstance(attribute, CategoricalAttribute) else min(1, last)
+        row |= box_columns(attribute, 0, 0 if table.form == LOSSY_JOIN else wide)
+    if table.form == LOSSY_JOIN:
+        return {QIT: row, STT: {QI_GROUP: "0-1"} | kept | {COUNT: 1}}
+    if table.form == GROUPS:
+        return row | {SIZE: table.k, VALUES: [kept | {COUNT: table.k}]}
+    return row | kept
+
+
+def _example_value(column: KeptColumn) -> object:
+    if column.hierarchy is not None:
+        return column.hierarchy.leaves[0]
+    if column.type in CLOCKS:
+        return CLOCKS[column.type].example
+    return {"integer": 0, "decimal": Decimal("0.5"), "boolean": True}.get(column.type or "", "...")
+
+
+# -- for people -----------------------------------------------------------------------------------------------------
+
+
+def _print(report: dict[str, Any]) -> None:
+    counted = report["individual"] or "rows"
+    key = ", ".join(report["key"]) or "none (a stream needs one)"
+    say(f"table {report['table']}, key {key}, k = {report['k']} ({counted})")
+    grid = grid_of("column", "role", "type", "domain or hierarchy", "grid", "cells")
+    for column in report["columns"]:
+        cells = column.get("cells", column.get("leaves", ""))
+        grid.add_row(
+            column["name"], column["role"], column["type"], _extent(column), str(column.get("grid", "")), str(cells)
+        )
+    print_table(grid)
+    for column in report["columns"]:
+        if column.get("nulls_published") is not None:
+            say(f"nulls of {column['name']} are published as {column['nulls_published']}")
+    say(f"privacy: every QI group has {report['model']}")
+    for algorithm in report["algorithms"]:
+        said = f"cannot hold it: {algorithm['cannot'][0]}" if algorithm["cannot"] else algorithm["what"]
+        say(f"  {algorithm['name']}: {said}")
+    for warning in report["warnings"]:
+        say(f"warning: {warning}")
+    what = {GROUPS: "a published QI group", LOSSY_JOIN: "published rows"}.get(report["form"], "a published row")
+    example = msgspec.json.format(_to_json(report["example"]), indent=0)  # with blanks, at which a line may end
+    say(f"{what}: {example.decode()}")
+    if report["format"] != JSON:
+        say(f"which is written as {report['format']}{_FORMATS_NEED[report['format']]}")
+    if "data" in report:
+        print_data(report["data"])
+    if "connectors" in report:
+        from streamer.cli.stream.connector_check import print_connectors
+
+        print_connectors(report["connectors"])
+
+
+def _extent(column: dict[str, Any]) -> str:
+    if "domain" in column:
+        return f"{column['domain'][0]} to {column['domain'][1]}" + (f" by {column['step']}" if column["step"] else "")
+    return f"{column['leaves']} leaves, {column['levels']} levels" if "leaves" in column else ""

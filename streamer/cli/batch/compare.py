@@ -1,0 +1,162 @@
+"""`streamer compare`: every algorithm on one table, side by side; no table is written, a page where it is asked for.
+
+Algorithms stand in the catalog's order, and one that cannot do what table.yaml asks is listed with its reason. A few
+rows go first, so that what an algorithm compiles once per machine is not counted as its time. --suppression and
+--refine go to the algorithms that know them: the question is what each can make of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+import numpy as np
+from rich.table import Table as Grid
+
+from streamer.cli.batch.reports import compare_report, curves_of, require_report
+from streamer.cli.support.options import (
+    examples,
+    json_option,
+    k_option,
+    refine_option,
+    require_apart,
+    seed_option,
+    suppression_option,
+    table_option,
+)
+from streamer.cli.support.progress import Stages, stages
+from streamer.cli.support.tables import figure, print_table, say, say_facts, so_many
+from streamer.privacy.models import Model, model_of, words
+from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT_ALGORITHM, objections, require_possible, run
+from streamer.recoding.algorithms.contract import Algorithm, Options
+from streamer.recoding.frame import checked_options, with_k, without_absent_key
+from streamer.recoding.metrics.measures import WHAT, measure
+from streamer.table.encode import Encoder
+from streamer.table.files import atomic_writers, read_rows
+from streamer.table.microdata import Microdata, microdata_of
+from streamer.table.yaml.loading import files_of, load_table
+
+FEW = 200
+"""Rows of the first run."""
+
+SHOWN_MEASURES = ("groups", "ncp", "dm", "aes", "sed", "ril", "risk", "suppressed")
+"""The measures of the table for people; JSON has all of them."""
+
+
+@click.command(
+    name="compare",
+    epilog=examples(
+        "streamer compare --table mine rows.csv", "streamer compare --table mine rows.csv --report report.html"
+    ),
+)
+@table_option
+@click.argument("data", metavar="ROWS.csv", type=click.Path(path_type=Path))
+@click.option("--report", metavar="OUT.html", type=click.Path(path_type=Path), help="The comparison as a page.")
+@k_option
+@suppression_option
+@refine_option
+@seed_option
+@json_option
+def command(
+    table: str,
+    data: Path,
+    report: Path | None,
+    k: int | None,
+    suppression: float,
+    refine: int,
+    seed: int | None,
+    as_json: bool,
+) -> None:
+    """Anonymizes ROWS.csv by every algorithm and prints what each costs and risks; no table is written.
+
+    --suppression and --refine are given to the algorithms that know them.
+    """
+    schema = with_k(load_table(table, needs_key=False), k)
+    model, options = model_of(schema), checked_options(suppression, refine, seed=seed)
+    paths = [] if report is None else [report]
+    if paths:
+        require_report()
+    require_apart([*files_of(table), data], paths)
+    with stages(as_json) as progress, atomic_writers(paths, text=True) as opened:
+        with progress.stage("read"):
+            frame = read_rows(data)
+            schema = without_absent_key(schema, frame)
+        with progress.stage("encode"):
+            microdata = microdata_of(schema, Encoder(schema).frame(frame))
+        require_possible(microdata, model)
+        found = list(_compared(microdata, model, options, progress))
+        facts = {"table": schema.name, "rows": len(microdata), "model": words(schema, model), "algorithms": found}
+        for file in opened:
+            default = ALGORITHMS[DEFAULT_ALGORITHM]
+            curves = curves_of(microdata, default, options_for(default, options), progress)
+            file.write(compare_report(facts, table, data, curves))
+    if as_json:
+        click.echo(msgspec.json.encode(facts))
+    else:
+        _print(facts)
+
+
+def options_for(algorithm: Algorithm, options: Options) -> Options:
+    """Of the options those that the algorithm knows."""
+    suppression, refine = options.suppression * algorithm.suppresses, options.refine * algorithm.refines
+    return replace(options, suppression=suppression, refine=refine)
+
+
+def _run_on_few(algorithm: Algorithm, microdata: Microdata, model: Model, options: Options) -> None:
+    """Runs on rows from the first to the last, if these hold the model, so that everything is compiled."""
+    few = microdata.rows(np.linspace(0, len(microdata) - 1, min(len(microdata), FEW), dtype=np.int64))
+    if model.holds(few.subjects(model.subjects)):
+        run(algorithm, few, model, options)
+
+
+def _compared(microdata: Microdata, model: Model, options: Options, progress: Stages) -> Iterator[dict[str, Any]]:
+    for algorithm in ALGORITHMS.values():
+        its_options = options_for(algorithm, options)
+        facts: dict[str, Any] = {"name": algorithm.name, "what": algorithm.what, "source": algorithm.source}
+        facts["default"] = algorithm.name == DEFAULT_ALGORITHM
+        if said := objections(algorithm, microdata.table, model, its_options):
+            yield facts | {"cannot": list(said)}
+            continue
+        with progress.stage("compile"):
+            _run_on_few(algorithm, microdata, model, its_options)
+        with progress.stage(algorithm.name) as on_progress:
+            recoding = run(algorithm, microdata, model, replace(its_options, on_progress=on_progress))
+        with progress.stage("measure"):
+            measures = measure(microdata, recoding, model)
+        yield facts | {
+            "seconds": progress.seconds[algorithm.name],
+            "details": dict(recoding.details),
+            "measures": measures,
+        }
+
+
+# -- for people -----------------------------------------------------------------------------------------------------
+
+
+def _print(report: dict[str, Any]) -> None:
+    rows = so_many(report["rows"], "row")
+    say(f"table {report['table']}, {rows}; every QI group has {report['model']}")
+    tried = [found for found in report["algorithms"] if "measures" in found]
+    shown = [name for name in SHOWN_MEASURES if name != "suppressed" or any(found["measures"][name] for found in tried)]
+    grid = Grid("algorithm", box=None, padding=(0, 1, 0, 0), pad_edge=False)
+    for heading in ("seconds", *map(_heading, shown)):
+        grid.add_column(heading, justify="right")
+    for found in tried:
+        cells = (figure(found["measures"][name]) for name in shown)
+        grid.add_row(found["name"], figure(found["seconds"]), *cells)
+    print_table(grid)
+    for found in report["algorithms"]:
+        if "cannot" in found:
+            say(f"{found['name']} cannot do this: {found['cannot'][0]}")
+    for found in report["algorithms"]:
+        if found["default"]:
+            say(f"the default is {found['name']}")
+    say_facts({_heading(name): WHAT[name] for name in shown if name != "groups"})
+
+
+def _heading(name: str) -> str:
+    return {"groups": "QI groups", "risk": name, "suppressed": name}.get(name, name.upper())

@@ -1,0 +1,66 @@
+"""What the reports of `anonymize` and `compare` have in common: where they come from, and what more privacy would cost.
+
+The report's modules are imported when one is asked for: drawing takes a second to load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from streamer.cli.support.progress import Stages
+from streamer.errors import needs_extra
+from streamer.recoding.algorithms.contract import Algorithm, Options, Recoding
+from streamer.table.files import STDIN
+from streamer.table.microdata import Microdata
+from streamer.table.yaml.loading import file_of
+
+if TYPE_CHECKING:
+    from streamer.recoding.report.page import Provenance
+    from streamer.recoding.report.tradeoffs import Curve
+
+
+def require_report() -> None:
+    """Raises LibraryMissing, before any work is done, if what writes a report is not installed."""
+    with needs_extra("report"):
+        import jinja2  # noqa: F401
+
+
+def anonymize_report(
+    facts: Mapping[str, Any],
+    microdata: Microdata,
+    recoding: Recoding,
+    table: str,
+    data: Path,
+    curves: Sequence[Curve],
+) -> str:
+    """The page of one run; table, data: the files that it read."""
+    from streamer.recoding.report.page import anonymize_page
+
+    return anonymize_page(facts, microdata, recoding, _provenance(table, data), curves)
+
+
+def compare_report(report: Mapping[str, Any], table: str, data: Path, curves: Sequence[Curve]) -> str:
+    """The page of one comparison."""
+    from streamer.recoding.report.page import compare_page
+
+    return compare_page(report, _provenance(table, data), curves)
+
+
+def curves_of(microdata: Microdata, algorithm: Algorithm, options: Options, progress: Stages) -> Sequence[Curve]:
+    """What more privacy would cost, in a stage of its own."""
+    from streamer.recoding.report.tradeoffs import sampled, tradeoffs
+
+    with progress.stage("trade-offs"):
+        return tradeoffs(sampled(microdata), algorithm, options)
+
+
+def _provenance(table: str, data: Path) -> Provenance:
+    from streamer.recoding.report.page import Provenance
+
+    made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    name = "standard input" if str(data) == STDIN else data.name
+    return Provenance(made, version("streamer"), name, file_of(table).read_text(encoding="utf-8"))

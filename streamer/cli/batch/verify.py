@@ -1,0 +1,228 @@
+"""`streamer verify`: holds a published changelog to its laws.
+
+The laws are `checks`, read from files and held by `verification`; this file lets an engine run beside the changelog
+where it is asked to, and says what was found. With `--events` the engine stops at every release where the release does
+(`through`), and the rows of the QI groups that either of the two touched are compared. That engine needs the secret by
+which the shard's lots were drawn: without it, it would come to another table that is as lawful as this one, so nothing
+is said then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+import msgspec
+
+from streamer.cli.stream.replay import Initially
+from streamer.cli.support.options import examples, json_option, table_option
+from streamer.cli.support.progress import Stages, stages
+from streamer.cli.support.tables import named, say_facts
+from streamer.compiling import warm_in_background
+from streamer.errors import ConfigError, EventRefused, LawViolated, UsageError
+from streamer.incremental import replay
+from streamer.incremental.checks.as_published import QIGroupId
+from streamer.incremental.checks.changelog import ChangelogLaws, LiveRecord, laws_of, release_name
+from streamer.incremental.checks.source import SOURCE_LAWS, IndexTable, SourceLaws, index_table
+from streamer.incremental.engine.engine import Engine
+from streamer.incremental.engine.stored_state import PENDING
+from streamer.incremental.events.decoder import Decoder
+from streamer.incremental.message_files import read_files, read_messages
+from streamer.incremental.release.fold import FoldedRelease
+from streamer.incremental.replay import encode_initial
+from streamer.incremental.shard.input import Message
+from streamer.incremental.verification import Verified, follow, require_records
+from streamer.table.encode import Encoder
+from streamer.table.files import read_rows
+from streamer.table.published.rows import parse_qi_group
+from streamer.table.schema import Table
+from streamer.table.yaml.loading import load_table
+
+INDEX_COLUMNS = ["key", "qi_group"]
+
+
+@click.command(
+    name="verify",
+    epilog=examples(
+        "streamer verify --table mine live.jsonl",
+        "streamer verify --table mine live.jsonl --source now.csv --index private.csv",
+        "streamer verify --table mine replayed/live.jsonl --initial rows.csv --events events.jsonl",
+    ),
+)
+@table_option
+@click.argument("live", metavar="LIVE.jsonl...", type=click.Path(path_type=Path), nargs=-1, required=True)
+@click.option("--source", metavar="ROWS.csv", help="The source table as it is at the last release; needs --index.")
+@click.option("--index", metavar="INDEX.csv", help="The private index table (columns key, qi_group); needs --source.")
+@click.option(
+    "--events", metavar="EVENTS.jsonl", help="The input of a changelog of one shard: the rows behind every release too."
+)
+@click.option("--initial", metavar="ROWS.csv", help="The table before the first event; needs --events.")
+@click.option(
+    "--secret",
+    metavar="SECRET.txt",
+    type=click.Path(path_type=Path),
+    help="The shard's secret as `replay` wrote it, for --events [default: secret.txt beside the first LIVE.jsonl].",
+)
+@json_option
+def command(
+    table: str,
+    live: tuple[Path, ...],
+    source: str | None,
+    index: str | None,
+    events: str | None,
+    initial: str | None,
+    secret: Path | None,
+    as_json: bool,
+) -> None:
+    """Checks the laws of the changelog LIVE.jsonl, release by release, from its first record on.
+
+    Several files are one changelog: each may hold a shard, or continue the one before.
+
+    A line of LIVE.jsonl is {"shard":..,"release":..,"through":..,"key":{..},"value":{..}}, with a value of null for a
+    removal, as `replay` and `subscribe --live` write it. Ends with 1 and the first violation in words.
+    """
+    if (source is None) != (index is None):
+        raise UsageError("--source and --index belong together")
+    if initial is not None and events is None:
+        raise UsageError("--initial needs --events")
+    if secret is not None and events is None:
+        raise UsageError("--secret needs --events")
+    schema = load_table(table)
+    laws = ChangelogLaws(schema)
+    with stages(as_json) as progress:
+        beside = None
+        if events is not None:
+            warm_in_background(schema)
+            engine = start_engine(schema, initial, known_secret(secret or live[0].with_name(replay.NAME)), progress)
+            beside = EngineBeside(schema, laws, engine, read_messages(events))
+        with progress.stage("verify"):
+            verified = follow(laws, read_files(live, schema), beside)
+        require_records(verified, live)
+        if source is not None and index is not None:
+            with progress.stage("source"):
+                _check_last(schema, laws, source, index)
+    verified.laws = len(laws_of(schema)) + (len(SOURCE_LAWS) if source or events else 0)
+    _print(verified, as_json)
+
+
+def _check_last(table: Table, laws: ChangelogLaws, source: str, index: str) -> None:
+    """The source laws at the last release."""
+    encoded = Encoder(table).frame(read_rows(source))
+    rows = dict(zip(encoded.source_keys, encoded.rows(), strict=True))
+    source_laws = SourceLaws(table, laws, index_table(rows, read_index(index)))
+    source_laws.check_all("the last release")
+
+
+def known_secret(path: Path) -> bytes:
+    """The secret of the shard. Raises UsageError where there is none."""
+    secret = replay.read_secret(path)
+    if secret is None:
+        raise UsageError(
+            f"--events needs the secret by which the shard's lots were drawn, and there is no {path}: name it by "
+            f"--secret (`replay --out` writes it beside live.jsonl). The secret of a live shard stays in Redis: check "
+            f"that one by --source and --index, or the changelog alone without --events"
+        )
+    return secret
+
+
+def start_engine(table: Table, initial: str | None, secret: bytes, progress: Stages) -> Engine:
+    """The engine as it was before the first event."""
+    engine = Engine(table, secret=secret)
+    if initial is not None:
+        first = Initially(initial, progress)
+        with progress.stage("begin"):
+            encoded, qi_groups = encode_initial(table, first.rows(), first.groups, secret)
+            progress.next("load")
+            engine.load_initial(encoded.source_keys, encoded.rows(), encoded.codes, qi_groups)
+    return engine
+
+
+class EngineBeside:
+    """An engine that follows the input of one shard beside its changelog, and the source laws between the two."""
+
+    def __init__(self, table: Table, laws: ChangelogLaws, engine: Engine, messages: Iterable[Message]) -> None:
+        self._engine = engine
+        self._source_laws = SourceLaws(table, laws, IndexTable())
+        self._decoder = Decoder(table)
+        self._messages = iter(messages)
+        self._next: Message | None = next(self._messages, None)
+
+    def check(self, release: FoldedRelease, touched: set[QIGroupId]) -> None:
+        """Brings the engine to where the release is, and compares."""
+        self.require_shard(release.shard)
+        while self._next is not None and self._next.offset < release.through:
+            self._apply(self._next)
+        self._source_laws.check(touched | self._drain(), release_name(release))
+
+    def require_shard(self, shard: int) -> None:
+        """Raises UsageError for a record of another shard than that of the events."""
+        if shard != self._engine.shard:
+            raise UsageError(
+                f"--events checks a changelog of one shard, as `replay` writes it: these are the events of shard "
+                f"{self._engine.shard}, and the changelog holds shard {shard}"
+            )
+
+    def check_release(self, release: FoldedRelease, touched: set[QIGroupId], remaining: Iterable[LiveRecord]) -> None:
+        """Holds a release to the events behind it; where the changelog has more shards than they, no law is broken."""
+        if release.outside:
+            raise UsageError(
+                f"{release_name(release)} did not come from events, so --events cannot tell what it should hold: check "
+                "the last release by --source and --index"
+            )
+        try:
+            self.check(release, touched)
+        except LawViolated as broken:
+            for record in remaining:
+                self.require_shard(record.shard)
+            raise LawViolated(f"{broken} (or the secret is not that of this changelog)") from None
+
+    def check_end(self) -> None:
+        """What comes after the last release must not have changed anything that is published."""
+        while self._next is not None:
+            self._apply(self._next)
+        self._source_laws.check(self._drain(), "the end of the events, after the last release")
+
+    def _apply(self, message: Message) -> None:
+        with suppress(EventRefused):  # a dead letter: nothing has changed
+            self._engine.apply(self._decoder.decode(message.key, message.value))
+        self._next = next(self._messages, None)
+
+    def _drain(self) -> set[QIGroupId]:
+        """Takes the engine's changes over into the index table; returns the QI groups they touched."""
+        index, shard = self._source_laws.index, self._engine.shard
+        touched: set[QIGroupId] = set()
+        for source_key, record in self._engine.drain().records.items():
+            if record is None:
+                touched |= index.remove(source_key)
+            else:
+                qi_group = None if record.qi_group == PENDING else (shard, record.qi_group)
+                touched |= index.put(source_key, record.row, qi_group)
+        return touched
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
+
+
+def read_index(path: str) -> list[tuple[str, QIGroupId | None]]:
+    """The lines of an index table: source key and QI group, None while pending. Raises ConfigError."""
+    frame = read_rows(path)
+    if list(frame.columns) != INDEX_COLUMNS:
+        raise ConfigError(f"{path}: the header of an index table is {','.join(INDEX_COLUMNS)}")
+    try:
+        qi_groups = {name: parse_qi_group(name) if name else None for name in set(frame["qi_group"])}
+    except LawViolated as error:
+        raise ConfigError(f"{path}: {error}") from None
+    return [(source_key, qi_groups[name]) for source_key, name in zip(frame["key"], frame["qi_group"], strict=True)]
+
+
+# -- people -----------------------------------------------------------------------------------------------------------
+
+
+def _print(verified: Verified, as_json: bool) -> None:
+    if as_json:
+        click.echo(msgspec.json.encode({"ok": True, **asdict(verified)}))
+        return
+    say_facts(named(asdict(verified)) | {"result": "every law holds at every release"})

@@ -1,0 +1,436 @@
+"""`streamer demo`: the order of events.
+
+Nothing is staged: the commands whose lines are shown are run, in this process; a `streamer worker` process takes in
+what they send, and counts splits and merges itself. The end is the verdict of `streamer verify`: over every published
+release the laws of the changelog, and over the last one those that need the source table too. A command that ends with
+another code than 0 ends the demo with it.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import secrets
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext, redirect_stdout
+from dataclasses import dataclass, field
+from importlib.resources import files
+from io import StringIO
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any, Protocol
+from urllib.request import urlopen
+
+import click
+import msgspec
+import pandas as pd
+from rich.console import Console
+
+from streamer.cli.batch import check, verify
+from streamer.cli.operate import dead_letters, index, status
+from streamer.cli.stream import produce, subscribe, topics
+from streamer.cli.support.options import examples, kafka_option, redis_option
+from streamer.compiling import wait_while_coming, warm_in_background
+from streamer.errors import ServerUnreachable, StreamerError, UsageError
+from streamer.incremental.reader import Subscription
+from streamer.incremental.release.fold import FoldedRelease
+from streamer.kafka.embedded import SHARDS, embedded_servers
+from streamer.table.schema import Table
+from streamer.table.yaml.loading import load_table
+
+# The people of the demo, and what happens to them: invented by a seed, the same in every run.
+#
+# Age, years married, children, schooling and two occupations are what a neighbour knows; how somebody rates the
+# marriage is not. No rating is that of most. Half of what happens are arrivals, a quarter departures, a quarter
+# changes: of the rating, of the occupation, or a birthday.
+
+SEED = 7
+PEOPLE_INITIAL, ARRIVALS = 3_183, 2_000
+
+EDUCATION = {
+    "grade school": 1, "high school": 33, "some college": 36, "college graduate": 17, "some graduate school": 8,
+    "advanced degree": 5,
+}  # fmt: skip
+OCCUPATION = {
+    "student": 2, "unskilled or farming": 14, "white-collar": 43, "skilled or teaching": 28, "managerial": 11,
+    "professional": 2,
+}  # fmt: skip
+MARRIAGE = {"very good": 42, "good": 35, "fair": 16, "poor": 5, "very poor": 2}
+"""How many of a hundred are so."""
+
+AGES = (17.5, 22.0, 27.0, 32.0, 37.0, 42.0)
+
+Event = Mapping[str, Any]
+
+
+class Register:
+    """The source table: the rows that are true now, by id, and the changes that lead from one state to the next."""
+
+    def __init__(self) -> None:
+        self.rows: dict[int, dict[str, Any]] = {}
+        self._random = random.Random(SEED)
+        self._arrived = 0
+
+    def insert(self) -> Event:
+        """The next person arrives."""
+        self._arrived += 1
+        age = self._random.choice(AGES)
+        years = self._random.choice([years for years in (0.5, 2.5, 6.0, 9.0, 13.0, 16.5, 23.0) if years < age - 15])
+        person = {
+            "id": self._arrived,
+            "age": age,
+            "years_married": years,
+            "children": min(5, int(self._random.triangular(0, 1 + years / 3, 0))),
+            "education": self._one_of(EDUCATION),
+            "occupation": self._one_of(OCCUPATION),
+            "spouse": self._one_of(OCCUPATION),
+            "marriage": self._one_of(MARRIAGE),
+        }
+        self.rows[self._arrived] = person
+        return {"op": "insert", "row": person}
+
+    def delete(self, person_id: int) -> Event:
+        del self.rows[person_id]
+        return {"op": "delete", "key": person_id}
+
+    def modify(self, person_id: int, **changed: object) -> Event:
+        self.rows[person_id] = {**self.rows[person_id], **changed}
+        return {"op": "modify", "key": person_id, "row": changed}
+
+    def initial(self) -> list[Event]:
+        """The initial load, as plain insertions."""
+        return [self.insert() for _ in range(PEOPLE_INITIAL)]
+
+    def mixed(self) -> Iterator[Event]:
+        """Arrivals, departures and changes in random order."""
+        kinds = ["insert"] * ARRIVALS + ["delete", "modify"] * (ARRIVALS // 2)
+        self._random.shuffle(kinds)
+        for kind in kinds:
+            somebody = self._random.choice(list(self.rows))
+            if kind == "insert":
+                yield self.insert()
+            elif kind == "delete":
+                yield self.delete(somebody)
+            else:
+                yield self._change(somebody)
+
+    def frame(self) -> pd.DataFrame:
+        """The source table as it is now."""
+        return pd.DataFrame(list(self.rows.values()))
+
+    def _change(self, person_id: int) -> Event:
+        what = self._random.choice(("marriage", "occupation", "age"))
+        now = self.rows[person_id][what]
+        if what == "age":
+            return self.modify(person_id, age=next((age for age in AGES if age > now), now))
+        others = MARRIAGE if what == "marriage" else OCCUPATION
+        return self.modify(person_id, **{what: self._random.choice([one for one in others if one != now])})
+
+    def _one_of(self, shares: Mapping[str, int]) -> str:
+        return self._random.choices(list(shares), list(shares.values()))[0]
+
+
+WRONG_MESSAGES = (
+    b'{"op": "insert", "row": {"id": 90001, "age": ',
+    b'{"op": "modify", "key": 90002, "row": {"marriage": "complicated"}}',
+    b'{"op": "delete", "key": 90003}',
+)
+"""Messages that must be refused: broken JSON, a category nobody knows, and somebody who is not there."""
+
+
+def write_table(directory: Path, name: str, *, embedded: bool) -> Path:
+    """Writes the demo's table.yaml and its hierarchies; returns the path of table.yaml.
+
+    Embedded Redis keeps nothing, so its table.yaml vouches for it; a real one is asked by the worker.
+    """
+    source = files("streamer.cli.demo")
+    for file in source.iterdir():
+        if file.name.endswith(".csv"):
+            (directory / file.name).write_text(file.read_text("utf-8"), "utf-8")
+    text = source.joinpath("table.yaml").read_text("utf-8").replace("table: survey\n", f"table: {name}\n")
+    if embedded:
+        text += "durability: stated             # the embedded Redis keeps nothing, and nobody minds\n"
+    path = directory / "table.yaml"
+    path.write_text(text, "utf-8")
+    return path
+
+
+# The demo's workers, as processes of their own, and the figures that they tell of themselves.
+#
+# The workers are the real ones: `streamer worker` as anybody starts it, its log in a file. They are in a session of
+# their own, so that a Ctrl-C reaches the demo alone, which then ends them in order. A worker that ends by itself ends
+# the demo, with the last lines of its log; there are no people's values in a log.
+
+DEMO_END_SECONDS_MAX, METRICS_SECONDS_MAX = 15, 10
+LOG_LINES_SHOWN = 5
+_FIGURE = re.compile(r'^streamer_(\w+)\{.*\bshard="\d+".*\} (\S+)$', re.M)
+
+
+class Metered(Protocol):
+    """What has metrics."""
+
+    def metrics(self) -> str:
+        """In Prometheus' text format."""
+
+
+class Worker:
+    """A `streamer worker` process."""
+
+    def __init__(self, number: int, table: Path, kafka: str, redis: str) -> None:
+        self._log = table.parent / f"worker-{number}.log"
+        words = ["worker", "--table", str(table), "--kafka", kafka, "--redis", redis, "--web", "127.0.0.1:0"]
+        with open(self._log, "wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "streamer.cli.main", *words],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                cwd=table.parent,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            )
+
+    @property
+    def url(self) -> str:
+        """Where it answers, as its log says; "" before it listens. Raises StreamerError if it has ended."""
+        said = self._log.read_text("utf-8", "replace")
+        if (code := self._process.poll()) is not None:
+            last = said.splitlines()[-LOG_LINES_SHOWN:]
+            raise StreamerError("\n  ".join([f"a worker ended by itself (exit code {code}); its last words:", *last]))
+        found = re.search(r"web: (http://\S+)", said)
+        return found[1] if found else ""
+
+    def metrics(self) -> str:
+        """What it answers at /metrics; "" before it listens."""
+        if not (url := self.url):
+            return ""
+        try:
+            with urlopen(f"{url.rstrip('/')}/metrics", timeout=METRICS_SECONDS_MAX) as answer:
+                return str(answer.read(), "utf-8")
+        except OSError:
+            return ""
+
+    def end(self) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(DEMO_END_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+@contextmanager
+def running(number: int, table: Path, kafka: str, redis: str) -> Iterator[Worker]:
+    """A worker that ends with the block."""
+    worker = Worker(number, table, kafka, redis)
+    try:
+        yield worker
+    finally:
+        ends = (signal.SIGINT, signal.SIGTERM)
+        handlers = [signal.signal(end, signal.SIG_IGN) for end in ends]  # ending is not interrupted: it has a limit
+        worker.end()
+        for end, handler in zip(ends, handlers, strict=True):
+            signal.signal(end, handler)
+
+
+def figures(workers: Iterable[Metered]) -> Counter[str]:
+    """The sums of what all workers tell of their shards, by the name of the metric."""
+    found: Counter[str] = Counter()
+    for worker in workers:
+        for name, value in _FIGURE.findall(worker.metrics()):
+            found[name] += int(float(value))
+    return found
+
+
+WORKERS_REAL = 2
+MESSAGES_PER_SECOND = "1000"
+DEMO_POLL_SECONDS, DEMO_SILENCE_SECONDS_MAX = 0.2, 60.0
+RECORDS_SHOWN_MAX = 12
+SCREEN_WIDTH = "140"  # of a file or a pipe
+
+WHAT_COUNTS = (
+    "A QI group that reaches 2k = 10 rows is split; one that falls below k = 5 takes rows of its neighbours, or merges "
+    "with the nearest. The counts are the worker's own, as its /metrics tells them."
+)
+COLD = "Nothing is compiled on this machine yet: that is done once, now, and takes a minute or two."
+LEAK = (
+    "Every table here is k-anonymous. Their difference is not: whoever knows that only she changed may read her value "
+    "off the records. `live` is for readers who are trusted with its history (docs/explanation/guarantees.md)."
+)
+EMBEDDED = (
+    "Kafka and Redis ran inside this process. That shows the way of the events, the engine and the laws, and nothing "
+    "about crashes: this broker keeps nothing, and its transactions do not isolate. `make demo REAL=1` plays the same "
+    "on a real Kafka and a real Redis, with two workers."
+)
+WHERE_NEXT = """\
+  README.md                  ten minutes with a table of your own
+  examples/patients          a small table to change: streamer check --table examples/patients
+  streamer/ARCHITECTURE.md   how it works, and why"""
+
+
+@click.command(name="demo", epilog=examples("streamer demo", "streamer demo --real"))
+@click.option("--real", is_flag=True, help="On the Kafka and Redis named below, with two workers.")
+@kafka_option
+@redis_option
+@click.option(
+    "--out", metavar="DIR", type=click.Path(path_type=Path), help="Keep the demo's files here: table, logs, changelog."
+)
+def command(real: bool, kafka: str, redis: str, out: Path | None) -> None:
+    """Shows the whole way with invented people: load, changes, one person's way, and the verdict of `verify`.
+
+    Without --real, Kafka and Redis run inside this process and nothing has to be installed. With it, the topics and the
+    keys of a table of a fresh name are made there, and left for you to look at.
+    """
+    if not sys.stdout.isatty():
+        os.environ.setdefault("COLUMNS", SCREEN_WIDTH)  # for the commands that are run
+    with ExitStack() as stack:
+        if out is None:
+            made = tempfile.TemporaryDirectory(prefix="streamer-demo-", ignore_cleanup_errors=True)
+            out = Path(stack.enter_context(made))
+        elif out.exists() and any(out.iterdir()):
+            raise UsageError(f"--out {out}: is not empty")
+        out.mkdir(parents=True, exist_ok=True)
+        play(stage_in(out.resolve(), stack, (kafka, redis) if real else None), stack)
+
+
+@dataclass(frozen=True)
+class DemoStage:
+    """A table of the demo, the servers that it lives on, and what follows it. Its files lie beside table.yaml."""
+
+    path: Path
+    table: Table
+    kafka: str
+    redis: str = field(repr=False)  # may hold a password
+    workers: list[Worker] = field(default_factory=list)
+    register: Register = field(default_factory=Register)
+    read: dict[int, int] = field(default_factory=dict)  # the last release that was read, by shard
+
+    def run(self, command: click.Command, name: str, *words: str, silent: bool = False) -> None:
+        """Runs a command of `streamer` and shows it; silent: without what it prints."""
+        words = ("--table", str(self.path), *words)
+        click.secho(f"$ streamer {name} {' '.join(words)}".replace(str(self.path.parent), "DIR"), fg="cyan")
+        with redirect_stdout(StringIO()) if silent else nullcontext():
+            code = command.main(list(words), prog_name=f"streamer {name}", standalone_mode=False)
+        if code:
+            click.get_current_context().exit(code)
+
+    def file(self, name: str) -> str:
+        return str(self.path.with_name(name))
+
+
+def stage_in(directory: Path, stack: ExitStack, servers: tuple[str, str] | None) -> DemoStage:
+    """Kafka and Redis inside this process; or servers that run, where the table gets a name that nobody has used."""
+    name = "survey" if servers is None else f"survey-{secrets.token_hex(4)}"
+    path = write_table(directory, name, embedded=servers is None)
+    if servers is None:
+        embedded = stack.enter_context(embedded_servers(name))
+        servers = embedded.kafka, embedded.redis
+    return DemoStage(path, load_table(path), *servers)
+
+
+def play(stage: DemoStage, stack: ExitStack) -> None:
+    """The scenes. Raises the errors of the commands that are run."""
+    is_real = stage.table.name != "survey"
+    kafka, redis = ("--kafka", stage.kafka), ("--redis", stage.redis)
+    headline("A table of people, and what is published of it")
+    stage.run(check.command, "check")
+    if is_real:
+        headline("Topics on your Kafka")
+        stage.run(topics.create, "topics create", *kafka, "--shards", str(SHARDS))
+    compiler = warm_in_background(stage.table, niceness=0)
+    if compiler is not None:
+        click.echo(COLD)
+        wait_while_coming(stage.table, compiler)
+    for number in range(WORKERS_REAL if is_real else 1):
+        stage.workers.append(stack.enter_context(running(number + 1, stage.path, stage.kafka, stage.redis)))
+    reader = stack.enter_context(Subscription(stage.table, stage.kafka))
+
+    headline(f"The initial load, as insertions: {SHARDS} shards, {len(stage.workers)} worker(s)")
+    click.echo(WHAT_COUNTS)
+    send(stage, reader, "load", stage.register.initial())
+    headline("Then the table changes: insertions, deletions, modifications; and three messages that nobody can apply")
+    send(stage, reader, "changes", stage.register.mixed(), WRONG_MESSAGES)
+
+    headline("One person's way: what a reader of the changelog sees")
+    arrival = stage.register.insert()
+    person = arrival["row"]
+    rating = "poor" if person["marriage"] != "poor" else "fair"
+    follow(stage, reader, "she-comes", arrival)
+    follow(stage, reader, "she-thinks-again", stage.register.modify(person["id"], marriage=rating))
+    follow(stage, reader, "she-leaves", stage.register.delete(person["id"]))
+    click.echo(LEAK)
+
+    headline("Where every shard stands")
+    stage.run(status.command, "status", *kafka, *redis)
+    stage.run(dead_letters.command, "dead-letters", *kafka)
+    headline("Is it true? Another reader takes the whole changelog, and `verify` holds it to the laws")
+    stage.register.frame().to_csv(rows := stage.file("rows.csv"), index=False)
+    stage.run(index.command, "index", *redis, "--out", stage.file("index.csv"))
+    files = ("--live", live := stage.file("live.jsonl"), "--csv", stage.file("table.csv"))
+    stage.run(subscribe.command, "subscribe", *kafka, *files, silent=True)
+    stage.run(verify.command, "verify", live, "--source", rows, "--index", stage.file("index.csv"))
+
+    headline("What stays" if is_real else "What this was not")
+    name = stage.table.name
+    click.echo(
+        f"The topics {name}.* at {stage.kafka}, and the keys {{{name}:0-3}}:* in Redis." if is_real else EMBEDDED
+    )
+    headline("Where to go next")
+    click.echo(WHERE_NEXT)
+
+
+def headline(text: str) -> None:
+    click.secho(f"\n{text}", bold=True)
+
+
+def send(
+    stage: DemoStage, reader: Subscription, what: str, events: Iterable[Event], wrong: Iterable[bytes] = ()
+) -> list[FoldedRelease]:
+    """Sends events, waits until all are published, and says what became of them; the releases that came meanwhile."""
+    before = figures(stage.workers)["messages_total"]
+    lines = [*map(msgspec.json.encode, events), *wrong]
+    Path(stage.file(f"{what}.jsonl")).write_bytes(b"\n".join(lines) + b"\n")
+    words = (stage.file(f"{what}.jsonl"), "--kafka", stage.kafka, "--rate", MESSAGES_PER_SECOND)
+    stage.run(produce.command, "produce", *words)
+    releases: list[FoldedRelease] = []
+    last, moved_at = None, monotonic()
+    with Console(stderr=True).status("") as shown:
+        while True:
+            releases += (came := reader.poll(DEMO_POLL_SECONDS))
+            stage.read.update({release.shard: release.number for release in came})
+            found = figures(stage.workers)
+            counts = counted(found)
+            shown.update(f"{what}  {counts}")
+            if found["messages_total"] - before >= len(lines) and sum(stage.read.values()) == found["release"]:
+                break
+            if counts != last:
+                last, moved_at = counts, monotonic()
+            elif monotonic() - moved_at > DEMO_SILENCE_SECONDS_MAX:
+                raise ServerUnreachable(
+                    f"nothing has moved for {DEMO_SILENCE_SECONDS_MAX:.0f} s, and there is more to do"
+                )
+            sleep(DEMO_POLL_SECONDS)
+    click.echo(f"{what}:  {counts}")
+    return releases
+
+
+def counted(found: dict[str, int]) -> str:
+    names = {"rows": "rows", "pending": "pending_rows", "QI groups": "qi_groups", "splits": "splits_total"}
+    names |= {"merges": "merges_total", "records": "records_published_total"}
+    return "  ".join(f"{shown} {found[name]:,}" for shown, name in names.items())
+
+
+def follow(stage: DemoStage, reader: Subscription, what: str, event: Event) -> None:
+    """Sends one event, and shows the records of the releases that it came to."""
+    click.echo()
+    records = [record for release in send(stage, reader, what, [event]) for record in release.records]
+    for key, value in records[:RECORDS_SHOWN_MAX]:
+        click.echo(f"  {key.decode()}  {'(removed)' if value is None else value.decode()}")
+    if len(records) > RECORDS_SHOWN_MAX:
+        click.echo(f"  and {len(records) - RECORDS_SHOWN_MAX} more")

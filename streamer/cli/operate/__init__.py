@@ -1,0 +1,1 @@
+"""Commands for whoever operates workers."""

@@ -1,0 +1,144 @@
+"""`streamer groups`: the QI groups of a table as Redis has them, by what is published of them.
+
+Boxes, sizes and losses are what everybody may see in the changelog. Whose rows are in a QI group is not shown; its
+sensitive and kept values only with --raw. The nearest QI groups come from the similarity list in Redis where the QI
+group has one (those whose next loss would merge them have); else they are computed from the boxes, and the command
+says so.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import msgspec
+import numpy as np
+from rich.table import Table as RichTable
+
+from streamer.cli.support.options import examples, json_option, redis_option, table_option
+from streamer.cli.support.options import qi_groups as offered_qi_groups
+from streamer.cli.support.progress import stages
+from streamer.cli.support.tables import print_table, say, shown_range, so_many
+from streamer.errors import LawViolated, UsageError
+from streamer.incremental.engine.explained import nearest_qi_groups
+from streamer.incremental.engine.stored_state import QIGroupState
+from streamer.incremental.shard.preflight import check_written_for
+from streamer.incremental.store.redis_lookups import RedisLookups, shards_of
+from streamer.incremental.store.redis_server import connect
+from streamer.table.published.rows import box_columns, json_texts, parse_qi_group, qi_group_name
+from streamer.table.schema import Table
+from streamer.table.yaml.loading import load_table
+
+
+@click.command(
+    name="groups",
+    epilog=examples("streamer groups --table mine --shard 0 --limit 5", "streamer groups --table mine --nearest 0-17"),
+)
+@table_option
+@redis_option
+@click.option("--shard", type=click.IntRange(min=0), help="Of this shard only [default: all].")
+@click.option(
+    "--nearest",
+    metavar="GROUP",
+    shell_complete=offered_qi_groups,
+    help="The QI groups nearest to this one (like 0-17), best first.",
+)
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Rows to print.")
+@click.option("--raw", is_flag=True, help="Also print the sensitive and kept values.")
+@json_option
+def command(
+    table: str, redis: str, shard: int | None, nearest: str | None, limit: int, raw: bool, as_json: bool
+) -> None:
+    """Shows the QI groups of a table with their boxes, sizes and losses (NCP)."""
+    schema = load_table(table)
+    client = connect(redis)
+    if nearest is not None:
+        number, qi_group = _parsed(nearest)
+        _nearest(schema, RedisLookups(client, schema.name, number), qi_group, limit, as_json)
+        return
+    numbers = shards_of(client, schema.name) if shard is None else [shard]
+    shown: list[dict[str, Any]] = []
+    total = 0
+    with stages(as_json) as progress:
+        for number in numbers:
+            with progress.stage(f"shard {number}"):
+                qi_groups = _qi_groups(schema, RedisLookups(client, schema.name, number))
+            total += len(qi_groups)
+            wanted = sorted(qi_groups)[: limit - len(shown)]
+            shown += [_described(schema, number, qi_group, qi_groups[qi_group], raw) for qi_group in wanted]
+    if as_json:
+        click.echo(msgspec.json.encode({"table": schema.name, "qi_groups": total, "shown": shown}))
+        return
+    _print_groups(schema, shown, raw)
+    say(f"{len(shown):,} of {so_many(total, 'QI group')}")
+
+
+def _qi_groups(table: Table, store: RedisLookups) -> dict[int, QIGroupState]:
+    """Raises ShardRefused where the shard was not written for this table.yaml."""
+    state = store.load()  # reads the rows only when they are asked for, and nobody does
+    if state is None:
+        return {}
+    check_written_for(table, store.shard, state.meta)
+    return dict(state.kept.qi_groups)
+
+
+def _parsed(name: str) -> tuple[int, int]:
+    try:
+        return parse_qi_group(name)
+    except LawViolated:
+        raise UsageError("--nearest: a QI group is named by its shard and its number, like 0-17") from None
+
+
+def _nearest(table: Table, store: RedisLookups, qi_group: int, limit: int, as_json: bool) -> None:
+    name = qi_group_name(store.shard, qi_group)
+    if store.read_group(qi_group) is None:
+        raise UsageError(f"{table.name} has no QI group {name} (any more)")
+    similar, source = store.read_similarity(qi_group), "Redis"
+    if similar is None:
+        similar, source = nearest_qi_groups(table.space, _qi_groups(table, store), qi_group, limit), "computed"
+    listed, further = similar.neighbours[:limit], similar.neighbours[limit:]
+    floor = further[0][1] if further else similar.floor
+    neighbours = [{"qi_group": qi_group_name(store.shard, neighbour), "qgssd": degree} for neighbour, degree in listed]
+    if as_json:
+        report = {"qi_group": name, "source": source, "nearest": neighbours, "floor": floor}
+        click.echo(msgspec.json.encode(report))
+        return
+    where = "its similarity list in Redis" if source == "Redis" else "computed: it has no similarity list in Redis"
+    say(f"nearest to {name} ({where})")
+    for neighbour in neighbours:
+        say(f"{neighbour['qi_group']:>12}  QGSSD {neighbour['qgssd']:.6f}")
+    say(f"every other QI group: QGSSD at most {floor:.6f}")
+
+
+def _described(table: Table, shard: int, qi_group: int, state: QIGroupState, raw: bool) -> dict[str, Any]:
+    lo, hi = np.array(state.lo, dtype=np.int64), np.array(state.hi, dtype=np.int64)
+    described = {
+        "qi_group": qi_group_name(shard, qi_group),
+        "size": len(state.members),
+        "ncp": float(table.space.ncp(lo, hi)),
+        "box": _published(table, state),
+    }
+    if raw:
+        names = [column.name for column in table.kept]
+        described["values"] = [dict(zip(names, map(msgspec.Raw, slot), strict=True)) for slot in state.slots]
+    return described
+
+
+def _published(table: Table, state: QIGroupState) -> dict[str, Any]:
+    """The box as the changelog publishes it: `<column>_lo` and `_hi`, or the label of the node."""
+    box: dict[str, msgspec.Raw] = {}
+    for attribute, lo, hi in zip(table.attributes, state.lo, state.hi, strict=True):
+        box |= {name: msgspec.Raw(text) for name, text in json_texts(box_columns(attribute, lo, hi)).items()}
+    return box
+
+
+def _print_groups(table: Table, shown: list[dict[str, Any]], raw: bool) -> None:
+    attributes = [attribute.name for attribute in table.attributes]
+    lines = RichTable("QI group", "size", "NCP", *attributes)
+    if raw:
+        lines.add_column("values", overflow="fold")
+    for described in shown:
+        ranges = [shown_range(described["box"], name) for name in attributes]
+        values = [msgspec.json.encode(described["values"]).decode()] if raw else []
+        lines.add_row(described["qi_group"], str(described["size"]), f"{described['ncp']:.4f}", *ranges, *values)
+    print_table(lines)

@@ -1,0 +1,73 @@
+"""`streamer index`: the private index of a live table, source key by source key, as `verify --source` wants it.
+
+The index of a shard is that of one commit: where a worker commits while it is read, it is read again, and not for ever.
+"""
+
+from __future__ import annotations
+
+from time import sleep
+
+import click
+import msgspec
+
+from streamer.cli.support.options import examples, json_option, redis_option, table_option
+from streamer.cli.support.progress import stages
+from streamer.cli.support.tables import say, so_many
+from streamer.errors import Conflict, UsageError
+from streamer.incremental.engine.stored_state import PENDING
+from streamer.incremental.store.base import Meta
+from streamer.incremental.store.redis_lookups import RedisLookups, shards_of
+from streamer.incremental.store.redis_server import connect
+from streamer.table.files import atomic_writer, write_index
+from streamer.table.published.rows import qi_group_name
+from streamer.table.yaml.loading import load_table
+
+READINGS_MAX, AGAIN_SECONDS = 10, 0.2
+
+
+@click.command(name="index", epilog=examples("streamer index --table mine --out private.csv"))
+@table_option
+@redis_option
+@click.option("--out", metavar="PRIVATE.csv", required=True, help="Where to write it; keep it as secret as the rows.")
+@json_option
+def command(table: str, redis: str, out: str, as_json: bool) -> None:
+    """Writes which QI group every source row of a live table is in (columns key, qi_group; empty while pending).
+
+    It joins the published rows to people: it is private. Each shard is read as of one commit; for `verify` take it, the
+    changelog and the source table while no changes come.
+    """
+    schema = load_table(table)
+    client = connect(redis)
+    numbers = shards_of(client, schema.name)
+    if not numbers:
+        raise UsageError(f"Redis holds no shard of {schema.name}: is --redis right, has a worker run?")
+    pairs: list[tuple[str, str]] = []
+    shards = []
+    with stages(as_json) as progress:
+        for number in numbers:
+            with progress.stage(f"shard {number}"):
+                meta, members = _as_of_one_commit(RedisLookups(client, schema.name, number))
+                pairs += ((key, "" if group == PENDING else qi_group_name(number, group)) for key, group in members)
+            shards.append({"shard": number, "release": meta.release, "next": meta.next, "rows": len(members)})
+        with progress.stage("write"), atomic_writer(out, text=True) as file:
+            write_index(pairs, file)
+    pending = sum(not name for _, name in pairs)
+    if as_json:
+        report = {"table": schema.name, "out": out, "rows": len(pairs), "pending": pending, "shards": shards}
+        click.echo(msgspec.json.encode(report))
+        return
+    for shard in shards:
+        say("  ".join(f"{name} {value:,}" for name, value in shard.items()))
+    say(f"{so_many(len(pairs), 'row')}, {pending:,} of them pending, in {out}: it is private")
+
+
+def _as_of_one_commit(store: RedisLookups) -> tuple[Meta, list[tuple[str, int]]]:
+    for _ in range(READINGS_MAX):
+        try:
+            return store.index_table()
+        except Conflict:
+            sleep(AGAIN_SECONDS)
+    raise UsageError(
+        f"shard {store.shard} was committed to during each of {READINGS_MAX} readings: try again when fewer changes "
+        "come, or stop its worker meanwhile"
+    )

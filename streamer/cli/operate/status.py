@@ -1,0 +1,205 @@
+"""`streamer status`: where every shard of a table stands, who holds it, and what does not fit together.
+
+Exit code 1 where there is a problem: a shard is refused, silent under lag, or refuses too many messages; Redis is
+full; what Redis and Kafka hold does not fit together. Warnings alone are 0. messages = applied + ignored + dead
+letters, and every message has an offset of its own below `next`; offsets without a message are markers of Kafka's
+transactions (statements are sent in transactions). What people read fits 80 columns; commit, position and outbox of
+every shard are in --json.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+import msgspec
+from rich.table import Table as RichTable
+
+from streamer.cli.support.options import examples, json_option, kafka_option, redis_option, table_option
+from streamer.cli.support.tables import print_table, say
+from streamer.errors import EXIT_LAW
+from streamer.incremental.events.changes import NO_MESSAGES
+from streamer.incremental.shard.rebuild import described as rebuild_described
+from streamer.incremental.shard.rebuild import last_rebuild, told
+from streamer.incremental.status.collect import look
+from streamer.incremental.status.facts import ShardFacts, TableFacts
+from streamer.incremental.status.verdict import Verdict, ago, judge
+from streamer.incremental.store.base import Meta
+from streamer.incremental.store.redis_server import Durability, Kind
+from streamer.kafka.access import kafka_settings
+from streamer.table.data_warnings import unlisted_sentences
+from streamer.table.schema import Table
+from streamer.table.yaml.loading import load_table
+
+COUNTED_FACTS = ("lag", "rows", "pending", "qi_groups", "outbox", "messages", "applied", "ignored", "dead_letters")
+SHOWN_FACTS = {"lag": "lag", "rows": "rows", "qi_groups": "QI groups", "messages": "read", "dead_letters": "dead"}
+"""Of the counts, those that people see in the table, and the headings of their columns."""
+
+
+@click.command(name="status", epilog=examples("streamer status --table mine", "streamer status --table mine --json"))
+@table_option
+@kafka_option
+@redis_option
+@click.option(
+    "--dead-letters-max",
+    metavar="SHARE",
+    type=click.FloatRange(0, 1),
+    help="Largest share of a shard's latest 10,000 messages that may be dead letters [default: that of table.yaml].",
+)
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context, table: str, kafka: str, redis: str, dead_letters_max: float | None, as_json: bool
+) -> None:
+    """Shows where every shard of a table stands, who holds it since when, and what does not fit together.
+
+    Ends with 1 where somebody has to mend something: a worker refused a shard, messages wait and nobody works on them,
+    too many of them became dead letters, or what Redis and Kafka hold does not fit together.
+    """
+    schema = load_table(table)
+    facts = look(schema, kafka, redis)
+    share_max = schema.limits.dead_letters_share_max if dead_letters_max is None else dead_letters_max
+    of_shards, verdict = judge(schema, facts, share_max)
+    shards = [_described(shard, of_shard) for shard, of_shard in zip(facts.shards, of_shards, strict=True)]
+    total = {name: sum(shard[name] for shard in shards) for name in (*COUNTED_FACTS, "offsets_read")}
+    if as_json:
+        report = {"ok": not verdict.problems, "table": schema.name, "shards": shards, "total": total}
+        report["redis"] = {**asdict(facts.durability), "kind": facts.durability.kind.name.lower()}
+        report["client_properties_not_used"] = kafka_settings().not_used
+        click.echo(msgspec.json.encode(report | asdict(verdict)))
+    else:
+        _print(schema, facts, shards, total)
+        _print_not_used(kafka_settings().not_used)
+        _print_verdict(verdict)
+    if verdict.problems:
+        ctx.exit(EXIT_LAW)
+
+
+def _described(shard: ShardFacts, verdict: Verdict) -> dict[str, Any]:
+    meta, sizes, position = shard.redis.meta or Meta(), shard.redis.sizes, shard.kafka.position
+    custody, waiting = shard.redis.custody, shard.kafka.waiting
+    return {
+        "shard": shard.number,
+        "worker": shard.worker or None,
+        "owner": custody.owner or None,
+        "taken_over": _time(custody.taken_at),
+        "last_commit": _time(custody.committed_at),
+        "refused": custody.refusal and custody.refusal.reason,
+        "waiting_since": _time(waiting.since if waiting else None),
+        "stored": shard.redis.meta and {"commit": meta.commit, "next": meta.next, "release": meta.release},
+        "published": position and {"commit": position.commit, "next": position.next, "release": position.release},
+        "input_end": shard.kafka.input_state.end,
+        "lag": shard.lag,
+        "rows": sizes.records,
+        "pending": sizes.pending,
+        "qi_groups": sizes.qi_groups,
+        "outbox": sizes.outbox,
+        "snapshot": meta.snapshot and {**msgspec.structs.asdict(meta.snapshot), "holds_back": meta.snapshot.holds},
+        "rebuild": meta.rebuild and rebuild_described(meta.rebuild),
+        "rebuilds": [rebuild_described(one) for one in meta.rebuilds],
+        "offsets_read": meta.next,
+        "messages": meta.counts.messages,
+        **asdict(meta.counts),
+        **asdict(verdict),
+    }
+
+
+def _time(seconds: float | None) -> str | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
+# -- for people ---------------------------------------------------------------------------------------------------
+
+
+def _print(schema: Table, facts: TableFacts, shards: list[dict[str, Any]], total: dict[str, int]) -> None:
+    lines = RichTable(title=schema.name, box=None, padding=(0, 1, 0, 0))
+    lines.add_column("shard", justify="right")
+    lines.add_column("held by", overflow="fold")  # the only column that gives way on a narrow terminal
+    for heading in ("since", *SHOWN_FACTS.values()):
+        lines.add_column(heading, justify="right", no_wrap=True)
+    for shard, described in zip(facts.shards, shards, strict=True):
+        lines.add_row(
+            str(shard.number),
+            *_holder(shard, facts),
+            *(f"{described[name]:,}" for name in SHOWN_FACTS),
+        )
+    lines.add_row("all", "", "", *(f"{total[name]:,}" for name in SHOWN_FACTS))
+    print_table(lines)
+    say(_account(total))
+    for line in unlisted_lines(schema, [shard.redis.meta or Meta() for shard in facts.shards]):
+        say(line)
+    for line in redis_lines(facts.durability):
+        say(line)
+    for shard in facts.shards:
+        for line in _rebuild_lines(shard, facts.redis_now.time):
+            say(line)
+
+
+def _rebuild_lines(shard: ShardFacts, now: float) -> Iterator[str]:
+    """The rebuild that is running, else the last one."""
+    meta = shard.redis.meta or Meta()
+    last = last_rebuild(meta.rebuilds)
+    if meta.rebuild is not None:
+        running = meta.rebuild
+        yield (
+            f"rebuild of shard {shard.number}, by {running.rebuild.algorithm} ({running.why}), begun "
+            f"{ago(now - running.began)} ago: {told(running)}"
+        )
+    elif last is not None:
+        by = f"by {last.rebuild.algorithm} ({last.why})"
+        yield f"last rebuild of shard {shard.number}, {by}, {ago(now - last.at)} ago: {told(last)}"
+
+
+def _holder(shard: ShardFacts, facts: TableFacts) -> tuple[str, str]:
+    """Who holds a shard, and since when; the time is known where Redis was told by the same worker."""
+    custody = shard.redis.custody
+    worker = shard.worker if facts.workers.told else custody.owner
+    if not worker:
+        return ("nobody" if facts.workers.settled else "(being given)"), "-"
+    if worker != custody.owner or custody.taken_at is None:
+        return worker, "-"
+    return worker, ago(facts.redis_now.time - custody.taken_at)
+
+
+def _account(total: dict[str, int]) -> str:
+    """The checked line: every offset that was read is accounted for."""
+    without = total["offsets_read"] - total["messages"]
+    verdict = "ok" if without >= 0 else "DOES NOT ADD UP"
+    others = "; {:,} more offsets hold no message that was read (markers of transactions, or what a file stands for)"
+    return (
+        f"messages in: {total['messages']:,} = applied {total['applied']:,} + ignored {total['ignored']:,} + dead "
+        f"letters {total['dead_letters']:,}: {verdict}{others.format(without) if without > 0 else ''}"
+    )
+
+
+def unlisted_lines(schema: Table, metas: Sequence[Meta]) -> Iterator[str]:
+    """What the applied messages of all shards had of categories that table.yaml does not list."""
+    counts = sum((meta.counts for meta in metas), NO_MESSAGES)
+    return unlisted_sentences(schema, counts.unlisted, counts.applied, "applied messages")
+
+
+def redis_lines(found: Durability) -> Iterator[str]:
+    """What sort of Redis it is, and whether it keeps what it confirms."""
+    masters = f" of {found.masters} masters" if found.kind is Kind.CLUSTER else ""
+    keeps = "could lose what it confirms" if found.lax else "keeps what it confirms"
+    yield f"Redis: {found.kind.value}{masters}, {keeps if found.shown else 'does not show its settings'}"
+    if found.kind is not Kind.SERVER:
+        wanted = f" (min-replicas-to-write: {found.replicas_min})" if found.shown else ""
+        yield f"what a failover loses is noticed and read again{wanted}"
+
+
+def _print_not_used(names: Sequence[str]) -> None:
+    if names:
+        say(f"of the file in KAFKA_CONFIG not used: {', '.join(names)}")
+
+
+def _print_verdict(verdict: Verdict) -> None:
+    for problem in verdict.problems:
+        say(f"PROBLEM  {problem}", indent=9)
+    for warning in verdict.warnings:
+        say(f"warning  {warning}", indent=9)
+    if not verdict.problems:
+        say("everything else fits together" if verdict.warnings else "everything fits together")

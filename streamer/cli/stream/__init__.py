@@ -1,0 +1,1 @@
+"""Commands that feed and read a stream."""

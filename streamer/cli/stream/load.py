@@ -1,0 +1,40 @@
+"""`streamer load`: the first rows of an empty table, all at once."""
+
+from __future__ import annotations
+
+import click
+
+from streamer.cli.operate.reload import carried_out, check_offset, offset_option, show
+from streamer.cli.stream.bootstrap import TOPIC, found_shards, require_empty
+from streamer.cli.support.options import examples, json_option, kafka_option, redis_option, table_option
+from streamer.cli.support.progress import stages
+from streamer.errors import UsageError
+from streamer.kafka.registry import registry_from
+from streamer.table.yaml.loading import load_table
+from streamer.worker_settings import WorkerSettings
+
+
+@click.command(name="load", epilog=examples("streamer load rows.csv --table mine"))
+@click.argument("rows", metavar="ROWS.csv|ROWS.parquet")
+@table_option
+@kafka_option
+@redis_option
+@offset_option
+@json_option
+def command(rows: str, table: str, kafka: str, redis: str, from_offset: str, as_json: bool) -> None:
+    """Begins an empty table with all rows of a file, put into QI groups by the whole-table algorithm.
+
+    To be called before the first worker is started: the rows go straight into Redis and the output, not through the
+    input. What is written to the input meanwhile waits there, and follows. A table that has begun is refused;
+    `start-anew` replaces one.
+    """
+    if rows == TOPIC:
+        raise UsageError(f"load reads a file; `streamer start-anew --from-source {TOPIC}` reads the input")
+    settings = WorkerSettings(load_table(table), kafka, redis, schemas=registry_from())
+    check_offset(from_offset)
+    with stages(as_json) as progress:
+        progress.next("look")
+        shards = found_shards(settings)
+        require_empty(shards)
+        done = carried_out(shards, rows, from_offset, as_json, progress)
+    show(done, as_json)

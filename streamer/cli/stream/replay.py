@@ -1,0 +1,91 @@
+"""`streamer replay`: the engine over files or stdin, with no server at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+import msgspec
+import pandas as pd
+
+from streamer.cli.support.options import examples, json_option, table_option
+from streamer.cli.support.progress import Stages, is_hidden, stages
+from streamer.cli.support.tables import named, say_facts
+from streamer.compiling import warm_in_background
+from streamer.grouping import first_groups
+from streamer.incremental.message_files import count_lines, read_messages
+from streamer.incremental.replay import ReplayReport, replay_files
+from streamer.table.arrays import Ints
+from streamer.table.encode import EncodedRows
+from streamer.table.files import read_rows
+from streamer.table.schema import Table
+from streamer.table.yaml.loading import load_table
+
+
+@click.command(
+    name="replay", epilog=examples("streamer replay --table mine events.jsonl --initial rows.csv --out replayed")
+)
+@table_option
+@click.argument("events", metavar="EVENTS.jsonl")
+@click.option("--initial", metavar="ROWS.csv", help="The table to start with; published as release 0.")
+@click.option("--batch", type=click.IntRange(min=1), help="Events per release [default: limits.batch_events_max].")
+@click.option(
+    "--out", metavar="DIR", type=click.Path(path_type=Path), help="Where to write the changelog and the table."
+)
+@json_option
+def command(table: str, events: str, initial: str | None, batch: int | None, out: Path | None, as_json: bool) -> None:
+    """Replays EVENTS.jsonl ("-": stdin) through the engine and writes what would have been published.
+
+    DIR/live.jsonl holds the changelog, DIR/table.csv the anonymous table at the end, DIR/dead-letters.jsonl what was
+    refused and why, DIR/index.csv (private) which source row is in which QI group, DIR/secret.txt (private) by what
+    chance: a replay into the same DIR draws the same lots again, and `verify --events` needs it.
+
+    What table.yaml says of rebuilds is left aside: a file has no clock, and no worker looks for drift.
+    """
+    schema = load_table(table)
+    warm_in_background(schema)
+    with stages(as_json) as progress:
+        initially = None if initial is None else Initially(initial, progress)
+        total = None if is_hidden(as_json) or not Path(events).is_file() else count_lines(events)
+        with progress.stage("replay"):
+            if initially is None:
+                steps = replay_files(schema, read_messages(events), None, first_groups, batch, out, progress.next)
+            else:
+                made = initially.rows, initially.groups
+                steps = replay_files(schema, read_messages(events), *made, batch, out, progress.next)
+            report = _followed(steps, total, progress)
+    if as_json:
+        click.echo(msgspec.json.encode(report.as_dict()))
+        return
+    unlisted = ", ".join(f"{column} {count:,}" for column, count in report.unlisted.items()) or 0
+    said = named(report.as_dict() | {"unlisted": unlisted})
+    say_facts(said | ({} if out is None else {"written to": out}))
+
+
+class Initially:
+    """The table to begin with: read and put into QI groups when the replay asks for it, and said so."""
+
+    def __init__(self, path: str, progress: Stages) -> None:
+        import streamer.recoding.algorithms.catalog  # noqa: F401 - so that its compiling is seen
+
+        self._path, self._progress = path, progress
+
+    def rows(self) -> pd.DataFrame:
+        self._progress.next("read")
+        return read_rows(self._path)
+
+    def groups(self, table: Table, rows: EncodedRows, seed: int) -> list[Ints]:
+        return first_groups(table, rows, seed, self._progress.next("anonymize"))
+
+
+def _followed(steps: Iterable[int | ReplayReport], total: int | None, progress: Stages) -> ReplayReport:
+    """The report, and on the way there how many of the messages, if that is known, are replayed."""
+    done, on_progress = 0, None
+    for step in steps:
+        if isinstance(step, ReplayReport):
+            return step
+        on_progress, done = on_progress or progress.next("replay"), done + step
+        if total:
+            on_progress(min(1.0, done / total))
+    raise RuntimeError("a replay ends with its report")

@@ -1,0 +1,591 @@
+"""`streamer subscribe`: the published table, on the screen, in files or a database, or as the changelog that it is."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+import click
+import msgspec
+import pandas as pd
+from pandas.api.types import is_numeric_dtype
+from rich.table import Table as Grid
+
+from streamer.cli.support.options import examples, json_option, kafka_option, table_option
+from streamer.cli.support.progress import stages
+from streamer.cli.support.tables import interval, print_table, say, so_many
+from streamer.errors import ConfigError, StreamerError, UsageError
+from streamer.incremental.estimate import Answer, Query
+from streamer.incremental.reader import Subscription
+from streamer.incremental.release.fold import FoldedRelease
+from streamer.incremental.release.frames import PUBLISHED, RECORD, frame_names, recorded_frames, require, to_arrow
+from streamer.progress import OnProgress
+from streamer.table.files import atomic_writer, atomic_writers, table_files, write_rows
+from streamer.table.published.groups import COUNT
+from streamer.table.published.rows import QI_GROUP
+from streamer.table.schema import Table
+from streamer.table.typed_frame import with_iso_texts
+from streamer.table.yaml.loading import load_table
+
+# Copies of the published table that `subscribe` keeps current: CSV, Parquet, a folder of changes, DuckDB.
+#
+# * A copy is told the whole table first, then every batch of complete releases. A reader of the topic always begins at
+#   its beginning, so a copy needs no memory of where it stood: what it held before is replaced, at once.
+# * Whoever looks at a copy sees whole releases only: a file appears as a whole, a database changes in one transaction.
+# * What a batch of releases changed is netted: of each record the last value counts. The whole table is made only for a
+#   copy that asks for it: a file, which is written anew. What the others do costs what the releases are, not the table.
+# * One run at a time keeps a folder or a database; any other is refused.
+
+Frames = Mapping[str, pd.DataFrame]
+"""Recorded frames, by name."""
+
+
+@dataclass(frozen=True)
+class Changed:
+    """What some releases did, given in their order; whole: makes the table as it is after them.
+
+    What a copy does not ask for is not made.
+    """
+
+    table: Table
+    releases: Sequence[FoldedRelease]
+    whole: Callable[[], Frames]
+
+    @cached_property
+    def records(self) -> tuple[str, ...]:
+        """The keys of the records that are gone or replaced, each once."""
+        return tuple(key.decode() for key in self._last)
+
+    @cached_property
+    def frames(self) -> Frames:
+        """The rows that replace them. Raises LawViolated."""
+        return recorded_frames(self.table, [(key, value) for key, value in self._last.items() if value is not None])
+
+    @cached_property
+    def _last(self) -> dict[bytes, bytes | None]:
+        return {key: value for release in self.releases for key, value in release.records}
+
+
+class Copy(Protocol):
+    """Where the table is kept current."""
+
+    def begin(self, frames: Frames, releases: Sequence[FoldedRelease]) -> None:
+        """Replaces whatever was there by the whole table; releases: the last ones that it shows."""
+
+    def change(self, changed: Changed) -> None:
+        """Follows some releases."""
+
+    def close(self) -> None:
+        """Lets another run have it."""
+
+
+def check_columns(table: Table) -> None:
+    """Raises ConfigError if the table has a column of the name that copies keep records under."""
+    if RECORD in {column.name for column in (*table.attributes, *table.kept)}:
+        raise ConfigError(f"column {RECORD!r}: a database or a folder needs this name for itself: rename the column")
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class WholeFile:
+    """A CSV or Parquet file, or one for each of several tables, written anew whenever the table has changed.
+
+    CSV: numbers as shortest decimals, a null as an empty cell. Parquet: the types of `release.frames`.
+    """
+
+    table: Table
+    path: Path
+    is_text: bool
+
+    def begin(self, frames: Frames, releases: Sequence[FoldedRelease]) -> None:
+        with atomic_writers(table_files(self.path, list(frames)), text=self.is_text) as files:
+            for frame, file in zip(frames.values(), files, strict=True):
+                if self.is_text:
+                    write_rows(frame.iloc[:, 1:], file)
+                else:
+                    arrow_table = to_arrow(self.table, frame.iloc[:, 1:])
+                    require("pyarrow.parquet", "parquet").write_table(arrow_table, file)
+
+    def change(self, changed: Changed) -> None:
+        self.begin(changed.whole(), changed.releases)
+
+    def close(self) -> None: ...
+
+
+# -- a folder of changes ----------------------------------------------------------------------------------------------
+
+START, UPSERT, REMOVAL = "start", "upsert", "removal"
+WHERE = ("shard", "release", "through", "outside")
+NAME_DIGITS = 12
+"""Of a file's name: names sort as numbers."""
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class ChangesFolder:
+    """A folder of Parquet files, one for every look at the topic that found changes; clock: the time beside them.
+
+    * Files lie by day, as Hive has it: `<folder>/date=2026-11-22/000000000042.parquet`. The number is that of the
+      file's first change, `seq`, which grows over the whole folder; a release is one number.
+    * Every run of `subscribe` begins with a file whose first row says `op` = start, followed by the whole table: what
+      has a lower `seq` counts no more. Then `upsert` and `removal`: of each `_record` the rows of the highest `seq`
+      count. So the table as it is now is, in DuckDB's SQL:
+
+          WITH seen AS (FROM read_parquet('folder/**/*.parquet')),
+               run  AS (FROM seen WHERE seq >= (SELECT max(seq) FROM seen WHERE op = 'start'))
+          FROM run WHERE op = 'upsert' AND (_record, seq) IN (SELECT (_record, max(seq)) FROM run GROUP BY _record)
+
+    * A lossy join has a folder for each of its tables in it, `qit` and `stt`.
+    * A lock that goes with the process (`.lock`) and the table's name (`.table`) shut any other out.
+    """
+
+    def __init__(self, table: Table, folder: Path, clock: Callable[[], datetime] = _now) -> None:
+        check_columns(table)
+        self._table, self._folder, self._clock = table, folder, clock
+        self._parquet = require("pyarrow.parquet", "parquet")
+        self._lock = _locked(folder, table.name)
+        try:
+            self._seq = self._last_seq() + 1
+        except UsageError:
+            self.close()
+            raise
+
+    def begin(self, frames: Frames, releases: Sequence[FoldedRelease]) -> None:
+        for name, frame in frames.items():
+            marker = self._rows(frame.iloc[:0].reindex(range(1)), START)
+            self._write(name, self._seq, [marker, self._rows(frame, UPSERT)])
+        self._seq += 1
+
+    def change(self, changed: Changed) -> None:
+        first = self._seq
+        files: dict[str, list[Any]] = {name: [] for name in frame_names(self._table)}
+        for release in changed.releases:
+            alone = Changed(self._table, [release], changed.whole)
+            for name, frame in alone.frames.items():
+                there = set(frame[RECORD])
+                gone = [record for record in alone.records if record not in there]
+                removed = frame.iloc[:0].reindex(range(len(gone))).assign(**{RECORD: gone})
+                files[name] += [self._rows(frame, UPSERT, release), self._rows(removed, REMOVAL, release)]
+            self._seq += 1
+        for name, parts in files.items():
+            self._write(name, first, parts)
+
+    def close(self) -> None:
+        self._lock.close()
+
+    def _rows(self, frame: pd.DataFrame, op: str, release: FoldedRelease | None = None) -> Any:
+        """Rows of a recorded frame after the columns that say what happened to them, and when."""
+        arrow, n = require("pyarrow", "parquet"), len(frame)
+        where = (None,) * 4 if release is None else (release.shard, release.number, release.through, release.outside)
+        kinds = (arrow.int32(), arrow.int64(), arrow.int64(), arrow.bool_())
+        columns = {
+            "seq": arrow.array([self._seq] * n, arrow.int64()),
+            "at": arrow.array([self._clock()] * n, arrow.timestamp("ms", tz="UTC")),
+            "op": arrow.array([op] * n, arrow.string()),
+        }
+        for name, value, kind in zip(WHERE, where, kinds, strict=True):
+            columns[name] = arrow.array([value] * n, kind)
+        published = to_arrow(self._table, frame)
+        return arrow.table({**columns, **{name: published[name] for name in published.column_names}})
+
+    def _write(self, name: str, seq: int, parts: Sequence[Any]) -> None:
+        folder = (self._folder if name == PUBLISHED else self._folder / name) / f"date={self._clock():%Y-%m-%d}"
+        _make(folder)
+        with atomic_writer(folder / f"{seq:0{NAME_DIGITS}}.parquet") as file:
+            self._parquet.write_table(require("pyarrow", "parquet").concat_tables(parts), file)
+
+    def _last_seq(self) -> int:
+        """The highest number of a change in the folder; 0 if there is none."""
+        files = sorted(self._folder.glob("**/date=*/*.parquet"), key=lambda path: path.stem)
+        if not files:
+            return 0
+        try:
+            return int(max(self._parquet.read_table(files[-1], columns=["seq"])["seq"].to_pylist()))
+        except (OSError, ValueError, KeyError):
+            raise UsageError(
+                f"{files[-1]}: is no file of changes: name an empty folder, or one of this command"
+            ) from None
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{folder}: cannot be made: {error.strerror}") from None
+
+
+def _locked(folder: Path, table_name: str) -> IO[bytes]:
+    """The folder for this process and this table alone, for as long as the file is open. Raises UsageError."""
+    _make(folder)
+    lock = open(folder / ".lock", "ab")  # noqa: SIM115 - closed by the copy, or with the process
+    owner = folder / ".table"
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if owner.exists() and owner.read_text() != table_name:
+            raise UsageError(f"{folder}: holds changes of another table: name another folder")
+        owner.write_text(table_name)
+    except BlockingIOError:
+        lock.close()
+        raise UsageError(f"{folder}: another `subscribe` keeps this folder: only one may write into it") from None
+    except UsageError:
+        lock.close()
+        raise
+    return lock
+
+
+# -- DuckDB -----------------------------------------------------------------------------------------------------------
+
+GIVEN = "_given"
+"""What rows are called on their way into DuckDB: no table of table.yaml is called so."""
+
+RELEASES, TABLES_TABLE = "streamer_releases", "streamer_tables"
+_MAKE_OURS = (
+    f"CREATE TABLE IF NOT EXISTS {RELEASES} (table_name TEXT, shard INTEGER, release BIGINT, through BIGINT)",
+    f"CREATE TABLE IF NOT EXISTS {TABLES_TABLE} (table_name TEXT, made TEXT)",
+)
+
+
+def table_name(table: Table, frame: str) -> str:
+    """What the table of a frame is called in a database."""
+    return table.name if frame == PUBLISHED else f"{table.name}_{frame}"
+
+
+def quoted(name: str) -> str:
+    """An identifier of SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+class Duckdb:
+    """The published table in a file of DuckDB, which nobody else can open while it is kept current.
+
+    * A table of the database is named as table.yaml names it (a lossy join: `<table>_qit` and `<table>_stt`). Its
+      first column, `_record`, is the key of the record that a row came with; its types are Arrow's.
+    * `streamer_releases` says the last release of every shard that the table shows, and how far of the input that is;
+      `streamer_tables` what was made. Only what `subscribe` made of this very table is ever dropped, also what another
+      form of it made: any other table of a name that is wanted, in whatever case, is somebody else's.
+    """
+
+    def __init__(self, table: Table, path: Path) -> None:
+        check_columns(table)
+        duckdb = require("duckdb", "duckdb")
+        self._table, self._error = table, duckdb.Error
+        try:
+            self._connection = duckdb.connect(str(path))
+        except duckdb.Error:
+            raise UsageError(f"{path}: cannot be opened as a database: does another program hold it?") from None
+
+    def begin(self, frames: Frames, releases: Sequence[FoldedRelease]) -> None:
+        names = {name: table_name(self._table, name) for name in frames}
+        with self._transaction():
+            self._make_room(list(names.values()))
+            for name, made in names.items():
+                self._with(frames[name], f"CREATE TABLE {quoted(made)} AS SELECT * FROM {GIVEN}")
+                self._connection.execute(f"CREATE INDEX {quoted(f'_{made}{RECORD}')} ON {quoted(made)} ({RECORD})")
+                self._connection.execute(f"INSERT INTO {TABLES_TABLE} VALUES (?, ?)", (self._table.name, made))
+            self._note(releases)
+
+    def change(self, changed: Changed) -> None:
+        with self._transaction():
+            for name, frame in changed.frames.items():
+                table = quoted(table_name(self._table, name))
+                gone = list(changed.records)
+                self._connection.execute(f"DELETE FROM {table} WHERE {RECORD} IN (SELECT unnest(?))", (gone,))
+                self._with(frame, f"INSERT INTO {table} SELECT * FROM {GIVEN}")
+            self._note(changed.releases)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _with(self, frame: pd.DataFrame, statement: str) -> None:
+        self._connection.register(GIVEN, to_arrow(self._table, frame))
+        self._connection.execute(statement)
+        self._connection.unregister(GIVEN)
+
+    def _make_room(self, wanted: Sequence[str]) -> None:
+        """Drops what was made of the table before. Raises UsageError if a name is somebody else's."""
+        for statement in _MAKE_OURS:
+            self._connection.execute(statement)
+        ours = self._connection.execute(f"SELECT made FROM {TABLES_TABLE} WHERE table_name = ?", (self._table.name,))
+        for (made,) in ours.fetchall():
+            self._connection.execute(f"DROP TABLE IF EXISTS {quoted(made)}")
+        for notes in (TABLES_TABLE, RELEASES):
+            self._connection.execute(f"DELETE FROM {notes} WHERE table_name = ?", (self._table.name,))
+        used = self._connection.execute("SELECT table_name FROM information_schema.tables").fetchall()
+        names = {str(name).casefold() for (name,) in used}
+        if foreign := [name for name in wanted if name.casefold() in names]:
+            raise UsageError(f"the database has a {foreign[0]!r} that this table did not make: name another database")
+
+    def _note(self, releases: Sequence[FoldedRelease]) -> None:
+        for release in {release.shard: release for release in releases}.values():
+            where = (self._table.name, release.shard)
+            self._connection.execute(f"DELETE FROM {RELEASES} WHERE table_name = ? AND shard = ?", where)
+            row = (*where, release.number, release.through)
+            self._connection.execute(f"INSERT INTO {RELEASES} VALUES (?, ?, ?, ?)", row)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """All or nothing. Raises StreamerError for what the database says, without its text, which may quote values."""
+        try:
+            self._connection.execute("BEGIN")
+            try:
+                yield
+            except BaseException:
+                self._connection.execute("ROLLBACK")
+                raise
+            self._connection.execute("COMMIT")
+        except self._error as error:
+            raise StreamerError(
+                f"the database cannot be written ({type(error).__name__}): is it locked, or its disk full?"
+            ) from None
+
+
+def looked_up(table: Table, frames: Frames, query: str) -> pd.DataFrame:
+    """The answer to a query in DuckDB's SQL over the published table, which can reach nothing else.
+
+    Raises UsageError for what DuckDB cannot run.
+    """
+    duckdb = require("duckdb", "duckdb")
+    with duckdb.connect(config={"enable_external_access": False}) as connection:
+        for name, frame in frames.items():
+            connection.register(table_name(table, name), to_arrow(table, frame.iloc[:, 1:]))
+        try:
+            answer = connection.execute(query)
+            if answer.description is None:
+                raise UsageError("--sql: is no query")
+            return pd.DataFrame(answer.fetchall(), columns=[column[0] for column in answer.description], dtype=object)
+        except duckdb.Error as error:
+            raise UsageError(f"--sql: {str(error).splitlines()[0]}") from None
+
+
+# -- what `subscribe` offers ------------------------------------------------------------------------------------------
+
+
+def _parquet(table: Table, path: Path) -> Copy:
+    return WholeFile(table, path, is_text=False) if path.suffix == ".parquet" else ChangesFolder(table, path)
+
+
+COPIES: Mapping[str, Callable[[Table, Path], Copy]] = {
+    "csv": lambda table, path: WholeFile(table, path, is_text=True),
+    "parquet": _parquet,
+    "duckdb": Duckdb,
+}
+"""Copies by the option that names them."""
+
+
+ROWS_SHOWN_MAX = 20
+
+
+def _file(name: str, metavar: str, text: str) -> Callable[[Any], Any]:
+    return click.option(name, metavar=metavar, type=click.Path(path_type=Path), help=text)
+
+
+_ENCODE = msgspec.json.Encoder(decimal_format="number").encode
+
+
+@click.command(
+    name="subscribe",
+    epilog=examples(
+        "streamer subscribe --table mine --follow --csv published.csv",
+        "streamer subscribe --table mine --live live.jsonl",
+        "streamer subscribe --table mine --query \"age = 30 and problem = 'flu'\"",
+    ),
+)
+@table_option
+@kafka_option
+@click.option("--once/--follow", default=True, help="Stop at the present end, or go on.  [default: once]")
+@_file("--csv", "FILE", "Write the table there.")
+@_file("--parquet", "FILE.parquet|DIR", "Write the table there; to a folder: every change, in files by day.")
+@_file("--duckdb", "FILE", "Keep a table of this DuckDB database current.")
+@_file("--live", "FILE.jsonl", "Write the changelog there, for `verify`.")
+@click.option("--sql", metavar="QUERY", help="Print what DuckDB answers about the table, instead of the table.")
+@click.option("--query", metavar="CONDITION", help="Estimate how many rows match, instead of printing the table.")
+@json_option
+def command(
+    table: str,
+    kafka: str,
+    once: bool,
+    live: Path | None,
+    sql: str | None,
+    query: str | None,
+    as_json: bool,
+    **copies: Path | None,
+) -> None:
+    """Reads the published table from Kafka and prints it; with --follow, a line for every further release.
+
+    What is shown is k-anonymous at every moment: each shard as of its last complete release. FILE.jsonl holds the
+    records as they stand in the topic, in order per shard; where the topic has been compacted, `verify` cannot judge
+    them. With --follow, files are replaced whenever the table has changed, and a database follows it in transactions.
+    DIR/ gets a file of changes for every look that found some (`op`: upsert, removal; start: what was before is void).
+
+    QUERY is DuckDB's SQL over the table's name, or over <table>_qit and <table>_stt:
+    --sql 'SELECT problem, count(*) FROM patients GROUP BY 1'.
+
+    CONDITION is like "age = 30 and problem = 'flu'". Its answer is an estimate, with the least and the most that the
+    truth can be: which rows of a QI group match, nobody can tell from what is published. Where the table is a lossy
+    join (publish.live.form), FILE becomes FILE-qit and FILE-stt.
+    """
+    schema = load_table(table)
+    look = _look(schema, sql, query)
+    with ExitStack() as files, Subscription(schema, kafka) as subscription:
+        log = None if live is None else files.enter_context(_opened(live))
+        kept = [COPIES[name](schema, path) for name, path in copies.items() if path is not None]
+        for copy in kept:
+            files.callback(copy.close)
+        with stages(as_json) as progress:
+            with progress.stage("read") as on_progress:
+                past = _caught_up(subscription, log, on_progress)
+            with progress.stage("write"):
+                frames = subscription.recorded_frames()
+                for copy in kept:
+                    copy.begin(frames, past)
+        look(frames, as_json)
+        while not once:
+            releases = subscription.poll()
+            _write_live(log, releases)
+            if look is _print_tables:
+                _print_releases(releases, as_json)
+            if releases:
+                changed = Changed(schema, releases, subscription.recorded_frames)
+                for copy in kept:
+                    copy.change(changed)
+                if look is not _print_tables:
+                    look(subscription.recorded_frames(), as_json)
+
+
+def _caught_up(subscription: Subscription, log: IO[bytes] | None, on_progress: OnProgress) -> list[FoldedRelease]:
+    """Reads up to the end that there was at the start; the last release of every shard."""
+    past: list[FoldedRelease] = []
+    while not subscription.caught_up:
+        past += (last := subscription.poll())
+        _write_live(log, last)
+        past = list({release.shard: release for release in past}.values())
+        on_progress(subscription.share_read)
+    return past
+
+
+def _look(schema: Table, sql: str | None, query: str | None) -> Callable[[Frames, bool], None]:
+    """What is printed of the table whenever it has changed. Raises UsageError."""
+    if sql is not None and query is not None:
+        raise UsageError("--sql and --query: which one is meant?")
+    if sql is not None:
+        return lambda frames, as_json: _print_found(looked_up(schema, frames, sql), as_json)
+    if query is not None:
+        asked = Query(schema, query)
+        return lambda frames, as_json: _print_answer(asked.answer(_bare(frames)), as_json)
+    return _print_tables
+
+
+def _opened(path: Path) -> IO[bytes]:
+    try:
+        return open(path, "wb")
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def _write_live(log: IO[bytes] | None, releases: Iterable[FoldedRelease]) -> None:
+    if log is None:
+        return
+    for release in releases:
+        announced = b'"outside":true,' if release.outside else b""
+        where = release.shard, release.number, release.through, announced
+        start = b'{"shard":%d,"release":%d,"through":%d,%b"key":' % where
+        log.writelines(b'%b%b,"value":%b}\n' % (start, key, value or b"null") for key, value in release.records)
+    log.flush()
+
+
+def _bare(frames: Frames) -> dict[str, pd.DataFrame]:
+    """Frames without the column of their records."""
+    return {name: frame.iloc[:, 1:] for name, frame in frames.items()}
+
+
+def _shown(frames: Frames) -> dict[str, pd.DataFrame]:
+    """The same with dates and timestamps as they are published."""
+    return {
+        name: pd.DataFrame({column: with_iso_texts(frame[column]) for column in frame.columns}, columns=frame.columns)
+        for name, frame in _bare(frames).items()
+    }
+
+
+def _print_tables(frames: Frames, as_json: bool) -> None:
+    frames = _shown(frames)
+    if as_json:
+        click.echo(_ENCODE({"rows": _rows(frames), "qi_groups": _qi_groups(frames), **_as_lists(frames)}))
+        return
+    for name, frame in frames.items():
+        _print_grid(
+            _with_intervals(frame),
+            name if len(frames) > 1 else None,
+            f"{so_many(_rows({name: frame}), 'row')} in {so_many(_qi_groups({name: frame}), 'QI group')}",
+        )
+
+
+def _with_intervals(frame: pd.DataFrame) -> pd.DataFrame:
+    """One column for both ends of an interval: what a line of a terminal has room for."""
+    shown: dict[str, object] = {}
+    for name in map(str, frame.columns):
+        attribute = name.removesuffix("_lo")
+        if name.endswith("_lo") and f"{attribute}_hi" in frame.columns:
+            ends = zip(frame[name], frame[f"{attribute}_hi"], strict=True)
+            shown[attribute] = [interval(str(lo), str(hi), not isinstance(lo, str)) for lo, hi in ends]
+        elif not (name.endswith("_hi") and f"{name.removesuffix('_hi')}_lo" in frame.columns):
+            shown[name] = list(frame[name])
+    return pd.DataFrame(shown)
+
+
+def _print_found(frame: pd.DataFrame, as_json: bool) -> None:
+    if as_json:
+        click.echo(_ENCODE({"rows": frame.to_dict(orient="records")}))
+        return
+    _print_grid(frame, None, so_many(len(frame), "row"))
+
+
+def _as_lists(frames: Mapping[str, pd.DataFrame]) -> dict[str, list[dict[Hashable, object]]]:
+    """Rows as objects, under `table` where there is one frame, else under the frames' names."""
+    lists = {name: frame.to_dict(orient="records") for name, frame in frames.items()}
+    return {"table": next(iter(lists.values()))} if len(lists) == 1 else lists
+
+
+def _rows(frames: Mapping[str, pd.DataFrame]) -> int:
+    """People's rows: those of a frame that counts them are the sum of what it counts."""
+    frame = list(frames.values())[-1]
+    return int(frame[COUNT].sum()) if str(frame.dtypes.get(COUNT)) == "int64" else len(frame)
+
+
+def _qi_groups(frames: Mapping[str, pd.DataFrame]) -> int:
+    return int(list(frames.values())[-1][QI_GROUP].nunique())
+
+
+def _print_grid(frame: pd.DataFrame, name: str | None, caption: str) -> None:
+    if len(frame) > ROWS_SHOWN_MAX:
+        caption += f"; the first {ROWS_SHOWN_MAX} are shown"
+    grid = Grid(title=name, caption=caption)
+    for column in frame.columns:
+        grid.add_column(str(column), justify="right" if is_numeric_dtype(frame[column].dtype) else "left")
+    for row in frame.head(ROWS_SHOWN_MAX).itertuples(index=False):
+        grid.add_row(*("" if value is None else str(value) for value in row))
+    print_table(grid)
+
+
+def _print_answer(answer: Answer, as_json: bool) -> None:
+    if as_json:
+        click.echo(msgspec.json.encode(answer._asdict()))
+        return
+    about = f"about {answer.estimate:,.2f} of {so_many(answer.rows, 'row')}"
+    say(f"{about}; at least {answer.at_least:,}, at most {answer.at_most:,}")
+
+
+def _print_releases(releases: Iterable[FoldedRelease], as_json: bool) -> None:
+    for release in releases:
+        names = ("shard", "release", "through", "records")
+        line = dict(zip(names, (*release[:3], len(release.records)), strict=True))
+        click.echo(msgspec.json.encode(line) if as_json else "  ".join(f"{k} {v}" for k, v in line.items()))

@@ -1,0 +1,254 @@
+"""`streamer config`: every setting that is in effect, and where it comes from.
+
+One rule everywhere: what a command is told by an option, else what a variable of the environment says, else the file
+(table.yaml; for Kafka's clients the one that KAFKA_CONFIG names), else the default. Secrets are told as set, and
+nothing else of them. A variable that begins as ours do and says nothing is shown, too: it may be misspelt. Columns and
+what they mean: `streamer check`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from typing import NamedTuple
+
+import click
+import msgspec
+from click.core import ParameterSource
+from pydantic import BaseModel
+from rich.table import Table as RichTable
+
+from streamer.cli.support.options import (
+    OPTION_VARIABLES,
+    examples,
+    json_option,
+    kafka_option,
+    log_format_option,
+    log_level_option,
+    may_be_misspelt,
+    redis_option,
+    table_option,
+    web_option,
+)
+from streamer.cli.support.tables import print_table, say
+from streamer.incremental.store.redis_server import Kind, address_of, connect, read_url
+from streamer.kafka.access import kafka_settings, read_properties
+from streamer.kafka.registry import BASIC_AUTH, BASIC_AUTH_FILE, CA, URL, registry_from
+from streamer.kafka.settings import CONFIG, USERNAME, servers_of
+from streamer.kafka.settings import VARIABLES as KAFKA_VARIABLES
+from streamer.table.yaml.loading import (
+    BY_VARIABLE,
+    FILE_NAME,
+    VARIABLE_PREFIX,
+    file_of,
+    load_table,
+    read_settings,
+    read_yaml,
+    settings_by_variable,
+    with_variables,
+)
+from streamer.table.yaml.shape import NEVER, UNIT_SECONDS, TableSettings
+from streamer.worker_options import read_address
+
+SET = "(set)"
+"""All that is shown of a secret."""
+
+DEFAULT_ORIGIN = "default"
+
+SHOWN_PROPERTIES = {
+    "security.protocol", "sasl.mechanism", USERNAME, "ssl.truststore.location", "ssl.truststore.type",
+    "ssl.keystore.location", "ssl.keystore.type", "ssl.endpoint.identification.algorithm",
+}  # fmt: skip
+"""Of Kafka's clients: whatever else the file holds may be a secret, or have one in it."""
+
+REDIS_VARIABLES = [
+    f"{of}_{what}" for of in ("REDIS", "REDIS_SENTINEL") for what in ("USERNAME", "PASSWORD", "PASSWORD_FILE")
+]
+
+
+class Setting(NamedTuple):
+    name: str
+    value: str
+    source: str
+
+
+@click.command(name="config", epilog=examples("streamer config --table mine"))
+@table_option
+@kafka_option
+@redis_option
+@log_level_option
+@log_format_option
+@web_option
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    table: str,
+    kafka: str,
+    redis: str,
+    log_level: str,
+    log_format: str,
+    web: str | None,
+    as_json: bool,
+) -> None:
+    """Shows every setting in effect, and where it comes from: an option, a variable, a file, or the default.
+
+    An option wins over a variable, a variable over the file. Of table.yaml, variables can set `limits` and `rebuild`:
+    STREAMER_LIMITS_BATCH_MS_MAX=20. Nothing is connected to; of secrets it says only that they are set.
+    """
+    repair = load_table(table).repair
+    servers_of(kafka)  # which refuses what a password might stand in
+    if web:
+        read_address(web)  # a worker would refuse it, too
+    settings = [
+        Setting("table", table, _source(ctx, "table")),
+        *_of_file(table, repair, os.environ),
+        Setting("kafka", kafka, _source(ctx, "kafka")),
+        *_of_kafka(os.environ),
+        *_of_redis(redis, _source(ctx, "redis"), os.environ),
+        *_of_registry(os.environ),
+        Setting("log-level", log_level, _source(ctx, "log_level")),
+        Setting("log-format", log_format, _source(ctx, "log_format")),
+        Setting("web", web or "-", _source(ctx, "web")),
+        *(Setting(variable, "-", "no setting of streamer's") for variable in unheard(os.environ)),
+    ]
+    if as_json:
+        said = [{"name": name, "value": value, "from": source} for name, value, source in settings]
+        click.echo(msgspec.json.encode({"ok": True, "settings": said}))
+    else:
+        _print(settings)
+
+
+def _source(ctx: click.Context, option: str) -> str:
+    """Where the value of an option comes from."""
+    source = ctx.get_parameter_source(option)
+    if source is ParameterSource.COMMANDLINE:
+        return f"--{option.replace('_', '-')}"
+    if source is ParameterSource.ENVIRONMENT:
+        return next(str(one.envvar) for one in ctx.command.params if one.name == option)
+    return f"{CONFIG}, bootstrap.servers" if option == "kafka" and kafka_settings().bootstrap else DEFAULT_ORIGIN
+
+
+def _of_file(table: str, repair: float, environment: Mapping[str, str]) -> Iterator[Setting]:
+    """What table.yaml sets beside its columns; repair: what holds, where the default depends on the form."""
+    path = file_of(table)
+    settings, _ = read_settings(with_variables(read_yaml(path), environment))
+    variables = {place: name for name, place in settings_by_variable(environment).items()}
+    if settings is not None:
+        for place, value, stated in _flat(settings, ""):
+            value = (f"{repair:g}" if repair else "off") if place == "engine.repair" else value
+            yield Setting(place, value, variables.get(place, FILE_NAME if stated else DEFAULT_ORIGIN))
+
+
+def _flat(settings: BaseModel, above: str) -> Iterator[tuple[str, str, bool]]:
+    """Place, value and whether it was stated, of every setting below, but columns."""
+    for name in type(settings).model_fields:
+        value, stated, place = getattr(settings, name), name in settings.model_fields_set, f"{above}{name}"
+        if isinstance(value, BaseModel):
+            yield from _flat(value, f"{place}.")
+        elif place not in ("columns", "table"):
+            yield place, _text(place, value), stated
+
+
+def _text(place: str, value: object) -> str:
+    """As table.yaml would say it."""
+    if place.startswith("rebuild.") and value is None:
+        return NEVER
+    if place == "rebuild.every" and isinstance(value, int):
+        unit, seconds = next((unit, of) for unit, of in reversed(UNIT_SECONDS.items()) if value % of == 0)
+        return f"{value // seconds}{unit}"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return ", ".join(value) or "-"
+    return "-" if value is None else str(value)
+
+
+def _of_kafka(environment: Mapping[str, str]) -> Iterator[Setting]:
+    """How the clients get in: what the file and the variables say."""
+    file = environment.get(CONFIG, "")
+    properties = read_properties(file) if file else {}
+    by_variable = {name: variable for variable, name in KAFKA_VARIABLES.items() if environment.get(variable)}
+    not_used = kafka_settings(environment).not_used
+    for name in sorted({*properties, *by_variable} - {"bootstrap.servers"}):
+        value = environment[by_variable[name]] if name in by_variable else properties[name]
+        source = by_variable.get(name, CONFIG) + (", not used" if name in not_used else "")
+        yield Setting(f"kafka {name}", value if name in SHOWN_PROPERTIES else SET, source)
+
+
+def _of_redis(url: str, source: str, environment: Mapping[str, str]) -> Iterator[Setting]:
+    named = read_url(url, environment)
+    if named.kind is Kind.CLUSTER:  # its client connects as soon as it is made
+        where = f"Redis Cluster {','.join(f'{host}:{port}' for host, port in named.nodes)}"
+    else:
+        where = address_of(connect(url))
+    yield Setting("redis", where, source)
+    yield Setting("redis database", str(named.options.get("db", 0)), source)
+    yield Setting("redis tls", str(named.tls).lower(), source)
+    for variable in REDIS_VARIABLES:
+        if environment.get(variable):
+            shown = environment[variable] if variable.endswith("_FILE") else SET
+            yield Setting(f"redis {variable.partition('_')[2].lower().replace('_', ' ')}", shown, variable)
+
+
+def _of_registry(environment: Mapping[str, str]) -> Iterator[Setting]:
+    registry_from(environment)  # which refuses an address with a password in it
+    for variable in (URL, CA, BASIC_AUTH, BASIC_AUTH_FILE):
+        if environment.get(variable):
+            shown = SET if variable == BASIC_AUTH else environment[variable]
+            yield Setting(variable.removeprefix("SCHEMA_").lower().replace("_", " "), shown, variable)
+
+
+def _print(settings: list[Setting]) -> None:
+    lines = RichTable(box=None, padding=(0, 2, 0, 0))
+    for heading in ("setting", "value", "from"):
+        lines.add_column(heading, overflow="fold")
+    for setting in settings:
+        lines.add_row(*setting)
+    print_table(lines)
+
+
+# -- variables that begin as ours do, and set nothing -----------------------------------------------------------------
+
+LIKENESS_MIN = 0.7
+"""How like one of ours a name is, as difflib counts it, if ours is meant: a cluster gives programs variables, too."""
+
+TELL_THEMSELVES = ("config", "worker")
+"""Commands that say it in their own way: among all settings, and in the log."""
+
+
+def unheard(environment: Mapping[str, str]) -> list[str]:
+    """Variables that begin as ours do and set nothing."""
+    by_section = tuple(
+        f"{VARIABLE_PREFIX}{section.upper()}_" for section in BY_VARIABLE
+    )  # these are refused if misspelt
+    found = (name for name, value in environment.items() if value and may_be_misspelt(name))
+    return sorted(name for name in found if not name.startswith(by_section))
+
+
+def misspelt_sentences(environment: Mapping[str, str]) -> Iterator[str]:
+    """What there is to say of those that are like one of ours. Values may be anything, and are never told."""
+    names = [name.removeprefix(VARIABLE_PREFIX) for name in OPTION_VARIABLES]
+    for section in BY_VARIABLE:
+        settings = getattr(TableSettings.model_fields[section].annotation, "model_fields", {})
+        names += [f"{section}_{setting}".upper() for setting in settings]
+    for variable in unheard(environment):
+        for nearest in get_close_matches(variable.removeprefix(VARIABLE_PREFIX), names, 1, LIKENESS_MIN):
+            yield f"the variable {variable} is no setting, and sets nothing: is {VARIABLE_PREFIX}{nearest} meant?"
+
+
+def warn_of_misspelt(called: click.Command, environment: Mapping[str, str]) -> None:
+    """Says it on stderr, if a command reads settings."""
+    if _reads_settings([called]) and called.name not in TELL_THEMSELVES:
+        for sentence in misspelt_sentences(environment):
+            say(f"streamer: warning: {sentence}", err=True)
+
+
+def _reads_settings(commands: Iterable[click.Command]) -> bool:
+    return any(
+        _reads_settings(one.commands.values())
+        if isinstance(one, click.Group)
+        else any(option.envvar in OPTION_VARIABLES for option in one.params)
+        for one in commands
+    )

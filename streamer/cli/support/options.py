@@ -1,0 +1,209 @@
+"""Options that several commands share, each with one name, one default and one help text.
+
+A command receives `table: str`, `as_json: bool`, `kafka: str` and `redis: str`, and loads the table by
+`streamer.table.yaml.loading.load_table`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from glob import escape, glob
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from streamer.errors import UsageError
+from streamer.table.yaml.loading import FILE_NAME, VARIABLE_PREFIX
+from streamer.worker_options import JSON, TEXT, WEB
+
+# What a shell offers while somebody types: tables, algorithms, QI groups. Switched on: docs/tutorial.md.
+#
+# A shell waits while somebody types. Names of QI groups, which everybody may see, are in Redis alone: it is given a
+# moment to tell them. Where it does not, or where the table cannot be read, nothing is offered and nothing is said:
+# what stands on stderr would stand in the line that is being typed.
+
+DEPTH = 2
+"""How many folders below what is written already a table is looked for."""
+
+
+COMPLETION_SECONDS_MAX = 0.5
+"""How long a shell waits for Redis."""
+
+QI_GROUPS_MAX = 100
+
+
+def tables(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Folders with a table.yaml, and such files themselves; where there is none near, any folder."""
+    begun = escape(incomplete)
+    found = {file for depth in range(DEPTH) for file in glob(f"{begun}*/{'*/' * depth}{FILE_NAME}")}
+    items = [CompletionItem(str(Path(file).parent)) for file in sorted(found)]
+    items += [CompletionItem(file) for file in sorted(glob(f"{begun}*.yaml")) if Path(file).name == FILE_NAME]
+    return items or [CompletionItem(incomplete, type="dir")]  # the shell's own folders
+
+
+def algorithms(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The whole-table algorithms."""
+    from streamer.table.yaml.shape import REBUILD_ALGORITHMS
+
+    return [CompletionItem(name) for name in REBUILD_ALGORITHMS if name.startswith(incomplete)]
+
+
+def qi_groups(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The QI groups of the table that the command names, as Redis has them."""
+    found: list[str] = []
+    asking = Thread(target=_ask_redis, args=(dict(ctx.params), incomplete, found), daemon=True)
+    asking.start()
+    asking.join(COMPLETION_SECONDS_MAX)
+    return [CompletionItem(name) for name in found[:QI_GROUPS_MAX]]
+
+
+def _ask_redis(options: Mapping[str, Any], incomplete: str, found: list[str]) -> None:
+    """Fills in the names that begin so, shard by shard. Whatever goes wrong is not this shell's matter."""
+    from streamer.incremental.store.redis_lookups import RedisLookups, shards_of
+    from streamer.incremental.store.redis_server import connect
+    from streamer.table.published.rows import qi_group_name
+    from streamer.table.yaml.loading import load_table
+
+    with suppress(Exception):
+        table_name, client = load_table(options["table"]).name, connect(options["redis"], COMPLETION_SECONDS_MAX)
+        for shard in shards_of(client, table_name):
+            numbers = RedisLookups(client, table_name, shard).qi_group_numbers()
+            names = (qi_group_name(shard, number) for number in numbers)
+            found += [name for name in names if name.startswith(incomplete)]
+
+
+# No file that a command writes is one that it reads, or another one that it writes.
+
+
+def require_apart(inputs: list[Path], outputs: list[Path]) -> None:
+    """Raises UsageError where a file that is written is one that is read, or another one that is written."""
+    taken = {path.resolve() for path in inputs}
+    for path in outputs:
+        if path.resolve() in taken:
+            raise UsageError(f"{path}: is an input, or is to be written twice; give every output a name of its own")
+        taken.add(path.resolve())
+
+
+BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
+
+TABLE, LOG_LEVEL, LOG_FORMAT = "STREAMER_TABLE", "STREAMER_LOG_LEVEL", "STREAMER_LOG_FORMAT"
+OPTION_VARIABLES = (TABLE, LOG_LEVEL, LOG_FORMAT, WEB)
+"""Those of our own; beside them stand the sections of table.yaml that variables can set."""
+
+
+def _bootstrap() -> str:
+    """Where nothing else names the servers: bootstrap.servers of the file that KAFKA_CONFIG names."""
+    from streamer.kafka.access import kafka_settings
+
+    return kafka_settings().bootstrap or BOOTSTRAP_DEFAULT
+
+
+def may_be_misspelt(variable: str) -> bool:
+    """Whether a variable begins as ours do, and is none of an option; `streamer.cli.support.config` knows all
+    others."""
+    return variable.startswith(VARIABLE_PREFIX) and variable not in OPTION_VARIABLES
+
+
+def examples(*calls: str) -> str:
+    """The end of a command's help: calls of it, each on a line of its own."""
+    return "\n".join(["\b", "Examples:", *(f"  {call}" for call in calls)])  # \b: click leaves the lines as they are
+
+
+table_option = click.option(
+    "--table",
+    metavar="TABLE",
+    required=True,
+    envvar=TABLE,
+    show_envvar=True,
+    shell_complete=tables,
+    help="The table.yaml, or a directory that holds one.",
+)
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+
+kafka_option = click.option(
+    "--kafka",
+    metavar="HOST:PORT[,...]",
+    envvar="KAFKA_BOOTSTRAP",
+    default=_bootstrap,
+    show_default=f"bootstrap.servers of KAFKA_CONFIG, else {BOOTSTRAP_DEFAULT}",
+    show_envvar=True,
+    help="Kafka's bootstrap servers. How to get into them, the file says that KAFKA_CONFIG names, a client.properties.",
+)
+
+redis_option = click.option(
+    "--redis",
+    metavar="URL",
+    envvar="REDIS_URL",
+    default="redis://127.0.0.1:6379/0",
+    show_default=True,
+    show_envvar=True,
+    help="Redis, as redis://[user:password@]host:port/number; for TLS, sentinels and clusters see "
+    "docs/how-to/secured-servers.md.",
+)
+
+log_level_option = click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+    envvar=LOG_LEVEL,
+    show_envvar=True,
+    help="What is logged at least; info: one line per shard and minute, debug: one line per batch.",
+)
+
+log_format_option = click.option(
+    "--log-format",
+    type=click.Choice([TEXT, JSON]),
+    default=TEXT,
+    show_default=True,
+    envvar=LOG_FORMAT,
+    show_envvar=True,
+    help="Lines for people, or one JSON object per line.",
+)
+
+web_option = click.option(
+    "--web",
+    metavar="HOST:PORT",
+    envvar=WEB,
+    show_envvar=True,
+    help="Answer browsers, Prometheus and probes here; a port alone is one of this machine only. [default: nowhere]",
+)
+
+k_option = click.option("--k", type=click.IntRange(min=2), help="Another k than table.yaml's.")
+
+suppression_option = click.option(
+    "--suppression",
+    metavar="SHARE",
+    type=click.FloatRange(0, 1, max_open=True),
+    default=0.0,
+    show_default=True,
+    help="Largest share of the rows to leave out.",
+)
+
+refine_option = click.option(
+    "--refine",
+    metavar="SWEEPS",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Sweeps that improve the QI groups, beyond those that the algorithm makes by itself.",
+)
+
+seed_option = click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    help="For tests: all chance from this number. Without it, algorithms that draw do so alike in every run, and the"
+    " operating system's chance numbers the QI groups that publish the same values; --seed makes these numbers"
+    " repeatable, and by it whoever knows it could undo them.",
+)
+
+merge_option = click.option(
+    "--merge-equal-boxes",
+    is_flag=True,
+    help="Make QI groups that publish the same values one: larger groups, and less is said of whose value is whose.",
+)

@@ -1,0 +1,1 @@
+"""Kafka Connect: settings, rules and SQL tables."""

@@ -1,0 +1,255 @@
+"""The table that a sink or a stream processor keeps of what is published, and the view by which it is read.
+
+The rules of this file
+----------------------
+* A sink takes records one by one, so now and then its table is of two releases. The view shows a QI group's rows only
+  where enough of them have one and the same box: k rows, and l distinct values of each sensitive column where
+  table.yaml asks for them. `alpha`, `beta` and `r` are not counted, and whose rows they are cannot be: the SQL itself
+  says so, in remarks that go where it goes.
+* A QI group in one message holds its model by itself: there the view shows everything.
+* ksqlDB has no view of this kind: it gets the table alone, and the remark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from streamer.errors import UsageError
+from streamer.incremental.connect.connectors import MYSQL, POSTGRES
+from streamer.incremental.topics import LIVE, topic_name
+from streamer.table.published.groups import COUNT, VALUES
+from streamer.table.published.rows import LONGEST_NAME, QI_GROUP, all_box_columns
+from streamer.table.published.schemas import (
+    BOOLEAN,
+    DECIMAL,
+    FLOAT,
+    INTEGER,
+    TEXT,
+    PublishedColumn,
+    all_columns,
+    kept_column,
+    record_key_columns,
+    record_value_columns,
+    sink_table,
+    view_name,
+)
+from streamer.table.schema import CONNECT_JSON, GROUPS, JSON, LOSSY_JOIN, ROWS, Table
+
+# Which readers of the changelog may do what, where k counts individuals, and where one table is two topics.
+#
+# A QI group that is one message holds the model by itself: no reader of that form has to count anything.
+
+
+def sql_warnings(table: Table) -> Iterator[str]:
+    """A warning for tables whose rows cannot be counted by a reader that does not wait for whole releases."""
+    if table.form == LOSSY_JOIN:
+        yield (
+            "a lossy join is two topics: readers must apply whole releases of both, as `streamer subscribe` does; what "
+            "SQL joins of them meanwhile may be of two moments"
+        )
+    elif table.individual is not None and table.form == ROWS:
+        yield (
+            f"k counts individuals ({table.individual}), and rows do not tell whose they are: readers must apply whole "
+            "releases, as `streamer subscribe` does; `HAVING count(*) >= k` in SQL counts rows and protects nobody"
+        )
+
+
+# How Postgres, MySQL, Flink and ksqlDB say a table: quotes, types, keys, and what stands behind the columns.
+#
+# In MySQL texts are compared by their bytes only under a collation that says so: under the usual one, two labels that
+# differ in case would count as one box. Flink and ksqlDB read the topic itself, with committed records alone.
+
+FLINK, KSQLDB = "flink", "ksqldb"
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """One SQL. Texts of a key may need a length of their own.
+
+    decimal: with places for precision and scale. nested: a list of objects, with a place for their members; "": there
+    is no such type. not_null: behind the type of a column that is never null; key: behind that of one of the primary
+    key. primary_key: a line with a place for the names; "": `key` says it. opening: a statement before. closing: behind
+    the columns, with places for `topic` and `kafka`; closing_avro: the same over Avro, with a place for `registry`.
+    """
+
+    quote: str
+    types: dict[str, str]
+    decimal: str
+    key_text: str
+    key: str = " NOT NULL"
+    not_null: str = " NOT NULL"
+    primary_key: str = "PRIMARY KEY ({})"
+    nested: str = ""
+    closing: str = ""
+    closing_avro: str = ""
+    opening: str = ""
+
+    def name(self, text: str) -> str:
+        """A name in quotes."""
+        return f"{self.quote}{text.replace(self.quote, 2 * self.quote)}{self.quote}"
+
+    def type(self, column: PublishedColumn) -> str:
+        """The type of a column that is in no key."""
+        if column.type == DECIMAL:
+            return self.decimal.format(column.whole_digits + column.scale, column.scale)
+        return self.types[column.type]
+
+
+_UPSERT_KAFKA = """ WITH (
+  'connector' = 'upsert-kafka',
+  'topic' = '{topic}',
+  'properties.bootstrap.servers' = '{kafka}',
+  'properties.isolation.level' = 'read_committed',
+  'key.format' = 'json',
+  'value.format' = 'json',
+  'value.fields-include' = 'EXCEPT_KEY'
+)"""
+
+_AVRO_KAFKA = _UPSERT_KAFKA.replace("= 'json'", "= 'avro-confluent'").replace(
+    "  'value.fields-include'",
+    "  'key.avro-confluent.url' = '{registry}',\n"
+    "  'value.avro-confluent.url' = '{registry}',\n"
+    "  'value.fields-include'",
+)
+
+DIALECTS = {
+    POSTGRES: Dialect(
+        quote='"',
+        types={TEXT: "text", INTEGER: "bigint", FLOAT: "double precision", BOOLEAN: "boolean"},
+        decimal="numeric({}, {})",
+        key_text="text",
+    ),
+    MYSQL: Dialect(
+        quote="`",
+        types={TEXT: "mediumtext", INTEGER: "bigint", FLOAT: "double", BOOLEAN: "boolean"},
+        decimal="decimal({}, {})",
+        key_text=f"varchar({len(LONGEST_NAME)})",
+        closing=" CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_bin",
+    ),
+    FLINK: Dialect(
+        quote="`",
+        types={TEXT: "STRING", INTEGER: "BIGINT", FLOAT: "DOUBLE", BOOLEAN: "BOOLEAN"},
+        decimal="DECIMAL({}, {})",
+        key_text="STRING",
+        not_null="",
+        primary_key="PRIMARY KEY ({}) NOT ENFORCED",
+        nested="ARRAY<ROW<{}>>",
+        closing=_UPSERT_KAFKA,
+        closing_avro=_AVRO_KAFKA,
+    ),
+    KSQLDB: Dialect(
+        quote="`",
+        types={TEXT: "VARCHAR", INTEGER: "BIGINT", FLOAT: "DOUBLE", BOOLEAN: "BOOLEAN"},
+        decimal="DECIMAL({}, {})",
+        key_text="VARCHAR",
+        key=" PRIMARY KEY",
+        not_null="",
+        primary_key="",
+        nested="ARRAY<STRUCT<{}>>",
+        closing=" WITH (KAFKA_TOPIC = '{topic}', KEY_FORMAT = 'JSON', VALUE_FORMAT = 'JSON')",
+        closing_avro=" WITH (KAFKA_TOPIC = '{topic}', KEY_FORMAT = 'AVRO', VALUE_FORMAT = 'AVRO')",
+        opening="SET 'processing.guarantee' = 'exactly_once_v2'; -- reads committed records alone",
+    ),
+}
+
+
+SOME_REGISTRY = "http://REGISTRY:8081"
+"""In place of the schema registry's address, which is no matter of table.yaml."""
+
+
+def view_sql(table: Table, dialect: str, kafka: str = "HOST:PORT") -> str:
+    """The statements for one of DIALECTS.
+
+    kafka: bootstrap servers, which Flink is told. Raises UsageError for a lossy join and for a format that the dialect
+    does not read, ConfigError for a column without a type.
+    """
+    spoken = DIALECTS[dialect]
+    statements = [*_remarks(table, dialect), *filter(None, [spoken.opening]), _create_table(table, spoken, kafka)]
+    if dialect != KSQLDB:
+        statements.append(_create_view(table, spoken))
+    return "\n".join(statements) + "\n"
+
+
+def _remarks(table: Table, dialect: str) -> Iterator[str]:
+    if table.form == GROUPS:
+        yield "-- Every row is a whole QI group, which holds the privacy model by itself."
+        return
+    if dialect == KSQLDB:
+        yield f"-- Of two releases now and then: show only boxes of {table.k} rows and more of one qi_group."
+    uncounted = [name for name in ("alpha", "beta", "r") if getattr(table.diversity, name) is not None]
+    if uncounted:
+        yield f"-- Not counted here: {', '.join(uncounted)}. Whole releases hold them, and so does `form: groups`."
+    if table.individual is not None:
+        yield "-- k counts individuals, and rows do not tell whose they are: while a release is half applied, k rows"
+        yield "-- may be one person's. Show a copy that `streamer subscribe` made, or publish `form: groups`."
+
+
+def _create_table(table: Table, dialect: Dialect, kafka: str) -> str:
+    keys = record_key_columns(table)
+    lines = [_key_line(column, dialect) for column in keys]
+    lines += [_line(column, dialect) for column in all_columns(table) if column not in keys]
+    if table.form == GROUPS and dialect.nested:
+        lines.append(f"{dialect.name(VALUES)} {_values_type(table, dialect)}")
+    if dialect.primary_key:
+        lines.append(dialect.primary_key.format(_listed((column.name for column in keys), dialect)))
+    body = ",\n  ".join(lines)
+    closing = _closing(table, dialect).format(topic=topic_name(table.name, LIVE), kafka=kafka, registry=SOME_REGISTRY)
+    return f"CREATE TABLE {dialect.name(sink_table(table))} (\n  {body}\n){closing};"
+
+
+def _closing(table: Table, dialect: Dialect) -> str:
+    """What stands behind the columns; raises UsageError where a topic's format is none that the dialect reads."""
+    if not dialect.closing_avro or table.format == JSON:  # a database's own table, or plain records
+        return dialect.closing
+    if table.format == CONNECT_JSON:
+        raise UsageError(
+            "publish.live.format: connect-json: Flink and ksqlDB do not look for a row within Kafka Connect's schema"
+            " and payload: publish `format: json` or `format: avro` for them"
+        )
+    return dialect.closing_avro
+
+
+def _key_line(column: PublishedColumn, dialect: Dialect) -> str:
+    written = dialect.key_text if column.type == TEXT else dialect.type(column)
+    return f"{dialect.name(column.name)} {written}{dialect.key}"
+
+
+def _line(column: PublishedColumn, dialect: Dialect) -> str:
+    return f"{dialect.name(column.name)} {dialect.type(column)}{'' if column.nullable else dialect.not_null}"
+
+
+def _values_type(table: Table, dialect: Dialect) -> str:
+    members = (*map(kept_column, table.kept), PublishedColumn(COUNT, INTEGER))
+    return dialect.nested.format(", ".join(f"{dialect.name(m.name)} {dialect.type(m)}" for m in members))
+
+
+def _create_view(table: Table, dialect: Dialect) -> str:
+    shown = [column.name for column in record_value_columns(table)]
+    source, view = dialect.name(sink_table(table)), dialect.name(view_name(table))
+    if table.form == GROUPS:
+        shown += [VALUES] if dialect.nested else []
+        return f"CREATE VIEW {view} AS\nSELECT {_listed(shown, dialect)} FROM {source};"
+    alike = [QI_GROUP, *all_box_columns(table)]
+    columns = ", ".join(f"r.{dialect.name(name)}" for name in shown)
+    same = "\n  AND ".join(f"r.{dialect.name(name)} = g.{dialect.name(name)}" for name in alike)
+    return (
+        f"CREATE VIEW {view} AS\nSELECT {columns}\nFROM {source} AS r\nJOIN (\n"
+        f"  SELECT {_listed(alike, dialect)} FROM {source}\n"
+        f"  GROUP BY {_listed(alike, dialect)}\n"
+        f"  HAVING {' AND '.join(_enough(table, dialect))}\n) AS g\nON {same};"
+    )
+
+
+def _enough(table: Table, dialect: Dialect) -> Iterator[str]:
+    """What rows of one box must be to be shown. A null is a value where table.yaml counts it as one."""
+    yield f"count(*) >= {table.k}"
+    asked = table.diversity
+    for name in (table.kept[i].name for i in table.sensitive) if asked.l is not None else ():
+        column = dialect.name(name)
+        null = f" + max(CASE WHEN {column} IS NULL THEN 1 ELSE 0 END)" if asked.null_counts else ""
+        yield f"count(DISTINCT {column}){null} >= {asked.l}"
+
+
+def _listed(names: Iterator[str] | list[str], dialect: Dialect) -> str:
+    return ", ".join(map(dialect.name, names))

@@ -1,0 +1,165 @@
+"""Makes arrays of a shard larger where a compiled function found them short.
+
+They grow by a quarter, small ones to twice their size; whatever is held in them keeps its place. A new `Shard` comes
+back: the old one must not be used any more.
+
+A large array stands in pages of its own, which the system gives when they are first written to and takes back as soon
+as the array is gone. From the heap of the process it would be zeroed as a whole, room that nobody uses yet included,
+and every time it grew it would leave a hole there.
+"""
+
+from __future__ import annotations
+
+import mmap
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from streamer.errors import LawViolated
+from streamer.incremental.core import layout
+from streamer.incremental.core.layout import LINKS, Shard
+from streamer.incremental.core.model import tally_of
+
+DOUBLED_BELOW = 1 << 16
+
+OWN_PAGES_FROM = 1 << 20
+"""Bytes of the smallest array that stands in pages of its own."""
+
+
+def grown(s: Shard) -> Shard:
+    """The shard with more of what `state.short` names, for `state.short_by` entries at least."""
+    short, least = int(s.state.short[0]), int(s.state.short_by[0])
+    s.state.short = 0
+    match short:
+        case layout.GROUPS:
+            work = s.work._replace(heap=_longer(s.work.heap, 2 * _more(s.groups.group, least), axis=1))
+            groups = s.groups
+            n = _more(groups.group, least)
+            demands = s.demands._replace(reached=_longer(s.demands.reached, 1 + n))
+            groups = groups._replace(
+                group=_longer(groups.group, n), box=_longer(groups.box, n), shape=_longer(groups.shape, n)
+            )
+            return s._replace(groups=groups, demands=demands, work=work)
+        case layout.POOL:
+            return s._replace(groups=s.groups._replace(pool=_longer(s.groups.pool, _more(s.groups.pool[0], least), 1)))
+        case layout.NODES:
+            n = _more(s.tree.node, least)
+            return s._replace(tree=type(s.tree)(*(_longer(part, n) for part in s.tree)))
+        case layout.LISTS:
+            return s._replace(lists=_more_lists(s, least))
+        case layout.MEMBERS:
+            n = _more(s.work.ints[0], least)
+            ints, lots, losses = _longer(s.work.ints, n, 1), _longer(s.work.lots, n, 1), _longer(s.work.losses, n)
+            demands = s.demands._replace(fits=np.zeros(n, np.int8))
+            return s._replace(demands=demands, work=s.work._replace(ints=ints, lots=lots, losses=losses))
+        case layout.TALLIES:
+            return _rehashed(s, _more(s.work.tally, least))
+        case layout.EXPORT:  # what is in it is of no use any more
+            return s._replace(export=type(s.export)(np.zeros(least, np.int64), np.zeros(least)))
+        case layout.ENTRIES:
+            n = _more(s.journal.entry, least)
+            journal = s.journal._replace(entry=_longer(s.journal.entry, n), box=_longer(s.journal.box, n))
+            return s._replace(journal=journal)
+        case layout.SLOTS_BEFORE | layout.TOUCHED | layout.CHANGED | layout.GONE:
+            name = {
+                layout.SLOTS_BEFORE: "slots_before",
+                layout.TOUCHED: "touched",
+                layout.CHANGED: "changed",
+                layout.GONE: "gone",
+            }[short]
+            old = getattr(s.journal, name)
+            return s._replace(journal=s.journal._replace(**{name: _longer(old, _more(old, least))}))
+    raise LawViolated(f"the core stopped for want of room and did not say of what ({short})")
+
+
+def with_room(s: Shard, what: int, least: int) -> Shard:
+    """Room for so many entries at least of what `state.short` could name."""
+    lengths: dict[int, int] = {
+        layout.GROUPS: len(s.groups.group),
+        layout.POOL: s.groups.pool.shape[1],
+        layout.NODES: len(s.tree.node),
+        layout.LISTS: len(s.lists.one),
+        layout.MEMBERS: s.work.ints.shape[1],
+        layout.TALLIES: len(s.work.tally),
+    }
+    if least <= lengths[what]:
+        return s
+    s.state.short, s.state.short_by = what, least
+    return grown(s)
+
+
+def with_places(s: Shard, n: int) -> Shard:
+    """Room for the places below n."""
+    if n <= len(s.rows.row):
+        return s
+    n = _more(s.rows.row, n)
+    return s._replace(rows=s.rows._replace(row=_longer(s.rows.row, n), cells=_longer(s.rows.cells, n)))
+
+
+def with_individuals(s: Shard, n: int) -> Shard:
+    """Room for the individuals below n."""
+    seen = s.work.who_seen
+    return s if n <= len(seen) else s._replace(work=s.work._replace(who_seen=_longer(seen, _more(seen, n))))
+
+
+def with_values(s: Shard, n: int, n_bytes: int) -> Shard:
+    """Room for the values below n, of n_bytes in all."""
+    values = s.values
+    if n > len(values.value):
+        values = values._replace(value=_longer(values.value, _more(values.value, n)))
+    if n_bytes > len(values.text):
+        values = values._replace(text=_longer(values.text, _more(values.text, n_bytes)))
+    return s._replace(values=values)
+
+
+def with_subjects(s: Shard, n_values: int, n: int) -> Shard:
+    """Room for what a privacy model counts of the values below n_values, by numbers below n."""
+    code, seen = s.demands.code, s.demands.seen
+    if n_values > len(code):
+        code = _longer(code, _more(code, n_values))
+    if n > len(seen):
+        seen = _longer(seen, _more(seen, n))
+    return s._replace(demands=s.demands._replace(code=code, seen=seen))
+
+
+def _more(old: Any, least: int) -> int:
+    n = len(old)
+    return max(least, 2 * n if n < DOUBLED_BELOW else n + n // 4)
+
+
+def _longer(old: Any, n: int, axis: int = 0) -> Any:
+    """The array with n entries along an axis, the new ones zero."""
+    shape = list(old.shape)
+    shape[axis] = n
+    new = _zeros(shape, old.dtype)
+    new[tuple(map(slice, old.shape))] = old
+    return new.view(np.recarray) if old.dtype.names else new
+
+
+def _zeros(shape: list[int], dtype: np.dtype[Any]) -> Any:
+    n_bytes = prod(shape) * dtype.itemsize
+    if n_bytes < OWN_PAGES_FROM:
+        return np.zeros(shape, dtype)
+    pages = mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        pages.madvise(mmap.MADV_HUGEPAGE)  # as numpy does
+    return np.frombuffer(pages, dtype).reshape(shape)
+
+
+def _more_lists(s: Shard, least: int) -> layout.Lists:
+    lists = s.lists
+    n, n_before = max(len(lists.one), least), max(len(lists.before), least)
+    if n > len(lists.one):
+        n = _more(lists.one, least)
+        lists = lists._replace(one=_longer(lists.one, n), link=_longer(lists.link, n * LINKS))
+    if n_before > len(lists.before):
+        n = _more(lists.before, least)
+        lists = lists._replace(before=_longer(lists.before, n), links_before=_longer(lists.links_before, n * LINKS))
+    return lists
+
+
+def _rehashed(s: Shard, n: int) -> Shard:
+    old = s.work.tally[s.work.tally.n > 0]
+    tally = tally_of(old.group.astype(np.int64), old.who.astype(np.int64), old.n, n)
+    return s._replace(work=s.work._replace(tally=tally))

@@ -1,0 +1,89 @@
+"""Heaps of QI groups by number, for work that is done lowest number first.
+
+An entry names a group, or of a freed number its entry in the journal. Whoever takes one out looks whether it is still
+meant: an entry is never searched for, a flag at the group is taken back instead.
+"""
+
+from __future__ import annotations
+
+from streamer.incremental.core.layout import BROKEN, TO_CUT, TO_LOOK, TO_SETTLE, Shard, Work
+from streamer.numba_support.jit import part
+
+
+@part
+def push(work: Work, which: int, number: int, named: int) -> None:
+    """Adds an entry to the heap `which`."""
+    heap, at = work.heap, work.heap_size[which]
+    work.heap_size[which] += 1
+    while at > 0:
+        above = (at - 1) >> 1
+        if heap[which, above].number <= number:
+            break
+        heap[which, at].number, heap[which, at].named = heap[which, above].number, heap[which, above].named
+        at = above
+    heap[which, at].number, heap[which, at].named = number, named
+
+
+@part
+def pop(work: Work, which: int) -> tuple[int, int]:
+    """Takes out the lowest number, with what it names; the heap is not empty."""
+    heap = work.heap
+    number, named = heap[which, 0].number, heap[which, 0].named
+    work.heap_size[which] -= 1
+    n = work.heap_size[which]
+    last_number, last_named = heap[which, n].number, heap[which, n].named
+    at = 0
+    while 2 * at + 1 < n:
+        below = 2 * at + 1
+        if below + 1 < n and heap[which, below + 1].number < heap[which, below].number:
+            below += 1
+        if last_number <= heap[which, below].number:
+            break
+        heap[which, at].number, heap[which, at].named = heap[which, below].number, heap[which, below].named
+        at = below
+    heap[which, at].number, heap[which, at].named = last_number, last_named
+    return number, named
+
+
+# QI groups that wait for something to be done to them, each once per heap, lowest number first.
+#
+# A flag at the group says whether an entry is still meant: `streamer.incremental.core.worklist`.
+
+ALONE, RECOUNTED, SHRINKING, MOVING = 0, 1, 2, 3
+"""`group.to_settle`: nothing to do; rows came or have other values; rows were deleted; rows moved or changed cells."""
+
+
+@part
+def settle_later(s: Shard, g: int, why: int) -> None:
+    """A group has lost rows, or may no longer hold: looked at when the event's rows are done."""
+    group = s.groups.group[g]
+    if group.to_settle == ALONE:
+        push(s.work, TO_SETTLE, group.number, g)
+    group.to_settle = max(group.to_settle, why)
+
+
+@part
+def cut_later(s: Shard, g: int) -> None:
+    """A group has gained rows, or was merged or cut."""
+    group = s.groups.group[g]
+    if group.to_cut == 0:
+        group.to_cut = 1
+        push(s.work, TO_CUT, group.number, g)
+
+
+@part
+def mend_later(s: Shard, g: int) -> None:
+    """A group does not hold the model."""
+    group = s.groups.group[g]
+    if group.broken == 0:
+        group.broken = 1
+        push(s.work, BROKEN, group.number, g)
+
+
+@part
+def look_later(s: Shard, g: int) -> None:
+    """The event has touched a group: local repair looks at it."""
+    group = s.groups.group[g]
+    if s.state[0].price > 0.0 and group.to_look == 0:
+        group.to_look = 1
+        push(s.work, TO_LOOK, group.number, g)

@@ -1,0 +1,237 @@
+"""Published values and individuals by number: the core compares numbers, and orders values by their texts.
+
+A number is given with the first row that needs it. When far more have been given than there are rows, those that
+no row has are taken back; and when their texts have become far longer than those that rows had, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from fractions import Fraction
+from typing import Generic, TypeVar
+
+import msgspec
+import numpy as np
+
+from streamer.incremental.core import capacity
+from streamer.incremental.core.layout import DEMAND, FREE, NONE, Records, Shard, records
+from streamer.incremental.core.model import asks_share
+from streamer.privacy.models import Model, model_of, subject_of
+from streamer.table.arrays import Bools, Ints
+from streamer.table.microdata import INDIVIDUAL, Subject
+from streamer.table.row import Values
+from streamer.table.schema import Table
+
+T = TypeVar("T", bound=Hashable)
+
+SPARE_VALUES = 10_000
+"""Numbers that may stand for nothing before anything is taken back, beside one per row."""
+
+SPARE_BYTES = 16_000_000
+"""Bytes of texts that may stand for nothing before anything is taken back, beside as many as were in use then."""
+
+
+class Numbers(Generic[T]):
+    """Things that have a number; equal things have one."""
+
+    def __init__(self) -> None:
+        self.number_of: dict[T, int] = {}
+        self.things: list[T | None] = []
+        self._free: list[int] = []
+
+    def give(self, thing: T) -> int:
+        """The number of a thing, which may be new."""
+        number = self.number_of.get(thing)
+        if number is None:
+            if self._free:
+                number = self._free.pop()
+                self.things[number] = thing
+            else:
+                number = len(self.things)
+                self.things.append(thing)
+            self.number_of[thing] = number
+            self.is_new(thing, number)
+        return number
+
+    def give_many(self, things: Sequence[T]) -> Ints:
+        """The numbers of n things, (n,) int64."""
+        for thing in dict.fromkeys(things):
+            self.give(thing)
+        return np.fromiter(map(self.number_of.__getitem__, things), np.int64, len(things))
+
+    def is_new(self, thing: T, number: int) -> None:
+        """Called with what has just got a number."""
+
+    def has_many_spare(self, n_rows: int) -> bool:
+        return len(self.number_of) > 2 * n_rows + SPARE_VALUES
+
+    def keep(self, used: Ints) -> None:
+        """Takes back all numbers but those in use."""
+        mask = np.zeros(len(self.things), dtype=bool)
+        mask[used] = True
+        self._free = np.flatnonzero(~mask).tolist()
+        for number in self._free:
+            thing = self.things[number]
+            if thing is not None:
+                del self.number_of[thing]
+                self.things[number] = None
+
+
+class ValueTexts(Numbers[Values]):
+    """Values by number, with the texts that the core does not have yet."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._fresh: list[tuple[int, bytes]] = []
+        self._bytes = 0
+        self._bytes_kept = 0
+
+    def has_many_spare(self, n_rows: int) -> bool:
+        return super().has_many_spare(n_rows) or self._bytes > 2 * self._bytes_kept + SPARE_BYTES
+
+    def is_new(self, thing: Values, number: int) -> None:
+        self._fresh.append((number, b"\0".join(thing)))
+
+    def keep(self, used: Ints) -> None:
+        super().keep(used)
+        self._fresh = [(number, b"\0".join(thing)) for number, thing in enumerate(self.things) if thing is not None]
+        self._bytes, self._bytes_kept = 0, sum(len(text) for _, text in self._fresh)
+
+    def untold(self) -> list[tuple[int, Values]]:
+        """Values that the core does not have yet, by number."""
+        things = [(number, self.things[number]) for number, _ in self._fresh]
+        return [(number, thing) for number, thing in things if thing is not None]
+
+    def told(self, shard: Shard) -> Shard:
+        """The shard, with the texts of all values."""
+        if not self._fresh:
+            return shard
+        fresh, self._fresh = self._fresh, []
+        numbers = [number for number, _ in fresh]
+        lengths = np.array([len(text) for _, text in fresh], dtype=np.int64)
+        joined = b"".join(text for _, text in fresh)
+        shard = capacity.with_values(shard, len(self.things), self._bytes + len(joined))
+        at = self._bytes + np.cumsum(lengths) - lengths
+        shard.values.value.at[numbers], shard.values.value.length[numbers] = at, lengths
+        shard.values.value.prefix[numbers] = np.frombuffer(
+            b"".join(text[:8].ljust(8, b"\0") for _, text in fresh), dtype=">u8"
+        )
+        shard.values.text[self._bytes : self._bytes + len(joined)] = np.frombuffer(joined, dtype=np.uint8)
+        self._bytes += len(joined)
+        return shard
+
+
+# A privacy model on its way to the core: what it asks beyond k, and the numbers of what it counts of published values.
+#
+# The core counts numbers: equal ones are one subject, and no two demands share one. A number is given with the first
+# values that need it, and taken back with the last.
+
+Entries = tuple[Ints, Ints, Ints]
+"""Of the tally: groups, who, and how many rows or subjects."""
+
+
+def counted_by_k(table: Table) -> int:
+    """What the core takes for k: individuals where they are declared, else the rows that the model asks for."""
+    return table.k if table.individual is not None else model_of(table).rows
+
+
+def demanding_subjects(model: Model) -> list[Subject]:
+    """What demands are about: all subjects of a model, but individuals where k alone counts them."""
+    return [subject for subject in model.subjects if subject != INDIVIDUAL or subject in model.shares]
+
+
+def demands_of(table: Table) -> Records:
+    """What the model asks beyond k; (c,) DEMAND, that of the individuals first."""
+    model = model_of(table)
+    subjects = demanding_subjects(model)
+    demand = records(len(subjects), DEMAND)
+    for c, subject in enumerate(subjects):
+        share = model.shares.get(subject, Fraction(1))
+        demand[c].numerator, demand[c].denominator = share.numerator, share.denominator
+        demand[c].of_individuals = subject == INDIVIDUAL
+        demand[c].least = 0 if subject == INDIVIDUAL else model.distinct.get(subject, 0)
+    return demand
+
+
+class SubjectNumbers:
+    """What each demand counts of values, by number."""
+
+    def __init__(self, table: Table) -> None:
+        self._subjects = demanding_subjects(model_of(table))
+        self._readers = [None if s == INDIVIDUAL else subject_of(table, s) for s in self._subjects]
+        self._numbers: Numbers[tuple[int, Hashable]] = Numbers()
+
+    def told(self, shard: Shard, fresh: Iterable[tuple[int, Values]]) -> Shard:
+        """The shard, that knows what is counted of these values by their numbers.
+
+        Raises ValueError where a value is none that its column can have: only a store can say such.
+        """
+        fresh = list(fresh)
+        if not self._subjects or not fresh:
+            return shard
+        numbers, codes = [number for number, _ in fresh], [self._codes(values) for _, values in fresh]
+        shard = capacity.with_subjects(shard, 1 + max(numbers), len(self._numbers.things))
+        shard.demands.code[numbers] = codes
+        return shard
+
+    def _codes(self, values: Values) -> list[int]:
+        """-2 - number of what each demand counts; NONE where that is nothing, or an individual."""
+        codes = []
+        for c, (subject, reader) in enumerate(zip(self._subjects, self._readers, strict=True)):
+            counted = None if reader is None else _read(reader, values)
+            counts = reader is not None and (counted is not None or subject.null_counts)
+            codes.append(-2 - self._numbers.give((c, counted)) if counts else NONE)
+        return codes
+
+    def keep(self, shard: Shard, used: Ints) -> None:
+        """Takes back all numbers but those of the values with these numbers."""
+        if not self._subjects:
+            return
+        codes = shard.demands.code[used]
+        self._numbers.keep(-2 - codes[codes != NONE].astype(np.int64))
+
+
+def _read(reader: Callable[[Values], Hashable | None], values: Values) -> Hashable | None:
+    try:
+        return reader(values)
+    except (LookupError, TypeError, ValueError, msgspec.MsgspecError):
+        raise ValueError("a value is none that its column can have") from None
+
+
+def count_demands(s: Shard) -> Entries:
+    """Counts all rows, the pending ones and every group's: fills `reached`; says what belongs into the tally."""
+    places = np.flatnonzero(s.rows.row.group[: int(s.state.n_places[0])] != FREE)
+    row, entries = s.rows.row[places], [np.zeros((3, 0), np.int64)]
+    for c in range(len(s.demands.demand)):
+        demand = s.demands.demand[c]
+        code = row.who if demand.of_individuals else s.demands.code[row["values"], c]
+        reached = s.demands.reached[:, c]
+        group, who, n = _counted(row.group[code != NONE], code[code != NONE])
+        reached.distinct[:] = np.bincount(group + 1, minlength=len(reached))
+        reached.single[:] = np.bincount(group[n == 1] + 1, minlength=len(reached))
+        if not demand.of_individuals:
+            entries.append(np.stack([group, who, n]))
+        if asks_share(demand):
+            np.maximum.at(reached.top, group + 1, n.astype(np.int32))
+            of_group, rows, subjects = _counted(group, n)
+            entries.append(np.stack([-3 - of_group, rows * len(s.demands.demand) + c, subjects]))
+    group, who, n = np.concatenate(entries, axis=1)
+    return group, who, n
+
+
+def _counted(group: Ints, what: Ints) -> Entries:
+    """Each pair that there is, int64, and how often; group >= PENDING, what an int32."""
+    low = 1 << 31
+    pairs, n = np.unique((group.astype(np.int64) << 32) + (what.astype(np.int64) + low), return_counts=True)
+    return pairs >> 32, (pairs & (2 * low - 1)) - low, n.astype(np.int64)
+
+
+def groups_that_hold(s: Shard) -> Bools:
+    """Whether the QI groups at places 0..n-1 hold the model; (n,) bool."""
+    n = int(s.state.groups_used[0])
+    group, holds = s.groups.group[:n], np.asarray(s.groups.group["count"][:n] >= s.state.k[0])
+    for c, demand in enumerate(s.demands.demand):
+        reached = s.demands.reached[1 : 1 + n, c]
+        holds &= reached.distinct >= demand.least
+        holds &= reached.top * demand.denominator <= group.members * demand.numerator
+    return holds

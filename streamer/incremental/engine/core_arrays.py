@@ -1,0 +1,90 @@
+"""The core's arrays of one shard: operations are run over them, and they grow where they were found short."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from streamer.errors import LawViolated
+from streamer.incremental.core import capacity, layout, step
+from streamer.incremental.core.layout import OPERATION, STATE, Records, Shard, empty_shard, records
+from streamer.incremental.engine.constraints import counted_by_k, demands_of
+from streamer.table.arrays import Floats, Ints
+from streamer.table.schema import Table
+
+BROKEN_LAWS = {
+    layout.NOTHING_TO_MERGE_WITH: "QI group {} has nothing to merge with, and is not the only one",
+    layout.MISCOUNTED: "QI group {} miscounts its rows or individuals",
+    layout.BELOW_K: "QI group {} holds fewer than the k = {} it needs",
+    layout.OUTSIDE_ITS_BOX: "QI group {} has a row outside its box",
+    layout.BREAKS_MODEL: "QI group {} holds k and breaks the rest of the privacy model",
+}
+
+AT = {name: i for i, name in enumerate(STATE.names or ())}
+"""Where the fields of the state stand, all of eight bytes."""
+
+
+class CoreArrays:
+    """The arrays of a shard; whoever keeps one of them looks again after every call."""
+
+    def __init__(self, table: Table) -> None:
+        self._k = counted_by_k(table)
+        self._nothing = records(0, OPERATION), np.zeros((0, table.space.d), np.int32)
+        self._is_drained = False
+        self.arrays: Shard = empty_shard(
+            table.space,
+            self._k,
+            table.recut,
+            table.shrink,
+            table.individual is not None,
+            demands_of(table),
+            table.repair,
+        )
+        self._state: Ints = self.arrays.state.view(np.ndarray).view(np.int64)
+
+    def say(self, name: str) -> int:
+        """A field of the state."""
+        return int(self._state[AT[name]])
+
+    def run(self, operations: Records, cells: Any) -> None:
+        """Applies operations (n,) with cells (n, d) int32. Raises LawViolated."""
+        self._advance(operations, cells, False)
+
+    def drain(self, operations: Records | None = None, cells: Any = None) -> None:
+        """Applies operations, if there are any, and exports the net effect of the batch. Raises LawViolated.
+
+        Until `taken` it can be asked for again, and nothing else may be done: it would be lost.
+        """
+        if operations is not None:
+            self._advance(operations, cells, True)
+        elif not self._is_drained:
+            self._advance(*self._nothing, True)
+        self._is_drained = True
+
+    def taken(self) -> None:
+        """Takes note that the net effect was read."""
+        self._is_drained = False
+
+    def _advance(self, operations: Records, cells: Any, drains: bool) -> None:
+        if self._is_drained:
+            raise LawViolated("a batch begins before the net effect of the one before it was read")
+        first = step.advance(self.arrays, operations, cells, 0, drains)
+        while self._grew():
+            first = step.advance(self.arrays, operations, cells, first, drains)
+
+    def restored(self, owners: Ints, floors: Floats, ends: Ints, others: Ints, scores: Floats) -> None:
+        """Brings groups that were written into the arrays into the tree, with their similarity lists."""
+        first = step.restored(self.arrays, 0, owners, floors, ends, others, scores)
+        while self._grew():
+            first = step.restored(self.arrays, first, owners, floors, ends, others, scores)
+
+    def _grew(self) -> bool:
+        """Whether the last call stopped for want of room, which there is now."""
+        fault = self.say("fault")
+        if fault:
+            raise LawViolated(BROKEN_LAWS[fault].format(self.say("fault_at"), self._k))
+        if not self.say("short"):
+            return False
+        self.arrays = capacity.grown(self.arrays)
+        return True

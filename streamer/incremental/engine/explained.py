@@ -1,0 +1,162 @@
+"""Why a row is in its QI group, and what becomes of the group next: from what a store keeps, without an engine.
+
+The rules of this file
+----------------------
+* A row joins the QI group that contains it, else the most similar one (T-QGSSD); of equal ones the smallest box (NCP),
+  then fewer members, then the lower number. What is said here is said of the boxes as they are now: they have moved
+  since the row came, so its own group need not be the first any more.
+* Which QI group another one would be merged with is said of the boxes as they are, too. A loss may shrink its box
+  first, and then another one may be nearer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from streamer.incremental.core.layout import GROUP, ROOMS, CoreGroups, figures_dtype, geometry, records
+from streamer.incremental.core.scores import qgssd_from, take_shape
+from streamer.incremental.engine.stored_state import QIGroupState, SimilarityList
+from streamer.privacy.models import Margin, margins, model_of
+from streamer.table.arrays import Floats, Ints
+from streamer.table.encode import EncodedRows
+from streamer.table.microdata import microdata_of
+from streamer.table.row import Row
+from streamer.table.schema import Table
+from streamer.table.space import Space, in_order
+
+# The two similarities of Song et al. 2009, attribute by attribute: for people who want to know why.
+#
+# The same float64 operations as the core's (`streamer.incremental.core.scores`), whose sums they are; over all QI
+# groups at once, because nobody asks twice.
+
+HALF_CODE = HALF_UNIT = 0.5
+
+
+def t_qgssd_terms(space: Space, cells: Ints, lo: Ints, hi: Ints) -> Floats:
+    """SSD (definition 6) of a row with cells (d,) to the boxes lo, hi (g, d), per attribute; float64 (g, d)."""
+    first, last = space.edges(lo, hi)
+    center = (first + last) / 2
+    half = np.maximum(np.maximum(last - center, center - first), HALF_CODE)
+    terms = half / np.maximum(np.abs(space.middles(cells) - center), half)
+    for j, tree in space.trees:
+        node = tree.cover_many(np.minimum(lo[:, j], cells[j]), np.maximum(hi[:, j], cells[j]))
+        terms[:, j] = (hi[:, j] - lo[:, j] + 1) / (tree.node_hi[node] - tree.node_lo[node] + 1)
+    return terms
+
+
+def qgssd_terms(space: Space, own_lo: Ints, own_hi: Ints, lo: Ints, hi: Ints) -> Floats:
+    """QGSSD (definition 7) of one box, (d,) and (d,), to the boxes lo, hi (g, d), per attribute; float64 (g, d)."""
+    middle = sum(space.edges(own_lo, own_hi)) / 2
+    distance = np.abs(sum(space.edges(lo, hi)) / 2 - middle)
+    for j, tree in space.trees:
+        node = tree.cover_many(np.minimum(lo[:, j], own_lo[j]), np.maximum(hi[:, j], own_hi[j]))
+        leaves = tree.node_hi[node] - tree.node_lo[node] + 1
+        distance[:, j] = leaves - (hi[:, j] - lo[:, j] + own_hi[j] - own_lo[j] + 2) / 2
+    return np.asarray(1.0 / np.maximum(distance / space.unit_codes, HALF_UNIT))
+
+
+@dataclass(frozen=True, slots=True)
+class Similar:
+    """One QI group in the eyes of a row or of another group: terms by attribute, and their sum.
+
+    place: where it stands among all QI groups, from 1, by the rule that decides. contains: the row lies in its box.
+    """
+
+    number: int
+    place: int
+    terms: tuple[float, ...]
+    total: float
+    contains: bool = False
+
+
+def similar_to_row(
+    table: Table, row: Row, own: int, qi_groups: Mapping[int, QIGroupState], count: int
+) -> list[Similar]:
+    """A row's own QI group, then the `count` others that it would join first. own: 0 for a row that is pending."""
+    space = table.space
+    if not qi_groups:
+        return []
+    numbers, lo, hi = _boxes(qi_groups)
+    cells = space.cells(np.array(row.codes, dtype=np.int64))
+    terms = t_qgssd_terms(space, cells, lo, hi)
+    contains, ncp = space.contains(lo, hi, cells), space.ncp(lo, hi)
+    sizes = np.array([len(state.members) for state in qi_groups.values()])
+    total = in_order(terms)
+    score = np.where(contains, np.inf, total)  # containment decides, never a sum
+    order = np.lexsort((numbers, sizes, ncp, -score))
+    places = _places(order)
+    wanted = [i for i in order.tolist() if numbers[i] == own] + [i for i in order.tolist() if numbers[i] != own][:count]
+    return [
+        Similar(int(numbers[i]), places[i], tuple(terms[i].tolist()), float(total[i]), bool(contains[i]))
+        for i in wanted
+    ]
+
+
+def nearest_to(table: Table, own: int, qi_groups: Mapping[int, QIGroupState], count: int) -> list[Similar]:
+    """The `count` other QI groups of highest QGSSD, in the order in which a merge takes them."""
+    others = {number: state for number, state in qi_groups.items() if number != own}
+    if not others:
+        return []
+    space, state = table.space, qi_groups[own]
+    numbers, lo, hi = _boxes(others)
+    terms = qgssd_terms(space, np.array(state.lo), np.array(state.hi), lo, hi)
+    total: Floats = in_order(terms)
+    sizes = np.array([len(other.members) for other in others.values()])
+    order = np.lexsort((numbers, sizes, space.ncp(lo, hi), -total))
+    return [
+        Similar(int(numbers[i]), place, tuple(terms[i].tolist()), float(total[i]))
+        for place, i in enumerate(order[:count].tolist(), start=1)
+    ]
+
+
+def slack(table: Table, rows: Sequence[Row]) -> list[Margin]:
+    """What the rows of a QI group have to spare of every constraint of the table's model."""
+    model = model_of(table)
+    named = {str(i): row for i, row in enumerate(rows)}
+    members = microdata_of(table, EncodedRows.of_rows(named, table.space.d))
+    return list(margins(table, model, members.subjects(model.subjects)))
+
+
+def _boxes(qi_groups: Mapping[int, QIGroupState]) -> tuple[Ints, Ints, Ints]:
+    """Numbers (g,) and boxes (g, d), (g, d) of QI groups."""
+    numbers = np.fromiter(qi_groups, np.int64, len(qi_groups))
+    box = np.array([(state.lo, state.hi) for state in qi_groups.values()], dtype=np.int64)
+    return numbers, box[:, 0], box[:, 1]
+
+
+def _places(order: Ints) -> list[int]:
+    places = np.empty(len(order), dtype=np.int64)
+    places[order] = np.arange(1, len(order) + 1)
+    found: list[int] = places.tolist()
+    return found
+
+
+# The nearest QI groups of one, by a scan of all: for a question about QI groups as a store has them.
+#
+# The scores are the core's own (`streamer.incremental.core.scores`), over the same arrays; no index is built, for
+# nobody asks twice.
+
+
+def nearest_qi_groups(space: Space, qi_groups: Mapping[int, QIGroupState], number: int, count: int) -> SimilarityList:
+    """The `count` other QI groups of highest QGSSD (Song et al. 2009, definition 7), and the best of the rest.
+
+    Best first and equal ones by number. Where there are no more QI groups the floor is 0, below every QGSSD.
+    """
+    axes, groups, numbers = geometry(space), _as_groups(space, qi_groups), list(qi_groups)
+    own = numbers.index(number)
+    for g in range(len(numbers)):
+        take_shape(axes, groups, g)
+    scores = [(other, float(qgssd_from(axes, groups, own, g))) for g, other in enumerate(numbers) if g != own]
+    scores.sort(key=lambda scored: (-scored[1], scored[0]))
+    return SimilarityList(tuple(scores[:count]), scores[count][1] if len(scores) > count else 0.0)
+
+
+def _as_groups(space: Space, qi_groups: Mapping[int, QIGroupState]) -> CoreGroups:
+    """The boxes as the core has them, without members."""
+    n, d = len(qi_groups), space.d
+    box = np.array([(state.lo, state.hi) for state in qi_groups.values()], dtype=np.int32).reshape(n, 2, d)
+    shape = np.zeros((n, 2, d), figures_dtype(space))
+    return CoreGroups(records(n, GROUP), box, shape, np.zeros((2, 0), np.int32), np.zeros(ROOMS, np.int32))

@@ -1,0 +1,198 @@
+"""What a batch of changes comes to, as values: rows, QI groups, similarity lists and published groups.
+
+The core has netted the batch, checked every touched QI group and exported the rest as numbers; here they become what a
+store keeps and a changelog is written from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from operator import itemgetter
+from typing import TypeAlias, cast
+
+import numpy as np
+
+from streamer.incremental.core.layout import NONE
+from streamer.incremental.engine.core_arrays import CoreArrays
+from streamer.incremental.engine.rows import Rows
+from streamer.incremental.engine.stored_state import HOW, How, QIGroupState, RecordColumns, SimilarityList
+from streamer.incremental.release.records import PublishedGroup
+from streamer.table.arrays import Ints, row_numbers
+from streamer.table.row import Values
+
+# Which cells the rows of every published QI group are in, for a form that publishes them (`form: lossy-join`).
+#
+# The core nets what readers see of boxes and values; cells within a box it does not remember. So they are gathered here
+# from the members, when a QI group was touched, and held against those of the last time: once for each group, as bytes.
+# Other forms do not publish them, and nobody gathers them there.
+
+Seen: TypeAlias = tuple[int, PublishedGroup | None, PublishedGroup | None]
+"""Number of a QI group, and the group as readers see it before and after."""
+
+CellsOf: TypeAlias = Callable[[Iterable[str]], Ints]
+"""The cells (n, d) of the rows with some source keys."""
+
+
+class CellsSeen:
+    """The distinct cells of every published QI group of one shard. d: number of quasi-identifiers."""
+
+    def __init__(self, d: int) -> None:
+        self._d = d
+        self._cells: dict[int, bytes] = {}
+
+    def begin(self, numbers: Ints, cells: Ints) -> None:
+        """Takes note of a table as it is published. numbers: QI group of each row, int64 (n,); cells (n, d)."""
+        self._cells = dict(_gathered(numbers, cells))
+
+    def completed(
+        self, published: Iterable[Seen], touched: Mapping[int, QIGroupState | None], cells_of: CellsOf
+    ) -> list[Seen]:
+        """The QI groups in which readers see a difference, cells counted, by number.
+
+        published: those whose box or values differ; touched: all that changed, as they are now.
+        """
+        there = {number: state for number, state in touched.items() if state is not None}
+        now = self._now(there, cells_of)
+        seen = {number: (before, after) for number, before, after in published}
+        for number, state in there.items():
+            if number not in seen and now[number] != self._cells[number]:
+                same = PublishedGroup(state.lo, state.hi, state.slots)
+                seen[number] = same, same
+        completed = [
+            (number, self._with(before, self._cells.get(number)), self._with(after, now.get(number)))
+            for number, (before, after) in sorted(seen.items())
+        ]
+        for number in touched:
+            self._cells.pop(number, None)
+        self._cells.update(now)
+        return completed
+
+    def _now(self, there: Mapping[int, QIGroupState], cells_of: CellsOf) -> dict[int, bytes]:
+        sizes = [len(state.members) for state in there.values()]
+        numbers = np.repeat(np.fromiter(there, np.int64, len(there)), sizes)
+        members = chain.from_iterable(state.members for state in there.values())
+        return dict(_gathered(numbers, cells_of(members))) if there else {}
+
+    def _with(self, group: PublishedGroup | None, cells: bytes | None) -> PublishedGroup | None:
+        if group is None or cells is None:
+            return None
+        vectors = np.frombuffer(cells, np.int32).reshape(-1, self._d).tolist()
+        return PublishedGroup(group.lo, group.hi, group.slots, tuple(map(tuple, vectors)))
+
+
+def _gathered(numbers: Ints, cells: Ints) -> Iterable[tuple[int, bytes]]:
+    """The distinct cells of every QI group, in order, as bytes of int32."""
+    rows = np.column_stack([numbers, cells])
+    _, first = np.unique(row_numbers(rows), return_index=True)
+    distinct = rows[first]
+    ends = np.flatnonzero(np.diff(distinct[:, 0], append=-1)) + 1
+    start = 0
+    for end in ends.tolist():
+        yield int(distinct[start, 0]), distinct[start:end, 1:].astype(np.int32).tobytes()
+        start = end
+
+
+Changed: TypeAlias = dict[int, QIGroupState | None]
+"""QI groups by number; None for one that is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """The net effect of all changes since the drain before; None stands for a removal.
+
+    published: (number, before, after) per QI group whose published rows differ, by number. formed: how, of each QI
+    group that was formed anew.
+    """
+
+    records: RecordColumns = field(repr=False)
+    qi_groups: Changed = field(repr=False)
+    similarity: dict[int, SimilarityList | None]
+    published: list[Seen] = field(repr=False)
+    formed: dict[int, How]
+    statement_ids: list[str]
+    qi_group_next: int
+    merges: int
+    splits: int
+
+
+def net_effect(rows: Rows, held: CoreArrays, source_keys: Iterable[str], statement_ids: list[str]) -> Drained:
+    """What the core has exported; source_keys: of the rows that changes named, those that are gone among them."""
+    export = held.arrays.export
+    rows_end = 1 + 4 * int(export.numbers[0])
+    gone = [source_key for source_key in source_keys if source_key not in rows.place_of]
+    records = rows.records(export.numbers[1:rows_end], gone)
+    numbers: list[int] = export.numbers[rows_end : held.say("n_numbers")].tolist()
+    scores: list[float] = export.scores[: held.say("n_scores")].tolist()
+    qi_groups, published, formed, groups_end = _groups(rows, numbers, 0)
+    return Drained(
+        records=records,
+        qi_groups=qi_groups,
+        similarity=_similarity(numbers, groups_end, scores),
+        published=published,
+        formed=formed,
+        statement_ids=statement_ids,
+        qi_group_next=held.say("qi_group_next"),
+        merges=held.say("merges"),
+        splits=held.say("splits"),
+    )
+
+
+def _groups(rows: Rows, numbers: list[int], at: int) -> tuple[Changed, list[Seen], dict[int, How], int]:
+    """The touched QI groups by number, as they are; those in which readers see a difference; how they were formed.
+
+    And where the numbers end.
+    """
+    values_of = cast(Callable[[int], Values], rows.values.things.__getitem__)
+    key_of = rows.source_keys.__getitem__
+    d = rows.d
+    qi_groups: Changed = {}
+    published: list[Seen] = []
+    formed: dict[int, How] = {}
+    n, at = numbers[at], at + 1
+    for _ in range(n):
+        number, seen, n_before, n_now, origin = numbers[at : at + 5]
+        at += 5
+        before = after = None
+        if seen and n_before:
+            slots, box_end = at + 2 * d, at + d
+            end = slots + n_before
+            before = PublishedGroup(
+                tuple(numbers[at:box_end]), tuple(numbers[box_end:slots]), tuple(map(values_of, numbers[slots:end]))
+            )
+            at = end
+        if n_now:
+            slots, box_end = at + 2 * d, at + d
+            members = slots + n_now
+            end = members + n_now
+            after = PublishedGroup(
+                tuple(numbers[at:box_end]), tuple(numbers[box_end:slots]), tuple(map(values_of, numbers[slots:members]))
+            )
+            qi_groups[number] = QIGroupState(after.lo, after.hi, tuple(map(key_of, numbers[members:end])), after.slots)
+            at = end
+            if origin:
+                formed[number] = HOW[origin - 1]
+        elif n_before:
+            qi_groups[number] = None
+        if seen:
+            published.append((number, before, after))
+    published.sort(key=itemgetter(0))
+    return qi_groups, published, formed, at
+
+
+def _similarity(numbers: list[int], at: int, scores: list[float]) -> dict[int, SimilarityList | None]:
+    """The similarity lists that differ from before the batch; None for those that are gone."""
+    effect: dict[int, SimilarityList | None] = {}
+    n, at, floor = numbers[at], at + 1, 0
+    for _ in range(n):
+        number, length = numbers[at], numbers[at + 1]
+        at += 2
+        if length == NONE:
+            effect[number] = None
+            continue
+        end = floor + 1 + length
+        neighbours = tuple(zip(numbers[at : at + length], scores[floor + 1 : end], strict=True))
+        effect[number] = SimilarityList(neighbours, scores[floor])
+        at, floor = at + length, end
+    return effect

@@ -1,0 +1,237 @@
+"""What a shard's table is between two workers, as values: rows, QI groups, similarity lists.
+
+An engine hands these out as it changes, a store keeps them, and the next engine begins with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain, islice
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+
+import msgspec
+import numpy as np
+
+from streamer.errors import ShardRefused
+from streamer.incremental import remedies
+from streamer.incremental.core.layout import LINKS, NONE
+from streamer.table.arrays import Floats, Ints
+from streamer.table.row import Row, Unshown, Values
+
+PENDING = 0
+"""Number in place of a QI group for rows that are accepted but not publishable yet; real numbers start at 1."""
+
+
+class Record(Unshown, frozen=True):
+    """One line of the index table (Song et al. 2009, definition 4): a source row and the QI group it is in."""
+
+    row: Row
+    qi_group: int
+
+
+class QIGroupState(Unshown, frozen=True):
+    """One QI group: its box in cells, the source keys of its members, and its published values by slot."""
+
+    lo: tuple[int, ...]
+    hi: tuple[int, ...]
+    members: tuple[str, ...]
+    slots: tuple[Values, ...]
+
+
+How: TypeAlias = Literal["formed", "loaded", "merged", "split", "cut afresh", "rebuilt"]
+"""Out of pending rows; with a first table; of two QI groups; as one part of one, or of two that local repair cut
+together; with a region of a rebuild."""
+
+HOW: tuple[How, ...] = get_args(How)
+"""In the order of the core's numbers, which begin with 1."""
+
+
+class Origin(msgspec.Struct, frozen=True, gc=False):
+    """How a QI group was last formed, and the number of the commit that it was in.
+
+    Nothing is decided by it: no engine loads it. Several changes of one commit count as their last one, so it depends
+    on how the messages were cut into batches.
+    """
+
+    how: How
+    commit: int
+
+
+class SimilarityList(msgspec.Struct, frozen=True, gc=False):
+    """The nearest QI groups of one, best first, and a floor: every group not listed has QGSSD <= floor."""
+
+    neighbours: tuple[tuple[int, float], ...]
+    floor: float
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTable:
+    """All that an engine needs to go on; `records`, `qi_groups` and `similarity` may be read once only, in this order.
+
+    So a store may hand out each while it reads it, and nobody ever holds all of it as objects. qi_group_next: the next
+    unused number of a QI group; qi_groups and similarity by number.
+    """
+
+    qi_group_next: int
+    records: Iterable[tuple[str, Record]]
+    qi_groups: Iterable[tuple[int, QIGroupState]]
+    similarity: Iterable[tuple[int, SimilarityList]]
+    statement_ids: Sequence[str]
+
+
+STATEMENT_IDS_MAX = 10_000
+"""Statement ids that a shard remembers; a statement whose id is among them is ignored."""
+
+
+# Rows as a store keeps them, by column: as objects, those of a whole table would take four times the memory.
+#
+# Whoever loads a table with all its rows at once, or changes a hundred thousand of them in one statement, would
+# otherwise hold an object for every row between the engine and the bytes of the store. A record is made when it is
+# asked for.
+
+RECORDS_AT_ONCE = 10_000
+"""Rows that are objects at the same time."""
+
+
+@dataclass(frozen=True, eq=False)
+class RecordColumns(Mapping[str, Record | None]):
+    """n rows by source key; gone: source keys of rows that are not there any more, whose record is None.
+
+    source_keys: an array of texts, (n,); codes (n, d); nulls: of each row, the numbers of the attributes that are null;
+    qi_groups (n,): numbers, or PENDING.
+    """
+
+    source_keys: Any = field(repr=False)
+    codes: Ints = field(repr=False)
+    values_of: Sequence[Values] = field(repr=False)
+    exact: Sequence[tuple[str, ...]] = field(repr=False)
+    individuals: Sequence[str | None] = field(repr=False)
+    nulls: Sequence[tuple[int, ...]] = field(repr=False)
+    qi_groups: Ints = field(repr=False)
+    gone: Sequence[str] = field(default=(), repr=False)
+
+    def __len__(self) -> int:
+        return len(self.codes) + len(self.gone)
+
+    def __iter__(self) -> Iterator[str]:
+        for first in range(0, len(self.codes), RECORDS_AT_ONCE):
+            yield from self.source_keys[first : first + RECORDS_AT_ONCE].tolist()
+        yield from self.gone
+
+    def __getitem__(self, source_key: str) -> Record | None:
+        place = self._places[source_key]
+        return next(self._records(slice(place, place + 1)), None)
+
+    def items(self) -> ItemsView[str, Record | None]:
+        """All of them, in one pass."""
+        return _Items(self)
+
+    def pairs(self) -> Iterator[tuple[str, Record | None]]:
+        """Source keys with their records, some objects at a time."""
+        for first in range(0, len(self.codes), RECORDS_AT_ONCE):
+            some = slice(first, first + RECORDS_AT_ONCE)
+            yield from zip(self.source_keys[some].tolist(), self._records(some), strict=True)
+        yield from ((source_key, None) for source_key in self.gone)
+
+    def in_groups(self, source_keys: Sequence[str], qi_groups: Ints) -> RecordColumns:
+        """Some of the rows that are there, in QI groups of these numbers, (n,)."""
+        places = [self._places[source_key] for source_key in source_keys]
+        return RecordColumns(
+            self.source_keys[places],
+            self.codes[places],
+            [self.values_of[place] for place in places],
+            [self.exact[place] for place in places],
+            [self.individuals[place] for place in places],
+            [self.nulls[place] for place in places],
+            qi_groups,
+        )
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {source_key: place for place, source_key in enumerate(self)}
+
+    def _records(self, some: slice) -> Iterator[Record]:
+        codes = map(tuple, self.codes[some].tolist())
+        rows = map(Row, codes, self.values_of[some], self.exact[some], self.individuals[some], self.nulls[some])
+        return map(Record, rows, self.qi_groups[some].tolist())
+
+
+class _Items(ItemsView[str, Record | None]):
+    """The items of columns; a view of a mapping would look every record up."""
+
+    _mapping: RecordColumns
+
+    def __iter__(self) -> Iterator[tuple[str, Record | None]]:
+        return self._mapping.pairs()
+
+
+# Similarity lists as they were stored, as the core restores them; and what is said of a store that is damaged.
+
+LISTS_AT_ONCE = 10_000
+"""Stored lists that are objects at the same time."""
+
+
+class RestoredLists(NamedTuple):
+    """What `core.lists.restore` takes: owners (n,) and others (entries,) are places of QI groups, floors (n,), scores
+    (entries,), and ends (n,) says where a list ends in others and scores."""
+
+    owners: Ints
+    floors: Floats
+    ends: Ints
+    others: Ints
+    scores: Floats
+
+
+def stored_lists(stored: Iterable[tuple[int, SimilarityList]], names: Ints) -> RestoredLists:
+    """The lists; names (groups,): the numbers of the QI groups by their places, ascending. Raises ShardRefused."""
+    stored = iter(stored)
+    parts = [_as_arrays([], names)]
+    while some := list(islice(stored, LISTS_AT_ONCE)):
+        parts.append(_as_arrays(some, names))
+    owners, floors, lengths, others, scores = (np.concatenate(column) for column in zip(*parts, strict=True))
+    if len(np.unique(owners)) < len(owners):
+        raise refusal("a QI group has two similarity lists")
+    return RestoredLists(owners, floors, np.cumsum(lengths), others, scores)
+
+
+def _as_arrays(some: Sequence[tuple[int, SimilarityList]], names: Ints) -> tuple[Ints, Floats, Ints, Ints, Floats]:
+    """As `RestoredLists`, but with the lists' lengths in place of their ends."""
+    lengths = np.array([len(stored.neighbours) for _, stored in some], dtype=np.int64)
+    if (lengths > LINKS).any():
+        raise refusal("a similarity list has too many entries")
+    neighbours = list(chain.from_iterable([stored.neighbours for _, stored in some]))
+    owners = places_of_numbers(names, [number for number, _ in some])
+    others = places_of_numbers(names, [number for number, _ in neighbours])
+    if (owners == NONE).any() or (others == NONE).any():
+        raise refusal("a similarity list names a QI group that is not stored")
+    floors = np.array([stored.floor for _, stored in some], dtype=np.float64)
+    scores = np.array([score for _, score in neighbours], dtype=np.float64)
+    of_list = np.repeat(np.arange(len(some)), lengths)
+    pairs = np.unique(np.column_stack([of_list, others]), axis=0)
+    if len(pairs) < len(others) or (others == owners[of_list]).any():
+        raise refusal("a similarity list names a QI group twice, or its own")
+    falls = (scores[1:] <= scores[:-1]) | (of_list[1:] != of_list[:-1])
+    if not (np.isfinite(floors).all() and np.isfinite(scores).all() and falls.all()):
+        raise refusal("a similarity list holds what is no similarity, or stands in no order")
+    if (scores < floors[of_list]).any():
+        raise refusal("a similarity list has a floor above its entries")
+    return owners, floors, lengths, others, scores
+
+
+def places_of_numbers(names: Ints, numbers: Sequence[int]) -> Ints:
+    """Where each of n numbers stands in names, ascending; NONE where it does not; (n,) int64."""
+    try:
+        wanted = np.array(numbers, dtype=np.int64)
+    except OverflowError:
+        return np.full(len(numbers), NONE)
+    at = np.searchsorted(names, wanted)
+    there = at < len(names)
+    there[there] = names[at[there]] == wanted[there]
+    return np.where(there, at, NONE)
+
+
+def refusal(what: str) -> ShardRefused:
+    """What is wrong with the store, and what mends it."""
+    return ShardRefused(f"the store is damaged: {what}; {remedies.begin_anew()}")

@@ -1,0 +1,168 @@
+"""A shard's table begun anew from its source, behind whatever Redis and the output hold of it.
+
+The rules of this file
+----------------------
+* The rows come in QI groups that a whole-table algorithm made; nothing is taken over from the former state but what
+  only it knows: the ids of its statements, letters that are not out yet, which requests have answers. Messages
+  are counted anew.
+* Where there are several shards, what the control topic asks of them is history: a truncation that another shard said
+  there, or was about to say, is older than the rows, or is read again in the input.
+* Numbers go on: commits and QI groups above the highest that store, positions or output know, releases behind the last
+  one. Nobody who followed the old table takes a new QI group for an old one.
+* What is removed is what readers have: the output is read to its end, after its former writer was shut out, and every
+  record found there gets its tombstone, in whatever form it is written. So it does not matter what Redis knew of it.
+  Topics that hold nothing of the new form are not looked at: where a table begins anew as a lossy join, or was one, the
+  operator deletes those of before.
+* One commit, one release, one transaction, where all records fit (`RECORDS_MAX`). More go out in several, each of whole
+  QI groups: old ones are removed whole, new ones appear whole, so no reader sees one that is broken. A store whose
+  table is not whole yet belongs to no table.yaml (`UNFINISHED`), so no worker goes on with it.
+* Every commit counts as `outside`: no reading of the input can repeat it.
+* Before the first commit nothing is changed but who may write. A commit that the store held and the output did not is
+  not published: its letters are, together with a position that says where the store stands, and that it does not fit.
+  So the first commit is one ahead of the output, like every other.
+
+| dies | store | output | what is next |
+|---|---|---|---|
+| before the first commit | old | old | a worker goes on as before; this again |
+| the same, letters of the former commit are out | old | old, another position | a worker refuses; this again |
+| after a commit that is not the last | a part of the new | that or one release less | a worker refuses; this again |
+| after the last commit, before it is published | new | one release less | a worker publishes it and reads on |
+| after it is published | new | new | a worker reads on |
+
+This again is lawful at any time: it begins from what it finds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple, Protocol
+
+import msgspec
+
+from streamer.errors import LawViolated
+from streamer.incremental.release.records import OutboxEntry, outgoing
+from streamer.incremental.shard.commit import perform
+from streamer.incremental.shard.first_commits import FoundShard, Prepared, commits, has_rows
+from streamer.incremental.shard.input import InputState
+from streamer.incremental.shard.outlet import Outlet, Position
+from streamer.incremental.shard.preflight import beside_rows, with_topics
+from streamer.incremental.shard.ready import Publication, Ready, Unwritable
+from streamer.incremental.store.base import Meta, Store
+from streamer.incremental.topics import CONTROL, LIVE, output_id
+from streamer.table.published.rows import qi_group_of
+from streamer.table.schema import Table
+
+RECORDS_MAX: Final = 100_000
+"""Records of one release: a transaction of so many takes some seconds, of the 30 that Kafka gives it."""
+
+
+class PublishedRecord(NamedTuple):
+    """A published record: the number of its release, its key, whether it is there (else a tombstone), its topic."""
+
+    release: int
+    key: bytes
+    is_row: bool
+    topic: str = LIVE
+
+
+class PublishedRecords(Protocol):
+    """What readers find in the part of the output that one shard writes."""
+
+    def records(self) -> Iterable[PublishedRecord]:
+        """All committed records up to the end, of every topic in its order. Raises ServerUnreachable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What a start anew did to one shard; removed: records that were published before."""
+
+    shard: int
+    rows: int
+    pending: int
+    qi_groups: int
+    removed: int
+    releases: int
+    next: int
+
+
+def start_anew(
+    table: Table,
+    shard: int,
+    store: Store,
+    outlet: Outlet,
+    published: PublishedRecords,
+    input_state: InputState,
+    prepared: Prepared,
+    records_max: int = RECORDS_MAX,
+) -> Begun:
+    """Shuts out the shard's owner and gives the shard a new table.
+
+    Raises Fenced where a worker takes the shard over meanwhile, ShardRefused where the store cannot be read,
+    ServerUnreachable: then what the table above says holds.
+    """
+    fence = store.take_over()
+    outlet.fence()
+    position, meta = outlet.position(), store.meta()
+    store.check_fence(fence)  # nobody wrote between the two readings: they belong together
+    found = find(published.records(), position, meta, input_state)
+    if meta is not None:
+        answered = with_topics(meta, input_state).control_next
+        found = replace(found, statement_ids=store.statement_ids(), control_next=answered)
+        if meta.commit > (position.commit if position else 0):
+            waiting = [entry for commit, entry in store.outbox() if commit == meta.commit]
+            beside = [entry for entry in beside_rows(waiting) if entry.topic != CONTROL]
+            letters = outgoing(beside, meta.release, meta.next)
+            outlet.publish(letters, not_fitting(meta, position, found))
+    if input_state.shards > 1:
+        found = replace(found, control_next=max(found.control_next, input_state.control_end))
+    before, releases = meta.commit if meta else 0, 0
+    for commit in commits(table, shard, input_state, prepared, found, records_max):
+        number, publication = commit.meta.commit, Publication.of(commit.outbox, commit.meta)
+        answer = perform(Ready(fence, before, commit, publication, number), store, outlet, input_state)
+        if isinstance(answer, Unwritable):
+            raise LawViolated(f"shard {shard} of {table.name}: its first table cannot be stored ({answer.what})")
+        before, releases = number, releases + has_rows(commit.outbox)
+    n_rows, n_groups = len(prepared.records), len(prepared.qi_groups)
+    return Begun(shard, n_rows, prepared.n_pending, n_groups, found.n_records, releases, prepared.first.next)
+
+
+def find(
+    records: Iterable[PublishedRecord], position: Position | None, meta: Meta | None, input_state: InputState
+) -> FoundShard:
+    """What there is of a shard: the output as it was read to its end, and what store and positions say."""
+    release, highest, there = -1, 0, dict[tuple[str, bytes], int]()
+    for record in records:
+        release = max(release, record.release)
+        _, number = qi_group_of(record.key)
+        highest = max(highest, number)
+        if record.is_row:
+            there[record.topic, record.key] = number
+        else:
+            there.pop((record.topic, record.key), None)
+    if position is not None and position.live_id == (output_id(input_state.topic_ids) or position.live_id):
+        release = max(release, position.release)
+    said = [known for known in (position, meta) if known is not None]
+    by_group: dict[int, list[OutboxEntry]] = {}
+    for (topic, key), number in there.items():
+        by_group.setdefault(number, []).append(OutboxEntry(topic, key, None))
+    return FoundShard(
+        commit=max((known.commit for known in said), default=0),
+        release=release,
+        qi_group_next=max([highest + 1, *(known.qi_group_next for known in said)]),
+        tombstones={number: sorted(entries, key=_in_order) for number, entries in sorted(by_group.items())},
+        truncations=max((known.truncations for known in said), default=0),
+    )
+
+
+def _in_order(entry: OutboxEntry) -> tuple[str, int, bytes]:
+    """Rows by slot, which their keys write without leading zeros."""
+    return entry.topic, len(entry.key), entry.key
+
+
+def not_fitting(meta: Meta, position: Position | None, found: FoundShard) -> Position:
+    """A position at the store's commit that says of the output what is true: it has not the rows of that commit."""
+    said = position or Position(0, 0, max(found.release, 0), 1, 0, 0)
+    return msgspec.structs.replace(
+        said, commit=meta.commit, next=min(said.next, meta.next), qi_group_next=found.qi_group_next, outside=meta.commit
+    )

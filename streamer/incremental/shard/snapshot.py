@@ -1,0 +1,103 @@
+"""A first load that comes as a snapshot is held back until it is whole: when that begins, when it is over, as values.
+
+The rules of this file
+----------------------
+* It begins with a row that a snapshot has read, in a shard that has never formed a QI group: nothing of it is published
+  then, and whatever rows it has are pending. Everywhere else such rows are upserts, like any other.
+* Whatever comes meanwhile is applied to the rows that are held back, in its order: rows that are read again replace
+  themselves by key, changes, deletions and statements wait and are in the first release. Rows that are refused become
+  dead letters at once, and every message is counted.
+* A snapshot of whole tables is read before any change. So a captured change ends it, in the very partition in which
+  both lie, and is the first message after the release. Where none comes, the last row of the table ends it, in whatever
+  partition that lies: but other partitions, and connectors that read in chunks, may be late, so it must be quiet for
+  SETTLED_SECONDS where the input ends.
+* A snapshot between changes has no last row and is ended by no change: only by QUIET_SECONDS without a row of it.
+* An operator can end it at any time (`streamer end-snapshot`), and what comes later is upserts. So whatever ended it
+  too early costs width of intervals, and nothing else; and nothing but these ends it, so `status` says what is waited
+  for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from streamer.incremental.events.snapshot_marks import READS, Mark
+from streamer.incremental.store.base import (
+    CHANGE,
+    ELSEWHERE,
+    INCREMENTAL,
+    LAST,
+    OPERATOR,
+    QUIET,
+    TABLES,
+    Meta,
+    Snapshot,
+)
+
+SETTLED_SECONDS = 5.0
+"""How much later than its last row a snapshot's others may come: a connector's producer sends to partitions in turn."""
+
+QUIET_SECONDS = 30.0
+"""How long the connector may take for a chunk of a snapshot between changes: it reads and writes some a second."""
+
+
+def holds_back(meta: Meta) -> bool:
+    """Whether a shard holds back the rows of a snapshot."""
+    return meta.snapshot is not None and meta.snapshot.holds
+
+
+def looks_for_marks(meta: Meta) -> bool:
+    """Whether it matters what messages say of a snapshot."""
+    return holds_back(meta) or meta.qi_group_next == 1
+
+
+def turned(meta: Meta, mark: Mark, offset: int) -> Snapshot | None:
+    """The snapshot that begins, or ends, right before the message at `offset`; None where nothing turns."""
+    snapshot = meta.snapshot
+    if snapshot is None or not snapshot.holds:
+        if mark not in READS or meta.qi_group_next > 1:
+            return None
+        return Snapshot(offset, INCREMENTAL if mark is Mark.INCREMENTAL else TABLES)
+    if snapshot.ended or snapshot.kind != TABLES or mark not in (Mark.CHANGE, Mark.INCREMENTAL):
+        return None
+    return replace(snapshot, seen=CHANGE, ended=CHANGE)
+
+
+def held_after(snapshot: Snapshot | None, marks: Mapping[Mark, int]) -> Snapshot | None:
+    """A snapshot that is held back after messages with these marks."""
+    if snapshot is None or not snapshot.holds:
+        return snapshot
+    reads = snapshot.reads + sum(marks.get(mark, 0) for mark in READS)
+    return replace(snapshot, reads=reads, seen=LAST if marks.get(Mark.LAST) else snapshot.seen)
+
+
+def has_seen_the_end(meta: Meta | None) -> bool:
+    """Whether a shard knows by itself that the snapshot is over, so that all others may believe it."""
+    return meta is not None and meta.snapshot is not None and bool(meta.snapshot.seen)
+
+
+def ended_by(snapshot: Snapshot, quiet_seconds: float, idle: bool, seen_elsewhere: bool, asked: int | None) -> str:
+    """Why a snapshot that is held back is over now; "" where it is not.
+
+    quiet_seconds: since its last read, or since the shard was taken over. idle: the input had no message just now.
+    asked: the snapshot whose end an operator wants, by its first offset.
+    """
+    if snapshot.ended or asked == snapshot.since:
+        return snapshot.ended or OPERATOR
+    if idle and quiet_seconds >= SETTLED_SECONDS and (snapshot.seen or seen_elsewhere):
+        return snapshot.seen or ELSEWHERE
+    return QUIET if snapshot.kind == INCREMENTAL and quiet_seconds >= QUIET_SECONDS else ""
+
+
+def waits_for(snapshot: Snapshot) -> str:
+    """What is waited for, for people to read."""
+    if snapshot.ended:
+        done = f", {snapshot.released} of {snapshot.of} releases done" if snapshot.released else ""
+        return f"its first release is under way{done}"
+    if snapshot.kind == INCREMENTAL:
+        return f"waits for {QUIET_SECONDS:.0f} s without a row of the snapshot"
+    if snapshot.seen:
+        return f"the snapshot's last row has come; waits for {SETTLED_SECONDS:.0f} s without another, or for a change"
+    return "waits for the snapshot's last row, in any shard, or for the first change after it in this one"

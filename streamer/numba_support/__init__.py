@@ -1,0 +1,1 @@
+"""Compiling with numba, and keeping the machine code."""

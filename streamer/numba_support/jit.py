@@ -1,0 +1,253 @@
+"""Compiling a function of arrays to machine code, with its types kept.
+
+numba compiles loops over rows that cannot be written as operations on whole columns: cuts of a tree, segments along an
+order. No `fastmath`: sums run in the order they are written in, so two computations agree to the last bit.
+
+Machine code is kept on disk, so a machine compiles once (`streamer.numba_support.cache`). `part`, `entry` and
+`switching` load numba when machine code is first needed, `compiled` and `inlined` at once. With NUMBA_DISABLE_JIT=1 all
+of them leave functions as they are.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache, update_wrapper
+from typing import Any, Protocol, TypeVar, cast
+
+from streamer.numba_support.cache import Locator, folder, is_there, never_compiled, unmark
+
+F = TypeVar("F", bound=Callable[..., object])
+
+log = logging.getLogger(__name__)
+
+_parts: list[tuple[Callable[..., object], bool]] = []
+"""Parts that numba has not been told of, and whether each is compiled into its callers."""
+
+_lock = threading.RLock()
+"""Guards numba's import and registration, and loading from the disk: shards run in threads."""
+
+
+def compiled(function: F) -> F:
+    """The function, compiled when it is first called."""
+    return cast(F, _kept(function))
+
+
+def inlined(function: F) -> F:
+    """The function, compiled into each of its callers: for few lines that are called in innermost loops.
+
+    A call costs more than such lines do: numba counts the references to every array argument.
+    """
+    return cast(F, _kept(function, **({"forceinline": True} if links() else {})))
+
+
+def part(function: F) -> F:
+    """A piece of an `entry`: called from Python it runs uncompiled, called from an entry it is compiled with it.
+
+    Neither may allocate: all arrays are arguments. So no references are counted, which makes the machine code smaller
+    and does not slow down threads that work on other arrays.
+    """
+    _parts.append((function, False))
+    return function
+
+
+def inner(function: F) -> F:
+    """A `part` that is compiled into the body of each of its callers: for few lines, in innermost loops."""
+    _parts.append((function, True))
+    return function
+
+
+def entry(function: F) -> F:
+    """A function that Python calls and that is made of `part`s: compiled when it is first called."""
+    return function if never_compiled() else cast(F, Entry(function))
+
+
+def switching(set_of: Callable[..., str]) -> Callable[[F], F]:
+    """An `entry` that nobody waits for: it runs uncompiled until its machine code is on disk, then switches to it.
+
+    It switches between two calls; results are the same. set_of: takes the arguments and returns the name of the set of
+    machine code (`streamer.numba_support.cache`) that holds the code for arguments of these types.
+    """
+
+    def decorated(function: F) -> F:
+        return function if never_compiled() else cast(F, Switching(function, set_of))
+
+    return decorated
+
+
+def compile_for(function: Callable[..., object], arguments: Iterable[object]) -> bool:
+    """Puts the machine code of an entry for arguments of these types on disk, and calls nothing.
+
+    Returns whether it had to be compiled: False if it was there.
+    """
+    if not isinstance(function, Entry):
+        return False
+    return function.compile_for(arguments)
+
+
+class Entry:
+    """A function of arrays that is compiled for the types it is called with."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        update_wrapper(self, function)
+        self.function = function
+        self._dispatcher: Dispatcher | None = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        return (self._dispatcher or self.dispatcher())(*arguments)
+
+    def dispatcher(self) -> Dispatcher:
+        """numba's own form of the function."""
+        with _lock:
+            if self._dispatcher is None:
+                _tell_parts()
+                self._dispatcher = _kept_entry(self.function)
+            return self._dispatcher
+
+    def compile_for(self, arguments: Iterable[object]) -> bool:
+        """See `streamer.numba_support.jit.compile_for`."""
+        dispatcher = self.dispatcher()
+        known = len(dispatcher.stats.cache_misses)
+        dispatcher.compile(_types(arguments))
+        return len(dispatcher.stats.cache_misses) > known
+
+    def load(self, arguments: Iterable[object]) -> bool:
+        """Loads the machine code for arguments of these types from the disk; False if it is not there.
+
+        Damaged files count as missing (a machine lost its power, a disk was full), whatever numba raises: they are
+        dropped and compiled again.
+        """
+        with _lock:  # if two threads import a module of numba's at once, one finds it half made
+            return self._loaded(self.dispatcher(), _types(arguments))
+
+    @staticmethod
+    def _loaded(dispatcher: Dispatcher, types: tuple[object, ...]) -> bool:
+        from numba.core.event import Listener, install_listener
+
+        class NotOnDisk(Exception):
+            pass
+
+        class Refuses(Listener):  # type: ignore[misc]
+            def on_start(self, event: Any) -> None:
+                if event.data["dispatcher"] is dispatcher:
+                    raise NotOnDisk
+
+            def on_end(self, event: Any) -> None: ...
+
+        try:
+            with install_listener("numba:compile", Refuses()):
+                dispatcher.compile(types)
+        except NotOnDisk:
+            return False
+        except Exception:
+            with suppress(OSError, AttributeError):  # the latter: numba does not document it
+                dispatcher._cache.flush()
+            return False
+        return True
+
+
+class Switching(Entry):
+    """An entry that runs uncompiled until its machine code is there.
+
+    A call never compiles it: that takes minutes on a busy machine, and a worker that stood still for so long would be
+    taken for one that hangs.
+    """
+
+    def __init__(self, function: Callable[..., Any], set_of: Callable[..., str]) -> None:
+        super().__init__(function)
+        self._set_of = set_of
+        self._there: set[str] = set()
+
+    def __call__(self, *arguments: Any) -> Any:
+        name = self._set_of(*arguments)
+        if name in self._there:
+            return super().__call__(*arguments)
+        if not is_there(name):
+            return self.function(*arguments)
+        if not self.load(arguments):
+            unmark(name)  # the next command that needs it makes it again
+            log.warning(
+                "the machine code of %s is on disk and cannot be loaded: it runs uncompiled, some hundred times slower,"
+                " until the next command, or `streamer warm`, has made it again",
+                self.function.__name__,
+            )
+            return self.function(*arguments)
+        self._there.add(name)
+        return super().__call__(*arguments)
+
+
+class Dispatcher(Protocol):
+    """What we use of numba's."""
+
+    stats: Any
+    _cache: Any
+
+    def __call__(self, *arguments: Any) -> Any: ...
+
+    def compile(self, types: tuple[object, ...]) -> object: ...
+
+
+def _types(arguments: Iterable[object]) -> tuple[object, ...]:
+    import numba
+
+    return tuple(numba.typeof(argument) for argument in arguments)
+
+
+@cache
+def links() -> bool:
+    """Whether this numba can compile an entry and its parts as one module (`streamer.numba_support.linking`).
+
+    If it lacks a name that it never documented, it compiles each function by itself, as numba does by default: the same
+    answers, three times the time to compile, and calls that take three times as long.
+    """
+    try:
+        from streamer.numba_support.linking import is_possible
+
+        return is_possible()
+    except Exception as error:
+        log.warning("entries are compiled function by function, which is slower: numba is new here (%s)", error)
+        return False
+
+
+def _tell_parts() -> None:
+    from numba.extending import overload
+
+    while _parts:
+        function, into_its_callers = _parts.pop()
+        if links():
+            from streamer.numba_support.linking import make_part
+
+            make_part(function, into_its_callers)
+        else:
+            overload(function, strict=False)(lambda *_, function=function: function)
+
+
+def _kept_entry(function: Callable[..., object]) -> Dispatcher:
+    if not links():
+        return _kept(function, error_model="numpy")
+    from streamer.numba_support.linking import ENTRY
+
+    return _kept(function, error_model="numpy", **ENTRY)
+
+
+def _kept(function: Callable[..., object], **options: object) -> Dispatcher:
+    import numba
+
+    with _lock, _kept_in_our_folder(numba.config):
+        return cast(Dispatcher, numba.njit(cache=bool(folder()), nogil=True, **options)(function))
+
+
+@contextmanager
+def _kept_in_our_folder(config: Any) -> Iterator[None]:
+    """Other people's functions are kept where they were."""
+    ours = {"CACHE_DIR": folder(), "CACHE_LOCATOR_CLASSES": f"{Locator.__module__}.{Locator.__name__}"}
+    before = {name: getattr(config, name, "") for name in ours}
+    try:
+        for name, value in ours.items():
+            setattr(config, name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(config, name, value)

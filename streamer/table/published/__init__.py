@@ -1,0 +1,1 @@
+"""What is published of a table: rows, groups, and their schemas."""

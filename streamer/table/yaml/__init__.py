@@ -1,0 +1,1 @@
+"""table.yaml: its shape, its columns, its loading."""

@@ -1,0 +1,337 @@
+"""What one setting of table.yaml may say, whichever it is: numbers, durations, lengths, names and lists of words.
+
+Every value arrives as the text that stands in the file. What is none of its kind is refused in words that say what is
+allowed; `yaml_faults` puts the place before them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, InstanceOf, StringConstraints, Tag
+
+from streamer.table.calendar import Span, read_span
+from streamer.table.scalars import CLOCKS, read_decimal
+from streamer.table.schema import ROW_BYTES_MAX, Limits, RebuildRules
+
+WHOLE_DIGITS_MAX, FRACTION_DIGITS_MAX = 18, 9
+"""Digits of a number of table.yaml before and after the point: sums and multiples of such numbers stay exact."""
+
+REPAIR_MAX = 100
+NEVER = "never"
+UNIT_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+DURATION_LEAST, DURATION_MOST = 60, 3_650 * 86_400
+WORDS_MAX = 100
+"""Words that are nulls."""
+
+DRIFT_LEAST, DRIFT_MOST = Decimal("1.01"), Decimal(100)
+"""The loss cannot be told more exactly than by a percent or so."""
+
+
+def _number(text: object) -> Decimal:
+    number = read_decimal(text) if isinstance(text, str) else None
+    if number is None:
+        raise ValueError("must be a number")
+    if abs(number) >= 10**WHOLE_DIGITS_MAX or number != round(number, FRACTION_DIGITS_MAX):
+        raise ValueError(
+            f"must have at most {WHOLE_DIGITS_MAX} digits before the point, {FRACTION_DIGITS_MAX} after it"
+        )
+    return number
+
+
+def _price(text: object) -> Decimal:
+    if text == "off":
+        return Decimal(0)
+    number = read_decimal(text) if isinstance(text, str) else None
+    if number is None or not 0 < number <= REPAIR_MAX or number != round(number, FRACTION_DIGITS_MAX):
+        raise ValueError(
+            f"must be `off`, or what a row must save that is published again: a number above 0, {REPAIR_MAX} at most,"
+            " where 1 is the whole domain of one column"
+        )
+    return number
+
+
+def _duration(text: object) -> int | None:
+    """Seconds of a duration such as 90s, 30m, 24h, 7d; None for `never`."""
+    if text == NEVER:
+        return None
+    found = re.fullmatch(r"([0-9]{1,9})([smhd])", text) if isinstance(text, str) else None
+    if found is None:
+        raise ValueError(f"must be a duration such as 30m, 24h or 7d, or `{NEVER}`")
+    seconds = int(found[1]) * UNIT_SECONDS[found[2]]
+    if not DURATION_LEAST <= seconds <= DURATION_MOST:
+        raise ValueError(f"must be 1m at least and 3650d at most, or `{NEVER}`")
+    return seconds
+
+
+def _drift(text: object) -> Decimal | None:
+    """How much more than a fresh table may be lost, as a factor; None for `never`."""
+    if text == NEVER:
+        return None
+    factor = _number(text)
+    if not DRIFT_LEAST <= factor <= DRIFT_MOST:
+        raise ValueError(f"must be {DRIFT_LEAST} at least and {DRIFT_MOST} at most, or `{NEVER}`")
+    return factor
+
+
+def _span(text: object) -> Span:
+    span = read_span(text)
+    if span is None:
+        raise ValueError("must be a length such as 1 day, 7 days, 3 months, 5 years, 1 hour or 15 minutes")
+    return span
+
+
+def _listed(names: object) -> object:
+    """Names in a list, where a single one may stand by itself."""
+    return [names] if isinstance(names, str) else names
+
+
+Number = Annotated[Decimal, BeforeValidator(_number)]
+Price = Annotated[Decimal, BeforeValidator(_price)]
+Algorithm = Literal["mondrian", "emp", "ola", "degree-first", "gdppr", "bottom-up", "top-down", "ordered"]
+REBUILD_ALGORITHMS: tuple[str, ...] = get_args(Algorithm)
+LevelUnit = Literal["minute", "hour", "day", "month", "quarter", "year", "decade", "century", "millennium"]
+Duration = Annotated[int | None, BeforeValidator(_duration)]
+Drift = Annotated[Decimal | None, BeforeValidator(_drift)]
+Length = Annotated[InstanceOf[Span], BeforeValidator(_span)]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f]+$")]
+Names = Annotated[tuple[Name, ...], BeforeValidator(_listed), Field(min_length=1)]
+Words = Annotated[tuple[str, ...], BeforeValidator(_listed), Field(max_length=WORDS_MAX)]
+TableName = Annotated[str, StringConstraints(max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+
+
+# The shape of table.yaml: which settings there are, and what each may look like by itself.
+#
+# Every scalar arrives as the text that stands in the file: a number is read exactly, never as a binary float, and a
+# category called `no` stays one (`yaml_values`). What is not a setting is refused (`yaml_faults`). What settings mean
+# together (a grid and its step, a column and its hierarchy file) is `yaml_loading`'s part. A docstring says of every
+# setting what it is, as `name: what it is`: the reference is made of them.
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class QuasiIdentifierSettings(_Settings):
+    """A numeric quasi-identifier (`type` and `domain`) or a categorical one (`hierarchy`).
+
+    role: published as an interval, or as a node of its hierarchy. type: of a numeric one. domain: the least and the
+    largest value that may come; anything else is a dead letter. grid: width of the cells that intervals are made of,
+    counted from the domain's beginning. step: what all values are multiples of; an integer has 1. unit: the length that
+    counts as 1 in the distance of two QI groups, in leaves where there is a hierarchy; a fifth of all without a word.
+    hierarchy: a file beside table.yaml, a line for each leaf, from the leaf to the root. null_as: the value that a null
+    is published as; without a word of nulls a row with one here is a dead letter. null: gives nulls a category of their
+    own, `(none)`. other: the node that takes categories which the hierarchy does not have. na: words that are nulls, in
+    place of the table's. written: how its numbers stand as texts, such as `1,234.5`, or `digits`.
+    """
+
+    role: Literal["quasi-identifier"]
+    type: Literal["integer", "decimal", "date", "timestamp", "local-timestamp"] | None = None  # the last: see below
+    domain: tuple[Number, Number] | None = None
+    grid: Number | None = None
+    step: Number | None = None
+    unit: Number | None = None
+    hierarchy: Name | None = None
+    null_as: str | None = None
+    null: Literal["own-category"] | None = None
+    other: Name | None = None
+    na: Words | None = None
+    written: Name | None = None
+
+
+class TemporalSettings(_Settings):
+    """A quasi-identifier of dates or timestamps.
+
+    role: published as an interval of the calendar. type: a day, an instant (with an offset, published in UTC), or what
+    a clock on the wall shows. domain: the first moment and the last; it begins on a border of the grid's unit. grid:
+    length of the cells that intervals are made of, counted from the domain's beginning. unit: the length that counts as
+    1 in the distance of two QI groups; a fifth of all without a word. levels: the units by which algorithms go that
+    generalize level by level. null_as: the moment that a null is published as; without it a row with a null here is a
+    dead letter. na: words that are nulls, in place of the table's. written: how its texts stand, such as `DD.MM.YYYY`.
+    """
+
+    role: Literal["quasi-identifier"]
+    type: Literal["date", "timestamp", "local-timestamp"]
+    domain: tuple[str, str]
+    grid: Length
+    unit: Length | None = None
+    levels: tuple[LevelUnit, ...] | None = None
+    null_as: str | None = None
+    na: Words | None = None
+    written: Name | None = None
+
+
+class SensitiveSettings(_Settings):
+    """A column whose values are published as they are, and which the privacy model counts.
+
+    role: what nobody may learn of somebody. type: what its values are; without a word any scalar of JSON. hierarchy: a
+    file beside table.yaml, whose leaves are all values that may come; `r` asks for one. other: the node that takes
+    categories which the hierarchy does not have. na: words that are nulls, in place of the table's. written: how its
+    texts stand, such as `DD.MM.YYYY` or `1,234.5`.
+    """
+
+    role: Literal["sensitive"]
+    type: Literal["text", "integer", "decimal", "boolean", "date", "timestamp", "local-timestamp"] | None = None
+    hierarchy: Name | None = None
+    other: Name | None = None
+    na: Words | None = None
+    written: Name | None = None
+
+
+class KeepSettings(_Settings):
+    """A column whose values are published as they are, and which no privacy model looks at.
+
+    role: whether it links somebody is for whoever writes this file to judge. type: what its values are; without a word
+    any scalar of JSON. acknowledge_linkable: has to be `true`: the column could link a row to a person, and that is
+    known. na: words that are nulls, in place of the table's. written: how its texts stand, such as `DD.MM.YYYY` or
+    `1,234.5`.
+    """
+
+    role: Literal["keep"]
+    type: Literal["text", "integer", "decimal", "boolean", "date", "timestamp", "local-timestamp"] | None = None
+    acknowledge_linkable: bool = False
+    na: Words | None = None
+    written: Name | None = None
+
+
+TEMPORAL_ROLE = "quasi-identifier in time"
+
+
+def _kind_of_column(raw: Any) -> str | None:
+    """Which settings a column has: by its role, and by its type where that counts time."""
+    role, type_ = (raw.get(name) if isinstance(raw, Mapping) else None for name in ("role", "type"))
+    if not isinstance(role, str):
+        return None
+    return TEMPORAL_ROLE if role == "quasi-identifier" and isinstance(type_, str) and type_ in CLOCKS else role
+
+
+ColumnSettings = Annotated[
+    Annotated[QuasiIdentifierSettings, Tag("quasi-identifier")]
+    | Annotated[TemporalSettings, Tag(TEMPORAL_ROLE)]
+    | Annotated[SensitiveSettings, Tag("sensitive")]
+    | Annotated[KeepSettings, Tag("keep")],
+    Discriminator(_kind_of_column),
+]
+
+
+class PrivacySettings(_Settings):
+    """What every QI group owes; all that is given must hold.
+
+    k: rows that it has at least, or individuals, where they are declared. l: distinct values of each sensitive column
+    that it has at least. alpha: largest share of its rows that are one individual's. beta: largest share of one
+    sensitive value. r: largest share of values that are close, having one ancestor in their hierarchy. level: how far
+    above the leaf that ancestor stands. null_counts: whether a null is one of the `l` values.
+    """
+
+    k: int = Field(ge=2, le=1_000_000)
+    l: int | None = Field(default=None, ge=2, le=1_000_000)  # noqa: E741 - the field writes it so
+    alpha: Number | None = Field(default=None, gt=0, le=1)
+    beta: Number | None = Field(default=None, gt=0, le=1)
+    r: Number | None = Field(default=None, gt=0, le=1)
+    level: int = Field(default=1, ge=0, le=100)
+    null_counts: bool = False
+
+
+class EngineSettings(_Settings):
+    """How QI groups are kept current.
+
+    recut: whether two QI groups that are merged are cut in two again where they have 2k rows. shrink: whether a box
+    becomes smaller when rows leave it. repair: the NCP that local repair has to save for every row that it publishes
+    again; without a word it has its usual price, and none under a form that publishes no boxes, and so has no loss.
+    """
+
+    recut: bool = True
+    shrink: bool = True
+    repair: Price | None = None
+
+
+class LiveSettings(_Settings):
+    """The changelog.
+
+    form: a message for each row, one for each QI group, or two topics that only the QI group joins. format: how a
+    record is written: plain JSON, JSON with Connect's schema in it, or Avro by a schema registry's schema.
+    """
+
+    form: Literal["rows", "groups", "lossy-join"]
+    format: Literal["json", "connect-json", "avro"] = "json"
+
+
+class PublishSettings(_Settings):
+    """What is published; nothing is by default.
+
+    live: the changelog of the table.
+    """
+
+    live: LiveSettings
+
+
+class InputSettings(_Settings):
+    """What the messages do not say themselves.
+
+    form: a message that is a row without any mark is an upsert, and null its removal. decimals: they are never bytes,
+    where there is no schema. partitioner: all messages of a row share a shard, though not the one that murmur2 gives.
+    """
+
+    form: Literal["rows"] | None = None
+    decimals: Literal["text"] | None = None
+    partitioner: Literal["stated"] | None = None
+
+
+class LimitsSettings(_Settings):
+    """Bounds of what is done at once; Kafka's own default for a message is 1 MB.
+
+    batch_events_max: messages of one commit. batch_ms_max: how long a message waits for others, in milliseconds.
+    transaction_rows_max: published rows of one transaction, between messages; also the size of a region of a rebuild.
+    statement_rows_max: rows of a shard that one statement may touch; more is a dead letter. event_bytes_max: bytes of
+    a message; a longer one is a dead letter. row_bytes_max: bytes of a published record; a longer one is a dead letter.
+    dead_letters_share_max: the share of a shard's latest messages that may be dead letters before `status` is red.
+    """
+
+    batch_events_max: int = Field(default=Limits.batch_events_max, ge=1, le=100_000)
+    batch_ms_max: int = Field(default=Limits.batch_ms_max, ge=1, le=60_000)
+    transaction_rows_max: int = Field(default=Limits.transaction_rows_max, ge=100, le=1_000_000)
+    statement_rows_max: int = Field(default=Limits.statement_rows_max, ge=1, le=100_000_000)
+    event_bytes_max: int = Field(default=Limits.event_bytes_max, ge=1_000, le=100_000_000)
+    row_bytes_max: int = Field(default=Limits.row_bytes_max, ge=1_000, le=ROW_BYTES_MAX)
+    dead_letters_share_max: float = Field(default=Limits.dead_letters_share_max, ge=0, le=1)
+
+
+class RebuildSettings(_Settings):
+    """When a shard is anonymized anew behind the stream.
+
+    algorithm: by which, of those of `streamer anonymize`. every: how long after the last one, at the latest. drift: at
+    which loss, as a multiple of a fresh table's.
+    """
+
+    algorithm: Algorithm = "ordered"
+    every: Duration = RebuildRules.every
+    drift: Drift = RebuildRules.drift
+
+
+class TableSettings(_Settings):
+    """The whole of table.yaml.
+
+    table: its name, with which the names of its topics begin. key: the primary key's column, or a list of them; never
+    published; files alone do without. na: words that are nulls, in files, messages and statements, as texts, numbers or
+    dates. individual: the column that says whose row it is, where k is to count people; never published. columns: each
+    by its name; what is not named never leaves. privacy: what every QI group owes. engine: how QI groups are kept.
+    publish: what is published, and in which form. input: what the messages do not say themselves. durability: `stated`
+    says that Redis keeps what it confirms, whatever its settings show. limits: bounds of what is done at once. rebuild:
+    when a shard is anonymized anew.
+    """
+
+    table: TableName
+    key: Names = ()
+    individual: Name | None = None
+    na: Words = ()
+    columns: dict[Name, ColumnSettings] = Field(min_length=1)
+    privacy: PrivacySettings
+    engine: EngineSettings = EngineSettings()
+    publish: PublishSettings
+    input: InputSettings = InputSettings()
+    durability: Literal["stated"] | None = None
+    limits: LimitsSettings = LimitsSettings()
+    rebuild: RebuildSettings = RebuildSettings()

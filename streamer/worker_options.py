@@ -1,0 +1,70 @@
+"""How a worker's log is written and where it listens for browsers and probes: `--log-format`, `--web HOST:PORT`."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import NamedTuple
+
+from streamer.errors import UsageError
+
+WEB = "STREAMER_WEB"
+"""The variable that stands for `--web`."""
+
+TEXT, JSON = "text", "json"
+"""How a log is written."""
+
+LOOPBACK = "127.0.0.1"
+PORT_MAX = 65_535
+
+
+class Address(NamedTuple):
+    """Where to listen; port 0: any that is free."""
+
+    host: str
+    port: int
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether nobody outside this machine can reach it."""
+        return is_loopback(self.host)
+
+    @property
+    def url(self) -> str:
+        return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name, or an address without brackets, is this machine's own for certain.
+
+    >>> [is_loopback(host) for host in ("localhost", "127.0.0.1", "::1", "0.0.0.0", "10.0.0.1", "example.org", "")]
+    [True, True, True, False, False, False, False]
+    """
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def read_address(text: str) -> Address:
+    """HOST:PORT, [IPV6]:PORT, or a port alone, which is one of the loopback. Raises UsageError.
+
+    >>> read_address("8080"), read_address("[::1]:80").url
+    (Address(host='127.0.0.1', port=8080), 'http://[::1]:80')
+    """
+    host, colon, port = text.strip().rpartition(":")
+    host = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
+    is_named = bool(host) or not colon
+    if not (is_named and port.isascii() and port.isdigit() and int(port) <= PORT_MAX):
+        raise UsageError(f"--web {text}: is not HOST:PORT, as 127.0.0.1:8080")
+    return Address(host or LOOPBACK, int(port))
+
+
+def host_in(header: str) -> str:
+    """The host that a Host header names, without its port.
+
+    >>> host_in("localhost:8080"), host_in("[::1]:80"), host_in("[::1]"), host_in("10.0.0.1")
+    ('localhost', '::1', '::1', '10.0.0.1')
+    """
+    if header.startswith("["):
+        return header[1:].partition("]")[0]
+    return header.partition(":")[0]

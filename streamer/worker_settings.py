@@ -1,0 +1,85 @@
+"""What a worker has to be told: its table and its two servers."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from streamer.errors import ConfigError
+from streamer.incremental.events.registered_schemas import NoSchemas, Schemas
+from streamer.incremental.formats.live_format import LiveFormat, live_format
+from streamer.incremental.topics import worker_group
+from streamer.kafka.access import kafka_settings
+from streamer.kafka.registry import registry_from
+from streamer.kafka.settings import servers_of
+from streamer.table.schema import Table
+from streamer.table.yaml.loading import load_table
+from streamer.worker_options import TEXT, WEB, Address, read_address
+
+SESSION_SECONDS = 10.0
+
+
+def _this_process() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+VARIABLES = {
+    "STREAMER_TABLE": "the path of table.yaml",
+    "KAFKA_BOOTSTRAP": "Kafka's bootstrap servers; or bootstrap.servers in the file KAFKA_CONFIG",
+    "REDIS_URL": "the URL of Redis",
+}
+
+
+@dataclass(frozen=True)
+class WorkerSettings:
+    """A worker's table and servers.
+
+    name: how `status` names this worker; in Kafka's consumer group, and in Redis beside the shards that it takes over.
+    session_seconds: how long Kafka waits for a silent worker before it gives its shards to another one.
+    schemas: those of the schema registry, where there is one.
+    web: where it answers browsers and probes, None: nowhere. log_format: how its lines on stderr are written.
+    embedded: the servers live in this process and keep nothing, so that Redis' durability is not asked for.
+    """
+
+    table: Table
+    kafka: str
+    redis: str = field(repr=False)  # may hold a password
+    embedded: bool = False
+    schemas: Schemas = field(default_factory=NoSchemas, repr=False)
+    session_seconds: float = SESSION_SECONDS
+    web: Address | None = None
+    log_format: str = TEXT
+    name: str = field(default_factory=_this_process)
+
+    def __post_init__(self) -> None:
+        servers_of(self.kafka)
+
+    @cached_property
+    def live_format(self) -> LiveFormat:
+        """How records of `live` are written. Raises ConfigError where that needs a registry, and none is named."""
+        return live_format(self.table, self.schemas)
+
+    @property
+    def app_id(self) -> str:
+        """Name of the Faust app and of Kafka's consumer group."""
+        return worker_group(self.table.name)
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> WorkerSettings:
+        """Raises ConfigError that names the variables which are missing."""
+        environment = {"KAFKA_BOOTSTRAP": kafka_settings(environment).bootstrap, **environment}
+        missing = [f"{name} ({what})" for name, what in VARIABLES.items() if not environment.get(name)]
+        if missing:
+            raise ConfigError(f"the environment does not name {', '.join(missing)}")
+        table, kafka, redis = (environment[name] for name in VARIABLES)
+        web = environment.get(WEB)
+        return cls(
+            load_table(table),
+            kafka,
+            redis,
+            schemas=registry_from(environment),
+            web=read_address(web) if web else None,
+        )

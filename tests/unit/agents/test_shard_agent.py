@@ -1,0 +1,309 @@
+"""One held shard, without servers: its agent, its thread, what reaches it by its mailbox, and what it lets go of."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import threading
+import weakref
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import pytest
+
+from agents.anonymizer import RebuildThrottle
+from agents.app import App
+from agents.shard_agent import HeldShard
+from streamer.errors import Conflict, Fenced, ServerUnreachable, StreamerError
+from streamer.incremental.shard.input import Message
+from streamer.incremental.shard.ready import Free, Request
+from streamer.incremental.shard.requests import FullRebuild
+from streamer.incremental.store.memory import MemoryServer, MemoryStore
+from streamer.kafka.control import Asked, News
+from streamer.kafka.shard_input import TopicQuestions
+from streamer.table.yaml.loading import load_table
+from worlds.checkout import PATIENTS
+from worlds.no_kafka import NOT_JSON, AskedKafka, NoKafka
+from worlds.slow_broker import SlowBroker
+from worlds.workers import wait_until
+
+
+class Nobody:
+    """In place of the process that anonymizes: it is never free."""
+
+    def __init__(self) -> None:
+        self.pace = RebuildThrottle(lambda: 0.0)
+
+    def is_ready(self) -> bool:
+        return False
+
+
+class Said:
+    """The control topic; failure: why it cannot be read."""
+
+    def __init__(self) -> None:
+        self.asked: list[Asked] = []
+        self.failure: StreamerError | None = None
+
+    def since(self, shard: int, offset: int) -> Future[News]:
+        answer: Future[News] = Future()
+        if self.failure is not None:
+            answer.set_exception(self.failure)
+        else:
+            answer.set_result(News(tuple(self.asked[offset:]), len(self.asked)))
+        return answer
+
+
+def held(kafka: NoKafka, news: Said | None = None, store: MemoryStore | None = None) -> HeldShard:
+    outside = cast(Any, kafka)
+    store = store or MemoryStore(MemoryServer(), "patients", 0)
+    table, beside = load_table(PATIENTS), (cast(Any, Nobody()), cast(Any, news or Said()))
+    return HeldShard(table, 0, store, outside, outside, threading.Lock(), *beside)
+
+
+@asynccontextmanager
+async def started(shard: HeldShard) -> AsyncIterator[HeldShard]:
+    """The shard with its agent at work."""
+    app = App("a-test", broker="kafka://127.0.0.1:1", loop=asyncio.get_running_loop())
+    app.flow_control.resume()
+    await shard.start(app)
+    try:
+        yield shard
+    finally:
+        shard.lose("the test is over")
+        shard.close()
+        await shard.stop(app)
+        close_loops()
+
+
+def close_loops() -> None:
+    """Closes the loop that Faust makes for a consumer of its own, which is never started."""
+    loops = [one for one in gc.get_objects() if isinstance(one, asyncio.AbstractEventLoop)]
+    for loop in loops:
+        if not loop.is_running() and not loop.is_closed():
+            loop.close()
+
+
+def a_patient(offset: int) -> Message:
+    row = {"id": f"p{offset}", "age": 40, "zip": 12000, "bmi": 20.5, "sex": "Female", "problem": "flu"}
+    return Message(offset, f"p{offset}".encode(), json.dumps({"op": "insert", "row": row}).encode())
+
+
+def run(story: Callable[[], Any]) -> Any:
+    return asyncio.run(asyncio.wait_for(story(), 60))
+
+
+def test_a_shard_is_taken_over_and_served_in_its_thread_and_what_it_does_stands_in_its_diary() -> None:
+    threads: list[str] = []
+    shard = held(NoKafka(lambda: threads.append(threading.current_thread().name)))
+
+    async def story() -> None:
+        async with started(shard):
+            assert await shard.take_over() == 0
+            await shard.step([NOT_JSON])
+            await shard.between(idle=True)
+
+    run(story)
+    assert threads == ["shard-0_0"]
+    assert (shard.next, shard.done.counts.dead_letters) == (1, 1)
+    assert (shard.diary.take_overs, shard.diary.done.counts.dead_letters) == (1, 1)
+    assert sum(shard.diary.done.reasons.values()) == sum(shard.diary.commit_seconds.counts) == 1
+
+
+def test_a_shard_that_was_lost_meanwhile_shuts_nobody_out() -> None:
+    shard = held(NoKafka())
+
+    async def story() -> None:
+        async with started(shard):
+            shard.lose("given back")
+            with pytest.raises(Fenced, match="given back"):
+                await shard.take_over()
+
+    run(story)
+
+
+def test_a_shard_that_is_given_back_lets_go_of_its_table() -> None:
+    """Not when somebody collects garbage: tens of megabytes stayed at every take-over, for ever once frozen."""
+    tables: list[weakref.ref[Any]] = []
+    shard = held(NoKafka())
+
+    async def story() -> None:
+        async with started(shard):
+            await shard.take_over()
+            machine = shard._machine
+            tables.append(weakref.ref(machine.engine))
+
+    gc.disable()
+    try:
+        run(story)
+        wait_until(lambda: tables[0]() is None, 10, lambda: "the table is still there")
+        assert gc.get_freeze_count() == 0
+    finally:
+        gc.enable()
+
+
+def test_an_error_reaches_whoever_sent_the_batch_and_the_next_take_over_goes_on() -> None:
+    outages = [ServerUnreachable("away")]
+
+    def publish() -> None:
+        if outages:
+            raise outages.pop()
+
+    shard = held(NoKafka(publish))
+
+    async def story() -> None:
+        async with started(shard):
+            await shard.take_over()
+            with pytest.raises(ServerUnreachable, match="away"):
+                await shard.step([NOT_JSON])
+            with pytest.raises(StreamerError, match="Idle, and nothing leads on from there by Messages"):
+                await shard.step([NOT_JSON])
+            await shard.take_over()  # publishes what the store has and the output has not
+            assert shard.next == 1
+
+    run(story)
+
+
+def test_an_error_that_nobody_waited_for_reaches_the_next_who_sends() -> None:
+    """Else the shard would go on as if the request had its answer."""
+    shard = held(NoKafka(), store=(store := Broken(MemoryServer(), "patients", 0)))
+
+    async def story() -> None:
+        async with started(shard):
+            await shard.take_over()
+            await shard.step([a_patient(0)])
+            store.breaks = True
+            await shard.post(Request(0, 1e12, FullRebuild(0, "a", 1_000).to_json()))
+            with pytest.raises(ServerUnreachable, match="away"):
+                await shard.between(idle=True)
+            store.breaks = False
+
+    run(story)
+
+
+class Broken(MemoryStore):
+    breaks = False
+
+    def commit(self, fence: str, commit_before: int, commit: Any) -> None:
+        if self.breaks:
+            raise ServerUnreachable("away")
+        super().commit(fence, commit_before, commit)
+
+
+def test_a_control_topic_that_cannot_be_read_stops_nothing_and_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("agents.shard_agent.HEAR_SECONDS", 0.0)
+    news = Said()
+    news.failure = ServerUnreachable("the control topic does not answer")
+    news.asked = [Asked(0, 2e9, b"nonsense")]
+    shard = held(NoKafka(), news)
+
+    async def story() -> None:
+        async with started(shard):
+            await shard.take_over()
+            await shard.step([a_patient(0)])
+            for _ in range(4):
+                await shard.between(idle=True)
+            news.failure = None
+            for _ in range(4):
+                await shard.between(idle=True)
+
+    run(story)
+    assert [one.state for one in shard.meta.rebuilds] == ["refused"]
+    assert "the control topic does not answer; asked again" in caplog.text
+
+
+def test_an_event_of_a_table_that_was_let_go_of_is_nobodys() -> None:
+    shard = held(NoKafka())
+
+    async def story() -> None:
+        async with started(shard):
+            await shard.post(Free())
+            await shard.take_over()
+            await shard.step([a_patient(0)])
+
+    run(story)
+    assert shard.next == 1
+
+
+def test_offsets_that_an_operator_named_too_late_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    shard = held(kafka := NoKafka())
+
+    async def story() -> None:
+        async with started(shard):
+            kafka.asked_for = frozenset({7})
+            await shard.take_over()
+
+    run(story)
+    assert "an operator has these offsets passed over: [7]" in caplog.text
+
+
+def test_sizes_and_loss_are_measured_after_every_step() -> None:
+    shard = held(NoKafka())
+    k = shard.table.k
+
+    async def story() -> None:
+        async with started(shard):
+            assert (shard.sizes, shard.ncp) == ({}, None)
+            await shard.take_over()
+            assert (shard.sizes, shard.ncp) == ({"rows": 0, "pending": 0, "qi_groups": 0}, None)
+            await shard.step([a_patient(offset) for offset in range(k - 1)])
+            assert shard.sizes == {"rows": k - 1, "pending": k - 1, "qi_groups": 0}
+            await shard.step([a_patient(k - 1)])
+            await shard.between(idle=True)
+            assert shard.sizes == {"rows": k, "pending": 0, "qi_groups": 1}
+            assert shard.ncp is not None
+            assert shard.ncp > 0
+            assert shard.ncp_fresh is None
+
+    run(story)
+
+
+# -- what is asked of the topics --------------------------------------------------------------------------------------
+
+
+def test_shards_that_commit_at_the_same_time_share_one_question() -> None:
+    """The first one's is under way; two others ask meanwhile, and nobody commits before his answer has come."""
+    broker = SlowBroker()
+    topics = TopicQuestions(broker.topics)
+    kafkas = [AskedKafka(topics) for _ in range(3)]
+
+    async def story() -> None:
+        shards = [held(kafka) for kafka in kafkas]
+        async with started(shards[0]), started(shards[1]), started(shards[2]):
+            for shard in shards:
+                await shard.take_over()
+            steps = []
+            for shard, kafka in zip(shards, kafkas, strict=True):
+                steps.append(asyncio.ensure_future(shard.step([NOT_JSON])))
+                assert await asyncio.to_thread(kafka.asked.wait, 10)
+                if len(steps) == 1:
+                    assert await asyncio.to_thread(broker.begun.acquire, True, 10)
+            assert not any(step.done() or kafka.published for step, kafka in zip(steps, kafkas, strict=True))
+            broker.answers(3)
+            await asyncio.gather(*steps)
+
+    run(story)
+    assert all(kafka.published for kafka in kafkas)
+    assert broker.put == 2
+
+
+def test_what_was_read_from_topics_made_anew_is_neither_committed_nor_published() -> None:
+    broker = SlowBroker()
+    broker.id = "made anew"
+    broker.answers()
+    shard = held(kafka := AskedKafka(TopicQuestions(broker.topics)))
+
+    async def story() -> None:
+        async with started(shard):
+            await shard.take_over()
+            with pytest.raises(Conflict, match="made anew"):
+                await shard.step([NOT_JSON])
+
+    run(story)
+    assert shard.next == 0
+    assert not kafka.published

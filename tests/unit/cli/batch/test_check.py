@@ -1,0 +1,511 @@
+"""`streamer check`, and what every command shares: the group, its errors and its exit codes."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from streamer.cli.main import COMMANDS, main
+from streamer.errors import LawViolated, ServerUnreachable, StreamerError, UsageError
+from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT_ALGORITHM
+from worlds.checkout import PATIENTS, ROOT
+
+
+def check(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, ["check", *map(str, arguments)])
+
+
+def checked(*arguments: str | Path) -> dict[str, Any]:
+    result = check(*arguments, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+# -- the table ------------------------------------------------------------------------------------------------------
+
+
+def test_a_valid_table_is_described() -> None:
+    report = checked("--table", PATIENTS)
+    assert (report["table"], report["key"], report["k"], report["individual"]) == ("patients", ["id"], 3, None)
+    columns = {column["name"]: column for column in report["columns"]}
+    assert list(columns) == ["age", "zip", "bmi", "sex", "problem"]
+    assert columns["age"]["cells"] == 24
+    assert (columns["bmi"]["domain"], columns["bmi"]["step"], columns["bmi"]["cells"]) == ([10, 59.9], 0.1, 20)
+    assert (columns["sex"]["leaves"], columns["sex"]["levels"]) == (3, 2)
+    assert (columns["problem"]["role"], columns["problem"]["leaves"]) == ("sensitive", 10)
+
+
+def test_the_example_of_a_published_row_has_the_published_columns() -> None:
+    report = checked("--table", PATIENTS)
+    assert list(report["example"]) == report["published_columns"]
+    assert report["example"] == {
+        **{"qi_group": "0-1", "age_lo": 0, "age_hi": 9, "zip_lo": 10000, "zip_hi": 10999, "bmi_lo": 10, "bmi_hi": 14.9},
+        **{"sex": "*", "problem": "flu"},
+    }
+
+
+def test_people_get_the_same_as_a_page() -> None:
+    result = check("--table", PATIENTS, "--data", PATIENTS / "rows.csv")
+    assert result.exit_code == 0
+    for expected in (
+        "table patients, key id, k = 3",
+        "zip",
+        "10000 to 19999 by 1",
+        '"age_hi": 9',
+        "40 of 40 rows",
+        "id, name",
+    ):
+        assert expected in result.stdout
+    assert "Person 001" not in result.output
+
+
+def test_a_broken_table_ends_with_code_2_and_every_fault(tmp_path: Path) -> None:
+    (tmp_path / "table.yaml").write_text("table: t\nkey: id\ncolumns: {a: {role: keep}}\nprivacy: {k: 1}\n")
+    result = check("--table", tmp_path)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith("streamer: ")
+    assert "\n  privacy.k: " in result.stderr
+    assert "\n  publish: " in result.stderr
+
+
+def table_of(folder: Path, columns: str, privacy: str = "{k: 3}") -> Path:
+    """A table.yaml with the columns, beside the example's hierarchies."""
+    shutil.copytree(PATIENTS / "hierarchies", folder / "hierarchies")
+    lines = ("table: t", "key: id", f"columns: {{{columns}}}", f"privacy: {privacy}", "publish: {live: {form: rows}}")
+    (folder / "table.yaml").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+FORM_COLUMNS = "age: {role: quasi-identifier, type: integer, domain: [0, 99]}, problem: {role: sensitive}"
+
+
+def in_form(folder: Path, form: str, privacy: str) -> Path:
+    path = table_of(folder, FORM_COLUMNS, privacy) / "table.yaml"
+    path.write_text(path.read_text().replace("form: rows", f"form: {form}"))
+    return folder
+
+
+def test_a_qi_group_that_is_one_message_is_shown_as_one(tmp_path: Path) -> None:
+    report = checked("--table", in_form(tmp_path, "groups", "{k: 3}"))
+    assert list(report["example"]) == report["published_columns"] == ["qi_group", "age_lo", "age_hi", "size", "values"]
+    assert report["example"]["values"] == [{"problem": "...", "count": 3}]
+    assert report["warnings"] == []
+    assert "a published QI group: {" in check("--table", tmp_path).stdout
+
+
+def test_what_a_lossy_join_reveals_is_said_to_whoever_chooses_it(tmp_path: Path) -> None:
+    report = checked("--table", in_form(tmp_path, "lossy-join", "{k: 3, l: 2}"))
+    assert {name: list(row) for name, row in report["example"].items()} == report["published_columns"]
+    assert report["example"]["qit"] == {"qi_group": "0-1", "age_lo": 0, "age_hi": 0}
+    warnings = " ".join(report["warnings"])
+    assert "publishes the exact quasi-identifiers" in warnings
+    assert "whoever sees the two topics change reads" in warnings
+
+
+@pytest.mark.parametrize("privacy", ["{k: 3}", "{k: 3, alpha: 0.5}", "{k: 3, beta: 1}", "{k: 3, r: 0.5}"])
+def test_a_lossy_join_is_refused_where_nothing_hides_the_sensitive_values(tmp_path: Path, privacy: str) -> None:
+    result = check("--table", in_form(tmp_path, "lossy-join", privacy))
+    assert result.exit_code == 2
+    assert "set privacy.l, or privacy.beta below 1" in result.stderr
+
+
+def test_columns_that_a_form_needs_for_itself_and_groups_too_large_for_a_message_are_refused(tmp_path: Path) -> None:
+    folder = in_form(tmp_path, "groups", "{k: 100000}")
+    path = folder / "table.yaml"
+    path.write_text(path.read_text().replace("problem: {role: sensitive}", "count: {role: sensitive}"))
+    faults = check("--table", folder).stderr
+    assert "columns.count: publishes 'count', as does publish.live.form: groups; rename one" in faults
+    path.write_text(path.read_text().replace("count: {role: sensitive}", "problem: {role: sensitive}"))
+    assert "limits.row_bytes_max: a message has to hold a QI group of 2k rows" in check("--table", folder).stderr
+
+
+def test_a_format_is_said_and_a_table_without_types_has_none_but_json(tmp_path: Path) -> None:
+    path = in_form(tmp_path, "groups", "{k: 3}") / "table.yaml"
+    path.write_text(path.read_text().replace("form: groups", "form: groups, format: avro"))
+    refused = check("--table", path)
+    assert refused.exit_code == 2
+    assert "columns.problem: its values may be of any type" in refused.stderr
+    path.write_text(path.read_text().replace("problem: {role: sensitive}", "problem: {role: sensitive, type: text}"))
+    assert checked("--table", path)["format"] == "avro"
+    assert "which is written as avro, by a schema registry (SCHEMA_REGISTRY_URL)" in check("--table", path).stdout
+    path.write_text(path.read_text().replace("format: avro", "format: xml"))
+    assert "must be 'json', 'connect-json' or 'avro'" in check("--table", path).stderr
+
+
+def test_the_model_is_said_in_words_and_which_algorithms_can_hold_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    unable = replace(ALGORITHMS[DEFAULT_ALGORITHM], name="unable", objections=lambda *_: ["it does not count problems"])
+    monkeypatch.setitem(ALGORITHMS, "unable", unable)
+    report = checked("--table", PATIENTS)
+    assert report["model"] == "at least 3 rows"
+    assert [algorithm["name"] for algorithm in report["algorithms"]] == list(ALGORITHMS)
+    assert report["algorithms"][-1]["cannot"] == ["it does not count problems"]
+    page = check("--table", PATIENTS).stdout
+    assert "privacy: every QI group has at least 3 rows" in page
+    assert "unable: cannot hold it: it does not count problems" in page
+
+
+def test_diversity_is_said_in_words_and_warned_of_by_nobody(tmp_path: Path) -> None:
+    problem = "age: {role: quasi-identifier, type: integer, domain: [0, 99]}, problem: {role: sensitive}"
+    report = checked("--table", table_of(tmp_path, problem, "{k: 3, l: 2, beta: 0.5}"))
+    assert report["model"] == (
+        "at least 3 rows and at least 2 distinct values of problem other than null and at most 50 % of the rows for any"
+        " of the values of problem"
+    )
+    assert report["warnings"] == checked("--table", PATIENTS)["warnings"] == []
+
+
+def test_with_individuals_readers_by_sql_are_warned_of(tmp_path: Path) -> None:
+    age = "age: {role: quasi-identifier, type: integer, domain: [0, 99]}"
+    table_of(tmp_path, age)
+    with (tmp_path / "table.yaml").open("a") as file:
+        file.write("individual: ssn\n")
+    (warning,) = checked("--table", tmp_path)["warnings"]
+    assert warning.startswith("k counts individuals (ssn)")
+    assert "warning: k counts individuals (ssn)" in check("--table", tmp_path).stdout
+
+
+def test_rows_whose_category_is_not_listed_are_counted_and_the_category_is_not_told(tmp_path: Path) -> None:
+    sex = "sex: {role: quasi-identifier, hierarchy: hierarchies/sex.csv, other: '*'}, problem: {role: sensitive}"
+    rows = tmp_path / "rows.csv"
+    rows.write_text("id,sex,problem\n" + "".join(f"{i},{('Male', 'Mlae')[i % 4 == 0]},flu\n" for i in range(12)))
+    table = table_of(tmp_path, sex)
+    (warning,) = checked("--table", table, "--data", rows)["data"]["warnings"]
+    assert warning.startswith("3 of 12 rows have a sex that its hierarchy does not list: `other` takes it as '(other)'")
+    out = ["anonymize", rows, "--table", table, "-o", tmp_path / "out.csv"]
+    said = CliRunner().invoke(main, [*map(str, out)]).stdout
+    assert f"warning: {warning}" in said
+    assert "Mlae" not in said + check("--table", table, "--data", rows).stdout
+
+
+def test_individuals_that_look_alike_are_counted_each_and_warned_of(tmp_path: Path) -> None:
+    table = table_of(tmp_path, "age: {role: quasi-identifier, type: integer, domain: [0, 99]}")
+    with (tmp_path / "table.yaml").open("a") as file:
+        file.write("individual: ssn\n")
+    rows = tmp_path / "rows.csv"
+    rows.write_text("id,age,ssn\n" + "".join(f"{i},{i},P47{i // 2}{' ' * (i % 2)}\n" for i in range(12)))
+    (warning,) = checked("--table", table, "--data", rows)["data"]["warnings"]
+    assert warning.startswith("individual column ssn: 12 individuals look like another one")
+    out = ["anonymize", rows, "--table", table, "-o", tmp_path / "out.csv"]
+    said = CliRunner().invoke(main, [*map(str, out)]).stdout
+    assert f"warning: {warning}" in said
+    assert "P47" not in said + warning
+
+
+def test_labels_that_do_not_hold_their_leaf_are_one_warning_for_the_column(tmp_path: Path) -> None:
+    age = "age: {role: quasi-identifier, type: integer, domain: [0, 3], hierarchy: hierarchies/age.csv}"
+    table_of(tmp_path, age)
+    (tmp_path / "hierarchies" / "age.csv").write_text("0;0-0;*\n1;0-0;*\n2;2-2;*\n3;2-2;*\n")
+    report = checked("--table", tmp_path)
+    (warning,) = report["warnings"]
+    assert warning.startswith("columns.age.hierarchy: 2 labels do not hold their leaf, the first 1 under 0-0;")
+    assert f"warning: {warning}" in check("--table", tmp_path).stdout
+
+
+# -- the data -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Callable[..., Path]:
+    def write(*lines: str) -> Path:
+        path = tmp_path / "rows.csv"
+        path.write_text("\n".join(("id,name,age,zip,bmi,sex,problem", *lines)) + "\n")
+        return path
+
+    return write
+
+
+def test_data_is_tried_without_being_shown(rows: Callable[..., Path]) -> None:
+    path = rows(
+        "1,SECRET,30,12000,21.5,Female,flu",
+        "1,SECRET,31,12000,21.5,Female,flu",
+        "2,SECRET,777,12000,21.5,Female,flu",
+        "3,SECRET,888,12000,21.5,Female,flu",
+        "4,SECRET,30,12000,21.55,Female,flu",
+        "5,SECRET,30,12000,21.5,SECRET,flu",
+        "6,SECRET,30,12000,21.5,Male,SECRET",
+        "7,SECRET,,12000,21.5,Male,",
+        ",SECRET,30,12000,21.5,Male,",
+        "8,SECRET,30,12000,21.5,Male,",
+    )
+    data = checked("--table", PATIENTS, "--data", path)["data"]
+    refused = {(line["reason"], line["column"]): line["rows"] for line in data["refused"]}
+    assert refused == {
+        ("key-exists", "id"): 1,
+        ("out-of-domain", "age"): 2,
+        ("off-the-step", "bmi"): 1,
+        ("unknown-category", "sex"): 1,
+        ("unknown-category", "problem"): 1,
+        ("null-not-allowed", "age"): 1,
+        ("missing-key", "id"): 1,
+    }
+    assert (data["rows"], data["accepted"], data["hidden_columns"]) == (10, 2, ["id", "name"])
+    for form in ([], ["--json"]):
+        output = check("--table", PATIENTS, "--data", path, *form).output
+        for secret in ("SECRET", "777", "888", "21.55"):
+            assert secret not in output
+
+
+@pytest.mark.parametrize(("n", "warning"), [(2, "fewer than k = 3"), (3, "fewer than 2k = 6"), (6, None)])
+def test_too_few_rows_for_k_are_warned_of(rows: Callable[..., Path], n: int, warning: str | None) -> None:
+    path = rows(*(f"{i},x,30,12000,21.5,Female,flu" for i in range(n)))
+    warnings = checked("--table", PATIENTS, "--data", path)["data"]["warnings"]
+    assert len(warnings) == (warning is not None)
+    assert all(warning in line for line in warnings)
+
+
+def test_individuals_are_what_k_is_compared_with(rows: Callable[..., Path], tmp_path: Path) -> None:
+    text = (PATIENTS / "table.yaml").read_text().replace("hierarchies/", f"{PATIENTS}/hierarchies/")
+    (tmp_path / "table.yaml").write_text(text + "individual: name\n")
+    path = rows(*(f"{i},same,30,12000,21.5,Female,flu" for i in range(9)))
+    (warning,) = checked("--table", tmp_path, "--data", path)["data"]["warnings"]
+    assert warning.startswith("1 individuals are fewer than k = 3")
+
+
+def test_rows_that_do_not_hold_the_model_even_together_are_warned_of(rows: Callable[..., Path], tmp_path: Path) -> None:
+    text = (PATIENTS / "table.yaml").read_text().replace("hierarchies/", f"{PATIENTS}/hierarchies/")
+    (tmp_path / "table.yaml").write_text(re.sub(r"privacy: \{(.*)\}", r"privacy: {\1, l: 2}", text))
+    path = rows(*(f"{i},x,30,12000,21.5,Female,flu" for i in range(9)))
+    (warning,) = checked("--table", tmp_path, "--data", path)["data"]["warnings"]
+    assert warning == (
+        "all rows together, as one QI group: 1 distinct values of problem other than null are fewer than 2:"
+        " nothing would be published"
+    )
+
+
+def test_data_that_cannot_be_read_or_lacks_a_column_is_said(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("id,age\n1,2\n")
+    lacking = check("--table", PATIENTS, "--data", tmp_path / "rows.csv")
+    assert lacking.exit_code == 2
+    assert "has no column 'zip', which table.yaml names; it has 'id', 'age'" in lacking.output
+    assert check("--table", PATIENTS, "--data", tmp_path / "none.csv").exit_code == 2
+
+
+# -- what k and grids cost ------------------------------------------------------------------------------------------
+
+
+def costs_of(*arguments: str | Path) -> dict[str, Any]:
+    return checked(*arguments)["data"]["costs"]
+
+
+def test_every_k_is_tried_and_a_larger_one_costs_more() -> None:
+    tried = costs_of("--table", PATIENTS, "--data", PATIENTS / "rows.csv")
+    assert (tried["algorithm"], tried["rows"]) == (DEFAULT_ALGORITHM, 40)
+    assert [line["k"] for line in tried["k"]] == [3, 5, 10, 20]
+    assert all(line["groups"] <= 40 // line["k"] for line in tried["k"])
+    losses = [line["ncp"] for line in tried["k"]]
+    assert losses == sorted(losses)
+
+
+def test_the_loss_of_the_table_is_the_mean_of_what_its_columns_cost() -> None:
+    tried = costs_of("--table", PATIENTS, "--data", PATIENTS / "rows.csv")
+    assert [line["name"] for line in tried["attributes"]] == ["age", "zip", "bmi", "sex"]
+    assert sum(line["ncp"] for line in tried["attributes"]) / 4 == pytest.approx(tried["k"][0]["ncp"])
+
+
+def test_another_grid_costs_what_a_table_with_that_grid_costs(tmp_path: Path) -> None:
+    shutil.copytree(PATIENTS, tmp_path / "mine")
+    text = (tmp_path / "mine" / "table.yaml").read_text()
+    attributes = costs_of("--table", PATIENTS, "--data", PATIENTS / "rows.csv")["attributes"]
+    tried = {line["name"]: line["grids"] for line in attributes}
+    assert {name: [at["grid"] for at in grids] for name, grids in tried.items()} == {
+        "age": [10],  # 2.5 is no multiple of the step
+        "zip": [250, 1000],
+        "bmi": [5],
+        "sex": [],
+    }
+    (tmp_path / "mine" / "table.yaml").write_text(text.replace("grid: 500", "grid: 1000"))
+    assert "grid: 1000" in (tmp_path / "mine" / "table.yaml").read_text()
+    wider = costs_of("--table", tmp_path / "mine", "--data", PATIENTS / "rows.csv")
+    assert wider["k"][0]["ncp"] == tried["zip"][1]["ncp"]
+
+
+def test_a_measured_column_is_recut_by_the_places_of_its_values(tmp_path: Path) -> None:
+    """Without a step a code is a place within a cell, so that another grid needs other codes."""
+    column = "age: {role: quasi-identifier, type: decimal, domain: [0, 100], grid: %s}"
+    (tmp_path / "rows.csv").write_text("id,age\n" + "".join(f"{i},{i * 5 % 97}.25\n" for i in range(30)))
+    (tmp_path / "one").mkdir()
+    (tmp_path / "other").mkdir()
+    data = ("--data", tmp_path / "rows.csv")
+    (line,) = costs_of("--table", table_of(tmp_path / "one", column % 8), *data)["attributes"]
+    assert [at["grid"] for at in line["grids"]] == [4, 16]
+    for at in line["grids"]:
+        shutil.rmtree(tmp_path / "other")
+        (tmp_path / "other").mkdir()
+        same = costs_of("--table", table_of(tmp_path / "other", column % at["grid"]), *data)
+        assert (same["k"][0]["ncp"], same["k"][0]["groups"]) == (at["ncp"], at["groups"])
+
+
+def test_a_k_that_cannot_hold_says_why_and_refused_rows_are_not_tried(rows: Callable[..., Path]) -> None:
+    good = [f"{i},x,{20 + i},12000,21.5,Female,flu" for i in range(7)]
+    data = rows(*good, "9,x,777,12000,21.5,Female,flu")
+    tried = costs_of("--table", PATIENTS, "--data", data)
+    assert tried["rows"] == 7
+    assert [line.get("cannot") for line in tried["k"]] == [
+        None,
+        None,
+        "7 rows are fewer than k = 10",
+        "7 rows are fewer than k = 20",
+    ]
+    assert "7 rows are fewer than k = 10" in check("--table", PATIENTS, "--data", data).stdout
+
+
+def test_no_accepted_row_costs_nothing_and_too_few_are_said(rows: Callable[..., Path]) -> None:
+    assert costs_of("--table", PATIENTS, "--data", rows("1,x,777,12000,21.5,Female,flu")) is None
+    tried = costs_of("--table", PATIENTS, "--data", rows("1,x,30,12000,21.5,Female,flu"))
+    assert all("cannot" in line for line in tried["k"])
+    assert tried["attributes"] == []
+
+
+def test_an_algorithm_that_may_leave_rows_out_is_tried_beside_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name, algorithm in ALGORITHMS.items() if algorithm.suppresses]:
+        monkeypatch.delitem(ALGORITHMS, name)
+    leaving = replace(ALGORITHMS[DEFAULT_ALGORITHM], name="leaving", suppresses=True)
+    monkeypatch.setitem(ALGORITHMS, "leaving", leaving)
+    for line in costs_of("--table", PATIENTS, "--data", PATIENTS / "rows.csv")["k"]:
+        other = line["suppressing"]
+        assert (other["algorithm"], other["ncp"], other["suppressed"]) == ("leaving", line["ncp"], 0)
+
+
+def test_of_a_large_file_the_first_rows_are_tried_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streamer.cli.batch.check.ROWS_TRIED_MAX", 30)
+    assert costs_of("--table", PATIENTS, "--data", PATIENTS / "rows.csv")["rows"] == 30
+    assert "the first 30 accepted rows" in check("--table", PATIENTS, "--data", PATIENTS / "rows.csv").stdout
+
+
+def test_costs_can_be_left_out() -> None:
+    data = ("--table", PATIENTS, "--data", PATIENTS / "rows.csv")
+    report = checked(*data, "--no-costs")["data"]
+    assert (report["accepted"], report["costs"]) == (40, None)
+    assert "what k costs" not in check(*data, "--no-costs").stdout
+
+
+def test_costs_are_left_out_of_what_is_tried_with_a_data_file_alone() -> None:
+    refused = check("--table", PATIENTS, "--no-costs")
+    assert refused.exit_code == 2
+    assert "say --data" in refused.output
+
+
+def test_data_without_the_key_is_tried_as_anonymize_takes_it_and_that_is_said(tmp_path: Path) -> None:
+    data = tmp_path / "rows.csv"
+    row = "30,12000,21.5,Female,flu"
+    data.write_text("\n".join(["age,zip,bmi,sex,problem", *[row] * 4, "777,12000,21.5,Female,flu"]) + "\n")
+    report = checked("--table", PATIENTS, "--data", data)["data"]
+    assert (report["rows"], report["accepted"]) == (5, 4)
+    assert report["refused"] == [{"reason": "out-of-domain", "column": "age", "rows": 1}]
+    assert "the data has no column id, the key: rows are told apart by their numbers" in report["warnings"][0]
+    assert report["costs"]["rows"] == 4
+
+
+# -- the group ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("error", "code"), [(UsageError, 2), (LawViolated, 1), (ServerUnreachable, 3)])
+def test_an_error_is_one_line_and_the_exit_code_of_whose_fault_it_is(
+    monkeypatch: pytest.MonkeyPatch, error: type[StreamerError], code: int
+) -> None:
+    @click.command()
+    def failing() -> None:
+        raise error("what is wrong, and what to do")
+
+    monkeypatch.setitem(main.commands, "failing", failing)
+    result = CliRunner().invoke(main, ["failing"])
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert result.stderr == "streamer: what is wrong, and what to do\n"
+
+
+def test_an_interrupt_is_no_violated_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    @click.command()
+    def endless() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(main.commands, "endless", endless)
+    assert CliRunner().invoke(main, ["endless"]).exit_code == 130
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_a_page_of_help_and_a_line_in_the_list(command: str) -> None:
+    page = CliRunner().invoke(main, [command, "--help"])
+    assert (page.exit_code, page.stdout.split()[:3]) == (0, ["Usage:", "streamer", command])
+    assert f"\n  {command} " in CliRunner().invoke(main, ["--help"]).stdout
+
+
+@pytest.mark.parametrize("arguments", [["no-such-command"], ["check"], ["check", "--no-such-option"]])
+def test_a_usage_error_ends_with_code_2(arguments: list[str]) -> None:
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 2
+    assert "Usage: streamer" in result.stderr
+
+
+def test_check_needs_neither_kafka_nor_redis() -> None:
+    script = (
+        "import sys; from streamer.cli.main import main\n"
+        f"main(['check', '--table', {str(PATIENTS)!r}, '--json'], standalone_mode=False)\n"
+        "print(sorted({'kafka', 'redis', 'faust', 'confluent_kafka'} & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr.strip()) == (0, "[]")
+
+
+# -- dates ----------------------------------------------------------------------------------------------------------
+
+DATES = (
+    "born: {role: quasi-identifier, type: date, domain: [1930-01-01, 2009-12-31], grid: 1 year},"
+    " seen: {role: quasi-identifier, type: timestamp, domain: [2024-01-01, 2025-01-01], grid: 7 days},"
+    " since: {role: sensitive, type: local-timestamp}"
+)
+
+
+def test_dates_are_described_in_their_own_words_and_tried(tmp_path: Path) -> None:
+    report = checked("--table", table_of(tmp_path, DATES))
+    born = report["columns"][0]
+    assert (born["type"], born["domain"], born["grid"]) == ("date", ["1930-01-01", "2009-12-31"], "1 year")
+    assert (born["cells"], born["levels"], born["unit"], born["step"]) == (80, 3, 16, None)
+    assert report["example"] == {
+        "qi_group": "0-1", "born_lo": "1930-01-01", "born_hi": "1931-12-31",
+        "seen_lo": "2024-01-01T00:00:00Z", "seen_hi": "2024-01-15T00:00:00Z", "since": "1980-01-31T08:00:00",
+    }  # fmt: skip
+    rows = [f"{i},19{30 + i}-05-17,2024-0{i % 9 + 1}-01T08:00Z,2024-01-01T00:00" for i in range(40)]
+    rows += ["40,17.05.1960,2024-01-01T08:00Z,", "41,1929-12-31,2024-01-01T08:00Z,", "42,1960-01-01,2024-01-01T08:00,"]
+    (tmp_path / "rows.csv").write_text("\n".join(["id,born,seen,since", *rows]) + "\n")
+    data = checked("--table", tmp_path, "--data", tmp_path / "rows.csv")["data"]
+    assert data["accepted"] == 40
+    assert sorted((fault["reason"], fault["column"]) for fault in data["refused"]) == [
+        ("out-of-domain", "born"), ("wrong-type", "born"), ("wrong-type", "seen")
+    ]  # fmt: skip
+    assert [line["name"] for line in data["costs"]["attributes"]] == ["born", "seen"]
+    page = check("--table", tmp_path, "--data", tmp_path / "rows.csv").stdout
+    assert "1930-01-01 to 2009-12-31" in page
+    assert "1960" not in page
+
+
+def test_refused_rows_are_listed_by_their_numbers(rows: Callable[..., Path], tmp_path: Path) -> None:
+    path = rows("1,x,30,12000,21.5,Female,flu", "2,x,777,12000,21.5,Female,flu", "1,x,30,12000,21.5,Male,flu")
+    result = check("--table", PATIENTS, "--data", path, "--skip-refused", tmp_path / "list.csv")
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "list.csv").read_text().split() == [
+        "data_row,reason,column", "2,out-of-domain,age", "3,key-exists,id",
+    ]  # fmt: skip
+    alone = check("--table", PATIENTS, "--skip-refused", tmp_path / "list.csv")
+    assert (alone.exit_code, "say --data" in alone.stderr) == (2, True)
+
+
+def test_nulls_that_are_published_among_values_are_warned_of(rows: Callable[..., Path], tmp_path: Path) -> None:
+    shutil.copytree(PATIENTS, tmp_path / "mine")
+    text = (PATIENTS / "table.yaml").read_text().replace("grid: 5}", "grid: 5, null_as: 0}", 1)
+    (tmp_path / "mine" / "table.yaml").write_text(text)
+    path = rows("1,x,,12000,21.5,Female,flu", "2,x,3,12000,21.5,Female,flu", "3,x,31,12000,21.5,Male,flu")
+    told = check("--table", tmp_path / "mine", "--data", path)
+    assert "nulls of age are published as 0 to 4" in told.stdout
+    assert "columns.age.null_as: nulls are published as 0 to 4, as are 1 rows of which it is true" in told.stdout

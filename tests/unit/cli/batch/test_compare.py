@@ -1,0 +1,104 @@
+"""`streamer compare`: every algorithm on one table."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from streamer.cli.batch.compare import options_for
+from streamer.cli.main import main
+from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT_ALGORITHM
+from streamer.recoding.algorithms.contract import Options
+from streamer.recoding.metrics.measures import WHAT
+from worlds.checkout import PATIENTS
+
+ROWS = PATIENTS / "rows.csv"
+
+
+def compare(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, ["compare", "--table", *map(str, (PATIENTS, ROWS, *arguments))])
+
+
+def compared(*arguments: str | Path) -> dict:
+    result = compare(*arguments, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_every_algorithm_is_there_in_the_catalogs_order_and_the_default_is_marked() -> None:
+    report = compared()
+    assert (report["table"], report["rows"], report["model"]) == ("patients", 40, "at least 3 rows")
+    assert [found["name"] for found in report["algorithms"]] == list(ALGORITHMS)
+    assert [found["name"] for found in report["algorithms"] if found["default"]] == [DEFAULT_ALGORITHM]
+
+
+def test_each_has_its_time_and_every_measure() -> None:
+    for found in compared("--k", "4")["algorithms"]:
+        assert found["seconds"] >= 0
+        assert list(found["measures"]) == list(WHAT)
+        assert found["measures"]["k"] >= 4
+
+
+def test_its_figures_are_those_of_anonymize(tmp_path: Path) -> None:
+    arguments = ["--table", str(PATIENTS), str(ROWS), "-o", str(tmp_path / "out.csv"), "--json"]
+    one = json.loads(CliRunner().invoke(main, ["anonymize", *arguments]).stdout)
+    (other,) = (found for found in compared()["algorithms"] if found["default"])
+    assert one["measures"] == other["measures"]
+
+
+def test_one_that_cannot_do_it_is_listed_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    unable = replace(ALGORITHMS[DEFAULT_ALGORITHM], name="unable", objections=lambda *_: ["it does not count problems"])
+    monkeypatch.setitem(ALGORITHMS, "unable", unable)
+    found = compared()["algorithms"][-1]
+    assert (found["name"], found["cannot"]) == ("unable", ["it does not count problems"])
+    assert "measures" not in found
+    page = compare()
+    assert page.exit_code == 0
+    assert "unable cannot do this: it does not count problems" in page.stdout
+
+
+def test_options_go_to_the_algorithms_that_know_them() -> None:
+    plain = replace(ALGORITHMS[DEFAULT_ALGORITHM], suppresses=False, refines=False)
+    asked = Options(seed=3, suppression=0.1, refine=2)
+    assert options_for(plain, asked) == Options(seed=3)
+    assert options_for(replace(plain, suppresses=True), asked) == Options(seed=3, suppression=0.1)
+    assert options_for(replace(plain, refines=True), asked) == Options(seed=3, refine=2)
+
+
+def test_people_get_one_table_and_what_its_columns_mean() -> None:
+    page = compare()
+    assert page.exit_code == 0, page.output
+    assert f"the default is {DEFAULT_ALGORITHM}" in page.stdout
+    for heading in ("seconds", "QI groups", "NCP", "DM", "AES", "SED", "RIL", "risk"):
+        assert f" {heading}" in page.stdout.splitlines()[1]
+    assert "suppressed" not in page.stdout.partition("the default")[0]  # nobody is, so nobody asks
+    assert WHAT["ncp"] in page.stdout
+
+
+def test_a_model_that_cannot_hold_ends_with_code_2() -> None:
+    result = compare("--k", "41")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "40 rows are fewer than k = 41" in result.stderr
+
+
+def test_the_report_of_a_comparison_is_a_page_of_its_own(tmp_path: Path) -> None:
+    report = tmp_path / "report.html"
+    result = compare("--report", report)
+    assert result.exit_code == 0, result.output
+    page = report.read_text()
+    assert all(f"<td>{name}" in page for name in ALGORITHMS)
+    assert "at least 3 rows" in page and "What more privacy would cost" in page
+    assert page.count('<img src="data:image/svg+xml;base64,') == 5  # loss and seconds; k, l and beta
+
+
+def test_the_report_does_not_overwrite_what_is_read(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_bytes(ROWS.read_bytes())
+    result = CliRunner().invoke(main, ["compare", "--table", str(PATIENTS), str(rows), "--report", str(rows)])
+    assert result.exit_code == 2
+    assert "give every output a name of its own" in result.output
+    assert rows.read_bytes() == ROWS.read_bytes()

@@ -1,0 +1,36 @@
+"""What the reports of `anonymize` and `compare` say of where they come from."""
+
+from __future__ import annotations
+
+import sys
+from html import unescape
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from streamer.cli.batch.reports import compare_report
+from streamer.cli.main import main
+from worlds.checkout import PATIENTS
+
+NOTHING = {"table": "people", "rows": 7, "model": "at least 3 rows", "algorithms": []}
+
+
+def test_a_report_names_its_file_without_the_folder_and_holds_the_text_of_table_yaml(tmp_path: Path) -> None:
+    page = unescape(compare_report(NOTHING, str(PATIENTS), tmp_path / "people.csv", ()))
+    assert "<td>people.csv</td>" in page
+    assert str(tmp_path) not in page
+    assert (PATIENTS / "table.yaml").read_text(encoding="utf-8") in page
+
+
+@pytest.mark.parametrize("command", ["anonymize", "compare"])
+def test_without_what_writes_reports_one_is_refused_before_any_work(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    out = ["-o", str(tmp_path / "out.csv")] if command == "anonymize" else []
+    asked = [command, "--table", str(PATIENTS), "missing.csv", *out, "--report", str(tmp_path / "page.html")]
+    result = CliRunner().invoke(main, asked)
+    assert result.exit_code == 2
+    assert "a report needs streamer[report]: `pip install 'streamer[report]'`" in result.stderr
+    assert not list(tmp_path.iterdir())

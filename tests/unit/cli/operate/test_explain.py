@@ -1,0 +1,190 @@
+"""`streamer explain` over a Redis in memory; what it says is tested with `engine.explained`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import fakeredis
+import pytest
+from click.testing import CliRunner, Result
+
+from streamer.cli.main import main
+from streamer.cli.operate import explain as module
+from streamer.cli.operate import groups
+from streamer.incremental import remedies
+from streamer.incremental.engine.engine import Engine
+from streamer.incremental.engine.stored_state import Origin
+from streamer.incremental.events.changes import Insert
+from streamer.incremental.store.base import Commit, Meta
+from streamer.incremental.store.redis import RedisStore
+from streamer.table.row import Row
+from streamer.table.schema import REPAIR
+from streamer.table.yaml.loading import load_table
+
+TABLE_YAML = """
+table: people
+key: id
+columns:
+  age:     {role: quasi-identifier, type: integer, domain: [0, 99]}
+  problem: {role: sensitive}
+privacy: {k: 2}
+publish: {live: {form: rows}}
+"""
+ROWS = {"ann": (20, "flu"), "bob": (21, "canary"), "cy": (60, "flu"), "dee": (63, "flu"), "eve": (66, "ulcer")}
+
+
+class Explained:
+    """A table of five people in one shard."""
+
+    def __init__(
+        self,
+        folder: Path,
+        redis: fakeredis.FakeRedis,
+        people: dict[str, tuple[int, str]],
+        text: str = TABLE_YAML,
+        told: bool = True,
+    ) -> None:
+        self.path = folder / "table.yaml"
+        self.path.write_text(text)
+        table = load_table(self.path)
+        engine = Engine(table)
+        for key, (age, problem) in people.items():
+            engine.apply(Insert(key, Row((age,), (json.dumps(problem).encode(),))))
+        drained = engine.drain()
+        meta = Meta(1, len(people), 1, drained.qi_group_next, fingerprint=table.fingerprint)
+        store = RedisStore(redis, "people", 0)
+        origins = {number: Origin(how, 1) for number, how in drained.formed.items()} if told else {}
+        kept = drained.records, drained.qi_groups, drained.similarity
+        store.commit(store.take_over(), 0, Commit(meta, *kept, origins=origins))
+
+    def run(self, *arguments: str) -> Result:
+        return CliRunner().invoke(main, ["explain", "--table", str(self.path), *arguments])
+
+    def report(self, *arguments: str) -> dict[str, Any]:
+        result = self.run(*arguments, "--json")
+        assert result.exit_code == 0, result.output
+        report: dict[str, Any] = json.loads(result.stdout)
+        return report
+
+
+@pytest.fixture
+def redis(monkeypatch: pytest.MonkeyPatch) -> fakeredis.FakeRedis:
+    server = fakeredis.FakeRedis()
+    monkeypatch.setattr(module, "connect", lambda _: server)
+    return server
+
+
+@pytest.fixture
+def people(tmp_path: Path, redis: fakeredis.FakeRedis) -> Explained:
+    return Explained(tmp_path, redis, ROWS)
+
+
+def test_a_row_is_explained_by_its_own_group_and_the_nearest_others(people: Explained) -> None:
+    report = people.report("dee")
+    own, other = report["similarity"]
+    assert own["qi_group"] == report["qi_group"]["name"]
+    assert (own["contains"], own["terms"], other["contains"]) == (True, {"age": 1.0}, False)
+    assert other["terms"] == {"age": pytest.approx(0.5 / (63 - 20.5))}
+    assert report["qi_group"]["slack"] == [{"what": "rows", "has": 3, "needs": 2, "spare": 1}]
+    assert report["next_loss"]["may_break_the_model"] is False
+    assert report["next_loss"]["nearest"][0]["qi_group"] == other["qi_group"]
+
+
+def test_a_group_that_can_spare_nobody_is_merged_by_the_next_loss(people: Explained) -> None:
+    name = people.report("ann")["qi_group"]["name"]
+    report = people.report("--group", name)
+    assert "similarity" not in report
+    assert report["next_loss"]["may_break_the_model"] is True
+    assert report["next_loss"]["similarity_list"] == [people.report("dee")["qi_group"]["name"]]
+    page = people.run("--group", name).stdout
+    assert "rows to spare: 0" in page
+    assert "the next loss may merge it with" in page
+
+
+def test_keys_and_values_are_shown_with_raw_alone(people: Explained) -> None:
+    for arguments in (["bob"], ["bob", "--json"], ["--group", people.report("bob")["qi_group"]["name"]]):
+        quiet, raw = people.run(*arguments).stdout, people.run(*arguments, "--raw").stdout
+        assert "canary" not in quiet
+        assert "ann" not in quiet.replace("cannot", "")
+        assert "ann" in raw
+    assert "canary" in people.run("bob", "--raw").stdout
+
+
+def test_how_a_group_came_to_be_is_told_with_its_commit(people: Explained) -> None:
+    assert people.report("ann")["qi_group"]["origin"] == {"how": "split", "commit": 1}
+    page = people.run("ann").stdout
+    assert "how it came to be: a part of a QI group that was split, in commit 1 (numbers given so far: 2)" in page
+
+
+def test_of_a_group_that_an_earlier_version_formed_nothing_is_made_up(
+    tmp_path: Path, redis: fakeredis.FakeRedis
+) -> None:
+    old = Explained(tmp_path, redis, ROWS, told=False)
+    assert old.report("ann")["qi_group"]["origin"] is None
+    assert "how it came to be: not known" in old.run("ann").stdout
+
+
+def test_a_pending_row_is_in_no_group(tmp_path: Path, redis: fakeredis.FakeRedis) -> None:
+    lonely = Explained(tmp_path, redis, {"ann": (20, "flu")})
+    assert lonely.report("ann") == {
+        "table": "people",
+        "shard": 0,
+        "commit": 1,
+        "row": {"pending": True},
+        "similarity": [],
+    }
+    assert "the row is pending" in lonely.run("ann").stdout
+
+
+def test_a_single_group_has_nothing_to_merge_with(tmp_path: Path, redis: fakeredis.FakeRedis) -> None:
+    two = Explained(tmp_path, redis, {"ann": (20, "flu"), "bob": (21, "flu")})
+    assert two.report("ann")["next_loss"]["nearest"] == []
+    assert "would leave its rows pending" in two.run("ann").stdout
+
+
+def test_local_repair_is_told_where_it_comes_before_a_merge(people: Explained) -> None:
+    assert people.report("ann")["next_loss"]["local_repair"] == float(REPAIR)
+    assert f"local repair (engine: repair {float(REPAIR):g}) comes first" in people.run("ann").stdout
+
+
+def test_without_local_repair_nothing_is_told_of_it(tmp_path: Path, redis: fakeredis.FakeRedis) -> None:
+    plain = Explained(tmp_path, redis, ROWS, TABLE_YAML + "engine: {repair: off}\n")
+    assert plain.report("ann")["next_loss"]["local_repair"] is None
+    assert "local repair" not in plain.run("ann").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "name a row by its KEY, or a QI group by --group"),
+        (["ann", "--group", "0-1"], "one of the two"),
+        (["nobody"], "no shard of people holds a row with this key"),
+        (["--group", "17"], "like 0-17"),
+        (["--group", "0-999"], r"shard 0 has no QI group 0-999"),
+        (["--group", "5-1"], "Redis holds no shard 5"),
+    ],
+)
+def test_what_cannot_be_explained_is_a_usage_error(people: Explained, arguments: list[str], says: str) -> None:
+    result = people.run(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert says in result.stderr
+
+
+@pytest.mark.parametrize("command", [["explain", "ann"], ["explain", "--group", "0-1"], ["groups"]])
+@pytest.mark.parametrize(("was", "is_now"), [("domain: [0, 99]", "domain: [0, 99], grid: 10"), ("k: 2", "k: 3")])
+def test_what_was_written_for_another_table_yaml_is_not_read_by_this_one(
+    people: Explained,
+    redis: fakeredis.FakeRedis,
+    monkeypatch: pytest.MonkeyPatch,
+    command: list[str],
+    was: str,
+    is_now: str,
+) -> None:
+    monkeypatch.setattr(groups, "connect", lambda _: redis)
+    people.path.write_text(TABLE_YAML.replace(was, is_now))
+    refused = CliRunner().invoke(main, [*command, "--table", str(people.path)])
+    assert refused.exit_code == 2
+    assert "table.yaml has changed since this state was written" in refused.stderr
+    assert remedies.begin_anew("people") in refused.stderr

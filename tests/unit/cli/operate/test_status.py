@@ -1,0 +1,42 @@
+"""What `status` says of Redis and of a vocabulary that drifts; of the rest, tests/servers/test_status.py tells."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from streamer.cli.operate.status import redis_lines, unlisted_lines
+from streamer.incremental.events.changes import Counts
+from streamer.incremental.store.base import Meta
+from streamer.incremental.store.redis_server import Durability, Kind
+from worlds.small_tables import CITIES, CITY, table
+
+SERVER = Durability(Kind.SERVER, masters=1)
+
+
+def test_the_sort_of_redis_is_told_with_what_it_keeps() -> None:
+    assert list(redis_lines(SERVER)) == ["Redis: one server, keeps what it confirms"]
+    lax = replace(SERVER, lax=("Redis a:1: appendonly is no",))
+    assert list(redis_lines(lax)) == ["Redis: one server, could lose what it confirms"]
+    assert list(redis_lines(replace(SERVER, shown=False))) == ["Redis: one server, does not show its settings"]
+
+
+def test_of_redis_that_fails_over_it_is_told_what_becomes_of_what_it_loses() -> None:
+    cluster = Durability(Kind.CLUSTER, masters=3, replicas_min=1)
+    assert list(redis_lines(cluster)) == [
+        "Redis: a cluster of 3 masters, keeps what it confirms",
+        "what a failover loses is noticed and read again (min-replicas-to-write: 1)",
+    ]
+    hidden = Durability(Kind.SENTINEL, masters=1, shown=False)
+    assert list(redis_lines(hidden)) == [
+        "Redis: a master found by Sentinel, does not show its settings",
+        "what a failover loses is noticed and read again",
+    ]
+
+
+def test_categories_that_are_not_listed_are_one_line_for_a_column_of_all_shards() -> None:
+    people = table(replace(CITY, other_code=CITIES.code_of["d1"]))
+    seen: tuple[tuple[int, dict[str, int]], ...] = ((900, {"city": 2}), (100, {}), (0, {"city": 1}))
+    metas = [Meta(counts=Counts(applied=n, unlisted=some)) for n, some in seen]
+    (line,) = unlisted_lines(people, metas)
+    assert line.startswith("3 of 1,000 applied messages have a city that its hierarchy does not list: `other` takes")
+    assert list(unlisted_lines(people, metas[1:2])) == []

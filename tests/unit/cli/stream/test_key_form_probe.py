@@ -1,0 +1,126 @@
+"""Which key form `produce` finds in a topic: the one that its shards have learned, and never a guess.
+
+A wrong guess sends rows that every shard refuses; the shards' own rule is `events/key_form.py`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from streamer.cli.stream import key_form_probe as module
+from streamer.cli.stream.key_form_probe import OFFSETS_LOOKED_AT, key_form_seen
+from streamer.errors import UsageError
+from streamer.incremental.events.key_form import shard_of
+from streamer.incremental.events.registered_schemas import NoSchemas
+from worlds.small_tables import YEARS, table
+from worlds.topics_in_memory import TopicsInMemory
+
+PEOPLE, TOPIC = table(YEARS, k=2), "people.changes"
+TRUNCATE = (None, b'{"op":"truncate"}')
+JSON = 'json:{"id":number}'
+
+Record = tuple[bytes | None, bytes | None]
+
+
+def bare(number: int) -> bytes:
+    return b"%d" % number
+
+
+def in_json(number: int) -> bytes:
+    return b'{"id":%d}' % number
+
+
+def insertion(key: bytes | None, number: int) -> Record:
+    return key, msgspec.json.encode({"op": "insert", "row": {"id": number, "years": 3, "problem": "flu"}})
+
+
+def bare_rows(count: int) -> list[Record]:
+    return [insertion(bare(number), number) for number in range(count)]
+
+
+def json_rows(count: int) -> list[Record]:
+    return [insertion(in_json(number), number) for number in range(count)]
+
+
+def seen_in(*records: Record | None, begins: int = 0) -> str | None:
+    topics = TopicsInMemory({TOPIC: 1})
+    topics.write(TOPIC, 0, *records)
+    topics.expire(TOPIC, 0, begins)
+    form = key_form_seen(topics, TOPIC, PEOPLE, NoSchemas())
+    return None if form is None else form.name
+
+
+def test_an_input_without_messages_tells_no_form() -> None:
+    assert seen_in() is None
+
+
+@pytest.mark.parametrize(("rows", "form"), [(bare_rows(3), "bare"), (json_rows(3), JSON)])
+def test_the_first_insertion_tells_the_form(rows: list[Record], form: str) -> None:
+    assert seen_in(*rows) == form
+
+
+def test_rows_that_the_shard_refused_for_their_form_do_not_change_it() -> None:
+    assert seen_in(*bare_rows(1), *json_rows(20)) == "bare"
+
+
+def test_a_truncation_lets_the_next_insertion_tell_anew() -> None:
+    assert seen_in(*bare_rows(5), TRUNCATE) is None
+    assert seen_in(*bare_rows(5), TRUNCATE, *json_rows(1)) == JSON
+
+
+def test_what_no_shard_could_take_as_its_first_row_tells_nothing() -> None:
+    deletion = bare(7), b'{"op":"delete","key":7}'
+    unreadable = in_json(7), b"not JSON"
+    without_key = insertion(None, 7)
+    of_another_row = insertion(in_json(8), 7)
+    markers = None
+    assert seen_in(deletion, unreadable, without_key, of_another_row, markers) is None
+    assert seen_in(deletion, unreadable, without_key, of_another_row, markers, *json_rows(1)) == JSON
+
+
+def test_a_row_that_lies_in_another_shard_than_its_key_gives_tells_nothing() -> None:
+    topics = TopicsInMemory({TOPIC: 2})
+    misplaced = next(number for number in range(99) if shard_of(bare(number), 2) == 1)
+    topics.write(TOPIC, 0, insertion(bare(misplaced), misplaced))
+    assert key_form_seen(topics, TOPIC, PEOPLE, NoSchemas()) is None
+
+
+def test_shards_that_have_learned_different_forms_are_named_and_nothing_is_guessed() -> None:
+    topics = TopicsInMemory({TOPIC: 2})
+    for shard, key_of in ((0, bare), (1, in_json)):
+        number = next(number for number in range(99) if shard_of(key_of(number), 2) == shard)
+        topics.write(TOPIC, shard, insertion(key_of(number), number))
+    with pytest.raises(UsageError) as refused:
+        key_form_seen(topics, TOPIC, PEOPLE, NoSchemas())
+    assert f"shard 0: bare; shard 1: {JSON}" in str(refused.value)
+    assert "streamer produce --truncate" in str(refused.value), "the mend"
+
+
+def test_only_both_ends_of_a_long_input_are_read() -> None:
+    topics = TopicsInMemory({TOPIC: 1})
+    topics.write(TOPIC, 0, *bare_rows(5 * OFFSETS_LOOKED_AT))
+    form = key_form_seen(topics, TOPIC, PEOPLE, NoSchemas())
+    assert form is not None
+    assert form.name == "bare"
+    offsets = {record.offset() for record in topics.read}
+    assert 0 in offsets
+    assert 5 * OFFSETS_LOOKED_AT - 1 in offsets
+    assert 2 * OFFSETS_LOOKED_AT not in offsets
+
+
+def test_a_form_that_may_have_changed_between_the_ends_is_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "OFFSETS_LOOKED_AT", 4)
+    with pytest.raises(UsageError, match="several forms"):
+        seen_in(*bare_rows(20), TRUNCATE, *json_rows(20))
+
+
+def test_a_truncation_at_the_end_settles_what_was_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "OFFSETS_LOOKED_AT", 4)
+    assert seen_in(*bare_rows(20), TRUNCATE, *json_rows(2)) == JSON
+
+
+def test_where_the_beginning_has_expired_what_is_left_must_agree() -> None:
+    assert seen_in(*bare_rows(9), *json_rows(9), begins=9) == JSON
+    with pytest.raises(UsageError, match="several forms"):
+        seen_in(*bare_rows(9), *json_rows(9), begins=5)

@@ -1,0 +1,88 @@
+"""How far a command is: the seconds of every stage, and no bar where a program reads."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from rich.progress import Progress
+
+from streamer.cli.support.progress import COMPILING, Seconds, Stages, stages
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_nothing_is_drawn_into_a_pipe_or_beside_json(as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    with stages(as_json) as work, work.stage("reading") as tick:
+        tick(0.5)
+        tick(1.0)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "reading" not in captured.err
+
+
+def test_each_stage_has_its_seconds_once_it_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streamer.cli.support.progress.perf_counter", iter([10.0, 12.34567, 20.0, 20.5]).__next__)
+    with stages(True) as work:
+        with work.stage("reading"):
+            assert work.seconds == {}
+        with work.stage("grouping"):
+            pass
+    assert work.seconds == {"reading": 2.346, "grouping": 0.5}
+
+
+def test_a_stage_that_fails_lets_the_error_through() -> None:
+    with pytest.raises(ZeroDivisionError), stages(True) as work, work.stage("reading"):
+        raise ZeroDivisionError
+
+
+def test_a_clock_in_tenths_moves_where_nobody_knows_how_far_the_work_is() -> None:
+    now = [100.0]
+    progress = Progress(get_time=lambda: now[0])
+    progress.add_task("reading", total=None)
+    (task,) = progress.tasks
+    shown = []
+    for time in (100.0, 100.1, 112.34):
+        now[0] = time
+        shown.append(Seconds().render(task).plain)
+    assert shown == ["0.0 s", "0.1 s", "12.3 s"]
+
+
+def test_a_part_of_a_stage_begins_anew_and_is_not_timed() -> None:
+    progress = Progress(disable=True)
+    work = Stages(progress)
+    with work.stage("replay"):
+        work.next("read")(0.5)
+        assert (progress.tasks[0].description, progress.tasks[0].completed) == ("read", 0.5)
+        late = work.next("read")
+        work.next("load")
+        late(0.9)
+        assert (progress.tasks[0].description, progress.tasks[0].total) == ("load", None)
+    assert [*work.seconds] == ["replay"]
+
+
+def test_what_is_printed_while_a_bar_is_drawn_goes_where_it_was_told_to(capsys: pytest.CaptureFixture[str]) -> None:
+    with stages(False) as work, work.stage("reading"):
+        print("a row")
+    assert capsys.readouterr().out == "a row\n"
+
+
+COMPILES = """
+import numba
+from streamer.cli.support.progress import stages
+import sys
+sys.stderr.isatty = lambda: True
+with stages(False) as work, work.stage("anonymize"):
+    for _ in range(2):
+        numba.njit(lambda x: x + 1)(1)
+"""
+
+
+def test_that_machine_code_is_made_first_is_said_once() -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_DISABLE_JIT"}
+    environment["COLUMNS"] = "100"  # stderr is a pipe, which has no width
+    said = subprocess.run(
+        [sys.executable, "-c", COMPILES], capture_output=True, text=True, check=True, env=environment
+    ).stderr
+    assert said.count(COMPILING) == 1

@@ -1,0 +1,236 @@
+"""Arrays that begin as small as can be and grow when they run short, in the middle of whatever: it leaves no trace."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamer.errors import EventRefused, LawViolated
+from streamer.incremental.core import capacity, layout
+from streamer.incremental.core.layout import NO_GROUP_YET, Shard, empty_shard
+from streamer.incremental.core.model import count_in, find
+from streamer.incremental.engine import constraints
+from streamer.incremental.engine.engine import Engine
+from streamer.incremental.events.changes import Delete, Insert, Modify
+from streamer.numba_support.cache import never_compiled
+from streamer.table.row import Row
+from streamer.table.schema import Table
+from worlds.checked_arrays import check_arrays
+from worlds.model_tables import REPAIRED_MODELS
+from worlds.recorded_streams import STREAMS
+from worlds.recording import Replay
+from worlds.small_tables import AGE, CITY, YEARS, changes, table
+
+SHORT = {
+    name: getattr(layout, name)
+    for name in (
+        "GROUPS", "POOL", "NODES", "LISTS", "ENTRIES", "SLOTS_BEFORE", "TOUCHED", "CHANGED", "GONE", "MEMBERS",
+        "TALLIES", "EXPORT",
+    )
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", ["GROUPS", "POOL", "NODES", "LISTS", "MEMBERS", "TALLIES"])
+def test_room_for_so_many_is_made_where_there_is_less_and_only_there(what: str) -> None:
+    small = empty_shard(table(YEARS).space, 2, recut=True, shrink=True, individuals=True)
+    before = room_of(small)[what]
+    assert capacity.with_room(small, SHORT[what], before) is small
+    larger = capacity.with_room(small, SHORT[what], 3 * before)
+    assert room_of(larger)[what] == 3 * before
+    assert larger.state.short == 0
+
+
+def test_an_array_in_pages_of_its_own_is_an_array_as_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = empty_shard(table(YEARS).space, 2, recut=True, shrink=True, individuals=False)
+    small.groups.group.number[:] = range(len(small.groups.group))
+    small.groups.box[:, 1, 0] = range(len(small.groups.box))
+    common = capacity.with_room(small, layout.GROUPS, 5_000).groups
+    monkeypatch.setattr(capacity, "OWN_PAGES_FROM", 1)
+    own = capacity.with_room(small, layout.GROUPS, 5_000).groups
+    for one, other in zip(own, common, strict=True):
+        assert (type(one), one.dtype, one.shape, one.strides) == (type(other), other.dtype, other.shape, other.strides)
+        assert one.flags.writeable
+        assert one.flags.aligned == other.flags.aligned
+        assert one.tolist() == other.tolist()
+
+
+def room_of(s: Shard) -> dict[str, int]:
+    return {
+        "GROUPS": len(s.groups.group),
+        "POOL": s.groups.pool.shape[1],
+        "NODES": len(s.tree.node),
+        "LISTS": len(s.lists.one),
+        "MEMBERS": s.work.ints.shape[1],
+        "TALLIES": len(s.work.tally),
+    }
+
+
+@pytest.mark.parametrize("name", STREAMS)
+@pytest.mark.parametrize("batch", [1, 500])
+def test_a_shard_without_room_publishes_what_one_with_plenty_does(
+    name: str, batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        capacity, "OWN_PAGES_FROM", 5_000
+    )  # of the arrays that grow, some then stand in pages of their own
+    grown, shortages = capacity.grown, set()
+
+    def noted(s: Shard) -> Shard:
+        shortages.add(int(s.state.short[0]))
+        return grown(s)
+
+    stream = STREAMS[name]()
+    plenty = Replay(stream, batch)
+    monkeypatch.setattr(capacity, "grown", noted)
+    monkeypatch.setattr(layout, "FIRST_ROOM", 1)
+    tight = Replay(stream, batch)
+    assert tight.of_any_batch() == plenty.of_any_batch()
+    assert tight.of_this_batch() == plenty.of_this_batch()
+    assert shortages >= {
+        layout.GROUPS,
+        layout.POOL,
+        layout.NODES,
+        layout.MEMBERS,
+        layout.EXPORT,
+    }
+    assert (layout.TALLIES in shortages) == (stream.table.individual is not None)
+
+
+@pytest.mark.parametrize("small", REPAIRED_MODELS.values(), ids=REPAIRED_MODELS.keys())
+@given(data=st.data())
+def test_what_a_model_counts_grows_with_the_shard_and_is_right_everywhere(small: Table, data: st.DataObject) -> None:
+    plenty = Engine(small)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(layout, "FIRST_ROOM", 1)
+        tight = Engine(small)
+    for change in data.draw(st.lists(changes(small), max_size=40)):
+        for engine in (plenty, tight):
+            with suppress(EventRefused):
+                engine.apply(change)
+        tight.run()
+        check_arrays(tight._held.arrays)
+    assert dict(tight.index_table()) == dict(plenty.index_table())
+    assert tight.drain().published == plenty.drain().published
+
+
+@pytest.fixture
+def tight(monkeypatch: pytest.MonkeyPatch) -> Shard:
+    monkeypatch.setattr(layout, "FIRST_ROOM", 3)
+    return empty_shard(table(YEARS).space, 2, recut=True, shrink=True, individuals=True)
+
+
+def fill(array: Any, random: np.random.Generator) -> None:
+    for column in columns_of(array):
+        column[...] = random.integers(1, 100, column.shape)
+
+
+def columns_of(array: Any) -> list[Any]:
+    plain = array.view(np.ndarray)
+    return [plain] if array.dtype.names is None else [plain[name] for name in array.dtype.names]
+
+
+@pytest.mark.parametrize("what", sorted(set(SHORT) - {"TALLIES", "EXPORT"}))
+def test_what_was_held_keeps_its_place_and_the_rest_is_zero(tight: Shard, what: str) -> None:
+    random = np.random.default_rng(1)
+    for part in (tight.groups, tight.tree, tight.lists, tight.journal):
+        for array in part:
+            fill(array, random)
+    fill(tight.work.ints, random)
+    before = [[array.copy() for array in part] for part in (*tight[3:7], tight.work)]
+    tight.state.short, tight.state.short_by = SHORT[what], 50
+    after = capacity.grown(tight)
+    assert int(after.state.short[0]) == 0
+    longer = 0
+    for olds, news in zip(before, (*after[3:7], after.work), strict=True):
+        for old, new in zip(olds, news, strict=True):
+            assert (type(new), new.dtype) == (type(old), old.dtype)
+            longer += new.shape != old.shape
+            for was, now in zip(columns_of(old), columns_of(new), strict=True):
+                held = tuple(map(slice, old.shape))
+                assert (now[held] == was).all()
+                now[held] = 0
+                assert not now.any()
+    assert longer
+
+
+@pytest.mark.parametrize("what", sorted(SHORT))
+def test_there_is_as_much_as_was_asked_for(tight: Shard, what: str) -> None:
+    tight.state.short, tight.state.short_by = SHORT[what], 1000
+    s = capacity.grown(tight)
+    lengths = {
+        "GROUPS": [*map(len, s.groups[:3]), s.work.heap.shape[1] // 2],
+        "POOL": [s.groups.pool.shape[1]],
+        "NODES": [*map(len, s.tree)],
+        "LISTS": [len(s.lists.one), len(s.lists.link) // 8, len(s.lists.before), len(s.lists.links_before) // 8],
+        "ENTRIES": [len(s.journal.entry), len(s.journal.box)],
+        "SLOTS_BEFORE": [len(s.journal.slots_before)],
+        "TOUCHED": [len(s.journal.touched)],
+        "CHANGED": [len(s.journal.changed)],
+        "GONE": [len(s.journal.gone)],
+        "MEMBERS": [s.work.ints.shape[1], s.work.lots.shape[1], len(s.work.losses)],
+        "TALLIES": [len(s.work.tally)],
+        "EXPORT": [len(s.export.numbers), len(s.export.scores)],
+    }
+    assert min(lengths[what]) >= 1000
+
+
+def test_a_tally_that_grows_still_knows_how_many_rows_everyone_has(tight: Shard) -> None:
+    for _ in range(3):
+        count_in(tight, 5, 8)
+    count_in(tight, NO_GROUP_YET, 8)
+    tight.state.short, tight.state.short_by = layout.TALLIES, 40
+    s = capacity.grown(tight)
+    found = [int(s.work.tally[find(s.work.tally, group, 8)].n) for group in (5, NO_GROUP_YET, 6)]
+    assert (found, int(s.state.tally_used[0])) == ([3, 1, 0], 2)
+
+
+def test_whoever_does_not_say_what_is_short_is_told(tight: Shard) -> None:
+    tight.state.short = 99
+    with pytest.raises(LawViolated, match="did not say of what"):
+        capacity.grown(tight)
+
+
+def test_room_that_is_there_is_left_as_it_is(tight: Shard) -> None:
+    assert capacity.with_places(tight, 3) is tight
+    assert capacity.with_individuals(tight, 3) is tight
+    assert capacity.with_values(tight, 3, 48).values is tight.values
+
+
+def test_places_individuals_and_values_get_room(tight: Shard) -> None:
+    s = capacity.with_values(capacity.with_individuals(capacity.with_places(tight, 10), 11), 12, 130)
+    assert (len(s.rows.row), len(s.rows.cells)) == (10, 10)
+    assert (len(s.work.who_seen), len(s.values.value), len(s.values.text)) == (11, 12, 130)
+
+
+@pytest.mark.parametrize("individual", [None, "ssn"])
+def test_under_a_steady_load_nothing_grows_for_ever(individual: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every value is new, every other row a new individual; what is used stays within what 100 rows need."""
+    monkeypatch.setattr(constraints, "SPARE_VALUES", 50)
+    monkeypatch.setattr(layout, "FIRST_ROOM", 8)
+    small, random, there = table(AGE, CITY, k=3, individual=individual), Random(5), list[str]()
+    engine = Engine(small)
+    sizes = list[list[int]]()
+    for i in range(1_200 if never_compiled() else 20_000):
+        row = Row((random.randrange(23), random.randrange(6)), (b'"%d"' % i,), (), individual and f"p{i // 2}")
+        if len(there) < 100 or (len(there) < 110 and random.random() < 0.4):
+            there.append(f"k{i}")
+            engine.apply(Insert(there[-1], row))
+        elif random.random() < 0.5:
+            engine.apply(Delete(there.pop(random.randrange(len(there)))))
+        else:
+            engine.apply(Modify(random.choice(there), {0: row.codes[0]}, {}, {0: row.values[0]}, None))
+        if i % 20 == 19:
+            engine.drain()
+            parts = [part if isinstance(part, tuple) else (part,) for part in engine._held.arrays]
+            sizes.append([array.nbytes for part in parts for array in part])
+    engine.drain()
+    used = ("pool_used", "groups_used", "nodes_used", "lists_used", "n_places", "tally_used")
+    assert {name: n for name in used if (n := engine._held.say(name)) > 8 * 110} == {}
+    assert len(engine._rows.values.things) < 500
+    assert all(last <= 2 * half_way for last, half_way in zip(sizes[-1], sizes[len(sizes) // 2], strict=True))

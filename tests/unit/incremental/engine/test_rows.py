@@ -1,0 +1,270 @@
+"""The index table: rows by source key as the core has them, before and after what is queued for them has been run."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from streamer.incremental.core import layout
+from streamer.incremental.core.layout import NONE
+from streamer.incremental.engine import constraints, rows
+from streamer.incremental.engine.engine import Engine
+from streamer.incremental.engine.rows import SourceKeys, array_of
+from streamer.incremental.engine.stored_state import PENDING, Record
+from streamer.incremental.events.changes import Delete, DeleteWhere, Insert, Modify, ModifyWhere, Remove, Upsert
+from streamer.table.attributes import NumericAttribute
+from streamer.table.row import Row
+from worlds.shard_tables import OF_PEOPLE, OF_TWO, engine_with, row_of
+from worlds.small_tables import AGE, BMI, YEARS, CodeIs, Shifted, table
+
+# What streamer.incremental.engine.rows promises: what a dictionary of places and a list of texts would say.
+
+TEXTS = st.one_of(
+    st.sampled_from([f"{i}" for i in range(40)]),
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=40),
+)
+
+
+@pytest.fixture
+def from_little_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "FIRST_ROOM", 4)
+    monkeypatch.setattr(rows, "KEYS_AT_ONCE", 3)
+
+
+class OneAfterTheOther(RuleBasedStateMachine):
+    """Rows come and go; a dictionary and a list are told the same."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.keys = SourceKeys()
+        self.place_of: dict[str, int] = {}
+        self.free: list[int] = []
+        self.n = 0
+
+    @initialize(texts=st.lists(TEXTS, unique=True))
+    def begin(self, texts: list[str]) -> None:
+        self.keys.write(0, texts)
+        self.keys.found_up_to(len(texts))
+        self.place_of, self.n = {text: place for place, text in enumerate(texts)}, len(texts)
+
+    @rule(text=TEXTS)
+    def come_or_go(self, text: str) -> None:
+        if text in self.place_of:
+            place = self.place_of.pop(text)
+            self.keys.remove(place)
+            self.free.append(place)
+            return
+        if not self.free:
+            self.free, self.n = [self.n], self.n + 1
+        self.place_of[text] = self.free.pop()
+        self.keys.add(text, self.place_of[text])
+
+    @rule(text=TEXTS)
+    def ask(self, text: str) -> None:
+        assert self.keys.get(text) == self.place_of.get(text)
+        assert (text in self.keys) == (text in self.place_of)
+
+    @rule(texts=st.lists(TEXTS, max_size=9))
+    def ask_for_many(self, texts: list[str]) -> None:
+        assert self.keys.places_of(texts).tolist() == [self.place_of.get(text, NONE) for text in texts]
+
+    @invariant()
+    def all_is_there(self) -> None:
+        in_order = sorted(self.place_of, key=self.place_of.__getitem__)
+        assert list(self.keys) == in_order
+        assert self.keys.places().tolist() == [self.place_of[text] for text in in_order]
+        assert len(self.keys) == len(in_order)
+        assert all(self.keys[text] == place and self.keys.texts[place] == text for text, place in self.place_of.items())
+
+
+@pytest.mark.usefixtures("from_little_room")
+def test_it_says_what_a_dictionary_and_a_list_would_say() -> None:
+    run_state_machine_as_test(OneAfterTheOther)
+
+
+@pytest.mark.usefixtures("from_little_room")
+def test_it_says_so_where_all_keys_collide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "HASH_BITS", 1)
+    run_state_machine_as_test(OneAfterTheOther)
+
+
+@pytest.mark.usefixtures("from_little_room")
+@given(texts=st.lists(TEXTS, unique=True, min_size=1), data=st.data())
+def test_a_key_that_two_rows_have_is_refused_and_not_told(texts: list[str], data: st.DataObject) -> None:
+    keys, twice = SourceKeys(), data.draw(st.sampled_from(texts))
+    keys.write(0, data.draw(st.permutations([*texts, twice])))
+    with pytest.raises(ValueError, match=r"^two rows have one source key$"):
+        keys.found_up_to(len(texts) + 1)
+
+
+@pytest.mark.usefixtures("from_little_room")
+def test_a_key_that_is_not_there_is_not_told_either() -> None:
+    with pytest.raises(KeyError) as refusal:
+        SourceKeys()["ann"]
+    assert "ann" not in str(refusal.value)
+
+
+@pytest.mark.usefixtures("from_little_room")
+def test_no_more_than_two_thirds_of_the_slots_are_ever_used() -> None:
+    keys = SourceKeys()
+    for place in range(200):
+        keys.add(f"{place}", place)
+        assert 3 * len(keys) <= 2 * len(keys._slots)
+
+
+def test_a_row_can_be_read_before_anything_was_run() -> None:
+    engine = Engine(OF_TWO)
+    engine.apply(Insert("a", row_of(3)))
+    engine.apply(Modify("a", {0: 4}))
+    assert engine._rows.row(engine._rows.place_of["a"]) == row_of(4)
+    engine.apply(Modify("a", {}, {}, {0: b'"cough"'}))
+    assert engine.drain().records == {"a": Record(row_of(4, "cough"), PENDING)}
+    assert engine._rows.row(engine._rows.place_of["a"]) == row_of(4, "cough")
+
+
+def test_a_place_is_used_again_only_when_its_row_is_gone_from_the_core() -> None:
+    engine = engine_with({"a": 1, "b": 2, "c": 3})
+    freed = engine._rows.place_of["b"]
+    engine.apply(Delete("b"))
+    engine.apply(Insert("x", row_of(5)))
+    assert engine._rows.place_of["x"] == 3
+    engine.run()
+    engine.apply(Insert("y", row_of(6)))
+    assert engine._rows.place_of["y"] == freed
+    drained = engine.drain()
+    rows = {key: record and record.row for key, record in drained.records.items()}
+    assert [rows[key] for key in "bxy"] == [None, row_of(5), row_of(6)]
+    members = sorted(key for state in drained.qi_groups.values() if state for key in state.members)
+    assert members == sorted(engine._rows.place_of) == ["a", "c", "x", "y"]
+
+
+@pytest.mark.parametrize("run_between", [False, True])
+def test_a_key_that_goes_and_comes_back_in_one_batch_is_told_as_it_is_now(run_between: bool) -> None:
+    engine = engine_with({"a": 1, "b": 2, "c": 3})
+    for change in (Delete("b"), Insert("b", row_of(7)), Remove("b"), Upsert("b", row_of(8, "cough"))):
+        engine.apply(change)
+        if run_between:
+            engine.run()
+    drained = engine.drain()
+    assert drained.records["b"] == Record(row_of(8, "cough"), dict(engine.index_table())["b"])
+    assert set(engine._rows.place_of) == {"a", "b", "c"}
+
+
+def test_a_row_that_comes_and_goes_in_one_batch_was_never_there() -> None:
+    engine = engine_with({"a": 1, "b": 2})
+    engine.apply(Insert("x", row_of(1, "cough")))
+    engine.apply(Modify("x", {0: 9}))
+    engine.apply(Delete("x"))
+    drained = engine.drain()
+    assert drained.records == {"x": None}
+    assert drained.published == []
+
+
+def test_an_upsert_with_another_individual_is_another_row_of_the_same_key() -> None:
+    engine = engine_with({"ann": 1, "bob": 2, "cy": 3}, OF_PEOPLE)
+    engine.apply(Upsert("cy", row_of(3, individual="dee")))
+    engine.apply(Upsert("cy", row_of(3, individual="eve")))
+    assert engine.drain().records["cy"] == Record(row_of(3, individual="eve"), 1)
+
+
+def test_statements_see_what_came_before_them_in_the_batch() -> None:
+    engine = engine_with({"a": 1, "b": 2, "c": 3})
+    engine.apply(Insert("x", row_of(7)))
+    engine.apply(Modify("a", {0: 8}))
+    engine.apply(ModifyWhere(CodeIs(0, 7, 8), Shifted(0, 1, 9)))
+    engine.apply(DeleteWhere(CodeIs(0, 9, 9)))
+    assert sorted(engine._rows.place_of) == ["b", "c", "x"]
+    assert engine.drain().records["x"] == Record(row_of(8), dict(engine.index_table())["x"])
+
+
+def test_exact_texts_of_decimals_are_kept_beside_their_codes() -> None:
+    engine = Engine(table(BMI, k=2))
+    for i, key in enumerate("abc"):
+        engine.apply(Insert(key, Row((i,), (b'"flu"',), (f"10.{i}",))))
+    engine.apply(Modify("b", {0: 5}, {0: "10.55"}))
+    engine.apply(Delete("a"))
+    engine.apply(Insert("a", Row((9,), (b'"flu"',), ("10.9",))))
+    records = engine.drain().records
+    assert {key: record and record.row.exact for key, record in records.items()} == {
+        "a": ("10.9",), "b": ("10.55",), "c": ("10.2",)
+    }  # fmt: skip
+    assert engine._rows.view().exact == [("10.55",), ("10.2",), ("10.9",)]
+
+
+FINE = NumericAttribute(
+    "fine", (Decimal(0), Decimal(10**6)), Decimal(1), None, Decimal(1), integer=False
+)  # of as many codes as an int32 does not hold
+
+
+@pytest.mark.parametrize(
+    ("attribute", "width"), [(YEARS, 0), (AGE, 1), (FINE, 4)], ids=["one code per cell", "five", "a million"]
+)
+def test_beside_its_cells_a_row_keeps_only_what_they_do_not_say_of_its_codes(
+    attribute: NumericAttribute, width: int
+) -> None:
+    small = table(attribute, k=2)
+    engine = Engine(small)
+    last = int(attribute.width_codes)
+    exact = ("x",) * len(small.stepless)
+    rows = {f"{i}": Row((code,), (b'"flu"',), exact) for i, code in enumerate((last, 0, last // 2 + 1, last - 1))}
+    for key, row in rows.items():
+        engine.apply(Insert(key, row))
+    assert engine._rows.rest[:1].nbytes == 0
+    records = engine.drain().records
+    assert engine._rows.rest[:1].nbytes == width
+    assert {key: record and record.row for key, record in records.items()} == rows
+    assert [engine._rows.row(engine._rows.place_of[key]) for key in rows] == list(rows.values())
+    engine.apply(Modify("2", {0: 3}))
+    engine.run()
+    assert engine._rows.view().codes[:, 0].tolist() == [last, 0, 3, last - 1]
+
+
+@pytest.mark.parametrize("place_in_cell", [0, 1, 10**17 - 1])
+def test_a_cell_may_hold_more_codes_than_32_bits_count(place_in_cell: int) -> None:
+    wide = NumericAttribute("wide", (Decimal(-(10**17)), Decimal(10**18)), Decimal(10**17), Decimal(1), Decimal(10**17))
+    engine = Engine(table(wide))
+    row = Row((3 * 10**17 + place_in_cell,), (b'"flu"',))
+    engine.apply(Insert("a", row))
+    assert engine.drain().records == {"a": Record(row, PENDING)}
+    engine.apply(ModifyWhere(CodeIs(0, row.codes[0], row.codes[0]), Shifted(0, 1, 11 * 10**17)))
+    assert engine.drain().records == {"a": Record(Row((row.codes[0] + 1,), (b'"flu"',)), PENDING)}
+
+
+def test_the_table_grows_beyond_its_first_capacity_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layout, "FIRST_ROOM", 1)
+    monkeypatch.setattr(rows, "FIRST_ROOM", 2)
+    engine = Engine(table(AGE, k=2))
+    for i in range(50):
+        engine.apply(Insert(f"{i}", row_of(i)))
+    engine.run()
+    assert engine._rows.view().codes[:, 0].tolist() == list(range(50))
+    assert engine.n_rows == 50 <= len(engine._rows.core)
+
+
+def test_numbers_are_taken_back_while_other_rows_go_on_with_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constraints, "SPARE_VALUES", 0)
+    engine = engine_with({"a": 1, "b": 2, "c": 3}, OF_PEOPLE)
+    for i in range(30):
+        engine.apply(Upsert("c", row_of(3, f"illness {i}", f"person {i}")))
+        engine.drain()
+    assert len(engine._rows.values.things) <= 9
+    assert len(engine._rows.individuals.things) <= 10
+    assert [engine._rows.row(engine._rows.place_of[key]) for key in "abc"] == [
+        row_of(1, individual="a"), row_of(2, individual="b"), row_of(3, "illness 29", "person 29")
+    ]  # fmt: skip
+    engine.apply(Delete("c"))
+    (group,) = engine.drain().published
+    assert group[2] is not None
+    assert group[2].slots == ((b'"flu"',), (b'"flu"',))
+
+
+@pytest.mark.parametrize("runs", [[(1, 2), (3,)], [(1, 2), ()], [(1,), (1, 2, 3)], [(1, 2**63)], [(-(2**63) - 1, 0)]])
+def test_runs_of_other_lengths_and_numbers_that_no_array_holds_are_refused(runs: list[tuple[int, ...]]) -> None:
+    assert array_of([(1, -(2**63)), (3, 2**63 - 1)], 2).tolist() == [[1, -(2**63)], [3, 2**63 - 1]]
+    assert array_of([], 2).shape == (0, 2)
+    with pytest.raises(ValueError, match=r"another length|too large"):
+        array_of(runs, 2)

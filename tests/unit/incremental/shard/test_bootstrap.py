@@ -1,0 +1,60 @@
+"""What a start anew finds of a shard: in the output, in positions, in the store."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from streamer.errors import LawViolated
+from streamer.incremental.release.records import OutboxEntry
+from streamer.incremental.shard.bootstrap import PublishedRecord, find, not_fitting
+from streamer.incremental.shard.first_commits import FoundShard
+from streamer.incremental.shard.input import InputState
+from streamer.incremental.shard.outlet import Position
+from streamer.incremental.store.base import Meta
+
+INPUT = InputState({"live": "l", "changes": "c"}, shards=2, earliest=0, end=100, live_begun=True)
+POSITION = Position(7, 70, 5, 30, 0, 9, live_id="l")
+
+
+def key(number: int, slot: int = 0) -> bytes:
+    return b'{"qi_group":"1-%d","slot":%d}' % (number, slot)
+
+
+def test_the_highest_numbers_count_wherever_they_are_known() -> None:
+    records = [PublishedRecord(4, key(40), True), PublishedRecord(6, key(41), False)]
+    assert find(records, POSITION, None, INPUT).qi_group_next == 42
+    assert find(records, replace(POSITION, qi_group_next=50), None, INPUT).qi_group_next == 50
+    assert find(records, POSITION, Meta(commit=9, qi_group_next=60), INPUT).qi_group_next == 60
+    assert find(records, POSITION, Meta(commit=9), INPUT).commit == 9
+    assert find(records, POSITION, Meta(commit=3), INPUT).commit == 7
+    assert find(records, POSITION, None, INPUT).release == 6
+    assert find((), replace(POSITION, truncations=4), Meta(commit=9, truncations=3), INPUT).truncations == 4
+    assert find((), None, None, INPUT) == FoundShard()
+
+
+def test_releases_of_another_output_do_not_count() -> None:
+    assert find((), POSITION, None, INPUT).release == 5
+    assert find((), replace(POSITION, live_id="the one before"), None, INPUT).release == -1
+
+
+def test_rows_that_were_removed_are_not_there_any_more() -> None:
+    records = [PublishedRecord(1, key(3, slot), True) for slot in (0, 1, 10)] + [PublishedRecord(2, key(3, 1), False)]
+    left = [OutboxEntry("live", key(3, slot), None) for slot in (0, 10)]
+    assert find(records, None, None, INPUT).tombstones == {3: left}
+
+
+def test_a_record_that_no_publisher_of_ours_wrote_is_told() -> None:
+    with pytest.raises(LawViolated):
+        find([PublishedRecord(1, b"somebody's", True)], None, None, INPUT)
+
+
+@pytest.mark.parametrize("position", [None, POSITION, replace(POSITION, next=20)])
+def test_a_position_in_front_of_a_commit_whose_rows_are_lost_fits_no_store(position: Position | None) -> None:
+    meta = Meta(commit=8, next=40, release=6, qi_group_next=31, topic_ids={"live": "l"})
+    said = not_fitting(meta, position, FoundShard(8, 5, 33))
+    assert said.commit == said.outside == 8
+    assert said != Position.of(meta)
+    assert said.next <= meta.next, "or a worker would read the input again up to there"
+    assert said.qi_group_next == 33
+    assert said.release == 5

@@ -1,0 +1,134 @@
+"""One commit as the keys and arguments of the script: every count in front is that of the values behind it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import accumulate, pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamer.incremental.engine.stored_state import STATEMENT_IDS_MAX, Origin, QIGroupState, Record, SimilarityList
+from streamer.incremental.release.records import OutboxEntry
+from streamer.incremental.store import codec, redis
+from streamer.incremental.store.base import Commit, Meta
+from streamer.table.row import Row
+
+ANN, GROUP = Record(Row((3,), (b'"flu"',)), 1), QIGroupState((0,), (4,), ("ann",), ((b'"flu"',),))
+LISTED = SimilarityList(((4, 1 / 3), (9, 0.5)), 0.1)
+LETTER = OutboxEntry("dead-letters", b"k", b"{}")
+
+FULL = Commit(
+    Meta(commit=8),
+    records={"ann": ANN, "bob": None},
+    qi_groups={1: GROUP, 2: None},
+    similarity={1: LISTED, 2: None},
+    statement_ids=["s-1", "s-2"],
+    outbox=[LETTER],
+    origins={1: Origin("split", 8), 2: None},
+)
+
+HEAD, SECTIONS = 6, 10
+
+
+def numbers(packed: object) -> list[int]:
+    assert isinstance(packed, bytes)
+    return [int.from_bytes(packed[i : i + 4], "big") for i in range(0, len(packed), 4)]
+
+
+def slices_of(arguments: list[str | int | bytes]) -> list[list[bytes]]:
+    """The values of every slice, cut by their lengths; nothing may be left over."""
+    cut = []
+    for lengths, values in zip(arguments[::2], arguments[1::2], strict=True):
+        assert isinstance(values, bytes)
+        ends = list(accumulate(numbers(lengths), initial=0))
+        assert ends[-1] == len(values)
+        cut.append([values[start:end] for start, end in pairwise(ends)])
+    return cut
+
+
+def sections_of(arguments: list[str | int | bytes]) -> list[list[bytes]]:
+    """The values of the ten sections and of each sorted set."""
+    counts, slices = arguments[HEAD : HEAD + SECTIONS], slices_of(arguments[HEAD + SECTIONS + 1 :])
+    sections = []
+    for count in counts:
+        assert isinstance(count, int)
+        sections.append([value for some in slices[:count] for value in some])
+        del slices[:count]
+    stream = [value for some in slices for value in some]
+    ends = list(accumulate(numbers(arguments[HEAD + SECTIONS]), initial=0))
+    assert ends[-1] == len(stream)
+    return sections + [stream[start:end] for start, end in pairwise(ends)]
+
+
+def test_the_comparisons_stand_first() -> None:
+    head = redis.arguments("3-token", 7, FULL)[:HEAD]
+    assert head == ["3-token", 7, 8, codec.encode_meta(FULL.meta), STATEMENT_IDS_MAX, 0]
+    assert redis.arguments("3-token", 7, replace(FULL, replaces=True))[HEAD - 1] == 1
+
+
+def test_every_section_holds_the_arguments_of_its_command() -> None:
+    assert sections_of(redis.arguments("3-token", 7, FULL)) == [
+        [b"ann", codec.encode_record(ANN)],
+        [b"bob"],
+        [b"1", codec.encode_qi_group(GROUP)],
+        [b"2"],
+        [b"1", b"0.1"],
+        [b"2"],
+        [codec.encode_entry(8, LETTER)],
+        [b"s-1", b"s-2"],
+        [b"1", codec.encode_origin(Origin("split", 8))],
+        [b"2"],
+        [b"0.5", b"9", repr(1 / 3).encode(), b"4"],  # nearest first
+        [],  # a list that is gone
+    ]
+
+
+def test_an_empty_commit_is_a_head_and_ten_empty_sections() -> None:
+    assert redis.arguments("3-token", 7, Commit(Meta(8)))[HEAD:] == [*[0] * SECTIONS, b""]
+
+
+def test_a_slice_is_no_longer_than_the_script_can_take_and_parts_no_field_from_its_value() -> None:
+    records = {f"person {i}": ANN for i in range(6_001)}
+    arguments = redis.arguments("3-token", 7, Commit(Meta(8), records=records))
+    slices = slices_of(arguments[HEAD + SECTIONS + 1 :])
+    assert [len(some) for some in slices] == [5_000, 5_000, 2_002]
+    assert all(some[0].startswith(b"person") for some in slices)
+
+
+def test_every_changed_list_has_a_key_of_its_own_behind_the_shards() -> None:
+    kinds = ("meta", "records", "groups", "similarity", "outbox", "statements", "origins")
+    shard_keys = [f"{{t:0}}:{kind}" for kind in kinds]
+    assert redis.keys(shard_keys, "{t:0}:similarity", FULL) == [
+        *shard_keys, "{t:0}:similarity:1", "{t:0}:similarity:2",
+    ]  # fmt: skip
+
+
+def test_what_a_commit_writes_is_counted_by_kind() -> None:
+    assert redis.entries(FULL) == {
+        "records": 2, "groups": 2, "floors": 2, "outbox": 1, "statements": 2, "origins": 2, "meta": 1,
+    }  # fmt: skip
+
+
+NUMBERS = st.integers(1, 50)
+SCORES = st.floats(0, 1e6, allow_nan=False)
+NEIGHBOURS = st.dictionaries(NUMBERS, SCORES, max_size=4).map(lambda degrees: tuple(degrees.items()))
+LISTS = st.builds(SimilarityList, NEIGHBOURS, SCORES)
+
+
+@given(
+    st.dictionaries(st.text("ab", max_size=3), st.none() | st.just(ANN), max_size=4),
+    st.dictionaries(NUMBERS, st.none() | LISTS, max_size=4),
+    st.lists(st.just(LETTER), max_size=3),
+)
+def test_the_counts_cut_the_values_wherever_they_stand(
+    records: dict[str, Record | None], similarity: dict[int, SimilarityList | None], outbox: list[OutboxEntry]
+) -> None:
+    commit = Commit(Meta(8), records=records, similarity=similarity, outbox=outbox)
+    cut = sections_of(redis.arguments("f", 7, commit))
+    assert len(cut[0]) == 2 * sum(record is not None for record in records.values())
+    assert set(cut[1]) == {key.encode() for key, record in records.items() if record is None}
+    for listed, found in zip(similarity.values(), cut[SECTIONS:], strict=True):
+        neighbours = () if listed is None else listed.neighbours
+        read = zip(found[::2], found[1::2], strict=True)
+        assert {(int(number), float(degree)) for degree, number in read} == set(neighbours)

@@ -1,0 +1,190 @@
+"""Rows that table.yaml refuses: told by number, reason and column, and left out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from streamer.errors import ConfigError
+from streamer.table.data_warnings import (
+    RefusedRow,
+    beside_nulls,
+    counted,
+    leaves_of_others,
+    look_alikes,
+    null_text,
+    refused_rows,
+    unlisted_rows,
+    unlisted_sentences,
+    warning_of,
+    warning_of_individuals,
+    without_refused,
+)
+from streamer.table.encode import Encoder
+from streamer.table.schema import KeptColumn, SourceText, Table
+from worlds.small_tables import AGE, CITIES, CITY, table
+
+PEOPLE = replace(table(AGE, CITY), individual="who")
+
+
+def frame(*rows: tuple[str, ...]) -> pd.DataFrame:
+    return pd.DataFrame(list(rows), columns=["id", "who", "age", "city", "problem"])
+
+
+MESSY = frame(
+    ("1", "a", "7", "b1", "flu"),
+    ("2", "b", "70", "b1", "flu"),
+    ("3", "c", "7", "nowhere", "flu"),
+    ("1", "d", "7", "b1", "flu"),
+    ("", "e", "7", "b1", "flu"),
+    ("6", "", "7", "b1", "flu"),
+    ("7", "g", "", "b1", ""),
+    ("8", "h", "8", "b1", ""),
+)
+
+
+def test_every_refused_row_is_told_by_its_number_reason_and_column() -> None:
+    assert refused_rows(PEOPLE, MESSY) == [
+        RefusedRow(2, "out-of-domain", "age"),
+        RefusedRow(3, "unknown-category", "city"),
+        RefusedRow(4, "key-exists", "id"),
+        RefusedRow(5, "missing-key", "id"),
+        RefusedRow(6, "missing-individual", "who"),
+        RefusedRow(7, "null-not-allowed", "age"),
+    ]
+
+
+def test_what_is_left_is_read_as_it_stands() -> None:
+    refused = refused_rows(PEOPLE, MESSY)
+    left = Encoder(PEOPLE).frame(without_refused(MESSY, refused))
+    assert left.source_keys == ["1", "8"]
+    assert refused_rows(PEOPLE, without_refused(MESSY, refused)) == []
+
+
+def test_a_key_whose_first_row_is_refused_is_free() -> None:
+    rows = frame(("1", "a", "70", "b1", "flu"), ("1", "a", "7", "b1", "flu"))
+    assert [row.data_row for row in refused_rows(PEOPLE, rows)] == [1]
+
+
+def test_an_upsert_of_a_key_that_came_before_is_not_refused() -> None:
+    assert [row.data_row for row in refused_rows(PEOPLE, MESSY, upserts=True)] == [2, 3, 5, 6, 7]
+
+
+def test_refusals_are_counted_by_reason_and_column() -> None:
+    rows = [
+        RefusedRow(1, "out-of-domain", "age"),
+        RefusedRow(2, "missing-key", "id"),
+        RefusedRow(3, "missing-key", "id"),
+    ]
+    assert counted(rows) == [("missing-key", "id", 2), ("out-of-domain", "age", 1)]
+
+
+def test_a_file_without_a_named_column_is_refused_as_a_whole() -> None:
+    with pytest.raises(ConfigError, match="no column 'age'"):
+        refused_rows(PEOPLE, MESSY.drop(columns="age"))
+
+
+def test_without_a_key_no_row_comes_twice() -> None:
+    keyless = replace(PEOPLE, source_key=())
+    assert [row.data_row for row in refused_rows(keyless, MESSY)] == [2, 3, 6, 7]
+
+
+# Where nulls are published, and which values stand there, too.
+
+
+def test_a_null_is_published_as_the_cell_or_category_that_it_counts_as() -> None:
+    assert null_text(AGE) is None
+    assert null_text(replace(AGE, null_code=0)) == "1 to 5"
+    assert null_text(replace(CITY, null_code=0)) == CITY.hierarchy.leaves[0]
+
+
+def test_values_in_the_cell_of_the_nulls_are_counted_and_nulls_are_not() -> None:
+    people = replace(table(replace(AGE, null_code=0), CITY), source_texts=(SourceText("age", ("?",)),))
+    frame = pd.DataFrame({"age": ["", "?", "1", "5", "5", "6"], "city": ["b1"] * 6})
+    assert beside_nulls(people, frame) == {"age": 3}
+    assert beside_nulls(people, frame[frame["age"] == "6"]) == {}
+    assert beside_nulls(table(AGE, CITY), frame) == {}
+
+
+# Categories that table.yaml does not list: counted by row and column, and never told.
+
+ILLNESS = KeptColumn("illness", True, "text", CITIES, other="d1")
+UNLISTED_PEOPLE = replace(table(AGE, replace(CITY, other_code=CITIES.code_of["c1"])), kept=(ILLNESS,))
+CITIES_SEEN = ["a1", "nowhere", "c1", "elsewhere", "nowhere", "?", ""]
+
+
+def people(of: Table = UNLISTED_PEOPLE) -> tuple[Table, pd.DataFrame]:
+    n = len(CITIES_SEEN)
+    frame = pd.DataFrame({"id": range(n), "age": ["7"] * n, "city": CITIES_SEEN, "illness": ["flu", *["a1"] * (n - 1)]})
+    return of, frame
+
+
+def test_rows_are_counted_by_column_and_a_leaf_that_is_listed_is_none_though_other_names_it() -> None:
+    table_, frame = people()
+    assert unlisted_rows(table_, frame) == {"city": 4, "illness": 1}
+    assert unlisted_rows(table_, frame[frame["city"].isin(["a1", "c1"])].iloc[1:]) == {}
+
+
+def test_words_for_nulls_and_columns_without_other_count_nothing() -> None:
+    table_, frame = people(replace(UNLISTED_PEOPLE, source_texts=(SourceText("city", ("?", "nowhere")),)))
+    assert unlisted_rows(table_, frame) == {"city": 1, "illness": 1}
+    assert unlisted_rows(table(AGE, CITY), frame) == {}
+
+
+def test_typed_cells_and_cells_that_are_refused_do_no_harm() -> None:
+    frame = pd.DataFrame({"city": pd.Series([7, b"a1", "a1", None, 7.0], dtype=object)})
+    assert unlisted_rows(UNLISTED_PEOPLE, frame) == {"city": 2}
+
+
+def test_a_row_tells_its_own_until_it_is_cleared() -> None:
+    encoder = Encoder(UNLISTED_PEOPLE)
+    encoder.row({"age": 7, "city": "nowhere", "illness": "flu"})
+    assert encoder.unlisted == {"city": 1, "illness": 1}
+    encoder.unlisted.clear()
+    encoder.row({"age": 7, "city": "c1", "illness": "d1"})
+    assert not encoder.unlisted
+
+
+def test_the_sentence_names_column_counts_and_leaf_and_no_category() -> None:
+    assert leaves_of_others(UNLISTED_PEOPLE) == {"city": "c1", "illness": "d1"}
+    (said,) = unlisted_sentences(UNLISTED_PEOPLE, {"city": 1204}, 300_000, "rows")
+    assert said == (
+        "1,204 of 300,000 rows have a city that its hierarchy does not list: `other` takes it as 'c1'; where these are"
+        " no strays, add them to the hierarchy"
+    )
+
+
+# Keys that look alike are told by their number, and never by themselves.
+
+
+@pytest.mark.parametrize(
+    ("keys", "count"),
+    [
+        (["7", "7.0"], 2),
+        (["7", " 7", "7 ", "007", "7.00"], 5),
+        (["7", "8", "a", "a b"], 0),
+        (["a", " a"], 2),
+        (["A", "a"], 0),
+        (["7", "7"], 0),
+        (["1e999999", "1"], 0),
+        ([], 0),
+    ],
+)
+def test_keys_that_differ_in_blanks_zeros_or_a_point_look_alike(keys: list[str], count: int) -> None:
+    assert look_alikes(keys) == count
+
+
+def test_a_warning_counts_them_and_names_the_column_and_none_of_them() -> None:
+    (warning,) = warning_of(["4711", "4711.0"], "id")
+    assert "key column id: 2 keys look like another one" in warning
+    assert "4711" not in warning
+    assert warning_of(["4711", "4712"], "id") == []
+
+
+def test_individuals_that_look_alike_are_said_to_be_counted_each() -> None:
+    (warning,) = warning_of_individuals(["P4711", "P4711 ", "P4712"], "ssn")
+    assert "individual column ssn: 2 individuals look like another one" in warning
+    assert "fewer people than k" in warning and "4711" not in warning
+    assert warning_of_individuals(["P4711", "P4711", "P4712"], "ssn") == []

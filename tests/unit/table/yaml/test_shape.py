@@ -1,0 +1,177 @@
+"""What one setting of table.yaml may say, whichever it is."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from streamer.recoding.algorithms.catalog import ALGORITHMS
+from streamer.table.calendar import Span
+from streamer.table.schema import Limits, RebuildRules
+from streamer.table.yaml.loading import NOT_BUILT, read_settings
+from streamer.table.yaml.shape import REBUILD_ALGORITHMS, Drift, Duration, Length, Names, Number, Price, TableSettings
+
+
+def said(kind: Any, text: object) -> object:
+    return TypeAdapter(kind).validate_python(text)
+
+
+def test_what_is_said_is_exact_and_of_its_kind() -> None:
+    assert (said(Number, "0.1"), said(Price, "1.50"), said(Drift, "1.2")) == tuple(map(Decimal, ("0.1", "1.5", "1.2")))
+    assert said(Length, "3 months") == Span(3, "month")
+
+
+def test_a_single_name_may_stand_without_a_list() -> None:
+    assert said(Names, "id") == ("id",)
+    assert said(Names, ["country", "id"]) == ("country", "id")
+
+
+def test_a_word_stands_for_what_is_not_wanted() -> None:
+    assert (said(Price, "off"), said(Drift, "never"), said(Duration, "never")) == (0, None, None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "complaint"),
+    [
+        (Number, 0.1, "must be a number"),
+        (Number, "0.0000000001", "9 after it"),
+        (Price, "0", "must be `off`"),
+        (Price, "101", "100 at most"),
+        (Drift, "1", "must be 1.01 at least"),
+        (Length, "5", "must be a length"),
+        (Names, [], "at least 1"),
+    ],
+)
+def test_what_is_none_of_its_kind_is_told_what_is_allowed(kind: Any, text: object, complaint: str) -> None:
+    with pytest.raises(ValidationError, match=complaint):
+        said(kind, text)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("30m", 1_800), ("24h", 86_400), ("7d", 604_800)])
+def test_a_duration_is_a_number_and_a_letter(text: str, seconds: int) -> None:
+    assert said(Duration, text) == seconds
+
+
+def test_every_algorithm_of_the_catalog_can_be_named() -> None:
+    assert set(REBUILD_ALGORITHMS) == set(ALGORITHMS)
+
+
+# The shape of table.yaml by itself: exact numbers, every fault in one sentence and in one go, nothing promised.
+
+COLUMN = {"role": "quasi-identifier", "type": "integer", "domain": ["0", "9"]}
+PLAIN: dict[str, Any] = {
+    "table": "people",
+    "key": "id",
+    "columns": {"age": COLUMN},
+    "privacy": {"k": "3"},
+    "publish": {"live": {"form": "rows"}},
+}
+
+
+def read(**changed: object) -> TableSettings:
+    settings, faults = read_settings({**PLAIN, **changed})
+    assert faults == []
+    assert settings is not None
+    return settings
+
+
+def faults(**changed: object) -> list[str]:
+    found = read_settings({**PLAIN, **changed})[1]
+    assert found
+    return found
+
+
+def test_one_key_may_stand_without_a_list() -> None:
+    assert read().key == ("id",)
+    assert read(key=["country", "id"]).key == ("country", "id")
+
+
+def test_a_number_is_that_of_its_text_and_never_a_binary_float() -> None:
+    settings = read(privacy={"k": "3", "alpha": "0.1"})
+    assert settings.privacy.alpha == Decimal("0.1")
+    assert settings.privacy.k == 3
+
+
+def test_what_is_not_said_has_the_defaults_of_the_table() -> None:
+    settings = read()
+    assert Limits(**settings.limits.model_dump()) == Limits()
+    assert (settings.engine.recut, settings.engine.shrink, settings.individual) == (True, True, None)
+
+
+def test_without_a_word_a_shard_is_rebuilt_when_it_has_drifted_and_by_no_clock() -> None:
+    assert RebuildRules(**read().rebuild.model_dump()) == RebuildRules("ordered", None, Decimal("1.2"))
+
+
+def test_either_trigger_of_a_rebuild_can_be_told_never() -> None:
+    never = read(rebuild={"every": "never", "drift": "never", "algorithm": "mondrian"}).rebuild
+    assert (never.every, never.drift, never.algorithm) == (None, None, "mondrian")
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"every": "24"}, "every: must be a duration such as 30m, 24h or 7d, or `never`"),
+        ({"every": "-1h"}, "every: must be a duration such as 30m, 24h or 7d, or `never`"),
+        ({"every": "٢h"}, "every: must be a duration such as 30m, 24h or 7d, or `never`"),
+        ({"every": "1.5h"}, "every: must be a duration such as 30m, 24h or 7d, or `never`"),
+        ({"every": None}, "every: must be a duration such as 30m, 24h or 7d, or `never`"),
+        ({"every": "59s"}, "every: must be 1m at least and 3650d at most, or `never`"),
+        ({"every": "999999999d"}, "every: must be 1m at least and 3650d at most, or `never`"),
+        ({"drift": "1"}, "drift: must be 1.01 at least and 100 at most, or `never`"),
+        ({"drift": "20 %"}, "drift: must be a number"),
+        ({"when": "24h"}, "when: is no setting; there are algorithm, every, drift"),
+        ({"algorithm": "median"},
+         "algorithm: must be 'mondrian', 'emp', 'ola', 'degree-first', 'gdppr', 'bottom-up', 'top-down' or 'ordered'"),
+    ],
+)  # fmt: skip
+def test_a_rebuild_that_cannot_be_is_refused(settings: dict[str, object], sentence: str) -> None:
+    assert faults(rebuild=settings) == [f"rebuild.{sentence}"]
+
+
+@pytest.mark.parametrize("raw", [None, [], "table: people", 7])
+def test_a_file_that_is_no_mapping_is_told_how_it_begins(raw: object) -> None:
+    assert read_settings(raw) == (None, ["the file: must be a mapping that starts with `table: <name>`"])
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"tabel": "x"}, "tabel: is no setting; there are table, key, individual, na, columns, privacy, engine, "
+                         "publish, input, durability, limits, rebuild"),
+        ({"table": "my table"}, "table: must be letters, digits, dots, dashes and underscores, 200 at most: it names "
+                                "Kafka's topics"),
+        ({"privacy": {}}, "privacy.k: is missing"),
+        ({"privacy": {"k": "1"}}, "privacy.k: must be greater than or equal to 2"),
+        ({"privacy": {"k": "3", "beta": "half"}}, "privacy.beta: must be a number"),
+        ({"privacy": "3"}, "privacy: must be a mapping"),
+        ({"columns": {"age": {"role": "secret"}}}, "columns.age.role: must be quasi-identifier, sensitive or keep"),
+        ({"columns": {"age": {}}}, "columns.age.role: must be quasi-identifier, sensitive or keep"),
+        ({"columns": {"age": {**COLUMN, "width": "5"}}},
+         "columns.age.width: is no setting; there are role, type, domain, grid, step, unit, hierarchy, null_as, null,"
+         " other, na, written"),
+        ({"publish": {}}, "publish.live: is missing; nothing is published by default: write `publish: {live: "
+                          "{form: rows}}`"),
+        ({"publish": {"live": {"form": "cells"}}}, "publish.live.form: must be 'rows', 'groups' or 'lossy-join'"),
+        ({"durability": "hoped"}, "durability: must be 'stated'"),
+        ({"columns": {"age": {**COLUMN, "domain": ["0", "1e18"]}}},
+         "columns.age.domain.1: must have at most 18 digits before the point, 9 after it"),
+    ],
+)  # fmt: skip
+def test_a_fault_is_one_sentence_with_its_place(changed: dict[str, object], sentence: str) -> None:
+    assert faults(**changed) == [sentence]
+
+
+def test_all_faults_are_found_in_one_go() -> None:
+    found = faults(table="my table", privacy={"k": "1"}, columns={"age": {"role": "secret"}})
+    assert [sentence.partition(":")[0] for sentence in found] == ["table", "columns.age.role", "privacy.k"]
+
+
+@pytest.mark.parametrize("place", NOT_BUILT)
+def test_what_is_not_built_yet_is_never_promised_in_silence(place: str) -> None:
+    section, _, name = place.rpartition(".")
+    changed = {section: {**PLAIN[section], name: {}}} if section else {name: {}}
+    (sentence,) = faults(**changed)
+    assert sentence == f"{place}: {NOT_BUILT[place]} is not built yet; remove this setting"
