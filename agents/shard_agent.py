@@ -367,8 +367,9 @@ class HeldShard:
     async def between(self, idle: bool) -> None:
         """Does what is due between two batches. idle: the input had no message just now."""
         await self._hear()
-        tick = Tick(time(), monotonic(), idle, self.since, secrets.randbits(64))
-        await self.tell(tick)
+        wake: float | None = 0.0
+        while wake == 0.0:
+            wake = (await self.tell(Tick(time(), monotonic(), idle, self.since, secrets.randbits(64)))).wake
         why = self._machine.wants_region if self._job is None else ""
         if not why or (why == SAMPLE and not is_warm(self.table)):
             return

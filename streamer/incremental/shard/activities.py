@@ -169,6 +169,11 @@ class Activities:
         """Takes a request up, to be answered in its turn."""
         self._requests.append(request)
 
+    def hurries(self, meta: Meta) -> bool:
+        """Whether something can be done at once."""
+        waits = bool(self._requests) and self._retrial is None
+        return meta.commit > 0 and (waits or self._restart is not None or self._replacing)
+
     def wants(self, meta: Meta, rows: int) -> str:
         """What a region is wanted for, once the other process is free; "" if none is."""
         if self.at is not None or not meta.commit or holds_back(meta):

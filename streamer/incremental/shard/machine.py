@@ -221,7 +221,8 @@ class Machine:
     def _done(self) -> Ready:
         """Nothing is left to be done for the last event from outside."""
         report, self._report = self._report, StepReport()
-        return Ready(facts=self._facts(), report=report)
+        hurries = self.phase in (Phase.SERVING, Phase.BUFFERING) and self.activities.hurries(self.meta)
+        return Ready(facts=self._facts(), wake=0.0 if hurries else None, report=report)
 
     def _facts(self) -> Facts:
         if self._engine is None:

@@ -146,8 +146,7 @@ def test_a_thread_that_has_ended_meanwhile_computes_nothing() -> None:
 
 def test_how_long_it_is_in_one_call_is_told_without_what_it_waits_for_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    for module in ("shard_thread", "turn"):
-        monkeypatch.setattr(f"agents.{module}.monotonic", lambda: now[0])
+    monkeypatch.setattr("agents.shard_thread.monotonic", lambda: now[0])
     shared, begun, goes_on = threading.Lock(), threading.Event(), threading.Event()
     turn = ComputeLock(shared)
     its = ShardThread(7, "shard 7 of people", turn)
