@@ -32,7 +32,6 @@ FAULTS = {
 }  # fmt: skip
 """What goes wrong around a worker, each on real servers once in `make test`."""
 
-NAMED_BY_NO_TEST = {"streamer.incremental.checks.as_published": "types alone, which every law is held to by mypy"}
 """Modules that no test and no world imports or names, with the reason."""
 
 

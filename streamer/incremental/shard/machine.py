@@ -5,22 +5,10 @@ The rules of this file
 * Pure: no clock, no store, no Kafka, no thread. What is to be read or written is asked for in `Ready`, and comes back
   as an event. The same events give the same answers, however they are cut into batches.
 * `TABLE` says which event is lawful in which state, what handles it, and where it may lead; any other is an error.
-* Every way back after an error is the take-over, from its beginning: `Assigned`.
-* Nothing is handled between a commit and the word that it is stored and published; what was applied is in memory only
-  until then.
-* Of a batch of messages, what lies below the stored `next` is dropped; every message is decoded and applied by itself,
-  and what is wrong becomes a dead letter; every touched QI group is checked against the model; then all of it is one
-  commit. A batch is cut between messages if it would publish more than `transaction_rows_max` records.
-* A message that cannot be applied in a way nobody foresaw is skipped: the table is loaded again, and the batch applied
-  again without it.
-* A take-over first looks whether table.yaml, topics, store and output fit together, before anybody is shut out; then
-  fences the former owner in the store and at the outlet, reads the published position and the stored one, checks the
-  fence again, asks where the input ends, publishes what the outbox still holds, and loads the table.
-* A store that lost commits is behind its output. It repeats the input without publishing, up to the published position;
-  on the way it applies late what was applied late, and places truncations where they were placed.
-* A shard that never committed gets a secret, by which its lots are drawn; its first commit keeps it in `meta`, and
-  there alone it stays. If the store lost everything, the secret is lost too, and a replay is refused unless lots
-  decided nothing.
+* Every way back after an error is the take-over (`Assigned`). Nothing is handled while a commit is under way.
+* Each message of a batch is decoded and applied by itself; a faulty one becomes a dead letter. After an error that
+  nobody foresaw the table is loaded again, and the batch applied again without that message.
+* A take-over, a store that is behind its output, and a secret that is lost: docs/explanation/recovery.md.
 """
 
 from __future__ import annotations
@@ -130,10 +118,8 @@ NCP_SECONDS = 5.0
 class Machine:
     """The state of one shard of one table; to be used from one thread at a time.
 
-    secret: of a shard that never committed. schemas: those of a registry that are known; whoever hands over messages
-    has learned theirs before. turn: held while the shard computes in Python, free while it runs what is compiled:
-    shards of one process that share a lock compute one after the other, which Python makes them do anyway, without
-    fighting for it.
+    secret: of a shard that never committed. schemas: of a registry, those that a batch needs among them. turn: held
+    while the shard computes in Python, free while compiled code runs: shards that share it do not fight for the GIL.
     """
 
     def __init__(
@@ -238,9 +224,7 @@ class Machine:
     def engine(self) -> Engine:
         """The shard's table in memory. Raises StreamerError if there is none."""
         if self._engine is None:
-            raise StreamerError(
-                f"{self.name} is {self.phase.value}, without a table in memory; take the shard over first"
-            )
+            raise StreamerError(f"{self.name} is {self.phase.value}, without a table: take the shard over first")
         return self._engine
 
     @property
