@@ -26,7 +26,9 @@ from simulation.simulator import Fault, World
 from simulation.story import MESSAGES, PEOPLE, events
 from simulation.truncating_source import SHARDS, Source, read_to_the_end, worlds_of
 from streamer.errors import Fenced, ServerUnreachable, ShardRefused
+from streamer.incremental.shard.requests import CancelRebuild, FullRebuild
 from streamer.incremental.topics import LIVE
+from streamer.table.schema import Limits
 from worlds.published_groups import FORMS
 
 Worlds = Sequence[World]
@@ -81,6 +83,23 @@ def with_rebuilds(seed: int) -> Worlds:
     world = rebuilds.rebuilt_world(messages, faults(chance, 0.1, 300), seed, chance.choice([0, 0.2, 1, 5]))
     world.run(batch=chance.choice([1, 3, 7]), tries_max=200)
     rebuilds.assert_nothing_lost_doubled_or_told_wrong(world, messages)
+    return [world]
+
+
+def between_batches(seed: int) -> Worlds:
+    """Rebuilds that operators ask for and cancel, region by region, as the machine itself goes on with them."""
+    chance = random.Random(seed)
+    messages = events(60, seed)
+    people = replace(PEOPLE, limits=Limits(transaction_rows_max=chance.choice([8, 1000])))
+    world = World(people, messages, faults(chance, chance.choice([0, 0.02, 0.1]), 300), chance.choice([0, 1, 5]))
+    world.between = random.Random(seed)
+    for number in range(chance.randrange(1, 4)):
+        world.wanted.append(FullRebuild(0, f"r{number}", 0, chance.choice(["", "ola"])).to_json())
+        if chance.random() < 0.3:
+            world.wanted.append(CancelRebuild(0, f"c{number}", 0).to_json())
+    world.run(batch=chance.choice([1, 3]), tries_max=200)
+    assert all(one.rebuild.id[0] in "rc" for one in world.meta().rebuilds)
+    rebuilds.assert_people_are_told_right(world, messages)
     return [world]
 
 
@@ -172,6 +191,7 @@ KINDS: Mapping[str, Callable[[int], Worlds]] = {
     "lost commits": with_a_store_that_lost_commits,
     "forms": with_forms,
     "rebuilds": with_rebuilds,
+    "between batches": between_batches,
     "first snapshot": with_a_first_snapshot,
     "retries": with_retries,
     "truncations": with_truncations,

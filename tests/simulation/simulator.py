@@ -46,10 +46,10 @@ from streamer.incremental.events.changes import Change, Insert
 from streamer.incremental.events.registered_schemas import NoSchemas, Schemas
 from streamer.incremental.shard.answers import Retrial, answer
 from streamer.incremental.shard.input import InputState, Message
-from streamer.incremental.shard.ready import Assigned, Messages, Truncated
+from streamer.incremental.shard.ready import Assigned, Free, JobDone, JobFailed, Messages, Request, Tick, Truncated
 from streamer.incremental.shard.rebuild import Rebuilding, next_rebuild, stopped
 from streamer.incremental.shard.requests import Placed, Retry, Truncation, placed_in, read_request
-from streamer.incremental.shard.states import Holding
+from streamer.incremental.shard.states import Holding, Phase
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.incremental.topics import CHANGES, CONTROL, DEAD_LETTERS, POSITIONS, outputs_of
@@ -122,13 +122,16 @@ class Worker(Driven):
         self._world = world
         self._rebuilding: Rebuilding | None = None
         self._prepared: tuple[Region, list[Ints]] | None = None
+        self._job: object = None
+        self._heard = 0
 
     def take_over(self, shard_input: Any, skips: Iterable[int] = ()) -> int:
         self._rebuilding = self._prepared = None
         self.servers = self.servers._replace(input=WorkerInput(self._world, self.input, shard_input))
         self.drive(Assigned(frozenset(skips)))
         next_ = self.meta.next
-        if self.meta.rebuild is not None and self.replays_to is None:
+        self._job, self._heard = None, self.meta.control_next
+        if self.meta.rebuild is not None and self.replays_to is None and self._world.between is None:
             self.end_rebuild(stopped(self.meta.rebuild))
         return next_
 
@@ -143,14 +146,16 @@ class Worker(Driven):
             self.release(_alike(job.rows, self.table.k), self._world.records_max)
         if self._world.hears is None or self._world.hears.random() < 0.5:
             self.hear()
-        if self._world.rebuilds is not None and self.replays_to is None:
+        if self._world.between is not None:
+            self.go_on_between(self._world.between)
+        elif self._world.rebuilds is not None and self.replays_to is None:
             for _ in range(self._world.rebuilds.randrange(6)):
                 self.rebuild_on(self._world.rebuilds)
         return through
 
     def hear(self) -> None:
         """Places the truncations that other shards have said, and tries again what is read of what operators want."""
-        if not self.meta.commit or self.replays_to is not None:
+        if not self.meta.commit or self.replays_to is not None or self._world.between is not None:
             return
         for offset in range(self.meta.control_next, len(self._world.control)):
             asked = answer(self._world.control[offset], offset, 0.0, self.shard, self.meta, 0.0)
@@ -178,6 +183,27 @@ class Worker(Driven):
     def release_held(self, why: str) -> None:
         """Publishes what is held back of a snapshot; why: it is over, if no message said so."""
         self.release(_alike(self.held_rows(why), self.table.k), self._world.records_max)
+
+    def go_on_between(self, chance: Random) -> None:
+        """What a worker does between two batches: it hears requests, says the time, and brings what a job came to."""
+        if self._world.wanted and self.meta.next > 20 and chance.random() < 0.3:
+            self._world.control.append(self._world.wanted.pop())
+        for offset in range(self._heard, len(self._world.control)):
+            if self.machine.phase not in (Phase.SERVING, Phase.BUFFERING) or not self.meta.commit:
+                return
+            self._heard = offset + 1
+            self.drive(Request(offset, 0.0, self._world.control[offset]))
+        for _ in range(chance.randrange(4)):
+            self.input.ask()
+            self.drive(Tick(0.0, float(self._world.steps), chance=chance.getrandbits(64)))
+            if self._job is None and self.machine.wants_region:
+                self._job = self.drive(Free()).job
+            at = self.machine.activities.at
+            if self._job is not None and at is not None and chance.random() < 0.7:
+                self._job, groups = None, drawn_groups(self.table, at.region, chance)
+                before = self.meta.release
+                self.drive(JobFailed("by chance") if chance.random() < 0.1 else JobDone(groups, 0.0))
+                self._world.replaced += self.meta.release - before
 
     def rebuild_on(self, chance: Random) -> None:
         """One move of a rebuild, which may begin by it."""
@@ -257,6 +283,10 @@ class World:
         """Regions that were replaced and confirmed."""
         self.changed_meanwhile = 0
         """Regions that were not, because they had changed."""
+        self.between: Random | None = None
+        """What goes on between the batches is for the machine to say, by this chance."""
+        self.wanted: list[bytes] = []
+        """What operators will ask for meanwhile."""
         self.hears: Random | None = None
         """Whether the control topic is heard between two batches: sometimes; None: always."""
         self.placed = self.repeated = 0

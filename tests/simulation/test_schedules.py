@@ -30,3 +30,11 @@ def test_the_first_schedules_come_to_the_very_bytes(kind: str) -> None:
 def test_many_more_schedules_obey_their_laws(kind: str) -> None:
     for seed in range(len(SEEDS), len(SEEDS) + MORE // len(KINDS)):
         KINDS[kind](seed)
+
+
+def test_the_schedules_between_batches_met_what_they_are_about() -> None:
+    """Regions that were replaced, rebuilds that were stopped by a crash, and refusals."""
+    worlds = [world for seed in range(30) for world in KINDS["between batches"](seed)]
+    states = {one.state for world in worlds for one in world.meta().rebuilds}
+    assert sum(world.replaced for world in worlds) > 10
+    assert {"done", "stopped", "refused"} <= states
