@@ -84,7 +84,7 @@ class RebuildThrottle:
         return True
 
     def ends(self, holder: object) -> None:
-        """The region is replaced, or given up; nothing where another one is in work."""
+        """The region is replaced, or given up; nothing if another one is in work."""
         if self._holder is holder:
             now = self._now()
             self._holder, self._rests_until = None, now + (now - self._began)
@@ -108,7 +108,7 @@ class Anonymizer:
     def is_ready(self) -> bool:
         """Whether a region would be begun at once. Where there is no process, one is started.
 
-        Also where none has come to be after STARTS_MAX times: whoever has a region done is told so.
+        Also if none has come to be after STARTS_MAX times: whoever has a region done is told so.
         """
         if self._starting is not None and not self._starting.done():
             return False
@@ -137,7 +137,7 @@ class Anonymizer:
         return self._at_work is not None
 
     def abandon(self, job: Job) -> None:
-        """Nobody waits for this job any more: where it is under way, its process is killed."""
+        """Nobody waits for this job any more: if it is under way, its process is killed."""
         job.result.cancel()
         with self._lock:
             if self._at_work is job and self._process is not None:

@@ -7,7 +7,7 @@ The rules of this file
   acknowledge what an agent failed on, cannot subscribe in an app without an agent on a topic, and at each of their
   rebalances empty the channels, batches of ours among them. `agents.ingest` reads, `streamer.kafka.outlet` writes.
 * Its web server stays off as well: it would listen on every interface, and asks nobody for a password. `agents.web`
-  listens where it is told.
+  listens if it is told.
 * `app` is made when it is first asked for, from the environment (`faust -A agents.app worker`); importing this module
   needs nothing.
 * SIGTERM and Ctrl-C end a worker in order, exit code 0: shards are given back, a step that has begun gets a moment. A

@@ -4,7 +4,7 @@ The rules of this file
 ----------------------
 * The offset in the store is the only truth. Kafka's group offsets are written as a figure of lag, and never read: a
   shard is read from where its take-over says. Where that offset does not exist (`auto_offset_reset="none"`) the shard
-  is taken over again, which tells whether the input expired or was made anew; nothing is skipped in silence.
+  is taken over again, which tells whether the input expired or was recreated; nothing is skipped in silence.
 * The callbacks of an assignment only mark: heartbeats wait for them. A shard is taken over in its own thread.
 * After any error there is one way back: take the shard over again, from its beginning, after a pause.
 * A shard that another worker has taken (`Fenced`) is dropped. Where Kafka still calls it ours after a while, only a new
@@ -59,7 +59,7 @@ log = logging.getLogger(__name__)
 POLL_MS = 200
 BATCH_BYTES_MAX = 4_000_000
 LEAVE_SECONDS_MAX = 2.0
-"""How long Kafka may take to hear that we leave; where it does not answer, our silence will tell it."""
+"""How long Kafka may take to hear that we leave; if it does not answer, our silence will tell it."""
 
 METADATA_MS_MAX = 5_000
 """How long the client may go on with an old number of partitions."""

@@ -43,7 +43,7 @@ class Durations:
 
 @dataclass(slots=True)
 class ShardMetrics:
-    """One shard's. fault_at: when a message was passed over last, that could not be applied; pending_since: since when
+    """One shard's. fault_at: when a message was skipped last, that could not be applied; pending_since: since when
     it has had pending rows; committed_at: of the last step: in seconds since 1970, but fault_at and error_since, which
     are of the process' own clock. error: why the shard is about to be taken over again. taken_at: when this worker
     took it over first since it has it. rows_rebuilt: rows published when a rebuild ended, by its id, of the last ones.

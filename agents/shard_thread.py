@@ -119,7 +119,7 @@ class ShardThread:
 
     @property
     def busy_seconds(self) -> float:
-        """How long the call that it is in has computed, or waited for Redis or Kafka; 0 where it is in none."""
+        """How long the call that it is in has computed, or waited for Redis or Kafka; 0 if it is in none."""
         return self._seconds_spent() if self.busy else 0.0
 
     @property

@@ -244,7 +244,7 @@ def live_commands(folder: Path, rows: int) -> Iterator[tuple[str, list[str]]]:
         yield "rebuild --dry-run", ["rebuild", "--table", table, "--dry-run"]
         yield "rebuild --wait", ["rebuild", "--table", table, "--wait"]
         yield "config", ["config", "--table", table]
-    yield "start-anew", ["start-anew", "--table", table, "--from-source", csv]
+    yield "reload", ["reload", "--table", table, "--from-source", csv]
 
 
 @contextmanager

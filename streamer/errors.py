@@ -107,7 +107,7 @@ class Fenced(StreamerError):
 
 
 class Conflict(StreamerError):
-    """The store is not at the commit this worker's memory was built on, or a topic was made anew since: forget it and
+    """The store is not at the commit this worker's memory was built on, or a topic was recreated since: forget it and
     take the shard over again."""
 
     hint = "make the same call again"
@@ -141,7 +141,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
 
 
 def require_type(argument: str, value: object, wanted: str, or_none: bool = False) -> None:
-    """Raises UsageError where an argument is not what is wanted, in the words above; True and False are no numbers."""
+    """Raises UsageError if an argument is not what is wanted, in the words above; True and False are no numbers."""
     if or_none and value is None:
         return
     if not isinstance(value, _KINDS[wanted]) or (isinstance(value, bool) and wanted != FLAG):

@@ -39,7 +39,7 @@ class WorkerSettings:
 
     name: how `status` names this worker; in Kafka's consumer group, and in Redis beside the shards that it takes over.
     session_seconds: how long Kafka waits for a silent worker before it gives its shards to another one.
-    schemas: those of the schema registry, where there is one.
+    schemas: those of the schema registry, if there is one.
     web: where it answers browsers and probes, None: nowhere. log_format: how its lines on stderr are written.
     embedded: the servers live in this process and keep nothing, so that Redis' durability is not asked for.
     """

@@ -24,7 +24,7 @@ allow producer --operation Write --operation Read --topic "$table.changes"
 allow producer --operation Write --operation Describe --transactional-id "$table.changes-produce-" \
   --resource-pattern-type prefixed
 
-# Keeps the table; also for load and start-anew. Its transactions are named after the shards, <table>-shard-0 and so on.
+# Keeps the table; also for load and reload. Its transactions are named after the shards, <table>-shard-0 and so on.
 allow worker --operation Describe --topic "$table." --resource-pattern-type prefixed
 allow worker --operation Read --topic "$table.changes" --topic "$table.control"
 # shellcheck disable=SC2086

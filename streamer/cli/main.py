@@ -72,7 +72,7 @@ COMMANDS = {
     "end-snapshot": Listed(
         "streamer.cli.operate.end_snapshot", "Has shards publish a snapshot as far as it has come.", "stream"
     ),
-    "start-anew": Listed("streamer.cli.operate.reload", "Begins the table anew from its source.", "stream"),
+    "reload": Listed("streamer.cli.operate.reload", "Loads the table again from its source.", "stream"),
     "replay": Listed("streamer.cli.stream.replay", "Replays a file of events and writes what it would publish."),
     "verify": Listed("streamer.cli.batch.verify", "Checks the laws of a published changelog."),
     "index": Listed("streamer.cli.operate.index", "Writes the QI group of every source row of a live table.", "stream"),

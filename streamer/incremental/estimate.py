@@ -4,8 +4,8 @@ The rules of this file
 ----------------------
 * A query is a condition as statements have it: comparisons of a column with a value, joined by `and`. Two columns of
   one row cannot be compared: what is published does not say which values go together.
-* A vector of cells, or a box, matches in part where it holds values that match and others: by their share, as if the
-  rows lay evenly in it. It is certain where all of its values match, possible where one does. What has no step has no
+* A vector of cells, or a box, matches in part if it holds values that match and others: by their share, as if the
+  rows lay evenly in it. It is certain where all of its values match, possible if one does. What has no step has no
   smallest value: there shares are of lengths, and what matches a single point has the share 0.
 * All forms of publication are answered alike: where rows or QI groups are published, a QI group is one box.
 """

@@ -10,7 +10,7 @@ The rules of this file
   dropped meanwhile, the release counts as complete when its shard has been silent for a second.
 * The broker mixes nothing that is younger than `READER_TIME_MS`. A reader that needs longer to reach the end must start
   again, and is told so.
-* So must a reader whose topic was deleted and made anew: the whole table comes in the new one, but its records mean
+* So must a reader whose topic was deleted and recreated: the whole table comes in the new one, but its records mean
   nothing on top of the old one's. The topic's id is asked for whenever records have come.
 * The client library is kafka-python: readers need no library in C. It logs keys and values of messages at debug level,
   so its logger is shut.
@@ -71,7 +71,7 @@ class Subscription:
     table: a Table, a table.yaml, or a directory that holds one. schemas: of a registry, where publish.live.format is
     avro; None: the one that the environment names.
 
-    Raises ServerUnreachable where the broker does not answer, UsageError where the topic does not exist, LawViolated
+    Raises ServerUnreachable if the broker does not answer, UsageError where the topic does not exist, LawViolated
     for a record that no publisher of ours wrote, StreamerError where a new reader has to begin.
     """
 
@@ -144,7 +144,7 @@ class Subscription:
         return recorded_frames(self._table, self.stored())
 
     def arrow(self) -> dict[str, Any]:
-        """The same as pyarrow.Tables. Raises ConfigError where pyarrow is not installed."""
+        """The same as pyarrow.Tables. Raises ConfigError if pyarrow is not installed."""
         return {name: to_arrow(self._table, frame) for name, frame in self.frames().items()}
 
     def stored(self) -> list[tuple[bytes, bytes]]:

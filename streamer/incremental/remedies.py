@@ -13,11 +13,11 @@ from streamer.incremental.topics import CHANGES, CONTROL, DEAD_LETTERS, POSITION
 from streamer.table.schema import LOSSY_JOIN, ROWS
 
 SOME_TABLE = "<table>"
-"""In place of a table's name where it is not known."""
+"""In place of a table's name if it is not known."""
 
 
 BEGUN_IN_PART = (
-    "the table has not begun in all its shards yet: wait for the `streamer load` or `streamer start-anew` that is at "
+    "the table has not begun in all its shards yet: wait for the `streamer load` or `streamer reload` that is at "
     "it, or, where it was ended before its end, call it again, then start the workers"
 )
 """For rows that were to come into all shards at once, and may be in some of them alone."""
@@ -26,7 +26,7 @@ BEGUN_IN_PART = (
 def begin_anew(table_name: str = SOME_TABLE) -> str:
     """For a state that is of no use any more, in front of a source that can be had: as a file, or in the input."""
     return (
-        f"to begin {table_name} anew from its source: stop all workers, run `streamer start-anew --from-source` with a "
+        f"to reload {table_name} from its source: stop all workers, run `streamer reload --from-source` with a "
         "file of all rows, or with `topic` where the input still holds them, start the workers"
     )
 
@@ -34,7 +34,7 @@ def begin_anew(table_name: str = SOME_TABLE) -> str:
 def begin_from_file(table_name: str) -> str:
     """For an input that has lost messages, or has them where their rows do not belong any more."""
     return (
-        f"to begin {table_name} anew from its source: stop all workers, run `streamer start-anew --from-source` with a "
+        f"to reload {table_name} from its source: stop all workers, run `streamer reload --from-source` with a "
         "file of all rows, start the workers"
     )
 
@@ -63,7 +63,7 @@ def new_control(table_name: str = SOME_TABLE) -> str:
 def send_again(table_name: str) -> str:
     """For other topics in place of all that there are."""
     return (
-        f"to begin anew from the source: stop all workers, delete all topics {table_name}.* of the table and the keys "
+        f"to start again from the source: stop all workers, delete all topics {table_name}.* of the table and the keys "
         f"{_keys(table_name)} in Redis, run `streamer topics create`, start the workers, let the source send all rows "
         "again"
     )

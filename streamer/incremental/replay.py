@@ -62,9 +62,9 @@ def secret_text(secret: bytes) -> bytes:
 
 
 def read_secret(path: Path) -> bytes | None:
-    """The secret in a file, None where there is no such file.
+    """The secret in a file, None if there is no such file.
 
-    Raises ConfigError where it cannot be read or holds something else; what it holds is not said.
+    Raises ConfigError if it cannot be read or holds something else; what it holds is not said.
     """
     try:
         secret = bytes.fromhex(path.read_text("ascii"))
@@ -253,7 +253,7 @@ def replay_files(
     initial: reads the table to begin with, which nobody else then holds. next_part: is told that it is loaded, and that
     the files are written.
 
-    Raises ConfigError where the directory or a file in it cannot be made, or its secret is none.
+    Raises ConfigError if the directory or a file in it cannot be made, or its secret is none.
     """
     if directory is None:
         yield (yield from _steps(Replay(table, NoOutlet(), batch_events), messages, initial, first_groups, next_part))

@@ -38,7 +38,7 @@ class Beside(Protocol):
         """Raises LawViolated if the release is not what it should be; remaining: the records after it."""
 
     def check_end(self) -> None:
-        """Raises LawViolated where something should have been published after the last release."""
+        """Raises LawViolated if something should have been published after the last release."""
 
 
 def verify(table: Table | str | Path, *live: str | Path) -> Verified:
@@ -46,7 +46,7 @@ def verify(table: Table | str | Path, *live: str | Path) -> Verified:
 
     table: a Table, a table.yaml, or a directory that holds one. live: files as `replay` and `subscribe --live` write
     them; several are one changelog. Raises LawViolated with the first violation in words, ConfigError for a table or a
-    file that cannot be read, UsageError where there is no record.
+    file that cannot be read, UsageError if there is no record.
     """
     schema = table_of(table)
     for path in live:
@@ -74,7 +74,7 @@ def follow(laws: ChangelogLaws, records: Iterable[LiveRecord], beside: Beside | 
 
 
 def require_records(verified: Verified, live: Sequence[Path]) -> None:
-    """Raises UsageError where no record was found."""
+    """Raises UsageError if no record was found."""
     if not verified.records:
         named = ", ".join(map(str, live)) or "no file was named"
         raise UsageError(f"{named}: there is no record in it, so there is nothing to verify")

@@ -55,7 +55,7 @@ def kafka_settings(environment: Mapping[str, str] = os.environ) -> KafkaSettings
 
 
 def tls_context(settings: KafkaSettings) -> ssl.SSLContext | None:
-    """What TLS is made with; None where there is none. Raises ConfigError for a file that is not as it must be."""
+    """What TLS is made with; None if there is none. Raises ConfigError for a file that is not as it must be."""
     if not settings.by_tls:
         return None
     try:
@@ -141,7 +141,7 @@ class Token:
 
 
 def fetch_token(endpoint: TokenEndpoint) -> Token:
-    """Asks for a token. Raises ConfigError where it is refused, ServerUnreachable where nobody answers."""
+    """Asks for a token. Raises ConfigError if it is refused, ServerUnreachable if nobody answers."""
     import httpx  # a tenth of a second of every command, where few ask for tokens
 
     _check_address(endpoint.url)
@@ -187,7 +187,7 @@ def _token_in(answer: httpx.Response) -> Token:
 
 
 def _check_address(url: str) -> None:
-    """Raises ConfigError where an address names no host, or a login, which belongs to the client's id and secret."""
+    """Raises ConfigError if an address names no host, or a login, which belongs to the client's id and secret."""
     try:
         parts = urlsplit(url)
         is_address = (

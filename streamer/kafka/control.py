@@ -33,7 +33,7 @@ class KafkaControl:
         self._place = TopicPartition(topic_name(table_name, CONTROL), shard)
 
     def skips(self, topic_id: str) -> frozenset[int]:
-        """The offsets of the input of that id that are to be passed over. Raises ServerUnreachable, ShardRefused."""
+        """The offsets of the input of that id that are to be skipped. Raises ServerUnreachable, ShardRefused."""
         with self._kafka.failures("reading the control topic", READ_RIGHT, CONTROL), self._kafka.consumer() as consumer:
             return skips_of(self._values(consumer), self._kafka.shard, topic_id)
 

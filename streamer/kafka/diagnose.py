@@ -75,7 +75,7 @@ def require_access(servers: Sequence[str]) -> None:
 
 
 def shut_out(servers: Sequence[str]) -> StreamerError | None:
-    """Why a secured Kafka does not let us in, by the first of its servers that says so; None where none does.
+    """Why a secured Kafka does not let us in, by the first of its servers that says so; None if none does.
 
     ConfigError: no repetition helps. ServerUnreachable: it may be an outage.
     """

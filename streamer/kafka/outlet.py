@@ -14,7 +14,7 @@ The rules of this file
   needs of a schema registry is there before the former writer is shut out.
 * A lossy join has two topics for what is published; what is said here of `live` holds for each.
 * A `live` made anew is told by the offset that its last record gets, before the transaction ends (`shard.outlet`).
-  Of the records before it no answer is asked for: where Kafka does not take one, the transaction cannot be committed.
+  Of the records before it no answer is asked for: if Kafka does not take one, the transaction cannot be committed.
 * Whatever fails, the producer is done with: `fence` begins anew, and `position` tells what became of the transaction.
 """
 
@@ -76,7 +76,7 @@ class KafkaOutlet:
         self._producer = producer
 
     def _check_keys(self, consumer: Consumer) -> None:
-        """Raises ShardRefused where the records that are there have other keys than would be written now."""
+        """Raises ShardRefused if the records that are there have other keys than would be written now."""
         for kind in self._ends:
             first, end = self._kafka.watermarks(consumer, place := self._place(kind))
             deadline = monotonic() + CALL_SECONDS_MAX

@@ -71,7 +71,7 @@ class SchemaRegistry:
     """The schemas of one registry; to be used from any thread.
 
     user_and_password: for basic auth. ca: path of the certificates that an https registry is known by; None: the
-    system's. Raises ConfigError where a setting is wrong.
+    system's. Raises ConfigError if a setting is wrong.
     """
 
     def __init__(self, url: str, user_and_password: tuple[str, str] | None = None, ca: str | None = None) -> None:
@@ -112,7 +112,7 @@ class SchemaRegistry:
         self._schemas[schema_id] = schema_from(schema_id, told.kind, told.text, bool(told.references))
 
     def register(self, subject: str, schema: str) -> int:
-        """The id of a schema of Avro's under a subject. Raises RegistryUnreachable; ConfigError where it is refused."""
+        """The id of a schema of Avro's under a subject. Raises RegistryUnreachable; ConfigError if it is refused."""
         with self._asking:
             if (subject, schema) not in self._registered:
                 self._registered[subject, schema] = self._put(subject, schema)

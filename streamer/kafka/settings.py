@@ -239,7 +239,7 @@ def _check_stores(said: Mapping[str, str]) -> None:
 
 
 def _check_no_idle(protocol: str, said: Mapping[str, str]) -> None:
-    """Raises ConfigError where the protocol leaves out what somebody has set."""
+    """Raises ConfigError if the protocol leaves out what somebody has set."""
     for name, (needed, alone) in _NEEDED.items():
         if said.get(name) and needed not in protocol.split("_"):
             raise ConfigError(

@@ -4,10 +4,10 @@ The rules of this file
 ----------------------
 * `ask` is called when a batch was read, `check` waits for the answer before the batch is stored, and what lies between
   goes on meanwhile. Whatever was read before `ask` came from the input that the answer names, because a topic that was
-  deleted never comes back with the same id. So no message of an input made anew is stored as one of the former's: that
-  is found out before the commit. An input that is made anew after the question was put changes nothing about the batch;
+  deleted never comes back with the same id. So no message of an input recreated is stored as one of the former's: that
+  is found out before the commit. An input that is recreated after the question was put changes nothing about the batch;
   the next one finds it.
-* The same answer tells whether the output was made anew before the question was put. What happens to the output later
+* The same answer tells whether the output was recreated before the question was put. What happens to the output later
   is for the outlet to see, by the offsets that its records get, and for the next question.
 * `check` only says that something is not as it was. What that means, `state` and the rules of a take-over decide.
 * A topic that is missing may be on its way: it is waited for, for a moment.
@@ -68,7 +68,7 @@ class KafkaReading:
                     yield self._published(kind, record)
 
     def check_format(self) -> None:
-        """Raises UsageError where the output holds records of another format than table.yaml says."""
+        """Raises UsageError if the output holds records of another format than table.yaml says."""
         for kind in self._outputs:
             with closing(self._batches(kind, 0)) as batches:
                 first = next(batches, [])[:1]
@@ -145,7 +145,7 @@ class TopicQuestions:
         self._last: Future[Topics] | None = None
 
     def ask(self) -> Future[Topics]:
-        """The answer to a question that is put from now on; raises KafkaException where Kafka does not give it."""
+        """The answer to a question that is put from now on; raises KafkaException if Kafka does not give it."""
         with self._lock:
             if self._next is None:
                 self._next = self._last = self._thread.submit(self._put_next)
@@ -221,7 +221,7 @@ class KafkaInput:
     def state(self) -> InputState:
         """What the broker says of the shard's input right now.
 
-        Raises ShardRefused where a topic is missing or the topics do not have the same number of partitions;
+        Raises ShardRefused if a topic is missing or the topics do not have the same number of partitions;
         ServerUnreachable; Fenced where the shard is lost.
         """
         with self._kafka.failures("asking for the topics"), self._kafka.consumer() as consumer:

@@ -5,7 +5,7 @@ The rules of this file
 * numba sees by itself when the file of a function changes, but not when that of a function it calls does, or of a
   constant: so the code of every state of all these files has a folder of its own, and in it one for every processor,
   Python, version of numba and settings of numba that it was made for.
-* That folder lies in the package; in $NUMBA_CACHE_DIR where that is set; where the package cannot be written to, in the
+* That folder lies in the package; in $NUMBA_CACHE_DIR if that is set; where the package cannot be written to, in the
   user's own cache folder. Machine code is a program: it is never kept where others could write.
 * A set of machine code that was made as a whole is marked by an empty file of its name. Whether it is there is one look
   at the disk, without numba.
@@ -122,7 +122,7 @@ def _lock_file(name: str) -> Iterator[int]:
 
 @cache
 def folder() -> str:
-    """Where this package's machine code is kept for this machine; "" where nothing can be kept."""
+    """Where this package's machine code is kept for this machine; "" if nothing can be kept."""
     return folder_for(PACKAGE)
 
 

@@ -241,7 +241,7 @@ def _kept(function: Callable[..., object], **options: object) -> Dispatcher:
 
 @contextmanager
 def _kept_in_our_folder(config: Any) -> Iterator[None]:
-    """Other people's functions are kept where they were."""
+    """Other people's functions are kept if they were."""
     ours = {"CACHE_DIR": folder(), "CACHE_LOCATOR_CLASSES": f"{Locator.__module__}.{Locator.__name__}"}
     before = {name: getattr(config, name, "") for name in ours}
     try:

@@ -143,7 +143,7 @@ class Model:
         return bool(self.holds_by_group(np.zeros(len(subjects), dtype=np.int64), 1, subjects)[0])
 
     def shortfall(self, subjects: Ints, names: Mapping[Subject, str]) -> str:
-        """The first constraint that the rows subjects (m, s) together do not satisfy, in words; "" where all hold."""
+        """The first constraint that the rows subjects (m, s) together do not satisfy, in words; "" if all hold."""
         n = len(subjects)
         if n < self.rows:
             return f"{n} rows are fewer than k = {self.rows}"
@@ -194,7 +194,7 @@ def r_k(k: int, ancestors: Subject, r: Fraction) -> Model:
 
 
 def model_of(table: Table) -> Model:
-    """The model that table.yaml demands: k (of individuals where they are declared) and its diversity."""
+    """The model that table.yaml demands: k (of individuals if they are declared) and its diversity."""
     demands, counted = table.diversity, table.individual is not None
     model = identity_reserved(table.k) if counted else k_anonymity(table.k)
     if demands.alpha is not None:

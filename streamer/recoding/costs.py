@@ -41,7 +41,7 @@ def costs(microdata: Microdata, on_progress: OnProgress) -> dict[str, Any]:
     """What each k, each attribute and each other grid costs; plain values, counts and shares.
 
     `k` has an entry for table.yaml's k and for each of `KS`; `attributes` the loss of each attribute at table.yaml's k,
-    and where it is published in intervals that of the whole table with half and double the grid. Where the privacy
+    and if it is published in intervals that of the whole table with half and double the grid. Where the privacy
     model cannot hold on these rows, an entry says why instead. `none_suppressing` is the reason why no entry has a
     recoding that leaves rows out, or None.
     """

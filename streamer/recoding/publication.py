@@ -58,7 +58,7 @@ def published_frame(microdata: Microdata, recoding: Recoding) -> pd.DataFrame:
 def lossy_join_frames(microdata: Microdata, recoding: Recoding) -> tuple[pd.DataFrame, pd.DataFrame]:
     """QIT and STT as tables: QI group and exact cells; QI group, individual and kept values.
 
-    Cells are written as boxes are, by their ends or their leaf. Raises ConfigError where a kept column has the name of
+    Cells are written as boxes are, by their ends or their leaf. Raises ConfigError if a kept column has the name of
     the column of individuals.
     """
     table, joined = microdata.table, lossy_join(microdata, recoding)

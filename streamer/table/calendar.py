@@ -69,12 +69,12 @@ class Span:
         return self.n * MICROSECONDS.get(self.unit, 0)
 
     def moments(self, clock: Clock) -> int:
-        """The same in moments; 0, too, where it is shorter than one."""
+        """The same in moments; 0, too, if it is shorter than one."""
         return self.microseconds * clock.per_day // MICROSECONDS_PER_DAY
 
 
 def read_span(text: object) -> Span | None:
-    """The length that a text of table.yaml says; None where it says none.
+    """The length that a text of table.yaml says; None if it says none.
 
     >>> read_span("7 days"), read_span("1 month"), read_span("month"), read_span("0 days")
     (Span(n=7, unit='day'), Span(n=1, unit='month'), None, None)
@@ -173,7 +173,7 @@ class CalendarCells:
         return moment_text(lo, self.clock), moment_text(hi, self.clock)
 
     def cells_between(self, lo: int, hi: int) -> tuple[int, int] | None:
-        """The cells whose published interval has these ends; None where there are none."""
+        """The cells whose published interval has these ends; None if there are none."""
         if not self.first <= lo <= hi <= self.last:
             return None
         cells = self.cell_of(lo), self.cell_of(hi if self.is_closed else max(lo, hi - 1))
@@ -267,7 +267,7 @@ def fits(cells: CalendarCells, unit: str) -> bool:
 
 
 def levels_of_calendar(cells: CalendarCells, units: Sequence[str] | None) -> Levels:
-    """The levels of a column; units: those that table.yaml names, None where it names none."""
+    """The levels of a column; units: those that table.yaml names, None if it names none."""
     if units is not None:
         return CalendarLevels(cells, units)
     usual = [unit for unit in USUAL if is_wider(cells, unit) and fits(cells, unit)]

@@ -49,7 +49,7 @@ TUPLES_REMEMBERED = 10_000
 
 @dataclass(frozen=True, slots=True)
 class EncodedRows:
-    """n encoded rows by column; codes: int64 (n, d), the others have length n; nulls: empty where no row has one."""
+    """n encoded rows by column; codes: int64 (n, d), the others have length n; nulls: empty if no row has one."""
 
     source_keys: list[str] = field(repr=False)
     codes: Ints = field(repr=False)
@@ -132,7 +132,7 @@ class Encoder:
         return self.source_key({names[0]: value})
 
     def individual(self, fields: Fields) -> str | None:
-        """Whom k counts, as text; None where the table declares no individual. EventRefused: missing-individual."""
+        """Whom k counts, as text; None if the table declares no individual. EventRefused: missing-individual."""
         if self._who is None:
             return None
         name, individual = self._who
@@ -192,7 +192,7 @@ class Encoder:
     # -- files ----------------------------------------------------------------------------------------------------
 
     def named_columns(self, frame: pd.DataFrame) -> list[str]:
-        """The columns that table.yaml names, each once. Raises ConfigError where the data has not all of them."""
+        """The columns that table.yaml names, each once. Raises ConfigError if the data has not all of them."""
         named = (*self.table.source_key, self.table.individual, *self._columns)
         columns = [name for name in dict.fromkeys(named) if name is not None]
         if missing := [name for name in columns if name not in frame.columns]:
@@ -288,7 +288,7 @@ def _is_null(value: object) -> bool:
 
 
 def _transposed(columns: Sequence[Sequence[T]], n: int) -> list[tuple[T, ...]]:
-    """Columns -> one tuple per row, equal ones mostly the same; n empty tuples where there is no column."""
+    """Columns -> one tuple per row, equal ones mostly the same; n empty tuples if there is no column."""
     if not columns:
         return [()] * n
     known: dict[tuple[T, ...], tuple[T, ...]] = {}

@@ -62,7 +62,7 @@ def is_named(path: str | Path, *suffixes: str) -> bool:
 
 @contextmanager
 def open_bytes(path: str | Path) -> Iterator[IO[bytes] | gzip.GzipFile]:
-    """A file to read. Raises ConfigError where it cannot be read, also later while it is."""
+    """A file to read. Raises ConfigError if it cannot be read, also later while it is."""
     try:
         if str(path) == STDIN:
             yield sys.stdin.buffer
@@ -97,7 +97,7 @@ def read_rows(path: str | Path) -> pd.DataFrame:
 def read_table(path: str | Path) -> pd.DataFrame:
     """A file of rows: Parquet where its name ends with .parquet, as typed values, else what `read_rows` reads.
 
-    Raises ConfigError for a file that cannot be read, and where what reads Parquet is not installed.
+    Raises ConfigError for a file that cannot be read, and if what reads Parquet is not installed.
     """
     if not str(path).lower().endswith(PARQUET):
         return read_rows(path)
@@ -137,7 +137,7 @@ def _rows_of(path: str | Path, text: TextIOWrapper) -> pd.DataFrame:
 
 
 def _delimiter(header: str) -> str:
-    """The delimiter that is most frequent outside quotation marks; a comma where there is none."""
+    """The delimiter that is most frequent outside quotation marks; a comma if there is none."""
     bare = "".join(header.split('"')[::2])
     found = max(_DELIMITERS, key=bare.count)
     return _RARE_DELIMITER if found not in bare and _RARE_DELIMITER in bare else found
@@ -196,7 +196,7 @@ OWNER_ONLY = 0o600
 def atomic_writer(path: str | Path, text: bool = False) -> Iterator[Any]:
     """A file to write, bytes or UTF-8 text, that takes its place when the block ends well; on an error nothing is left.
 
-    Raises ConfigError where the file cannot be made.
+    Raises ConfigError if the file cannot be made.
     """
     with atomic_writers([path], text) as (writer,):
         yield writer
@@ -208,7 +208,7 @@ def atomic_writers(paths: Sequence[str | Path], text: bool = False) -> Iterator[
 
     Every file is on the disk before the first takes its place. A link stays one, to the new file, and a file that was
     there leaves its mode to the new one. Drafts, `.NAME.PROCESS.draft`, are left behind by a process alone that ends on
-    the spot (SIGKILL; a command takes SIGTERM). Raises ConfigError where a file cannot be made.
+    the spot (SIGKILL; a command takes SIGTERM). Raises ConfigError if a file cannot be made.
     """
     drafts: list[tuple[Path, Path]] = []
     try:
@@ -295,7 +295,7 @@ def _cell_texts(column: pd.Series[Any]) -> Any:
 
 
 def write_index(pairs: Iterable[tuple[str, str]], file: IO[str]) -> None:
-    """The private index table, source key and name of the QI group ("" where it has none), by source key."""
+    """The private index table, source key and name of the QI group ("" if it has none), by source key."""
     for_owner_alone(file)
     writer = csv.writer(file)
     writer.writerow(["key", "qi_group"])

@@ -195,7 +195,7 @@ class Hierarchy:
         return node
 
     def label(self, lo: int, hi: int) -> str:
-        """Label of the node over exactly the leaves lo..hi; KeyError where there is no such node."""
+        """Label of the node over exactly the leaves lo..hi; KeyError if there is no such node."""
         return self.labels[self.node_of[lo, hi]]
 
     def fingerprint(self) -> str:

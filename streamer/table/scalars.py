@@ -23,7 +23,7 @@ _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,6})?", re.ASCII)
 
 
 def read_decimal(text: str) -> Decimal | None:
-    """The number a text stands for, exactly; None where it is not a finite decimal number.
+    """The number a text stands for, exactly; None if it is not a finite decimal number.
 
     >>> read_decimal("-1.50"), read_decimal("1e2"), read_decimal("NaN"), read_decimal("1_000"), read_decimal("")
     (Decimal('-1.50'), Decimal('1E+2'), None, None, None)

@@ -33,7 +33,7 @@ DIGEST_BYTES = 8
 class Differences(NamedTuple):
     """Two versions of the engine, and the parts of table.yaml, that differ.
 
-    versions: the one that kept the state ("" where it did not say so) and ours; None: it is the same.
+    versions: the one that kept the state ("" if it did not say so) and ours; None: it is the same.
     """
 
     versions: tuple[str, str] | None
@@ -74,7 +74,7 @@ ENGINE_VERSION = 6
 """Raised whenever the same events would give another table, or other dead letters: a state is not mixed of two."""
 
 REPAIR_VERSION = 2
-"""The same, where that is so with local repair alone: what has none carries on."""
+"""The same, if that is so with local repair alone: what has none carries on."""
 
 REPAIR = Decimal("0.055")
 """The price of local repair where table.yaml names none: the NCP that a row must save which is published again."""
@@ -105,7 +105,7 @@ class SourceText:
 
 @dataclass(frozen=True)
 class Diversity:
-    """What a QI group owes beside k; None where nothing is asked. Each holds for every sensitive column by itself.
+    """What a QI group owes beside k; None if nothing is asked. Each holds for every sensitive column by itself.
 
     l: distinct sensitive values; null_counts: a null is one of them. alpha: largest share of one individual's rows.
     beta: largest share of one sensitive value. r: largest share of sensitive values that have the same ancestor at

@@ -160,7 +160,7 @@ def reader_of_pattern(written: str) -> Callable[[str], object]:
 
 
 def fault_of_pattern(written: str, *, with_time: bool) -> str | None:
-    """What is wrong with a pattern of dates, or, with_time, of local timestamps; None where nothing is.
+    """What is wrong with a pattern of dates, or, with_time, of local timestamps; None if nothing is.
 
     >>> fault_of_pattern("DD.MM.YYYY", with_time=False), fault_of_pattern("DD.MM.YY", with_time=False)
     (None, 'must have YYYY, MM and DD once each, such as DD.MM.YYYY')
@@ -188,7 +188,7 @@ def _boolean_or_text(text: str) -> object:
 
 
 _TEXTS_OF: Mapping[str, Callable[[str], object]] = {"integer": _number_or_text, "boolean": _boolean_or_text}
-"""What the texts of a column are by its type, where they are not written in a way of their own."""
+"""What the texts of a column are by its type, if they are not written in a way of their own."""
 
 
 def _digits(text: str) -> object:

@@ -32,7 +32,7 @@ CELLS_MAX = (1 << 31) - 1
 """Cells of one column: a shard's table has them as int32, and counts one beyond the last."""
 
 UNIT_SHARE = Decimal("0.2")
-"""What counts as 1 in QGSSD where table.yaml does not say: this share of the domain, or of the leaves."""
+"""What counts as 1 in QGSSD if table.yaml does not say: this share of the domain, or of the leaves."""
 
 
 @dataclass(frozen=True)

@@ -136,7 +136,7 @@ def with_iso_texts(column: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def _end(exact: Decimal, kind: str) -> int | float | Decimal:
-    """One end of an interval in its column's type. Raises ValueError where that would round."""
+    """One end of an interval in its column's type. Raises ValueError if that would round."""
     number: int | float | Decimal = exact
     if kind == "int64":
         number = int(exact)

@@ -1,4 +1,4 @@
-"""`streamer load` and `streamer start-anew` killed at random moments, called again, and held to the source.
+"""`streamer load` and `streamer reload` killed at random moments, called again, and held to the source.
 
 A command has three phases: until its rows are read, until the first shard has its table, until the last one has. How
 long each takes is measured by a call that nobody kills; the moments are drawn within them, one phase after the other,
@@ -168,7 +168,7 @@ def load_killed(servers: Servers, directory: Path, rng: random.Random, kills: in
         table.assert_lawful()
         again = table.commands.run("load", table.rows())
         if again.exit_code:
-            assert "streamer start-anew --from-source" in again.stderr, again.output
-            table.commands.report("start-anew", "--from-source", table.rows())
-        print(f"{said}; called again, it {'named start-anew' if again.exit_code else 'filled the table'}", flush=True)
+            assert "streamer reload --from-source" in again.stderr, again.output
+            table.commands.report("reload", "--from-source", table.rows())
+        print(f"{said}; called again, it {'named reload' if again.exit_code else 'filled the table'}", flush=True)
         table.assert_holds()

@@ -1,4 +1,4 @@
-"""`streamer load` and `streamer start-anew`, from a file and from the topic, each killed at twenty random moments."""
+"""`streamer load` and `streamer reload`, from a file and from the topic, each killed at twenty random moments."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ def test_load_killed(servers: Servers, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("source", ["file", "topic"])
-def test_start_anew_killed(servers: Servers, tmp_path: Path, source: str) -> None:
+def test_reload_killed(servers: Servers, tmp_path: Path, source: str) -> None:
     """Now and then a worker comes between: it finds a table, old or new, or the refusal that names the command."""
-    rng = random.Random(f"start-anew from {source}")
+    rng = random.Random(f"reload from {source}")
     table = Killed(servers, tmp_path, rng, ROWS)
     if source == "topic":
         table.write(table.first)
 
     def command() -> tuple[object, ...]:
-        return "start-anew", "--from-source", "topic" if source == "topic" else table.rows()
+        return "reload", "--from-source", "topic" if source == "topic" else table.rows()
 
     seconds = table.timed(*command())
     for kill in range(KILLS):

@@ -37,7 +37,7 @@ def served(servers: Servers, folder: Path) -> ServedTable:
     "produce",
     "rebuild",
     "skip",
-    "start-anew",
+    "reload",
     "status",
     "subscribe",
     "topics check",

@@ -52,7 +52,7 @@ OTHERWISE: dict[str, tuple[int, str]] = {
     "streamer topics create --table mine --shards 8": (2, "have 4 partitions, and the number cannot be changed"),
     "streamer skip --table mine --shard 0 --offset 1234": (2, "--offset 1234: shard 0 of"),
     "streamer load rows.csv --table mine": (2, "`load` fills empty tables only"),
-    "streamer start-anew --from-source": (2, "Option '--from-source' requires an argument"),
+    "streamer reload --from-source": (2, "Option '--from-source' requires an argument"),
     "streamer end-snapshot --table mine": (2, "no shard holds back rows of a snapshot"),
     "streamer end-snapshot --table mine --shard 2": (2, "shard 2 does not hold back rows of a snapshot"),
 }
@@ -84,7 +84,7 @@ BEFORE_ANY_WORKER = (
 BEFORE_ANY_CHANGE = ("subscribe", "index", "replay", "verify")
 WITH_THE_PERSON = ("explain",)
 IN_THE_END = ("dead-letters", "produce --truncate")
-WITHOUT_WORKERS = ("start-anew",)
+WITHOUT_WORKERS = ("reload",)
 WITHOUT_A_TABLE = ("init",)
 """How calls begin that belong to a certain time of a table's life, in its order. All others come after the changes."""
 

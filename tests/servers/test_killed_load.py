@@ -1,4 +1,4 @@
-"""`streamer load` killed at three random moments; twenty, and those of `start-anew`, are a drill's."""
+"""`streamer load` killed at three random moments; twenty, and those of `reload`, are a drill's."""
 
 from __future__ import annotations
 

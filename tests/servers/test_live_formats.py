@@ -76,7 +76,7 @@ class FormattedTable:
 
     def run(self, *command: str) -> Any:
         servers = ["--kafka", self.servers.kafka_bootstrap, "--redis", self.servers.redis_url]
-        options = {"status": servers, "start-anew": servers, "subscribe": servers[:2]}.get(command[0], [])
+        options = {"status": servers, "reload": servers, "subscribe": servers[:2]}.get(command[0], [])
         words = [*command, "--table", str(self.folder), *options, "--json"]
         return CliRunner().invoke(main, words, env=self.environment)
 
@@ -187,15 +187,15 @@ def test_another_format_is_another_topic_and_begins_anew(world: FormattedTable) 
     world.write_yaml(ROWS, AVRO)
     world.registry.open()
     assert world.work().ended() == 2
-    assert "start-anew" in world.logs()
-    refused = world.run("start-anew", "--from-source", "topic")
+    assert "reload" in world.logs()
+    refused = world.run("reload", "--from-source", "topic")
     assert refused.exit_code == 2
     assert f"{world.name}.live holds records of another format" in refused.output
     assert world.folded_by_bytes() == plain
     world.make_live_anew()
-    begun = world.run("start-anew", "--from-source", "topic")
+    begun = world.run("reload", "--from-source", "topic")
     assert begun.exit_code == 0, begun.output
-    again = world.run("start-anew", "--from-source", "topic")  # which removes what it finds, in the same format
+    again = world.run("reload", "--from-source", "topic")  # which removes what it finds, in the same format
     assert again.exit_code == 0, again.output
     world.work()
     with Subscription(world.table, world.servers.kafka_bootstrap) as reader:

@@ -206,7 +206,7 @@ def test_reading_the_input_again_as_the_refusal_says_works_and_readers_go_on(wor
         assert world.workers[0].ended() == 2, world.logs()
         assert remedies.begin_anew(world.name) in world.logs()
         servers = ["--kafka", world.bootstrap, "--redis", world.environment["REDIS_URL"]]
-        command = ["start-anew", "--from-source", "topic", "--table", str(world.table), *servers]
+        command = ["reload", "--from-source", "topic", "--table", str(world.table), *servers]
         begun = CliRunner().invoke(agents_main, command)
         assert begun.exit_code == 0, begun.output
         world.write(300)

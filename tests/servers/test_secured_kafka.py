@@ -120,7 +120,7 @@ def test_the_whole_way_with_no_more_rights_than_the_recipes_give(people: People,
     people.must("reader", "subscribe", "--live", str(tmp_path / "live.jsonl"))
     people.must("operator", "index", "--out", str(tmp_path / "index.csv"))
     people.must("operator", "verify", str(tmp_path / "live.jsonl"))
-    people.must("worker", "start-anew", *FROM_TOPIC)
+    people.must("worker", "reload", *FROM_TOPIC)
     assert before == rows_read(people) > 0
 
 
@@ -185,7 +185,7 @@ def test_nobody_does_what_the_recipes_leave_to_others(people: People, tmp_path: 
     assert "not authorised" in people.must_not("reader", "topics check")
     assert "not authorised" in people.must_not("producer", "topics create")
     assert "not authorised" in people.must_not("producer", "load", rows, at_redis="worker")
-    assert "not authorised" in people.must_not("operator", "start-anew", *FROM_TOPIC, at_redis="worker")
+    assert "not authorised" in people.must_not("operator", "reload", *FROM_TOPIC, at_redis="worker")
     assert "allow CONFIG GET" in people.must_not_at_redis("worker", "load", rows, at_redis="operator")
     refused = Worker(tmp_path / "worker.log", people.environment("producer", at_redis="worker"))
     assert refused.ended() == 2

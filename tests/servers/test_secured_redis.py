@@ -49,7 +49,7 @@ def tester(secured: SecuredRedis) -> Iterator[Any]:
 
 
 def everything_a_worker_does(secured: SecuredRedis) -> None:
-    """A worker's way with a shard, that of `start-anew`, and what both leave for people to read."""
+    """A worker's way with a shard, that of `reload`, and what both leave for people to read."""
     client = connect(secured.url_of(secured.login("worker")))
     require_durable(client, stated=False)
     store = RedisLookups(client, "patients", 0)
@@ -243,7 +243,7 @@ def test_a_worker_and_all_commands_get_along_with_their_user(
     world.wait_until_published(60)
     world.assert_published_as_expected()
     world.workers[0].terminate()
-    begin_anew = ["start-anew", "--from-source", "topic", "--table", str(world.table), *servers]
+    begin_anew = ["reload", "--from-source", "topic", "--table", str(world.table), *servers]
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}  # compiling would take longer than what is compiled
     subprocess.run([sys.executable, "-m", "streamer.cli.main", *begin_anew], cwd=ROOT, env=environment, check=True)
     operator = world.environment["REDIS_URL"].replace("://", "://operator:{}@")

@@ -130,8 +130,8 @@ class Operator:
     def n_published(self) -> int:
         return sum(len(read(self.world.bootstrap, self.world.name, "live", shard)) for shard in range(SHARDS))
 
-    def start_anew(self) -> None:
-        self._run("start-anew", "--from-source", "topic", kafka=True, redis=True)
+    def reload(self) -> None:
+        self._run("reload", "--from-source", "topic", kafka=True, redis=True)
 
     def verify(self, source: Source) -> None:
         live, index = self.folder / "live.jsonl", self.folder / "index.csv"
@@ -241,7 +241,7 @@ def test_rows_that_came_before_go_in_every_shard_and_rows_that_came_after_stay(o
     assert operator.n_published() == published, "what is published is not published again"
     operator.verify(source)
     world.workers[-1].terminate()
-    operator.start_anew()
+    operator.reload()
     operator.verify(source)
 
 

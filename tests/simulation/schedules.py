@@ -18,9 +18,9 @@ from simulation import test_forms as forms
 from simulation import test_input_made_anew as new_inputs
 from simulation import test_output_made_anew as new_outputs
 from simulation import test_rebuilds as rebuilds
+from simulation import test_reload as starts
 from simulation import test_retries as retries
 from simulation import test_simulator as batches
-from simulation import test_start_anew as starts
 from simulation import test_truncations as truncations
 from simulation.simulator import Fault, World
 from simulation.story import MESSAGES, PEOPLE, events
@@ -169,7 +169,7 @@ def with_an_input_made_anew(seed: int) -> Worlds:
     return [world]
 
 
-def with_a_start_anew(seed: int) -> Worlds:
+def with_a_reload(seed: int) -> Worlds:
     chance = random.Random(seed)
     world = starts.half_read(replace(PEOPLE, form=chance.choice(FORMS)))
     new = replace(starts.STRICTER, form=world.table.form)
@@ -197,7 +197,7 @@ KINDS: Mapping[str, Callable[[int], Worlds]] = {
     "truncations": with_truncations,
     "output made anew": with_an_output_made_anew,
     "input made anew": with_an_input_made_anew,
-    "start anew": with_a_start_anew,
+    "start anew": with_a_reload,
 }
 
 

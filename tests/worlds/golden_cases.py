@@ -23,7 +23,7 @@ NEEDED = {
     "load": (ROWS,),
     "produce": (ROWS,),
     "skip": ("--shard", "0", "--offset", "1"),
-    "start-anew": ("--from-source", ROWS),
+    "reload": ("--from-source", ROWS),
 }
 """What a command must be told beside its table."""
 
@@ -51,7 +51,7 @@ WRONG = {
     "rebuild": (*TABLE, "--dry-run", "--wait"),
     "replay": (*TABLE, "nowhere.jsonl"),
     "skip": (*TABLE, "--shard", "0"),
-    "start-anew": (*TABLE, "--from-source", ROWS, "--from-offset", "soon"),
+    "reload": (*TABLE, "--from-source", ROWS, "--from-offset", "soon"),
     "status": (*TABLE, "--dead-letters-max", "2"),
     "subscribe": (*TABLE, "--sql", "SELECT 1", "--query", "age = 30"),
     "topics check": (*TABLE, "--shard", "4"),

@@ -118,7 +118,7 @@ def served_cases() -> Iterator[Case]:
         ("rebuild", "a rebuild is asked for", table),
         ("rebuild", "what one would gain", (*table, "--dry-run")),
         ("skip", "a message is passed over", ("--table", "unread", "--shard", "0", "--offset", "1")),
-        ("start-anew", "a table is begun anew", (*fresh, "--from-source", rows)),
+        ("reload", "a table is begun anew", (*fresh, "--from-source", rows)),
         ("status", "everything fits", (*table, "--dead-letters-max", "1")),
         ("subscribe", "the published table", table),
         ("subscribe", "an estimate", (*table, "--query", "age = 30 and problem = 'flu'")),

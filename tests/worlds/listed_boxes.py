@@ -66,9 +66,9 @@ class ListedBoxes:
         self.s = empty_shard(self.space, self.k, recut=True, shrink=True, individuals=False)
         self.twin = Twin(self.space)
         self.scanned = ScannedLists(self.twin, self.k)
-        self.start_anew()
+        self.reload()
 
-    def start_anew(self) -> None:
+    def reload(self) -> None:
         self.moved: set[int] = set()
         self.gone: set[int] = set()
         self.resized: set[int] = set()
@@ -154,7 +154,7 @@ class ListedBoxes:
         self.free += self.s.journal.gone[: state.n_gone].tolist()
         state.n_changed = state.n_gone = state.n_journal = state.n_lists_before = 0
         self.entry_of = {}
-        self.start_anew()
+        self.reload()
         return effect
 
     def list_of(self, g: int) -> SimilarityList | None:
@@ -191,7 +191,7 @@ class ListedBoxes:
         self.run(self.s, CLEAR, 0)
         state.n_changed = state.n_gone = state.n_journal = 0
         self.entry_of = {}
-        self.start_anew()
+        self.reload()
         entries = [entry for kept in stored.values() for entry in kept.neighbours]
         lists.restore(
             self.s,

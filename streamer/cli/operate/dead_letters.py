@@ -127,7 +127,7 @@ def _chosen(consumer: Consumer, places: Sequence[Place], reason: str | None, off
         if len(standing) > RETRIES_MAX:
             raise UsageError(
                 f"shard {place.partition}: {len(standing):,} messages, and {RETRIES_MAX:,} may be tried again at most: "
-                "choose by --reason or --offset, or `streamer start-anew --from-source topic` reads all of them again"
+                "choose by --reason or --offset, or `streamer reload --from-source topic` reads all of them again"
             )
         if standing:
             chosen[place.partition] = standing

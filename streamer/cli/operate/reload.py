@@ -1,4 +1,4 @@
-"""`streamer start-anew`: a table begun from its source, whatever Redis and the output hold of it.
+"""`streamer reload`: a table begun from its source, whatever Redis and the output hold of it.
 
 Where Redis is empty or behind, where table.yaml has changed, where the input was made anew or has other partitions:
 what a worker refuses, this command mends. Who reads the output goes on, and ends with exactly the new table.
@@ -34,10 +34,10 @@ offset_option = click.option(
 
 
 @click.command(
-    name="start-anew",
+    name="reload",
     epilog=examples(
-        "streamer start-anew --table mine --from-source now.csv --from-offset earliest",
-        "streamer start-anew --table mine --from-source topic",
+        "streamer reload --table mine --from-source now.csv --from-offset earliest",
+        "streamer reload --table mine --from-source topic",
     ),
 )
 @table_option
@@ -60,7 +60,7 @@ offset_option = click.option(
 def command(
     table: str, kafka: str, redis: str, source: str, from_offset: str, although_trimmed: bool, as_json: bool
 ) -> None:
-    """Begins the table anew from its source, in place of all that Redis and the output hold of it.
+    """Loads the table again from its source, in place of all that Redis and the output hold of it.
 
     Stop the workers first: one that runs is shut out, and one that comes back in the middle ends this command. Every
     row is put into QI groups by the whole-table algorithm. In the output the old rows are removed in the same releases

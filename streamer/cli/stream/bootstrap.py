@@ -1,4 +1,4 @@
-"""A table that begins with all rows at once, for `load` and `start-anew`."""
+"""A table that begins with all rows at once, for `load` and `reload`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from streamer.incremental.events.key_form import AnyKeyForm, form_unless_told, s
 from streamer.incremental.events.registered_schemas import NoSchemas, Schemas
 from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.formats.live_format import LiveFormat
-from streamer.incremental.shard.bootstrap import Begun, start_anew
+from streamer.incremental.shard.bootstrap import Begun, reload
 from streamer.incremental.shard.driver import read_again, read_behind
 from streamer.incremental.shard.first_commits import FirstTable, Prepared, prepare
 from streamer.incremental.shard.input import InputState, Remainder
@@ -101,7 +101,7 @@ def require_empty(shards: Shards) -> None:
     if begun := [*begun, *shards.former()]:
         raise UsageError(
             f"shard {begun[0]} of {shards.settings.table.name} has begun already, and `load` fills empty tables only; "
-            "`streamer start-anew --from-source` replaces what is there"
+            "`streamer reload --from-source` replaces what is there"
         )
 
 
@@ -339,7 +339,7 @@ def _first_table(rows: EncodedRows, next_: int, **more: object) -> FirstTable:
     return FirstTable(rows, (), token_bytes(SECRET_BYTES), next_, **more)  # type: ignore[arg-type]
 
 
-# A table begun from its source, all shards: what `start-anew` and `load` have in common.
+# A table begun from its source, all shards: what `reload` and `load` have in common.
 #
 # * Nothing is touched before all rows of all shards are read, checked and put into QI groups: whatever is wrong with
 #   the source is said while the workers still serve the table.
@@ -402,7 +402,7 @@ def _begun(shards: Shards, shard: int, prepared: Prepared) -> Begun:
     if (state.topic_ids, state.shards) != (shards.states[shard].topic_ids, shards.states[shard].shards):
         raise Conflict("the topics were made anew or have grown since the command began: call it again")
     outlet, reading = shards.outlet(shard), shards.reading(shard)
-    return start_anew(shards.settings.table, shard, shards.stores[shard], outlet, reading, state, prepared)
+    return reload(shards.settings.table, shard, shards.stores[shard], outlet, reading, state, prepared)
 
 
 def _for_each(shards: Sequence[FirstTable], on_progress: OnProgress) -> list[OnProgress]:

@@ -26,10 +26,10 @@ def command(rows: str, table: str, kafka: str, redis: str, from_offset: str, as_
 
     To be called before the first worker is started: the rows go straight into Redis and the output, not through the
     input. What is written to the input meanwhile waits there, and follows. A table that has begun is refused;
-    `start-anew` replaces one.
+    `reload` replaces one.
     """
     if rows == TOPIC:
-        raise UsageError(f"load reads a file; `streamer start-anew --from-source {TOPIC}` reads the input")
+        raise UsageError(f"load reads a file; `streamer reload --from-source {TOPIC}` reads the input")
     settings = WorkerSettings(load_table(table), kafka, redis, schemas=registry_from())
     check_offset(from_offset)
     with stages(as_json) as progress:

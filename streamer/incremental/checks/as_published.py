@@ -75,7 +75,7 @@ class GroupSeen(Protocol):
         """Writes an item of the QI group called `name`. Raises LawViolated for what is not of the published form."""
 
     def remove(self, item: Hashable) -> bool:
-        """Removes an item; False where it is not there."""
+        """Removes an item; False if it is not there."""
 
     def faults(self) -> Iterator[Fault]:
         """What breaks a law of the form."""

@@ -31,7 +31,7 @@ class Database:
     name: str = "DATABASE"
 
     def port_of(self, system: str) -> int:
-        """The port, where none is said the system's own."""
+        """The port, if none is said the system's own."""
         return self.port or PORTS[system]
 
 
@@ -50,7 +50,7 @@ def database_of(text: str) -> Database:
 # Kafka Connect's converters: JSON's, those for Avro by a schema registry, and what each is told of it.
 #
 # Confluent's and Apicurio's have the same name. Apicurio's has the schema's id where everybody else looks for it, in
-# four bytes behind a zero byte, only where it is told so; else in eight bytes, or in a header.
+# four bytes behind a zero byte, only if it is told so; else in eight bytes, or in a header.
 
 JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 
@@ -221,7 +221,7 @@ def source_config(
 
 
 def default_relation(table: Table, connector: str, database: Database) -> str:
-    """The table's name in the database where nobody says another one."""
+    """The table's name in the database if nobody says another one."""
     return f"{'public' if connector == POSTGRES else database.name}.{table.name}"
 
 

@@ -274,7 +274,7 @@ class CoreGroups(NamedTuple):
     """The QI groups. group (groups,) GROUP; box (groups, 2, d) int32, LO and HI, in cells, categories as a node's ends.
 
     shape (groups, 2, d): CENTER and HALF_WIDTH in codes; of a category CENTER is the middle of its leaves, HALF_WIDTH
-    how many they are. float32 where it holds all such figures exactly, else float64. pool (2, entries) int32: members
+    how many they are. float32 if it holds all such figures exactly, else float64. pool (2, entries) int32: members
     and slots, in blocks. block_free (ROOMS,) int32: the first free block of each size, each names the next in pool[0].
     """
 
@@ -356,7 +356,7 @@ class Demands(NamedTuple):
 
     demand (c,) DEMAND, one for each subject, that of the individuals first. code (values, c) int32: what each counts of
     values, as -2 - the number of it; NONE: nothing. reached (1 + groups, c) REACHED: by the pending rows, by each QI
-    group. For one pass over some rows: passed (c,) REACHED; seen (numbers of what is counted,) int64; fits (n,) int8,
+    group. For one skip some rows: passed (c,) REACHED; seen (numbers of what is counted,) int64; fits (n,) int8,
     n at least the rows of the largest group.
     """
 
@@ -455,7 +455,7 @@ def is_exact(space: Space) -> bool:
 
 
 def figures_dtype(space: Space) -> np.dtype[Any]:
-    """float32 where it holds every center and half-width exactly, else float64."""
+    """float32 if it holds every center and half-width exactly, else float64."""
     if not is_exact(space):
         return np.dtype(np.float64)
     for end, *lengths in zip(space.end, space.codes_per_cell, space.overlap, strict=True):

@@ -5,7 +5,7 @@ The rules of this file
 * A QI group is *tracked* while its next loss would merge it: it is alive and counts k or less. Each tracked one has a
   list of some others with their QGSSD (Song et al. 2009, definition 7) and a *floor*: every group that is not listed
   has QGSSD <= floor <= every entry. So a list is an exact prefix of the true order.
-* A list is made anew, with its LENGTH best, when its group's own box is new or changed or the group becomes tracked,
+* A list is recreated, with its LENGTH best, when its group's own box is new or changed or the group becomes tracked,
   and when nothing is left in it. A listed box that changes moves, or falls to the floor and out; any other that comes
   above the floor enters; one that goes leaves. A list that ends with more than LINKS entries is cut to its LENGTH best,
   and its floor becomes the score of the next.
@@ -113,7 +113,7 @@ def fasten(lists: Lists, group: Any, at: int) -> None:
 # The rules of both are those of `streamer.incremental.core.lists`.
 
 NO_LIST = -1
-"""Entries of a list, in an image, where there was none."""
+"""Entries of a list, in an image, if there was none."""
 
 
 @part
@@ -319,7 +319,7 @@ def _pass_on(s: Shard, g: int) -> None:
 
 @part
 def _follow(s: Shard, g: int) -> None:
-    """A changed group has a list if it is tracked, and a list to be made anew, without a floor, if its box moved."""
+    """A changed group has a list if it is tracked, and a list to be recreated, without a floor, if its box moved."""
     group = s.groups.group[g]
     if not group.alive:
         return
@@ -338,7 +338,7 @@ def _follow(s: Shard, g: int) -> None:
 
 @part
 def _take_list(s: Shard, g: int) -> int:
-    """A list of holes for g, to be made anew."""
+    """A list of holes for g, to be recreated."""
     state, lists = s.state[0], s.lists
     kept = state.list_free
     if kept == NONE:
@@ -395,7 +395,7 @@ def _enter(s: Shard, g: int) -> None:
 
 @part
 def _place(s: Shard, kept: int, g: int, score: float) -> None:
-    """g in a hole of a list; where there is none, in place of the last in order, if it comes before that."""
+    """g in a hole of a list; if there is none, in place of the last in order, if it comes before that."""
     links = s.lists.link
     last = kept * LINKS
     for at in range(kept * LINKS, (kept + 1) * LINKS):

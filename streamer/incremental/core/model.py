@@ -181,7 +181,7 @@ def may_be_cut(s: Shard, g: int) -> bool:
 
 @part
 def individual_in(s: Shard, group: int, who: int) -> int:
-    """An individual has one more row in a group (or PENDING); returns 1 where it is the first there, else 0."""
+    """An individual has one more row in a group (or PENDING); returns 1 if it is the first there, else 0."""
     n = count_in(s, group, who)
     if s.demands.demand.shape[0] > 0 and s.demands.demand[0].of_individuals:
         rises(s, 0, group, n)
@@ -190,7 +190,7 @@ def individual_in(s: Shard, group: int, who: int) -> int:
 
 @part
 def individual_out(s: Shard, group: int, who: int) -> int:
-    """An individual has one row less in a group; returns 1 where it was the last there, else 0."""
+    """An individual has one row less in a group; returns 1 if it was the last there, else 0."""
     n = count_out(s, group, who)
     if s.demands.demand.shape[0] > 0 and s.demands.demand[0].of_individuals:
         falls(s, 0, group, n)

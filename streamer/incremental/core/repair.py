@@ -397,7 +397,7 @@ def move(s: Shard, place: int, to: int) -> None:
 
 @part
 def adopted(s: Shard, g: int) -> int:
-    """MOVED where a group that did not hold the model has taken a row and holds it, DONE where it has to merge."""
+    """MOVED where a group that did not hold the model has taken a row and holds it, DONE if it has to merge."""
     state, group = s.state[0], s.groups.group
     if state.price == 0.0 or not one_may_do(s, g):
         return ALL_DONE
@@ -578,7 +578,7 @@ def set_in_order(s: Shard, g: int) -> None:
 
 @part
 def repaired(s: Shard) -> bool:
-    """Repairs to the end; False where room ran out."""
+    """Repairs to the end; False if room ran out."""
     state, going_on = s.state[0], True
     while going_on:
         if not (settled(s) and merged(s) and pending_formed(s) and all_cut(s)):
@@ -649,7 +649,7 @@ def merged(s: Shard) -> bool:
 
 @part
 def merge(s: Shard, g: int, other: int) -> None:
-    """Two groups become one, around the boxes of both where these are tight, else around their members."""
+    """Two groups become one, around the boxes of both if these are tight, else around their members."""
     state, group = s.state[0], s.groups.group
     stays, goes = larger_first(s, g, other)
     group[stays].broken = group[stays].to_cut = 0

@@ -96,7 +96,7 @@ from streamer.numba_support.jit import part, switching
 
 @part
 def exported(s: Shard) -> bool:
-    """Writes the net effect; False where room ran out."""
+    """Writes the net effect; False if room ran out."""
     needed, scores = numbers_needed(s), (LINKS + 1) * s.state[0].n_lists_before
     if needed > s.export.numbers.shape[0] or scores > s.export.scores.shape[0]:
         s.state[0].short, s.state[0].short_by = EXPORT, max(needed, scores)
@@ -256,7 +256,7 @@ def advance(s: Shard, operations: Records, cells: Any, first: int, drains: bool)
 
 @part
 def done(s: Shard, operation: Records, cells: Any) -> bool:
-    """One operation; False where room ran out."""
+    """One operation; False if room ran out."""
     kind, place, state = operation.kind, operation.place, s.state[0]
     if kind == TAKE:
         return taken(s, place)
@@ -380,7 +380,7 @@ def rewritten(s: Shard, operation: Records, cells: Any) -> bool:
 
 @part
 def formed(s: Shard, g: int, slots_named: bool) -> bool:
-    """FORM, REFORM: the rows that were named become a QI group: g, or, where that is NONE, one with a new number."""
+    """FORM, REFORM: the rows that were named become a QI group: g, or, if that is NONE, one with a new number."""
     state, rows = s.state[0], int(s.state[0].n_gathered)
     if g != NONE:
         rows = max(rows, int(s.groups.group[g].members))
@@ -424,7 +424,7 @@ def all_dissolved(s: Shard) -> bool:
 
 @part
 def refreshed(s: Shard) -> bool:
-    """Similarity lists are up to date, and what was touched holds; False where room ran out or a law is broken."""
+    """Similarity lists are up to date, and what was touched holds; False if room ran out or a law is broken."""
     state = s.state[0]
     if state.refreshed != 0:
         return True

@@ -56,7 +56,7 @@ def precedes(groups: CoreGroups, g: int, h: int) -> bool:
 
 @inner
 def list_floor(s: Shard, g: int) -> float:
-    """The floor of a group's similarity list; inf where it has none."""
+    """The floor of a group's similarity list; inf if it has none."""
     at = s.groups.group[g].list
     if at == NONE:
         return inf

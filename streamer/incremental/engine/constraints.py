@@ -131,7 +131,7 @@ Entries = tuple[Ints, Ints, Ints]
 
 
 def counted_by_k(table: Table) -> int:
-    """What the core takes for k: individuals where they are declared, else the rows that the model asks for."""
+    """What the core takes for k: individuals if they are declared, else the rows that the model asks for."""
     return table.k if table.individual is not None else model_of(table).rows
 
 
@@ -164,7 +164,7 @@ class SubjectNumbers:
     def told(self, shard: Shard, fresh: Iterable[tuple[int, Values]]) -> Shard:
         """The shard, that knows what is counted of these values by their numbers.
 
-        Raises ValueError where a value is none that its column can have: only a store can say such.
+        Raises ValueError if a value is none that its column can have: only a store can say such.
         """
         fresh = list(fresh)
         if not self._subjects or not fresh:
@@ -175,7 +175,7 @@ class SubjectNumbers:
         return shard
 
     def _codes(self, values: Values) -> list[int]:
-        """-2 - number of what each demand counts; NONE where that is nothing, or an individual."""
+        """-2 - number of what each demand counts; NONE if that is nothing, or an individual."""
         codes = []
         for c, (subject, reader) in enumerate(zip(self._subjects, self._readers, strict=True)):
             counted = None if reader is None else _read(reader, values)

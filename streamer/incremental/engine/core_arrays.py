@@ -1,4 +1,4 @@
-"""The core's arrays of one shard: operations are run over them, and they grow where they were found short."""
+"""The core's arrays of one shard: operations are run over them, and they grow if they were found short."""
 
 from __future__ import annotations
 

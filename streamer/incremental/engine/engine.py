@@ -129,7 +129,7 @@ class OperationQueue:
         return len(self._operations)
 
     def add(self, kind: int, place: int = NONE, row: Row | None = None) -> None:
-        """An operation on a row; row: its contents afterwards, where they are written."""
+        """An operation on a row; row: its contents afterwards, if they are written."""
         values = who = NONE
         drawn = 0
         if place != NONE:
@@ -223,7 +223,7 @@ NOT_ITS_ROWS = "a stored QI group has not the rows that name it, once each, as m
 
 
 def check_groups(table: Table, rows: Sequence[Row], groups: Sequence[Ints]) -> None:
-    """Raises ConfigError where one of the groups (arrays of row numbers) does not hold the table's model."""
+    """Raises ConfigError if one of the groups (arrays of row numbers) does not hold the table's model."""
     model = model_of(table)
     codes = SubjectCodes(table, model).of([row.values for row in rows], [row.individual for row in rows])
     members = np.concatenate([np.zeros(0, np.int64), *groups])
@@ -265,7 +265,7 @@ def load_groups(
 def load_stored(rows: Rows, held: CoreArrays, queue: OperationQueue, kept: StoredTable) -> None:
     """A table as it was stored; rows, QI groups and similarity lists are read in this order, some at a time.
 
-    Raises ShardRefused where they do not belong together: the core believes them, and would write where it must not.
+    Raises ShardRefused if they do not belong together: the core believes them, and would write where it must not.
     Conflict where one comes twice: nobody stores it so, it was read so.
     """
     numbers = _rows_into(rows, held, queue.secret, kept.records)
@@ -500,7 +500,7 @@ class Engine:
     ) -> None:
         """Fills an empty shard with rows in given QI groups (arrays of row numbers); rows in none are pending.
 
-        Raises ConfigError where a group does not hold the model or a row is too large: nothing has changed then.
+        Raises ConfigError if a group does not hold the model or a row is too large: nothing has changed then.
         """
         self._check_initial_sizes(rows)
         groups = list(qi_groups)
@@ -747,7 +747,7 @@ class Engine:
     def replace(self, region: Region, groups: Sequence[Ints]) -> Replaced | None:
         """Replaces a region's QI groups by others (arrays of numbers of its rows): one event between others.
 
-        None where the region changed meanwhile. Raises LawViolated where the groups are not all of the region's rows,
+        None if the region changed meanwhile. Raises LawViolated if the groups are not all of the region's rows,
         once each, or one does not hold the model. Nothing has changed in either case.
         """
         self.run()

@@ -320,7 +320,7 @@ def _hulls(cells: Ints, of_row: Ints, sizes: Ints) -> tuple[Ints, Ints]:
 def replacement(
     table: Table, rows: Rows, held: CoreArrays, region: Region, groups: Sequence[Ints]
 ) -> tuple[Records, Replaced] | None:
-    """The operations that replace a region's QI groups by others, and what they do; None where it has changed.
+    """The operations that replace a region's QI groups by others, and what they do; None if it has changed.
 
     groups: arrays of row numbers into `region.rows`. Raises LawViolated where they are not all of these rows, once
     each, or one does not hold the model.
@@ -399,7 +399,7 @@ class _Plan:
         return [_operations(n, GATHER, rows, slots), _operations(1, REFORM, self._now.places[i], 1)]
 
     def _slots(self, before: Sequence[int], values: Sequence[int]) -> list[int]:
-        """Values by slot: those that are still there where they were, the others by their texts."""
+        """Values by slot: those that are still there if they were, the others by their texts."""
         left = Counter(values)
         slots: list[int | None] = [None] * len(values)
         for slot, number in enumerate(before[: len(values)]):

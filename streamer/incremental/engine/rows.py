@@ -75,12 +75,12 @@ class SourceKeys:
             yield from self.texts[places[begin : begin + KEYS_AT_ONCE]].tolist()
 
     def get(self, source_key: str) -> int | None:
-        """The place of a row, None where there is no such row."""
+        """The place of a row, None if there is no such row."""
         place: int = self._slots[self._slot_of(source_key)]
         return None if place == NONE else place
 
     def places_of(self, source_keys: Sequence[str]) -> Ints:
-        """The places of n source keys, NONE where there is no such row, (n,) int64."""
+        """The places of n source keys, NONE if there is no such row, (n,) int64."""
         n, slots = len(source_keys), np.asarray(self._slots)
         wanted, places = np.array(source_keys, StringDType()), np.full(n, NONE, np.int64)
         at, sought = _hashes(source_keys) * len(slots) >> HASH_BITS, np.arange(n)
@@ -123,7 +123,7 @@ class SourceKeys:
         self.texts[first : first + len(source_keys)] = source_keys
 
     def found_up_to(self, n: int) -> None:
-        """All texts below n are those of rows. Raises ValueError where two rows have one source key."""
+        """All texts below n are those of rows. Raises ValueError if two rows have one source key."""
         self._make_slots(np.arange(n))
         self._n = n
 
@@ -298,7 +298,7 @@ class Rows:
         return codes // self._space.codes_per_cell
 
     def all_added(self) -> None:
-        """All rows are there. Raises ValueError where two have one source key."""
+        """All rows are there. Raises ValueError if two have one source key."""
         self.place_of.found_up_to(self._n_places)
 
     def _reach(self, n: int) -> None:
@@ -338,7 +338,7 @@ class Rows:
         self._held.arrays = capacity.with_individuals(self._held.arrays, len(self.individuals.things))
 
     def take_back(self) -> None:
-        """Numbers of values and individuals that no row has any more, where there are many; after a drain."""
+        """Numbers of values and individuals that no row has any more, if there are many; after a drain."""
         if self.values.has_many_spare(len(self)):
             used = self.core["values"][self.places()]
             self.values.keep(used)
@@ -472,7 +472,7 @@ class StoredRows:
 
 
 def array_of(runs: Sequence[Sequence[int]], length: int) -> Ints:
-    """Runs of integers, (n, length) int64; raises ValueError where one is longer or shorter, or a number too large."""
+    """Runs of integers, (n, length) int64; raises ValueError if one is longer or shorter, or a number too large."""
     if set(map(len, runs)) - {length}:
         raise ValueError("a run has another length")
     try:

@@ -221,7 +221,7 @@ def _as_arrays(some: Sequence[tuple[int, SimilarityList]], names: Ints) -> tuple
 
 
 def places_of_numbers(names: Ints, numbers: Sequence[int]) -> Ints:
-    """Where each of n numbers stands in names, ascending; NONE where it does not; (n,) int64."""
+    """Where each of n numbers stands in names, ascending; NONE if it does not; (n,) int64."""
     try:
         wanted = np.array(numbers, dtype=np.int64)
     except OverflowError:

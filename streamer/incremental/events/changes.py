@@ -77,7 +77,7 @@ class Upsert(Unshown, frozen=True):
 
 
 class Remove(Unshown, frozen=True):
-    """The row shall not be there afterwards; ignored where it is not there now.
+    """The row shall not be there afterwards; ignored if it is not there now.
 
     was_there: the message is a deletion, and not the tombstone that may follow one.
     """
@@ -107,7 +107,7 @@ class ModifyWhere:
 class Truncate:
     """Removes all rows but the spared ones, which are named by their source keys.
 
-    whole_table_only: said to one shard only, which cannot do it where there are several: whoever reads it tells the
+    whole_table_only: said to one shard only, which cannot do it if there are several: whoever reads it tells the
     others first (`streamer.incremental.shard.truncations`).
     """
 

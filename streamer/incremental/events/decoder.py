@@ -90,7 +90,7 @@ class Capture:
         self._named = tuple(dict.fromkeys((*columns, *table.source_key)))
 
     def is_row(self, message: Members) -> bool:
-        """Whether the message, where table.yaml says that the input has such, is a row without any mark."""
+        """Whether the message, if table.yaml says that the input has such, is a row without any mark."""
         return all(name in message for name in self._key_columns)
 
     def tombstone(self, message_key: bytes | None) -> Remove:
@@ -168,7 +168,7 @@ class Capture:
         return Remove(source_key, was_there=True)
 
     def _key_of_row(self, row: object, readers: RowReaders) -> str | None:
-        """The source key of a row that may be partial or absent; None where a column of the key is missing."""
+        """The source key of a row that may be partial or absent; None if a column of the key is missing."""
         if not isinstance(row, dict) or any(row.get(name) is None for name in self._key_columns):
             return None
         return self._encoder.source_key(readers.key_columns(row))

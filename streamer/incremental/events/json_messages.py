@@ -350,7 +350,7 @@ class MessageReader:
         return self._registered[schema.id]
 
     def _remember(self, data: bytes, readers: MessageReaders) -> None:
-        """The bytes up to the payload, where they are as Connect writes them."""
+        """The bytes up to the payload, if they are as Connect writes them."""
         head = b'{"schema":' + bytes(_members(data)["schema"]) + b',"payload":'
         if data.startswith(head) and all(head != known for known, _ in self._known):
             self._known = [(head, readers), *self._known[: SCHEMAS_REMEMBERED - 1]]

@@ -100,7 +100,7 @@ _KIND = re.compile(r"(decimal|time|local|instant)\((-?\d+)\)")
 
 
 def kind_of(type_: ConnectType) -> str | None:
-    """How a part of this type stands in a message key; None where it stands there as the source key has it.
+    """How a part of this type stands in a message key; None if it stands there as the source key has it.
 
     >>> kind_of(ConnectType("bytes", DECIMAL, {"scale": "2"})), kind_of(ConnectType("int32"))
     ('decimal(2)', None)
@@ -121,7 +121,7 @@ def kind_of(type_: ConnectType) -> str | None:
 
 
 def written_part(kind: str, text: str) -> bytes | None:
-    """A part of a source key as JSON; None where no value of this kind has that text.
+    """A part of a source key as JSON; None if no value of this kind has that text.
 
     >>> written_part("decimal(2)", "-26588.24"), written_part("days", "1980-01-31"), written_part("days", "today")
     (b'"1234"', b'3682', None)
@@ -190,7 +190,7 @@ class AvroKeyForm:
         return f"avro:{self.schema.id}"
 
     def written(self, source_key: str) -> bytes | None:
-        """The message key of a row; None where the source key cannot be written so (a text where numbers stand)."""
+        """The message key of a row; None if the source key cannot be written so (a text where numbers stand)."""
         texts = [source_key] if len(self.columns) == 1 else _parts(source_key)
         parts = {name: _value(self.types[name], text) for name, text in zip(self.columns, texts, strict=True)}
         if None in parts.values() or self.schema.avro is None:
@@ -217,7 +217,7 @@ def avro_key_form(
 
 
 def _value(type_: ConnectType, text: str) -> object:
-    """A part of the source key as Avro has it; None where no value of this type has that text."""
+    """A part of the source key as Avro has it; None if no value of this type has that text."""
     if (kind := kind_of(type_)) is not None:
         part = written_part(kind, text)
         said = None if part is None else _avro_members(part)
@@ -288,7 +288,7 @@ class KeyForm:
     parts: tuple[tuple[int, str], ...]
 
     def written(self, source_key: str) -> bytes | None:
-        """The message key of a row; None where the source key cannot be written so (a text where numbers stand)."""
+        """The message key of a row; None if the source key cannot be written so (a text where numbers stand)."""
         if self is BARE:  # what nearly every producer writes, asked for every message
             return source_key.encode() if _is_bare(source_key) else _to_json(source_key)
         texts = [source_key] if len(self.parts) == 1 else _parts(source_key)
@@ -360,7 +360,7 @@ class KeyContract:
         return key_form
 
     def check_partition(self, message_key: bytes, shards: int) -> None:
-        """Raises EventRefused where the message lies in another shard than murmur2 of its key gives."""
+        """Raises EventRefused if the message lies in another shard than murmur2 of its key gives."""
         if not self._partitioner_stated and shard_of(message_key, shards) != self._shard:
             raise EventRefused("wrong-partition", _WRONG_PARTITION)
 

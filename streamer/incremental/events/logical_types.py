@@ -81,7 +81,7 @@ def _fields(said: object) -> dict[str, ConnectType]:
 #
 # A count becomes the one text that says the same moment: nothing is rounded, a fraction has the digits it needs and no
 # more. Counts of days and of timestamps begin with 1970; outside the years 1 to 9999 there is no text. Times of day may
-# be negative, or more than a day: MySQL has such. Back from a text comes the count only where it is the text of one.
+# be negative, or more than a day: MySQL has such. Back from a text comes the count only if it is the text of one.
 
 EPOCH = date(1970, 1, 1).toordinal()
 SECONDS_PER_DAY = 86_400
@@ -195,7 +195,7 @@ _ZONED = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?)(\.\d+)?([+-]\d\d(?::
 
 
 def reader_of(type_: ConnectType, column: str, *, of_numbers: bool) -> Reader | None:
-    """How the values of a column are read that has this type; None where they are taken as they come.
+    """How the values of a column are read that has this type; None if they are taken as they come.
 
     of_numbers: table.yaml says that the column holds numbers. What the reader refuses: wrong-type, out-of-domain,
     unknown-type.

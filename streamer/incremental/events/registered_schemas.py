@@ -73,7 +73,7 @@ Schema = str | list[Any] | dict[str, Any]
 def parsed_avro(schema: Schema) -> tuple[Schema, ConnectType]:
     """A schema as fastavro reads by it, with no conversion of its own, and its type.
 
-    Raises ValueError where it is none, LibraryMissing if what reads Avro is not installed.
+    Raises ValueError if it is none, LibraryMissing if what reads Avro is not installed.
     """
     with needs_extra("avro"):
         from fastavro import parse_schema
@@ -246,7 +246,7 @@ class Schemas(Protocol):
     def register(self, subject: str, schema: str) -> int:
         """The id of a schema of Avro's under a subject, which it is put under if need be.
 
-        Raises RegistryUnreachable, ConfigError where the registry does not take it.
+        Raises RegistryUnreachable, ConfigError if the registry does not take it.
         """
 
 

@@ -54,7 +54,7 @@ _ABSENT: Final = msgspec.Raw()
 
 
 class _MarkedMessage(msgspec.Struct):
-    """The members that tell, of an envelope or a flattened row; all others are passed over without being read."""
+    """The members that tell, of an envelope or a flattened row; all others are skipped without being read."""
 
     op: msgspec.Raw = _ABSENT
     source: msgspec.Raw = _ABSENT

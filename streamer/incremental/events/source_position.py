@@ -78,7 +78,7 @@ _ABSENT: Final = msgspec.Raw()
 
 
 class _PlacedMessage(msgspec.Struct):
-    """The members that tell, of an envelope or a flattened row; all others are passed over without being read."""
+    """The members that tell, of an envelope or a flattened row; all others are skipped without being read."""
 
     op: msgspec.Raw = _ABSENT
     source: msgspec.Raw = _ABSENT
@@ -103,7 +103,7 @@ _source = msgspec.json.Decoder(_Source).decode
 
 
 def position_of(value: bytes | None, schemas: Known | None = None) -> SourcePosition | None:
-    """The place that the value of a message names; None where it names none that is known here.
+    """The place that the value of a message names; None if it names none that is known here.
 
     schemas: those of a registry.
 

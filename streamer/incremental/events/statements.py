@@ -6,11 +6,11 @@ The rules of statements, here and in the modules beside this one
   by the grammar of `streamer.incremental.events.statement_syntax`; nothing is ever evaluated as Python.
 * Usable are the quasi-identifiers and the kept columns: never the key, never the individual.
 * All arithmetic is exact: integers and fractions. What is not exactly a value of its column is refused, for that row.
-* Nulls are those of SQL, in quasi-identifiers, too, whatever they count as where they are published: a comparison with
+* Nulls are those of SQL, in quasi-identifiers, too, whatever they count as if they are published: a comparison with
   null is unknown, and a condition that is unknown matches no row; `is null` and `is not null` ask for it; arithmetic
   with null is null, and a column is set to null where table.yaml lets it be one.
 * Numbers and times have an order, and numbers alone are computed with. A comparison of a text with a number is refused
-  where table.yaml can tell, and false where only the row can.
+  if table.yaml can tell, and false where only the row can.
 * A text in quotes means what it means in a row (`na`, `written`); one that is a word for null is compared with nothing.
   A date or a timestamp stands in quotes: `born < '1980-01-01'`. A day alone stands for its first moment. Two columns
   are compared where both are of one type.
@@ -140,7 +140,7 @@ def scalar(value: object) -> Scalar:
 # A table's columns as a statement sees them: exact values out of stored rows, and back.
 #
 # A quasi-identifier is stored as its code (a decimal without a step: as its exact text), a kept column as its JSON
-# text. A null is null, whatever it counts as where it is published; what a text means is what table.yaml says it means.
+# text. A null is null, whatever it counts as if it is published; what a text means is what table.yaml says it means.
 # Columns that a statement does not use are never touched, and each distinct stored value of a column is read once.
 
 T = TypeVar("T")
@@ -432,7 +432,7 @@ def moment_in_statement(text: str, column: str, clock: Clock) -> int:
         raise EventRefused("bad-statement", refused.detail, column) from None
 
 
-# What answers a comparison of a statement's condition: whole columns of integers where it can be, else row by row.
+# What answers a comparison of a statement's condition: whole columns of integers if it can be, else row by row.
 #
 # What can be told from table.yaml is refused when the statement is read; what only a row can tell is false for that
 # row.

@@ -55,7 +55,7 @@ Written = Callable[[bytes], bytes]
 class AvroFormat:
     """Writes and reads records of one table. Implements `streamer.incremental.formats.live_format.LiveFormat`.
 
-    schemas: of a registry. kind: of the topic. Raises ConfigError where there is no registry.
+    schemas: of a registry. kind: of the topic. Raises ConfigError if there is no registry.
     """
 
     def __init__(self, table: Table, schemas: Schemas, kind: str) -> None:

@@ -189,7 +189,7 @@ PLAIN = PlainFormat()
 
 
 def live_format(table: Table, schemas: Schemas) -> LiveFormat:
-    """The format that table.yaml names; schemas: of a registry. Raises ConfigError where one is needed and missing."""
+    """The format that table.yaml names; schemas: of a registry. Raises ConfigError if one is needed and missing."""
     if table.format == AVRO:
         return AvroFormat(table, schemas, LIVE)
     return ConnectJsonFormat(table) if table.format == CONNECT_JSON else PLAIN

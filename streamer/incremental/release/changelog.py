@@ -75,7 +75,7 @@ class RowsWriter:
 
 # QI groups as one message each: any change of box or values is one record, and none where both stay.
 #
-# A message that Kafka would not take is refused here, when the batch is put together: the shard then passes over the
+# A message that Kafka would not take is refused here, when the batch is put together: the shard then skips the
 # message of the input that brought it about (`streamer.incremental.shard.steps`).
 
 

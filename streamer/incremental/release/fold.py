@@ -203,7 +203,7 @@ class Fold:
         return frames(self._table, self.stored(shards))
 
     def to_frame(self, shards: Container[int] | None = None) -> pd.DataFrame:
-        """The same where it is one frame. Raises UsageError where it is two, LawViolated."""
+        """The same if it is one frame. Raises UsageError if it is two, LawViolated."""
         found = self.to_frames(shards)
         if PUBLISHED not in found:
             raise UsageError(f"form {self._table.form}: the published table is {' and '.join(found)}: ask for both")

@@ -145,7 +145,7 @@ def _foreign() -> LawViolated:
 #   digits.
 # * A kept column that is declared integer or boolean is int64 or bool. Any other is text, a number its shortest
 #   decimal: what a table.yaml calls decimal may have any number of digits, and no type of Arrow holds them all.
-# * A whole number beyond int64 in a kept column is refused, with the mend: a column cannot change its type.
+# * A whole number beyond int64 in a kept column is refused, with the remedy: a column cannot change its type.
 # * pyarrow is asked for when it is needed: who reads CSV need not install it.
 
 DECIMAL128_DIGITS = 38

@@ -6,7 +6,7 @@ The rules of this file
   once. How far the answers go stands in `Meta.control_next`; the last ones are remembered in `Meta.rebuilds` by the
   request's id, a refusal and a cancellation too, for who asked, and for a request that was written twice.
 * A request waits for a worker for WAITING_SECONDS_MAX. Older ones that nobody remembers answering are history: they are
-  passed over, so that a lost store does not make a worker repeat what was done long ago.
+  skipped, so that a lost store does not make a worker repeat what was done long ago.
 * One rebuild of a shard at a time. Who asks for another one meanwhile is refused, not kept waiting.
 * What is tried again is remembered by its offset in `Meta.retried`: so it is applied once, whoever asks how often.
 * A snapshot is named by the offset at which it began, and ends once: so nothing has to be remembered of who asked for
@@ -53,10 +53,10 @@ from streamer.table.yaml.shape import REBUILD_ALGORITHMS
 #   its row. Where one is, the later one stands: the older is *superseded*, and overwrites nothing. One that changed a
 #   primary key is about two rows; where what is later does not say all of both, or of one row not all (a modify),
 #   nobody can say what is right, and it stays refused.
-# * A later message counts if it can be decoded now and was not passed over, be it that it was refused for another
+# * A later message counts if it can be decoded now and was not skipped, even if it was refused for another
 #   reason: to be wrong about that costs a repetition, and the opposite would publish an old value. Messages that are
 #   tried again together do not supersede one another: they are applied in the order of the input.
-# * A truncation supersedes everything before it, be it in the input or, where there are several shards, in the source's
+# * A truncation supersedes everything before it, be it in the input or, if there are several shards, in the source's
 #   order (`streamer.incremental.shard.truncations`). Where another shard read it, what lies below the `next` at which
 #   it was placed is never tried again: what came before it is superseded, of the rest nobody can say where a replay
 #   would have to apply it, and it stays refused. So does a row that names no place in that log. A statement (`where`)
@@ -76,7 +76,7 @@ class Judged:
 
 
 def objection_to_retry(offsets: Sequence[int], topic_id: str, meta: Meta) -> str:
-    """Why a whole request to try messages again is refused; "" where it is not."""
+    """Why a whole request to try messages again is refused; "" if it is not."""
     if holds_back(meta):
         return "its first snapshot is held back: wait until it is published"
     if topic_id != meta.topic_ids.get(CHANGES, ""):
@@ -84,7 +84,7 @@ def objection_to_retry(offsets: Sequence[int], topic_id: str, meta: Meta) -> str
     if len(meta.retried) + len(offsets) > RETRIES_MAX:
         return (
             f"{len(meta.retried):,} messages were tried again and applied so far, and with {len(offsets):,} more they "
-            f"could be more than {RETRIES_MAX:,}: `streamer start-anew --from-source topic` reads all of them again"
+            f"could be more than {RETRIES_MAX:,}: `streamer reload --from-source topic` reads all of them again"
         )
     return ""
 
@@ -229,7 +229,7 @@ def _out_of_reach(offset: int, meta: Meta) -> Judged | None:
     if offset >= meta.next:
         return Judged(offset, None, EventRefused("not-read-yet", "the shard has not come to this offset yet"))
     if offset < meta.letters_from and meta.truncated is None:
-        detail = f"the table began anew from its source, behind offset {meta.letters_from - 1}: the source has the row"
+        detail = f"the table was reloaded from its source, after offset {meta.letters_from - 1}: the source has the row"
         return Judged(offset, None, EventRefused(SUPERSEDED, detail))
     return None
 

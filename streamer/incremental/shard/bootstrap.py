@@ -86,7 +86,7 @@ class Begun:
     next: int
 
 
-def start_anew(
+def reload(
     table: Table,
     shard: int,
     store: Store,
@@ -98,7 +98,7 @@ def start_anew(
 ) -> Begun:
     """Shuts out the shard's owner and gives the shard a new table.
 
-    Raises Fenced where a worker takes the shard over meanwhile, ShardRefused where the store cannot be read,
+    Raises Fenced if a worker takes the shard over meanwhile, ShardRefused where the store cannot be read,
     ServerUnreachable: then what the table above says holds.
     """
     fence = store.take_over()

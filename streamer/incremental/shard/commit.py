@@ -1,7 +1,7 @@
 """The one loop that writes: a commit is stored, then published, then trimmed from the outbox.
 
 `perform` does what one `Ready` of a shard's machine asks of store and outlet, in this order and in no other. Worker,
-replay, `load`, `start-anew` and the simulator all write by it.
+replay, `load`, `reload` and the simulator all write by it.
 
 1. Ask whether the topics are still those that the messages were read from; else nothing is stored (`Conflict`).
 2. **Persist**: one atomic call to the store. It compares the fence and the number of the commit before, then writes

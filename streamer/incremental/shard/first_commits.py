@@ -88,7 +88,7 @@ class Prepared:
 class FoundShard:
     """What was there of a shard: the highest numbers that are known, and what removes every published record.
 
-    release: the last one, -1 where nothing was published in these topics. tombstones: by QI group. control_next: the
+    release: the last one, -1 if nothing was published in these topics. tombstones: by QI group. control_next: the
     first request that has no answer yet. truncations: how many the shard has placed.
     """
 
@@ -108,7 +108,7 @@ class FoundShard:
 def prepare(table: Table, shard: int, shards: int, first: FirstTable) -> Prepared:
     """The first table, held to the model.
 
-    Raises ConfigError where a row or the message of a QI group is too large, or a QI group breaks the model.
+    Raises ConfigError if a row or the message of a QI group is too large, or a QI group breaks the model.
     """
     engine = Engine(table, shard, shards, first.secret)
     engine.load_initial(first.rows.source_keys, first.rows.rows(), first.rows.codes, first.qi_groups)
@@ -124,7 +124,7 @@ def prepare(table: Table, shard: int, shards: int, first: FirstTable) -> Prepare
 
 
 def _check_messages(table: Table, shard: int, published: Iterable[Seen]) -> None:
-    """Raises ConfigError where a QI group does not fit into the one message of its form."""
+    """Raises ConfigError if a QI group does not fit into the one message of its form."""
     changelog = Changelog(table, shard)
     try:
         for _, _, after in published if table.form == GROUPS else ():
@@ -304,7 +304,7 @@ def release_commits(
     """The commits that follow `meta`, each of one release at most, and leave the rows in the given QI groups.
 
     rows: those of `rows_in`; qi_groups: arrays of row numbers, rows in none stay pending. ended: why no more of the
-    snapshot is waited for. stored: the QI groups that commits before have made. Raises ShardRefused where these are
+    snapshot is waited for. stored: the QI groups that commits before have made. Raises ShardRefused if these are
     others than the given ones, ConfigError where a QI group breaks the model or is too large.
     """
     snapshot = meta.snapshot
@@ -343,7 +343,7 @@ def _after(snapshot: Snapshot, ended: str, released: int, of: int) -> Snapshot:
 
 
 def _check_same(table: Table, shard: int, made: Sequence[NewGroup], stored: Mapping[int, QIGroupState]) -> None:
-    """Raises ShardRefused where what was released before is not the beginning of what is to be released."""
+    """Raises ShardRefused if what was released before is not the beginning of what is to be released."""
     if {one.number: one.state for one in made} != dict(stored):
         raise ShardRefused(
             f"shard {shard} of {table.name}: the release of its snapshot was begun with other QI groups than this "

@@ -30,7 +30,7 @@ class InputState:
 
     topic_ids: by kind, what tells a topic from another one of the same name. A kind that is missing was not asked for,
     or the broker gives no ids: nothing is said of it. live_begun: whether a reader finds any record of it in `live`.
-    control_end: where the shard's partition of the control topic ends, 0 where there is none.
+    control_end: where the shard's partition of the control topic ends, 0 if there is none.
     """
 
     topic_ids: Mapping[str, str]

@@ -377,7 +377,7 @@ class Machine:
         return Phase.BUFFERING if self.holds_back else Phase.SERVING
 
     def _say_again(self) -> Ready | None:
-        """Says the last truncation in a new control topic; not before the table stands where it is published."""
+        """Says the last truncation in a new control topic; not before the table stands if it is published."""
         if not self._new_control or self._replay_to is not None:
             return None
         self.meta = replace(self.meta, topic_ids={**self.meta.topic_ids, CONTROL: self._new_control})
@@ -664,7 +664,7 @@ class Machine:
         return self._read_after(event)
 
     def _repeat_truncation(self) -> Ready:
-        """Places the one that is due where it was placed before the store lost it."""
+        """Places the one that is due if it was placed before the store lost it."""
         return self._read_after(Truncated(self._to_repeat[0].request, self._to_repeat[0].source))
 
     def _read_after(self, event: Truncated) -> Ready:

@@ -22,7 +22,7 @@ from streamer.incremental.store.codec import check_format
 from streamer.incremental.topics import output_id
 
 FORMAT = 1
-"""Of positions: whoever adds a field raises it, because a reader that passes over one knows a part of a commit."""
+"""Of positions: whoever adds a field raises it, because a reader that skips one knows a part of a commit."""
 
 
 class Position(msgspec.Struct, frozen=True):
@@ -66,7 +66,7 @@ class Position(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_json(cls, text: bytes) -> Position:
-        """Raises ShardRefused where a newer streamer wrote more than is known here; DecodeError for no position."""
+        """Raises ShardRefused if a newer streamer wrote more than is known here; DecodeError for no position."""
         check_format(text, FORMAT, "the last position", remedies.publish_again(remedies.SOME_TABLE))
         return replace(msgspec.json.decode(text, type=cls), format=FORMAT)
 
@@ -78,7 +78,7 @@ class Outlet(Protocol):
         """Shuts out the former writer of this shard and resolves the transaction it may have left open."""
 
     def position(self) -> Position | None:
-        """The last committed position of the shard, or None where nothing was ever published."""
+        """The last committed position of the shard, or None if nothing was ever published."""
 
     def publish(self, records: Sequence[Outgoing], position: Position) -> None:
         """Publishes all records and the position, or nothing. Raises Fenced; ServerUnreachable: outcome unknown."""
@@ -86,7 +86,7 @@ class Outlet(Protocol):
 
 # Where the part of `live` that one shard writes ends, and how that tells a `live` that was made anew.
 #
-# * Within one topic offsets only rise; in a topic made anew they begin at 0. Nobody but the shard writes to its
+# * Within one topic offsets only rise; in a topic recreated they begin at 0. Nobody but the shard writes to its
 #   partition of `live`. So the first record of ours that another `live` takes gets an offset that the former has
 #   passed, and it is known before the transaction ends, without a question. Differences alone are never seen in it.
 # * Records that go out in one transaction stand one behind the other, so the offset of the last one tells that of the
@@ -97,7 +97,7 @@ class Outlet(Protocol):
 #   the topics' ids tell, at the next question.)
 # * Where the former held nothing, nothing is missed in the new one.
 # * The end is read before a take-over asks for the topics' ids: a `live` made anew before that question has another id,
-#   one that is made anew later has another end.
+#   one that is recreated later has another end.
 # * Not seen: a `live` made anew after its records were taken (its id tells, at the next question), and one into which
 #   somebody else has written as much as the former held (likewise).
 

@@ -29,12 +29,12 @@ from streamer.table.schema import Table, differences
 # * A store behind the output can be repeated from the input, unless a commit on the way did not come from the input.
 # * A topic has an id, and one that was deleted and made again has another. A new `live` holds nothing of the table, and
 #   differences mean nothing there: it is given the whole table first, from a store that is not behind. New positions
-#   tell nothing: they are accepted where they say the same as the store, or where the whole table goes out anyway. New
+#   tell nothing: they are accepted if they say the same as the store, or where the whole table goes out anyway. New
 #   dead letters are a new beginning and no more. In a new control topic a shard says once more which truncation it
 #   knows of.
 # * A table that began anew, from its source, is one commit that did not come from the input. Until it is published,
 #   what the output says of the input is of no account: it may go on at a lower offset, or of another topic.
-# * The two topics of a lossy join are one table: where one of them alone was made anew, the shard is refused.
+# * The two topics of a lossy join are one table: where one of them alone was recreated, the shard is refused.
 # * Every refusal names what mends it (`incremental.remedies`).
 
 
@@ -92,7 +92,7 @@ def new_topics(meta: Meta, input_state: InputState) -> frozenset[str]:
 
 
 def with_topics(meta: Meta, input_state: InputState) -> Meta:
-    """With the ids of the topics as they are now; in a control topic that was made anew no request has its answer.
+    """With the ids of the topics as they are now; in a control topic that was recreated no request has its answer.
 
     Until a shard has said there what it has to (`to_say_again`), that topic counts as new.
     """
@@ -102,7 +102,7 @@ def with_topics(meta: Meta, input_state: InputState) -> Meta:
 
 
 def to_say_again(meta: Meta, input_state: InputState) -> str:
-    """The id of a control topic that was made anew and may lack what other shards have not heard; "" where none does.
+    """The id of a control topic that was recreated and may lack what other shards have not heard; "" if none does.
 
     A truncation that was said in the former one is lost with it. A store that lost everything cannot tell.
     """
@@ -122,7 +122,7 @@ def _is_of_another_live(position: Position, input_state: InputState) -> bool:
 
 
 def check_written_for(table: Table, shard: int, meta: Meta) -> None:
-    """Raises ShardRefused where another table.yaml tells what the store means, or it holds a part of a table."""
+    """Raises ShardRefused if another table.yaml tells what the store means, or it holds a part of a table."""
     name = f"shard {shard} of {table.name}"
     if meta.fingerprint == UNFINISHED:
         raise ShardRefused(f"{name}: its table began anew and is not whole; {remedies.begin_anew(table.name)}")
@@ -178,7 +178,7 @@ def _check_repeatable(name: str, table: Table, meta: Meta, position: Position | 
 
 
 def _without_positions(name: str, table: Table, emptied: bool) -> Consistency:
-    """Whether a store can go on where nothing says what was published of it."""
+    """Whether a store can go on if nothing says what was published of it."""
     if emptied:
         return Consistency.EMPTIED  # nothing is: whatever the store holds is a whole table
     raise ShardRefused(
@@ -194,7 +194,7 @@ def _not_the_same(table: Table, commit: int) -> str:
 def _behind(name: str, table: Table, meta: Meta, position: Position, emptied: bool) -> Consistency:
     """Whether a store that has lost commits can repeat them from the input.
 
-    Not where it has another commit of the published number: one that the failover of a store brought back by losing a
+    Not if it has another commit of the published number: one that the failover of a store brought back by losing a
     fence, and a former owner wrote.
     """
     if meta.commit == position.commit:
@@ -214,7 +214,7 @@ def _behind(name: str, table: Table, meta: Meta, position: Position, emptied: bo
 
 
 def look(table: Table, shard: int, store: Store, outlet: Outlet, shard_input: ShardInput) -> None:
-    """Raises ShardRefused where store, outlet and input do not fit together.
+    """Raises ShardRefused if store, outlet and input do not fit together.
 
     The shard's present owner may be at work meanwhile: then only what its work does not change is compared.
     """
@@ -230,7 +230,7 @@ def first_meta(table: Table, input_state: InputState) -> Meta:
     return Meta(shards=input_state.shards, fingerprint=table.fingerprint, topic_ids=dict(input_state.topic_ids))
 
 
-# The whole published table of a shard as one release, for an output that was made anew and holds nothing of it.
+# The whole published table of a shard as one release, for an output that was recreated and holds nothing of it.
 #
 # * One release, one commit, one transaction, however large the table: a reader sees all of it or nothing. Differences
 #   come only after it. It is release 1: a changelog that begins anew obeys all laws from its first record on.
@@ -260,7 +260,7 @@ def whole_table(
 ) -> Commit:
     """The commit after `meta` that publishes all rows of a shard. waiting: what the outbox holds of `meta`'s commit.
 
-    records: the source rows, for a form that publishes their cells. Raises ShardRefused where the QI groups are not
+    records: the source rows, for a form that publishes their cells. Raises ShardRefused if the QI groups are not
     those that `meta` was written with.
     """
     cells = cells_by_group(table, ((record.qi_group, record.row.codes) for _, record in records))

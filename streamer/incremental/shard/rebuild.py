@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 
 def drawn(regions: Sequence[T], seed: int) -> list[T]:
-    """SAMPLE_REGIONS of the regions, or all where there are no more, by chance."""
+    """SAMPLE_REGIONS of the regions, or all if there are no more, by chance."""
     if len(regions) <= SAMPLE_REGIONS:
         return list(regions)
     chosen = np.random.default_rng(seed).choice(len(regions), SAMPLE_REGIONS, replace=False)
@@ -68,7 +68,7 @@ def loss(space: Space, codes: Ints, groups: Sequence[Ints]) -> float:
 
 
 def ratio(now: float, fresh: float) -> float:
-    """The loss now over that of a fresh table; where nothing need be lost, 1 or infinite."""
+    """The loss now over that of a fresh table; if nothing need be lost, 1 or infinite."""
     if fresh > 0:
         return now / fresh
     return 1.0 if now <= 0 else float("inf")
@@ -86,7 +86,7 @@ FULL_DOMAIN = frozenset({"ola", "degree-first"})
 
 
 def region_rows(table: Table, algorithm: str, rows: int) -> int:
-    """How many rows a region may have. Raises UsageError where the shard is too large for the algorithm."""
+    """How many rows a region may have. Raises UsageError if the shard is too large for the algorithm."""
     most = table.limits.transaction_rows_max
     if algorithm in FULL_DOMAIN and rows > most:
         raise UsageError(
@@ -118,7 +118,7 @@ def gain(progress: Progress) -> float:
 
 
 def reached(progress: Progress) -> float:
-    """The loss over that of a fresh table after a rebuild; 1 where it was not known before.
+    """The loss over that of a fresh table after a rebuild; 1 if it was not known before.
 
     What was not done has stayed as it was.
     """
@@ -226,7 +226,7 @@ class Rebuilding:
 
     @property
     def task(self) -> RegionTask | None:
-        """What is to be done now; None where nothing is left, or the rebuild was ended."""
+        """What is to be done now; None if nothing is left, or the rebuild was ended."""
         if self._ended != DONE or not self._waiting:
             return None
         numbers = self._waiting[0]
@@ -303,7 +303,7 @@ FITTED_MOST = 2_000
 def adapted(table: Table, was: Region, groups: Sequence[Ints], now: Region) -> list[Ints] | None:
     """QI groups of the rows of `now`, arrays of their numbers; groups: those of `was`, arrays of its rows' numbers.
 
-    Where not even the whole region holds the model, it is one group. None where too much has changed.
+    Where not even the whole region holds the model, it is one group. None if too much has changed.
     """
     cells = table.space.cells(now.rows.codes)
     label = _labels(table.space, was, groups, now)
@@ -365,7 +365,7 @@ class _Fitting:
         self._grow(best, cells, cells, 1)
 
     def joined(self, i: int) -> int | None:
-        """Joins a group with the one by which least is lost, and returns that; None where there is no other."""
+        """Joins a group with the one by which least is lost, and returns that; None if there is no other."""
         rows, self.sizes[i] = int(self.sizes[i]), 0  # it is not the one to join
         other = self._best(self._lo[i], self._hi[i], rows)
         if other is None:
@@ -407,7 +407,7 @@ class _Fitting:
 # * `every` is counted from the end of the last rebuild, whoever asked for it and whatever became of it; where there was
 #   none, from the first time that a worker took the shard over. A shard is up to EARLIER_MOST of that time early, each
 #   by a share of its own, so that shards that began together do not rebuild together.
-# * Drift is told over what the last rebuild reached, where that was above a fresh table: one that gained nothing, by a
+# * Drift is told over what the last rebuild reached, if that was above a fresh table: one that gained nothing, by a
 #   coarse algorithm or because it was cancelled, is not begun again until the table has lost as much once more.
 # * Drift is looked for at most every LOOK_SECONDS, only after so many changes that it may be another, and for at most a
 #   small share of the time.
@@ -430,7 +430,7 @@ CLOCK, DRIFT, OPERATOR = "clock", "drift", "operator"
 @dataclass(frozen=True, slots=True)
 class Situation:
     """What is known of a shard. since: the end of its last rebuild, or its first take-over; drift: the estimated loss
-    over that of a fresh table, None: not looked yet; reached: the same after the last rebuild, 1 where nobody knows."""
+    over that of a fresh table, None: not looked yet; reached: the same after the last rebuild, 1 if nobody knows."""
 
     now: float
     since: float
@@ -480,7 +480,7 @@ def look_is_due(settings: RebuildRules, now: float, last: Looked, messages: int,
 #   that costs least by the answer's boxes comes first; equal: the lower number. So a region ends near what the
 #   algorithm has reached, and a QI group that it has only shuffled about stays.
 # * A group that is put back takes its rows out of the answer's groups. What is left of those has to hold the model;
-#   where it does not, the groups that stand around its rows are put back as well, up to TOGETHER_MAX rows in all.
+#   if it does not, the groups that stand around its rows are put back as well, up to TOGETHER_MAX rows in all.
 # * A group whose box is larger than its rows is published again anyway, and is not put back: in `Region.standing` its
 #   rows stand nowhere.
 # * Boxes, models and public numbers decide. It is done beside the algorithm, never while changes wait.

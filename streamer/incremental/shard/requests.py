@@ -10,7 +10,7 @@ but a record that says `"format":2`, or more, is a newer streamer's, and may not
 
 Two come from shards (`streamer.incremental.shard.truncations`):
 `{"command":"truncate","shard":1,"source":{"log":"postgresql","place":[4711],"at":1764000000000},"by":0,"offset":1234}`
-and, by the shard that it was said to, where it has taken effect:
+and, by the shard that it was said to, if it has taken effect:
 `{"command":"truncated","shard":1,"source":{…},"request":17,"next":980,"number":3}`.
 """
 
@@ -50,9 +50,9 @@ class _AnyRequest(
 
 
 class Skip(_AnyRequest, frozen=True, tag="skip"):
-    """One message of the input is to be passed over as a dead letter, whatever it says.
+    """One message of the input is to be skipped as a dead letter, whatever it says.
 
-    topic_id: of the input that holds it, "" where the broker gives no ids: in one made anew, the offset is another's.
+    topic_id: of the input that holds it, "" where the broker gives no ids: in one recreated, the offset is another's.
     """
 
     offset: int
@@ -68,7 +68,7 @@ class FullRebuild(_AnyRequest, frozen=True, tag="rebuild"):
 
 
 class CancelRebuild(_AnyRequest, frozen=True, tag="cancel-rebuild"):
-    """The rebuild that is under way is to stop where it is."""
+    """The rebuild that is under way is to stop if it is."""
 
     id: Id
     at: Seconds
@@ -77,7 +77,7 @@ class CancelRebuild(_AnyRequest, frozen=True, tag="cancel-rebuild"):
 class EndSnapshot(_AnyRequest, frozen=True, tag="end-snapshot"):
     """What is held back of the snapshot that began at the source offset `since` is to be published as it is.
 
-    topic_id: of the input that holds it, "" where the broker gives no ids: in one made anew, the offset is another's.
+    topic_id: of the input that holds it, "" where the broker gives no ids: in one recreated, the offset is another's.
     """
 
     since: int
@@ -85,7 +85,7 @@ class EndSnapshot(_AnyRequest, frozen=True, tag="end-snapshot"):
 
 
 class Truncation(_AnyRequest, frozen=True, tag="truncate"):
-    """The source has truncated the table; by, offset: the shard that read so or says it again, and where it was."""
+    """The source has truncated the table; by, offset: the shard that read so or says it again, and if it was."""
 
     source: SourcePosition
     by: int
@@ -111,7 +111,7 @@ RETRIES_MAX = 1_000
 class Retry(_AnyRequest, frozen=True, tag="retry"):
     """Messages of the input that were refused are to be tried again; offsets: theirs, ascending.
 
-    topic_id: of the input that holds them, "" where the broker gives no ids: in one made anew, offsets are others'.
+    topic_id: of the input that holds them, "" where the broker gives no ids: in one recreated, offsets are others'.
     """
 
     id: Id
@@ -141,9 +141,9 @@ def placed_in(values: Iterable[bytes], shard: int) -> list[Placed]:
 
 
 def read_request(value: bytes) -> Request | None:
-    """What a record of the control topic says; None where it cannot be read.
+    """What a record of the control topic says; None if it cannot be read.
 
-    Raises ShardRefused where it is in a newer format: what a newer streamer asks of a shard may not be passed over.
+    Raises ShardRefused if it is in a newer format: what a newer streamer asks of a shard may not be skipped.
     """
     try:
         check_format(value, FORMAT, "a record of the control topic", remedies.new_control())

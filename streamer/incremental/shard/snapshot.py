@@ -79,7 +79,7 @@ def has_seen_the_end(meta: Meta | None) -> bool:
 
 
 def ended_by(snapshot: Snapshot, quiet_seconds: float, idle: bool, seen_elsewhere: bool, asked: int | None) -> str:
-    """Why a snapshot that is held back is over now; "" where it is not.
+    """Why a snapshot that is held back is over now; "" if it is not.
 
     quiet_seconds: since its last read, or since the shard was taken over. idle: the input had no message just now.
     asked: the snapshot whose end an operator wants, by its first offset.

@@ -83,7 +83,7 @@ class StepTally:
     """What has been applied since the last commit, and the letters about it.
 
     next: the first offset not applied. key_form: the shard's, as of the last change that was applied. last: the last
-    message's offset. skipped: offsets that were passed over. marks: what they said of a snapshot that is held back.
+    message's offset. skipped: offsets that were skipped. marks: what they said of a snapshot that is held back.
     letters: also what is said to other shards. truncated: the last truncation in the source's order, as far as known;
     log_seen: whether a message of its log was read. retried: what was tried again and applied, as in `Meta`. reasons:
     of the dead letters.
@@ -195,12 +195,12 @@ def origins_of(drained: Drained, commit: int) -> dict[int, Origin | None]:
     return {**{number: Origin(how, commit) for number, how in drained.formed.items()}, **dict.fromkeys(gone)}
 
 
-# Messages that are passed over without being decided by their content, so that none of them stops its shard.
+# Messages that are skipped without being decided by their content, so that none of them stops its shard.
 #
 # * A message is passed over because an operator said so (`streamer skip`), or because applying it failed in a way
 #   nobody foresaw: it becomes a dead letter, `skipped` or `internal-error`, and its offset is remembered in
 #   `Meta.skipped`.
-# * What is published already is not decided again: a replay passes over exactly the offsets that were passed over
+# * What is published already is not decided again: a replay skips exactly the offsets that were skipped
 #   before the published `next`. Skips below it come too late, and an error below it stops the shard.
 # * An error ends with the shard's table loaded again, and its messages applied again but for the one at fault. Where it
 #   shows only when the effect of several is put together, they are committed one by one until it is found.
@@ -263,7 +263,7 @@ def told(error: BaseException) -> str:
 
 
 class Skipped:
-    """Which messages of one shard are passed over, from a take-over to the next.
+    """Which messages of one shard are skipped, from a take-over to the next.
 
     skips: offsets that an operator named. replay_to: the published position, where the store is behind it.
     """
@@ -307,7 +307,7 @@ class Skipped:
     def failed(self, fault: Unforeseen, last: int, n_messages: int, meta: Meta) -> str:
         """Decides what becomes of a failure, and tells it; last, n_messages: those handled on top of `meta` before it.
 
-        Raises ShardRefused where passing over would not help.
+        Raises ShardRefused if skipping would not help.
         """
         if fault.offset is None and n_messages > 1:
             self._one_by_one_to = last + 1

@@ -13,7 +13,7 @@ The rules of this file
 * A message that names no place stands with the one before it in its partition. Connectors send tombstones so.
 * A row without a place, or with one in another log, may be older than the truncation where its partition has held no
   message of the truncation's log before it (`Meta.log_seen`): then the shard is refused.
-* A control topic that was made anew lacks what somebody may not have heard: who knows a truncation says it there again.
+* A control topic that was recreated lacks what somebody may not have heard: who knows a truncation says it there again.
 * Of truncations the latest one says all; who knows it ignores the earlier ones, and its repetitions.
 * A shard hears of a truncation between two messages, and nobody can foretell between which. So it says in its own
   partition of the control topic where that was, in the same transaction, and counts in `Meta` and `Position` how often
@@ -74,7 +74,7 @@ _NO_DATE = (
 class Run:
     """The end of what was read of an input: it begins behind the last message that stands before a truncation.
 
-    begins: None where no message does. told: whether any message named a place in the same log.
+    begins: None if no message does. told: whether any message named a place in the same log.
     """
 
     begins: int | None = None
@@ -82,7 +82,7 @@ class Run:
 
 
 def in_order(change: Change, stands: SourcePosition | None, truncated: SourcePosition, table_name: str) -> Change:
-    """What a change comes to in the source's order, in one of several shards: nothing, where it is overtaken.
+    """What a change comes to in the source's order, in one of several shards: nothing, if it is overtaken.
 
     stands: where its message does. truncated: the last truncation, as far as the shard knows. A truncation that was
     captured and is to be said to the others stays as it is. Raises OrderLost, EventRefused: undated-before-truncation.
@@ -108,7 +108,7 @@ def in_source_order(
 ) -> Change:
     """What a message of a shard changes, seen from the source's order; tells other shards where it truncates.
 
-    meta: of the last commit. Raises ShardRefused where nobody can tell.
+    meta: of the last commit. Raises ShardRefused if nobody can tell.
     """
     if meta.shards == 1:
         return change
@@ -133,7 +133,7 @@ def _behind(
     truncated: SourcePosition,
     tally: StepTally,
 ) -> Change:
-    """What a change comes to behind a truncation. Raises ShardRefused where nobody can tell."""
+    """What a change comes to behind a truncation. Raises ShardRefused if nobody can tell."""
     if stands is not None and stands.log == truncated.log:
         tally.log_seen = True
     elif isinstance(change, Upsert | Insert) and not tally.log_seen:
@@ -151,7 +151,7 @@ def _behind(
 def place_of_truncation(
     name: str, table_name: str, message: Message, place_of: PlaceOf = position_of
 ) -> SourcePosition:
-    """Where a truncation that was captured stands, and when. Raises ShardRefused where nobody can tell."""
+    """Where a truncation that was captured stands, and when. Raises ShardRefused if nobody can tell."""
     source = place_of(message.value)
     if source is None or not source.at:
         missing = "where in the source's order" if source is None else "when (source.ts_ms)"
@@ -162,9 +162,9 @@ def place_of_truncation(
 def said_to_others(meta: Meta, name: str, shard: int, offset: int, source: SourcePosition) -> list[OutboxEntry]:
     """What a shard that read a truncation at an offset says to all others, each in its partition (the record's key).
 
-    Once more where the control topic was made anew; offset: then the next one that it reads.
+    Once more where the control topic was recreated; offset: then the next one that it reads.
 
-    Raises ShardRefused where the control topic is missing.
+    Raises ShardRefused if the control topic is missing.
     """
     if meta.topic_ids and CONTROL not in meta.topic_ids:
         raise ShardRefused(
@@ -186,7 +186,7 @@ def passed_over_in(meta: Meta) -> set[int]:
 
 
 def is_news(name: str, table_name: str, meta: Meta, source: SourcePosition) -> bool:
-    """Whether a truncation is later than what the shard knows. Raises ShardRefused where nobody can tell."""
+    """Whether a truncation is later than what the shard knows. Raises ShardRefused if nobody can tell."""
     known = meta.truncated
     if known is None:
         return True
@@ -198,7 +198,7 @@ def is_news(name: str, table_name: str, meta: Meta, source: SourcePosition) -> b
 
 
 def check_same_log(name: str, table_name: str, source: SourcePosition, known: SourcePosition | None) -> None:
-    """Raises ShardRefused where two truncations have no order."""
+    """Raises ShardRefused if two truncations have no order."""
     if known is not None and source.log != known.log:
         raise ShardRefused(
             f"{name}: the input holds truncations of two logs of the source, which have no order between them; "
@@ -207,7 +207,7 @@ def check_same_log(name: str, table_name: str, source: SourcePosition, known: So
 
 
 def last_truncation(found: Iterable[SourcePosition | None], table_name: str) -> SourcePosition | None:
-    """The last one of several; None where there is none. Raises ShardRefused where they have no order."""
+    """The last one of several; None if there is none. Raises ShardRefused if they have no order."""
     last: SourcePosition | None = None
     for source in found:
         if source is None or source == last:
@@ -223,7 +223,7 @@ def last_truncation(found: Iterable[SourcePosition | None], table_name: str) -> 
 def to_repeat(name: str, table_name: str, meta: Meta, position: Position, placed: Iterable[Placed]) -> list[Placed]:
     """The truncations that were placed behind what a store holds, up to the published position, in order.
 
-    placed: what the shard has said of all. Raises ShardRefused where that is not there any more.
+    placed: what the shard has said of all. Raises ShardRefused if that is not there any more.
     """
     missing = range(meta.truncations + 1, position.truncations + 1)
     known = {one.number: one for one in placed}

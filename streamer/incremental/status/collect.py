@@ -168,7 +168,7 @@ GROUP_SECONDS_MAX, GROUP_AGAIN_SECONDS = 10.0, 0.2
 
 
 def look(table: Table, kafka: str, redis: str) -> TableFacts:
-    """Looks once. Raises UsageError where the input topic does not exist; ServerUnreachable."""
+    """Looks once. Raises UsageError if the input topic does not exist; ServerUnreachable."""
     table_name, outputs = table.name, outputs_of(table.form)
     client = connect(redis)
     with open_consumer(kafka) as consumer:

@@ -158,12 +158,12 @@ class Meta:
     table. qi_group_next: the next unused number of a QI group. outside: the last commit that did not come from the
     input. digest: sum mod 2^64 of a hash per published QI group. counts: of all messages read. topic_ids: the
     broker's ids of the table's topics by kind, as far as they are known. key_form: how the producers of the input write
-    message keys; "" until the first row change told. skipped: source offsets that were passed over without being
-    decided by their content, ascending: whoever repeats the input has to pass over them too. secret: what the shard's
+    message keys; "" until the first row change told. skipped: source offsets that were skipped without being
+    decided by their content, ascending: whoever repeats the input has to skip them too. secret: what the shard's
     lots are drawn by (`streamer.incremental.engine.tie_break`), the same from its first commit on; nothing else says
     it. rebuild: the one that was running; rebuilds: the last ones that ended, the newest last. snapshot: the one with
     which the table began, or begins. control_next: the first offset of the shard's control partition that has no answer
-    yet. truncated: where in the source's order the last truncation of the table stands, where there are several shards;
+    yet. truncated: where in the source's order the last truncation of the table stands, if there are several shards;
     truncations: how many of these the shard heard of from others, and placed; log_seen: whether it has read a
     message of the log of `truncated`. retried: which refused messages were applied after all, as pairs in the order in
     which that was done: the `next` of the shard at that time, and the message's offset. letters_from: the first offset
@@ -241,7 +241,7 @@ class Store(Protocol):
         """Everything the shard holds, or None for a shard that never committed."""
 
     def origin(self, qi_group: int) -> Origin | None:
-        """How a QI group came to be; None where nobody knows, or where there is no such QI group."""
+        """How a QI group came to be; None if nobody knows, or if there is no such QI group."""
 
     def commit(self, fence: str, commit_before: int, commit: Commit) -> None:
         """Applies `commit` on top of commit number `commit_before`, whole or not at all.

@@ -4,7 +4,7 @@ The rules of this file
 ----------------------
 * Every value is one msgpack array whose first element is `FORMAT_VERSION`: arrays, because a shard holds one value per
   person and names would cost more than the content. Whoever changes the shape of a value, be it by one field more,
-  raises the version: a reader that passed over what it does not know would go on with a part of what was kept.
+  raises the version: a reader that skipped what it does not know would go on with a part of what was kept.
 * What an earlier format said is read as long as it is a beginning of what this one says. A later one is refused, and
   the message names both.
 * Reading trusts nothing: the decoders are typed, and bytes that do not fit raise ShardRefused, which says what kind of
@@ -37,11 +37,11 @@ from streamer.table.row import Row, Values
 # The numbers of the formats in which things are kept, and what is said of one that this streamer does not read.
 #
 # Whatever is kept longer than a process runs (the values in Redis, positions and requests in Kafka) carries the number
-# of its format. A streamer that meets a higher one than it knows stops: what it would pass over may be what counts.
+# of its format. A streamer that meets a higher one than it knows stops: what it would skip may be what counts.
 
 
 class _Numbered(msgspec.Struct):
-    """A JSON object with the number of its format; 1 where it says none."""
+    """A JSON object with the number of its format; 1 if it says none."""
 
     format: int = 1
 
@@ -138,7 +138,7 @@ class _StoredMeta(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 
 
 _LATER = {field.name: field.default for field in fields(Meta)[13:]}
-"""Fields that came after the format, with what they are where nothing is said; the last of these are not written."""
+"""Fields that came after the format, with what they are if nothing is said; the last of these are not written."""
 
 COUNTS_AT = [field.name for field in fields(Meta)].index("counts")
 
@@ -200,7 +200,7 @@ def decode_number(data: bytes) -> int:
 
 
 def decode_similarity(floor: bytes, neighbours: Iterable[tuple[bytes, float]]) -> SimilarityList:
-    """A similarity list from its floor, as text, and a sorted set. Raises ShardRefused where these are none."""
+    """A similarity list from its floor, as text, and a sorted set. Raises ShardRefused if these are none."""
     try:
         named = tuple((decode_number(number), float(degree)) for number, degree in neighbours)
         return in_order(SimilarityList(named, float(floor)))

@@ -111,7 +111,7 @@ class MemoryStore:
         return tuple(statement_id.decode() for statement_id in self._shard.statement_ids)
 
     def origin(self, qi_group: int) -> Origin | None:
-        """How a QI group came to be; None where nobody knows, or where there is no such QI group."""
+        """How a QI group came to be; None if nobody knows, or if there is no such QI group."""
         data = self._shard.origins.get(qi_group)
         return None if data is None else codec.decode_origin(data)
 

@@ -272,7 +272,7 @@ class RedisStore:
             return tuple(data.decode() for data in self._client.lrange(self._statements, 0, -1))
 
     def origin(self, qi_group: int) -> Origin | None:
-        """How a QI group came to be; None where nobody knows, or where there is no such QI group."""
+        """How a QI group came to be; None if nobody knows, or if there is no such QI group."""
         with self._answers():
             data = self._client.hget(self._origins, qi_group)
         return None if data is None else codec.decode_origin(data)

@@ -40,7 +40,7 @@ class Sizes:
 
     @property
     def pending(self) -> int:
-        """Rows wait only where there is no QI group to join."""
+        """Rows wait only if there is no QI group to join."""
         return 0 if self.qi_groups else self.records
 
 
@@ -121,7 +121,7 @@ class RedisLookups(RedisStore):
             self._client.hdel(self._custody, BEGINNING, *REFUSED_FIELDS)
 
     def check_begun(self, name: str) -> None:
-        """Raises ShardRefused where the table has begun in some shards, maybe, and not in all."""
+        """Raises ShardRefused if the table has begun in some shards, maybe, and not in all."""
         with self._answers():
             if self._client.hexists(self._custody, BEGINNING):
                 raise ShardRefused(f"{name}: {remedies.BEGUN_IN_PART}")
@@ -147,7 +147,7 @@ class RedisLookups(RedisStore):
     def index_table(self) -> tuple[Meta, list[tuple[str, int]]]:
         """Source key and QI group of every row, as of one commit, and where the shard stands after it.
 
-        Raises Conflict where somebody committed meanwhile.
+        Raises Conflict if somebody committed meanwhile.
         """
         meta = self.meta()
         if meta is None:

@@ -145,7 +145,7 @@ def _login(environment: Mapping[str, str], prefix: str) -> dict[str, str]:
 
 
 def _check_certificates(options: Mapping[str, Any]) -> None:
-    """Raises ConfigError where the files of certificates are not what TLS needs: redis-py would call that an outage."""
+    """Raises ConfigError if the files of certificates are not what TLS needs: redis-py would call that an outage."""
     context, authority = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), options.get("ssl_ca_certs")
     ours = options.get("ssl_certfile"), options.get("ssl_keyfile")
     try:

@@ -113,7 +113,7 @@ def local_recoding(microdata: Microdata, qi_group: Ints, **details: int | float)
 
 
 def check(microdata: Microdata, model: Model, recoding: Recoding) -> None:
-    """Raises LawViolated where a row is outside its box, a number is out of range, or a group does not hold."""
+    """Raises LawViolated if a row is outside its box, a number is out of range, or a group does not hold."""
     group, n_groups = recoding.qi_group, recoding.n_groups
     if group.shape != (len(microdata),) or not ((group >= SUPPRESSED) & (group < n_groups)).all():
         raise LawViolated("recoding: a row has no QI group that exists")

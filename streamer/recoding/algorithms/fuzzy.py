@@ -49,7 +49,7 @@ from streamer.table.space import Space
 # Categories: height of the lowest common ancestor / height of the hierarchy, heights counted in columns of the
 # hierarchy's file. d_t(s) (equation 9) is 1 - depth of the lowest common ancestor / depth of the leaves: 0 for equal
 # values, 1 where only the root is common; of several sensitive columns the mean; a null is at distance 1 from all but
-# null. Sensitive here are the columns that the privacy model looks at and that have a hierarchy; where there is none
+# null. Sensitive here are the columns that the privacy model looks at and that have a hierarchy; if there is none
 # the term is left out and D = d_t, so that plain k-anonymity is served as well. sign=+1 adds equation 9 as it is
 # printed: equal sensitive values attract each other, which is the wrong way for a model that wants them apart. sign=-1
 # adds 1 - d_t(s) instead.
@@ -111,7 +111,7 @@ def sensitive_columns(microdata: Microdata, model: Model) -> list[int]:
 def points_of(microdata: Microdata, sensitive: list[int], *, alpha: float, beta: float, sign: int) -> Points:
     """The table's rows as points; sensitive: numbers of kept columns with a hierarchy.
 
-    Raises UsageError where alpha and beta are no shares that sum to 1, or sign is neither +1 nor -1.
+    Raises UsageError if alpha and beta are no shares that sum to 1, or sign is neither +1 nor -1.
     """
     if min(alpha, beta) < 0 or abs(alpha + beta - 1) > 1e-9 or sign not in (1, -1):
         raise UsageError("alpha and beta are shares that sum to 1, and sign is +1 (as printed) or -1")

@@ -200,7 +200,7 @@ def groups_of(task: Task, qi_group: Ints, n_seats: int) -> Groups:
 
 @compiled
 def _join(groups: Groups, node: int) -> bool:
-    """Makes an inner node say what its children say; False where it did."""
+    """Makes an inner node say what its children say; False if it did."""
     changed = False
     for j in range(groups.lo.shape[1]):
         lo = min(groups.lo[2 * node, j], groups.lo[2 * node + 1, j])
@@ -333,7 +333,7 @@ def bound_of(task: Task, groups: Groups, node: int, cells: Ints, rows: int, limi
 def nearest(task: Task, groups: Groups, own: int, cells: Ints, rows: int, limit: float) -> tuple[int, float]:
     """The group, other than `own`, that takes `rows` rows at `cells` at the least growth below `limit`, and that.
 
-    (-1, limit) where there is none.
+    (-1, limit) if there is none.
     """
     shape, rows_min, lo, hi, term = task.shape, task.rows_min, groups.lo, groups.hi, groups.term
     sizes, ncp = groups.rows, groups.ncp

@@ -264,7 +264,7 @@ def _kept(bottom: Ints, weight: Ints) -> _KeptNodes:
 
 @compiled
 def _n_small(recodings: _Recodings, kept: _KeptNodes, node: Ints, rows_min: int) -> int:
-    """Rows in QI groups of fewer than rows_min rows at the node; keeps the groups where they are few."""
+    """Rows in QI groups of fewer than rows_min rows at the node; keeps the groups if they are few."""
     i = _fewest_below(kept, node)
     rows, weight = kept.first[kept.begins[i] : kept.begins[i + 1]], kept.weight[kept.begins[i] : kept.begins[i + 1]]
     group, n_groups = _grouped(recodings, node, rows)
@@ -526,7 +526,7 @@ def _queue(shape: LatticeShape) -> _Queue:
 
 @compiled
 def _highest(shape: LatticeShape, tags: Tags, queue: _Queue) -> int:
-    """The unclassified node of highest degree product, then reach, then lowest number; -1 where there is none."""
+    """The unclassified node of highest degree product, then reach, then lowest number; -1 if there is none."""
     n_nodes = tags.shape[0]
     while queue.size[0] > 0:
         product, n = queue.keys[0] // n_nodes, queue.keys[0] % n_nodes

@@ -101,7 +101,7 @@ def _loss(microdata: Microdata, recoding: Recoding) -> float:
 
 
 def _surplus(microdata: Microdata, model: Model, rules: Rules, qi_group: Ints, orphans: Ints) -> Ints | None:
-    """Rows that QI groups can spare and with which the orphans hold; None where there are not enough."""
+    """Rows that QI groups can spare and with which the orphans hold; None if there are not enough."""
     sizes = np.bincount(qi_group[qi_group >= 0], minlength=1)
     rows = np.flatnonzero((qi_group >= 0) & (sizes[qi_group] > model.rows_min))
     if not len(rows):

@@ -294,7 +294,7 @@ MONDRIAN = Algorithm(
 # Source: Yan and Liu 2008, "Multidimensional K-anonymity Partition Method Using Entropy", section 2.2. The paper does
 # not say what a half below k means. Here: of the split values walked over, the one of largest sum whose halves both
 # hold is taken; of equal sums the start, then the first met on the way down, then up. Where none is allowed the
-# attribute of next highest entropy is cut; where none can be, the part is a QI group. Entropies come from c * log2(c)
+# attribute of next highest entropy is cut; if none can be, the part is a QI group. Entropies come from c * log2(c)
 # of the counts c in whole multiples of 2 ** -20, so that sums are exact, and neither the order of adding nor rounding
 # decides a tie.
 

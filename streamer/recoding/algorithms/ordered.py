@@ -69,7 +69,7 @@ SHARE_MIN = 0.1
 
 
 def pooled(task: Task, rows_min: int) -> Task | None:
-    """The task with all leaves of fewer than rows_min rows under one node as one; None where few rows are in such."""
+    """The task with all leaves of fewer than rows_min rows under one node as one; None if few rows are in such."""
     shape, cells = task.shape, task.bundles.cells.copy()
     rows, worth_it = task.bundles.end - task.bundles.begin, False
     for j in np.flatnonzero(shape.first_leaf >= 0).tolist():
@@ -641,7 +641,7 @@ def _best_along(task: Task, order: Ints, tile: Ints) -> tuple[float, Ints]:
 def without_rare_leaves(task: Task, times: int) -> tuple[float, Ints]:
     """The best segments of an order that takes leaves of fewer than `times` the fewest rows of a group for one.
 
-    An infinite loss where there are few such leaves: then the order has nothing to offer.
+    An infinite loss if there are few such leaves: then the order has nothing to offer.
     """
     simpler = pooled(task, times * task.rows_min)
     if simpler is None:

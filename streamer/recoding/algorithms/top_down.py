@@ -190,7 +190,7 @@ def _hold_remainder(rules: Rules, trial: Trial, rows: Ints, stands: Bools) -> No
 
 @compiled
 def _largest(trial: Trial, asked: Bools) -> int:
-    """The child of most rows that was not asked yet, the first of equals; -1 where there is none."""
+    """The child of most rows that was not asked yet, the first of equals; -1 if there is none."""
     found, most = -1, 0
     for c in range(len(asked)):
         size = trial.begins[c + 1] - trial.begins[c]

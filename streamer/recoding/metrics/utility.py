@@ -141,7 +141,7 @@ def full_heights(microdata: Microdata) -> Ints:
 def distortion(microdata: Microdata, recoding: Recoding) -> float | None:
     """Distortion ratio: sum of generalization heights / (rows * full height); 0 to 1 (Tong et al. 2010, section 4).
 
-    None where no attribute has a level above its cells: then nothing can be generalized.
+    None if no attribute has a level above its cells: then nothing can be generalized.
     """
     full = int(full_heights(microdata).sum())
     total = int((recoding.sizes * heights(microdata, recoding).sum(axis=1)).sum())

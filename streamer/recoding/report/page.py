@@ -124,7 +124,7 @@ class Headline:
 
 
 def headlines(measures: Mapping[str, Any], microdata: Microdata, recoding: Recoding, form: str) -> list[Headline]:
-    """What can still be found out; nothing where nothing is published."""
+    """What can still be found out; nothing if nothing is published."""
     if not recoding.n_groups:
         return []
     by_individual = microdata.individuals is not None
@@ -477,7 +477,7 @@ def _tradeoffs(curves: Sequence[Curve], rows: int) -> dict[str, Any]:
 
 
 def _pictures(measures: Mapping[str, Any], microdata: Microdata, recoding: Recoding) -> Iterator[dict[str, str]]:
-    """Title and picture (a data URI) of what can be shown; what attributes lost only where that was measured."""
+    """Title and picture (a data URI) of what can be shown; what attributes lost only if that was measured."""
     losses = ncp_by_attribute(microdata, recoding) if "ncp" in measures else None
     if losses is not None:
         names = [attribute.name for attribute in microdata.table.attributes]

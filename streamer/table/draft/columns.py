@@ -219,7 +219,7 @@ def words_of(name: str) -> set[str]:
 
 
 def source_key_of(columns: dict[str, list[str]]) -> str | None:
-    """The column that names each row once: one that is called like an id, else the first one; None where there is none.
+    """The column that names each row once: one that is called like an id, else the first one; None if there is none.
 
     >>> source_key_of({"age": ["1", "2"], "person_id": ["7", "8"]}), source_key_of({"age": ["1", "1"]})
     ('person_id', None)
@@ -298,7 +298,7 @@ def _guessed(name: str, cells: _Cells) -> Drafted:
 
 
 def _left_out(name: str, distinct: list[str]) -> str:
-    """Why a column is left out whatever its type; "" where it is not."""
+    """Why a column is left out whatever its type; "" if it is not."""
     if not name:
         return "has no name: give it one in the header, such as id"
     if not usable(name):
@@ -313,7 +313,7 @@ def _left_out(name: str, distinct: list[str]) -> str:
 
 
 def _numbers(distinct: list[str]) -> tuple[list[Decimal], str | None]:
-    """The texts as numbers, and how they are written; none where one is no number, or is a code with zeros in front."""
+    """The texts as numbers, and how they are written; none if one is no number, or is a code with zeros in front."""
     if any(map(_ZEROS_IN_FRONT.fullmatch, distinct)):
         return [], None
     numbers, written = [read_decimal(text) for text in distinct], None

@@ -66,7 +66,7 @@ class DraftScale:
 
 
 def scale_of(numbers: Sequence[Decimal]) -> DraftScale | None:
-    """A scale that holds all the numbers; None where table.yaml could not write it.
+    """A scale that holds all the numbers; None if table.yaml could not write it.
 
     >>> scale_of([Decimal(17), Decimal(39), Decimal(90)])
     Scale(integer=True, domain=(Decimal('15'), Decimal('94')), step=Decimal('1'), grid=Decimal('5'))
@@ -152,7 +152,7 @@ class TimeScale:
 
 
 def clock_of(texts: Sequence[str]) -> Clock | None:
-    """The type that all the texts have; None where there is none.
+    """The type that all the texts have; None if there is none.
 
     >>> clock_of(["1980-01-31"]) is DATE, clock_of(["1980-01-31", "1980-02-30"])
     (True, None)
@@ -247,7 +247,7 @@ class WrittenMoments:
 
 
 def moments_written(texts: Sequence[str]) -> WrittenMoments | None:
-    """How the texts are dates or times; None where they are not.
+    """How the texts are dates or times; None if they are not.
 
     >>> found = moments_written(["31.12.1980", "1.2.1981"])
     >>> found.written, found.texts
@@ -270,7 +270,7 @@ def moments_written(texts: Sequence[str]) -> WrittenMoments | None:
 
 
 def numbers_written(texts: Sequence[str]) -> tuple[str, list[Decimal]] | None:
-    """The pattern of texts that are no plain numbers, and the numbers; None where they are none.
+    """The pattern of texts that are no plain numbers, and the numbers; None if they are none.
 
     >>> numbers_written(["1,234", "12"]), numbers_written(["38,5"])
     (('1,234.5', [Decimal('1234'), Decimal('12')]), ('1.234,5', [Decimal('38.5')]))

@@ -35,7 +35,7 @@ class NearKey:
 
 
 def near_key_of(columns: dict[str, list[str]]) -> NearKey | None:
-    """The column that is nearly different in every row, where none is; None where none is nearly.
+    """The column that is nearly different in every row, if none is; None if none is nearly.
 
     >>> near_key_of({"id": [*map(str, range(40)), "7", ""], "age": ["31"] * 42})
     NearKey(name='id', empty=1, repeated=1)

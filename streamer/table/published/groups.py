@@ -211,7 +211,7 @@ class JoinReader:
         return parse_qi_group(read_text(name, QI_GROUP)), self._values.read(texts)
 
     def is_qit_key(self, key: bytes) -> bool:
-        """Whether a key has the columns of the quasi-identifier table; raises LawViolated where it has neither's."""
+        """Whether a key has the columns of the quasi-identifier table; raises LawViolated if it has neither's."""
         for reader, answer in ((self._qit, True), (self._stt_key, False)):
             try:
                 reader.read(key)

@@ -232,7 +232,7 @@ class TextsReader:
         self._decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
     def read(self, row: bytes) -> tuple[bytes, ...]:
-        """The columns' texts. Raises LawViolated where there are others, or fewer."""
+        """The columns' texts. Raises LawViolated if there are others, or fewer."""
         try:
             texts = self._decoder.decode(row)
             if len(texts) == len(self._columns):
@@ -245,7 +245,7 @@ class TextsReader:
 class RowReader:
     """Reads published rows back.
 
-    Raises LawViolated where a row does not have exactly the published columns, or publishes what is not on a grid or
+    Raises LawViolated if a row does not have exactly the published columns, or publishes what is not on a grid or
     not a node of a hierarchy.
     """
 

@@ -93,7 +93,7 @@ def kept_column(column: KeptColumn) -> PublishedColumn:
         what = "its values may be of any type" if column.type is None else f"type {column.type} is not known here"
         raise ConfigError(
             f"columns.{column.name}: {what}, and a column on the other side has one: give it a hierarchy, or one of the"
-            f" types {', '.join(KEPT_TYPES)}; a table that has begun is then begun anew (`streamer start-anew`)"
+            f" types {', '.join(KEPT_TYPES)}; a table that has begun is then begun anew (`streamer reload`)"
         )
     return PublishedColumn(column.name, KEPT_TYPES[column.type], nullable=True)
 
@@ -209,7 +209,7 @@ def _type(column: PublishedColumn) -> object:
 #
 # Plain records have none, so that they stay small; from Connect 4.2 on (KIP-1054) the converter takes it from its
 # setting `schema.content`. Under `format: connect-json` every record has it in it. Members that the schema does not
-# name are passed over by the converter.
+# name are skipped by the converter.
 
 CONNECT_VERSION = (4, 2)
 """The first version of Connect whose JsonConverter has `schema.content`."""

@@ -68,7 +68,7 @@ def categorical_attribute(
 def categorical_with_null(
     place: str, attribute: CategoricalAttribute, null_as: str, faults: list[str]
 ) -> CategoricalAttribute | None:
-    """The attribute with the leaf that a null counts as; None where its hierarchy has no such leaf."""
+    """The attribute with the leaf that a null counts as; None if its hierarchy has no such leaf."""
     code = attribute.hierarchy.code_of.get(null_as)
     if code is None:
         faults.append(f"{place}: must be a leaf of the column's hierarchy, or say `null: own-category` instead")
@@ -79,7 +79,7 @@ def categorical_with_null(
 def sensitive_categories(
     place: str, name: str, column: SensitiveSettings, rows: Rows | None, faults: list[str]
 ) -> KeptColumn | None:
-    """The sensitive column with its hierarchy, where it has one; None where that cannot be read."""
+    """The sensitive column with its hierarchy, if it has one; None if that cannot be read."""
     kept = KeptColumn(name, sensitive=True, type=column.type)
     if column.hierarchy is None:
         if column.other is not None:
@@ -96,7 +96,7 @@ def hierarchy_of(
 ) -> tuple[Hierarchy | None, str | None]:
     """The hierarchy of a file's rows, and the leaf of unknown categories.
 
-    other: the node that takes them; own_null: whether nulls have a leaf of their own. Both are None where there are
+    other: the node that takes them; own_null: whether nulls have a leaf of their own. Both are None if there are
     faults, which are added to `faults`.
     """
     if rows is None:
@@ -134,7 +134,7 @@ def _is_free(place: str, label: str, tree: Hierarchy, faults: list[str]) -> bool
 
 
 def _root(rows: Rows) -> list[str]:
-    """The one root of the rows, as the path of what stands below it; empty where there are several."""
+    """The one root of the rows, as the path of what stands below it; empty if there are several."""
     paths = [path for path in ([cell for cell in row if cell] for row in rows) if path]
     roots, leaves = {path[-1] for path in paths}, {path[0] for path in paths}
     return list(roots) if len(roots) == 1 and not roots & leaves else []
@@ -230,7 +230,7 @@ def _numeric_faults(
 def numeric_with_null(
     place: str, attribute: NumericAttribute, null_as: str, faults: list[str]
 ) -> NumericAttribute | None:
-    """The attribute with the code that a null counts as; None where that is no number of its domain."""
+    """The attribute with the code that a null counts as; None if that is no number of its domain."""
     value = read_decimal(null_as)
     if value is None:
         faults.append(f"{place}: must be a number")
@@ -273,7 +273,7 @@ def temporal_attribute(place: str, name: str, column: TemporalSettings, faults: 
 def temporal_with_null(
     place: str, attribute: TemporalAttribute, null_as: str, faults: list[str]
 ) -> TemporalAttribute | None:
-    """The attribute with the code that a null counts as; None where that is no moment of its domain."""
+    """The attribute with the code that a null counts as; None if that is no moment of its domain."""
     calendar = attribute.calendar
     moment = _read(place, null_as, calendar.clock, faults)
     if moment is None:

@@ -121,7 +121,7 @@ class QuasiIdentifierSettings(_Settings):
     role: published as an interval, or as a node of its hierarchy. type: of a numeric one. domain: the least and the
     largest value that may come; anything else is a dead letter. grid: width of the cells that intervals are made of,
     counted from the domain's beginning. step: what all values are multiples of; an integer has 1. unit: the length that
-    counts as 1 in the distance of two QI groups, in leaves where there is a hierarchy; a fifth of all without a word.
+    counts as 1 in the distance of two QI groups, in leaves if there is a hierarchy; a fifth of all without a word.
     hierarchy: a file beside table.yaml, a line for each leaf, from the leaf to the root. null_as: the value that a null
     is published as; without a word of nulls a row with one here is a dead letter. null: gives nulls a category of their
     own, `(none)`. other: the node that takes categories which the hierarchy does not have. na: words that are nulls, in
@@ -220,7 +220,7 @@ ColumnSettings = Annotated[
 class PrivacySettings(_Settings):
     """What every QI group owes; all that is given must hold.
 
-    k: rows that it has at least, or individuals, where they are declared. l: distinct values of each sensitive column
+    k: rows that it has at least, or individuals, if they are declared. l: distinct values of each sensitive column
     that it has at least. alpha: largest share of its rows that are one individual's. beta: largest share of one
     sensitive value. r: largest share of values that are close, having one ancestor in their hierarchy. level: how far
     above the leaf that ancestor stands. null_counts: whether a null is one of the `l` values.
@@ -238,7 +238,7 @@ class PrivacySettings(_Settings):
 class EngineSettings(_Settings):
     """How QI groups are kept current.
 
-    recut: whether two QI groups that are merged are cut in two again where they have 2k rows. shrink: whether a box
+    recut: whether two QI groups that are merged are cut in two again if they have 2k rows. shrink: whether a box
     becomes smaller when rows leave it. repair: the NCP that local repair has to save for every row that it publishes
     again; without a word it has its usual price, and none under a form that publishes no boxes, and so has no loss.
     """
@@ -272,7 +272,7 @@ class InputSettings(_Settings):
     """What the messages do not say themselves.
 
     form: a message that is a row without any mark is an upsert, and null its removal. decimals: they are never bytes,
-    where there is no schema. partitioner: all messages of a row share a shard, though not the one that murmur2 gives.
+    if there is no schema. partitioner: all messages of a row share a shard, though not the one that murmur2 gives.
     """
 
     form: Literal["rows"] | None = None

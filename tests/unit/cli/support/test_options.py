@@ -80,7 +80,7 @@ def test_a_command_whose_libraries_are_missing_offers_and_says_nothing(
 
 
 def test_commands_are_offered_by_name() -> None:
-    assert {"start-anew", "status"} <= set(offered([], "sta"))
+    assert {"rebuild", "reload"} <= set(offered([], "re"))
 
 
 NOWHERE = "redis://127.0.0.1:1/0"
@@ -177,7 +177,7 @@ def test_a_shell_completes_by_what_the_tutorial_puts_into_its_file(shell: str, t
     with quick_streamer(tmp_path / "bin") as folder:
         assert completed("streamer", "anonymize", "--algorithm", "") == set(ALGORITHMS)
         assert completed("streamer", "status", "--table", "") == {"patients", "pipeline"}
-        assert "start-anew" in completed("streamer", "sta")
+        assert "reload" in completed("streamer", "rel")
 
 
 # A command overwrites nothing that it reads.

@@ -157,7 +157,7 @@ def test_a_request_is_refused_while_a_snapshot_is_held_back_for_another_input_an
     meta = Meta(commit=5, topic_ids={"changes": "x"}, retried=((1, 1),) * (RETRIES_MAX - 1))
     assert objection_to_retry([5], "x", meta) == ""
     assert "made anew" in objection_to_retry([5], "y", meta)
-    assert "start-anew --from-source topic" in objection_to_retry([5, 6], "x", meta)
+    assert "reload --from-source topic" in objection_to_retry([5, 6], "x", meta)
     assert "held back" in objection_to_retry([5], "", Meta(commit=5, snapshot=Snapshot(since=0)))
 
 

@@ -244,7 +244,7 @@ def test_an_interrupted_release_goes_on_behind_what_is_stored() -> None:
 
 def test_a_release_that_was_begun_with_other_groups_is_refused_with_the_mend() -> None:
     whole = first_release_made(HELD, 3)
-    with pytest.raises(ShardRefused, match="start-anew"):
+    with pytest.raises(ShardRefused, match="reload"):
         first_release_made(whole[0].meta, 3, dict(whole[1].qi_groups))  # type: ignore[arg-type]
 
 

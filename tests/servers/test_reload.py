@@ -1,4 +1,4 @@
-"""`streamer start-anew` and `streamer load` on a real Kafka and Redis: what a worker refuses, they mend as it says.
+"""`streamer reload` and `streamer load` on a real Kafka and Redis: what a worker refuses, they mend as it says.
 
 Here are the tests of streamer.cli.operate.reload and streamer.cli.stream.load and of what both run by:
 streamer.cli.stream.bootstrap finds, streamer.cli.stream.bootstrap reads and streamer.cli.stream.bootstrap writes.
@@ -72,8 +72,8 @@ def run(world: WorkedTable, command: str, *arguments: str) -> Result:
     return CliRunner().invoke(main, [command, *arguments, "--table", str(world.table), *servers])
 
 
-def start_anew(world: WorkedTable, source: str, *more: str) -> list[dict[str, int]]:
-    done = run(world, "start-anew", "--from-source", source, "--json", *more)
+def reload(world: WorkedTable, source: str, *more: str) -> list[dict[str, int]]:
+    done = run(world, "reload", "--from-source", source, "--json", *more)
     assert done.exit_code == 0, done.output
     found: list[dict[str, int]] = json.loads(done.stdout)["shards"]
     return found
@@ -176,7 +176,7 @@ def test_categories_that_table_yaml_does_not_list_are_counted_in_the_end(world: 
     assert done.exit_code == 0, done.output
     assert done.stdout.splitlines()[-1].startswith("warning: 3 of 300 rows have a problem that its hierarchy does not")
     send(world, *inserted(people))
-    again = run(world, "start-anew", "--from-source", "topic", "--json")
+    again = run(world, "reload", "--from-source", "topic", "--json")
     (warning,) = json.loads(again.stdout)["warnings"]
     assert warning.startswith("3 of 300 applied messages have a problem that its hierarchy does not list")
     assert CANARY not in done.output + again.output
@@ -187,7 +187,7 @@ def test_a_table_that_has_begun_is_not_loaded(world: WorkedTable, tmp_path: Path
     assert run(world, "load", file).exit_code == 0
     again = run(world, "load", file)
     assert again.exit_code == 2
-    assert "streamer start-anew --from-source" in again.stderr
+    assert "streamer reload --from-source" in again.stderr
     assert_holds(world, set(rows(100)))
 
 
@@ -209,7 +209,7 @@ def test_a_source_that_is_wrong_is_told_with_its_line_and_changes_nothing(
     people["504"] |= spoil
     if "id" in spoil:
         people["501"]["id"] = "2"
-    done = run(world, "start-anew", "--from-source", as_csv(tmp_path / "wrong.csv", people, but))
+    done = run(world, "reload", "--from-source", as_csv(tmp_path / "wrong.csv", people, but))
     assert done.exit_code == 2
     assert says in done.stderr
     assert "-3" not in done.stderr
@@ -249,7 +249,7 @@ def test_another_table_yaml_is_begun_from_a_file_as_the_refusal_says(world: Work
     stop(world)
     world.table.write_text(world.table.read_text().replace("k: 3", "k: 6"))
     assert remedies.begin_anew(world.name) in refused(world)
-    begun = start_anew(world, as_csv(tmp_path / "rows.csv", rows(150, 100)))
+    begun = reload(world, as_csv(tmp_path / "rows.csv", rows(150, 100)))
     assert sum(shard["removed"] for shard in begun) == 200
     send(world, *inserted(rows(10, 700)))
     world.start()
@@ -283,7 +283,7 @@ def test_the_input_is_read_again_under_another_table_yaml(world: WorkedTable) ->
     before = stored(world)
     world.table.write_text(world.table.read_text().replace("k: 3", "k: 5"))
     assert remedies.begin_anew(world.name) in refused(world)
-    start_anew(world, "topic")
+    reload(world, "topic")
     assert stored(world) == before
     world.write(300)
     world.start()
@@ -298,7 +298,7 @@ def test_an_emptied_redis_is_no_loss_where_the_source_is_there(world: WorkedTabl
     client = connect(world.environment["REDIS_URL"])
     client.delete(*client.scan_iter(match=f"{{{world.name}:*"))
     assert remedies.begin_anew(world.name) in refused(world)
-    start_anew(world, as_csv(tmp_path / "rows.csv", people))
+    reload(world, as_csv(tmp_path / "rows.csv", people))
     assert_holds(world, set(people))
     world.start()
     send(world, ("7", {"op": "delete", "key": "7"}))
@@ -319,7 +319,7 @@ def test_a_grown_input_is_begun_from_a_file_as_the_refusal_says(world: WorkedTab
     wait_until(lambda: not set(others) & set(admin.list_topics(timeout=20).topics), 20, lambda: "not deleted")
     made = CliRunner().invoke(main, ["topics", "create", "--table", str(world.table), "--kafka", world.bootstrap])
     assert made.exit_code == 0, made.output
-    start_anew(world, as_csv(tmp_path / "rows.csv", people))
+    reload(world, as_csv(tmp_path / "rows.csv", people))
     send(world, ("7", {"op": "delete", "key": "7"}), *inserted(rows(5, 900)))
     world.start()
     wait_until_read(world)
@@ -340,8 +340,8 @@ def test_an_input_made_anew_with_fewer_partitions_leaves_no_shard_behind(world: 
     assert remedies.begin_from_file(world.name) in refused(world)
     not_empty = run(world, "load", file)
     assert not_empty.exit_code == 2
-    assert "streamer start-anew --from-source" in not_empty.stderr
-    start_anew(world, file)
+    assert "streamer reload --from-source" in not_empty.stderr
+    reload(world, file)
     assert_holds(world, set(people))
     assert shards_of_redis(connect(world.environment["REDIS_URL"]), world.name) == [0, 1]
     assert not list(connect(world.environment["REDIS_URL"]).scan_iter(match=f"{{{world.name}:[23]}}:*"))
@@ -354,7 +354,7 @@ def test_a_worker_that_runs_is_shut_out_and_comes_back_to_the_new_table(world: W
     worker = world.start()
     send(world, *inserted(rows(100)))
     wait_until_read(world)
-    start_anew(world, as_csv(tmp_path / "rows.csv", rows(120, 50)))
+    reload(world, as_csv(tmp_path / "rows.csv", rows(120, 50)))
     send(world, *inserted(rows(5, 900)))
     assert worker.ended() != 0
     world.start()
@@ -371,7 +371,7 @@ def test_killed_at_any_moment_the_command_leaves_a_table_or_is_named_by_the_refu
     servers = ["--kafka", world.bootstrap, "--redis", world.environment["REDIS_URL"]]
     for turn in range(5):
         people = rows(1200, 100 * turn)
-        command = ["start-anew", "--from-source", as_csv(tmp_path / "rows.csv", people), "--table", str(world.table)]
+        command = ["reload", "--from-source", as_csv(tmp_path / "rows.csv", people), "--table", str(world.table)]
         arguments = [sys.executable, "-m", "streamer.cli.main", *command, *servers]
         with subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             assert process.stderr is not None
@@ -391,14 +391,14 @@ def test_killed_at_any_moment_the_command_leaves_a_table_or_is_named_by_the_refu
                 assert remedies.BEGUN_IN_PART in said or remedies.begin_anew(world.name) in said
             stop(world)
     assert killed
-    start_anew(world, as_csv(tmp_path / "rows.csv", people))
+    reload(world, as_csv(tmp_path / "rows.csv", people))
     assert_holds(world, set(people))
 
 
 def test_a_source_without_anybody_is_taken_for_a_mistake(world: WorkedTable, tmp_path: Path) -> None:
     assert run(world, "load", as_csv(tmp_path / "rows.csv", rows(50))).exit_code == 0
     for source, says in ((as_csv(tmp_path / "none.csv", {}), "holds no rows"), ("topic", "holds no message")):
-        done = run(world, "start-anew", "--from-source", source)
+        done = run(world, "reload", "--from-source", source)
         assert done.exit_code == 2
         assert says in done.stderr
     assert_holds(world, set(rows(50)))
@@ -418,13 +418,13 @@ def test_an_input_that_has_lost_its_beginning_is_no_source_unless_somebody_says_
     """Before: a warning among other lines, and a table without the rows that had expired."""
     send(world, *inserted(rows(60)))
     begins = trim(world)
-    done = run(world, "start-anew", "--from-source", "topic")
+    done = run(world, "reload", "--from-source", "topic")
     assert done.exit_code == 2, done.output
     for shard, earliest in enumerate(begins):
         assert f"shard {shard}: {earliest} offsets, 0 to {earliest - 1}" in done.stderr
     assert "--although-trimmed" in done.stderr
     assert stored(world) == [set()] * SHARDS, "nothing was touched"
-    start_anew(world, "topic", "--although-trimmed")
+    reload(world, "topic", "--although-trimmed")
     assert [len(keys) for keys in stored(world)] == [
         len(read(world.bootstrap, world.name, "changes", shard)) for shard in range(SHARDS)
     ]
@@ -435,12 +435,12 @@ def test_behind_a_truncation_an_input_that_has_lost_its_beginning_says_all_rows(
     trim(world)
     write(world.bootstrap, f"{world.name}.changes", [(n, None, b'{"op": "truncate"}') for n in range(SHARDS)])
     send(world, *inserted(rows(40, 100)))
-    start_anew(world, "topic")
+    reload(world, "topic")
     assert_holds(world, set(rows(40, 100)))
 
 
 def test_that_an_input_may_be_trimmed_is_said_of_no_file(world: WorkedTable, tmp_path: Path) -> None:
-    done = run(world, "start-anew", "--from-source", as_csv(tmp_path / "rows.csv", rows(50)), "--although-trimmed")
+    done = run(world, "reload", "--from-source", as_csv(tmp_path / "rows.csv", rows(50)), "--although-trimmed")
     assert done.exit_code == 2 and "--although-trimmed" in done.stderr
 
 

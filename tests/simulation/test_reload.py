@@ -17,7 +17,7 @@ from streamer.incremental import remedies
 from streamer.incremental.checks.changelog import ChangelogLaws
 from streamer.incremental.release.fold import FoldedRelease
 from streamer.incremental.release.records import OUTSIDE, Outgoing
-from streamer.incremental.shard.bootstrap import PublishedRecord, start_anew
+from streamer.incremental.shard.bootstrap import PublishedRecord, reload
 from streamer.incremental.shard.first_commits import FirstTable, prepare
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.store.base import Meta
@@ -81,7 +81,7 @@ def begin(world: World, new: Table = STRICTER, next_: int | None = None, records
     prepared = prepare(new, 0, 1, first_table(new_rows(), new.k, world.end if next_ is None else next_))
     store = Faulty(world, MemoryStore(world.server, new.name, 0))
     outlet, live = Faulty(world, ModelOutlet(world.topic)), Faulty(world, ModelLive(world))
-    start_anew(new, 0, store, outlet, live, world.state(), prepared, records_max)
+    reload(new, 0, store, outlet, live, world.state(), prepared, records_max)
 
 
 def half_read(table: Table = PEOPLE) -> World:
@@ -323,7 +323,7 @@ def test_statement_ids_stay_known() -> None:
     world.table = PEOPLE
     first = replace(first_table(new_rows(), 2, world.end), statement_ids=("s-2", "s-3"))
     live, outlet = ModelLive(world), ModelOutlet(world.topic)
-    start_anew(PEOPLE, 0, store, outlet, live, world.state(), prepare(PEOPLE, 0, 1, first))
+    reload(PEOPLE, 0, store, outlet, live, world.state(), prepare(PEOPLE, 0, 1, first))
     assert store.statement_ids()[-3:] == ("s-1", "s-2", "s-3")
 
 
@@ -341,7 +341,7 @@ def test_a_table_of_nobody_takes_all_rows_away() -> None:
     assert folded(world)
     prepared = prepare(PEOPLE, 0, 1, FirstTable(EncodedRows.of_rows({}, 2), [], NEW_SECRET, world.end))
     store, outlet = MemoryStore(world.server, "people", 0), ModelOutlet(world.topic)
-    start_anew(PEOPLE, 0, store, outlet, ModelLive(world), world.state(), prepared)
+    reload(PEOPLE, 0, store, outlet, ModelLive(world), world.state(), prepared)
     assert not folded(world)
     assert world.run(batch=5).engine.n_rows == 0
     assert_lawful(world)
