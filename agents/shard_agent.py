@@ -436,11 +436,6 @@ class HeldShard:
         return self._facts.ncp_fresh
 
     @property
-    def catches_up(self) -> bool:
-        """Whether the shard reads its input again, and publishes nothing."""
-        return self._machine.replays_to is not None
-
-    @property
     def busy(self) -> bool:
         """Whether the shard's thread is at work, even if nobody waits for it any more."""
         return self._thread.busy

@@ -301,7 +301,7 @@ class Activities:
             return self._remember(None, replace(word, why=why, began=now, drift=drift))
         rebuild = next_rebuild(meta, id_, algorithm, self._tick.chance & 0xFFFFFFFF)
         regions = engine.regions(rebuild.turn, rows_max)
-        self._forget_region()
+        self.at = None
         self._running = running = Rebuilding(rebuild, regions, meta.secret)
         running.progress = replace(running.progress, why=why, began=now, at=now, drift=drift)
         self._say("info", f"a rebuild by {algorithm} begins ({why}): {len(regions)} regions")
@@ -316,7 +316,7 @@ class Activities:
     def _end(self, running: Rebuilding, meta: Meta, said: str = "", *more: Progress) -> Event:
         ended = replace(running.closed(), at=int(self._tick.now), said=said)
         self._running, self._replacing = None, False
-        self._forget_region()
+        self.at = None
         self.drift, self._look = None, Look(self._look.turn)
         self._looked = self._seen(meta, self._looked.seconds if self._looked else 0.0)
         self._say("info", f"the rebuild is over: {told(ended)}")
@@ -334,9 +334,6 @@ class Activities:
         return self._remember(None, ended)
 
     # -- region after region --------------------------------------------------------------------------------------
-
-    def _forget_region(self) -> None:
-        self.at = None
 
     def _begin_region(self, meta: Meta, engine: Engine) -> Ready | None:
         """Has a region anonymized in the other process, which is free."""

@@ -212,9 +212,8 @@ class RegionTask:
 class Rebuilding:
     """A rebuild that is running.
 
-    The caller asks for the `task`, seeks QI groups for its region, has them published with `progress`
-    (`Publisher.replace_region`), and says what came of it: `replaced` or `changed`. Without a task it is over:
-    `Publisher.end_rebuild(rebuilding.closed())`.
+    The caller asks for the `task`, seeks QI groups for its region, has them published with `progress`, and says what
+    came of it: `replaced` or `changed`. Without a task it is over, and `closed` is what is remembered of it.
     """
 
     def __init__(self, rebuild: Rebuild, regions: Sequence[tuple[int, ...]], secret: bytes) -> None:

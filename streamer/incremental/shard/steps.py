@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
@@ -22,7 +22,6 @@ from streamer.incremental.events.snapshot_marks import Mark
 from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.records import DIGEST_MASK, OutboxEntry
-from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.snapshot import held_after
 from streamer.incremental.store.base import Commit, Meta
@@ -111,9 +110,8 @@ class StepTally:
 class StepReport:
     """Counts of messages, records and moves over any number of commits, and seconds by phase.
 
-    faults: what went wrong in applying, in words that hold no value. left: messages that were not begun, because what
-    is held back of a snapshot has to be released before. reasons: of the dead letters, the codes by which they are
-    known.
+    faults: what went wrong in applying, in words that hold no value. reasons: of the dead letters, the codes by which
+    they are known.
     """
 
     counts: Counts = NO_MESSAGES
@@ -123,7 +121,6 @@ class StepReport:
     splits: int = 0
     faults: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PHASES, 0.0))
-    left: Sequence[Message] = field(default=(), repr=False)
     reasons: Counter[str] = field(default_factory=Counter)
 
     def committed(
