@@ -17,11 +17,9 @@ from pythonjsonlogger.json import JsonFormatter
 from agents.shard_thread import unexpected
 from streamer.errors import StreamerError
 from streamer.incremental.shard.steps import StepReport
-from streamer.kafka.clients import AtMost, limited
+from streamer.kafka.clients import limited
 from streamer.worker_options import JSON, TEXT
 from streamer.worker_settings import WorkerSettings
-
-__all__ = ["AtMost", "quiet_aiokafka"]
 
 REPEATING = (
     "aiokafka",

@@ -9,7 +9,8 @@ from streamer.cli.stream.connector_check import PASSWORD, USER
 from streamer.cli.support.config import REDIS_VARIABLES
 from streamer.kafka.registry import BASIC_AUTH, BASIC_AUTH_FILE, CA, URL
 from streamer.kafka.settings import CONFIG, VARIABLES
-from streamer.table.yaml.loading import BY_FILE, BY_VARIABLE, VARIABLE_PREFIX
+from streamer.table.yaml import VARIABLE_PREFIX
+from streamer.table.yaml.loading import BY_FILE, BY_VARIABLE
 from streamer.table.yaml.shape import TableSettings
 
 HEAD = """\

@@ -90,6 +90,7 @@ def _make_topics(kafka: str, table_name: str, form: str) -> None:
 
 def _partitions(client: Producer, topic: str) -> dict[int, object]:
     try:
-        return client.list_topics(topic, timeout=START_SECONDS_MAX).topics[topic].partitions
+        found: dict[int, object] = client.list_topics(topic, timeout=START_SECONDS_MAX).topics[topic].partitions
+        return found
     except KafkaException as error:
         raise ServerUnreachable(f"the embedded broker answers {error.args[0].name()}") from None

@@ -36,7 +36,7 @@ from streamer.kafka.clients import KafkaCalls, client_settings
 from streamer.kafka.control import KafkaControl
 from streamer.kafka.errors import READ_RIGHT
 from streamer.kafka.reading import CALL_SECONDS_MAX, batches
-from streamer.kafka.topics import Described, Topics, described, gives_ids
+from streamer.kafka.topics import Topics, described, gives_ids
 
 # Long readings of one partition from its beginning: the published table of a shard, and its whole input.
 
@@ -123,8 +123,6 @@ def _offset(record: Record) -> int:
 # * At most one question is under way. All who ask meanwhile share the next one, so the number of questions does not
 #   grow with that of shards, and who asks early has the answer when he needs it.
 # * Brokers learn of a new topic one after the other; only within that time they may disagree.
-
-__all__ = ["ANSWER_SECONDS_MAX", "Described", "TopicQuestions", "Topics", "kafka_topics"]
 
 ANSWER_SECONDS_MAX = 2 * CALL_SECONDS_MAX + 2
 """How long an answer may take: the question before it has to end first."""

@@ -24,7 +24,7 @@ from streamer.table.draft.yaml_text import (
     table_text,
 )
 from streamer.table.files import atomic_writers, read_rows
-from streamer.table.yaml.loading import FILE_NAME
+from streamer.table.yaml import FILE_NAME
 
 K_WANTED = 5
 _NO_TABLE_NAME = re.compile(r"[^A-Za-z0-9._-]+")

@@ -37,10 +37,9 @@ from streamer.kafka.access import kafka_settings, read_properties
 from streamer.kafka.registry import BASIC_AUTH, BASIC_AUTH_FILE, CA, URL, registry_from
 from streamer.kafka.settings import CONFIG, USERNAME, servers_of
 from streamer.kafka.settings import VARIABLES as KAFKA_VARIABLES
+from streamer.table.yaml import FILE_NAME, VARIABLE_PREFIX
 from streamer.table.yaml.loading import (
     BY_VARIABLE,
-    FILE_NAME,
-    VARIABLE_PREFIX,
     file_of,
     load_table,
     read_settings,

@@ -17,7 +17,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from streamer.errors import UsageError
-from streamer.table.yaml.loading import FILE_NAME, VARIABLE_PREFIX
+from streamer.table.yaml import FILE_NAME, VARIABLE_PREFIX
 from streamer.worker_options import JSON, TEXT, WEB
 
 # What a shell offers while somebody types: tables, algorithms, QI groups. Switched on: docs/tutorial.md.

@@ -17,8 +17,6 @@ import msgspec
 from rich.console import Console
 from rich.table import Column, Table
 
-from streamer.table.published.rows import interval_columns
-
 PIPE_WIDTH = 160
 FIGURES = ("cells", "refused rows", "k", "QI groups", "NCP", "suppressed", "its NCP")
 """How the headings of columns of figures begin."""
@@ -124,6 +122,8 @@ def _columns(stream: TextIO) -> int:
 
 def shown_range(box: dict[str, Any], name: str) -> str:
     """What a box says of one attribute, in one column."""
+    from streamer.table.published.rows import interval_columns  # numpy with it, for which `--help` does not wait
+
     if name in box:
         return msgspec.json.decode(box[name], type=str)
     texts = [bytes(box[column]).decode() for column in interval_columns(name)]

@@ -27,6 +27,7 @@ from streamer.table.published.groups import COUNT, SIZE, VALUES
 from streamer.table.published.rows import QI_GROUP, interval_columns
 from streamer.table.published.schemas import no_schema, values_bytes_max
 from streamer.table.schema import GROUPS, LOSSY_JOIN, REPAIR, Diversity, KeptColumn, Limits, RebuildRules, Table
+from streamer.table.yaml import FILE_NAME, VARIABLE_PREFIX
 from streamer.table.yaml.columns import (
     Rows,
     categorical_attribute,
@@ -56,9 +57,6 @@ from streamer.table.yaml.shape import (
     TemporalSettings,
 )
 
-FILE_NAME = "table.yaml"
-
-VARIABLE_PREFIX = "STREAMER_"
 BY_VARIABLE = ("limits", "rebuild")
 BY_FILE = ("columns", "privacy", "engine", "publish", "input")
 

@@ -159,9 +159,9 @@ def test_one_makes_a_set_and_another_waits(package: Path) -> None:
 
 def test_a_maker_that_was_killed_blocks_nobody(package: Path) -> None:
     script = (
-        "import pathlib, sys, time; from streamer import machine_code\n"
-        f"machine_code.PACKAGE = pathlib.Path({str(package)!r})\n"
-        "with machine_code.only_maker('a set'):\n"
+        "import pathlib, sys, time; from streamer.numba_support import cache\n"
+        f"cache.PACKAGE = pathlib.Path({str(package)!r})\n"
+        "with cache.only_maker('a set'):\n"
         "    print('making', flush=True)\n"
         "    time.sleep(60)\n"
     )

@@ -271,7 +271,7 @@ def test_one_thread_at_a_time_loads_numba(tmp_path: Path) -> None:
     """Shards make their first call at the same time: modules that two threads import at once are found half made."""
     script = """
         import sys, threading
-        from streamer import jit
+        from streamer.numba_support import jit
 
         loading = threading.Thread(target=jit.Entry(lambda x: x).load, args=([1.0],))
         with jit._lock:

@@ -32,5 +32,5 @@ def test_without_what_writes_reports_one_is_refused_before_any_work(
     asked = [command, "--table", str(PATIENTS), "missing.csv", *out, "--report", str(tmp_path / "page.html")]
     result = CliRunner().invoke(main, asked)
     assert result.exit_code == 2
-    assert "a report needs streamer[report]: `pip install 'streamer[report]'`" in result.stderr
+    assert "jinja2 is not installed: `pip install 'streamer[report]'` brings it" in result.stderr
     assert not list(tmp_path.iterdir())

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import json
-import logging
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner, Result
 
-from agents.app import create_app
 from streamer.cli.main import main
 from streamer.cli.support.config import misspelt_sentences, unheard
 from streamer.cli.support.options import OPTION_VARIABLES
-from streamer.table.yaml.loading import load_table
-from streamer.worker_settings import WorkerSettings
-from worlds.checkout import PATIENTS
+from worlds.checkout import PATIENTS, ROOT
 from worlds.patients import CANARY
 
 
@@ -211,10 +210,10 @@ def test_where_all_settings_are_shown_it_is_among_them() -> None:
     assert "STREAMER_LOGLEVEL" in said and warned == ""
 
 
-def test_a_worker_says_it_in_its_log(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setenv("STREAMER_LOGLEVEL", CANARY)
-    monkeypatch.setattr("agents.app.warm_in_background", lambda table: None)
-    with caplog.at_level(logging.WARNING):
-        create_app(WorkerSettings(load_table(PATIENTS), "127.0.0.1:1", "redis://127.0.0.1:1/0"))
-    assert [record.getMessage() for record in caplog.records] == [SAYS]
+def test_a_worker_says_it_in_its_log() -> None:
+    """In a process of its own: a worker takes the log of its process for itself."""
+    words = [sys.executable, "-m", "streamer.cli.main", "worker", "--table", "nowhere"]
+    environment = os.environ | {"STREAMER_LOGLEVEL": CANARY}
+    said = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120).stderr
+    assert said.count(SAYS) == 1 and f"streamer: warning: {SAYS}" not in said and CANARY not in said
     assert misspelling("worker", "--no-such-option")[1].count("LOGLEVEL") == 0
