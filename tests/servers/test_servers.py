@@ -30,8 +30,10 @@ SERVICES: dict[str, Any] = COMPOSE["services"]
 
 
 def requirements() -> list[Requirement]:
+    """What the base and every extra ask of others; an extra may be made of our own ones."""
     extras = PROJECT["optional-dependencies"].values()
-    return [Requirement(text) for text in [*PROJECT["dependencies"], *(text for extra in extras for text in extra)]]
+    asked = [*PROJECT["dependencies"], *(text for extra in extras for text in extra)]
+    return [each for each in map(Requirement, asked) if each.name != PROJECT["name"]]
 
 
 def constraints() -> dict[str, str]:
