@@ -1,4 +1,5 @@
-"""What the reading client may write to the log: enough to see a fault, not the same line twenty times a second.
+"""What a worker writes to its log, and what its libraries may: enough to see a fault, not one line twenty times a
+second.
 
 aiokafka's debug lines have whole messages in them, people's values too: they are never written, whatever the level.
 """

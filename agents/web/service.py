@@ -271,7 +271,7 @@ def iso(seconds: float | None) -> str | None:
 
 
 def page(facts: Mapping[str, Any]) -> str:
-    """HTML of what `page_facts` says."""
+    """HTML of the facts of a page."""
     shards, verdict, now = facts["shards"], facts["verdict"], datetime.fromisoformat(facts["now"])
     calm = list(STATES).index(HELD)  # from here on by number alone
     kind, word = _in_a_word(verdict)

@@ -1,7 +1,7 @@
 """Holding a whole changelog to its laws, release by release.
 
-The laws are `checks`; files are read by `live_files`. A changelog without a record breaks no law and proves nothing: it
-is refused.
+The laws are `checks`; files are read by `message_files`. A changelog without a record breaks no law and proves nothing:
+it is refused.
 """
 
 from __future__ import annotations

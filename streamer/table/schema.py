@@ -3,7 +3,7 @@
 The rules of this file
 ----------------------
 * A table is what table.yaml says and nothing else: which columns are quasi-identifiers (with domain, resolution and
-  grid, or with a hierarchy), which are sensitive or kept, whom k counts. `yaml_loading` builds it; this file only
+  grid, or with a hierarchy), which are sensitive or kept, whom k counts. `yaml.loading` builds it; this file only
   holds it, so that everything else can be used without a file. What a quasi-identifier is: `attributes`.
 * What is not named in table.yaml does not exist here and never leaves.
 """

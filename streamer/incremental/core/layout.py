@@ -123,7 +123,7 @@ STATE = np.dtype(
         ("merges", "i8"),
         ("splits", "i8"),
         # for the caller
-        ("short", "i8"),  # which array has to grow: one of `room`'s names; 0: none
+        ("short", "i8"),  # which array has to grow: one of `capacity`'s names; 0: none
         ("short_by", "i8"),
         ("fault", "i8"),  # which law was broken; 0: none
         ("fault_at", "i8"),

@@ -1,4 +1,6 @@
-"""Published values and individuals by number: the core compares numbers, and orders values by their texts.
+"""A privacy model and published values as the core counts them: by number.
+
+The core compares numbers, and orders values by their texts.
 
 A number is given with the first row that needs it. When far more have been given than there are rows, those that
 no row has are taken back; and when their texts have become far longer than those that rows had, too.

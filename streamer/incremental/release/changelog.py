@@ -6,7 +6,7 @@ The rules of this file
 * A diff is minimal: what readers have already is not written again, and nothing is written twice. Where the published
   rows of a group stay as they are, there is no record, although the digest may change: it also tells slots, which only
   the rows' form publishes.
-* One form, one writer: `as_rows`, `as_groups`, `as_lossy_join`. All else (digest, release, outbox, the reader's rule)
+* One form, one writer: rows, groups, a lossy join. All else (digest, release, outbox, the reader's rule)
   is the same for all.
 """
 

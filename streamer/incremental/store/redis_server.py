@@ -2,7 +2,7 @@
 
 The rules of this file
 ----------------------
-* One server, a master that Sentinel finds, or a Redis Cluster (`redis_url`): who uses a store sees no difference. Only
+* One server, a master that Sentinel finds, or a Redis Cluster: who uses a store sees no difference. Only
   masters are read, because a replica is behind.
 * Redis must not lose what it confirmed: `require_durable` says no before anything is published. What a failover may
   lose all the same, no setting of a server says; the take-over finds it out by the position that is published.
@@ -251,7 +251,7 @@ RedisClient: TypeAlias = redis.Redis | RedisCluster
 
 
 def connect(url: str, timeout_s: float = TIMEOUT_S) -> RedisClient:
-    """A client for a URL (`redis_url` has the forms), shared by all shards.
+    """A client for a URL, shared by all shards.
 
     timeout_s bounds every wait for Redis; a call without an answer is repeated `RETRIES_MAX` times. Connects at its
     first command, but to a cluster at once, so ServerUnreachable may be raised. Raises ConfigError.

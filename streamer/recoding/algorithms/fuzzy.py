@@ -7,10 +7,10 @@ u^m. Distances below ON_CENTRE count as that, so a row on several centres belong
 no row belongs to stays. This ends after `rounds` rounds (the paper's E), or when no centre moves by `threshold` (its
 f) or more: a move is the mean over D's terms, of each the weighted sum of the changes, at most 1 for each term.
 
-Then rows in canonical order go each to the cluster of highest membership in which they *fit* (`cluster_repair`: every
+Then rows in canonical order go each to the cluster of highest membership in which they *fit* (every
 share is kept, and a cluster below the least size of a QI group is measured as if it had that size). Who fitted nowhere
-is asked again, as long as clusters grow. What then does not hold the model, and every row without a cluster, is merged
-(`cluster_repair`). No row is suppressed. Classes of 2k or more are left whole, as in the paper.
+is asked again, as long as clusters grow. What then does not hold the model, and every row without a cluster, is merged.
+No row is suppressed. Classes of 2k or more are left whole, as in the paper.
 
 Thousands of clusters ask for two readings of our own. The first centres are p rows drawn by the seed from the
 canonical order, not random memberships, which would put all centres on the mean of the table. And of a row's

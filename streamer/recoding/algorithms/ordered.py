@@ -1,13 +1,13 @@
 """Ordered segments: all rows in one good order, and the best way to cut this order into QI groups.
 
 The order is the leaves of a tree of best cuts (`cut_tree`). The tree is only an order: its cuts go down to single
-rows, and QI groups need not be nodes. Dynamic programming cuts the order into the segments of least total NCP
-(`segments`). This is done for each sharpness of SHARPNESS, and where many rows have rare leaves, for orders that take
-these for one (`rare_leaves`). Each way is a *candidate*: it makes QI groups that all hold the model, and says what they
+rows, and QI groups need not be nodes. Dynamic programming cuts the order into the segments of least total NCP.
+This is done for each sharpness of SHARPNESS, and where many rows have rare leaves, for orders that take
+these for one. Each way is a *candidate*: it makes QI groups that all hold the model, and says what they
 lose; the least loss stands, of equals the earlier. Where the model counts sensitive values, groups are founded on
-rare values (`founding`) and bundles change groups (`exchange`); segments are the start only where the founded groups
+rare values (`seeding`) and bundles change groups; segments are the start only where the founded groups
 lose FAR_MORE times as much, before exchanges and after. SWEEPS sweeps and those of `options.refine` then
-improve the QI groups (`refine`); a sweep that gains nothing is the last one.
+improve the QI groups; a sweep that gains nothing is the last one.
 """
 
 from __future__ import annotations
@@ -392,7 +392,7 @@ def _sweep_some(task: Task, groups: Groups, pairs: Ints, seats: Ints) -> int:
 # Bundles change their groups where every group still holds and the total loss falls.
 #
 # A sweep goes through the groups by their seats, those alone that have changed since it was their turn. A bundle that
-# its group can spare goes to the group that takes it (`placement`) at the least growth, if that is less than what its
+# its group can spare goes to the group that takes it (`seeding`) at the least growth, if that is less than what its
 # own group gains. One that makes its group's box larger and cannot go is exchanged for a bundle of the group where it
 # would grow the loss least, of that group's the one with which most is gained and both groups hold. So a rare value,
 # which no group can spare, still finds its way. Groups of more than SWAPPED_MAX rows exchange nothing.
@@ -623,7 +623,7 @@ SHARPNESS = (0, 7)
 """A small one for numbers, a large one for categories (`cut_tree`)."""
 
 RARE_LEAVES = (2, 4)
-"""Leaves with fewer rows than these times the fewest rows of a group are rare (`rare_leaves`)."""
+"""Leaves with fewer rows than these times the fewest rows of a group are rare."""
 
 
 def segmented(task: Task, sharpness: int) -> tuple[float, Ints]:

@@ -327,7 +327,7 @@ def _united(into: Ints, qi_group: Ints) -> Ints:
 #
 # A group that holds *takes* a bundle if every share is kept: the bundle's own subjects are the only ones whose shares
 # can grow, and rows and distinct subjects only become more. So the counts of these subjects are all that is asked for
-# (`subject_counts`). A search visits VISITS nodes of the index of groups, and if no group takes the bundle, FAR_VISITS.
+# (`group_index`). A search visits VISITS nodes of the index of groups, and if no group takes the bundle, FAR_VISITS.
 
 PLACEMENT_VISITS = 128
 FAR_VISITS = 2048
@@ -468,9 +468,9 @@ def _place_all(task: Task, kept: _HeldGroups, order: Ints) -> None:
 
 # QI groups founded on rare values: who has them chooses first; the others join where the loss rises least.
 #
-# Every bundle begins as a group of its own. Groups are merged that *fit* (`agglomeration`), those with the rarest
+# Every bundle begins as a group of its own. Groups are merged that *fit*, those with the rarest
 # subjects first, each with the one with which the total loss rises least. What then does not hold is taken apart, and
-# every bundle goes to the group that takes it and holds (`placement`). What no group takes is merged until it holds.
+# every bundle goes to the group that takes it and holds. What no group takes is merged until it holds.
 
 SEED_SHARPNESS = 7
 

@@ -1,4 +1,4 @@
-"""table.yaml as texts: read from its file, with what the environment says instead of it.
+"""table.yaml, read with what the environment says instead, and checked: then it is a `Table`, or every fault is told.
 
 The rules of this file
 ----------------------
@@ -207,8 +207,8 @@ def _sentence(fault: Any) -> str:
 #
 # A `Table` from here is checked. Every fault of a file is reported at once, one per line, with its place
 # (`columns.age.grid`), what is wrong and what is allowed. The file is configuration: a message may repeat its words.
-# People's values do not occur in it. How a column is built depends on what it holds: numbers (`yaml_numbers`), moments
-# (`yaml_temporal`), categories (`yaml_categories`).
+# People's values do not occur in it. How a column is built depends on what it holds: numbers, moments or categories
+# (`yaml.columns`).
 
 VALUES_BYTES_MIN = 16
 """What a row's kept values must be allowed at least: a table that takes fewer bytes takes next to no row."""

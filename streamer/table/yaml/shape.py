@@ -1,7 +1,7 @@
-"""What one setting of table.yaml may say, whichever it is: numbers, durations, lengths, names and lists of words.
+"""The shape of table.yaml: which settings there are, and what each may say by itself.
 
 Every value arrives as the text that stands in the file. What is none of its kind is refused in words that say what is
-allowed; `yaml_faults` puts the place before them.
+allowed; `yaml.loading` puts the place before them.
 """
 
 from __future__ import annotations
@@ -106,8 +106,8 @@ TableName = Annotated[str, StringConstraints(max_length=200, pattern=r"^[A-Za-z0
 # The shape of table.yaml: which settings there are, and what each may look like by itself.
 #
 # Every scalar arrives as the text that stands in the file: a number is read exactly, never as a binary float, and a
-# category called `no` stays one (`yaml_values`). What is not a setting is refused (`yaml_faults`). What settings mean
-# together (a grid and its step, a column and its hierarchy file) is `yaml_loading`'s part. A docstring says of every
+# category called `no` stays one. What is not a setting is refused (`yaml.loading`). What settings mean
+# together (a grid and its step, a column and its hierarchy file) is `yaml.loading`'s part. A docstring says of every
 # setting what it is, as `name: what it is`: the reference is made of them.
 
 
