@@ -164,10 +164,9 @@ def test_merged_groups_obey_all_laws_and_no_two_share_a_box(name: str, data: st.
 # -- how far it is --------------------------------------------------------------------------------------------------
 
 LOOPS = {
-    "agglomeration": "SOME_TURNS",
-    "cluster_repair": "SOME_ROWS",
-    "exchange": "SOME_SEATS",
-    "refine": "SOME_SEATS",
+    "fuzzy": "SOME_ROWS",
+    "ordered": "SOME_SEATS",
+    "seeding": "SOME_TURNS",
 }
 """Modules whose compiled loops are called for some of the work at a time, and what says for how much."""
 

@@ -33,11 +33,11 @@ table = load_table("examples/patients")
 rows = Encoder(table).frame(read_rows("examples/patients/rows.csv"))
 first_groups(table, rows, 7)
 
-from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT
+from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT_ALGORITHM
 from streamer.recoding.algorithms.contract import PLAIN
 from streamer.recoding.report.tradeoffs import tradeoffs
 from streamer.table.microdata import microdata_of
-assert tradeoffs(microdata_of(table, rows), ALGORITHMS[DEFAULT], PLAIN)
+assert tradeoffs(microdata_of(table, rows), ALGORITHMS[DEFAULT_ALGORITHM], PLAIN)
 print(len(before) > 3, sorted(signatures() - before))  # from the disk only what Python calls has one
 """
 
