@@ -222,7 +222,7 @@ def read_condition(text: str) -> tuple[Comparison, ...]:
 def read_expression(text: str) -> Postfix:
     """The right-hand side of an assignment in postfix; raises EventRefused("bad-statement").
 
-    >>> [step.name if isinstance(step, Reference) else step.value for step in read_expression("age + 10")[:2]]
+    >>> [step.name if isinstance(step, ColumnReference) else step.value for step in read_expression("age + 10")[:2]]
     ['age', 10]
     """
     postfix: Postfix = _read(text, "assigned")

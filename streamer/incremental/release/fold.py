@@ -40,7 +40,7 @@ def parse_part(text: bytes) -> ReleasePart:
     """Reads the header `part`. Raises LawViolated.
 
     >>> parse_part(b"3/14")
-    Part(number=3, total=14)
+    ReleasePart(number=3, total=14)
     """
     number, _, total = text.partition(b"/")
     if not (number.isdigit() and total.isdigit() and len(text) <= 40 and 1 <= int(number) <= int(total)):
@@ -141,7 +141,7 @@ class Fold:
     >>> fold = Fold(Table("people", ("id",), (), (KeptColumn("problem", sensitive=True),), k=2))
     >>> for slot in (0, 1):
     ...     key = b'{"qi_group":"0-1","slot":%d}' % slot
-    ...     complete = fold.apply(0, 1, 2, key, b'{"qi_group":"0-1","problem":"flu"}', Part(slot + 1, 2))
+    ...     complete = fold.apply(0, 1, 2, key, b'{"qi_group":"0-1","problem":"flu"}', ReleasePart(slot + 1, 2))
     ...     print(len(complete), fold.n_rows)
     0 0
     1 2

@@ -238,7 +238,7 @@ def encode_entry(commit: int, entry: OutboxEntry) -> bytes:
 def commit_of(data: bytes) -> int:
     """The commit of an encoded outbox entry, without decoding the entry.
 
-    >>> commit_of(encode_entry(17, Entry("live", b"{}", None)))
+    >>> commit_of(encode_entry(17, OutboxEntry("live", b"{}", None)))
     17
     """
     number, colon, _ = data.partition(b":")

@@ -69,9 +69,9 @@ def scale_of(numbers: Sequence[Decimal]) -> DraftScale | None:
     """A scale that holds all the numbers; None if table.yaml could not write it.
 
     >>> scale_of([Decimal(17), Decimal(39), Decimal(90)])
-    Scale(integer=True, domain=(Decimal('15'), Decimal('94')), step=Decimal('1'), grid=Decimal('5'))
+    DraftScale(integer=True, domain=(Decimal('15'), Decimal('94')), step=Decimal('1'), grid=Decimal('5'))
     >>> scale_of([Decimal(0), Decimal(1)])
-    Scale(integer=True, domain=(Decimal('0'), Decimal('1')), step=Decimal('1'), grid=Decimal('1'))
+    DraftScale(integer=True, domain=(Decimal('0'), Decimal('1')), step=Decimal('1'), grid=Decimal('1'))
     """
     digits = max(0, *(-int(number.as_tuple().exponent) for number in numbers))
     step = None if digits > STEP_DIGITS_MAX else Decimal(1).scaleb(-digits)
@@ -92,7 +92,7 @@ def with_null_cell(scale: DraftScale) -> DraftScale:
     Where no value is negative, that cell is, so that it says of nobody what could be true; unless most of the domain
     would then be empty.
 
-    >>> with_null_cell(Scale(True, (Decimal(16), Decimal(67)), Decimal(1), Decimal(2))).domain
+    >>> with_null_cell(DraftScale(True, (Decimal(16), Decimal(67)), Decimal(1), Decimal(2))).domain
     (Decimal('-2'), Decimal('67'))
     """
     lo, hi = scale.domain

@@ -252,7 +252,7 @@ def test_what_is_no_fault_of_a_message_goes_its_way(error: Exception) -> None:
 
 @pytest.mark.parametrize("error", [KeyError(CANARY), LawViolated("QI group 7 holds 1 of the k = 3 it needs")])
 def test_what_a_message_may_have_caused_is_told_without_its_text(error: Exception) -> None:
-    with pytest.raises(Unforeseen, match=r"in test_passed_over\.py, line \d+") as caught, unforeseen(7):
+    with pytest.raises(Unforeseen, match=r"in test_steps\.py, line \d+") as caught, unforeseen(7):
         raise error
     assert CANARY not in "".join(traceback.format_exception(caught.value))
     assert CANARY not in told(error)
