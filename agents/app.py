@@ -33,7 +33,7 @@ from agents.log import quiet_aiokafka
 from agents.web.service import Web
 from streamer.compiling import warm_in_background
 from streamer.errors import EXIT_OK, StreamerError, needs_extra
-from streamer.worker_settings import WorkerSettings
+from streamer.worker.settings import WorkerSettings
 
 log = logging.getLogger(__name__)
 
@@ -114,10 +114,10 @@ def work(
     """Runs a worker with the options of `streamer worker` until it is stopped; warnings: what its log begins with."""
     with needs_extra("stream"):
         from agents.log import its_end_told, write_logs
-        from streamer.worker_settings import WorkerSettings
+        from streamer.worker.settings import WorkerSettings
     from streamer.kafka.registry import registry_from
     from streamer.table.yaml.loading import load_table
-    from streamer.worker_options import read_address
+    from streamer.worker.options import read_address
 
     write_logs(log_level, log_format)
     for sentence in warnings:

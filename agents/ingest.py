@@ -47,7 +47,7 @@ from streamer.kafka.errors import READ_RIGHT, Right, refused_to_shard
 from streamer.kafka.outlet import KafkaOutlet
 from streamer.kafka.settings import TokenEndpoint, servers_of
 from streamer.kafka.shard_input import KafkaInput, kafka_topics
-from streamer.worker_settings import WorkerSettings
+from streamer.worker.settings import WorkerSettings
 
 # The client that reads the input topic, for all shards of this worker, and what its answers and errors mean.
 #

@@ -19,8 +19,8 @@ from agents.shard_thread import unexpected
 from streamer.errors import StreamerError
 from streamer.incremental.shard.steps import StepReport
 from streamer.kafka.clients import limited
-from streamer.worker_options import JSON, TEXT
-from streamer.worker_settings import WorkerSettings
+from streamer.worker.options import JSON, TEXT
+from streamer.worker.settings import WorkerSettings
 
 REPEATING = (
     "aiokafka",

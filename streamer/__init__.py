@@ -14,8 +14,8 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from streamer.incremental.reader import Subscription
     from streamer.incremental.verification import verify
+    from streamer.reader import Subscription
     from streamer.recoding.frame import anonymize
 
     __version__: str
@@ -24,7 +24,7 @@ __all__ = ["Subscription", "__version__", "anonymize", "verify"]
 
 HOMES = {
     "anonymize": "streamer.recoding.frame",
-    "Subscription": "streamer.incremental.reader",
+    "Subscription": "streamer.reader",
     "verify": "streamer.incremental.verification",
 }
 

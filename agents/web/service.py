@@ -38,15 +38,15 @@ from agents.web.watch import FactCollector, Probes, Seen, TableLook, exposed, re
 from streamer.errors import StreamerError, UsageError
 from streamer.incremental.events.changes import NO_MESSAGES, Counts
 from streamer.incremental.shard.steps import told
-from streamer.incremental.status.facts import HeldFacts, ShardFacts, WorkerFacts
-from streamer.incremental.status.verdict import Verdict, ago, held_problems, judge, not_ready, worker_problems
 from streamer.incremental.store.base import Meta, Progress
 from streamer.kafka.clients import AtMost
 from streamer.privacy.models import model_of, words
+from streamer.status.facts import HeldFacts, ShardFacts, WorkerFacts
+from streamer.status.verdict import Verdict, ago, held_problems, judge, not_ready, worker_problems
 from streamer.table.data_warnings import unlisted_sentences
 from streamer.table.schema import Table
-from streamer.worker_options import Address, host_in, is_loopback
-from streamer.worker_settings import WorkerSettings
+from streamer.worker.options import Address, host_in, is_loopback
+from streamer.worker.settings import WorkerSettings
 
 # The facts of a worker and its table as one JSON object, and that object as a page for people.
 #

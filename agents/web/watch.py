@@ -31,14 +31,14 @@ from agents.shard_agent import HeldShard
 from agents.shard_metrics import BOUNDS, Durations, ShardMetrics
 from streamer.errors import StreamerError
 from streamer.incremental.shard.snapshot import holds_back
-from streamer.incremental.status.collect import look
-from streamer.incremental.status.facts import HeldFacts, ServerFacts, TableFacts, WorkerFacts
-from streamer.incremental.status.verdict import held_problems, not_ready, worker_problems
 from streamer.incremental.store.redis_lookups import Ownership, RedisLookups, RedisNow, server_now
 from streamer.incremental.store.redis_server import RedisClient, connect
 from streamer.incremental.topics import CHANGES, topic_name
+from streamer.status.collect import look
+from streamer.status.facts import HeldFacts, ServerFacts, TableFacts, WorkerFacts
+from streamer.status.verdict import held_problems, not_ready, worker_problems
 from streamer.table.schema import Table
-from streamer.worker_settings import WorkerSettings
+from streamer.worker.settings import WorkerSettings
 
 log = logging.getLogger(__name__)
 

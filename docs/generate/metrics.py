@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agents.web.watch import registry_of
-from streamer.incremental.status.facts import WorkerFacts
+from streamer.status.facts import WorkerFacts
 
 HEAD = """\
 # Metrics

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from drills.drill import Drill
-from streamer.worker_settings import SESSION_SECONDS
+from streamer.worker.settings import SESSION_SECONDS
 
 pytestmark = [pytest.mark.drill, pytest.mark.timeout(420)]
 

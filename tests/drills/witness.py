@@ -8,7 +8,7 @@ from pathlib import Path
 
 from streamer.errors import StreamerError
 from streamer.incremental.checks.changelog import ChangelogLaws
-from streamer.incremental.reader import POLL_SECONDS, Subscription
+from streamer.reader import POLL_SECONDS, Subscription
 from streamer.table.yaml.loading import load_table
 
 READ_SECONDS_MAX = 120.0

@@ -39,21 +39,17 @@ INCREMENTAL = (
         f"streamer.incremental.{room}"
         for room in (
             "topics", "remedies", "connect", "release", "events", "formats", "core", "engine", "estimate", "checks",
-            "store", "shard",
+            "store", "shard", "message_files", "verification", "replay",
         )
     ),
-    "streamer.kafka",
-    *(
-        f"streamer.incremental.{room}"
-        for room in ("status", "message_files", "verification", "reader", "replay")
-    ),
+    "streamer.kafka", "streamer.status", "streamer.reader",
 )  # fmt: skip
 RECODING = tuple(
     f"streamer.recoding.{room}" for room in ("algorithms", "metrics", "publication", "report", "costs", "frame")
 )
 
 # Where the wings meet, then the commands and the agents, which know nothing of each other.
-MEETING = ("streamer.compiling", "streamer.grouping", "streamer.worker_options", "streamer.worker_settings")
+MEETING = ("streamer.compiling", "streamer.grouping", "streamer.worker")
 ABOVE = (*MEETING, "streamer.cli", "agents")
 
 # Whatever is not named here holds values and functions of values only.
@@ -62,8 +58,8 @@ SHELLS = (
     "streamer/table/files.py", "streamer/table/yaml/loading.py", "streamer/table/draft/",
     "streamer/incremental/store/redis.py", "streamer/incremental/store/redis_server.py",
     "streamer/incremental/store/redis_lookups.py", "streamer/incremental/store/memory.py",
-    "streamer/incremental/shard/commit.py", "streamer/incremental/status/collect.py",
-    "streamer/incremental/message_files.py", "streamer/incremental/reader.py", "streamer/incremental/replay.py",
+    "streamer/incremental/shard/commit.py", "streamer/status/collect.py",
+    "streamer/incremental/message_files.py", "streamer/reader.py", "streamer/incremental/replay.py",
     "streamer/recoding/frame.py", "streamer/recoding/report/",
 )  # fmt: skip
 IMPURE_MODULES = {
@@ -82,7 +78,7 @@ IMPURE_METHODS = {"now", "utcnow", "today", "read_text", "read_bytes", "write_te
 HOMES = {
     "httpx": ("streamer/kafka/", "streamer/cli/stream/connector_check.py"),
     "redis": ("streamer/incremental/store/",),
-    "kafka": ("streamer/kafka/", "streamer/incremental/reader.py"),
+    "kafka": ("streamer/kafka/", "streamer/reader.py"),
     "faust": ("agents/",),
     "mode": ("agents/",),
     "aiokafka": ("agents/",),

@@ -21,16 +21,16 @@ from streamer.incremental.checks.source import SourceLaws, index_table
 from streamer.incremental.engine.stored_state import HOW, PENDING
 from streamer.incremental.estimate import Query
 from streamer.incremental.message_files import read_messages
-from streamer.incremental.reader import Subscription
 from streamer.incremental.release.fold import FoldedRelease
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
 from streamer.incremental.topics import outputs_of, topic_name
 from streamer.kafka.outlet import KafkaOutlet
 from streamer.kafka.shard_input import KafkaInput
+from streamer.reader import Subscription
 from streamer.table.schema import GROUPS, LOSSY_JOIN, Table
 from streamer.table.yaml.loading import load_table
-from streamer.worker_settings import WorkerSettings
+from streamer.worker.settings import WorkerSettings
 from worlds.checkout import PATIENTS
 from worlds.driven import Driven
 from worlds.kafka_side import SECONDS_MAX, fresh_name, make_topics, write

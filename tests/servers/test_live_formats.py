@@ -18,12 +18,12 @@ from servers.broker.servers import Servers
 from servers.registry import StubRegistry
 from streamer.cli.main import main
 from streamer.incremental.message_files import read_messages
-from streamer.incremental.reader import Subscription
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.records import PublishedGroup
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
 from streamer.kafka.outlet import KafkaOutlet
+from streamer.reader import Subscription
 from streamer.table.schema import AVRO, CONNECT_JSON, GROUPS, JSON, ROWS, Table
 from streamer.table.yaml.loading import load_table
 from worlds.checkout import PATIENTS

@@ -19,11 +19,11 @@ from streamer.cli.main import main
 from streamer.cli.main import main as agents_main
 from streamer.errors import StreamerError
 from streamer.incremental import remedies
-from streamer.incremental.reader import Subscription
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
 from streamer.incremental.topics import CHANGES, DEAD_LETTERS, LIVE, POSITIONS, REQUIRED_CONFIGS
+from streamer.reader import Subscription
 from streamer.table.yaml.loading import load_table
 from worlds.kafka_side import make_topics, read
 from worlds.patients import expected, folded

@@ -35,7 +35,7 @@ from streamer.kafka.outlet import KafkaOutlet
 from streamer.kafka.shard_input import KafkaReading
 from streamer.table.schema import ROWS
 from streamer.table.yaml.loading import load_table
-from streamer.worker_settings import WorkerSettings
+from streamer.worker.settings import WorkerSettings
 from worlds.checkout import ROOT
 from worlds.kafka_side import make_topics, read, write
 from worlds.patients import CANARY

@@ -16,10 +16,10 @@ from servers.broker.servers import Servers
 from servers.registry import StubRegistry
 from streamer.cli.main import main
 from streamer.incremental.events.key_form import shard_of
-from streamer.incremental.reader import Subscription
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
 from streamer.kafka.outlet import KafkaOutlet
+from streamer.reader import Subscription
 from streamer.table.yaml.loading import load_table
 from worlds.avro_messages import LOGGED, change, envelope, message, money, optional, record, unscaled
 from worlds.kafka_side import fresh_name, make_topics, read, write

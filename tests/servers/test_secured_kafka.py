@@ -27,12 +27,12 @@ from servers.people import KEY_PASSWORD, PASSWORDS, People
 from servers.redis_servers import running
 from streamer.cli.main import main
 from streamer.errors import ConfigError, StreamerError
-from streamer.incremental.reader import Subscription
 from streamer.kafka import reading
 from streamer.kafka.clients import KafkaCalls, client_settings, open_consumer
 from streamer.kafka.diagnose import require_access
 from streamer.kafka.outlet import KafkaOutlet
 from streamer.kafka.settings import CONFIG, VARIABLES, servers_of
+from streamer.reader import Subscription
 from worlds.checkout import PATIENTS
 from worlds.kafka_side import write
 from worlds.patients import random_values

@@ -23,7 +23,7 @@ from streamer.incremental.engine.stored_state import Origin, SimilarityList
 from streamer.incremental.store.redis_lookups import RedisLookups, forget_shard, server_now, shards_of
 from streamer.incremental.store.redis_server import connect, require_durable
 from streamer.table.yaml.loading import load_table
-from streamer.worker_settings import WorkerSettings
+from streamer.worker.settings import WorkerSettings
 from worlds.checkout import ROOT
 from worlds.store_contract import A_GROUP, commit_number, everything, live, record
 from worlds.workers import WorkedTable

@@ -12,15 +12,15 @@ import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka import Producer
 
-import streamer.incremental.reader
+import streamer.reader
 from servers.broker.servers import Servers
 from streamer.cli.main import main
 from streamer.errors import LawViolated, StreamerError, UsageError
-from streamer.incremental.reader import Subscription
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.fold import Fold
 from streamer.incremental.release.records import OutboxEntry, PublishedGroup
 from streamer.kafka.embedded import embedded_servers
+from streamer.reader import Subscription
 from streamer.table.published.rows import published_columns
 from streamer.table.schema import Table
 from streamer.table.yaml.loading import load_table
@@ -164,7 +164,7 @@ def test_a_start_that_takes_longer_than_compaction_waits_is_not_trusted(
     writer = ShardWriter(kafka, table, 0)
     writer.begin(writer.diff(1, TWO), total=3)
     writer.commit()
-    monkeypatch.setattr(streamer.incremental.reader, "START_SECONDS_MAX", 0.0)
+    monkeypatch.setattr(streamer.reader, "START_SECONDS_MAX", 0.0)
     with Subscription(table, kafka) as people, pytest.raises(StreamerError, match="start again"):
         people.catch_up()
 

@@ -19,7 +19,7 @@ from streamer.errors import UsageError
     ("name", "home"),
     [
         ("anonymize", "streamer.recoding.frame"),
-        ("Subscription", "streamer.incremental.reader"),
+        ("Subscription", "streamer.reader"),
         ("verify", "streamer.incremental.verification"),
     ],
 )

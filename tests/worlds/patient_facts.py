@@ -7,10 +7,10 @@ from typing import Any
 from streamer.incremental.events.changes import Counts
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.outlet import Position
-from streamer.incremental.status.facts import InKafka, InRedis, ShardFacts, Workers
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis_lookups import Ownership, Sizes
 from streamer.incremental.topics import CHANGES
+from streamer.status.facts import InKafka, InRedis, ShardFacts, Workers
 from streamer.table.yaml.loading import load_table
 from worlds.checkout import PATIENTS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from streamer.incremental.events.changes import Counts
-from streamer.incremental.status.facts import HeldFacts, ServerFacts, WorkerFacts
+from streamer.status.facts import HeldFacts, ServerFacts, WorkerFacts
 
 NOW = 1_764_000_000.0
 

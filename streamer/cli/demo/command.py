@@ -38,9 +38,9 @@ from streamer.cli.stream import produce, subscribe, topics
 from streamer.cli.support.options import examples, kafka_option, redis_option
 from streamer.compiling import wait_while_coming, warm_in_background
 from streamer.errors import ServerUnreachable, StreamerError, UsageError
-from streamer.incremental.reader import Subscription
 from streamer.incremental.release.fold import FoldedRelease
 from streamer.kafka.embedded import SHARDS, embedded_servers
+from streamer.reader import Subscription
 from streamer.table.schema import Table
 from streamer.table.yaml.loading import load_table
 

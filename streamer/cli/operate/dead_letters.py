@@ -1,7 +1,7 @@
 """`streamer dead-letters`: what was refused, where and why; never what it said. `retry` has it tried again.
 
 Letters are printed and exported as they stand in the topic: what a letter is, and what they come to, is in
-`streamer.incremental.status.collect`.
+`streamer.status.collect`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.requests import RETRIES_MAX, Retry
 from streamer.incremental.shard.steps import REFUSED_AGAIN, RETRIED, SUPERSEDED
-from streamer.incremental.status.collect import Letter, LetterCount, Tallies, letter_of, row_of, standing_refused
 from streamer.incremental.store.base import Meta
 from streamer.incremental.topics import CHANGES, DEAD_LETTERS, topic_name
 from streamer.kafka.clients import open_admin, open_consumer
@@ -49,6 +48,7 @@ from streamer.kafka.reading import (
 )
 from streamer.kafka.registry import registry_from
 from streamer.kafka.topics import topic_id
+from streamer.status.collect import Letter, LetterCount, Tallies, letter_of, row_of, standing_refused
 from streamer.table.schema import Table
 from streamer.table.yaml.loading import load_table
 

@@ -20,7 +20,7 @@ from streamer.errors import UsageError
 from streamer.incremental.shard.bootstrap import Begun
 from streamer.kafka.registry import registry_from
 from streamer.table.yaml.loading import load_table
-from streamer.worker_settings import WorkerSettings
+from streamer.worker.settings import WorkerSettings
 
 offset_option = click.option(
     "--from-offset",

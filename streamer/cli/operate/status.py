@@ -24,12 +24,12 @@ from streamer.errors import EXIT_LAW
 from streamer.incremental.events.changes import NO_MESSAGES
 from streamer.incremental.shard.rebuild import described as rebuild_described
 from streamer.incremental.shard.rebuild import last_rebuild, told
-from streamer.incremental.status.collect import look
-from streamer.incremental.status.facts import ShardFacts, TableFacts
-from streamer.incremental.status.verdict import Verdict, ago, judge
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis_server import Durability, Kind
 from streamer.kafka.access import kafka_settings
+from streamer.status.collect import look
+from streamer.status.facts import ShardFacts, TableFacts
+from streamer.status.verdict import Verdict, ago, judge
 from streamer.table.data_warnings import unlisted_sentences
 from streamer.table.schema import Table
 from streamer.table.yaml.loading import load_table

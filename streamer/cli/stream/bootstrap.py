@@ -42,7 +42,7 @@ from streamer.table.data_warnings import unlisted_rows, unlisted_sentences
 from streamer.table.encode import EncodedRows, Encoder
 from streamer.table.files import read_table
 from streamer.table.schema import Table
-from streamer.worker_settings import WorkerSettings
+from streamer.worker.settings import WorkerSettings
 
 # The shards of a table as a command finds them: their inputs, their stores, and how to write and read their output.
 

@@ -11,7 +11,7 @@ from streamer.cli.support.progress import stages
 from streamer.errors import UsageError
 from streamer.kafka.registry import registry_from
 from streamer.table.yaml.loading import load_table
-from streamer.worker_settings import WorkerSettings
+from streamer.worker.settings import WorkerSettings
 
 
 @click.command(name="load", epilog=examples("streamer load rows.csv --table mine"))

@@ -22,10 +22,10 @@ from streamer.cli.support.progress import stages
 from streamer.cli.support.tables import interval, print_table, say, so_many
 from streamer.errors import ConfigError, StreamerError, UsageError
 from streamer.incremental.estimate import Answer, Query
-from streamer.incremental.reader import Subscription
 from streamer.incremental.release.fold import FoldedRelease
 from streamer.incremental.release.frames import PUBLISHED, RECORD, frame_names, recorded_frames, require, to_arrow
 from streamer.progress import OnProgress
+from streamer.reader import Subscription
 from streamer.table.files import atomic_writer, atomic_writers, table_files, write_rows
 from streamer.table.published.groups import COUNT
 from streamer.table.published.rows import QI_GROUP

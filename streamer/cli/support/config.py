@@ -48,7 +48,7 @@ from streamer.table.yaml.loading import (
     with_variables,
 )
 from streamer.table.yaml.shape import NEVER, UNIT_SECONDS, TableSettings
-from streamer.worker_options import read_address
+from streamer.worker.options import read_address
 
 SET = "(set)"
 """All that is shown of a secret."""

@@ -18,7 +18,7 @@ from click.shell_completion import CompletionItem
 
 from streamer.errors import UsageError
 from streamer.table.yaml import FILE_NAME, VARIABLE_PREFIX
-from streamer.worker_options import JSON, TEXT, WEB
+from streamer.worker.options import JSON, TEXT, WEB
 
 # What a shell offers while somebody types: tables, algorithms, QI groups. Switched on: docs/tutorial.md.
 #

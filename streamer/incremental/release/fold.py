@@ -12,7 +12,7 @@ The rules of this file
   different releases, compaction has taken what they wait for: the earlier one goes first.
 * `finish` says that nothing is missing although no last part was seen: the end of a file, or of all that is committed.
 * The rule holds from the first offset of an uncompacted log. On a compacted one the releases of the past are mixed: the
-  table counts from the moment the end offset of the start was reached (see `streamer.incremental.reader`).
+  table counts from the moment the end offset of the start was reached (see `streamer.reader`).
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from agents.ingest import BATCH_BYTES_MAX, Ingest, InputReader, failure_of, read
 from streamer.errors import ConfigError, ServerUnreachable, ShardRefused, StreamerError
 from streamer.kafka.settings import KafkaSettings, TokenEndpoint
 from streamer.table.yaml.loading import load_table
-from streamer.worker_settings import WorkerSettings
+from streamer.worker.settings import WorkerSettings
 from worlds.checkout import PATIENTS
 from worlds.token_endpoint import Endpoint
 

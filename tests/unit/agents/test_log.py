@@ -19,8 +19,8 @@ from streamer.incremental.events.changes import Counts
 from streamer.incremental.shard.steps import StepReport
 from streamer.kafka.clients import AtMost
 from streamer.table.yaml.loading import load_table
-from streamer.worker_options import JSON, TEXT
-from streamer.worker_settings import WorkerSettings
+from streamer.worker.options import JSON, TEXT
+from streamer.worker.settings import WorkerSettings
 from worlds.checkout import PATIENTS
 from worlds.patients import CANARY
 

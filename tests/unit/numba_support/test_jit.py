@@ -248,7 +248,7 @@ def test_other_peoples_compiled_functions_are_kept_where_they_were() -> None:
 @pytest.mark.parametrize(
     "module",
     [
-        "streamer.incremental.reader",
+        "streamer.reader",
         "streamer.incremental.core.scores",
         "streamer.incremental.core.layout",
         "streamer.cli.stream.replay",

@@ -32,14 +32,14 @@ from streamer.incremental.events.changes import Counts
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.steps import StepReport
-from streamer.incremental.status.facts import InKafka, InRedis, ShardFacts, TableFacts, WorkerFacts, Workers
 from streamer.incremental.store.base import DONE, REFUSED, Meta, Progress, Rebuild
 from streamer.incremental.store.redis_lookups import Ownership, RedisNow, Refusal, Sizes
 from streamer.incremental.store.redis_server import Durability, Kind
 from streamer.incremental.topics import topics_of
+from streamer.status.facts import InKafka, InRedis, ShardFacts, TableFacts, WorkerFacts, Workers
 from streamer.table.yaml.loading import load_table
-from streamer.worker_options import Address
-from streamer.worker_settings import WorkerSettings
+from streamer.worker.options import Address
+from streamer.worker.settings import WorkerSettings
 from worlds.checkout import PATIENTS, ROOT
 from worlds.patient_facts import META
 from worlds.patients import CANARY

@@ -31,13 +31,13 @@ from agents.web.watch import (
 from streamer.errors import ServerUnreachable
 from streamer.incremental.events.changes import Counts
 from streamer.incremental.shard.steps import StepReport
-from streamer.incremental.status.facts import TableFacts, WorkerFacts, Workers
 from streamer.incremental.store.base import Meta, Snapshot
 from streamer.incremental.store.redis_lookups import Ownership, RedisNow, Refusal
 from streamer.incremental.store.redis_server import Durability, Kind
 from streamer.incremental.topics import topics_of
+from streamer.status.facts import TableFacts, WorkerFacts, Workers
 from streamer.table.yaml.loading import load_table
-from streamer.worker_settings import WorkerSettings
+from streamer.worker.settings import WorkerSettings
 from worlds.checkout import PATIENTS
 from worlds.patients import CANARY
 from worlds.worker_facts import NOW, WELL, worker

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from streamer.cli.main import main
 from streamer.cli.operate import dead_letters
 from streamer.cli.operate.dead_letters import chosen_of
-from streamer.incremental.status.collect import Letter
+from streamer.status.collect import Letter
 from worlds.checkout import PATIENTS
 from worlds.topics_in_memory import TopicsInMemory
 

@@ -14,16 +14,6 @@ from streamer.incremental import remedies
 from streamer.incremental.events.changes import Counts
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.outlet import Position
-from streamer.incremental.status.facts import HeldFacts, ServerFacts, ShardFacts, TableFacts, Waiting, Workers
-from streamer.incremental.status.verdict import (
-    STANDSTILL_SECONDS_MAX,
-    STILL_OUTSIDE_SECONDS_MAX,
-    Verdict,
-    judge_shard,
-    judge_table,
-    not_ready,
-    worker_problems,
-)
 from streamer.incremental.store.base import (
     ANSWERED,
     DONE,
@@ -39,6 +29,16 @@ from streamer.incremental.store.base import (
 from streamer.incremental.store.redis_lookups import Ownership, RedisNow, Refusal, Sizes
 from streamer.incremental.store.redis_server import Durability, Kind
 from streamer.incremental.topics import CHANGES, topic_name, topics_of
+from streamer.status.facts import HeldFacts, ServerFacts, ShardFacts, TableFacts, Waiting, Workers
+from streamer.status.verdict import (
+    STANDSTILL_SECONDS_MAX,
+    STILL_OUTSIDE_SECONDS_MAX,
+    Verdict,
+    judge_shard,
+    judge_table,
+    not_ready,
+    worker_problems,
+)
 from worlds.patient_facts import ALICE, BOB, BY_ALICE, META, NOW, TABLE, shard
 from worlds.worker_facts import NOW as WORKER_NOW
 from worlds.worker_facts import WELL, worker

@@ -17,7 +17,7 @@ from streamer.kafka.registry import registry_from
 from streamer.kafka.settings import servers_of
 from streamer.table.schema import Table
 from streamer.table.yaml.loading import load_table
-from streamer.worker_options import TEXT, WEB, Address, read_address
+from streamer.worker.options import TEXT, WEB, Address, read_address
 
 SESSION_SECONDS = 10.0
 

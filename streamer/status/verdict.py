@@ -30,7 +30,10 @@ from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.preflight import Consistency, compare
 from streamer.incremental.shard.rebuild import last_rebuild, told
 from streamer.incremental.shard.snapshot import holds_back, waits_for
-from streamer.incremental.status.facts import (
+from streamer.incremental.store.base import FAILED, REFUSED, STOPPED, Meta
+from streamer.incremental.topics import CHANGES, outputs_of, topic_name
+from streamer.privacy.models import model_of, words
+from streamer.status.facts import (
     HeldFacts,
     InRedis,
     ServerFacts,
@@ -39,9 +42,6 @@ from streamer.incremental.status.facts import (
     WorkerFacts,
     Workers,
 )
-from streamer.incremental.store.base import FAILED, REFUSED, STOPPED, Meta
-from streamer.incremental.topics import CHANGES, outputs_of, topic_name
-from streamer.privacy.models import model_of, words
 from streamer.table.schema import Table
 
 SERVER_SILENT_SECONDS_MAX = 10.0

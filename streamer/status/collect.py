@@ -13,7 +13,6 @@ from streamer.errors import UsageError
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.steps import REFUSED, REFUSED_AGAIN, RETRIED, SUPERSEDED
-from streamer.incremental.status.facts import InKafka, InRedis, ShardFacts, TableFacts, Waiting, Workers
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis_lookups import RedisLookups, server_now, shards_of
 from streamer.incremental.store.redis_server import connect, durability_of
@@ -30,6 +29,7 @@ from streamer.incremental.topics import (
 from streamer.kafka.clients import open_admin, open_consumer
 from streamer.kafka.reading import Consumer, Place, Record, last_value, places_of, records, shards_in, watermarks
 from streamer.kafka.topics import Admin, NotTold, members_of, topic_ids
+from streamer.status.facts import InKafka, InRedis, ShardFacts, TableFacts, Waiting, Workers
 from streamer.table.schema import Table
 
 # Dead letters as they are read back: one of them, what many come to, and how many there were lately.

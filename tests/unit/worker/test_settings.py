@@ -9,7 +9,7 @@ import pytest
 
 from streamer.errors import ConfigError, UsageError
 from streamer.table.yaml.loading import load_table
-from streamer.worker_settings import VARIABLES, WorkerSettings
+from streamer.worker.settings import VARIABLES, WorkerSettings
 from worlds.checkout import PATIENTS
 
 PASSWORD = "pw-Canary-7316"

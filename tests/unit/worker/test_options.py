@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamer.errors import UsageError
-from streamer.worker_options import Address, host_in, read_address
+from streamer.worker.options import Address, host_in, read_address
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ import pytest
 import trustme
 from kafka.errors import TopicAuthorizationFailedError, UnknownTopicOrPartitionError
 
-from streamer.incremental.reader import METADATA, METADATA_VERSION, NO_ID, TicketsSkipped, topics_now
+from streamer.reader import METADATA, METADATA_VERSION, NO_ID, TicketsSkipped, topics_now
 
 ID = bytes(range(16))
 WRITTEN = "AAECAwQFBgcICQoLDA0ODw"

@@ -15,8 +15,12 @@ from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException, Topi
 
 from streamer.errors import UsageError
 from streamer.incremental.shard.outlet import Position
-from streamer.incremental.status import collect as module
-from streamer.incremental.status.collect import (
+from streamer.incremental.store.base import Meta
+from streamer.incremental.store.redis import RedisStore
+from streamer.incremental.store.redis_lookups import RedisLookups
+from streamer.incremental.topics import worker_group
+from streamer.status import collect as module
+from streamer.status.collect import (
     LATEST_OFFSETS,
     Letter,
     Tallies,
@@ -25,11 +29,7 @@ from streamer.incremental.status.collect import (
     row_of,
     standing_refused,
 )
-from streamer.incremental.status.facts import TableFacts, Waiting, Workers
-from streamer.incremental.store.base import Meta
-from streamer.incremental.store.redis import RedisStore
-from streamer.incremental.store.redis_lookups import RedisLookups
-from streamer.incremental.topics import worker_group
+from streamer.status.facts import TableFacts, Waiting, Workers
 from worlds.small_tables import YEARS, table
 from worlds.store_contract import commit_number, live, record
 from worlds.topics_in_memory import TopicsInMemory
