@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from streamer.incremental.core.layout import CENTER, HALF_WIDTH, HI, LO, NONE, CoreTree, Shard, empty_shard
-from streamer.incremental.core.scores import take_shape
+from streamer.incremental.core.scores import set_shape
 from streamer.incremental.core.search import locate, nearest
 from streamer.incremental.core.tree import put, take_out
 from streamer.numba_support.jit import entry
@@ -97,7 +97,7 @@ def set_boxes(s: Shard, groups: Ints, boxes: Ints, anew: bool) -> None:
             take_out(s, g)
         for j in range(boxes.shape[2]):
             s.groups.box[g, LO, j], s.groups.box[g, HI, j] = boxes[i, LO, j], boxes[i, HI, j]
-        take_shape(s.space, s.groups, g)
+        set_shape(s.space, s.groups, g)
         put(s, g)
 
 

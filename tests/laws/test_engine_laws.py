@@ -31,7 +31,7 @@ def engine() -> Engine:
 
 def group_of(engine: Engine, number: int) -> np.record:
     """The QI group in the core's arrays."""
-    group = engine._held.arrays.groups.group
+    group = engine.arrays.groups.group
     found: np.record = group[int(np.flatnonzero((group.number == number) & (group.alive == 1))[0])]
     return found
 
@@ -65,7 +65,7 @@ def test_a_group_that_miscounts_its_individuals_is_not_let_out() -> None:
     for i in range(3):
         engine.apply(Insert(f"p{i}", Row((i,), (b'"flu"',), (), f"person {i}")))
     engine.run()
-    row = engine._held.arrays.rows.row
+    row = engine.arrays.rows.row
     row.who[1] = row.who[0]
     with pytest.raises(LawViolated, match="QI group 1 miscounts"):
         engine.drain()
@@ -73,7 +73,7 @@ def test_a_group_that_miscounts_its_individuals_is_not_let_out() -> None:
 
 def test_a_row_outside_its_box_is_not_let_out(engine: Engine) -> None:
     number = number_of(engine, "p4")
-    group, arrays = group_of(engine, number), engine._held.arrays
+    group, arrays = group_of(engine, number), engine.arrays
     arrays.rows.cells[arrays.groups.pool[0, group["block"] + 1]] += 1
     with pytest.raises(LawViolated, match=f"QI group {number} has a row outside its box"):
         engine.drain()

@@ -134,8 +134,8 @@ def test_where_a_group_is_cut_and_which_cells_go_where_no_lot_decides(data: st.D
     """Lots choose among rows of the same cells only."""
     small = table(HALVES_OF_A_LIFE, BMI, k=k)
     cells = np.array(data.draw(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 2)), min_size=2 * k, max_size=20)))
-    lots = [np.array(data.draw(st.permutations(range(len(cells))))) for _ in range(2)]
-    cuts = [halves(shard_of(small, cells, drawn)) for drawn in lots]
+    tie_hashes = [np.array(data.draw(st.permutations(range(len(cells))))) for _ in range(2)]
+    cuts = [halves(shard_of(small, cells, drawn)) for drawn in tie_hashes]
     one, other = (sorted(sorted(cells[half].tolist()) for half in cut or ()) for cut in cuts)
     assert one == other != []
 

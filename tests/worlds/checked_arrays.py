@@ -22,7 +22,7 @@ def check_arrays(s: Shard) -> None:
 
 def rows_there(s: Shard) -> list[int]:
     """Places of all rows."""
-    return [p for p in range(int(s.state.n_places[0])) if s.rows.row[p].group != FREE]
+    return [p for p in range(int(s.state.rows_used[0])) if s.rows.row[p].group != FREE]
 
 
 def members_of(s: Shard, g: int) -> list[int]:
@@ -88,7 +88,7 @@ def _checked_demand(s: Shard, c: int, alive: list[int]) -> Counter[tuple[int, in
 
 def check_blocks(s: Shard, alive: list[int]) -> None:
     """Blocks, those in use and the free ones, lie side by side and fill what has been used of the pool."""
-    blocks = [(int(s.groups.group[g].block), int(s.groups.group[g].room)) for g in alive]
+    blocks = [(int(s.groups.group[g].block), int(s.groups.group[g].block_bits)) for g in alive]
     for room, first in enumerate(s.groups.block_free.tolist()):
         while first != NONE:
             blocks.append((first, room))
@@ -96,7 +96,7 @@ def check_blocks(s: Shard, alive: list[int]) -> None:
     ends = [0, *(at + (1 << room) for at, room in sorted(blocks))]
     assert [at for at, _ in sorted(blocks)] == ends[:-1]
     assert int(s.state.pool_used[0]) == ends[-1] <= s.groups.pool.shape[1]
-    assert all(s.groups.group[g].members <= 1 << s.groups.group[g].room for g in alive)
+    assert all(s.groups.group[g].members <= 1 << s.groups.group[g].block_bits for g in alive)
 
 
 def _check_free_groups(s: Shard, alive: list[int]) -> None:

@@ -15,21 +15,21 @@ NUMBER, NEXT = 3, 8
 """Of the QI group, and the next unused one."""
 
 Halves = tuple[list[int], list[int]]
-"""Members by their place: first those that keep the number."""
+"""Members by their index: first those that keep the number."""
 
 
-def shard_of(small: Table, cells: Ints, lots: Ints, who: Ints | None = None) -> Shard:
-    """A shard whose QI group 0 has the rows 0..n-1 as members, in falling order of their places."""
+def shard_of(small: Table, cells: Ints, tie_hashes: Ints, who: Ints | None = None) -> Shard:
+    """A shard whose QI group 0 has the rows 0..n-1 as members, in falling order of their indexes."""
     n = len(cells)
     shard = empty_shard(small.space, small.k, recut=True, shrink=True, individuals=who is not None)
     row = records(n, ROW)
-    row.lot, row.who = lots, NONE if who is None else who
+    row.tie_hash, row.who = tie_hashes, NONE if who is None else who
     pool = np.tile(np.arange(n, dtype=np.int32)[::-1], (2, 1))
     work = shard.work._replace(
         ints=np.zeros((5, n), np.int32),
-        lots=np.zeros((2, n), np.uint64),
+        tie_hashes=np.zeros((2, n), np.uint64),
         losses=np.zeros(n),
-        who_seen=np.zeros(1 if who is None else int(who.max()) + 1, np.int64),
+        last_seen=np.zeros(1 if who is None else int(who.max()) + 1, np.int64),
     )
     group = shard.groups.group[0]
     group["number"], group["members"], group["count"] = NUMBER, n, n if who is None else len(np.unique(who))
@@ -60,8 +60,8 @@ def shard_like(twin: Twin) -> Shard:
     keys = list(twin.rows)
     names: dict[str | None, int] = {}
     who = np.array([names.setdefault(twin.rows[key].individual, len(names)) for key in keys])
-    cells, lots = np.array([twin.cells(key) for key in keys]), np.array([twin.lot(key) for key in keys])
-    return shard_of(twin.table, cells, lots, None if twin.table.individual is None else who)
+    cells, tie_hashes = np.array([twin.cells(key) for key in keys]), np.array([twin.tie_hash(key) for key in keys])
+    return shard_of(twin.table, cells, tie_hashes, None if twin.table.individual is None else who)
 
 
 def expected(twin: Twin) -> Halves | None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from streamer.incremental.core import lists, tree
 from streamer.incremental.core.layout import HI, LINKS, LO, NONE, Shard, empty_shard
-from streamer.incremental.core.scores import take_shape
+from streamer.incremental.core.scores import set_shape
 from streamer.incremental.engine.stored_state import SimilarityList
 from streamer.numba_support.jit import entry
 from streamer.table.space import Space
@@ -25,7 +25,7 @@ PUT, RESIZED, TAKE_OUT, REFRESH, CLEAR, PARTNER, DIFFERS, NEEDED = range(8)
 def run_as_it_stands(s: Shard, what: int, g: int) -> int:
     """One function of the core."""
     if what == PUT:
-        take_shape(s.space, s.groups, g)
+        set_shape(s.space, s.groups, g)
         tree.put(s, g)
     elif what == RESIZED:
         tree.resized(s, g)
@@ -57,7 +57,7 @@ class ListedBoxes:
     space: Space
     run: Callable[[Shard, int, int], int]
     k: int = 2
-    place_of: dict[int, int] = field(default_factory=dict)
+    index_of: dict[int, int] = field(default_factory=dict)
     entry_of: dict[int, int] = field(default_factory=dict)
     free: list[int] = field(default_factory=list)
     next_number: int = 1
@@ -83,7 +83,7 @@ class ListedBoxes:
         if not self.free:
             self.free.append(int(state.groups_used))
             state.groups_used += 1
-        g = self.place_of[number] = self.free.pop()
+        g = self.index_of[number] = self.free.pop()
         group = self.s.groups.group[g]
         group.number, group.alive, group.list, group.listed, group.node = number, 1, NONE, NONE, NONE
         state.n_groups += 1
@@ -91,7 +91,7 @@ class ListedBoxes:
         self.change(number, lo, hi, members)
 
     def change(self, number: int, lo: Cells, hi: Cells, members: int) -> None:
-        g = self.place_of[number]
+        g = self.index_of[number]
         self.s.groups.box[g, LO], self.s.groups.box[g, HI] = lo, hi
         group = self.s.groups.group[g]
         group.members = group.count = members
@@ -103,13 +103,13 @@ class ListedBoxes:
     def resize(self, number: int, members: int) -> None:
         group = self.note(number)
         group.members = group.count = members
-        self.run(self.s, RESIZED, self.place_of[number])
+        self.run(self.s, RESIZED, self.index_of[number])
         self.twin.groups[number] = (*self.twin.groups[number][:2], members)
         self.resized.add(number)
 
     def remove(self, number: int) -> None:
         self.note(number).alive = 0
-        g, state = self.place_of.pop(number), self.s.state[0]
+        g, state = self.index_of.pop(number), self.s.state[0]
         self.run(self.s, TAKE_OUT, g)
         self.s.journal.gone[state.n_gone] = g
         state.n_gone += 1
@@ -122,7 +122,7 @@ class ListedBoxes:
 
     def note(self, number: int) -> np.record:
         """Notes in the journal that a group changes; returns the group."""
-        state, g = self.s.state[0], self.place_of[number]
+        state, g = self.s.state[0], self.index_of[number]
         group: np.record = self.s.groups.group[g]
         if not group.changed:
             group.changed = 1
@@ -158,7 +158,7 @@ class ListedBoxes:
         return effect
 
     def list_of(self, g: int) -> SimilarityList | None:
-        """The list of a group by its place."""
+        """The list of a group by its index."""
         s, group = self.s, self.s.groups.group
         if not group[g].alive or group[g].list == NONE:
             return None
@@ -170,18 +170,18 @@ class ListedBoxes:
 
     def stored(self) -> dict[int, SimilarityList]:
         """All lists by number."""
-        pairs = ((number, self.list_of(g)) for number, g in self.place_of.items())
+        pairs = ((number, self.list_of(g)) for number, g in self.index_of.items())
         return {number: kept for number, kept in pairs if kept is not None}
 
     def partner(self, number: int) -> int | None:
-        g = self.run(self.s, PARTNER, self.place_of[number])
+        g = self.run(self.s, PARTNER, self.index_of[number])
         return None if g == NONE else int(self.s.groups.group[g].number)
 
     def restart(self) -> None:
         """The same groups and stored lists in a new shard, as another worker takes them over."""
         stored, groups = self.stored(), sorted(self.twin.groups.items())
         number_next = self.next_number
-        self.place_of, self.free = {}, []
+        self.index_of, self.free = {}, []
         self.__post_init__()
         for number, (lo, hi, members) in groups:
             self.insert(lo, hi, members, number)
@@ -193,11 +193,11 @@ class ListedBoxes:
         self.entry_of = {}
         self.reload()
         entries = [entry for kept in stored.values() for entry in kept.neighbours]
-        lists.restore(
+        lists.restore_lists(
             self.s,
-            np.array([self.place_of[number] for number in stored], dtype=np.int64),
+            np.array([self.index_of[number] for number in stored], dtype=np.int64),
             np.array([kept.floor for kept in stored.values()]),
             np.cumsum([len(kept.neighbours) for kept in stored.values()], dtype=np.int64),
-            np.array([self.place_of[other] for other, _ in entries], dtype=np.int64),
+            np.array([self.index_of[other] for other, _ in entries], dtype=np.int64),
             np.array([score for _, score in entries]),
         )

@@ -12,7 +12,7 @@ from streamer.incremental.core.layout import (
     CENTER,
     CENTER_HI,
     CENTER_LO,
-    FIRST_ROOM,
+    FIRST_CAPACITY,
     FLOOR,
     HALF,
     HALF_WIDTH,
@@ -26,14 +26,14 @@ from streamer.incremental.core.layout import (
     Shard,
     empty_shard,
 )
-from streamer.incremental.core.scores import take_shape
+from streamer.incremental.core.scores import set_shape
 from streamer.incremental.core.tree import floor_changed, resized
 from streamer.numba_support.jit import entry
 from streamer.table.arrays import Floats, Ints
 from streamer.table.space import Space
 from worlds.scanned_boxes import Twin
 
-LOCATE, NEAREST, TOP, PUT, TAKE_OUT, RESIZED, FLOOR_CHANGED, BEGIN_ENTERED, NEXT_ENTERED = range(9)
+LOCATE, NEAREST, TOP, PUT, TAKE_OUT, RESIZED, FLOOR_CHANGED, BEGIN_AFFECTED, NEXT_AFFECTED = range(9)
 
 
 def ask(s: Shard, question: int, g: int, count: int, cells: Ints) -> int:
@@ -45,7 +45,7 @@ def ask(s: Shard, question: int, g: int, count: int, cells: Ints) -> int:
     if question == TOP:
         search.top(s, g, count)
     elif question == PUT:
-        take_shape(s.space, s.groups, g)
+        set_shape(s.space, s.groups, g)
         tree.put(s, g)
     elif question == TAKE_OUT:
         tree.take_out(s, g)
@@ -53,10 +53,10 @@ def ask(s: Shard, question: int, g: int, count: int, cells: Ints) -> int:
         resized(s, g)
     elif question == FLOOR_CHANGED:
         floor_changed(s, g)
-    elif question == BEGIN_ENTERED:
-        search.begin_entered(s, g)
-    elif question == NEXT_ENTERED:
-        return search.next_entered(s, g)
+    elif question == BEGIN_AFFECTED:
+        search.begin_affected(s, g)
+    elif question == NEXT_AFFECTED:
+        return search.next_affected(s, g)
     return NONE
 
 
@@ -71,7 +71,7 @@ def roomy(array: Any, n: int) -> Any:
 def roomy_shard(space: Space, n_groups: int) -> Shard:
     """A shard with room for n groups and as many lists, and for their tree."""
     s = empty_shard(space, k=2, recut=True, shrink=True, individuals=False)
-    n = max(n_groups, FIRST_ROOM)
+    n = max(n_groups, FIRST_CAPACITY)
     group, box, shape, one, *parts = (roomy(a, n) for a in (*s.groups[:3], s.lists.one, *s.tree))
     return s._replace(
         groups=s.groups._replace(group=group, box=box, shape=shape),
@@ -81,13 +81,13 @@ def roomy_shard(space: Space, n_groups: int) -> Shard:
 
 
 class ShardBoxes:
-    """A shard's tree, and the twin that scans the same groups; a group's place is its number's in `places`."""
+    """A shard's tree, and the twin that scans the same groups; a group's index is its number's in `indexes`."""
 
-    def __init__(self, space: Space, n_groups: int = FIRST_ROOM, compiled: bool = False) -> None:
+    def __init__(self, space: Space, n_groups: int = FIRST_CAPACITY, compiled: bool = False) -> None:
         self.space, self.s = space, roomy_shard(space, n_groups)
         self.twin = Twin(space)
         self.floors: dict[int, float] = {}
-        self.places: dict[int, int] = {}
+        self.indexes: dict[int, int] = {}
         self._free = list(range(n_groups - 1, -1, -1))
         self._ask = ask_compiled if compiled else ask
 
@@ -95,17 +95,17 @@ class ShardBoxes:
         return None if g == NONE else int(self.s.groups.group[g].number)
 
     def ask(self, question: int, number: int = NONE, count: int = 0, cells: Any = ()) -> int:
-        g = self.places.get(number, NONE)
+        g = self.indexes.get(number, NONE)
         return int(self._ask(self.s, question, g, count, np.array(cells, dtype=np.int32)))
 
     # -- boxes come, change and go --------------------------------------------------------------------------------
 
     def put(self, number: int, lo: list[int], hi: list[int], size: int) -> None:
-        if number not in self.places:
-            g = self.places[number] = self._free.pop()
+        if number not in self.indexes:
+            g = self.indexes[number] = self._free.pop()
             group = self.s.groups.group[g]
             group.node, group.list, group.number, group.alive = NONE, NONE, number, 1
-        g = self.places[number]
+        g = self.indexes[number]
         self.s.groups.box[g, LO], self.s.groups.box[g, HI] = lo, hi
         self.s.groups.group[g].members = size
         self.ask(PUT, number)
@@ -113,18 +113,18 @@ class ShardBoxes:
 
     def take_out(self, number: int) -> None:
         self.ask(TAKE_OUT, number)
-        self._free.append(self.places.pop(number))
+        self._free.append(self.indexes.pop(number))
         del self.twin.groups[number]
         self.floors.pop(number, None)
 
     def resize(self, number: int, size: int) -> None:
-        self.s.groups.group[self.places[number]].members = size
+        self.s.groups.group[self.indexes[number]].members = size
         self.ask(RESIZED, number)
         self.twin.groups[number] = (*self.twin.groups[number][:2], size)
 
     def set_floor(self, number: int, floor: float | None) -> None:
         """The group has a similarity list of this floor, or none."""
-        g = self.places[number]
+        g = self.indexes[number]
         self.s.groups.group[g].list = NONE if floor is None else g
         if floor is None:
             self.floors.pop(number, None)
@@ -136,7 +136,7 @@ class ShardBoxes:
 
     def _leave_in_found(self, numbers: Sequence[int]) -> None:
         for i, number in enumerate(numbers):
-            self.s.work.found[i].group = self.places[number]
+            self.s.work.found[i].group = self.indexes[number]
         self.s.state[0].n_found = len(numbers)
 
     def found(self) -> list[tuple[int, float]]:
@@ -158,9 +158,9 @@ class ShardBoxes:
 
     def entered(self, number: int) -> dict[int, float]:
         found: dict[int, float] = {}
-        self.ask(BEGIN_ENTERED, number)
-        while (other := self.number(self.ask(NEXT_ENTERED, number))) is not None:
-            found[other] = float(self.s.state[0].entered_score)
+        self.ask(BEGIN_AFFECTED, number)
+        while (other := self.number(self.ask(NEXT_AFFECTED, number))) is not None:
+            found[other] = float(self.s.state[0].affected_score)
         return found
 
     # -- the same by scanning -------------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ class ShardBoxes:
         """Every node knows exactly what its groups are, and all name each other."""
         root, free = int(self.s.state[0].root), self._free_nodes()
         groups = self._check_node(root, NONE, free) if root != NONE else []
-        assert sorted(groups) == sorted(self.places.values())
+        assert sorted(groups) == sorted(self.indexes.values())
         assert len(free) + self._visited == self.s.state[0].nodes_used
 
     def _free_nodes(self) -> set[int]:

@@ -42,15 +42,15 @@ class TwinGroup:
     slots: list[tuple[bytes, ...]] = field(default_factory=list)
 
 
-def shuffled(lot: int, number: int, next_number: int) -> int:
-    """A lot for the cut of the QI group `number`, as a signed number of 64 bits."""
-    word, lot = 2**64 - 1, lot % 2**64
+def shuffled(tie_hash: int, number: int, next_number: int) -> int:
+    """A tie_hash for the cut of the QI group `number`, as a signed number of 64 bits."""
+    word, tie_hash = 2**64 - 1, tie_hash % 2**64
     for salt in (number, next_number):
-        lot = (lot + salt * 0x9E3779B97F4A7C15) & word
-        lot = (lot ^ lot >> 30) * 0xBF58476D1CE4E5B9 & word
-        lot = (lot ^ lot >> 27) * 0x94D049BB133111EB & word
-        lot = lot ^ lot >> 31
-    return lot - 2**64 if lot >= 2**63 else lot
+        tie_hash = (tie_hash + salt * 0x9E3779B97F4A7C15) & word
+        tie_hash = (tie_hash ^ tie_hash >> 30) * 0xBF58476D1CE4E5B9 & word
+        tie_hash = (tie_hash ^ tie_hash >> 27) * 0x94D049BB133111EB & word
+        tie_hash = tie_hash ^ tie_hash >> 31
+    return tie_hash - 2**64 if tie_hash >= 2**63 else tie_hash
 
 
 class Twin:
@@ -63,7 +63,7 @@ class Twin:
         self.group_of: dict[str, int] = {}
         self.groups: dict[int, TwinGroup] = {}
         self.next_number = 1
-        self.paid: set[int] = set()
+        self.box_event: set[int] = set()
         self.repaired: Counter[str] = Counter()
 
     # -- definitions ----------------------------------------------------------------------------------------------
@@ -107,12 +107,12 @@ class Twin:
                 total += (last - first) / width if width else 0.0
         return total
 
-    def lot(self, key: str) -> int:
+    def tie_hash(self, key: str) -> int:
         return int.from_bytes(blake2b(key.encode(), key=self.secret, digest_size=8).digest(), "little", signed=True)
 
     def lot_in_cut(self, key: str, number: int) -> int:
         """Lots are shuffled for every cut."""
-        return shuffled(self.lot(key), number, self.next_number)
+        return shuffled(self.tie_hash(key), number, self.next_number)
 
     def cells(self, key: str) -> tuple[int, ...]:
         return tuple(self.cell(j, code) for j, code in enumerate(self.rows[key].codes))
@@ -264,7 +264,7 @@ class Twin:
             raise EventRefused("key-unknown", "")
 
     def selected(self, condition: Any) -> list[str]:
-        return sorted((key for key, row in self.rows.items() if condition(row)), key=self.lot)
+        return sorted((key for key, row in self.rows.items() if condition(row)), key=self.tie_hash)
 
     def insert(self, key: str, row: Row) -> None:
         self.rows[key] = row
@@ -284,17 +284,17 @@ class Twin:
         group.members.append(key)
         group.slots.append(self.rows[key].values)
         self.group_of[key] = number
-        self.set_box(number, self.grown(group.box, self.cells(key)))
+        self.set_box(number, self.grow(group.box, self.cells(key)))
 
-    def grown(self, box: Box, cells: tuple[int, ...]) -> Box:
+    def grow(self, box: Box, cells: tuple[int, ...]) -> Box:
         ends = zip(box, cells, strict=True)
         return tuple(self.cover(j, min(lo, cell), max(hi, cell)) for j, ((lo, hi), cell) in enumerate(ends))
 
     def set_box(self, number: int, box: Box) -> None:
-        """A group whose box changes is published as a whole: `paid` until the event ends."""
+        """A group whose box changes is published as a whole: `box_event` until the event ends."""
         if self.groups[number].box != box:
             self.groups[number].box = box
-            self.paid.add(number)
+            self.box_event.add(number)
 
     def leave(self, key: str) -> int:
         number = self.group_of[key]
@@ -349,13 +349,13 @@ class Twin:
 
     def is_worth_it(self, number: int, box: Box) -> bool:
         saved = self.ncp(self.groups[number].box) - self.ncp(box)
-        return not self.table.repair or number in self.paid or saved > self.table.repair
+        return not self.table.repair or number in self.box_event or saved > self.table.repair
 
     # -- repairs --------------------------------------------------------------------------------------------------
 
     def form(self, number: int, members: list[str]) -> None:
         self.groups[number] = TwinGroup(members, self.box(members), sorted(self.rows[key].values for key in members))
-        self.paid.add(number)
+        self.box_event.add(number)
         for key in members:
             self.group_of[key] = number
 
@@ -405,7 +405,7 @@ class Twin:
             freed += move.freed
             touched |= move.received
             self.cut_all(move.received, freed, touched)
-        self.paid = set()
+        self.box_event = set()
 
     def cut_all(self, to_cut: set[int], freed: list[int], touched: set[int]) -> None:
         k = self.k
@@ -432,11 +432,11 @@ class Twin:
         return self.cut_of(self.groups[number].members, number)
 
     def cut_of(self, members: list[str], number: int) -> tuple[list[str], list[str]] | None:
-        """The same of any rows, their lots shuffled as for a group."""
-        lots = {key: self.lot_in_cut(key, number) for key in members}
+        """The same of any rows, their tie_hashes shuffled as for a group."""
+        tie_hashes = {key: self.lot_in_cut(key, number) for key in members}
         n, found = len(members), []
         for j in range(len(self.table.attributes)):
-            along = sorted(members, key=lambda key: self.place_along(j, key, lots))
+            along = sorted(members, key=lambda key: self.place_along(j, key, tie_hashes))
             for position in range(1, n):
                 if self.may_cut(lower := along[:position], upper := along[position:]):
                     found.append((j, position, lower, upper))
@@ -445,7 +445,7 @@ class Twin:
         if not found:
             return None
         _, _, lower, upper = min(found, key=lambda cut: (self.loss(*cut[2:]), abs(2 * cut[1] - n), cut[:2]))
-        stays, goes = sorted((lower, upper), key=lambda half: (-len(half), min(lots[key] for key in half)))
+        stays, goes = sorted((lower, upper), key=lambda half: (-len(half), min(tie_hashes[key] for key in half)))
         return stays, goes
 
     def may_cut(self, lower: list[str], upper: list[str]) -> bool:
@@ -457,12 +457,17 @@ class Twin:
     def loss(self, lower: list[str], upper: list[str]) -> float:
         return len(lower) * self.ncp(self.box(lower)) + len(upper) * self.ncp(self.box(upper))
 
-    def place_along(self, j: int, key: str, lots: dict[str, int]) -> tuple:
-        cells, lot = self.cells(key), lots[key]
+    def place_along(self, j: int, key: str, tie_hashes: dict[str, int]) -> tuple:
+        cells, tie_hash = self.cells(key), tie_hashes[key]
         others = tuple(cell for i, cell in enumerate(cells) if i != j)
         if self.table.individual is None:
-            return (cells[j], *others, lot)
-        return (cells[j], *others, min(lots[other] for other in lots if not self.differ(key, other)), lot)
+            return (cells[j], *others, tie_hash)
+        return (
+            cells[j],
+            *others,
+            min(tie_hashes[other] for other in tie_hashes if not self.differ(key, other)),
+            tie_hash,
+        )
 
     def differ(self, one: str, other: str) -> bool:
         same_person = self.rows[one].individual == self.rows[other].individual

@@ -27,13 +27,13 @@ class Move:
 
 def again(twin: Twin, number: int, rows: int) -> int:
     """Rows that are published again: none more where all of them are."""
-    return 0 if number in twin.paid else rows
+    return 0 if number in twin.box_event else rows
 
 
 def expense(twin: Twin, key: str, number: int) -> float:
     """What it costs that a row joins a group."""
     group = twin.groups[number]
-    n, box = len(group.members), twin.grown(group.box, twin.cells(key))
+    n, box = len(group.members), twin.grow(group.box, twin.cells(key))
     if box == group.box:
         return twin.ncp(box) + twin.table.repair * again(twin, number, 1)
     return (n + 1) * twin.ncp(box) - n * twin.ncp(group.box) + twin.table.repair * again(twin, number, n + 1)
@@ -89,7 +89,7 @@ def nearest(twin: Twin, number: int) -> list[int]:
 def adopt(twin: Twin, number: int) -> int | None:
     """A group that does not hold takes the row that it is short of from one of the nearest; the group that gave it."""
     price, found = twin.table.repair, []
-    for place, other in enumerate(nearest(twin, number)[:NEAREST]):
+    for index, other in enumerate(nearest(twin, number)[:NEAREST]):
         group = twin.groups[other]
         n = len(group.members)
         for key in group.members:
@@ -99,7 +99,7 @@ def adopt(twin: Twin, number: int) -> int | None:
                     (n - 1) * ncp_without(twin, key, other) - n * twin.ncp(group.box)
                 )
                 cost = min(stays, shrinks) + expense(twin, key, number)
-                found.append((cost, place, order(twin, key, other), key, other, shrinks < stays))
+                found.append((cost, index, order(twin, key, other), key, other, shrinks < stays))
     if not found:
         return None
     *_, key, other, shrinks = min(found)
@@ -113,7 +113,7 @@ def improve(twin: Twin, number: int) -> Move | None:
     """What local repair does to one of the groups that an event has touched."""
     if len(twin.groups) == 1:
         return None
-    for way in (evict, dissolve, cut_with_neighbour):
+    for way in (evict, dissolve, recut_with_neighbour):
         if move := way(twin, number):
             twin.repaired[way.__name__] += 1
             return move
@@ -157,7 +157,7 @@ def dissolve(twin: Twin, number: int) -> Move | None:
         if cost > gain:
             return None
         was, n = boxes.get(to, twin.groups[to].box), len(twin.groups[to].members) + came.get(to, 0)
-        now = twin.grown(was, twin.cells(key))
+        now = twin.grow(was, twin.cells(key))
         if to in came:
             rows = 1 if now == was or was != twin.groups[to].box else n + 1
             loss = twin.ncp(was) if now == was else (n + 1) * twin.ncp(now) - n * twin.ncp(was)
@@ -174,9 +174,9 @@ def dissolve(twin: Twin, number: int) -> Move | None:
     return Move(1 + spent, set(came), [number])
 
 
-def cut_with_neighbour(twin: Twin, number: int) -> Move | None:
+def recut_with_neighbour(twin: Twin, number: int) -> Move | None:
     found = []
-    for place, other in enumerate(nearest(twin, number)[:NEIGHBOURS]):
+    for index, other in enumerate(nearest(twin, number)[:NEIGHBOURS]):
         one, two = twin.groups[number], twin.groups[other]
         together = [*one.members, *two.members]
         halves = twin.cut_of(together, number) if len(together) <= ROWS_TOGETHER else None
@@ -185,7 +185,7 @@ def cut_with_neighbour(twin: Twin, number: int) -> Move | None:
             loss = len(one.members) * twin.ncp(one.box) + len(two.members) * twin.ncp(two.box)
             gain = loss - twin.table.repair * rows - twin.loss(*halves)
             if gain > 0:
-                found.append((-gain, place, other, halves, rows))
+                found.append((-gain, index, other, halves, rows))
     if not found:
         return None
     _, _, other, (larger, smaller), rows = min(found)

@@ -1,6 +1,6 @@
 """Makes arrays of a shard larger where a compiled function found them short.
 
-They grow by a quarter, small ones to twice their size; whatever is held in them keeps its place. A new `Shard` comes
+They grow by a quarter, small ones to twice their size; whatever is held in them keeps its index. A new `Shard` comes
 back: the old one must not be used any more.
 
 A large array stands in pages of its own, which the system gives when they are first written to and takes back as soon
@@ -27,7 +27,7 @@ OWN_PAGES_FROM = 1 << 20
 """Bytes of the smallest array that stands in pages of its own."""
 
 
-def grown(s: Shard) -> Shard:
+def grow(s: Shard) -> Shard:
     """The shard with more of what `state.short` names, for `state.short_by` entries at least."""
     short, least = int(s.state.short[0]), int(s.state.short_by[0])
     s.state.short = 0
@@ -50,9 +50,13 @@ def grown(s: Shard) -> Shard:
             return s._replace(lists=_more_lists(s, least))
         case layout.MEMBERS:
             n = _more(s.work.ints[0], least)
-            ints, lots, losses = _longer(s.work.ints, n, 1), _longer(s.work.lots, n, 1), _longer(s.work.losses, n)
+            ints, tie_hashes, losses = (
+                _longer(s.work.ints, n, 1),
+                _longer(s.work.tie_hashes, n, 1),
+                _longer(s.work.losses, n),
+            )
             demands = s.demands._replace(fits=np.zeros(n, np.int8))
-            return s._replace(demands=demands, work=s.work._replace(ints=ints, lots=lots, losses=losses))
+            return s._replace(demands=demands, work=s.work._replace(ints=ints, tie_hashes=tie_hashes, losses=losses))
         case layout.TALLIES:
             return _rehashed(s, _more(s.work.tally, least))
         case layout.EXPORT:  # what is in it is of no use any more
@@ -73,7 +77,7 @@ def grown(s: Shard) -> Shard:
     raise LawViolated(f"the core stopped for want of room and did not say of what ({short})")
 
 
-def with_room(s: Shard, what: int, least: int) -> Shard:
+def with_capacity(s: Shard, what: int, least: int) -> Shard:
     """Room for so many entries at least of what `state.short` could name."""
     lengths: dict[int, int] = {
         layout.GROUPS: len(s.groups.group),
@@ -86,11 +90,11 @@ def with_room(s: Shard, what: int, least: int) -> Shard:
     if least <= lengths[what]:
         return s
     s.state.short, s.state.short_by = what, least
-    return grown(s)
+    return grow(s)
 
 
-def with_places(s: Shard, n: int) -> Shard:
-    """Room for the places below n."""
+def with_rows(s: Shard, n: int) -> Shard:
+    """Room for the indexes below n."""
     if n <= len(s.rows.row):
         return s
     n = _more(s.rows.row, n)
@@ -99,8 +103,8 @@ def with_places(s: Shard, n: int) -> Shard:
 
 def with_individuals(s: Shard, n: int) -> Shard:
     """Room for the individuals below n."""
-    seen = s.work.who_seen
-    return s if n <= len(seen) else s._replace(work=s.work._replace(who_seen=_longer(seen, _more(seen, n))))
+    seen = s.work.last_seen
+    return s if n <= len(seen) else s._replace(work=s.work._replace(last_seen=_longer(seen, _more(seen, n))))
 
 
 def with_values(s: Shard, n: int, n_bytes: int) -> Shard:

@@ -3,10 +3,10 @@
 The rules of this file
 ----------------------
 * Along an attribute the rows stand in the order of its cell, then of the other attributes' cells in table.yaml order,
-  then of their lots, shuffled for this cut (`streamer.incremental.engine.tie_break`): nothing finer than a cell
+  then of their tie_hashes, shuffled for this cut (`streamer.incremental.engine.tie_break`): nothing finer than a cell
   decides, and no source key and no name. The cut is *relaxed*: equal cells may fall on both sides.
 * A cut is allowed where both halves hold the model, at least k: rows, or individuals where the table declares them. All
-  records of one individual in the same cells, a *bundle*, stand side by side, ordered by the least of their lots, and
+  records of one individual in the same cells, a *bundle*, stand side by side, ordered by the least of their tie_hashes, and
   no cut falls between them. Where k is all that is asked for, 2k individuals can so always be cut: along any attribute,
   behind the bundle that completes the first k.
 * Candidates are all positions along all attributes; in a group of 4k rows and more those of the middle half, where one
@@ -14,7 +14,7 @@ The rules of this file
 * The least total NCP wins (each half's NCP times its rows); equal: the cut nearest the middle, then the earlier
   attribute, then the lower position. Song et al. 2009 say "split into two of k" and leave the rest open; these rules
   are this project's.
-* The larger half keeps the number; of equal halves the one with the smallest shuffled lot.
+* The larger half keeps the number; of equal halves the one with the smallest shuffled tie_hash.
 * Two groups are cut together as one would be (`core.repair`).
 """
 
@@ -30,7 +30,7 @@ from streamer.incremental.core.model import mark_fitting, may_be_cut
 from streamer.incremental.core.scores import ncp_term
 from streamer.numba_support.jit import part
 
-# Sorting the places of a QI group's rows: by their lots, and stably by their cells along one attribute.
+# Sorting the indexes of a QI group's rows: by their tie_hashes, and stably by their cells along one attribute.
 #
 # Few rows, the common case, are inserted one after the other. Many are counted into buckets, never more of them than
 # rows, so that one scratch array of n serves; a domain of more cells than that takes several rounds.
@@ -42,47 +42,47 @@ BITS = 64
 
 
 @part
-def sort_by_lots(places: Any, lots: Any, spare: Any, counts: Any, n: int) -> None:
-    """Sorts places (n,) int32 by their lots; lots (2, n) uint64, the first row those of `places`, sorted with them.
+def sort_by_tie_hash(indexes: Any, tie_hashes: Any, spare: Any, counts: Any, n: int) -> None:
+    """Sorts indexes (n,) int32 by their tie_hashes; tie_hashes (2, n) uint64, the first row those of `indexes`, sorted with them.
 
     Lots are chance: by their highest bits they fall into about as many buckets as there are, and insertion, which ends
-    the work, moves each past few others. spare and counts (n,) int32, lots[1] and `places` are overwritten.
+    the work, moves each past few others. spare and counts (n,) int32, tie_hashes[1] and `indexes` are overwritten.
     """
     if n > FEW_TO_SORT:
         bits = power_below(n)
         shift = BITS - bits
         _clear(counts, 1 << bits)
         for at in range(n):
-            counts[lots[0, at] >> shift] += 1
+            counts[tie_hashes[0, at] >> shift] += 1
         _begin(counts, 1 << bits)
         for at in range(n):
-            bucket = lots[0, at] >> shift
+            bucket = tie_hashes[0, at] >> shift
             to = counts[bucket]
-            spare[to], lots[1, to] = places[at], lots[0, at]
+            spare[to], tie_hashes[1, to] = indexes[at], tie_hashes[0, at]
             counts[bucket] = to + 1
         for at in range(n):
-            places[at], lots[0, at] = spare[at], lots[1, at]
+            indexes[at], tie_hashes[0, at] = spare[at], tie_hashes[1, at]
     for at in range(1, n):
-        place, lot, to = places[at], lots[0, at], at
-        while to > 0 and lots[0, to - 1] > lot:
-            places[to], lots[0, to] = places[to - 1], lots[0, to - 1]
+        index, tie_hash, to = indexes[at], tie_hashes[0, at], at
+        while to > 0 and tie_hashes[0, to - 1] > tie_hash:
+            indexes[to], tie_hashes[0, to] = indexes[to - 1], tie_hashes[0, to - 1]
             to -= 1
-        places[to], lots[0, to] = place, lot
+        indexes[to], tie_hashes[0, to] = index, tie_hash
 
 
 @part
-def sort_by_cells(column: Any, low: int, high: int, places: Any, spare: Any, counts: Any, n: int) -> None:
-    """Sorts places (n,) int32 stably by column[place], which lies in low..high.
+def sort_by_cells(column: Any, low: int, high: int, indexes: Any, spare: Any, counts: Any, n: int) -> None:
+    """Sorts indexes (n,) int32 stably by column[index], which lies in low..high.
 
     spare and counts (n,) int32 are overwritten.
     """
     if n <= FEW_TO_SORT:
         for at in range(1, n):
-            place, to = places[at], at
-            while to > 0 and column[places[to - 1]] > column[place]:
-                places[to] = places[to - 1]
+            index, to = indexes[at], at
+            while to > 0 and column[indexes[to - 1]] > column[index]:
+                indexes[to] = indexes[to - 1]
                 to -= 1
-            places[to] = place
+            indexes[to] = index
         return
     bits = power_below(n)
     last, shift = (1 << bits) - 1, 0
@@ -90,14 +90,14 @@ def sort_by_cells(column: Any, low: int, high: int, places: Any, spare: Any, cou
         buckets = min((high - low) >> shift, last) + 1
         _clear(counts, buckets)
         for at in range(n):
-            counts[((column[places[at]] - low) >> shift) & last] += 1
+            counts[((column[indexes[at]] - low) >> shift) & last] += 1
         _begin(counts, buckets)
         for at in range(n):
-            bucket = ((column[places[at]] - low) >> shift) & last
-            spare[counts[bucket]] = places[at]
+            bucket = ((column[indexes[at]] - low) >> shift) & last
+            spare[counts[bucket]] = indexes[at]
             counts[bucket] += 1
         for at in range(n):
-            places[at] = spare[at]
+            indexes[at] = spare[at]
         shift += bits
 
 
@@ -118,7 +118,7 @@ def _clear(counts: Any, n: int) -> None:
 
 @part
 def _begin(counts: Any, n: int) -> None:
-    """Where each bucket begins, in the place of how many it holds."""
+    """Where each bucket begins, in the index of how many it holds."""
     begin = 0
     for bucket in range(n):
         size = counts[bucket]
@@ -127,7 +127,7 @@ def _begin(counts: Any, n: int) -> None:
 
 
 BEST, BASE, ALONG, SPARE_ROWS, COUNTS = 0, 1, 2, 3, 4
-"""Rows of `work.ints`: the halves of the best cut; places in the order along the first attribute; along another one."""
+"""Rows of `work.ints`: the halves of the best cut; indexes in the order along the first attribute; along another one."""
 
 WHOLE, HALVED = 0, 1
 """In `work.hull`: of the whole group, and of the half that is being looked at."""
@@ -140,8 +140,8 @@ MIX_1, MIX_2 = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 def cut(s: Shard, g: int) -> tuple[int, bool]:
     """How many members of group g the lower half has, 0 where no cut is allowed, and whether it keeps the number.
 
-    work.ints[BEST, :n] are the places of the members then, the lower half's first. Needs n columns of `work.ints`,
-    `work.lots` and `work.losses`; overwrites them, and `work.who_seen`.
+    work.ints[BEST, :n] are the indexes of the members then, the lower half's first. Needs n columns of `work.ints`,
+    `work.tie_hashes` and `work.losses`; overwrites them, and `work.last_seen`.
     """
     if not may_be_cut(s, g):
         return 0, False
@@ -153,7 +153,7 @@ def cut(s: Shard, g: int) -> tuple[int, bool]:
 
 @part
 def cut_together(s: Shard, g: int, h: int, most: float) -> tuple[int, bool, float]:
-    """The same of the rows of groups g and h as if they were one, their lots shuffled for g; and what the halves lose.
+    """The same of the rows of groups g and h as if they were one, their tie_hashes shuffled for g; and what the halves lose.
 
     0 where no allowed cut loses less than `most`; of 4k rows and more the best cut may lose more.
     """
@@ -167,8 +167,8 @@ def cut_together(s: Shard, g: int, h: int, most: float) -> tuple[int, bool, floa
 def _cut_taken(s: Shard, n: int, most: float) -> tuple[int, bool, float]:
     """The best cut of the n rows in BASE, 0 where none loses less than `most`, as `cut`; and what the halves lose."""
     work, k = s.work, int(s.state[0].k)
-    sort_by_lots(work.ints[BASE], work.lots, work.ints[SPARE_ROWS], work.ints[COUNTS], n)
-    smallest_lot = work.ints[BASE, 0]
+    sort_by_tie_hash(work.ints[BASE], work.tie_hashes, work.ints[SPARE_ROWS], work.ints[COUNTS], n)
+    least_hash = work.ints[BASE, 0]
     _sort_members(s.state[0], s.rows, work, n)
     position, loss, lowest = 0, most, (n + 3) // 4 if n >= 4 * k else 1
     while position == 0 and lowest > 0:
@@ -177,18 +177,18 @@ def _cut_taken(s: Shard, n: int, most: float) -> tuple[int, bool, float]:
     if 2 * position != n:
         return position, 2 * position > n, loss
     for at in range(position):
-        if work.ints[BEST, at] == smallest_lot:
+        if work.ints[BEST, at] == least_hash:
             return position, True, loss
     return position, False, loss
 
 
 @part
-def shuffled(lot: int, number: int, qi_group_next: int) -> int:
-    """A lot for one cut: of the QI group `number`, when `qi_group_next` is the next unused number.
+def shuffled(tie_hash: int, number: int, qi_group_next: int) -> int:
+    """A tie_hash for one cut: of the QI group `number`, when `qi_group_next` is the next unused number.
 
-    Distinct lots stay distinct. As unsigned words they are in the order that their bits have as signed numbers.
+    Distinct tie_hashes stay distinct. As unsigned words they are in the order that their bits have as signed numbers.
     """
-    word = int(np.uint64(np.int64(lot)))
+    word = int(np.uint64(np.int64(tie_hash)))
     word = _mixed((word + int(np.uint64(number)) * GOLDEN_GAMMA) & WORD)
     word = _mixed((word + int(np.uint64(qi_group_next)) * GOLDEN_GAMMA) & WORD)
     return word ^ SIGN
@@ -204,17 +204,17 @@ def _mixed(word: int) -> int:
 
 @part
 def _take_members(s: Shard, g: int, cut_as: int, at: int) -> None:
-    """The members of group g into BASE, from `at` on, with their lots, shuffled for a cut of the group `cut_as`."""
+    """The members of group g into BASE, from `at` on, with their tie_hashes, shuffled for a cut of the group `cut_as`."""
     group, number = s.groups.group[g], s.groups.group[cut_as].number
     for i in range(group.members):
-        place = s.groups.pool[0, group.block + i]
-        s.work.ints[BASE, at + i] = place
-        s.work.lots[0, at + i] = shuffled(s.rows.row[place].lot, number, s.state[0].qi_group_next)
+        index = s.groups.pool[0, group.block + i]
+        s.work.ints[BASE, at + i] = index
+        s.work.tie_hashes[0, at + i] = shuffled(s.rows.row[index].tie_hash, number, s.state[0].qi_group_next)
 
 
 @part
 def _sort_members(state: Records, rows: CoreRows, work: Work, n: int) -> None:
-    """The members by cells in table order, bundles, lots, into BASE: the order along the first attribute."""
+    """The members by cells in table order, bundles, tie_hashes, into BASE: the order along the first attribute."""
     cells, base, hull = rows.cells, work.ints[BASE], work.hull[WHOLE]
     _start(hull, cells[base[0]])
     for at in range(1, n):
@@ -240,22 +240,22 @@ def _sort_members(state: Records, rows: CoreRows, work: Work, n: int) -> None:
 def _gather_bundles(rows: CoreRows, work: Work, stamp: int, begin: int, end: int) -> None:
     """Puts each individual's records side by side, where its first stands; begin..end of BASE are in the same cells.
 
-    who_seen: `stamp` and where in BASE an individual stands first; whoever is not in this run has less.
+    last_seen: `stamp` and where in BASE an individual stands first; whoever is not in this run has less.
     """
-    base, spare, counts, who_seen = work.ints[BASE], work.ints[SPARE_ROWS], work.ints[COUNTS], work.who_seen
+    base, spare, counts, last_seen = work.ints[BASE], work.ints[SPARE_ROWS], work.ints[COUNTS], work.last_seen
     for at in range(begin, end):
         who = rows.row[base[at]].who
         counts[at] = 0
-        if who_seen[who] < stamp + begin:
-            who_seen[who] = stamp + at
-        counts[who_seen[who] - stamp] += 1
+        if last_seen[who] < stamp + begin:
+            last_seen[who] = stamp + at
+        counts[last_seen[who] - stamp] += 1
     to = begin
     for at in range(begin, end):
         size = counts[at]
         counts[at] = to
         to += size
     for at in range(begin, end):
-        first = who_seen[rows.row[base[at]].who] - stamp
+        first = last_seen[rows.row[base[at]].who] - stamp
         spare[counts[first]] = base[at]
         counts[first] += 1
     for at in range(begin, end):
@@ -279,7 +279,7 @@ def _best_cut(
     0: none is allowed that loses less than `most`.
 
     An attribute that does not vary, or before which none does, orders the rows as the first one: it can only be equal.
-    Whether halves meet the demands is asked only where a cut would be better if they did: that is seldom.
+    Whether halves meet the demands is query only where a cut would be better if they did: that is seldom.
     """
     cells, hull = rows.cells, work.hull[WHOLE]
     along, least, lean, position, varied = work.ints[ALONG], most, 0, 0, False
@@ -320,11 +320,11 @@ def _allowed(state: Records, rows: CoreRows, work: Work, n: int) -> tuple[int, i
 @part
 def _rows_of(rows: CoreRows, work: Work, stamp: int, k: int, begin: int, step: int, n: int) -> int:
     """How many rows along ALONG, from `begin` on, hold k individuals; n where all of them do not."""
-    along, who_seen, count = work.ints[ALONG], work.who_seen, 0
+    along, last_seen, count = work.ints[ALONG], work.last_seen, 0
     for i in range(n):
         who = rows.row[along[begin + step * i]].who
-        if who_seen[who] != stamp:
-            who_seen[who] = stamp
+        if last_seen[who] != stamp:
+            last_seen[who] = stamp
             count += 1
             if count == k:
                 return i + 1

@@ -33,30 +33,30 @@ def remember(s: Shard, g: int, rows: int) -> None:
 
 
 @part
-def take_up(s: Shard, g: int, entry: int) -> None:
+def inherit_entry(s: Shard, g: int, entry: int) -> None:
     """A new group has the number of one that is gone, and with it what was published under that number."""
     s.groups.group[g].entry = entry
     s.journal.entry[entry].group = g
 
 
 @part
-def tell_origin(s: Shard, g: int, origin: int) -> None:
+def note_origin(s: Shard, g: int, origin: int) -> None:
     """A group that is remembered was formed anew; the last time in the batch counts."""
     s.journal.entry[s.groups.group[g].entry].origin = origin
 
 
 @part
-def touch(s: Shard, place: int) -> None:
+def mark_touched(s: Shard, index: int) -> None:
     """The QI group of a row has changed."""
-    row, state = s.rows.row[place], s.state[0]
+    row, state = s.rows.row[index], s.state[0]
     if row.touched == 0:
         row.touched = 1
-        s.journal.touched[state.n_touched] = place
+        s.journal.touched[state.n_touched] = index
         state.n_touched += 1
 
 
 @part
-def change(s: Shard, g: int, moved: int) -> None:
+def mark_changed(s: Shard, g: int, moved: int) -> None:
     """A group's size has changed, or (moved) its box."""
     group, state = s.groups.group[g], s.state[0]
     if moved:
@@ -68,7 +68,7 @@ def change(s: Shard, g: int, moved: int) -> None:
 
 
 @part
-def lose(s: Shard, g: int) -> None:
+def mark_gone(s: Shard, g: int) -> None:
     """A group is gone."""
     group, state = s.groups.group[g], s.state[0]
     s.journal.entry[group.entry].group = NONE

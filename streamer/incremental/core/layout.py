@@ -2,16 +2,16 @@
 
 The rules of this file
 ----------------------
-* The core knows a row by its cells, the number of its published values, the number of its individual and its lot:
+* The core knows a row by its cells, the number of its published values, the number of its individual and its tie_hash:
   what may decide what is published, and nothing else. Codes, source keys and names stay outside, in
   `streamer.incremental.engine.rows`.
 * Arrays are named as what they hold. A record array has one record per thing; a vector of d, or of a node's children,
   is an array of its own beside it, so that no code is tied to the number of attributes.
-* Things name each other by small numbers, their places in these arrays: a *place* is a row's, a `group` in this package
+* Things name each other by small numbers, their indexes in these arrays: a *index* is a row's, a `group` in this package
   is a QI group's. NONE names nothing. Only `number` is the QI group's number that the world knows.
-* A QI group's members (places) and slots (numbers of values) stand in one *block* of `pool`, a run of 1 << room
+* A QI group's members (indexes) and slots (numbers of values) stand in one *block* of `pool`, a run of 1 << room
   entries; members in no order that decides anything, slots in theirs.
-* A group that is gone keeps its place until the batch is drained, so that whoever still names it can be told.
+* A group that is gone keeps its index until the batch is drained, so that whoever still names it can be told.
 * Compiled functions never allocate: what may run out is looked at before a move begins, and what is short is named in
   `state.short`; `streamer.incremental.core.capacity` makes it larger, and the same call goes on where it stopped.
 * Every function here runs uncompiled as well (NUMBA_DISABLE_JIT=1), over the same arrays. So no field is named as an
@@ -34,7 +34,7 @@ from streamer.table.space import Axis, Space
 
 NONE = -1
 NO_GROUP_YET, FREE = -1, -2
-"""In `rows.group`: accepted and in no QI group; no row at this place."""
+"""In `rows.group`: accepted and in no QI group; no row at this index."""
 
 FAN = 16
 """Children of a node of the tree at most."""
@@ -48,10 +48,10 @@ GROUPS, POOL, NODES, LISTS, ENTRIES, SLOTS_BEFORE, TOUCHED, CHANGED, GONE, MEMBE
 NOTHING_TO_MERGE_WITH, MISCOUNTED, BELOW_K, OUTSIDE_ITS_BOX, BREAKS_MODEL = 1, 2, 3, 4, 5
 """Laws that may show to be broken, as `state.fault` names them; `state.fault_at` is the number of the QI group."""
 
-ROOMS = 31
+BLOCK_SIZES = 31
 """Sizes of blocks: 1 << 0 to 1 << 30 entries."""
 
-TO_SETTLE, BROKEN, TO_CUT, FREED, TO_LOOK = 0, 1, 2, 3, 4
+TO_CHECK, TO_MERGE, TO_CUT, FREED, TO_IMPROVE = 0, 1, 2, 3, 4
 """The heaps: groups that lost rows or moved, groups below k, groups to be cut, numbers to be used again, groups that
 local repair looks at."""
 
@@ -102,7 +102,7 @@ STATE = np.dtype(
         ("n_groups", "i8"),
         ("n_pending", "i8"),  # rows
         ("pending_count", "i8"),  # what k counts of them
-        ("n_places", "i8"),  # places ever used, the free ones among them
+        ("rows_used", "i8"),  # indexes ever used, the free ones among them
         ("groups_used", "i8"),
         ("group_free", "i8"),  # first of the free ones, each names the next
         ("nodes_used", "i8"),
@@ -127,15 +127,15 @@ STATE = np.dtype(
         ("short_by", "i8"),
         ("fault", "i8"),  # which law was broken; 0: none
         ("fault_at", "i8"),
-        ("stamp", "i8"),  # of `who_seen`
+        ("stamp", "i8"),  # of `last_seen`
         ("n_found", "i8"),  # entries of `found`
         ("n_numbers", "i8"),  # of the export
         ("n_scores", "i8"),
         ("n_gathered", "i8"),  # members of a group to be formed, in `Work.ints`
         ("half_done", "i8"),  # a row has left its group, or was added, and has still to join one
-        ("asked", "i8"),  # the group that `Work.middles` and `Work.path` are about; NONE: a tuple
+        ("query", "i8"),  # the group that `Work.query_center` and `Work.path` are about; NONE: a tuple
         ("n_candidates", "i8"),  # of `candidates`, taken by a search that goes on: others begin after them
-        ("entered_score", "f8"),  # of the QI group that `next_entered` gave last
+        ("affected_score", "f8"),  # of the QI group that `next_affected` gave last
         ("refreshed", "i8"),  # the batch is checked, and the similarity lists are up to date
         ("drained", "i8"),  # the batch is exported: what comes next begins another
         ("event_open", "i8"),  # an event's rows are in, and its repairs go on
@@ -143,23 +143,23 @@ STATE = np.dtype(
         ("price", "f8"),  # the NCP that a row has to save which is published again for it; 0: there is no local repair
         ("event", "i8"),  # counts them, from 1 on
         ("spent", "i8"),  # rows that this event's evictions publish again
-        ("expense", "f8"),  # of the group that `cheapest` gave last
+        ("cost", "f8"),  # of the group that `cheapest` gave last
     ]
 )
 
 ROW = np.dtype(
-    [("lot", "i8"), ("group", "i4"), ("at", "i4"), ("values", "i4"), ("who", "i4"), ("touched", "i4")], align=True
+    [("tie_hash", "i8"), ("group", "i4"), ("at", "i4"), ("values", "i4"), ("who", "i4"), ("touched", "i4")], align=True
 )
 
 GROUP = np.dtype(
     [
         ("number", "i8"),
         ("ncp", "f8"),
-        ("paid", "i8"),  # the event in which its box was set last
+        ("box_event", "i8"),  # the event in which its box was set last
         ("members", "i4"),
         ("count", "i4"),  # what k counts: individuals, else rows
         ("block", "i4"),
-        ("room", "i4"),
+        ("block_bits", "i4"),
         ("node", "i4"),  # the leaf of the tree that it is in
         ("list", "i4"),  # its similarity list
         ("listed", "i4"),  # the first link that names it
@@ -168,10 +168,10 @@ GROUP = np.dtype(
         ("alive", "i1"),
         ("moved", "i1"),  # its box is new or changed since the drain
         ("changed", "i1"),  # stands in `changed`
-        ("to_settle", "i1"),
-        ("broken", "i1"),
+        ("to_check", "i1"),
+        ("to_merge", "i1"),
         ("to_cut", "i1"),
-        ("to_look", "i1"),
+        ("to_improve", "i1"),
         ("raw", "i1"),  # its members are gathered; box and slots are still to be made
     ],
     align=True,
@@ -223,7 +223,7 @@ REACHED = np.dtype(
     [
         ("distinct", "i4"),
         ("single", "i4"),  # subjects with one row
-        ("top", "i4"),  # rows of the subject that has most; counted where a share is asked for
+        ("top", "i4"),  # rows of the subject that has most; counted where a share is query for
     ]
 )
 
@@ -235,7 +235,7 @@ INSERT, REWRITE, TAKE, DISSOLVE, LOAD, GATHER, FORM, REFORM, RETIRE = 1, 2, 3, 4
 """Kinds of operations: see `streamer.incremental.core.step`."""
 
 OPERATION = np.dtype(
-    [("lot", "i8"), ("kind", "i4"), ("place", "i4"), ("values", "i4"), ("who", "i4"), ("ends", "i4")], align=True
+    [("tie_hash", "i8"), ("kind", "i4"), ("index", "i4"), ("values", "i4"), ("who", "i4"), ("ends", "i4")], align=True
 )
 
 Records = Any
@@ -264,7 +264,7 @@ class Geometry(NamedTuple):
 
 
 class CoreRows(NamedTuple):
-    """The rows by place. row (places,) ROW; cells (places, d) int32."""
+    """The rows by index. row (indexes,) ROW; cells (indexes, d) int32."""
 
     row: Records
     cells: Any
@@ -275,7 +275,7 @@ class CoreGroups(NamedTuple):
 
     shape (groups, 2, d): CENTER and HALF_WIDTH in codes; of a category CENTER is the middle of its leaves, HALF_WIDTH
     how many they are. float32 if it holds all such figures exactly, else float64. pool (2, entries) int32: members
-    and slots, in blocks. block_free (ROOMS,) int32: the first free block of each size, each names the next in pool[0].
+    and slots, in blocks. block_free (BLOCK_SIZES,) int32: the first free block of each size, each names the next in pool[0].
     """
 
     group: Records
@@ -322,7 +322,7 @@ class Journal(NamedTuple):
     """What was touched since the last drain.
 
     entry (entries,) ENTRY: a QI group as it was published before, members 0 where it was not; `group` is NONE once it
-    is gone. box (entries, 2, d) int32; slots_before int32: its slots from entry.slots on. touched int32: places of rows
+    is gone. box (entries, 2, d) int32; slots_before int32: its slots from entry.slots on. touched int32: indexes of rows
     that changed or whose QI group did. changed int32: groups whose box or size did; gone int32: groups.
     """
 
@@ -373,10 +373,10 @@ class Work(NamedTuple):
 
     heap (5, twice the groups) HEAP, with heap_size (5,) int64. tally TALLY: rows of an individual in a group, a hash,
     and what `core.model` counts.
-    who_seen (individuals,) int64. For cuts: ints (5, n) int32, lots (2, n) uint64, losses (n,), n at least the rows of
+    last_seen (individuals,) int64. For cuts: ints (5, n) int32, tie_hashes (2, n) uint64, losses (n,), n at least the rows of
     the largest group; hull (2, 2, d) int32. candidates CANDIDATE: nodes to be visited. found (FAN,) FOUND: the best.
-    middles (d,) float64: where the tuple that is located stands, see `geometry.middle`; of a QI group its center, or
-    the first of its leaves. path (d, levels, 3), of the type of `Groups.shape`: of a category that is asked about and
+    query_center (d,) float64: where the tuple that is located stands, see `geometry.middle`; of a QI group its center, or
+    the first of its leaves. path (d, levels, 3), of the type of `Groups.shape`: of a category of the query and
     of the nodes above it, up to the root, FIRST_LEAF, LAST_LEAF, LEAVES, with n_path (d,) int64. Of a node's children
     bounds (FAN,) float64, over (FAN,) as `path`, order (FAN,) int64.
     """
@@ -384,14 +384,14 @@ class Work(NamedTuple):
     heap: Records
     heap_size: Ints
     tally: Records
-    who_seen: Ints
+    last_seen: Ints
     ints: Any
-    lots: Any
+    tie_hashes: Any
     losses: Any
     hull: Any
     candidates: Records
     found: Records
-    middles: Floats
+    query_center: Floats
     path: Any
     n_path: Ints
     over: Any
@@ -415,7 +415,7 @@ class Shard(NamedTuple):
     work: Work
 
 
-FIRST_ROOM = 1024
+FIRST_CAPACITY = 1024
 CANDIDATES = 1 << 12
 
 
@@ -475,11 +475,11 @@ def empty_shard(
     demand: Records | None = None,
     price: float = 0.0,
 ) -> Shard:
-    """A shard without rows; demand (c,) DEMAND: what is asked beyond k.
+    """A shard without rows; demand (c,) DEMAND: what is query beyond k.
 
     price: of `engine: {repair: ...}`, 0 without local repair.
     """
-    figures, d, n = figures_dtype(space), space.d, FIRST_ROOM
+    figures, d, n = figures_dtype(space), space.d, FIRST_CAPACITY
     demand = records(0, DEMAND) if demand is None else demand
     state = records(1, STATE)
     state.k, state.recut, state.shrink, state.individuals, state.exact = k, recut, shrink, individuals, is_exact(space)
@@ -497,7 +497,7 @@ def empty_shard(
             np.zeros((n, 2, d), np.int32),
             np.zeros((n, 2, d), figures),
             np.zeros((2, 16 * n), np.int32),
-            np.full(ROOMS, NONE, np.int32),
+            np.full(BLOCK_SIZES, NONE, np.int32),
         ),
         CoreTree(
             records(n, NODE),

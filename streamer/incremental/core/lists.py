@@ -1,4 +1,4 @@
-"""Similarity lists: the nearest QI groups of those whose next loss would merge them, kept drain by drain.
+"""Similarity lists: the nearest QI groups of those whose next loss would merge them, which drain by drain.
 
 The rules of this file
 ----------------------
@@ -26,7 +26,7 @@ from math import inf
 from typing import Any
 
 from streamer.incremental.core.layout import FAN, LENGTH, LINKS, NONE, Lists, Shard
-from streamer.incremental.core.search import begin_entered, nearest, next_entered, top
+from streamer.incremental.core.search import begin_affected, nearest, next_affected, top
 from streamer.incremental.core.tree import floor_changed
 from streamer.numba_support.jit import part
 
@@ -37,7 +37,7 @@ from streamer.numba_support.jit import part
 
 
 @part
-def name(s: Shard, at: int, g: int, score: float) -> None:
+def link_to(s: Shard, at: int, g: int, score: float) -> None:
     """A hole becomes a link to g."""
     links, group = s.lists.link, s.groups.group[g]
     link, first = links[at], group.listed
@@ -48,7 +48,7 @@ def name(s: Shard, at: int, g: int, score: float) -> None:
 
 
 @part
-def unname(s: Shard, at: int) -> None:
+def unlink(s: Shard, at: int) -> None:
     """A link becomes a hole."""
     links = s.lists.link
     link = links[at]
@@ -62,11 +62,11 @@ def unname(s: Shard, at: int) -> None:
 
 
 @part
-def set_in_order(s: Shard, kept: int) -> None:
+def sort_links(s: Shard, which: int) -> None:
     """Sets the links of a list best first, equal ones by number, holes last."""
-    for end in range(kept * LINKS + 1, (kept + 1) * LINKS):
+    for end in range(which * LINKS + 1, (which + 1) * LINKS):
         at = end
-        while at > kept * LINKS and is_before(s, at, at - 1):
+        while at > which * LINKS and is_before(s, at, at - 1):
             swap(s, at - 1, at)
             at -= 1
 
@@ -84,18 +84,18 @@ def is_before(s: Shard, one: int, other: int) -> bool:
 
 @part
 def swap(s: Shard, one: int, other: int) -> None:
-    """Two links of a list change places, in their chains too."""
+    """Two links of a list change indexes, in their chains too."""
     a, b = s.lists.link[one], s.lists.link[other]
     a.score, b.score = b.score, a.score
     a.other, b.other = b.other, a.other
     a.next, b.next = b.next, a.next
     a.previous, b.previous = b.previous, a.previous
-    fasten(s.lists, s.groups.group, one)
-    fasten(s.lists, s.groups.group, other)
+    relink(s.lists, s.groups.group, one)
+    relink(s.lists, s.groups.group, other)
 
 
 @part
-def fasten(lists: Lists, group: Any, at: int) -> None:
+def relink(lists: Lists, group: Any, at: int) -> None:
     """The neighbours of a link in its chain name it where it stands now."""
     link = lists.link[at]
     if link.other == NONE:
@@ -117,22 +117,22 @@ NO_LIST = -1
 
 
 @part
-def remember_before(s: Shard, kept: int) -> None:
+def save_before(s: Shard, which: int) -> None:
     """A list as it is now, if it has not been remembered since the drain."""
-    lists, one = s.lists, s.lists.one[kept]
+    lists, one = s.lists, s.lists.one[which]
     if one.before != NONE:
         return
-    remember_none_before(s, kept)
+    save_none_before(s, which)
     lists.before[one.before].n = one.n
     for j in range(one.n):
-        was, link = lists.links_before[one.before * LINKS + j], lists.link[kept * LINKS + j]
+        was, link = lists.links_before[one.before * LINKS + j], lists.link[which * LINKS + j]
         was.score, was.other = link.score, link.other
 
 
 @part
-def remember_none_before(s: Shard, kept: int) -> None:
+def save_none_before(s: Shard, which: int) -> None:
     """That there was no list."""
-    state, one = s.state[0], s.lists.one[kept]
+    state, one = s.state[0], s.lists.one[which]
     i = state.n_lists_before
     state.n_lists_before += 1
     before = s.lists.before[i]
@@ -141,42 +141,42 @@ def remember_none_before(s: Shard, kept: int) -> None:
 
 
 @part
-def settle(s: Shard, i: int) -> None:
+def settle_list(s: Shard, i: int) -> None:
     """Fills the list of an image's owner if it is new or empty, else sets it in order and cuts it if it is too long."""
     g = s.lists.before[i].owner
-    kept = s.groups.group[g].list
-    if kept == NONE:
+    which = s.groups.group[g].list
+    if which == NONE:
         return
-    one = s.lists.one[kept]
+    one = s.lists.one[which]
     one.before = NONE
     if one.entered == 0:
-        fill(s, i, kept)
+        fill(s, i, which)
     else:
-        set_in_order(s, kept)
+        sort_links(s, which)
         if one.entered <= LINKS:
             one.n = one.entered
             return
-        one.floor = s.lists.link[kept * LINKS + LENGTH].score
-        for at in range(kept * LINKS + LENGTH, (kept + 1) * LINKS):
-            unname(s, at)
+        one.floor = s.lists.link[which * LINKS + LENGTH].score
+        for at in range(which * LINKS + LENGTH, (which + 1) * LINKS):
+            unlink(s, at)
         one.n = one.entered = LENGTH
     floor_changed(s, g)
 
 
 @part
-def fill(s: Shard, i: int, kept: int) -> None:
+def fill(s: Shard, i: int, which: int) -> None:
     """The LENGTH nearest of all and the score of the next."""
-    state, one, found = s.state[0], s.lists.one[kept], s.work.found
-    suspect_some(s, i, one.owner)
+    state, one, found = s.state[0], s.lists.one[which], s.work.found
+    propose_some(s, i, one.owner)
     top(s, one.owner, LENGTH + 1)
     one.n = one.entered = min(state.n_found, LENGTH)
     one.floor = found[LENGTH].score if state.n_found > LENGTH else 0.0
     for j in range(one.n):
-        name(s, kept * LINKS + j, found[j].group, found[j].score)
+        link_to(s, which * LINKS + j, found[j].group, found[j].score)
 
 
 @part
-def suspect_some(s: Shard, i: int, g: int) -> None:
+def propose_some(s: Shard, i: int, g: int) -> None:
     """Groups that are likely to be near g into `found`: a search that begins with them visits half as much.
 
     Those that g's list named before; else those whose lists name g, and whom the first of these lists names; else
@@ -185,22 +185,22 @@ def suspect_some(s: Shard, i: int, g: int) -> None:
     state, lists, first = s.state[0], s.lists, s.groups.group[g].listed
     state.n_found = 0
     for j in range(lists.before[i].n):
-        suspect(s, g, lists.links_before[i * LINKS + j].other)
+        propose(s, g, lists.links_before[i * LINKS + j].other)
     if state.n_found <= LENGTH and first != NONE:
         for j in range(LINKS):
-            suspect(s, g, lists.link[first // LINKS * LINKS + j].other)
+            propose(s, g, lists.link[first // LINKS * LINKS + j].other)
         at = first
         while at != NONE and state.n_found < FAN:
-            suspect(s, g, lists.one[at // LINKS].owner)
+            propose(s, g, lists.one[at // LINKS].owner)
             at = lists.link[at].next
     if state.n_found <= LENGTH:
         leaf = s.groups.group[g].node
         for j in range(s.tree.node[leaf].n):
-            suspect(s, g, s.tree.child[leaf, j])
+            propose(s, g, s.tree.child[leaf, j])
 
 
 @part
-def suspect(s: Shard, g: int, other: int) -> None:
+def propose(s: Shard, g: int, other: int) -> None:
     """Another group that is alive into `found`, while there is room."""
     n = s.state[0].n_found
     if other != NONE and other != g and n < FAN and s.groups.group[other].alive:
@@ -223,21 +223,21 @@ def refresh(s: Shard) -> None:
     """
     state, journal, groups = s.state[0], s.journal, s.groups
     for i in range(state.n_gone):
-        _pass_on(s, journal.gone[i])
+        _retire_list(s, journal.gone[i])
     for i in range(state.n_changed):
-        _follow(s, journal.changed[i])
+        _update_own(s, journal.changed[i])
     for i in range(state.n_gone):
-        _leave(s, journal.gone[i])
+        _drop_mentions(s, journal.gone[i])
     for i in range(state.n_changed):
         g = journal.changed[i]
         if groups.group[g].alive and groups.group[g].moved:
-            _leave(s, g)
+            _drop_mentions(s, g)
     for i in range(state.n_changed):
         g = journal.changed[i]
         if groups.group[g].alive and groups.group[g].moved:
-            _enter(s, g)
+            _add_mentions(s, g)
     for i in range(state.n_lists_before):
-        settle(s, i)
+        settle_list(s, i)
 
 
 @part
@@ -251,11 +251,11 @@ def clear_marks(s: Shard) -> None:
 @part
 def partner(s: Shard, g: int) -> int:
     """The QI group to merge with: the nearest of all, sought from those that the list of g names; NONE without any."""
-    kept = s.groups.group[g].list
+    which = s.groups.group[g].list
     s.state[0].n_found = 0
-    if kept != NONE:
-        for j in range(s.lists.one[kept].n):
-            suspect(s, g, s.lists.link[kept * LINKS + j].other)
+    if which != NONE:
+        for j in range(s.lists.one[which].n):
+            propose(s, g, s.lists.link[which * LINKS + j].other)
     return nearest(s, g)
 
 
@@ -263,21 +263,21 @@ def partner(s: Shard, g: int) -> int:
 def differs(s: Shard, i: int) -> bool:
     """Whether the list of an image's owner is another one than the image; no list differs from any."""
     before = s.lists.before[i]
-    kept = s.groups.group[before.owner].list
-    if kept == NONE:
+    which = s.groups.group[before.owner].list
+    if which == NONE:
         return bool(before.n != NO_LIST)
-    one = s.lists.one[kept]
+    one = s.lists.one[which]
     if before.n != one.n or before.floor != one.floor:
         return True
     for j in range(one.n):
-        was, now = s.lists.links_before[i * LINKS + j], s.lists.link[kept * LINKS + j]
+        was, now = s.lists.links_before[i * LINKS + j], s.lists.link[which * LINKS + j]
         if was.score != now.score or s.groups.group[was.other].number != s.groups.group[now.other].number:
             return True
     return False
 
 
 @part
-def restore(s: Shard, owners: Any, floors: Any, ends: Any, others: Any, scores: Any) -> None:
+def restore_lists(s: Shard, owners: Any, floors: Any, ends: Any, others: Any, scores: Any) -> None:
     """Lists as they were stored, of groups that have none yet and stand in the tree.
 
     owners (n,) and others (entries,): groups; floors (n,); scores (entries,); ends (n,): where a list ends in others
@@ -285,11 +285,11 @@ def restore(s: Shard, owners: Any, floors: Any, ends: Any, others: Any, scores: 
     """
     at = 0
     for i in range(owners.shape[0]):
-        kept = _take_list(s, owners[i])
+        which = _new_list(s, owners[i])
         n = ends[i] - at
         for j in range(n):
-            name(s, kept * LINKS + j, others[at + j], scores[at + j])
-        one = s.lists.one[kept]
+            link_to(s, which * LINKS + j, others[at + j], scores[at + j])
+        one = s.lists.one[which]
         one.n = one.entered = n
         one.floor = floors[i]
         floor_changed(s, owners[i])
@@ -300,122 +300,122 @@ def restore(s: Shard, owners: Any, floors: Any, ends: Any, others: Any, scores: 
 
 
 @part
-def _pass_on(s: Shard, g: int) -> None:
+def _retire_list(s: Shard, g: int) -> None:
     """The list of a group that is gone goes; what was stored there, the group that has its number now is held to."""
-    kept = s.groups.group[g].list
-    if kept == NONE:
+    which = s.groups.group[g].list
+    if which == NONE:
         return
-    remember_before(s, kept)
-    i = s.lists.one[kept].before
-    _empty(s, kept)
-    _give_back(s, g)
+    save_before(s, which)
+    i = s.lists.one[which].before
+    _empty(s, which)
+    _free_list(s, g)
     entry = s.groups.group[g].entry
     heir = NONE if entry == NONE else s.journal.entry[entry].group
     if heir != NONE:
         s.lists.before[i].owner = heir
         if s.groups.group[heir].count <= s.state[0].k:
-            s.lists.one[_take_list(s, heir)].before = i
+            s.lists.one[_new_list(s, heir)].before = i
 
 
 @part
-def _follow(s: Shard, g: int) -> None:
+def _update_own(s: Shard, g: int) -> None:
     """A changed group has a list if it is tracked, and a list to be recreated, without a floor, if its box moved."""
     group = s.groups.group[g]
     if not group.alive:
         return
-    kept = group.list
-    if kept == NONE:
+    which = group.list
+    if which == NONE:
         if group.count <= s.state[0].k:
-            remember_none_before(s, _take_list(s, g))
+            save_none_before(s, _new_list(s, g))
     elif group.moved or group.count > s.state[0].k:
-        remember_before(s, kept)
-        _empty(s, kept)
-        s.lists.one[kept].floor = inf
+        save_before(s, which)
+        _empty(s, which)
+        s.lists.one[which].floor = inf
         if group.count > s.state[0].k:
-            _give_back(s, g)
+            _free_list(s, g)
         floor_changed(s, g)
 
 
 @part
-def _take_list(s: Shard, g: int) -> int:
+def _new_list(s: Shard, g: int) -> int:
     """A list of holes for g, to be recreated."""
     state, lists = s.state[0], s.lists
-    kept = state.list_free
-    if kept == NONE:
-        kept = state.lists_used
+    which = state.list_free
+    if which == NONE:
+        which = state.lists_used
         state.lists_used += 1
     else:
-        state.list_free = lists.one[kept].next_free
-    for at in range(kept * LINKS, (kept + 1) * LINKS):
+        state.list_free = lists.one[which].next_free
+    for at in range(which * LINKS, (which + 1) * LINKS):
         lists.link[at].other, lists.link[at].score = NONE, -inf
-    one = lists.one[kept]
+    one = lists.one[which]
     one.owner, one.floor, one.n, one.entered, one.before = g, inf, 0, 0, NONE
-    s.groups.group[g].list = kept
-    return int(kept)
+    s.groups.group[g].list = which
+    return int(which)
 
 
 @part
-def _give_back(s: Shard, g: int) -> None:
+def _free_list(s: Shard, g: int) -> None:
     """g has no list any more; its list, of holes, may be taken by another."""
-    kept = s.groups.group[g].list
+    which = s.groups.group[g].list
     s.groups.group[g].list = NONE
-    s.lists.one[kept].next_free, s.lists.one[kept].owner = s.state[0].list_free, NONE
-    s.state[0].list_free = kept
+    s.lists.one[which].next_free, s.lists.one[which].owner = s.state[0].list_free, NONE
+    s.state[0].list_free = which
 
 
 # -- who is named -----------------------------------------------------------------------------------------------------
 
 
 @part
-def _leave(s: Shard, g: int) -> None:
-    """All lists that name g have a hole in its place."""
+def _drop_mentions(s: Shard, g: int) -> None:
+    """All lists that name g have a hole in its index."""
     at = s.groups.group[g].listed
     s.groups.group[g].listed = NONE
     while at != NONE:
         link = s.lists.link[at]
-        kept = at // LINKS
-        remember_before(s, kept)
-        s.lists.one[kept].entered -= 1
+        which = at // LINKS
+        save_before(s, which)
+        s.lists.one[which].entered -= 1
         at = link.next
         link.other, link.score = NONE, -inf
 
 
 @part
-def _enter(s: Shard, g: int) -> None:
+def _add_mentions(s: Shard, g: int) -> None:
     """g enters every list whose floor it exceeds."""
-    begin_entered(s, g)
-    h = next_entered(s, g)
+    begin_affected(s, g)
+    h = next_affected(s, g)
     while h != NONE:
-        kept = s.groups.group[h].list
-        remember_before(s, kept)
-        s.lists.one[kept].entered += 1
-        _place(s, kept, g, s.state[0].entered_score)
-        h = next_entered(s, g)
+        which = s.groups.group[h].list
+        save_before(s, which)
+        s.lists.one[which].entered += 1
+        _insert_link(s, which, g, s.state[0].affected_score)
+        h = next_affected(s, g)
 
 
 @part
-def _place(s: Shard, kept: int, g: int, score: float) -> None:
+def _insert_link(s: Shard, which: int, g: int, score: float) -> None:
     """g in a hole of a list; if there is none, in place of the last in order, if it comes before that."""
     links = s.lists.link
-    last = kept * LINKS
-    for at in range(kept * LINKS, (kept + 1) * LINKS):
+    last = which * LINKS
+    for at in range(which * LINKS, (which + 1) * LINKS):
         if links[at].other == NONE:
-            name(s, at, g, score)
+            link_to(s, at, g, score)
             return
         if is_before(s, last, at):
             last = at
     number = s.groups.group[g].number
     least, holder = links[last].score, s.groups.group[links[last].other].number
     if score > least or (score == least and number < holder):
-        unname(s, last)
-        name(s, last, g, score)
+        unlink(s, last)
+        link_to(s, last, g, score)
 
 
 @part
-def _empty(s: Shard, kept: int) -> None:
+def _empty(s: Shard, which: int) -> None:
     """A list of holes."""
-    one = s.lists.one[kept]
-    for at in range(kept * LINKS, kept * LINKS + one.n):
+    one = s.lists.one[which]
+    for at in range(which * LINKS, which * LINKS + one.n):
         if s.lists.link[at].other != NONE:
-            unname(s, at)
+            unlink(s, at)
     one.n = one.entered = 0

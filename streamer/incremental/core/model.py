@@ -56,7 +56,7 @@ def _home(group: Any, who: Any, length: int) -> Any:
 
 @part
 def find(tally: Any, group: int, who: int) -> int:
-    """Where the entry stands, or the free place for it."""
+    """Where the entry stands, or the free index for it."""
     at = _home(int(group), int(who), tally.shape[0])
     while tally[at].n > 0 and (tally[at].group != group or tally[at].who != who):
         at += 1
@@ -278,19 +278,19 @@ def begin_pass(demands: Demands) -> None:
 
 
 @part
-def pass_row(demands: Demands, rows: CoreRows, work: Work, stamp: int, place: int) -> None:
+def pass_row(demands: Demands, rows: CoreRows, work: Work, stamp: int, index: int) -> None:
     """Counts one row more; who has been seen has more than `stamp`, by as many as its rows."""
-    row = rows.row[place]
+    row = rows.row[index]
     for c in range(demands.demand.shape[0]):
         if demands.demand[c].of_individuals:
             if row.who == NONE:
                 continue
-            n = seen_again(work.who_seen, row.who, stamp)
+            n = count_seen(work.last_seen, row.who, stamp)
         else:
             code = demands.code[row.values, c]
             if code == NONE:
                 continue
-            n = seen_again(demands.seen, -2 - code, stamp)
+            n = count_seen(demands.seen, -2 - code, stamp)
         passed = demands.passed[c]
         if n == 1:
             passed.distinct += 1
@@ -302,14 +302,14 @@ def pass_row(demands: Demands, rows: CoreRows, work: Work, stamp: int, place: in
 
 
 @part
-def seen_again(seen: Any, which: int, stamp: int) -> int:
+def count_seen(seen: Any, which: int, stamp: int) -> int:
     """How often something has been seen in this pass, with this time."""
     seen[which] = max(seen[which], stamp) + 1
     return int(seen[which]) - stamp
 
 
 @part
-def is_counted_right(s: Shard, g: int) -> bool:
+def counts_are_right(s: Shard, g: int) -> bool:
     """Whether a group, counted anew from its members, has reached what it says."""
     demands, group, state = s.demands, s.groups.group[g], s.state[0]
     if demands.demand.shape[0] == 0:
@@ -353,7 +353,7 @@ def mark_fitting(
     return lowest, highest
 
 
-# Whether a QI group holds the model without one of its rows, or with one row more: asked before local repair moves it.
+# Whether a QI group holds the model without one of its rows, or with one row more: query before local repair moves it.
 #
 # * The answers come from the counts of `streamer.incremental.core.model` and the tally: a group's rows are not looked
 #   at.
@@ -365,23 +365,23 @@ def mark_fitting(
 
 
 @part
-def can_lose(s: Shard, place: int) -> bool:
+def can_lose(s: Shard, index: int) -> bool:
     """Whether a row's QI group holds the model without it: who has other records there stays with them."""
-    state, row = s.state[0], s.rows.row[place]
+    state, row = s.state[0], s.rows.row[index]
     if s.groups.group[row.group].count <= state.k:
         return False
-    if state.individuals != 0 and tallied(s, row.group, row.who) > 1:
+    if state.individuals != 0 and tally_count(s, row.group, row.who) > 1:
         return False
-    return demands_hold_without(s, place)
+    return demands_hold_without(s, index)
 
 
 @part
-def can_take(s: Shard, place: int, g: int) -> bool:
+def can_take(s: Shard, index: int, g: int) -> bool:
     """Whether QI group g holds the model with a row of another one."""
     state, count = s.state[0], s.groups.group[g].count
-    if state.individuals == 0 or tallied(s, g, s.rows.row[place].who) == 0:
+    if state.individuals == 0 or tally_count(s, g, s.rows.row[index].who) == 0:
         count += 1
-    return bool(count >= state.k) and demands_hold_with(s, place, g)
+    return bool(count >= state.k) and demands_hold_with(s, index, g)
 
 
 @part
@@ -397,7 +397,7 @@ def can_spare_one(s: Shard, g: int) -> bool:
 
 
 @part
-def one_may_do(s: Shard, g: int) -> bool:
+def one_row_may_suffice(s: Shard, g: int) -> bool:
     """Whether the counts of a QI group that does not hold the model leave it open that it does with one row more."""
     group = s.groups.group[g]
     if group.count < s.state[0].k - 1:
@@ -410,18 +410,18 @@ def one_may_do(s: Shard, g: int) -> bool:
 
 
 @part
-def demands_hold_without(s: Shard, place: int) -> bool:
+def demands_hold_without(s: Shard, index: int) -> bool:
     """Whether a row's QI group meets the demands without it."""
-    g = int(s.rows.row[place].group)
+    g = int(s.rows.row[index].group)
     left = int(s.groups.group[g].members) - 1
     for c in range(s.demands.demand.shape[0]):
         demand, reached = s.demands.demand[c], s.demands.reached[g + 1, c]
-        distinct, most, what = int(reached.distinct), int(reached.top), counted(s, c, place)
+        distinct, most, what = int(reached.distinct), int(reached.top), subject_number(s, c, index)
         if what != NONE:
-            n = tallied(s, g, what)
+            n = tally_count(s, g, what)
             if n == 1:
                 distinct -= 1
-            if asks_share(demand) and n == most and tallied(s, levels_of(g), level(s.demands, c, n)) == 1:
+            if asks_share(demand) and n == most and tally_count(s, levels_of(g), level(s.demands, c, n)) == 1:
                 most -= 1
         if not reaches(demand, distinct, most, left):
             return False
@@ -429,14 +429,14 @@ def demands_hold_without(s: Shard, place: int) -> bool:
 
 
 @part
-def demands_hold_with(s: Shard, place: int, g: int) -> bool:
+def demands_hold_with(s: Shard, index: int, g: int) -> bool:
     """Whether QI group g meets the demands with a row of another one."""
     members = int(s.groups.group[g].members) + 1
     for c in range(s.demands.demand.shape[0]):
         demand, reached = s.demands.demand[c], s.demands.reached[g + 1, c]
-        distinct, most, what = int(reached.distinct), int(reached.top), counted(s, c, place)
+        distinct, most, what = int(reached.distinct), int(reached.top), subject_number(s, c, index)
         if what != NONE:
-            n = tallied(s, g, what)
+            n = tally_count(s, g, what)
             if n == 0:
                 distinct += 1
             most = max(most, n + 1)
@@ -446,15 +446,15 @@ def demands_hold_with(s: Shard, place: int, g: int) -> bool:
 
 
 @part
-def counted(s: Shard, c: int, place: int) -> int:
+def subject_number(s: Shard, c: int, index: int) -> int:
     """What a demand counts of a row, as it stands in the tally; NONE: nothing."""
-    row = s.rows.row[place]
+    row = s.rows.row[index]
     if s.demands.demand[c].of_individuals:
         return int(row.who)
     return int(s.demands.code[row.values, c])
 
 
 @part
-def tallied(s: Shard, group: int, who: int) -> int:
+def tally_count(s: Shard, group: int, who: int) -> int:
     """How often something stands in the tally for a group."""
     return int(s.work.tally[find(s.work.tally, group, who)].n)

@@ -10,14 +10,14 @@ The rules of this file
 * `rows.group` changes by `assign` alone, which counts what k and the privacy model count, in groups and among the
   pending rows.
 * A box changes by `set_box` alone, which tells the tree and the journal.
-* Nothing here looks for room: whoever calls has asked `is_short`.
+* Nothing here looks for room: whoever calls has query `is_short`.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from streamer.incremental.core.journal import change, journal_is_short, lose, remember, touch
+from streamer.incremental.core.journal import journal_is_short, mark_changed, mark_gone, mark_touched, remember
 from streamer.incremental.core.layout import (
     FREE,
     GROUPS,
@@ -34,7 +34,7 @@ from streamer.incremental.core.layout import (
     Shard,
 )
 from streamer.incremental.core.model import individual_in, individual_out, values_in, values_out
-from streamer.incremental.core.scores import box_contains, cover, ncp_term, take_shape
+from streamer.incremental.core.scores import box_contains, cover, ncp_term, set_shape
 from streamer.incremental.core.tree import nodes_needed, put, resized, take_out
 from streamer.numba_support.jit import part
 
@@ -82,7 +82,7 @@ def highest_slot(s: Shard, g: int, number: int) -> int:
 def _insert(values: CoreValues, slots: Any, begin: int, end: int) -> None:
     for at in range(begin + 1, end):
         number, to = slots[at], at
-        while to > begin and before(values, number, slots[to - 1]):
+        while to > begin and text_precedes(values, number, slots[to - 1]):
             slots[to] = slots[to - 1]
             to -= 1
         slots[to] = number
@@ -95,7 +95,7 @@ def _merge(values: CoreValues, slots: Any, spare: Any, begin: int, middle: int, 
         spare[at] = slots[at]
     left, right, to = begin, middle, begin
     while left < middle:
-        if right < end and before(values, slots[right], spare[left]):
+        if right < end and text_precedes(values, slots[right], spare[left]):
             slots[to] = slots[right]
             right += 1
         else:
@@ -105,7 +105,7 @@ def _merge(values: CoreValues, slots: Any, spare: Any, begin: int, middle: int, 
 
 
 @part
-def before(values: CoreValues, one: int, other: int) -> bool:
+def text_precedes(values: CoreValues, one: int, other: int) -> bool:
     """Whether the text of the values `one` comes before that of `other`: by bytes, the shorter first."""
     if one == other:
         return False
@@ -124,14 +124,14 @@ def before(values: CoreValues, one: int, other: int) -> bool:
 # A block that is given back is used again for groups of its size. Blocks are never joined: sizes of QI groups hardly
 # vary, and a heap of a statement's rows is there for one event.
 
-LEAST_ROOM = 3
-"""The smallest block has 1 << LEAST_ROOM entries."""
+LEAST_BLOCK_BITS = 3
+"""The smallest block has 1 << LEAST_BLOCK_BITS entries."""
 
 
 @part
-def room_for(n: int) -> int:
+def block_bits_for(n: int) -> int:
     """The size of the block for n rows: the power of two."""
-    room = LEAST_ROOM
+    room = LEAST_BLOCK_BITS
     while (1 << room) < n:
         room += 1
     return room
@@ -152,42 +152,42 @@ def take_block(s: Shard, room: int) -> int:
 
 
 @part
-def give_block(groups: CoreGroups, at: int, room: int) -> None:
+def free_block(groups: CoreGroups, at: int, room: int) -> None:
     """A block that nobody needs any more."""
     groups.pool[0, at] = groups.block_free[room]
     groups.block_free[room] = at
 
 
 @part
-def make_room(s: Shard, g: int, n: int) -> None:
+def reserve_block(s: Shard, g: int, n: int) -> None:
     """Sees to it that a group's block holds n rows; what stands in it moves along."""
     group = s.groups.group[g]
-    if n <= (1 << group.room):
+    if n <= (1 << group.block_bits):
         return
-    pool, room, old = s.groups.pool, room_for(n), group.block
+    pool, room, old = s.groups.pool, block_bits_for(n), group.block
     new = take_block(s, room)
     for i in range(group.members):
         pool[0, new + i], pool[1, new + i] = pool[0, old + i], pool[1, old + i]
-    give_block(s.groups, old, group.room)
-    group.block, group.room = new, room
+    free_block(s.groups, old, group.block_bits)
+    group.block, group.block_bits = new, room
 
 
 @part
-def fresh_block(s: Shard, g: int, n: int) -> None:
+def replace_block(s: Shard, g: int, n: int) -> None:
     """Gives a group a block for n rows instead of its own; what stood in it is lost."""
     group = s.groups.group[g]
-    room = room_for(n)
+    room = block_bits_for(n)
     if group.block >= 0:
-        if group.room == room:
+        if group.block_bits == room:
             return
-        give_block(s.groups, group.block, group.room)
-    group.block, group.room = take_block(s, room), room
+        free_block(s.groups, group.block, group.block_bits)
+    group.block, group.block_bits = take_block(s, room), room
 
 
 @part
-def assign(s: Shard, place: int, to: int) -> None:
+def assign(s: Shard, index: int, to: int) -> None:
     """Puts a row into a QI group, PENDING or FREE."""
-    row, state, group = s.rows.row[place], s.state[0], s.groups.group
+    row, state, group = s.rows.row[index], s.state[0], s.groups.group
     was, who = row.group, row.who
     row.group = to
     by_who = state.individuals != 0 and who != NONE
@@ -210,19 +210,19 @@ def assign(s: Shard, place: int, to: int) -> None:
 
 
 @part
-def join(s: Shard, place: int, g: int) -> None:
+def join(s: Shard, index: int, g: int) -> None:
     """Puts a pending row into a group; outside its box, the box grows to hold it (Song et al. 2009, algorithm INS)."""
-    group, row, cells = s.groups.group[g], s.rows.row[place], s.rows.cells[place]
+    group, row, cells = s.groups.group[g], s.rows.row[index], s.rows.cells[index]
     remember(s, g, 1)
-    make_room(s, g, group.members + 1)
-    s.groups.pool[0, group.block + group.members] = place
+    reserve_block(s, g, group.members + 1)
+    s.groups.pool[0, group.block + group.members] = index
     s.groups.pool[1, group.block + group.members] = row.values
     row.at = group.members
     group.members += 1
-    assign(s, place, g)
+    assign(s, index, g)
     if box_contains(s.groups, g, cells):
         resized(s, g)
-        change(s, g, 0)
+        mark_changed(s, g, 0)
     else:
         box = s.groups.box
         for j in range(cells.shape[0]):
@@ -231,9 +231,9 @@ def join(s: Shard, place: int, g: int) -> None:
 
 
 @part
-def leave(s: Shard, place: int) -> None:
+def leave(s: Shard, index: int) -> None:
     """Takes a row out of its group; the box stays as it is for now, and the row is pending."""
-    row = s.rows.row[place]
+    row = s.rows.row[index]
     g = row.group
     group, pool = s.groups.group[g], s.groups.pool
     remember(s, g, 1)
@@ -244,9 +244,9 @@ def leave(s: Shard, place: int) -> None:
     pool[0, group.block + row.at] = mover
     s.rows.row[mover].at = row.at
     group.members = last
-    assign(s, place, NO_GROUP_YET)
+    assign(s, index, NO_GROUP_YET)
     resized(s, g)
-    change(s, g, 0)
+    mark_changed(s, g, 0)
 
 
 @part
@@ -256,10 +256,10 @@ def set_box(s: Shard, g: int) -> None:
     for j in range(space.axes.shape[0]):
         if space.axes[j].first_leaf >= 0:
             box[g, LO, j], box[g, HI, j] = cover(space, j, box[g, LO, j], box[g, HI, j])
-    take_shape(space, s.groups, g)
-    s.groups.group[g].paid = s.state[0].event
+    set_shape(space, s.groups, g)
+    s.groups.group[g].box_event = s.state[0].event
     put(s, g)
-    change(s, g, 1)
+    mark_changed(s, g, 1)
 
 
 @part
@@ -287,7 +287,7 @@ def shrink(s: Shard, g: int, at_any_price: bool) -> None:
         same = same and box[g, LO, j] == now[LO, j] and box[g, HI, j] == now[HI, j]
     if same:
         return
-    if not at_any_price and state.price > 0.0 and group.paid != state.event and group.ncp - loss <= state.price:
+    if not at_any_price and state.price > 0.0 and group.box_event != state.event and group.ncp - loss <= state.price:
         return
     for j in range(now.shape[1]):
         box[g, LO, j], box[g, HI, j] = now[LO, j], now[HI, j]
@@ -305,7 +305,7 @@ def larger_first(s: Shard, g: int, h: int) -> tuple[int, int]:
 
 @part
 def new_group(s: Shard, number: int) -> int:
-    """A place for a QI group without members."""
+    """A index for a QI group without members."""
     state = s.state[0]
     g = state.group_free
     if g >= 0:
@@ -315,29 +315,29 @@ def new_group(s: Shard, number: int) -> int:
         state.groups_used += 1
     group = s.groups.group[g]
     group.number, group.members, group.count, group.alive = number, 0, 0, 1
-    group.block = group.room = group.node = group.list = group.listed = group.entry = NONE
+    group.block = group.block_bits = group.node = group.list = group.listed = group.entry = NONE
     group.moved = group.changed = 0
-    group.to_settle = group.broken = group.to_cut = group.raw = group.to_look = 0
-    group.paid = 0
+    group.to_check = group.to_merge = group.to_cut = group.raw = group.to_improve = 0
+    group.box_event = 0
     state.n_groups += 1
     return g
 
 
 @part
-def gather(s: Shard, g: int, first: int, n: int) -> None:
+def set_members(s: Shard, g: int, first: int, n: int) -> None:
     """Makes the n rows named in `Work.ints` from `first` on a group's members; box and slots wait for `finish`."""
     remember(s, g, n)
-    fresh_block(s, g, n)
+    replace_block(s, g, n)
     group, pool = s.groups.group[g], s.groups.pool
     group.members, group.raw = n, 1
     for i in range(n):
-        place = s.work.ints[0, first + i]
-        pool[0, group.block + i] = place
-        row = s.rows.row[place]
+        index = s.work.ints[0, first + i]
+        pool[0, group.block + i] = index
+        row = s.rows.row[index]
         row.at = i
         if row.group != g:
-            assign(s, place, g)
-            touch(s, place)
+            assign(s, index, g)
+            mark_touched(s, index)
 
 
 @part
@@ -349,20 +349,20 @@ def absorb(s: Shard, stays: int, goes: int) -> None:
     group, pool = s.groups.group, s.groups.pool
     n = group[stays].members + group[goes].members
     remember(s, stays, n)
-    make_room(s, stays, n)
+    reserve_block(s, stays, n)
     block, first = group[stays].block, group[stays].members
     for i in range(group[goes].members):
-        place = pool[0, group[goes].block + i]
-        pool[0, block + first + i] = place
-        s.rows.row[place].at = first + i
-        assign(s, place, stays)
-        touch(s, place)
+        index = pool[0, group[goes].block + i]
+        pool[0, block + first + i] = index
+        s.rows.row[index].at = first + i
+        assign(s, index, stays)
+        mark_touched(s, index)
     group[stays].members, group[stays].raw = n, 1
-    forget(s, goes)
+    remove_group(s, goes)
 
 
 @part
-def finish(s: Shard, g: int) -> None:
+def finish_group(s: Shard, g: int) -> None:
     """A gathered group gets its slots, by sorted values, and the smallest box around its members."""
     group, pool = s.groups.group[g], s.groups.pool
     for i in range(group.members):
@@ -374,15 +374,15 @@ def finish(s: Shard, g: int) -> None:
 
 
 @part
-def forget(s: Shard, g: int) -> None:
+def remove_group(s: Shard, g: int) -> None:
     """Removes a group whose members are gone or elsewhere."""
     group = s.groups.group[g]
     remember(s, g, 1)
-    lose(s, g)
+    mark_gone(s, g)
     take_out(s, g)
-    give_block(s.groups, group.block, group.room)
+    free_block(s.groups, group.block, group.block_bits)
     group.alive, group.members, group.count = 0, 0, 0
-    group.to_settle = group.broken = group.to_cut = group.to_look = 0
+    group.to_check = group.to_merge = group.to_cut = group.to_improve = 0
     s.state[0].n_groups -= 1
 
 
@@ -392,10 +392,10 @@ def dissolve(s: Shard, g: int) -> None:
     group = s.groups.group[g]
     remember(s, g, 1)
     for i in range(group.members):
-        place = s.groups.pool[0, group.block + i]
-        assign(s, place, NO_GROUP_YET)
-        touch(s, place)
-    forget(s, g)
+        index = s.groups.pool[0, group.block + i]
+        assign(s, index, NO_GROUP_YET)
+        mark_touched(s, index)
+    remove_group(s, g)
 
 
 @part

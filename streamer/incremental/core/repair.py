@@ -24,10 +24,9 @@ from typing import Any
 import numpy as np
 
 from streamer.incremental.core.cut import cut, cut_together, shuffled
-from streamer.incremental.core.journal import take_up, tell_origin, touch
+from streamer.incremental.core.journal import inherit_entry, mark_touched, note_origin
 from streamer.incremental.core.layout import (
     ALL_DONE,
-    BROKEN,
     CUT_AFRESH,
     FAN,
     FORMED,
@@ -45,9 +44,10 @@ from streamer.incremental.core.layout import (
     NOTHING_TO_MERGE_WITH,
     SPLIT,
     STOPPED_SHORT,
+    TO_CHECK,
     TO_CUT,
-    TO_LOOK,
-    TO_SETTLE,
+    TO_IMPROVE,
+    TO_MERGE,
     Shard,
 )
 from streamer.incremental.core.lists import partner
@@ -56,37 +56,46 @@ from streamer.incremental.core.model import (
     can_lose,
     can_spare_one,
     can_take,
-    counted,
     holds,
-    one_may_do,
+    one_row_may_suffice,
     pending_hold,
     reaches,
-    tallied,
+    subject_number,
+    tally_count,
 )
 from streamer.incremental.core.moves import (
     absorb,
     dissolve,
-    finish,
-    forget,
-    gather,
+    finish_group,
     is_short,
     join,
     larger_first,
     leave,
     new_group,
+    remove_group,
     set_box,
+    set_members,
     shrink,
 )
-from streamer.incremental.core.scores import ask_about_tuple, box_contains, cover, cover_with_children, ncp_term
-from streamer.incremental.core.search import stacked, top
+from streamer.incremental.core.scores import box_contains, cover, cover_with_children, ncp_term, set_query_tuple
+from streamer.incremental.core.search import push_candidate, top
 from streamer.incremental.core.tree import precedes
-from streamer.incremental.core.worklist import ALONE, MOVING, SHRINKING, cut_later, look_later, mend_later, pop, push
+from streamer.incremental.core.worklist import (
+    CHECK_AFTER_DELETE,
+    CHECK_AFTER_MOVE,
+    NO_CHECK,
+    pop,
+    push,
+    queue_cut,
+    queue_improve,
+    queue_merge,
+)
 from streamer.numba_support.jit import inner, part
 
 # Which QI group takes a row at least expense, and what it saves where a row is not in its group.
 #
 # * Losses are NCP, of a group times its rows. `state.price` is what a row that is published again has to save. Rows of
-#   a group whose box has changed in this event (`group.paid`) are published anyway: they cost nothing any more.
+#   a group whose box has changed in this event (`group.box_event`) are published anyway: they cost nothing any more.
 # * What a group loses by a row that comes: (n + 1) NCP(with it) - n NCP, and the price of the rows published for it:
 #   the new row alone inside its box, all of them where its box grows.
 # * `cheapest` finds the true minimum among the groups that hold the model with the row, by the same tree as all other
@@ -109,31 +118,31 @@ RECORDS_OF_A_REMOVAL = 2
 
 
 @part
-def rows_again(s: Shard, g: int, rows: int) -> int:
+def republished(s: Shard, g: int, rows: int) -> int:
     """How many of a group's rows are published again for a change of so many of them: none where all of them are."""
-    if s.groups.group[g].paid == s.state[0].event:
+    if s.groups.group[g].box_event == s.state[0].event:
         return 0
     return rows
 
 
 @part
-def expense(s: Shard, cells: Any, h: int) -> float:
+def move_cost(s: Shard, cells: Any, h: int) -> float:
     """What it costs that a row of cells (d,) joins group h."""
     members, grown = int(s.groups.group[h].members), 0.0
     if box_contains(s.groups, h, cells):
-        return s.groups.group[h].ncp + s.state[0].price * rows_again(s, h, 1)
+        return s.groups.group[h].ncp + s.state[0].price * republished(s, h, 1)
     for j in range(cells.shape[0]):
         lo, hi = min(s.groups.box[h, LO, j], cells[j]), max(s.groups.box[h, HI, j], cells[j])
         grown += ncp_term(s.space, j, lo, hi)
     loss = (members + 1) * grown - members * s.groups.group[h].ncp
-    return loss + s.state[0].price * rows_again(s, h, members + 1)
+    return loss + s.state[0].price * republished(s, h, members + 1)
 
 
 @part
-def expense_behind(s: Shard, i: int) -> float:
-    """What the row at place i of `work.ints[0]` costs the group that `work.ints[1]` names for it, behind those before.
+def cost_after_others(s: Shard, i: int) -> float:
+    """What the row at index i of `work.ints[0]` costs the group that `work.ints[1]` names for it, behind those before.
 
-    state.expense is what it would cost as the first one there.
+    state.cost is what it would cost as the first one there.
     """
     rows, targets, hull, state = s.work.ints[0], s.work.ints[1], s.work.hull[OUTER], s.state[0]
     h, cells = int(targets[i]), s.rows.cells
@@ -146,12 +155,12 @@ def expense_behind(s: Shard, i: int) -> float:
             members += 1
             grew = widen_to_cover(s, hull, cells[rows[at]]) or grew
     if members == first:
-        return float(state.expense)
-    before = ncp_of_hull(s, hull)
+        return float(state.cost)
+    before = hull_ncp(s, hull)
     if not widen_to_cover(s, hull, own):
-        return before + state.price * rows_again(s, h, 1)
-    loss = (members + 1) * ncp_of_hull(s, hull) - members * before
-    return loss + state.price * rows_again(s, h, 1 if grew else members + 1)
+        return before + state.price * republished(s, h, 1)
+    loss = (members + 1) * hull_ncp(s, hull) - members * before
+    return loss + state.price * republished(s, h, 1 if grew else members + 1)
 
 
 @part
@@ -176,7 +185,7 @@ def widen_to_cover(s: Shard, hull: Any, cells: Any) -> bool:
 
 
 @part
-def ncp_of_hull(s: Shard, hull: Any) -> float:
+def hull_ncp(s: Shard, hull: Any) -> float:
     """NCP of a box (2, d)."""
     loss = 0.0
     for j in range(hull.shape[1]):
@@ -185,7 +194,7 @@ def ncp_of_hull(s: Shard, hull: Any) -> float:
 
 
 @part
-def take_edges(s: Shard, g: int) -> None:
+def set_edges(s: Shard, g: int) -> None:
     """The two lowest and the two highest cells of a group's members, of which it has two at least."""
     outer, second, pool = s.work.hull[OUTER], s.work.hull[SECOND], s.groups.pool
     group, cells = s.groups.group[g], s.rows.cells
@@ -211,14 +220,14 @@ def ncp_without(s: Shard, cells: Any) -> float:
 
 
 @part
-def cheapest(s: Shard, place: int, most: float) -> int:
-    """The group that takes a row of another one at least expense, in state.expense; NONE where all exceed `most`.
+def cheapest_group(s: Shard, index: int, most: float) -> int:
+    """The group that takes a row of another one at least expense, in state.cost; NONE where all exceed `most`.
 
     There is a root.
     """
     tree, state, stack, bounds, best, least = s.tree, s.state[0], s.work.candidates, s.work.bounds, NONE, most
-    cells, g = s.rows.cells[place], s.rows.row[place].group
-    ask_about_tuple(s, cells)
+    cells, g = s.rows.cells[index], s.rows.row[index].group
+    set_query_tuple(s, cells)
     stack[0].node, stack[0].bound = state.root, 0.0
     depth = 1
     while depth > 0:
@@ -227,30 +236,30 @@ def cheapest(s: Shard, place: int, most: float) -> int:
         if -stack[depth].bound > least:
             continue
         leaf, begin = tree.node[node].leaf, depth
-        expenses_of_children(s, node)
+        costs_of_children(s, node)
         for i in range(tree.node[node].n):
             if bounds[i] > least:
                 continue
             one = int(tree.child[node, i])
             if not leaf:
-                depth = stacked(s, begin, depth, one, -bounds[i])
+                depth = push_candidate(s, begin, depth, one, -bounds[i])
             elif one != g:
-                exact = expense(s, cells, one)
+                exact = move_cost(s, cells, one)
                 wins = exact < least or (exact == least and (best == NONE or precedes(s.groups, one, best)))
-                if wins and can_take(s, place, one):
+                if wins and can_take(s, index, one):
                     best, least = one, exact
-    state.expense = least
+    state.cost = least
     return best
 
 
 @inner
-def expenses_of_children(s: Shard, node: int) -> None:
-    """Into `bounds`: what the tuple that is asked about costs any group at or below a child of a node, at least."""
+def costs_of_children(s: Shard, node: int) -> None:
+    """Into `bounds`: what the query tuple costs any group at or below a child of a node, at least."""
     total, over, ncp = s.work.bounds, s.work.over, s.tree.rank[node, NCP]
     for i in range(min(total.shape[0], FAN)):
         total[i] = 0.0
     for j in range(s.space.axes.shape[0]):
-        lane, value, width = s.tree.lane[node, j], s.work.middles[j], s.space.axes[j].width
+        lane, value, width = s.tree.lane[node, j], s.work.query_center[j], s.space.axes[j].width
         lo, hi, half = lane[HULL_LO], lane[HULL_HI], lane[HALF]
         if s.space.axes[j].first_leaf >= 0:
             cover_with_children(s.work, j, lo, hi)
@@ -266,16 +275,16 @@ def expenses_of_children(s: Shard, node: int) -> None:
 
 # A QI group and one of its neighbours are cut afresh: their rows are taken together and cut in two.
 #
-# No single row may gain by a move where two that change places would, and no group dissolves where it and its neighbour
+# No single row may gain by a move where two that change indexes would, and no group dissolves where it and its neighbour
 # lie across each other. A cut of both together finds such things.
 #
 # * Neighbours are the NEIGHBOURS groups of highest QGSSD; equal: the lower number. Together they have no more than
 #   ROWS_TOGETHER rows.
-# * The cut is that of a group (`streamer.incremental.core.cut`), with lots shuffled for the group that is looked at.
+# * The cut is that of a group (`streamer.incremental.core.cut`), with tie_hashes shuffled for the group that is looked at.
 #   What it saves: the loss of both groups, without the halves' and without the price of all rows of both. The neighbour
 #   with which most is saved is taken, if anything is; equal: the first.
 # * The larger half goes by the number of the group with more rows (equal: the lower number); of equal halves the one
-#   with the smallest shuffled lot. A half of 2k is cut again.
+#   with the smallest shuffled tie_hash. A half of 2k is cut again.
 
 NEIGHBOURS = 4
 
@@ -283,7 +292,7 @@ ROWS_TOGETHER = 256
 
 
 @part
-def cut_with_neighbour(s: Shard, g: int) -> int:
+def recut_with_neighbour(s: Shard, g: int) -> int:
     """Cuts a group afresh together with the neighbour with which that gains most, if it gains."""
     state, group = s.state[0], s.groups.group
     state.n_found = 0
@@ -291,7 +300,7 @@ def cut_with_neighbour(s: Shard, g: int) -> int:
     best, most = NONE, 0.0
     for at in range(state.n_found):
         h = int(s.work.found[at].group)
-        rows, most_saved = int(group[g].members + group[h].members), saved_at_most(s, g, h)
+        rows, most_saved = int(group[g].members + group[h].members), most_saved_by_both(s, g, h)
         if rows > ROWS_TOGETHER or most_saved <= most:
             continue
         if is_short(s, rows, 2):
@@ -301,40 +310,40 @@ def cut_with_neighbour(s: Shard, g: int) -> int:
             best, most = h, most_saved - loss
     if best == NONE:
         return ALL_DONE
-    state.spent += 1 + rows_of_both(s, g, best)
-    position, lower_is_larger, _ = cut_together(s, g, best, saved_at_most(s, g, best) + ROUNDING)
-    take_halves(s, g, best, position, lower_is_larger)
+    state.spent += 1 + republished_of_both(s, g, best)
+    position, lower_is_larger, _ = cut_together(s, g, best, most_saved_by_both(s, g, best) + ROUNDING)
+    form_halves(s, g, best, position, lower_is_larger)
     return MOVED
 
 
 @part
-def rows_of_both(s: Shard, g: int, h: int) -> int:
+def republished_of_both(s: Shard, g: int, h: int) -> int:
     """How many rows are published again where both boxes change."""
-    return rows_again(s, g, int(s.groups.group[g].members)) + rows_again(s, h, int(s.groups.group[h].members))
+    return republished(s, g, int(s.groups.group[g].members)) + republished(s, h, int(s.groups.group[h].members))
 
 
 @part
-def saved_at_most(s: Shard, g: int, h: int) -> float:
+def most_saved_by_both(s: Shard, g: int, h: int) -> float:
     """What a cut of both would save if its halves lost nothing."""
     one, other = s.groups.group[g], s.groups.group[h]
-    return one.members * one.ncp + other.members * other.ncp - s.state[0].price * rows_of_both(s, g, h)
+    return one.members * one.ncp + other.members * other.ncp - s.state[0].price * republished_of_both(s, g, h)
 
 
 @part
-def take_halves(s: Shard, g: int, h: int, position: int, lower_is_larger: bool) -> None:
+def form_halves(s: Shard, g: int, h: int, position: int, lower_is_larger: bool) -> None:
     """The halves of a cut of both, as `cut_together` left them, become their members."""
     n = int(s.groups.group[g].members + s.groups.group[h].members)
     larger, smaller = larger_first(s, g, h)
     if lower_is_larger:
-        gather(s, larger, 0, position)
-        gather(s, smaller, position, n - position)
+        set_members(s, larger, 0, position)
+        set_members(s, smaller, position, n - position)
     else:
-        gather(s, larger, position, n - position)
-        gather(s, smaller, 0, position)
-    tell_origin(s, g, CUT_AFRESH)
-    tell_origin(s, h, CUT_AFRESH)
-    cut_later(s, g)
-    cut_later(s, h)
+        set_members(s, larger, position, n - position)
+        set_members(s, smaller, 0, position)
+    note_origin(s, g, CUT_AFRESH)
+    note_origin(s, h, CUT_AFRESH)
+    queue_cut(s, g)
+    queue_cut(s, h)
 
 
 # Local repair: rows change QI groups where the loss that this saves is worth the rows that are published again for it.
@@ -347,18 +356,18 @@ def take_halves(s: Shard, g: int, h: int, position: int, lower_is_larger: bool) 
 # * A group that does not hold the model, and does with one row more, *adopts* one before it would merge: from the
 #   NEAREST groups of highest QGSSD (equal: the lower number), if one of them holds without it. The row that costs least
 #   in both groups wins; equal: the first of these groups, then the lower cells in table.yaml order, then the smaller
-#   lot, shuffled as for a cut.
+#   tie_hash, shuffled as for a cut.
 # * Then the groups that the event has touched (rows came, went or got other cells; or other values, where the model
 #   asks for more than k) are looked at, lowest number first. A group *evicts* the row that gains most by joining the
-#   group where it costs least; equal: lower cells, then the smaller shuffled lot. One that needs every row to hold the
-#   model *dissolves* if that gains: its rows, by cells and shuffled lots, join the groups where each costs least, of
+#   group where it costs least; equal: lower cells, then the smaller shuffled tie_hash. One that needs every row to hold the
+#   model *dissolves* if that gains: its rows, by cells and shuffled tie_hashes, join the groups where each costs least, of
 #   those that can take it, as the boxes are before the first one leaves. What they cost together is counted exactly,
 #   and a row that costs more than is left to gain ends it, as does a share that is too large when all have come. A
 #   group of more than ROWS_AT_MOST rows does not dissolve. Where neither gains, it is cut afresh together with a
 #   neighbour. Groups that have received rows are touched as well, and cut if they have 2k.
 # * Every move lowers the loss. What the moves of one event publish again is bounded: once it has come to SPENT_PER_K
 #   times k rows, the groups that still wait are left as they are.
-# * It is part of the event, and depends on boxes, cells, counts, numbers and lots: batches do not matter.
+# * It is part of the event, and depends on boxes, cells, counts, numbers and tie_hashes: batches do not matter.
 
 NEAREST = 8
 """Groups that are asked for a row by one that does not hold the model."""
@@ -373,33 +382,33 @@ ROW_LIST, TARGETS = 0, 1
 
 
 @part
-def stands_before(s: Shard, place: int, other: int) -> bool:
-    """Whether of two rows of one group the first comes first: by cells in table order, then by shuffled lots."""
+def comes_first(s: Shard, index: int, other: int) -> bool:
+    """Whether of two rows of one group the first comes first: by cells in table order, then by shuffled tie_hashes."""
     cells, state = s.rows.cells, s.state[0]
     for j in range(cells.shape[1]):
-        if cells[place, j] != cells[other, j]:
-            return bool(cells[place, j] < cells[other, j])
-    number = s.groups.group[s.rows.row[place].group].number
-    one = shuffled(s.rows.row[place].lot, number, state.qi_group_next)
-    return bool(one < shuffled(s.rows.row[other].lot, number, state.qi_group_next))
+        if cells[index, j] != cells[other, j]:
+            return bool(cells[index, j] < cells[other, j])
+    number = s.groups.group[s.rows.row[index].group].number
+    one = shuffled(s.rows.row[index].tie_hash, number, state.qi_group_next)
+    return bool(one < shuffled(s.rows.row[other].tie_hash, number, state.qi_group_next))
 
 
 @part
-def move(s: Shard, place: int, to: int) -> None:
+def move_row(s: Shard, index: int, to: int) -> None:
     """A row leaves its group for another."""
-    leave(s, place)
-    join(s, place, to)
-    touch(s, place)
+    leave(s, index)
+    join(s, index, to)
+    mark_touched(s, index)
 
 
 # -- a group takes the row that it is short of ------------------------------------------------------------------------
 
 
 @part
-def adopted(s: Shard, g: int) -> int:
+def adopt(s: Shard, g: int) -> int:
     """MOVED where a group that did not hold the model has taken a row and holds it, DONE if it has to merge."""
     state, group = s.state[0], s.groups.group
-    if state.price == 0.0 or not one_may_do(s, g):
+    if state.price == 0.0 or not one_row_may_suffice(s, g):
         return ALL_DONE
     state.n_found = 0
     top(s, g, NEAREST)
@@ -408,38 +417,38 @@ def adopted(s: Shard, g: int) -> int:
         h = int(s.work.found[at].group)
         if group[h].count <= state.k:
             continue
-        take_edges(s, h)
+        set_edges(s, h)
         for i in range(group[h].members):
-            place = int(s.groups.pool[0, group[h].block + i])
-            if not can_lose(s, place) or not can_take(s, place, g):
+            index = int(s.groups.pool[0, group[h].block + i])
+            if not can_lose(s, index) or not can_take(s, index, g):
                 continue
-            cells = s.rows.cells[place]
-            cost, box_stays = expense_of_losing(s, h, ncp_without(s, cells))
-            cost += expense(s, cells, g)
-            if cost < least or (cost == least and s.rows.row[best].group == h and stands_before(s, place, best)):
-                best, least, stays = place, cost, box_stays
+            cells = s.rows.cells[index]
+            cost, box_stays = cost_of_losing(s, h, ncp_without(s, cells))
+            cost += move_cost(s, cells, g)
+            if cost < least or (cost == least and s.rows.row[best].group == h and comes_first(s, index, best)):
+                best, least, stays = index, cost, box_stays
     if best == NONE:
         return ALL_DONE
     h = s.rows.row[best].group
     if is_short(s, group[h].members + group[g].members, 1):
         return STOPPED_SHORT
-    move(s, best, g)
+    move_row(s, best, g)
     if not stays:
         shrink(s, h, True)
-    group[g].broken = group[h].broken = 0
-    cut_later(s, g)
-    look_later(s, g)
-    look_later(s, h)
+    group[g].to_merge = group[h].to_merge = 0
+    queue_cut(s, g)
+    queue_improve(s, g)
+    queue_improve(s, h)
     return MOVED
 
 
 @part
-def expense_of_losing(s: Shard, h: int, ncp: float) -> tuple[float, bool]:
+def cost_of_losing(s: Shard, h: int, ncp: float) -> tuple[float, bool]:
     """What it costs that group h loses a row, with this NCP or in its old box: the lesser; whether the box stays."""
     group, price = s.groups.group[h], s.state[0].price
     members = int(group.members)
-    keeping = price * rows_again(s, h, RECORDS_OF_A_REMOVAL) - group.ncp
-    shrinking = price * rows_again(s, h, members) + ((members - 1) * ncp - members * group.ncp)
+    keeping = price * republished(s, h, RECORDS_OF_A_REMOVAL) - group.ncp
+    shrinking = price * republished(s, h, members) + ((members - 1) * ncp - members * group.ncp)
     if shrinking < keeping:
         return shrinking, False
     return keeping, True
@@ -449,90 +458,90 @@ def expense_of_losing(s: Shard, h: int, ncp: float) -> tuple[float, bool]:
 
 
 @part
-def improved(s: Shard) -> int:
+def improve_next(s: Shard) -> int:
     """Improves one of the groups that the event has touched."""
     state, work = s.state[0], s.work
-    while work.heap_size[TO_LOOK] > 0:
-        g = int(work.heap[TO_LOOK, 0].named)
+    while work.heap_size[TO_IMPROVE] > 0:
+        g = int(work.heap[TO_IMPROVE, 0].named)
         group = s.groups.group[g]
-        if group.to_look != 0 and state.spent < SPENT_PER_K * state.k and state.n_groups > 1:
-            outcome = evicted(s, g)
+        if group.to_improve != 0 and state.spent < SPENT_PER_K * state.k and state.n_groups > 1:
+            outcome = evict(s, g)
             if outcome == ALL_DONE:
-                outcome = dissolved(s, g)
+                outcome = scatter(s, g)
             if outcome == ALL_DONE:
-                outcome = cut_with_neighbour(s, g)
+                outcome = recut_with_neighbour(s, g)
             if outcome != ALL_DONE:
                 return outcome
-        group.to_look = 0
-        pop(work, TO_LOOK)
+        group.to_improve = 0
+        pop(work, TO_IMPROVE)
     return ALL_DONE
 
 
 @part
-def evicted(s: Shard, g: int) -> int:
+def evict(s: Shard, g: int) -> int:
     """The row that gains most leaves a group, if one gains."""
     state, group = s.state[0], s.groups.group
     members = int(group[g].members)
     if group[g].count <= state.k:
         return ALL_DONE
-    best, target, most, rows, price = NONE, NONE, 0.0, rows_again(s, g, members), state.price
-    take_edges(s, g)
+    best, target, most, rows, price = NONE, NONE, 0.0, republished(s, g, members), state.price
+    set_edges(s, g)
     for i in range(members):
-        place = int(s.groups.pool[0, group[g].block + i])
-        cells = s.rows.cells[place]
+        index = int(s.groups.pool[0, group[g].block + i])
+        cells = s.rows.cells[index]
         ncp = ncp_without(s, cells)
         saved = members * group[g].ncp - (members - 1) * ncp - price * rows
-        if ncp >= group[g].ncp or saved <= 0.0 or saved < most or not can_lose(s, place):
+        if ncp >= group[g].ncp or saved <= 0.0 or saved < most or not can_lose(s, index):
             continue
-        h = cheapest(s, place, saved - most + ROUNDING)
+        h = cheapest_group(s, index, saved - most + ROUNDING)
         if h == NONE:
             continue
-        gain = saved - state.expense
-        if gain > most or (gain == most and best != NONE and stands_before(s, place, best)):
-            best, target, most = place, h, gain
+        gain = saved - state.cost
+        if gain > most or (gain == most and best != NONE and comes_first(s, index, best)):
+            best, target, most = index, h, gain
     if best == NONE:
         return ALL_DONE
     if is_short(s, members + group[target].members + 1, 2):
         return STOPPED_SHORT
-    state.spent += 1 + rows + rows_again(s, target, group[target].members)
-    move(s, best, target)
+    state.spent += 1 + rows + republished(s, target, group[target].members)
+    move_row(s, best, target)
     shrink(s, g, True)
-    cut_later(s, target)
+    queue_cut(s, target)
     return MOVED
 
 
 @part
-def dissolved(s: Shard, g: int) -> int:
+def scatter(s: Shard, g: int) -> int:
     """All rows of a group go elsewhere, if that gains."""
     state, group, rows, targets = s.state[0], s.groups.group, s.work.ints[ROW_LIST], s.work.ints[TARGETS]
     members = int(group[g].members)
-    gain = members * group[g].ncp - state.price * rows_again(s, g, members)
+    gain = members * group[g].ncp - state.price * republished(s, g, members)
     if members > ROWS_AT_MOST or gain <= 0.0 or can_spare_one(s, g):
         return ALL_DONE
-    set_in_order(s, g)
-    room, again = members, rows_again(s, g, members)
+    order_members(s, g)
+    room, again = members, republished(s, g, members)
     for i in range(members):
-        place = int(rows[i])
-        h = cheapest(s, place, gain)
+        index = int(rows[i])
+        h = cheapest_group(s, index, gain)
         if h == NONE:
             return ALL_DONE
         targets[i] = h
-        gain -= expense_behind(s, i)
+        gain -= cost_after_others(s, i)
         if gain <= 0.0:
             return ALL_DONE
         room += group[h].members + 1
-        again += rows_again(s, h, group[h].members)
+        again += republished(s, h, group[h].members)
     if not all_can_take(s, members):
         return ALL_DONE
     if is_short(s, room, members + 1):
         return STOPPED_SHORT
     state.spent += 1 + again
     for i in range(members):
-        place = int(rows[i])
-        move(s, place, targets[i])
-        cut_later(s, targets[i])
+        index = int(rows[i])
+        move_row(s, index, targets[i])
+        queue_cut(s, targets[i])
     number = group[g].number
-    forget(s, g)
+    remove_group(s, g)
     push(s.work, FREED, number, group[g].entry)
     return MOVED
 
@@ -543,47 +552,47 @@ def all_can_take(s: Shard, n: int) -> bool:
     for c in range(s.demands.demand.shape[0]):
         if asks_share(s.demands.demand[c]):
             for i in range(n):
-                if not share_holds(s, c, i, n):
+                if not share_allows(s, c, i, n):
                     return False
     return True
 
 
 @part
-def share_holds(s: Shard, c: int, i: int, n: int) -> bool:
-    """Whether the subject of the row at place i of ROWS has no more than its share there when all n rows have come."""
+def share_allows(s: Shard, c: int, i: int, n: int) -> bool:
+    """Whether the subject of the row at index i of ROWS has no more than its share there when all n rows have come."""
     rows, targets = s.work.ints[ROW_LIST], s.work.ints[TARGETS]
-    h, what, demand = int(targets[i]), counted(s, c, int(rows[i])), s.demands.demand[c]
+    h, what, demand = int(targets[i]), subject_number(s, c, int(rows[i])), s.demands.demand[c]
     if what == NONE:
         return True
-    has, members = tallied(s, h, what), int(s.groups.group[h].members)
+    has, members = tally_count(s, h, what), int(s.groups.group[h].members)
     for at in range(n):
         if targets[at] == h:
             members += 1
-            if counted(s, c, int(rows[at])) == what:
+            if subject_number(s, c, int(rows[at])) == what:
                 has += 1
     return reaches(demand, demand.least, has, members)
 
 
 @part
-def set_in_order(s: Shard, g: int) -> None:
+def order_members(s: Shard, g: int) -> None:
     """The members of a group as they go, into ROWS."""
     rows, group = s.work.ints[ROW_LIST], s.groups.group[g]
     for i in range(group.members):
-        place, to = int(s.groups.pool[0, group.block + i]), i
-        while to > 0 and stands_before(s, place, int(rows[to - 1])):
+        index, to = int(s.groups.pool[0, group.block + i]), i
+        while to > 0 and comes_first(s, index, int(rows[to - 1])):
             rows[to] = rows[to - 1]
             to -= 1
-        rows[to] = place
+        rows[to] = index
 
 
 @part
-def repaired(s: Shard) -> bool:
+def repair_event(s: Shard) -> bool:
     """Repairs to the end; False if room ran out."""
     state, going_on = s.state[0], True
     while going_on:
-        if not (settled(s) and merged(s) and pending_formed(s) and all_cut(s)):
+        if not (check_groups(s) and merge_broken(s) and form_pending(s) and cut_groups(s)):
             return False
-        outcome = improved(s)
+        outcome = improve_next(s)
         if outcome == STOPPED_SHORT:
             return False
         going_on = outcome == MOVED
@@ -594,47 +603,47 @@ def repaired(s: Shard) -> bool:
 
 
 @part
-def settled(s: Shard) -> bool:
+def check_groups(s: Shard) -> bool:
     """Boxes are those of the members again, empty groups are gone, broken groups are found."""
     state = s.state[0]
-    while s.work.heap_size[TO_SETTLE] > 0:
-        g = s.work.heap[TO_SETTLE, 0].named
+    while s.work.heap_size[TO_CHECK] > 0:
+        g = s.work.heap[TO_CHECK, 0].named
         group = s.groups.group[g]
         if is_short(s, group.members, 1):
             return False
-        pop(s.work, TO_SETTLE)
-        why, group.to_settle = group.to_settle, ALONE
+        pop(s.work, TO_CHECK)
+        why, group.to_check = group.to_check, NO_CHECK
         if group.members == 0:
-            forget(s, g)
+            remove_group(s, g)
             continue
-        if why == MOVING or (why == SHRINKING and state.shrink != 0):
+        if why == CHECK_AFTER_MOVE or (why == CHECK_AFTER_DELETE and state.shrink != 0):
             shrink(s, g, False)
         if not holds(s, g):
-            mend_later(s, g)
-        look_later(s, g)
+            queue_merge(s, g)
+        queue_improve(s, g)
     return True
 
 
 @part
-def merged(s: Shard) -> bool:
+def merge_broken(s: Shard) -> bool:
     """Every group holds the model, or none is left."""
     state = s.state[0]
-    while s.work.heap_size[BROKEN] > 0:
-        g = int(s.work.heap[BROKEN, 0].named)
+    while s.work.heap_size[TO_MERGE] > 0:
+        g = int(s.work.heap[TO_MERGE, 0].named)
         group = s.groups.group[g]
-        if group.broken == 0:
-            pop(s.work, BROKEN)
+        if group.to_merge == 0:
+            pop(s.work, TO_MERGE)
         elif state.n_groups == 1:
             if is_short(s, group.members, 1):
                 return False
-            pop(s.work, BROKEN)
+            pop(s.work, TO_MERGE)
             dissolve(s, g)
         else:
-            outcome = adopted(s, g)
+            outcome = adopt(s, g)
             if outcome == STOPPED_SHORT:
                 return False
             if outcome == MOVED:
-                pop(s.work, BROKEN)
+                pop(s.work, TO_MERGE)
                 continue
             other = partner(s, g)
             if other < 0:
@@ -642,44 +651,44 @@ def merged(s: Shard) -> bool:
                 return False
             if is_short(s, group.members + s.groups.group[other].members, 2):
                 return False
-            pop(s.work, BROKEN)
-            merge(s, g, other)
+            pop(s.work, TO_MERGE)
+            merge_pair(s, g, other)
     return True
 
 
 @part
-def merge(s: Shard, g: int, other: int) -> None:
+def merge_pair(s: Shard, g: int, other: int) -> None:
     """Two groups become one, around the boxes of both if these are tight, else around their members."""
     state, group = s.state[0], s.groups.group
     stays, goes = larger_first(s, g, other)
-    group[stays].broken = group[stays].to_cut = 0
+    group[stays].to_merge = group[stays].to_cut = 0
     tight = state.shrink != 0 and state.price == 0.0
     hull = s.work.hull[0]
     for j in range(hull.shape[1]):
         hull[LO, j] = min(s.groups.box[stays, LO, j], s.groups.box[goes, LO, j])
         hull[HI, j] = max(s.groups.box[stays, HI, j], s.groups.box[goes, HI, j])
     absorb(s, stays, goes)
-    tell_origin(s, stays, MERGED)
+    note_origin(s, stays, MERGED)
     if tight:
         for j in range(hull.shape[1]):
             s.groups.box[stays, LO, j], s.groups.box[stays, HI, j] = hull[LO, j], hull[HI, j]
         set_box(s, stays)
     else:
-        finish(s, stays)
+        finish_group(s, stays)
     push(s.work, FREED, group[goes].number, group[goes].entry)
     state.merges += 1
     if not holds(s, stays):
-        mend_later(s, stays)
+        queue_merge(s, stays)
     elif state.recut != 0:
-        cut_later(s, stays)
+        queue_cut(s, stays)
     else:
         if group[stays].raw != 0:
-            finish(s, stays)
-        look_later(s, stays)
+            finish_group(s, stays)
+        queue_improve(s, stays)
 
 
 @part
-def pending_formed(s: Shard) -> bool:
+def form_pending(s: Shard) -> bool:
     """Rows that wait form a QI group as soon as they hold the model together."""
     state = s.state[0]
     if state.n_groups > 0 or not pending_hold(s):
@@ -687,20 +696,20 @@ def pending_formed(s: Shard) -> bool:
     if is_short(s, state.n_pending, 1):
         return False
     n = 0
-    for place in range(state.n_places):
-        if s.rows.row[place].group == NO_GROUP_YET:
-            s.work.ints[0, n] = place
+    for index in range(state.rows_used):
+        if s.rows.row[index].group == NO_GROUP_YET:
+            s.work.ints[0, n] = index
             n += 1
     g = new_group(s, state.qi_group_next)
     state.qi_group_next += 1
-    gather(s, g, 0, n)
-    tell_origin(s, g, FORMED)
-    cut_later(s, g)
+    set_members(s, g, 0, n)
+    note_origin(s, g, FORMED)
+    queue_cut(s, g)
     return True
 
 
 @part
-def all_cut(s: Shard) -> bool:
+def cut_groups(s: Shard) -> bool:
     """No group that gained rows can be cut."""
     state = s.state[0]
     while s.work.heap_size[TO_CUT] > 0:
@@ -716,31 +725,31 @@ def all_cut(s: Shard) -> bool:
         if group.count >= 2 * state.k:
             position, lower_stays = cut(s, g)
         if position > 0:
-            split(s, g, position, lower_stays)
+            split_group(s, g, position, lower_stays)
         else:
             if group.raw != 0:
-                finish(s, g)
-            look_later(s, g)
+                finish_group(s, g)
+            queue_improve(s, g)
     return True
 
 
 @part
-def split(s: Shard, g: int, position: int, lower_stays: bool) -> None:
+def split_group(s: Shard, g: int, position: int, lower_stays: bool) -> None:
     """The halves of a cut, as `cut` left them, become two groups; both may be cut again."""
     state, n = s.state[0], s.groups.group[g].members
     if s.work.heap_size[FREED] > 0:
         number, entry = pop(s.work, FREED)
         fresh = new_group(s, number)
-        take_up(s, fresh, entry)
+        inherit_entry(s, fresh, entry)
     else:
         fresh = new_group(s, state.qi_group_next)
         state.qi_group_next += 1
     stays, goes = (0, position) if lower_stays else (position, 0)
     n_stays = position if lower_stays else n - position
-    gather(s, g, stays, n_stays)
-    gather(s, fresh, goes, n - n_stays)
-    tell_origin(s, g, SPLIT)
-    tell_origin(s, fresh, SPLIT)
+    set_members(s, g, stays, n_stays)
+    set_members(s, fresh, goes, n - n_stays)
+    note_origin(s, g, SPLIT)
+    note_origin(s, fresh, SPLIT)
     state.splits += 1
-    cut_later(s, g)
-    cut_later(s, fresh)
+    queue_cut(s, g)
+    queue_cut(s, fresh)

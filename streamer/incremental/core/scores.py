@@ -12,9 +12,9 @@ The rules of this file
 * All children of a node are scored at once. Loops over lanes hold nothing that could not be done to several lanes by
   one instruction: no call, no table, no branch; and their number is not known when they are compiled, else they would
   be unrolled before anyone sees that. Lanes without a child hold numbers of no meaning.
-* Of a category a box is a node of the hierarchy, or a leaf. The smallest node over what is asked about and another is
+* Of a category a box is a node of the hierarchy, or a leaf. The smallest node over the query and another is
   one of the nodes above it (`path`): the smallest that reaches into the other; or it is the other itself.
-* The bound of a category: the smallest node over what is asked about and something in [L, H] is one of those above it
+* The bound of a category: the smallest node over the query and something in [L, H] is one of those above it
   too: the smallest that reaches into [L, H].
 """
 
@@ -108,7 +108,7 @@ def ncp_term(space: Geometry, j: int, lo: int, hi: int) -> float:
 
 
 @part
-def take_shape(space: Geometry, groups: CoreGroups, g: int) -> None:
+def set_shape(space: Geometry, groups: CoreGroups, g: int) -> None:
     """Center, half-width and NCP of a group's box, after the box has changed."""
     box, shape, loss = groups.box, groups.shape, 0.0
     for j in range(space.axes.shape[0]):
@@ -139,14 +139,14 @@ MARGIN = 1.0 + 1e-12
 
 
 @part
-def ask_about_group(s: Shard, g: int) -> None:
+def set_query_group(s: Shard, g: int) -> None:
     """What is scored from now on is scored against a group."""
-    s.state[0].asked = g
+    s.state[0].query = g
     for j in range(s.space.axes.shape[0]):
         if s.space.axes[j].first_leaf < 0:
-            s.work.middles[j] = np.float64(s.groups.shape[g, CENTER, j])
+            s.work.query_center[j] = np.float64(s.groups.shape[g, CENTER, j])
         else:
-            s.work.middles[j] = float(s.groups.box[g, LO, j])
+            s.work.query_center[j] = float(s.groups.box[g, LO, j])
             set_path(s, j, s.groups.box[g, LO, j], s.groups.box[g, HI, j])
 
 
@@ -170,18 +170,18 @@ def set_path(s: Shard, j: int, lo: int, hi: int) -> None:
 
 
 @part
-def ask_about_tuple(s: Shard, cells: Any) -> None:
+def set_query_tuple(s: Shard, cells: Any) -> None:
     """What is scored from now on is scored against a tuple of cells (d,)."""
-    s.state[0].asked = NONE
+    s.state[0].query = NONE
     for j in range(s.space.axes.shape[0]):
-        s.work.middles[j] = middle(s.space, j, cells[j])
+        s.work.query_center[j] = middle(s.space, j, cells[j])
         if s.space.axes[j].first_leaf >= 0:
             set_path(s, j, cells[j], cells[j])
 
 
 @inner
 def cover_with_children(work: Work, j: int, lo: Any, hi: Any) -> None:
-    """Into `over`: the leaves of the smallest node above what is asked about that reaches into lo..hi, both (FAN,)."""
+    """Into `over`: the leaves of the smallest node above the query that reaches into lo..hi, both (FAN,)."""
     over, path, level = work.over, work.path, int(work.n_path[j]) - 2
     larger = path[j, level + 1, LEAVES]
     if level < 0:
@@ -200,7 +200,7 @@ def cover_with_children(work: Work, j: int, lo: Any, hi: Any) -> None:
 
 @inner
 def t_qgssd_of_children(s: Shard, node: int) -> None:
-    """Into `bounds`: T-QGSSD (definition 6) of the tuple that is asked about to the children of a node.
+    """Into `bounds`: T-QGSSD (definition 6) of the query tuple to the children of a node.
 
     Of a leaf to its QI groups; else at least that to every group below.
     """
@@ -208,7 +208,7 @@ def t_qgssd_of_children(s: Shard, node: int) -> None:
     for i in range(min(total.shape[0], FAN)):
         total[i] = 0.0
     for j in range(s.space.axes.shape[0]):
-        lane, value = s.tree.lane[node, j], work.middles[j]
+        lane, value = s.tree.lane[node, j], work.query_center[j]
         lo, hi, half, center = lane[HULL_LO], lane[HULL_HI], lane[HALF], lane[CENTER_LO]
         if s.space.axes[j].first_leaf >= 0:
             cover_with_children(work, j, lo, hi)
@@ -230,7 +230,7 @@ def t_qgssd_of_children(s: Shard, node: int) -> None:
 
 @inner
 def qgssd_of_children(s: Shard, node: int) -> None:
-    """Into `bounds`: QGSSD (definition 7) of the group that is asked about to the children of a node.
+    """Into `bounds`: QGSSD (definition 7) of the query group to the children of a node.
 
     Of a leaf to its QI groups; else at least that to every group below.
     """
@@ -239,7 +239,7 @@ def qgssd_of_children(s: Shard, node: int) -> None:
     for i in range(min(total.shape[0], FAN)):
         total[i] = 0.0
     for j in range(s.space.axes.shape[0]):
-        lane, center, unit = s.tree.lane[node, j], work.middles[j], s.space.axes[j].unit
+        lane, center, unit = s.tree.lane[node, j], work.query_center[j], s.space.axes[j].unit
         if s.space.axes[j].first_leaf < 0:
             center_lo, center_hi = lane[CENTER_LO], lane[CENTER_HI]
             for i in range(min(total.shape[0], FAN)):

@@ -10,7 +10,7 @@ The rules of this file
   lost, and thousands of equal boxes cost no more than one.
 * Groups of which the caller suspects that they are near may be left in `found` before: the better they are, the less is
   visited. What is found never depends on them.
-* A search that goes on between calls (`begin_entered`) keeps the bottom of the stack; others begin above it.
+* A search that goes on between calls (`begin_affected`) keeps the bottom of the stack; others begin above it.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ import numpy as np
 
 from streamer.incremental.core.layout import FAN, FLOOR, HULL_HI, HULL_LO, NCP, NONE, CoreGroups, Shard
 from streamer.incremental.core.scores import (
-    ask_about_group,
-    ask_about_tuple,
     box_contains,
     qgssd_from,
     qgssd_of_children,
+    set_query_group,
+    set_query_tuple,
     t_qgssd_of_children,
 )
 from streamer.incremental.core.tree import precedes
@@ -44,12 +44,12 @@ def locate(s: Shard, cells: Any) -> int:
     """The group that a tuple of cells (d,) int32 belongs to; NONE if there is no group."""
     if s.state[0].root == NONE:
         return NONE
-    ask_about_tuple(s, cells)
-    g = first_around(s, cells)
+    set_query_tuple(s, cells)
+    g = containing(s, cells)
     if g != NONE:
         return g
     s.state[0].n_found = 0
-    closest(s, 1, False)
+    search_best(s, 1, False)
     s.state[0].n_found = 0
     return int(s.work.found[0].group)
 
@@ -60,9 +60,9 @@ def nearest(s: Shard, g: int) -> int:
 
     Others in `found`, state.n_found of them, are where the search begins; their scores are computed here.
     """
-    ask_about_group(s, g)
-    score_found(s, g)
-    closest(s, 1, False)
+    set_query_group(s, g)
+    score_candidates(s, g)
+    search_best(s, 1, False)
     return int(s.work.found[0].group) if s.state[0].n_found else NONE
 
 
@@ -72,28 +72,28 @@ def top(s: Shard, g: int, count: int) -> None:
 
     state.n_found of them, fewer where there are fewer. Begins with what is in `found`, as `nearest`.
     """
-    ask_about_group(s, g)
-    score_found(s, g)
-    closest(s, count, True)
+    set_query_group(s, g)
+    score_candidates(s, g)
+    search_best(s, count, True)
 
 
 # -- containment --------------------------------------------------------------------------------------------------
 
 
 @inner
-def children_away(s: Shard, node: int) -> None:
-    """Into `bounds`: above zero where no box at or below a child of a node contains the tuple that is asked about."""
+def distances_of_children(s: Shard, node: int) -> None:
+    """Into `bounds`: above zero where no box at or below a child of a node contains the query tuple."""
     away = s.work.bounds
     for i in range(min(away.shape[0], FAN)):
         away[i] = 0.0
     for j in range(s.space.axes.shape[0]):
-        value, lo, hi = s.work.middles[j], s.tree.lane[node, j, HULL_LO], s.tree.lane[node, j, HULL_HI]
+        value, lo, hi = s.work.query_center[j], s.tree.lane[node, j, HULL_LO], s.tree.lane[node, j, HULL_HI]
         for i in range(min(away.shape[0], FAN)):
             away[i] = max(away[i], max(np.float64(lo[i]) - value, value - np.float64(hi[i])))
 
 
 @part
-def first_around(s: Shard, cells: Any) -> int:
+def containing(s: Shard, cells: Any) -> int:
     """Of the groups whose box contains the cells the one that wins ties; NONE if there is none."""
     tree, groups, stack, away, best, least = s.tree, s.groups, s.work.candidates, s.work.bounds, NONE, inf
     bottom = int(s.state[0].n_candidates)
@@ -106,21 +106,21 @@ def first_around(s: Shard, cells: Any) -> int:
         if ncp > least or (ncp == least and not precedes(groups, tree.node[node].first, best)):
             continue
         leaf, begin = tree.node[node].leaf, depth
-        children_away(s, node)
+        distances_of_children(s, node)
         for i in range(tree.node[node].n):
             ncp = tree.rank[node, NCP, i]
             if away[i] > 0.0 or ncp > least:
                 continue
             one = int(tree.child[node, i])
             if not leaf:
-                depth = stacked(s, begin, depth, one, -ncp)
+                depth = push_candidate(s, begin, depth, one, -ncp)
             elif (ncp < least or precedes(groups, one, best)) and box_contains(groups, one, cells):
                 best, least = one, ncp
     return best
 
 
 @inner
-def stacked(s: Shard, begin: int, depth: int, node: int, bound: float) -> int:
+def push_candidate(s: Shard, begin: int, depth: int, node: int, bound: float) -> int:
     """Puts a candidate among those from `begin` on, the highest bound last, of equal ones who wins ties; the depth."""
     stack, first, at = s.work.candidates, s.tree.node[node].first, depth
     while at > begin and (
@@ -145,7 +145,7 @@ def wins(groups: CoreGroups, g: int, h: int, by_number: bool) -> bool:
 
 
 @part
-def score_found(s: Shard, g: int) -> None:
+def score_candidates(s: Shard, g: int) -> None:
     """The QGSSD of what the caller left in `found`."""
     found = s.work.found
     for i in range(s.state[0].n_found):
@@ -153,12 +153,12 @@ def score_found(s: Shard, g: int) -> None:
 
 
 @part
-def closest(s: Shard, count: int, by_number: bool) -> None:
-    """The `count` groups of highest score, to what is asked about, into `found`, best first; begins with `found`."""
+def search_best(s: Shard, count: int, by_number: bool) -> None:
+    """The `count` groups of highest score, to the query, into `found`, best first; begins with `found`."""
     tree, state, stack, found, bounds = s.tree, s.state[0], s.work.candidates, s.work.found, s.work.bounds
-    seeds, n, enough, g = int(state.n_found), 0, -inf, state.asked
+    seeds, n, enough, g = int(state.n_found), 0, -inf, state.query
     for i in range(seeds):
-        n = rank(s.groups, found, n, count, found[i].group, found[i].score, by_number)
+        n = insert_best(s.groups, found, n, count, found[i].group, found[i].score, by_number)
     bottom = int(state.n_candidates)
     depth = bottom
     if state.root != NONE:
@@ -168,7 +168,7 @@ def closest(s: Shard, count: int, by_number: bool) -> None:
         depth -= 1
         node = int(stack[depth].node)
         leaf, begin = tree.node[node].leaf, depth
-        if n == count and not hopeful(s, found[count - 1], node, stack[depth].bound, by_number):
+        if n == count and not may_win(s, found[count - 1], node, stack[depth].bound, by_number):
             continue
         if g == NONE:
             t_qgssd_of_children(s, node)
@@ -181,14 +181,14 @@ def closest(s: Shard, count: int, by_number: bool) -> None:
             one = int(tree.child[node, i])
             if leaf:
                 if one != g:
-                    n = rank(s.groups, found, n, count, one, bounds[i], by_number)
-            elif n < count or hopeful(s, found[count - 1], one, bounds[i], by_number):
-                depth = stacked(s, begin, depth, one, bounds[i])
+                    n = insert_best(s.groups, found, n, count, one, bounds[i], by_number)
+            elif n < count or may_win(s, found[count - 1], one, bounds[i], by_number):
+                depth = push_candidate(s, begin, depth, one, bounds[i])
     state.n_found = n
 
 
 @inner
-def hopeful(s: Shard, last: Any, node: int, bound: float, by_number: bool) -> bool:
+def may_win(s: Shard, last: Any, node: int, bound: float, by_number: bool) -> bool:
     """Whether a node may hold a group that stands before the last of those found."""
     if bound != last.score:
         return bound > last.score
@@ -198,7 +198,7 @@ def hopeful(s: Shard, last: Any, node: int, bound: float, by_number: bool) -> bo
 
 
 @inner
-def rank(groups: CoreGroups, found: Any, n: int, count: int, h: int, score: float, by_number: bool) -> int:
+def insert_best(groups: CoreGroups, found: Any, n: int, count: int, h: int, score: float, by_number: bool) -> int:
     """Puts a group among the n best so far, unless it is one of them or `count` are better; how many there are now."""
     for i in range(n):
         if found[i].group == h:
@@ -221,13 +221,13 @@ def rank(groups: CoreGroups, found: Any, n: int, count: int, h: int, score: floa
 
 
 @part
-def begin_entered(s: Shard, g: int) -> None:
+def begin_affected(s: Shard, g: int) -> None:
     """Begins to look for the groups into whose similarity lists a group's box belongs: QGSSD above the list's floor.
 
-    `next_entered` gives them. Until it has given NONE the tree's groups and boxes stay as they are; sizes, lists and
+    `next_affected` gives them. Until it has given NONE the tree's groups and boxes stay as they are; sizes, lists and
     their floors may change, and other searches may be made.
     """
-    ask_about_group(s, g)
+    set_query_group(s, g)
     s.state[0].n_candidates = 0
     if s.state[0].root != NONE:
         s.work.candidates[0].node, s.work.candidates[0].bound = s.state[0].root, inf
@@ -235,20 +235,20 @@ def begin_entered(s: Shard, g: int) -> None:
 
 
 @part
-def next_entered(s: Shard, g: int) -> int:
-    """The next such group, its QGSSD in state.entered_score; NONE if there is none any more.
+def next_affected(s: Shard, g: int) -> int:
+    """The next such group, its QGSSD in state.affected_score; NONE if there is none any more.
 
     On the stack a group of a visited leaf stands as -2 - group, with its score.
     """
     tree, state, stack, bounds = s.tree, s.state[0], s.work.candidates, s.work.bounds
-    if state.asked != g:
-        ask_about_group(s, g)
+    if state.query != g:
+        set_query_group(s, g)
     depth = int(state.n_candidates)
     while depth > 0:
         depth -= 1
         node = int(stack[depth].node)
         if node < NONE:
-            state.n_candidates, state.entered_score = depth, stack[depth].bound
+            state.n_candidates, state.affected_score = depth, stack[depth].bound
             return NONE - 1 - node
         leaf = tree.node[node].leaf
         qgssd_of_children(s, node)

@@ -10,7 +10,7 @@ The rules of this file
   pending. LOAD adds a pending row, GATHER names a member, FORM makes those named a QI group.
 * A region is replaced by GATHER, then FORM, or REFORM where the members named are those of a QI group that is there
   already, and keeps its number; then by RETIRE of the groups whose rows have all gone elsewhere. REFORM and RETIRE name
-  the group by its place. In between a row may still stand in the block of a group that it has left: nobody looks,
+  the group by its index. In between a row may still stand in the block of a group that it has left: nobody looks,
   because every such group is formed or retired before the change ends. The slots of a group that is formed stand in
   the order of their values, or as its GATHERs name values, one slot each, where `values` of the REFORM is not 0.
 * A call that finds no room stops before the operation, or within it where `half_done` or `event_open` say so, with the
@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from streamer.incremental.core.journal import remember, tell_origin, touch
+from streamer.incremental.core.journal import mark_touched, note_origin, remember
 from streamer.incremental.core.layout import (
     BELOW_K,
     BREAKS_MODEL,
@@ -59,32 +59,38 @@ from streamer.incremental.core.layout import (
     set_of,
     tiny_shard,
 )
-from streamer.incremental.core.lists import clear_marks, differs, lists_needed, refresh, restore
-from streamer.incremental.core.model import is_counted_right, reached_by, values_in, values_out
+from streamer.incremental.core.lists import clear_marks, differs, lists_needed, refresh, restore_lists
+from streamer.incremental.core.model import counts_are_right, reached_by, values_in, values_out
 from streamer.incremental.core.moves import (
     assign,
     dissolve,
-    finish,
-    forget,
-    gather,
+    finish_group,
     highest_slot,
     is_short,
     join,
     leave,
     new_group,
+    remove_group,
+    set_members,
 )
-from streamer.incremental.core.repair import repaired
-from streamer.incremental.core.scores import box_contains, take_shape
+from streamer.incremental.core.repair import repair_event
+from streamer.incremental.core.scores import box_contains, set_shape
 from streamer.incremental.core.search import locate
 from streamer.incremental.core.tree import put
-from streamer.incremental.core.worklist import MOVING, RECOUNTED, SHRINKING, cut_later, settle_later
+from streamer.incremental.core.worklist import (
+    CHECK_AFTER_DELETE,
+    CHECK_AFTER_MOVE,
+    CHECK_COUNTS,
+    queue_check,
+    queue_cut,
+)
 from streamer.numba_support.jit import part, switching
 
 # The net effect of a batch as one run of numbers, which Python reads from the front.
 #
 # The numbers, in `Export.numbers`:
 #
-# * how many rows changed and are there; of each place, number of its values, of its individual, of its QI group (0:
+# * how many rows changed and are there; of each index, number of its values, of its individual, of its QI group (0:
 #   pending);
 # * how many QI groups were touched; of each its number, whether readers see a difference, its rows before and now (0:
 #   it was not, or is not, there), how it was formed anew (0: it was not); where they see one and it was there, box (LO,
@@ -95,15 +101,15 @@ from streamer.numba_support.jit import part, switching
 
 
 @part
-def exported(s: Shard) -> bool:
+def export(s: Shard) -> bool:
     """Writes the net effect; False if room ran out."""
     needed, scores = numbers_needed(s), (LINKS + 1) * s.state[0].n_lists_before
     if needed > s.export.numbers.shape[0] or scores > s.export.scores.shape[0]:
         s.state[0].short, s.state[0].short_by = EXPORT, max(needed, scores)
         return False
-    at = put_rows(s, 0)
-    at = put_groups(s, at)
-    s.state[0].n_numbers = put_lists(s, at)
+    at = export_rows(s, 0)
+    at = export_groups(s, at)
+    s.state[0].n_numbers = export_lists(s, at)
     return True
 
 
@@ -121,15 +127,15 @@ def numbers_needed(s: Shard) -> int:
 
 
 @part
-def put_rows(s: Shard, at: int) -> int:
+def export_rows(s: Shard, at: int) -> int:
     """The rows; returns where the numbers end."""
     numbers, begin = s.export.numbers, at
     at += 1
     for i in range(s.state[0].n_touched):
-        place = s.journal.touched[i]
-        row = s.rows.row[place]
+        index = s.journal.touched[i]
+        row = s.rows.row[index]
         if row.group != FREE:
-            numbers[at], numbers[at + 1], numbers[at + 2] = place, row.values, row.who
+            numbers[at], numbers[at + 1], numbers[at + 2] = index, row.values, row.who
             numbers[at + 3] = 0 if row.group == NO_GROUP_YET else s.groups.group[row.group].number
             at += 4
     numbers[begin] = (at - begin - 1) // 4
@@ -137,7 +143,7 @@ def put_rows(s: Shard, at: int) -> int:
 
 
 @part
-def put_groups(s: Shard, at: int) -> int:
+def export_groups(s: Shard, at: int) -> int:
     """The QI groups; returns where the numbers end."""
     numbers, journal, pool = s.export.numbers, s.journal, s.groups.pool
     numbers[at] = s.state[0].n_journal
@@ -146,22 +152,22 @@ def put_groups(s: Shard, at: int) -> int:
         entry = journal.entry[e]
         g, before = entry.group, entry.members
         now = 0 if g == NONE else s.groups.group[g].members
-        seen = is_seen(s, e)
+        seen = readers_see(s, e)
         numbers[at], numbers[at + 1], numbers[at + 2], numbers[at + 3] = entry.number, seen, before, now
         numbers[at + 4] = entry.origin
         at += 5
         if seen != 0 and before > 0:
-            at = put_box(numbers, at, journal.box, e)
-            at = put_run(numbers, at, journal.slots_before, entry.slots, before)
+            at = export_box(numbers, at, journal.box, e)
+            at = export_run(numbers, at, journal.slots_before, entry.slots, before)
         if now > 0:
-            at = put_box(numbers, at, s.groups.box, g)
-            at = put_run(numbers, at, pool[1], s.groups.group[g].block, now)
-            at = put_run(numbers, at, pool[0], s.groups.group[g].block, now)
+            at = export_box(numbers, at, s.groups.box, g)
+            at = export_run(numbers, at, pool[1], s.groups.group[g].block, now)
+            at = export_run(numbers, at, pool[0], s.groups.group[g].block, now)
     return at
 
 
 @part
-def put_box(numbers: Any, at: int, box: Any, which: int) -> int:
+def export_box(numbers: Any, at: int, box: Any, which: int) -> int:
     """One box; returns where the numbers end."""
     for side in (LO, HI):
         for j in range(box.shape[2]):
@@ -171,7 +177,7 @@ def put_box(numbers: Any, at: int, box: Any, which: int) -> int:
 
 
 @part
-def put_run(numbers: Any, at: int, entries: Any, first: int, n: int) -> int:
+def export_run(numbers: Any, at: int, entries: Any, first: int, n: int) -> int:
     """n entries; returns where the numbers end."""
     for i in range(n):
         numbers[at + i] = entries[first + i]
@@ -179,7 +185,7 @@ def put_run(numbers: Any, at: int, entries: Any, first: int, n: int) -> int:
 
 
 @part
-def is_seen(s: Shard, e: int) -> int:
+def readers_see(s: Shard, e: int) -> int:
     """1 where readers see a QI group differently from before the batch."""
     entry, journal = s.journal.entry[e], s.journal
     g = entry.group
@@ -198,7 +204,7 @@ def is_seen(s: Shard, e: int) -> int:
 
 
 @part
-def put_lists(s: Shard, at: int) -> int:
+def export_lists(s: Shard, at: int) -> int:
     """The similarity lists that differ, with their scores; returns where the numbers end."""
     numbers, scores, begin, score = s.export.numbers, s.export.scores, at, 0
     numbers[begin] = 0
@@ -236,129 +242,129 @@ def advance(s: Shard, operations: Records, cells: Any, first: int, drains: bool)
     state = s.state[0]
     state.short = 0
     if state.drained != 0:
-        forget_batch(s)
+        clear_batch(s)
     i = first
     while True:
         if state.event_open != 0:
-            if not repaired(s):
+            if not repair_event(s):
                 return i
             state.event_open = 0
         if i == operations.shape[0]:
             break
-        if not done(s, operations[i], cells[i]):
+        if not run_operation(s, operations[i], cells[i]):
             return i
         state.event_open = operations[i].ends
         i += 1
-    if drains and refreshed(s) and exported(s):
+    if drains and check_and_refresh(s) and export(s):
         state.drained = 1
     return i
 
 
 @part
-def done(s: Shard, operation: Records, cells: Any) -> bool:
+def run_operation(s: Shard, operation: Records, cells: Any) -> bool:
     """One operation; False if room ran out."""
-    kind, place, state = operation.kind, operation.place, s.state[0]
+    kind, index, state = operation.kind, operation.index, s.state[0]
     if kind == TAKE:
-        return taken(s, place)
+        return take(s, index)
     if kind in (INSERT, REWRITE):
         if state.half_done == 0 and not (
-            begun(s, operation, cells) if kind == INSERT else rewritten(s, operation, cells)
+            insert(s, operation, cells) if kind == INSERT else rewrite(s, operation, cells)
         ):
             return False
-        return state.half_done == 0 or joined(s, place)
+        return state.half_done == 0 or join_best(s, index)
     if kind == LOAD:
         if is_short(s, 1, 0):
             return False
-        add(s, operation, cells)
+        add_row(s, operation, cells)
         return True
     if kind == GATHER:
         if state.n_gathered >= s.work.ints.shape[1]:
             state.short, state.short_by = MEMBERS, state.n_gathered + 1
             return False
-        s.work.ints[MEMBER, state.n_gathered], s.work.ints[TREE_SLOT, state.n_gathered] = place, operation.values
+        s.work.ints[MEMBER, state.n_gathered], s.work.ints[TREE_SLOT, state.n_gathered] = index, operation.values
         state.n_gathered += 1
         return True
     if kind in (FORM, REFORM):
-        return formed(s, place if kind == REFORM else NONE, kind == REFORM and operation.values != 0)
+        return form_group(s, index if kind == REFORM else NONE, kind == REFORM and operation.values != 0)
     if kind == RETIRE:
-        return retired(s, place)
-    return all_dissolved(s)
+        return retire(s, index)
+    return dissolve_all(s)
 
 
 @part
-def add(s: Shard, operation: Records, cells: Any) -> None:
+def add_row(s: Shard, operation: Records, cells: Any) -> None:
     """A row that is in no QI group yet."""
-    place, state = operation.place, s.state[0]
-    row = s.rows.row[place]
-    row.lot, row.who, row.group = operation.lot, operation.who, FREE
-    state.n_places = max(state.n_places, place + 1)
-    write(s, operation, cells)
-    assign(s, place, NO_GROUP_YET)
+    index, state = operation.index, s.state[0]
+    row = s.rows.row[index]
+    row.tie_hash, row.who, row.group = operation.tie_hash, operation.who, FREE
+    state.rows_used = max(state.rows_used, index + 1)
+    write_row(s, operation, cells)
+    assign(s, index, NO_GROUP_YET)
 
 
 @part
-def write(s: Shard, operation: Records, cells: Any) -> None:
+def write_row(s: Shard, operation: Records, cells: Any) -> None:
     """A row's contents."""
-    place = operation.place
-    row = s.rows.row[place]
-    touch(s, place)
+    index = operation.index
+    row = s.rows.row[index]
+    mark_touched(s, index)
     if row.group != FREE and row.values != operation.values:
         values_out(s, row.group, row.values)
         values_in(s, row.group, operation.values)
     row.values = operation.values
     for j in range(cells.shape[0]):
-        s.rows.cells[place, j] = cells[j]
+        s.rows.cells[index, j] = cells[j]
 
 
 @part
-def begun(s: Shard, operation: Records, cells: Any) -> bool:
+def insert(s: Shard, operation: Records, cells: Any) -> bool:
     """The first half of INSERT."""
     if is_short(s, 1, 1):
         return False
-    add(s, operation, cells)
+    add_row(s, operation, cells)
     s.state[0].half_done = 1 if s.state[0].n_groups > 0 else 0
     return True
 
 
 @part
-def joined(s: Shard, place: int) -> bool:
+def join_best(s: Shard, index: int) -> bool:
     """A pending row joins the best group: the second half of INSERT, and of a REWRITE that moves."""
-    g = locate(s, s.rows.cells[place])
+    g = locate(s, s.rows.cells[index])
     if is_short(s, s.groups.group[g].members + 1, 1):
         return False
-    join(s, place, g)
-    cut_later(s, g)
+    join(s, index, g)
+    queue_cut(s, g)
     if s.demands.demand.shape[0] > 0:
-        settle_later(s, g, RECOUNTED)
+        queue_check(s, g, CHECK_COUNTS)
     s.state[0].half_done = 0
     return True
 
 
 @part
-def taken(s: Shard, place: int) -> bool:
+def take(s: Shard, index: int) -> bool:
     """TAKE: a row leaves the table."""
-    g = s.rows.row[place].group
+    g = s.rows.row[index].group
     if g != NO_GROUP_YET:
         if is_short(s, s.groups.group[g].members, 1):
             return False
-        leave(s, place)
-        settle_later(s, g, SHRINKING)
-    assign(s, place, FREE)
+        leave(s, index)
+        queue_check(s, g, CHECK_AFTER_DELETE)
+    assign(s, index, FREE)
     return True
 
 
 @part
-def rewritten(s: Shard, operation: Records, cells: Any) -> bool:
+def rewrite(s: Shard, operation: Records, cells: Any) -> bool:
     """REWRITE: `half_done` where the row has left its group and has to join one."""
-    place = operation.place
-    row, own = s.rows.row[place], s.rows.cells[place]
+    index = operation.index
+    row, own = s.rows.row[index], s.rows.cells[index]
     g, values, moves = row.group, row.values, False
     for j in range(cells.shape[0]):
         moves = moves or cells[j] != own[j]
     if is_short(s, 1 if g == NO_GROUP_YET else s.groups.group[g].members, 1):
         return False
     if g == NO_GROUP_YET or not (moves or values != operation.values):
-        write(s, operation, cells)
+        write_row(s, operation, cells)
         return True
     group = s.groups.group[g]
     if not moves or box_contains(s.groups, g, cells):
@@ -366,20 +372,20 @@ def rewritten(s: Shard, operation: Records, cells: Any) -> bool:
         if values != operation.values:
             s.groups.pool[1, group.block + highest_slot(s, g, values)] = operation.values
             if s.demands.demand.shape[0] > 0:
-                settle_later(s, g, RECOUNTED)
-        write(s, operation, cells)
+                queue_check(s, g, CHECK_COUNTS)
+        write_row(s, operation, cells)
         if moves:
-            settle_later(s, g, MOVING)
+            queue_check(s, g, CHECK_AFTER_MOVE)
         return True
-    leave(s, place)
-    settle_later(s, g, MOVING)
-    write(s, operation, cells)
+    leave(s, index)
+    queue_check(s, g, CHECK_AFTER_MOVE)
+    write_row(s, operation, cells)
     s.state[0].half_done = 1
     return True
 
 
 @part
-def formed(s: Shard, g: int, slots_named: bool) -> bool:
+def form_group(s: Shard, g: int, slots_named: bool) -> bool:
     """FORM, REFORM: the rows that were named become a QI group: g, or, if that is NONE, one with a new number."""
     state, rows = s.state[0], int(s.state[0].n_gathered)
     if g != NONE:
@@ -390,9 +396,9 @@ def formed(s: Shard, g: int, slots_named: bool) -> bool:
         g = new_group(s, state.qi_group_next)
         state.qi_group_next += 1
     first = s.rows.row[s.work.ints[MEMBER, 0]].group  # of a region's rows none is pending
-    gather(s, g, 0, state.n_gathered)
-    tell_origin(s, g, WAS_LOADED if first == NO_GROUP_YET else REBUILT)
-    finish(s, g)
+    set_members(s, g, 0, state.n_gathered)
+    note_origin(s, g, WAS_LOADED if first == NO_GROUP_YET else REBUILT)
+    finish_group(s, g)
     if slots_named:
         for i in range(state.n_gathered):
             s.groups.pool[1, s.groups.group[g].block + i] = s.work.ints[TREE_SLOT, i]
@@ -402,16 +408,16 @@ def formed(s: Shard, g: int, slots_named: bool) -> bool:
 
 
 @part
-def retired(s: Shard, g: int) -> bool:
+def retire(s: Shard, g: int) -> bool:
     """RETIRE: a QI group goes; its rows are all in others."""
     if is_short(s, s.groups.group[g].members, 1):
         return False
-    forget(s, g)
+    remove_group(s, g)
     return True
 
 
 @part
-def all_dissolved(s: Shard) -> bool:
+def dissolve_all(s: Shard) -> bool:
     """DISSOLVE: every row is pending."""
     for g in range(s.state[0].groups_used):
         group = s.groups.group[g]
@@ -423,7 +429,7 @@ def all_dissolved(s: Shard) -> bool:
 
 
 @part
-def refreshed(s: Shard) -> bool:
+def check_and_refresh(s: Shard) -> bool:
     """Similarity lists are up to date, and what was touched holds; False if room ran out or a law is broken."""
     state = s.state[0]
     if state.refreshed != 0:
@@ -432,7 +438,7 @@ def refreshed(s: Shard) -> bool:
     if needed > s.lists.one.shape[0] or needed > s.lists.before.shape[0]:
         state.short, state.short_by = LISTS, needed
         return False
-    if not holds(s):
+    if not check_touched(s):
         return False
     refresh(s)
     state.refreshed = 1
@@ -440,7 +446,7 @@ def refreshed(s: Shard) -> bool:
 
 
 @part
-def holds(s: Shard) -> bool:
+def check_touched(s: Shard) -> bool:
     """Whether every touched group holds what it must."""
     state = s.state[0]
     for e in range(state.n_journal):
@@ -448,8 +454,8 @@ def holds(s: Shard) -> bool:
         if g != NONE:
             group = s.groups.group[g]
             state.fault_at = group.number
-            count = counted_anew(s, g)
-            if count != group.count or not is_counted_right(s, g):
+            count = count_members(s, g)
+            if count != group.count or not counts_are_right(s, g):
                 state.fault = MISCOUNTED
             elif count < state.k:
                 state.fault = BELOW_K
@@ -464,7 +470,7 @@ def holds(s: Shard) -> bool:
 
 
 @part
-def counted_anew(s: Shard, g: int) -> int:
+def count_members(s: Shard, g: int) -> int:
     """What k counts of a group, from its members."""
     state, group = s.state[0], s.groups.group[g]
     if state.individuals == 0:
@@ -473,15 +479,15 @@ def counted_anew(s: Shard, g: int) -> int:
     count = 0
     for i in range(group.members):
         who = s.rows.row[s.groups.pool[0, group.block + i]].who
-        if s.work.who_seen[who] != state.stamp:
-            s.work.who_seen[who] = state.stamp
+        if s.work.last_seen[who] != state.stamp:
+            s.work.last_seen[who] = state.stamp
             count += 1
     return count
 
 
 @part
-def forget_batch(s: Shard) -> None:
-    """Forgets what a drained batch has touched; the places of groups that are gone are free."""
+def clear_batch(s: Shard) -> None:
+    """Forgets what a drained batch has touched; the indexes of groups that are gone are free."""
     state, journal, group = s.state[0], s.journal, s.groups.group
     for i in range(state.n_touched):
         s.rows.row[journal.touched[i]].touched = 0
@@ -499,10 +505,10 @@ def forget_batch(s: Shard) -> None:
 
 
 @switching(set_of)
-def restored(s: Shard, first: int, owners: Any, floors: Any, ends: Any, others: Any, scores: Any) -> int:
+def restore(s: Shard, first: int, owners: Any, floors: Any, ends: Any, others: Any, scores: Any) -> int:
     """Brings groups that were written into the arrays into the tree, then their similarity lists.
 
-    first: the first group not done yet; the lists as `lists.restore` wants them. Returns the first group not done,
+    first: the first group not done yet; the lists as `lists.restore_lists` wants them. Returns the first group not done,
     where room ran out; else their number.
     """
     state = s.state[0]
@@ -510,9 +516,9 @@ def restored(s: Shard, first: int, owners: Any, floors: Any, ends: Any, others: 
     for g in range(first, state.groups_used):
         if is_short(s, 0, 0):
             return g
-        take_shape(s.space, s.groups, g)
+        set_shape(s.space, s.groups, g)
         put(s, g)
-    restore(s, owners, floors, ends, others, scores)
+    restore_lists(s, owners, floors, ends, others, scores)
     return state.groups_used
 
 
@@ -527,4 +533,4 @@ def warming_calls(figures: str) -> Iterator[WarmingCall]:
     shard = tiny_shard(figures)
     numbers, scores = np.zeros(1, np.int64), np.zeros(1)
     yield advance, (shard, records(1, OPERATION), np.zeros((1, 1), np.int32), 0, False)
-    yield restored, (shard, 0, numbers, scores, numbers, numbers, scores)
+    yield restore, (shard, 0, numbers, scores, numbers, numbers, scores)

@@ -81,7 +81,7 @@ def lane_of(tree: CoreTree, node: int, child: int) -> int:
 
 
 @part
-def show_group(s: Shard, leaf: int, i: int) -> None:
+def fill_lane(s: Shard, leaf: int, i: int) -> None:
     """The figures of the group at lane i of a leaf, beside it."""
     tree, groups, g = s.tree, s.groups, s.tree.child[leaf, i]
     for j in range(s.space.axes.shape[0]):
@@ -99,7 +99,7 @@ def show_group(s: Shard, leaf: int, i: int) -> None:
 
 
 @inner
-def show_node(tree: CoreTree, node: int) -> None:
+def fill_lane_above(tree: CoreTree, node: int) -> None:
     """The figures of a node, beside it in the node above, if there is one."""
     parent = tree.node[node].parent
     if parent == NONE:
@@ -113,7 +113,7 @@ def show_node(tree: CoreTree, node: int) -> None:
 
 
 @inner
-def gather_hull(tree: CoreTree, node: int) -> bool:
+def refresh_hull(tree: CoreTree, node: int) -> bool:
     """The hull of a node, from its children's; whether anything changed."""
     changed = False
     for j in range(tree.hull.shape[2]):
@@ -132,7 +132,7 @@ def gather_hull(tree: CoreTree, node: int) -> bool:
 
 
 @inner
-def gather_first(tree: CoreTree, groups: CoreGroups, node: int) -> bool:
+def refresh_first(tree: CoreTree, groups: CoreGroups, node: int) -> bool:
     """The group that wins ties, from a node's children; whether it is another one, or has another NCP."""
     record, rank = tree.node[node], tree.rank[node, NCP]
     best, least = NONE, inf
@@ -149,7 +149,7 @@ def gather_first(tree: CoreTree, groups: CoreGroups, node: int) -> bool:
 
 
 @inner
-def gather_lowest(tree: CoreTree, groups: CoreGroups, node: int) -> bool:
+def refresh_lowest(tree: CoreTree, groups: CoreGroups, node: int) -> bool:
     """The group of lowest number, from a node's children; whether it is another one."""
     record = tree.node[node]
     best = NONE
@@ -165,7 +165,7 @@ def gather_lowest(tree: CoreTree, groups: CoreGroups, node: int) -> bool:
 
 
 @inner
-def gather_floor(tree: CoreTree, node: int) -> bool:
+def refresh_floor(tree: CoreTree, node: int) -> bool:
     """The lowest floor, from a node's children; whether it changed."""
     record, floor = tree.node[node], inf
     for i in range(record.n):
@@ -176,22 +176,22 @@ def gather_floor(tree: CoreTree, node: int) -> bool:
 
 
 @part
-def gather(s: Shard, node: int) -> bool:
+def refresh_node(s: Shard, node: int) -> bool:
     """All that a node knows, from its children, of which it has some; whether anything changed."""
-    changed = gather_hull(s.tree, node)
-    changed |= gather_first(s.tree, s.groups, node)
-    changed |= gather_lowest(s.tree, s.groups, node)
-    changed |= gather_floor(s.tree, node)
+    changed = refresh_hull(s.tree, node)
+    changed |= refresh_first(s.tree, s.groups, node)
+    changed |= refresh_lowest(s.tree, s.groups, node)
+    changed |= refresh_floor(s.tree, node)
     if changed:
-        show_node(s.tree, node)
+        fill_lane_above(s.tree, node)
     return changed
 
 
 @part
-def tighten(s: Shard, node: int, g: int) -> None:
+def refresh_upwards(s: Shard, node: int, g: int) -> None:
     """Gathers a node, below which the group g has changed, come or gone, and those above until one stays as it was."""
     while node != NONE:
-        if not gather(s, node) and s.tree.node[node].first != g:
+        if not refresh_node(s, node) and s.tree.node[node].first != g:
             return
         node = s.tree.node[node].parent
 
@@ -201,7 +201,7 @@ def resized(s: Shard, g: int) -> None:
     """Only the size of a group has changed: no NCP does."""
     node = s.groups.group[g].node
     while node != NONE:
-        if not gather_first(s.tree, s.groups, node) and s.tree.node[node].first != g:
+        if not refresh_first(s.tree, s.groups, node) and s.tree.node[node].first != g:
             return
         node = s.tree.node[node].parent
 
@@ -212,7 +212,7 @@ def floor_changed(s: Shard, g: int) -> None:
     tree, child, node, floor = s.tree, g, s.groups.group[g].node, list_floor(s, g)
     while node != NONE:
         tree.rank[node, FLOOR, lane_of(tree, node, child)] = floor
-        if not gather_floor(tree, node):
+        if not refresh_floor(tree, node):
             return
         child, node, floor = node, tree.node[node].parent, tree.node[node].floor
 
@@ -226,7 +226,7 @@ FEW = FAN // 3
 
 
 @inner
-def reach(space: Geometry, j: int) -> tuple[int, int]:
+def extent_figures(space: Geometry, j: int) -> tuple[int, int]:
     """The figures of a node's hull between which its extent lies: of a number the centers, of a category the boxes."""
     if space.axes[j].first_leaf < 0:
         return CENTER_LO, CENTER_HI
@@ -259,10 +259,10 @@ def append(s: Shard, node: int, child: int) -> None:
     record.n += 1
     if record.leaf:
         s.groups.group[child].node = node
-        show_group(s, node, record.n - 1)
+        fill_lane(s, node, record.n - 1)
     else:
         s.tree.node[child].parent = node
-        show_node(s.tree, child)
+        fill_lane_above(s.tree, child)
 
 
 @inner
@@ -290,7 +290,7 @@ def cut_upwards(s: Shard, node: int) -> int:
             new = sibling
         else:
             append(s, tree.node[lower].parent, lower_new)
-            gather(s, tree.node[lower].parent)
+            refresh_node(s, tree.node[lower].parent)
         if not full:
             return new
         lower, lower_new = node, sibling
@@ -322,8 +322,8 @@ def cut(s: Shard, node: int) -> int:
         for at in range(best_at, n):
             if order[at] == i:
                 drop_lane(tree, node, i)
-    gather(s, node)
-    gather(s, sibling)
+    refresh_node(s, node)
+    refresh_node(s, sibling)
     return sibling
 
 
@@ -346,7 +346,7 @@ def add_extents(s: Shard, node: int) -> None:
     for i in range(FAN):
         extents[i] = 0.0
     for j in range(s.space.axes.shape[0]):
-        first, last = reach(s.space, j)
+        first, last = extent_figures(s.space, j)
         lane, unit = s.tree.lane[node, j], s.space.axes[j].unit
         lo, hi = inf, -inf
         for i in range(1, n):
@@ -380,23 +380,23 @@ def put(s: Shard, g: int) -> None:
         take_out(s, g)
         leaf = NONE
     if leaf == NONE:
-        leaf = enter(s, g)
+        leaf = insert_group(s, g)
     else:
-        show_group(s, leaf, lane_of(s.tree, leaf, g))
-    tighten(s, leaf, g)
+        fill_lane(s, leaf, lane_of(s.tree, leaf, g))
+    refresh_upwards(s, leaf, g)
 
 
 @part
 def take_out(s: Shard, g: int) -> None:
     """A group is gone."""
-    tighten(s, leave(s, g), g)
+    refresh_upwards(s, drop_group(s, g), g)
 
 
 @inner
 def spans(space: Geometry, tree: CoreTree, groups: CoreGroups, leaf: int, g: int) -> bool:
     """Whether a leaf, as it was, reaches around one of its groups: then it may stay there."""
     for j in range(space.axes.shape[0]):
-        first, last = reach(space, j)
+        first, last = extent_figures(space, j)
         lo, hi = ends(space, groups, g, j)
         if lo < tree.hull[leaf, first, j] or hi > tree.hull[leaf, last, j]:
             return False
@@ -415,7 +415,7 @@ def ends(space: Geometry, groups: CoreGroups, g: int, j: int) -> tuple[float, fl
 
 
 @part
-def enter(s: Shard, g: int) -> int:
+def insert_group(s: Shard, g: int) -> int:
     """Puts a group below the leaf that grows least by it, which is cut before if it is full; the leaf."""
     tree, state = s.tree, s.state[0]
     if state.root == NONE:
@@ -438,7 +438,7 @@ def nearest_child(s: Shard, node: int, g: int) -> int:
     for i in range(FAN):
         grows[i] = 0.0
     for j in range(s.space.axes.shape[0]):
-        first, last = reach(s.space, j)
+        first, last = extent_figures(s.space, j)
         begin, end = ends(s.space, s.groups, g, j)
         lo, hi, width = s.tree.lane[node, j, first], s.tree.lane[node, j, last], s.space.axes[j].width
         for i in range(FAN):
@@ -455,7 +455,7 @@ def growth(s: Shard, node: int, g: int) -> float:
     """How much a node grows by a group, in widths of the domains."""
     total = 0.0
     for j in range(s.space.axes.shape[0]):
-        first, last = reach(s.space, j)
+        first, last = extent_figures(s.space, j)
         begin, end = ends(s.space, s.groups, g, j)
         more = max(s.tree.hull[node, first, j] - begin, 0.0) + max(end - s.tree.hull[node, last, j], 0.0)
         total += more / s.space.axes[j].width
@@ -473,7 +473,7 @@ def free_node(s: Shard, node: int) -> None:
 
 
 @part
-def leave(s: Shard, g: int) -> int:
+def drop_group(s: Shard, g: int) -> int:
     """Takes a group out of its leaf, and dissolves nodes with few children; the node to be tightened from, or NONE."""
     tree, child = s.tree, g
     node = int(s.groups.group[g].node)
@@ -491,7 +491,7 @@ def leave(s: Shard, g: int) -> int:
         for i in range(record.n):
             append(s, into, tree.child[node, i])
         if into != NONE:
-            gather(s, into)
+            refresh_node(s, into)
         node, child = int(record.parent), node
         free_node(s, child)
 

@@ -6,7 +6,7 @@ meant: an entry is never searched for, a flag at the group is taken back instead
 
 from __future__ import annotations
 
-from streamer.incremental.core.layout import BROKEN, TO_CUT, TO_LOOK, TO_SETTLE, Shard, Work
+from streamer.incremental.core.layout import TO_CHECK, TO_CUT, TO_IMPROVE, TO_MERGE, Shard, Work
 from streamer.numba_support.jit import part
 
 
@@ -49,21 +49,21 @@ def pop(work: Work, which: int) -> tuple[int, int]:
 #
 # A flag at the group says whether an entry is still meant: `streamer.incremental.core.worklist`.
 
-ALONE, RECOUNTED, SHRINKING, MOVING = 0, 1, 2, 3
-"""`group.to_settle`: nothing to do; rows came or have other values; rows were deleted; rows moved or changed cells."""
+NO_CHECK, CHECK_COUNTS, CHECK_AFTER_DELETE, CHECK_AFTER_MOVE = 0, 1, 2, 3
+"""`group.to_check`: nothing to do; rows came or have other values; rows were deleted; rows moved or changed cells."""
 
 
 @part
-def settle_later(s: Shard, g: int, why: int) -> None:
+def queue_check(s: Shard, g: int, why: int) -> None:
     """A group has lost rows, or may no longer hold: looked at when the event's rows are done."""
     group = s.groups.group[g]
-    if group.to_settle == ALONE:
-        push(s.work, TO_SETTLE, group.number, g)
-    group.to_settle = max(group.to_settle, why)
+    if group.to_check == NO_CHECK:
+        push(s.work, TO_CHECK, group.number, g)
+    group.to_check = max(group.to_check, why)
 
 
 @part
-def cut_later(s: Shard, g: int) -> None:
+def queue_cut(s: Shard, g: int) -> None:
     """A group has gained rows, or was merged or cut."""
     group = s.groups.group[g]
     if group.to_cut == 0:
@@ -72,18 +72,18 @@ def cut_later(s: Shard, g: int) -> None:
 
 
 @part
-def mend_later(s: Shard, g: int) -> None:
+def queue_merge(s: Shard, g: int) -> None:
     """A group does not hold the model."""
     group = s.groups.group[g]
-    if group.broken == 0:
-        group.broken = 1
-        push(s.work, BROKEN, group.number, g)
+    if group.to_merge == 0:
+        group.to_merge = 1
+        push(s.work, TO_MERGE, group.number, g)
 
 
 @part
-def look_later(s: Shard, g: int) -> None:
+def queue_improve(s: Shard, g: int) -> None:
     """The event has touched a group: local repair looks at it."""
     group = s.groups.group[g]
-    if s.state[0].price > 0.0 and group.to_look == 0:
-        group.to_look = 1
-        push(s.work, TO_LOOK, group.number, g)
+    if s.state[0].price > 0.0 and group.to_improve == 0:
+        group.to_improve = 1
+        push(s.work, TO_IMPROVE, group.number, g)

@@ -99,12 +99,12 @@ class ValueTexts(Numbers[Values]):
         self._fresh = [(number, b"\0".join(thing)) for number, thing in enumerate(self.things) if thing is not None]
         self._bytes, self._bytes_kept = 0, sum(len(text) for _, text in self._fresh)
 
-    def untold(self) -> list[tuple[int, Values]]:
+    def unwritten(self) -> list[tuple[int, Values]]:
         """Values that the core does not have yet, by number."""
         things = [(number, self.things[number]) for number, _ in self._fresh]
         return [(number, thing) for number, thing in things if thing is not None]
 
-    def told(self, shard: Shard) -> Shard:
+    def write_to(self, shard: Shard) -> Shard:
         """The shard, with the texts of all values."""
         if not self._fresh:
             return shard
@@ -163,7 +163,7 @@ class SubjectNumbers:
         self._readers = [None if s == INDIVIDUAL else subject_of(table, s) for s in self._subjects]
         self._numbers: Numbers[tuple[int, Hashable]] = Numbers()
 
-    def told(self, shard: Shard, fresh: Iterable[tuple[int, Values]]) -> Shard:
+    def write_to(self, shard: Shard, fresh: Iterable[tuple[int, Values]]) -> Shard:
         """The shard, that knows what is counted of these values by their numbers.
 
         Raises ValueError if a value is none that its column can have: only a store can say such.
@@ -202,8 +202,8 @@ def _read(reader: Callable[[Values], Hashable | None], values: Values) -> Hashab
 
 def count_demands(s: Shard) -> Entries:
     """Counts all rows, the pending ones and every group's: fills `reached`; says what belongs into the tally."""
-    places = np.flatnonzero(s.rows.row.group[: int(s.state.n_places[0])] != FREE)
-    row, entries = s.rows.row[places], [np.zeros((3, 0), np.int64)]
+    indexes = np.flatnonzero(s.rows.row.group[: int(s.state.rows_used[0])] != FREE)
+    row, entries = s.rows.row[indexes], [np.zeros((3, 0), np.int64)]
     for c in range(len(s.demands.demand)):
         demand = s.demands.demand[c]
         code = row.who if demand.of_individuals else s.demands.code[row["values"], c]
@@ -229,7 +229,7 @@ def _counted(group: Ints, what: Ints) -> Entries:
 
 
 def groups_that_hold(s: Shard) -> Bools:
-    """Whether the QI groups at places 0..n-1 hold the model; (n,) bool."""
+    """Whether the QI groups at indexes 0..n-1 hold the model; (n,) bool."""
     n = int(s.state.groups_used[0])
     group, holds = s.groups.group[:n], np.asarray(s.groups.group["count"][:n] >= s.state.k[0])
     for c, demand in enumerate(s.demands.demand):

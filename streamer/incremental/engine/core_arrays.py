@@ -43,7 +43,7 @@ class CoreArrays:
         )
         self._state: Ints = self.arrays.state.view(np.ndarray).view(np.int64)
 
-    def say(self, name: str) -> int:
+    def field(self, name: str) -> int:
         """A field of the state."""
         return int(self._state[AT[name]])
 
@@ -62,7 +62,7 @@ class CoreArrays:
             self._advance(*self._nothing, True)
         self._is_drained = True
 
-    def taken(self) -> None:
+    def mark_read(self) -> None:
         """Takes note that the net effect was read."""
         self._is_drained = False
 
@@ -73,18 +73,18 @@ class CoreArrays:
         while self._grew():
             first = step.advance(self.arrays, operations, cells, first, drains)
 
-    def restored(self, owners: Ints, floors: Floats, ends: Ints, others: Ints, scores: Floats) -> None:
+    def restore(self, owners: Ints, floors: Floats, ends: Ints, others: Ints, scores: Floats) -> None:
         """Brings groups that were written into the arrays into the tree, with their similarity lists."""
-        first = step.restored(self.arrays, 0, owners, floors, ends, others, scores)
+        first = step.restore(self.arrays, 0, owners, floors, ends, others, scores)
         while self._grew():
-            first = step.restored(self.arrays, first, owners, floors, ends, others, scores)
+            first = step.restore(self.arrays, first, owners, floors, ends, others, scores)
 
     def _grew(self) -> bool:
         """Whether the last call stopped for want of room, which there is now."""
-        fault = self.say("fault")
+        fault = self.field("fault")
         if fault:
-            raise LawViolated(BROKEN_LAWS[fault].format(self.say("fault_at"), self._k))
-        if not self.say("short"):
+            raise LawViolated(BROKEN_LAWS[fault].format(self.field("fault_at"), self._k))
+        if not self.field("short"):
             return False
-        self.arrays = capacity.grown(self.arrays)
+        self.arrays = capacity.grow(self.arrays)
         return True

@@ -16,12 +16,12 @@ The rules of this file
   recomputed from the members (`shrink: false` keeps them), then broken groups merge. MODIFY: a row whose new values
   lie in its own group's box stays; else it leaves and joins the best group by the boxes and member counts as they then
   stand (its old group is eligible; boxes only grow meanwhile, no group dissolves); at the end boxes are recomputed,
-  empty groups dissolve, merges follow, then splits. The rows of a statement leave and move in the order of their lots.
+  empty groups dissolve, merges follow, then splits. The rows of a statement leave and move in the order of their tie_hashes.
 * With a price on published rows (`engine: {repair: ...}`) rows change QI groups beside that, within the change, where
   it saves enough: `streamer.incremental.core.repair` says when.
-* A change of sensitive values alone rewrites published values in place and relocates nothing, unless it breaks the
+* A change of sensitive values alone rewrites published values in index and relocates nothing, unless it breaks the
   model (`streamer.incremental.core.model`). One within the row's own cells publishes nothing at all.
-* `secret` keys the lots (`streamer.incremental.engine.tie_break`). It comes in as a value, and never leaves.
+* `secret` keys the tie_hashes (`streamer.incremental.engine.tie_break`). It comes in as a value, and never leaves.
 * What is published says nothing but values: every order that decides something is one of these.
   - By cells, boxes, published values and counts: which QI group a row joins, which ones merge, where a group is cut,
     slots when a group is formed, which slot a removed or changed value frees; of local repair, which row a group takes,
@@ -29,7 +29,7 @@ The rules of this file
   - By numbers of QI groups, which are public: ties of the similarities, which broken group is repaired and which large
     one is cut first, which freed number is used again, which touched group local repair looks at first, in which order
     records are published.
-  - By lot: which of the rows in the same cells fall on which side of a cut, which of two equal halves keeps the number,
+  - By tie_hash: which of the rows in the same cells fall on which side of a cut, which of two equal halves keeps the number,
     in which order the rows of a statement leave and move, which of them local repair moves first. The order of members,
     of pending rows and of rows as a store hands them out decides nothing.
   - By the sequence of messages: which number is given next, which slot an insertion takes.
@@ -66,7 +66,7 @@ from streamer.incremental.core.layout import (
     records,
 )
 from streamer.incremental.core.model import tally_of
-from streamer.incremental.core.moves import LEAST_ROOM
+from streamer.incremental.core.moves import LEAST_BLOCK_BITS
 from streamer.incremental.engine.constraints import count_demands, groups_that_hold
 from streamer.incremental.engine.core_arrays import CoreArrays
 from streamer.incremental.engine.net_effect import CellsSeen, Drained, net_effect
@@ -86,11 +86,11 @@ from streamer.incremental.engine.stored_state import (
     QIGroupState,
     Record,
     StoredTable,
-    places_of_numbers,
+    indexes_of_numbers,
     refusal,
     stored_lists,
 )
-from streamer.incremental.engine.tie_break import lot, lots
+from streamer.incremental.engine.tie_break import tie_hash, tie_hashes
 from streamer.incremental.events.changes import (
     Change,
     Delete,
@@ -116,9 +116,9 @@ from streamer.table.schema import LOSSY_JOIN, Table
 class OperationQueue:
     """What the core has still to do for one shard, and which source keys it was done for since the last drain."""
 
-    def __init__(self, rows: Rows, held: CoreArrays, secret: bytes) -> None:
+    def __init__(self, rows: Rows, core: CoreArrays, secret: bytes) -> None:
         self._rows = rows
-        self._held = held
+        self._core = core
         self.secret = secret
         self._operations: list[tuple[int, int, int, int, int, int]] = []
         self._codes: list[tuple[int, ...]] = []
@@ -128,20 +128,20 @@ class OperationQueue:
     def __len__(self) -> int:
         return len(self._operations)
 
-    def add(self, kind: int, place: int = NONE, row: Row | None = None) -> None:
+    def add(self, kind: int, index: int = NONE, row: Row | None = None) -> None:
         """An operation on a row; row: its contents afterwards, if they are written."""
         values = who = NONE
         drawn = 0
-        if place != NONE:
-            source_key = self._rows.source_keys[place]
+        if index != NONE:
+            source_key = self._rows.source_keys[index]
             self._touched[source_key] = None
             if kind == INSERT:
-                drawn = lot(self.secret, source_key)
+                drawn = tie_hash(self.secret, source_key)
         if row is not None:
             values, who = self._rows.values.give(row.values), self._rows.who(row)
             self._codes.append(row.codes)
             self._at.append(len(self._operations))
-        self._operations.append((drawn, kind, place, values, who, 0))
+        self._operations.append((drawn, kind, index, values, who, 0))
 
     def end(self) -> None:
         """A change is complete: what it broke is repaired behind its last operation."""
@@ -152,15 +152,15 @@ class OperationQueue:
         """Runs what there is. Raises LawViolated."""
         if not self._operations:
             return False
-        self._held.run(*self._taken())
+        self._core.run(*self._taken())
         return True
 
     def drain(self) -> None:
         """Runs what there is, and drains. Raises LawViolated."""
         if self._operations:
-            self._held.drain(*self._taken())
+            self._core.drain(*self._taken())
         else:
-            self._held.drain()
+            self._core.drain()
 
     def _taken(self) -> tuple[Records, Any]:
         """What there is as arrays; the rows are written, as far as they are not the core's."""
@@ -236,13 +236,13 @@ def check_groups(table: Table, rows: Sequence[Row], groups: Sequence[Ints]) -> N
 
 def load_groups(
     rows: Rows,
-    held: CoreArrays,
+    core: CoreArrays,
     queue: OperationQueue,
     source_keys: Sequence[str],
     given: Sequence[Row],
     groups: Sequence[Ints],
 ) -> None:
-    """An initial table in given QI groups: arrays of row numbers, in an empty shard the same as places."""
+    """An initial table in given QI groups: arrays of row numbers, in an empty shard the same as indexes."""
     n = len(given)
     given_cells = rows.add_many(source_keys, given)
     rows.all_added()
@@ -250,52 +250,52 @@ def load_groups(
     members = np.concatenate([np.zeros(0, np.int64), *groups]).astype(np.int32)
     ends = np.cumsum([len(group) for group in groups], dtype=np.int64)
     operations = records(n + len(members) + len(groups), OPERATION)
-    operations.place = NONE
+    operations.index = NONE
     operations.kind[:n], operations.kind[n:] = LOAD, GATHER
-    operations.place[:n], operations.lot[:n] = np.arange(n), lots(queue.secret, source_keys)
+    operations.index[:n], operations.tie_hash[:n] = np.arange(n), tie_hashes(queue.secret, source_keys)
     operations["values"][:n], operations.who[:n] = values, who
     forms = n + ends + np.arange(len(groups))
     operations.kind[forms] = FORM
-    operations.place[np.delete(np.arange(n, len(operations)), forms - n)] = members
+    operations.index[np.delete(np.arange(n, len(operations)), forms - n)] = members
     cells = np.zeros((len(operations), rows.d), dtype=np.int32)
     cells[:n] = given_cells
-    held.run(operations, cells)
+    core.run(operations, cells)
 
 
-def load_stored(rows: Rows, held: CoreArrays, queue: OperationQueue, kept: StoredTable) -> None:
+def load_stored(rows: Rows, core: CoreArrays, queue: OperationQueue, kept: StoredTable) -> None:
     """A table as it was stored; rows, QI groups and similarity lists are read in this order, some at a time.
 
     Raises ShardRefused if they do not belong together: the core believes them, and would write where it must not.
     Conflict where one comes twice: nobody stores it so, it was read so.
     """
-    numbers = _rows_into(rows, held, queue.secret, kept.records)
-    names, sizes = _name_groups(held, numbers)
-    held.arrays = _with_capacity(held.arrays, len(rows), sizes)
-    _groups_into(rows, held, kept.qi_groups, names, sizes)
+    numbers = _rows_into(rows, core, queue.secret, kept.records)
+    names, sizes = _name_groups(core, numbers)
+    core.arrays = _with_capacity(core.arrays, len(rows), sizes)
+    _groups_into(rows, core, kept.qi_groups, names, sizes)
     if not names.max(initial=0) < kept.qi_group_next < 1 << 63:
         raise refusal("the next number of a QI group is none that is still to be given")
-    held.arrays.state.qi_group_next = kept.qi_group_next
+    core.arrays.state.qi_group_next = kept.qi_group_next
     lists = stored_lists(kept.similarity, names)
-    held.arrays = capacity.with_room(held.arrays, layout.LISTS, len(lists.owners))
-    held.restored(*lists)
+    core.arrays = capacity.with_capacity(core.arrays, layout.LISTS, len(lists.owners))
+    core.restore(*lists)
 
 
 def _with_capacity(s: Shard, n_rows: int, sizes: Ints) -> Shard:
     """Room for all of it at once, and some more."""
-    pool = int((1 << _rooms(sizes)).sum())
+    pool = int((1 << _block_bits(sizes)).sum())
     for what, least in (
         (layout.GROUPS, len(sizes) + len(sizes) // 8 + 64),
         (layout.POOL, pool + pool // 8 + 64),
         (layout.MEMBERS, int(sizes.max(initial=0))),
         (layout.TALLIES, 3 * n_rows * int(s.state.tallied[0])),
     ):
-        s = capacity.with_room(s, what, least)
+        s = capacity.with_capacity(s, what, least)
     return s
 
 
-def _rooms(sizes: Ints) -> Ints:
+def _block_bits(sizes: Ints) -> Ints:
     """The sizes of the blocks for so many rows each: the powers of two."""
-    rooms: Ints = np.maximum(LEAST_ROOM, np.ceil(np.log2(np.maximum(sizes, 1)))).astype(np.int64)
+    rooms: Ints = np.maximum(LEAST_BLOCK_BITS, np.ceil(np.log2(np.maximum(sizes, 1)))).astype(np.int64)
     return rooms
 
 
@@ -306,11 +306,11 @@ def _numbers(rows: Rows, given: Sequence[Row]) -> tuple[Ints, Ints]:
     who = np.full(len(given), NONE)
     there = [i for i, name in enumerate(names) if name is not None]
     who[there] = rows.individuals.give_many([name for name in names if name is not None])
-    rows.tell()
+    rows.write_numbers()
     return values, who
 
 
-def _rows_into(rows: Rows, held: CoreArrays, secret: bytes, stored: Iterable[tuple[str, Record]]) -> Ints:
+def _rows_into(rows: Rows, core: CoreArrays, secret: bytes, stored: Iterable[tuple[str, Record]]) -> Ints:
     """Rows, some at a time, so that never all of them are objects; returns the numbers of their QI groups, (n,)."""
     stored, numbers, first = iter(stored), [np.zeros(0, np.int64)], 0
     while some := list(islice(stored, ROWS_AT_ONCE)):
@@ -330,12 +330,17 @@ def _rows_into(rows: Rows, held: CoreArrays, secret: bytes, stored: Iterable[tup
             raise refusal("a row has a value that its column cannot have") from None
         if rows.leave_domain(cells):
             raise refusal("a row leaves the domain of a column")
-        if held.say("individuals") and (who == NONE).any():
+        if core.field("individuals") and (who == NONE).any():
             raise refusal("a row says no individual, and individuals are what is counted")
         these = slice(first, first + len(some))
-        core = held.arrays.rows.row[these]
-        held.arrays.rows.cells[these] = cells
-        core.lot, core["values"], core.who, core.touched = lots(secret, source_keys), values, who, 0
+        written = core.arrays.rows.row[these]
+        core.arrays.rows.cells[these] = cells
+        written.tie_hash, written["values"], written.who, written.touched = (
+            tie_hashes(secret, source_keys),
+            values,
+            who,
+            0,
+        )
         first += len(some)
     try:
         rows.all_added()
@@ -344,53 +349,53 @@ def _rows_into(rows: Rows, held: CoreArrays, secret: bytes, stored: Iterable[tup
     return np.concatenate(numbers)
 
 
-def _name_groups(held: CoreArrays, numbers: Ints) -> tuple[Ints, Ints]:
+def _name_groups(core: CoreArrays, numbers: Ints) -> tuple[Ints, Ints]:
     """Tells the core the QI groups of the rows, (n,) numbers: those that there are, ascending, and how many rows each
-    has; where a group stands here is its place in the core."""
+    has; where a group stands here is its index in the core."""
     names, at, sizes = np.unique(numbers, return_inverse=True, return_counts=True)
     n_pending = int((names == NO_QI_GROUP).sum())
     names, sizes = names[n_pending:], sizes[n_pending:]
     if (names < 1).any():
         raise refusal("a row names a QI group by a number that none has")
-    held.arrays.rows.row.group[: len(numbers)] = np.where(numbers == NO_QI_GROUP, NO_GROUP_YET, at - n_pending)
-    held.arrays.state.n_places = len(numbers)
+    core.arrays.rows.row.group[: len(numbers)] = np.where(numbers == NO_QI_GROUP, NO_GROUP_YET, at - n_pending)
+    core.arrays.state.rows_used = len(numbers)
     return names, sizes
 
 
 def _groups_into(
-    rows: Rows, held: CoreArrays, stored: Iterable[tuple[int, QIGroupState]], names: Ints, sizes: Ints
+    rows: Rows, core: CoreArrays, stored: Iterable[tuple[int, QIGroupState]], names: Ints, sizes: Ints
 ) -> None:
-    """All QI groups; names (n,): their numbers by their places in the core, sizes (n,): their rows."""
-    s, n, rooms = held.arrays, len(names), _rooms(sizes)
+    """All QI groups; names (n,): their numbers by their indexes in the core, sizes (n,): their rows."""
+    s, n, rooms = core.arrays, len(names), _block_bits(sizes)
     state, group = s.state, s.groups.group
     state.pool_used, state.groups_used, state.n_groups = int((1 << rooms).sum()), n, n
     group.number[:n], group.members[:n], group.alive[:n] = names, sizes, 1
-    group.room[:n], group.block[:n] = rooms, np.cumsum(1 << rooms) - (1 << rooms)
+    group.block_bits[:n], group.block[:n] = rooms, np.cumsum(1 << rooms) - (1 << rooms)
     for name in ("node", "list", "listed", "entry"):
         group[name][:n] = NONE
     found, stored = np.zeros(n, bool), iter(stored)
     while some := list(islice(stored, GROUPS_AT_ONCE)):
-        places = places_of_numbers(names, [number for number, _ in some])
-        if (places == NONE).any():
+        indexes = indexes_of_numbers(names, [number for number, _ in some])
+        if (indexes == NONE).any():
             raise refusal(NOT_ITS_ROWS)
-        if found[places].any() or len(np.unique(places)) < len(places):
+        if found[indexes].any() or len(np.unique(indexes)) < len(indexes):
             raise _twice("QI group")
-        found[places] = True
+        found[indexes] = True
         states = [stored_state for _, stored_state in some]
-        _boxes_into(rows, s, places, states)
-        _members_into(rows, s, places, states)
+        _boxes_into(rows, s, indexes, states)
+        _members_into(rows, s, indexes, states)
     if not found.all():
         raise refusal("a row names a QI group that is not stored")
-    _count(held)
+    _count(core)
     k = int(state.k[0])
     if (group.count[:n] < k).any():
         raise refusal(f"a stored QI group holds fewer than the k = {k} it needs")
-    if not groups_that_hold(held.arrays).all():
+    if not groups_that_hold(core.arrays).all():
         raise refusal("a stored QI group breaks the privacy model")
 
 
-def _boxes_into(rows: Rows, s: Shard, places: Ints, states: Sequence[QIGroupState]) -> None:
-    """The boxes of some QI groups, which stand at these places of the core."""
+def _boxes_into(rows: Rows, s: Shard, indexes: Ints, states: Sequence[QIGroupState]) -> None:
+    """The boxes of some QI groups, which stand at these indexes of the core."""
     try:
         lo, hi = array_of([stored.lo for stored in states], rows.d), array_of([stored.hi for stored in states], rows.d)
     except ValueError:
@@ -399,19 +404,19 @@ def _boxes_into(rows: Rows, s: Shard, places: Ints, states: Sequence[QIGroupStat
         raise refusal("a stored QI group's box leaves the domain of a column")
     if (lo <= hi).all() and not rows.are_publishable(lo, hi):
         raise refusal("a stored QI group's box is no node of a column's hierarchy")
-    s.groups.box[places, LO], s.groups.box[places, HI] = lo, hi
+    s.groups.box[indexes, LO], s.groups.box[indexes, HI] = lo, hi
 
 
-def _members_into(rows: Rows, s: Shard, places: Ints, states: Sequence[QIGroupState]) -> None:
+def _members_into(rows: Rows, s: Shard, indexes: Ints, states: Sequence[QIGroupState]) -> None:
     """Members and slots of some QI groups, whose boxes are there; the rows have to say the same."""
-    group = s.groups.group[places]
+    group = s.groups.group[indexes]
     sizes = group.members.astype(np.int64)
     said = np.array([(len(stored.members), len(stored.slots)) for stored in states])
     if (said != sizes[:, None]).any():
         raise refusal(NOT_ITS_ROWS)
-    members = rows.place_of.places_of(list(chain.from_iterable([stored.members for stored in states])))
+    members = rows.index_of.indexes_of(list(chain.from_iterable([stored.members for stored in states])))
     slots = rows.values.give_many(list(chain.from_iterable([stored.slots for stored in states])))
-    of_group = np.repeat(places, sizes)
+    of_group = np.repeat(indexes, sizes)
     if (
         (members == NONE).any()
         or (s.rows.row.group[members] != of_group).any()
@@ -439,25 +444,25 @@ def _twice(what: str) -> Conflict:
     return Conflict(f"a {what} came twice while the store was read; load it again")
 
 
-def _count(held: CoreArrays) -> None:
+def _count(core: CoreArrays) -> None:
     """What k and the model count, of every group and of the pending rows."""
-    s = held.arrays
-    core, state = s.rows.row[: int(s.state.n_places[0])], s.state
-    pending = core.group == NO_GROUP_YET
+    s = core.arrays
+    row, state = s.rows.row[: int(s.state.rows_used[0])], s.state
+    pending = row.group == NO_GROUP_YET
     state.n_pending = int(pending.sum())
     entries = np.stack(count_demands(s))
     if not state.individuals[0]:
         state.pending_count = state.n_pending
         s.groups.group.count[:] = s.groups.group["members"]
     else:
-        pairs, n = np.unique(np.column_stack([core.group, core.who]).astype(np.int64), axis=0, return_counts=True)
+        pairs, n = np.unique(np.column_stack([row.group, row.who]).astype(np.int64), axis=0, return_counts=True)
         entries = np.concatenate([entries, [*pairs.T, n]], axis=1)
         counted = np.bincount(pairs[:, 0] + 1, minlength=len(s.groups.group) + 1)
         state.pending_count, s.groups.group.count[:] = int(counted[0]), counted[1:]
     if state.tallied[0]:
         group, who, n = entries
         s.state.tally_used = len(n)
-        held.arrays = s._replace(work=s.work._replace(tally=tally_of(group, who, n, len(s.work.tally))))
+        core.arrays = s._replace(work=s.work._replace(tally=tally_of(group, who, n, len(s.work.tally))))
 
 
 QUEUED_RECORDS_PER_K = 4
@@ -466,16 +471,16 @@ groups are cut as soon as their rows suffice for two: a group is cut in two."""
 
 
 class Engine:
-    """The k-anonymous table of one shard, in memory; secret: what its lots are drawn by, empty in tests only."""
+    """The k-anonymous table of one shard, in memory; secret: what its tie_hashes are drawn by, empty in tests only."""
 
     def __init__(
         self, table: Table, shard: int = 0, shards: int = 1, secret: bytes = b"", gathers: bool = False
     ) -> None:
         self.table, self.shard, self.shards = table, shard, shards
         in_core = all_pending(table) if gathers else table  # one that gathers rows makes no QI group of them
-        self._held = CoreArrays(in_core)
-        self._rows = Rows(in_core, self._held)
-        self._queue = OperationQueue(self._rows, self._held, secret)
+        self._core = CoreArrays(in_core)
+        self._rows = Rows(in_core, self._core)
+        self._queue = OperationQueue(self._rows, self._core, secret)
         self._statement_ids, self._known_statements = deque[str](), set[str]()
         self._new_statements: list[str] = []
         self._values_bytes_max = values_bytes_max(table)
@@ -489,7 +494,7 @@ class Engine:
     ) -> Engine:
         """The engine as it was when `kept` was committed; secret: the one that it had then."""
         engine = cls(table, shard, shards, secret, gathers)
-        load_stored(engine._rows, engine._held, engine._queue, kept)
+        load_stored(engine._rows, engine._core, engine._queue, kept)
         engine._remember(kept.statement_ids)
         if engine._cells_seen is not None:
             engine._cells_seen.begin(*engine._rows.published_cells())
@@ -506,8 +511,8 @@ class Engine:
         groups = list(qi_groups)
         check_groups(self.table, rows, groups)
         self.run()
-        load_groups(self._rows, self._held, self._queue, source_keys, rows, groups)
-        self._rows_published_max = self._held.say("rows_published_max")
+        load_groups(self._rows, self._core, self._queue, source_keys, rows, groups)
+        self._rows_published_max = self._core.field("rows_published_max")
 
     def _check_initial_sizes(self, rows: Sequence[Row]) -> None:
         try:
@@ -523,18 +528,18 @@ class Engine:
     @property
     def n_pending(self) -> int:
         self.run()
-        return self._held.say("n_pending")
+        return self._core.field("n_pending")
 
     @property
     def n_qi_groups(self) -> int:
         self.run()
-        return self._held.say("n_groups")
+        return self._core.field("n_groups")
 
     @property
     def loss(self) -> float:
         """NCP times rows, summed over the QI groups: one look at each."""
         self.run()
-        return loss_of(self._held)
+        return loss_of(self._core)
 
     @property
     def rows_published_max(self) -> int:
@@ -551,20 +556,20 @@ class Engine:
     def index_table(self) -> Iterable[tuple[str, int]]:
         """(source key, QI group or PENDING) of every row; private (Song et al. 2009, definition 4)."""
         self.run()
-        numbers = self._rows.qi_groups(self._rows.core["group"][self._rows.places()])
-        return zip(self._rows.place_of, numbers.tolist(), strict=True)
+        numbers = self._rows.qi_groups(self._rows.in_core["group"][self._rows.indexes()])
+        return zip(self._rows.index_of, numbers.tolist(), strict=True)
 
     def source_rows(self) -> tuple[list[str], Ints]:
         """Source keys and codes (n, d) of all rows, in no particular order: what a full re-anonymization reads."""
         self.run()
-        return list(self._rows.place_of), self._rows.view().codes
+        return list(self._rows.index_of), self._rows.view().codes
 
     # -- what a change does to rows ------------------------------------------------------------------------------------
 
     def run(self) -> None:
         """Runs what is queued: compiled code, beside which others may compute."""
         if self._queue.run():
-            self._rows_published_max = self._held.say("rows_published_max")
+            self._rows_published_max = self._core.field("rows_published_max")
 
     def apply(self, change: Change) -> Outcome:
         """Applies one change and repairs what it broke.
@@ -576,38 +581,38 @@ class Engine:
             case Insert():
                 self._insert(change.source_key, change.row)
             case Delete():
-                self._take_out([self._place(change.source_key)])
+                self._take_out([self._index(change.source_key)])
             case Modify():
                 self._modify(change)
             case Upsert():
                 return self._upsert(change)
             case Remove():
-                place = self._rows.place_of.get(change.source_key)
-                if place is None:
+                index = self._rows.index_of.get(change.source_key)
+                if index is None:
                     return Outcome(applied=False, unknown_key=change.was_there)
-                self._take_out([place])
+                self._take_out([index])
             case DeleteWhere() | ModifyWhere() | Truncate():
                 return self._statement(change)
             case Nothing():
                 return IGNORED
         return APPLIED
 
-    def _place(self, source_key: str) -> int:
-        place = self._rows.place_of.get(source_key)
-        if place is None:
+    def _index(self, source_key: str) -> int:
+        index = self._rows.index_of.get(source_key)
+        if index is None:
             raise EventRefused("key-unknown", "there is no row with this key")
-        return place
+        return index
 
     def _insert(self, source_key: str, row: Row) -> None:
-        if source_key in self._rows.place_of:
+        if source_key in self._rows.index_of:
             raise EventRefused("key-exists", "there is a row with this key already")
         self._check_size(row.values)
         self._queue.add(INSERT, self._rows.add(source_key, row), row)
         self._queue.end()
 
     def _modify(self, change: Modify) -> None:
-        place = self._place(change.source_key)
-        row = self._rows.row(place)
+        index = self._index(change.source_key)
+        row = self._rows.row(index)
         if change.individual is not None and change.individual != row.individual:
             raise EventRefused("individual-changed", "a modify may not change the individual: delete and insert say it")
         codes = list(row.codes)
@@ -618,7 +623,7 @@ class Engine:
         nulls = (*(j for j in row.nulls if j not in change.codes), *change.nulls)
         changed = Row(tuple(codes), values, exact, row.individual, tuple(sorted(nulls)))
         self._check_size(changed.values)
-        self._rewrite([(place, changed)])
+        self._rewrite([(index, changed)])
 
     def _check_size(self, values: Values) -> None:
         """A row that Kafka would not take is refused before anything changes: later, its shard could not go on."""
@@ -633,19 +638,19 @@ class Engine:
         self._check_size(change.row.values)
         found = not change.was_there
         if change.former_key is not None and change.former_key != change.source_key:
-            former = self._rows.place_of.get(change.former_key)
+            former = self._rows.index_of.get(change.former_key)
             if former is not None:
                 self._take_out([former])
                 found = True
-        place = self._rows.place_of.get(change.source_key)
-        found = found or place is not None
-        if place is not None and self._rows.row(place).individual != change.row.individual:
-            self._take_out([place])
-            place = None
-        if place is None:
+        index = self._rows.index_of.get(change.source_key)
+        found = found or index is not None
+        if index is not None and self._rows.row(index).individual != change.row.individual:
+            self._take_out([index])
+            index = None
+        if index is None:
             self._insert(change.source_key, change.row)
         else:
-            self._rewrite([(place, change.row)])
+            self._rewrite([(index, change.row)])
         return APPLIED if found else Outcome(applied=True, unknown_key=True)
 
     # -- statements -----------------------------------------------------------------------------------------------
@@ -672,35 +677,35 @@ class Engine:
             raise EventRefused("truncate-one-shard", f"a truncation was said to one of {self.shards} shards only")
         if not change.spared:
             self._queue.add(DISSOLVE)
-        places = self._rows.places_but(change.spared) if change.spared else self._rows.places()
-        self._take_out(places.tolist())
+        indexes = self._rows.indexes_but(change.spared) if change.spared else self._rows.indexes()
+        self._take_out(indexes.tolist())
 
     def _modify_where(self, change: ModifyWhere) -> Outcome:
         changed: list[tuple[int, Row]] = []
         left_unchanged = 0
-        for place in self._selected(change):
+        for index in self._selected(change):
             try:
-                row = change.assignments.applied_to(self._rows.row(place))
+                row = change.assignments.applied_to(self._rows.row(index))
                 self._check_size(row.values)
-                changed.append((place, row))
+                changed.append((index, row))
             except EventRefused:
                 left_unchanged += 1
         self._rewrite(changed)
         return Outcome(applied=True, left_unchanged=left_unchanged)
 
     def _selected(self, change: DeleteWhere | ModifyWhere) -> list[int]:
-        """Places of the rows that satisfy the condition, in the order of their lots."""
+        """Places of the rows that satisfy the condition, in the order of their tie_hashes."""
         view = self._rows.view()
-        if not len(view.places):
+        if not len(view.indexes):
             return []
-        places = view.places[change.condition.matches(view)]
-        if len(places) > self.table.limits.statement_rows_max:
+        indexes = view.indexes[change.condition.matches(view)]
+        if len(indexes) > self.table.limits.statement_rows_max:
             raise EventRefused(
                 "statement-too-large",
                 f"the statement touches more than {self.table.limits.statement_rows_max} rows of this shard "
                 "(limits.statement_rows_max)",
             )
-        in_order: list[int] = places[self._rows.core["lot"][places].argsort()].tolist()
+        in_order: list[int] = indexes[self._rows.in_core["tie_hash"][indexes].argsort()].tolist()
         return in_order
 
     def _remember(self, statement_ids: Iterable[str]) -> None:
@@ -712,19 +717,19 @@ class Engine:
 
     # -- rows leave, rows change ----------------------------------------------------------------------------------
 
-    def _take_out(self, places: Sequence[int]) -> None:
+    def _take_out(self, indexes: Sequence[int]) -> None:
         """Deletes rows, then recomputes boxes and repairs (Song et al. 2009, algorithm DEL)."""
-        for place in places:
-            self._queue.add(TAKE, place)
-            self._rows.remove(place)
+        for index in indexes:
+            self._queue.add(TAKE, index)
+            self._rows.remove(index)
         self._queue.end()
 
     def _rewrite(self, changed: Sequence[tuple[int, Row]]) -> None:
         """Gives rows new contents and moves those that left their box (Song et al. 2009, algorithm MOD)."""
-        for place, row in changed:
-            if row != self._rows.row(place):
-                self._rows.give(place, row)
-                self._queue.add(REWRITE, place, row)
+        for index, row in changed:
+            if row != self._rows.row(index):
+                self._rows.give(index, row)
+                self._queue.add(REWRITE, index, row)
         self._queue.end()
 
     # -- regions --------------------------------------------------------------------------------------------------
@@ -735,14 +740,14 @@ class Engine:
         rows_max: of a region, by default as many as one transaction should publish.
         """
         self.run()
-        numbers, lo, hi, sizes = boxes_of(self._held)
+        numbers, lo, hi, sizes = boxes_of(self._core)
         most = self.table.limits.transaction_rows_max if rows_max is None else rows_max
         return [tuple(numbers[some].tolist()) for some in cut_regions(lo, hi, sizes, most, turn)]
 
     def region(self, numbers: Sequence[int]) -> Region:
         """QI groups with their rows, as they are now; those that are gone are left out."""
         self.run()
-        return region_of(self.table, self._rows, self._held, numbers)
+        return region_of(self.table, self._rows, self._core, numbers)
 
     def replace(self, region: Region, groups: Sequence[Ints]) -> Replaced | None:
         """Replaces a region's QI groups by others (arrays of numbers of its rows): one event between others.
@@ -751,12 +756,12 @@ class Engine:
         once each, or one does not hold the model. Nothing has changed in either case.
         """
         self.run()
-        planned = replacement(self.table, self._rows, self._held, region, groups)
+        planned = replacement(self.table, self._rows, self._core, region, groups)
         if planned is None:
             return None
         operations, replaced = planned
-        self._held.run(operations, np.zeros((len(operations), self.table.space.d), dtype=np.int32))
-        self._rows_published_max = self._held.say("rows_published_max")
+        self._core.run(operations, np.zeros((len(operations), self.table.space.d), dtype=np.int32))
+        self._rows_published_max = self._core.field("rows_published_max")
         return replaced
 
     # -- net effect -----------------------------------------------------------------------------------------------
@@ -768,8 +773,8 @@ class Engine:
     def drain(self) -> Drained:
         """Net effect since the drain before; checks every touched QI group and raises LawViolated."""
         self.compute()
-        drained = net_effect(self._rows, self._held, self._queue.take_touched(), self._new_statements)
-        self._held.taken()
+        drained = net_effect(self._rows, self._core, self._queue.take_touched(), self._new_statements)
+        self._core.mark_read()
         if self._cells_seen is not None:
             seen = self._cells_seen.completed(drained.published, drained.qi_groups, self._rows.cells_of_keys)
             drained = replace(drained, published=seen)

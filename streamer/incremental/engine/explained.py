@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streamer.incremental.core.layout import GROUP, ROOMS, CoreGroups, figures_dtype, geometry, records
-from streamer.incremental.core.scores import qgssd_from, take_shape
+from streamer.incremental.core.layout import BLOCK_SIZES, GROUP, CoreGroups, figures_dtype, geometry, records
+from streamer.incremental.core.scores import qgssd_from, set_shape
 from streamer.incremental.engine.stored_state import QIGroupState, SimilarityList
 from streamer.privacy.models import Margin, margins, model_of
 from streamer.table.arrays import Floats, Ints
@@ -148,7 +148,7 @@ def nearest_qi_groups(space: Space, qi_groups: Mapping[int, QIGroupState], numbe
     axes, groups, numbers = geometry(space), _as_groups(space, qi_groups), list(qi_groups)
     own = numbers.index(number)
     for g in range(len(numbers)):
-        take_shape(axes, groups, g)
+        set_shape(axes, groups, g)
     scores = [(other, float(qgssd_from(axes, groups, own, g))) for g, other in enumerate(numbers) if g != own]
     scores.sort(key=lambda scored: (-scored[1], scored[0]))
     return SimilarityList(tuple(scores[:count]), scores[count][1] if len(scores) > count else 0.0)
@@ -159,4 +159,4 @@ def _as_groups(space: Space, qi_groups: Mapping[int, QIGroupState]) -> CoreGroup
     n, d = len(qi_groups), space.d
     box = np.array([(state.lo, state.hi) for state in qi_groups.values()], dtype=np.int32).reshape(n, 2, d)
     shape = np.zeros((n, 2, d), figures_dtype(space))
-    return CoreGroups(records(n, GROUP), box, shape, np.zeros((2, 0), np.int32), np.zeros(ROOMS, np.int32))
+    return CoreGroups(records(n, GROUP), box, shape, np.zeros((2, 0), np.int32), np.zeros(BLOCK_SIZES, np.int32))

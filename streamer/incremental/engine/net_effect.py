@@ -117,14 +117,14 @@ class Drained:
     splits: int
 
 
-def net_effect(rows: Rows, held: CoreArrays, source_keys: Iterable[str], statement_ids: list[str]) -> Drained:
+def net_effect(rows: Rows, core: CoreArrays, source_keys: Iterable[str], statement_ids: list[str]) -> Drained:
     """What the core has exported; source_keys: of the rows that changes named, those that are gone among them."""
-    export = held.arrays.export
+    export = core.arrays.export
     rows_end = 1 + 4 * int(export.numbers[0])
-    gone = [source_key for source_key in source_keys if source_key not in rows.place_of]
+    gone = [source_key for source_key in source_keys if source_key not in rows.index_of]
     records = rows.records(export.numbers[1:rows_end], gone)
-    numbers: list[int] = export.numbers[rows_end : held.say("n_numbers")].tolist()
-    scores: list[float] = export.scores[: held.say("n_scores")].tolist()
+    numbers: list[int] = export.numbers[rows_end : core.field("n_numbers")].tolist()
+    scores: list[float] = export.scores[: core.field("n_scores")].tolist()
     qi_groups, published, formed, groups_end = _groups(rows, numbers, 0)
     return Drained(
         records=records,
@@ -133,9 +133,9 @@ def net_effect(rows: Rows, held: CoreArrays, source_keys: Iterable[str], stateme
         published=published,
         formed=formed,
         statement_ids=statement_ids,
-        qi_group_next=held.say("qi_group_next"),
-        merges=held.say("merges"),
-        splits=held.say("splits"),
+        qi_group_next=core.field("qi_group_next"),
+        merges=core.field("merges"),
+        splits=core.field("splits"),
     )
 
 

@@ -4,7 +4,7 @@ The rules of this file
 ----------------------
 * A region is some QI groups with all their rows. Its `stamp` is a digest of who is in which of them, with which cells
   and published values, as which individual: a region whose stamp is the same has not changed.
-* Rows are handed out in the order of their lots, which no one outside knows and every restart gives again: an algorithm
+* Rows are handed out in the order of their tie_hashes, which no one outside knows and every restart gives again: an algorithm
   with the same seed gives the same QI groups, and neither names nor arrivals have a part in it.
 * The new groups are all the region's rows, once each, and every one of them holds the table's model; else nothing is
   changed.
@@ -212,14 +212,14 @@ def _rows_until(ends: Ints, sizes: Ints, border: Ints) -> Ints:
 STAMP_BYTES = 16
 
 NOWHERE = -1
-"""In place of a group, of a row that is in none that could stay as it is."""
+"""In index of a group, of a row that is in none that could stay as it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Region:
     """Some QI groups as they are now: their numbers, ascending; all their rows; NCP times rows, summed; a digest.
 
-    standing: of each row (n,) the place of its group's number in `numbers`, NOWHERE where its box could be smaller.
+    standing: of each row (n,) the index of its group's number in `numbers`, NOWHERE where its box could be smaller.
     """
 
     numbers: tuple[int, ...]
@@ -245,24 +245,24 @@ class Replaced:
 
 
 class _Now:
-    """A region in the core's arrays: of its groups the places (g,), of its rows the places (n,) and groups (n,)."""
+    """A region in the core's arrays: of its groups the indexes (g,), of its rows the indexes (n,) and groups (n,)."""
 
-    def __init__(self, rows: Rows, held: CoreArrays, numbers: Sequence[int]) -> None:
-        s = held.arrays
-        group = s.groups.group.view(np.ndarray)[: held.say("groups_used")]
+    def __init__(self, rows: Rows, core: CoreArrays, numbers: Sequence[int]) -> None:
+        s = core.arrays
+        group = s.groups.group.view(np.ndarray)[: core.field("groups_used")]
         alive = np.flatnonzero(group["alive"])
         wanted = alive[np.isin(group["number"][alive], np.array(numbers, dtype=np.int64))]
-        self.places: Ints = wanted[np.argsort(group["number"][wanted])]
-        self.numbers: Ints = group["number"][self.places]
-        sizes = group["members"][self.places].astype(np.int64)
+        self.indexes: Ints = wanted[np.argsort(group["number"][wanted])]
+        self.numbers: Ints = group["number"][self.indexes]
+        sizes = group["members"][self.indexes].astype(np.int64)
         of_row = np.repeat(np.arange(len(sizes)), sizes)
         within = np.arange(len(of_row)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        members = s.groups.pool[0, group["block"][self.places][of_row] + within].astype(np.int64)
-        order = np.argsort(rows.core["lot"][members], kind="stable")
+        members = s.groups.pool[0, group["block"][self.indexes][of_row] + within].astype(np.int64)
+        order = np.argsort(rows.in_core["tie_hash"][members], kind="stable")
         self.rows, self.of_row = members[order], of_row[order]
-        self.cells, self.values = s.rows.cells[self.rows], rows.core["values"][self.rows].astype(np.int64)
-        self.lo, self.hi = (s.groups.box[self.places, side].astype(np.int64) for side in (LO, HI))
-        self.pool, self.blocks, self.sizes = s.groups.pool[1], group["block"][self.places], sizes
+        self.cells, self.values = s.rows.cells[self.rows], rows.in_core["values"][self.rows].astype(np.int64)
+        self.lo, self.hi = (s.groups.box[self.indexes, side].astype(np.int64) for side in (LO, HI))
+        self.pool, self.blocks, self.sizes = s.groups.pool[1], group["block"][self.indexes], sizes
 
     def slots(self, i: int) -> list[int]:
         """Numbers of the values by slot of one of the groups."""
@@ -270,25 +270,25 @@ class _Now:
         return found
 
 
-def boxes_of(held: CoreArrays) -> tuple[Ints, Ints, Ints, Ints]:
+def boxes_of(core: CoreArrays) -> tuple[Ints, Ints, Ints, Ints]:
     """All QI groups by number: numbers (g,), boxes (g, d) and (g, d) in cells, rows (g,); int64."""
-    s = held.arrays
-    group = s.groups.group.view(np.ndarray)[: held.say("groups_used")]
+    s = core.arrays
+    group = s.groups.group.view(np.ndarray)[: core.field("groups_used")]
     alive = np.flatnonzero(group["alive"])
-    places = alive[np.argsort(group["number"][alive])]
-    lo, hi = (s.groups.box[places, side].astype(np.int64) for side in (LO, HI))
-    return group["number"][places], lo, hi, group["members"][places].astype(np.int64)
+    indexes = alive[np.argsort(group["number"][alive])]
+    lo, hi = (s.groups.box[indexes, side].astype(np.int64) for side in (LO, HI))
+    return group["number"][indexes], lo, hi, group["members"][indexes].astype(np.int64)
 
 
-def loss_of(held: CoreArrays) -> float:
+def loss_of(core: CoreArrays) -> float:
     """NCP times rows, summed over all QI groups; of what is pending nothing is lost yet."""
-    group = held.arrays.groups.group.view(np.ndarray)[: held.say("groups_used")]
+    group = core.arrays.groups.group.view(np.ndarray)[: core.field("groups_used")]
     return float((group["ncp"] * (group["members"] * group["alive"])).sum())
 
 
-def region_of(table: Table, rows: Rows, held: CoreArrays, numbers: Sequence[int]) -> Region:
+def region_of(table: Table, rows: Rows, core: CoreArrays, numbers: Sequence[int]) -> Region:
     """The QI groups of these numbers, without those that are gone."""
-    return _region(table, rows, _Now(rows, held, numbers))
+    return _region(table, rows, _Now(rows, core, numbers))
 
 
 def _region(table: Table, rows: Rows, now: _Now) -> Region:
@@ -318,14 +318,14 @@ def _hulls(cells: Ints, of_row: Ints, sizes: Ints) -> tuple[Ints, Ints]:
 
 
 def replacement(
-    table: Table, rows: Rows, held: CoreArrays, region: Region, groups: Sequence[Ints]
+    table: Table, rows: Rows, core: CoreArrays, region: Region, groups: Sequence[Ints]
 ) -> tuple[Records, Replaced] | None:
     """The operations that replace a region's QI groups by others, and what they do; None if it has changed.
 
     groups: arrays of row numbers into `region.rows`. Raises LawViolated where they are not all of these rows, once
     each, or one does not hold the model.
     """
-    now = _Now(rows, held, region.numbers)
+    now = _Now(rows, core, region.numbers)
     if _region(table, rows, now).stamp != region.stamp:
         return None
     label = _labels(groups, len(now.rows))
@@ -333,7 +333,7 @@ def replacement(
     holds = model.holds_by_group(label, len(groups), microdata.subjects(model.subjects))
     if not holds.all():
         raise LawViolated(f"rebuild: {int((~holds).sum())} of {len(groups)} QI groups do not hold the privacy model")
-    old = _grouped(table, now, now.of_row, len(now.places), (now.lo, now.hi))
+    old = _grouped(table, now, now.of_row, len(now.indexes), (now.lo, now.hi))
     new = _grouped(table, now, label, len(groups), None)
     return _Plan(rows, now, old, new).operations()
 
@@ -375,9 +375,9 @@ class _Plan:
         made = [j for j in range(len(new.sizes)) if j not in self._untouched]
         parts = [part for j in made for part in self._made(j, predecessor.get(j))]
         gone = [i for i in range(len(old.sizes)) if i not in self._successor]
-        parts.append(_operations(len(gone), RETIRE, self._now.places[gone]))
+        parts.append(_operations(len(gone), RETIRE, self._now.indexes[gone]))
         operations = records(sum(len(part) for part in parts), OPERATION)
-        operations.kind, operations.place, operations.values = np.concatenate(parts).T
+        operations.kind, operations.index, operations.values = np.concatenate(parts).T
         operations.who, operations.ends[-1:] = NONE, 1
         return operations, Replaced(len(old.sizes), len(new.sizes), self._kept, self._again, old.loss, new.loss)
 
@@ -390,13 +390,13 @@ class _Plan:
             return [_operations(n, GATHER, rows), _operations(1, FORM, NONE)]
         if not same_box(self._old, i, self._new, j):
             self._again += n
-            return [_operations(n, GATHER, rows), _operations(1, REFORM, self._now.places[i])]
+            return [_operations(n, GATHER, rows), _operations(1, REFORM, self._now.indexes[i])]
         before = self._now.slots(i)
         slots = self._slots(before, self._new.values_of(j).tolist())
         again = sum(a != b for a, b in zip(before, slots, strict=False)) + max(0, n - len(before))
         self._again += again
         self._kept += again == 0 and n == len(before)
-        return [_operations(n, GATHER, rows, slots), _operations(1, REFORM, self._now.places[i], 1)]
+        return [_operations(n, GATHER, rows, slots), _operations(1, REFORM, self._now.indexes[i], 1)]
 
     def _slots(self, before: Sequence[int], values: Sequence[int]) -> list[int]:
         """Values by slot: those that are still there if they were, the others by their texts."""
@@ -411,8 +411,8 @@ class _Plan:
         return [next(others) if number is None else number for number in slots]
 
 
-def _operations(n: int, kind: int, places: Ints | int, values: Sequence[int] | int = 0) -> Ints:
-    """n operations of one kind: kind, place and values of each, (n, 3)."""
+def _operations(n: int, kind: int, indexes: Ints | int, values: Sequence[int] | int = 0) -> Ints:
+    """n operations of one kind: kind, index and values of each, (n, 3)."""
     operations = np.empty((n, 3), dtype=np.int64)
-    operations[:, 0], operations[:, 1], operations[:, 2] = kind, places, values
+    operations[:, 0], operations[:, 1], operations[:, 2] = kind, indexes, values
     return operations

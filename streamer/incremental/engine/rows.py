@@ -1,11 +1,11 @@
-"""The index table of a shard (Song et al. 2009, definition 4): which row stands at which place, and its exact values.
+"""The index table of a shard (Song et al. 2009, definition 4): which row stands at which index, and its exact values.
 
 The rules of this file
 ----------------------
-* Every row has a *place* from its insertion to its removal; a place is used again once the operations that free it have
-  been run. Nothing outside this process knows a place, and no result depends on one.
+* Every row has a *index* from its insertion to its removal; a index is used again once the operations that free it have
+  been run. Nothing outside this process knows a index, and no result depends on one.
 * Here is what the core must not know, because it may not decide: source keys, exact codes, what is null, names. The
-  core knows cells, the number of the values, the number of the individual and the lot.
+  core knows cells, the number of the values, the number of the individual and the tie_hash.
 * Nothing is kept twice: a code is its cell, which the core has, and the *rest*, how far it stands in that cell. Where
   all cells are single codes there is no rest.
 * A row that was changed is held as it was given until `write`: many are written at once.
@@ -32,17 +32,17 @@ from streamer.table.encode import EncodedRows
 from streamer.table.row import Row, Values
 from streamer.table.schema import Table
 
-# The source keys of a shard's rows, by place and back: what a list and a dictionary do, in a fifth of their memory.
+# The source keys of a shard's rows, by index and back: what a list and a dictionary do, in a fifth of their memory.
 #
-# * The texts stand in one array by place; a text of up to 15 bytes needs nothing beside its 16 bytes there.
-# * The way back is a hash with open addressing: a slot holds a place, or NONE. A row that goes takes its slot along,
+# * The texts stand in one array by index; a text of up to 15 bytes needs nothing beside its 16 bytes there.
+# * The way back is a hash with open addressing: a slot holds a index, or NONE. A row that goes takes its slot along,
 #   and those behind it move up, so that the way to a key stays short. Half of the slots are used when they are made
 #   anew, two thirds at most.
 # * A key's home is Python's own hash of it, which every process draws anew: nobody who chooses keys can make them
 #   collide, and no result may depend on where a key stands. What stands there is compared as a whole.
 # * Messages never hold a source key.
 
-FIRST_ROOM = 1024
+FIRST_CAPACITY = 1024
 KEYS_AT_ONCE = 10_000
 """Source keys that are objects at the same time, where all of them are looked at."""
 
@@ -50,62 +50,62 @@ HASH_BITS = 32
 
 
 class SourceKeys:
-    """The places of rows by source key, in the order of places; `texts`: the source keys by place."""
+    """The indexes of rows by source key, in the order of indexes; `texts`: the source keys by index."""
 
     def __init__(self) -> None:
-        self.texts: Any = _texts(FIRST_ROOM)
+        self.texts: Any = _texts(FIRST_CAPACITY)
         self._n = 0
-        self._slots = np.full(FIRST_ROOM, NONE, np.int32).data  # whose items are integers of Python
+        self._slots = np.full(FIRST_CAPACITY, NONE, np.int32).data  # whose items are integers of Python
 
     def __len__(self) -> int:
         return self._n
 
     def __getitem__(self, source_key: str) -> int:
-        place: int = self._slots[self._slot_of(source_key)]
-        if place == NONE:
+        index: int = self._slots[self._slot_of(source_key)]
+        if index == NONE:
             raise KeyError("there is no row with this source key")
-        return place
+        return index
 
     def __contains__(self, source_key: str) -> bool:
         return bool(self._slots[self._slot_of(source_key)] != NONE)
 
     def __iter__(self) -> Iterator[str]:
-        places = self.places()
-        for begin in range(0, len(places), KEYS_AT_ONCE):
-            yield from self.texts[places[begin : begin + KEYS_AT_ONCE]].tolist()
+        indexes = self.indexes()
+        for begin in range(0, len(indexes), KEYS_AT_ONCE):
+            yield from self.texts[indexes[begin : begin + KEYS_AT_ONCE]].tolist()
 
     def get(self, source_key: str) -> int | None:
-        """The place of a row, None if there is no such row."""
-        place: int = self._slots[self._slot_of(source_key)]
-        return None if place == NONE else place
+        """The index of a row, None if there is no such row."""
+        index: int = self._slots[self._slot_of(source_key)]
+        return None if index == NONE else index
 
-    def places_of(self, source_keys: Sequence[str]) -> Ints:
-        """The places of n source keys, NONE if there is no such row, (n,) int64."""
+    def indexes_of(self, source_keys: Sequence[str]) -> Ints:
+        """The indexes of n source keys, NONE if there is no such row, (n,) int64."""
         n, slots = len(source_keys), np.asarray(self._slots)
-        wanted, places = np.array(source_keys, StringDType()), np.full(n, NONE, np.int64)
+        wanted, indexes = np.array(source_keys, StringDType()), np.full(n, NONE, np.int64)
         at, sought = _hashes(source_keys) * len(slots) >> HASH_BITS, np.arange(n)
         while len(sought):
             standing_there = slots[at]
             some = standing_there != NONE
             at, sought, standing_there = at[some], sought[some], standing_there[some]
             hit = self.texts[standing_there] == wanted[sought]
-            places[sought[hit]] = standing_there[hit]
+            indexes[sought[hit]] = standing_there[hit]
             at, sought = (at[~hit] + 1) % len(slots), sought[~hit]
-        return places
+        return indexes
 
-    def add(self, source_key: str, place: int) -> None:
-        """A row that has no place yet; nobody else has this one."""
-        self._reach(place + 1)
-        self.texts[place] = source_key
+    def add(self, source_key: str, index: int) -> None:
+        """A row that has no index yet; nobody else has this one."""
+        self._reach(index + 1)
+        self.texts[index] = source_key
         if 3 * (self._n + 1) > 2 * len(self._slots):
-            self._make_slots(self.places())
-        self._slots[self._slot_of(source_key)] = place
+            self._make_slots(self.indexes())
+        self._slots[self._slot_of(source_key)] = index
         self._n += 1
 
-    def remove(self, place: int) -> None:
-        """The row at a place is gone; its text stays until another one is written there."""
+    def remove(self, index: int) -> None:
+        """The row at a index is gone; its text stays until another one is written there."""
         slots, length = self._slots, len(self._slots)
-        hole = self._slot_of(self.texts[place])
+        hole = self._slot_of(self.texts[index])
         at, slots[hole] = hole, NONE
         while True:
             at = at + 1 if at + 1 < length else 0
@@ -118,7 +118,7 @@ class SourceKeys:
         self._n -= 1
 
     def write(self, first: int, source_keys: Sequence[str]) -> None:
-        """Texts at n places one after the other; they cannot be found before `found_up_to`."""
+        """Texts at n indexes one after the other; they cannot be found before `found_up_to`."""
         self._reach(first + len(source_keys))
         self.texts[first : first + len(source_keys)] = source_keys
 
@@ -127,8 +127,8 @@ class SourceKeys:
         self._make_slots(np.arange(n))
         self._n = n
 
-    def places(self) -> Ints:
-        """The places of all rows, ascending, (n,) int64."""
+    def indexes(self) -> Ints:
+        """The indexes of all rows, ascending, (n,) int64."""
         slots = np.asarray(self._slots)
         return np.sort(slots[slots != NONE]).astype(np.int64)
 
@@ -140,28 +140,28 @@ class SourceKeys:
         slots, texts = self._slots, self.texts
         length = len(slots)
         at = (hash(source_key) % (1 << HASH_BITS)) * length >> HASH_BITS
-        while (place := slots[at]) != NONE and texts[place] != source_key:
+        while (index := slots[at]) != NONE and texts[index] != source_key:
             at = at + 1 if at + 1 < length else 0
         return at
 
-    def _make_slots(self, places: Ints) -> None:
-        """New slots for the rows at these places, (n,) int64."""
-        hashes = np.empty(len(places), np.int64)
-        for begin in range(0, len(places), KEYS_AT_ONCE):
-            some = self.texts[places[begin : begin + KEYS_AT_ONCE]].tolist()
+    def _make_slots(self, indexes: Ints) -> None:
+        """New slots for the rows at these indexes, (n,) int64."""
+        hashes = np.empty(len(indexes), np.int64)
+        for begin in range(0, len(indexes), KEYS_AT_ONCE):
+            some = self.texts[indexes[begin : begin + KEYS_AT_ONCE]].tolist()
             hashes[begin : begin + len(some)] = _hashes(some)
         order = np.argsort(hashes, kind="stable")
-        self._refuse_doubles(places[order], hashes[order])
-        length = max(FIRST_ROOM, 2 * len(places) + 2)
+        self._refuse_doubles(indexes[order], hashes[order])
+        length = max(FIRST_CAPACITY, 2 * len(indexes) + 2)
         slots = np.full(length, NONE, np.int32)
-        slots[standing(hashes[order] * length >> HASH_BITS, length)] = places[order]
+        slots[standing(hashes[order] * length >> HASH_BITS, length)] = indexes[order]
         self._slots = slots.data
 
-    def _refuse_doubles(self, places: Ints, hashes: Ints) -> None:
-        """places (n,) with their hashes, in the order of these."""
-        alike = np.zeros(len(places) + 1, bool)
+    def _refuse_doubles(self, indexes: Ints, hashes: Ints) -> None:
+        """indexes (n,) with their hashes, in the order of these."""
+        alike = np.zeros(len(indexes) + 1, bool)
         alike[1:-1] = hashes[1:] == hashes[:-1]
-        suspects = self.texts[places[alike[1:] | alike[:-1]]].tolist()
+        suspects = self.texts[indexes[alike[1:] | alike[:-1]]].tolist()
         if len(set(suspects)) < len(suspects):
             raise ValueError("two rows have one source key")
 
@@ -185,18 +185,18 @@ def _texts(n: int) -> Any:
 class Rows:
     """All rows of one shard by source key."""
 
-    def __init__(self, table: Table, held: CoreArrays) -> None:
+    def __init__(self, table: Table, core: CoreArrays) -> None:
         self._space = table.space
-        self._held = held
+        self._core = core
         self.d = table.space.d
-        self.place_of = SourceKeys()
-        self._n_places = 0
+        self.index_of = SourceKeys()
+        self._rows_used = 0
         self._coarse: Ints = np.flatnonzero(table.space.codes_per_cell > 1)
         widest = table.space.codes_per_cell.max(initial=1) - 1
         self.rest: Ints = np.zeros((0, len(self._coarse)), np.min_scalar_type(widest))
         self._exact: list[tuple[str, ...]] | None = [] if table.stepless else None
         self._nullable = table.nullable
-        self._is_null: Bools = np.zeros((0, len(table.nullable)), np.bool_)  # by place, of the nullable attributes
+        self._is_null: Bools = np.zeros((0, len(table.nullable)), np.bool_)  # by index, of the nullable attributes
         self._n_texts = len(table.kept), len(table.stepless)
         self.values = ValueTexts()
         self._subjects = SubjectNumbers(table)
@@ -206,52 +206,52 @@ class Rows:
         self._freed: list[int] = []
 
     def __len__(self) -> int:
-        return len(self.place_of)
+        return len(self.index_of)
 
     @property
     def source_keys(self) -> Any:
-        """Source keys by place, as an array of texts."""
-        return self.place_of.texts
+        """Source keys by index, as an array of texts."""
+        return self.index_of.texts
 
     # -- one row --------------------------------------------------------------------------------------------------
 
     def add(self, source_key: str, row: Row) -> int:
-        """A place for a new row."""
+        """A index for a new row."""
         if self._free:
-            place = self._free.pop()
+            index = self._free.pop()
         else:
-            place = self._n_places
-            self._n_places += 1
-        self.place_of.add(source_key, place)
-        self._given[place] = row
-        return place
+            index = self._rows_used
+            self._rows_used += 1
+        self.index_of.add(source_key, index)
+        self._given[index] = row
+        return index
 
-    def give(self, place: int, row: Row) -> None:
+    def give(self, index: int, row: Row) -> None:
         """New contents for a row."""
-        self._given[place] = row
+        self._given[index] = row
 
-    def remove(self, place: int) -> None:
-        """The row goes; its place is free once this has been run."""
-        self.place_of.remove(place)
-        self._given.pop(place, None)
-        self._freed.append(place)
+    def remove(self, index: int) -> None:
+        """The row goes; its index is free once this has been run."""
+        self.index_of.remove(index)
+        self._given.pop(index, None)
+        self._freed.append(index)
 
-    def row(self, place: int) -> Row:
-        """The row at a place."""
-        given = self._given.get(place)
+    def row(self, index: int) -> Row:
+        """The row at a index."""
+        given = self._given.get(index)
         if given is not None:
             return given
-        record = self._held.arrays.rows.row[place]
-        return self._as_row(place, self.codes_of(place).tolist(), int(record["values"]), int(record["who"]))
+        record = self._core.arrays.rows.row[index]
+        return self._as_row(index, self.codes_of(index).tolist(), int(record["values"]), int(record["who"]))
 
     def who(self, row: Row) -> int:
         """The number of a row's individual; NONE where rows belong to none."""
         return NONE if row.individual is None else self.individuals.give(row.individual)
 
-    def _as_row(self, place: int, codes: list[int], values: int, who: int) -> Row:
-        exact = () if self._exact is None else self._exact[place]
+    def _as_row(self, index: int, codes: list[int], values: int, who: int) -> Row:
+        exact = () if self._exact is None else self._exact[index]
         name = None if who == NONE else self.individuals.things[who]
-        nulls = () if not self._nullable else self.nulls_of([place])[0]
+        nulls = () if not self._nullable else self.nulls_of([index])[0]
         return Row(tuple(codes), self._values_of(values), exact, name, nulls)
 
     def _values_of(self, number: int) -> Values:
@@ -263,33 +263,33 @@ class Rows:
     # -- many rows ------------------------------------------------------------------------------------------------
 
     def write(self) -> None:
-        """Writes what was given; makes room in the core for all places and numbers, and frees places."""
-        self._reach(self._n_places)
+        """Writes what was given; makes room in the core for all indexes and numbers, and frees indexes."""
+        self._reach(self._rows_used)
         if self._given:
             if len(self._coarse):
                 self._write_rest(list(self._given), np.array([row.codes for row in self._given.values()]))
             if self._exact is not None:
-                self._exact += [()] * (self._n_places - len(self._exact))
-                for place, row in self._given.items():
-                    self._exact[place] = row.exact
+                self._exact += [()] * (self._rows_used - len(self._exact))
+                for index, row in self._given.items():
+                    self._exact[index] = row.exact
             self._write_nulls(list(self._given), list(self._given.values()))
             self._given = {}
-        self.tell()
+        self.write_numbers()
         self._free += self._freed
         self._freed = []
 
     def add_many(self, source_keys: Sequence[str], rows: Sequence[Row]) -> Ints:
-        """Adds n rows at places one after the other, in an empty table from 0 on; their cells, (n, d) int64.
+        """Adds n rows at indexes one after the other, in an empty table from 0 on; their cells, (n, d) int64.
 
         Nobody finds them before `all_added`. Raises ValueError where a row has more or fewer codes than there are
         attributes, or one that no array holds.
         """
-        if not self.place_of and self._free + self._freed:
-            self._n_places, self._free, self._freed = 0, [], []
-        first, n = self._n_places, len(source_keys)
-        self._n_places += n
+        if not self.index_of and self._free + self._freed:
+            self._rows_used, self._free, self._freed = 0, [], []
+        first, n = self._rows_used, len(source_keys)
+        self._rows_used += n
         self._reach(first + n)
-        self.place_of.write(first, source_keys)
+        self.index_of.write(first, source_keys)
         codes = array_of([row.codes for row in rows], self.d)
         self._write_rest(slice(first, first + n), codes)
         if self._exact is not None:
@@ -299,11 +299,11 @@ class Rows:
 
     def all_added(self) -> None:
         """All rows are there. Raises ValueError if two have one source key."""
-        self.place_of.found_up_to(self._n_places)
+        self.index_of.found_up_to(self._rows_used)
 
     def _reach(self, n: int) -> None:
-        self._held.arrays = capacity.with_places(self._held.arrays, n)
-        more = len(self._held.arrays.rows.row)
+        self._core.arrays = capacity.with_rows(self._core.arrays, n)
+        more = len(self._core.arrays.rows.row)
         if more > len(self.rest):
             rest = np.zeros((more, len(self._coarse)), self.rest.dtype)
             rest[: len(self.rest)] = self.rest
@@ -315,54 +315,54 @@ class Rows:
     def _write_rest(self, where: Any, codes: Ints) -> None:
         self.rest[where] = (codes % self._space.codes_per_cell)[:, self._coarse]
 
-    def _write_nulls(self, places: Sequence[int], rows: Sequence[Row]) -> None:
-        if self._nullable and places:
-            self._is_null[places] = [[j in row.nulls for j in self._nullable] for row in rows]
+    def _write_nulls(self, indexes: Sequence[int], rows: Sequence[Row]) -> None:
+        if self._nullable and indexes:
+            self._is_null[indexes] = [[j in row.nulls for j in self._nullable] for row in rows]
 
-    def nulls_of(self, places: Sequence[int] | Ints) -> list[tuple[int, ...]]:
-        """Of the rows at these places, the numbers of the attributes that are null."""
+    def nulls_of(self, indexes: Sequence[int] | Ints) -> list[tuple[int, ...]]:
+        """Of the rows at these indexes, the numbers of the attributes that are null."""
         if not self._nullable:
-            return [()] * len(places)
-        return [tuple(compress(self._nullable, row)) for row in self._is_null[places].tolist()]
+            return [()] * len(indexes)
+        return [tuple(compress(self._nullable, row)) for row in self._is_null[indexes].tolist()]
 
-    def are_null(self, places: Ints) -> Bools:
+    def are_null(self, indexes: Ints) -> Bools:
         """The same as columns, (n, d)."""
-        nulls = np.zeros((len(places), self.d), np.bool_)
-        nulls[:, self._nullable] = self._is_null[places]
+        nulls = np.zeros((len(indexes), self.d), np.bool_)
+        nulls[:, self._nullable] = self._is_null[indexes]
         return nulls
 
-    def tell(self) -> None:
+    def write_numbers(self) -> None:
         """Makes room in the core for all numbers, and tells it what it has to know of new values."""
-        self._held.arrays = self._subjects.told(self._held.arrays, self.values.untold())
-        self._held.arrays = self.values.told(self._held.arrays)
-        self._held.arrays = capacity.with_individuals(self._held.arrays, len(self.individuals.things))
+        self._core.arrays = self._subjects.write_to(self._core.arrays, self.values.unwritten())
+        self._core.arrays = self.values.write_to(self._core.arrays)
+        self._core.arrays = capacity.with_individuals(self._core.arrays, len(self.individuals.things))
 
     def take_back(self) -> None:
         """Numbers of values and individuals that no row has any more, if there are many; after a drain."""
         if self.values.has_many_spare(len(self)):
-            used = self.core["values"][self.places()]
+            used = self.in_core["values"][self.indexes()]
             self.values.keep(used)
-            self._subjects.keep(self._held.arrays, used)
+            self._subjects.keep(self._core.arrays, used)
         if self.individuals.has_many_spare(len(self)):
-            self.individuals.keep(self.core["who"][self.places()])
-        self.tell()
+            self.individuals.keep(self.in_core["who"][self.indexes()])
+        self.write_numbers()
 
     @property
-    def core(self) -> Records:
-        """What the core has of every place."""
-        return self._held.arrays.rows.row.view(np.ndarray)
+    def in_core(self) -> Records:
+        """What the core has of every index."""
+        return self._core.arrays.rows.row.view(np.ndarray)
 
     def cells_of(self, codes: Ints) -> Ints:
         """Codes (n, d) to cells."""
         return codes // self._space.codes_per_cell
 
-    def codes_of(self, places: Any) -> Ints:
-        """Codes of the rows at one or n places as far as the core was told of them, (d,) or (n, d), of any width."""
-        cells: Ints = self._held.arrays.rows.cells[places]
+    def codes_of(self, indexes: Any) -> Ints:
+        """Codes of the rows at one or n indexes as far as the core was told of them, (d,) or (n, d), of any width."""
+        cells: Ints = self._core.arrays.rows.cells[indexes]
         if not len(self._coarse):
             return cells
         codes = cells * self._space.codes_per_cell
-        codes[..., self._coarse] += self.rest[places].astype(np.int64)  # of 64 bits it is unsigned
+        codes[..., self._coarse] += self.rest[indexes].astype(np.int64)  # of 64 bits it is unsigned
         return codes
 
     def leave_domain(self, cells: Ints) -> bool:
@@ -382,93 +382,93 @@ class Rows:
         widened = self._space.generalize(lo.copy(), hi.copy())
         return bool((widened[0] == lo).all() and (widened[1] == hi).all())
 
-    def places(self) -> Ints:
+    def indexes(self) -> Ints:
         """Places of all rows, in no order that decides anything; int64."""
-        return self.place_of.places()
+        return self.index_of.indexes()
 
-    def places_but(self, source_keys: Iterable[str]) -> Ints:
-        """Places of all rows but some, in the order of their lots; int64."""
-        found = (self.place_of.get(source_key) for source_key in source_keys)
-        places = np.setdiff1d(self.places(), [place for place in found if place is not None]).astype(np.int64)
-        in_order: Ints = places[self.core["lot"][places].argsort()]
+    def indexes_but(self, source_keys: Iterable[str]) -> Ints:
+        """Places of all rows but some, in the order of their tie_hashes; int64."""
+        found = (self.index_of.get(source_key) for source_key in source_keys)
+        indexes = np.setdiff1d(self.indexes(), [index for index in found if index is not None]).astype(np.int64)
+        in_order: Ints = indexes[self.in_core["tie_hash"][indexes].argsort()]
         return in_order
 
     def records(self, changed: Ints, gone: Sequence[str]) -> RecordColumns:
-        """Rows as a store keeps them; changed: place, values, individual, QI group of one after the other.
+        """Rows as a store keeps them; changed: index, values, individual, QI group of one after the other.
 
         gone: the source keys of rows that are not there any more.
         """
-        places, values, who, numbers = changed.reshape(-1, 4).T.copy()
-        at, names = places.tolist(), self.individuals.things
+        indexes, values, who, numbers = changed.reshape(-1, 4).T.copy()
+        at, names = indexes.tolist(), self.individuals.things
         return RecordColumns(
-            self.source_keys[places],
-            self.codes_of(places),
+            self.source_keys[indexes],
+            self.codes_of(indexes),
             [self._values_of(number) for number in values.tolist()],
-            [()] * len(at) if self._exact is None else [self._exact[place] for place in at],
+            [()] * len(at) if self._exact is None else [self._exact[index] for index in at],
             [None if number == NONE else names[number] for number in who.tolist()],
-            self.nulls_of(places),
+            self.nulls_of(indexes),
             numbers,
             gone,
         )
 
     def qi_groups(self, groups: Ints) -> Ints:
-        """Numbers of the QI groups at these places of the core; `kept.PENDING` for PENDING."""
-        numbers: Ints = self._held.arrays.groups.group["number"].view(np.ndarray)[groups]
+        """Numbers of the QI groups at these indexes of the core; `kept.PENDING` for PENDING."""
+        numbers: Ints = self._core.arrays.groups.group["number"].view(np.ndarray)[groups]
         return np.where(groups == NO_GROUP_YET, NO_QI_GROUP, numbers)
 
     def published_cells(self) -> tuple[Ints, Ints]:
         """Of every row that is in a QI group the group's number (n,) and its cells (n, d); int64."""
-        places = self.places()
-        numbers = self.qi_groups(self.core["group"][places])
+        indexes = self.indexes()
+        numbers = self.qi_groups(self.in_core["group"][indexes])
         there = numbers != NO_QI_GROUP
-        return numbers[there], self._cells_at(places[there])
+        return numbers[there], self._cells_at(indexes[there])
 
     def cells_of_keys(self, source_keys: Iterable[str]) -> Ints:
         """The cells (n, d) of rows that are there; int64."""
-        return self._cells_at(self.place_of.places_of(list(source_keys)))
+        return self._cells_at(self.index_of.indexes_of(list(source_keys)))
 
-    def _cells_at(self, places: Ints) -> Ints:
-        cells: Ints = self._held.arrays.rows.cells[places].astype(np.int64)
+    def _cells_at(self, indexes: Ints) -> Ints:
+        cells: Ints = self._core.arrays.rows.cells[indexes].astype(np.int64)
         return cells
 
-    def encoded(self, places: Ints) -> EncodedRows:
-        """The rows at these places, as whole-table algorithms take them."""
-        view, who = StoredRows(self, places), self.core["who"][places].tolist()
+    def encoded(self, indexes: Ints) -> EncodedRows:
+        """The rows at these indexes, as whole-table algorithms take them."""
+        view, who = StoredRows(self, indexes), self.in_core["who"][indexes].tolist()
         names = [None if number == NONE else self.individuals.things[number] for number in who]
-        keys = [self.source_keys[place] for place in places.tolist()]
-        return EncodedRows(keys, view.codes, view.values, view.exact, names, self.nulls_of(places))
+        keys = [self.source_keys[index] for index in indexes.tolist()]
+        return EncodedRows(keys, view.codes, view.values, view.exact, names, self.nulls_of(indexes))
 
     def view(self) -> StoredRows:
         """All rows as columns, in no particular order."""
-        return StoredRows(self, self.places())
+        return StoredRows(self, self.indexes())
 
 
 class StoredRows:
     """Some rows as columns, for conditions (`RowsView`); the columns that a condition does not use are never built."""
 
-    def __init__(self, rows: Rows, places: Ints) -> None:
+    def __init__(self, rows: Rows, indexes: Ints) -> None:
         self._rows = rows
-        self.places = places
+        self.indexes = indexes
 
     @property
     def codes(self) -> Ints:
         """(n, d) int64."""
-        return self._rows.codes_of(self.places).astype(np.int64)
+        return self._rows.codes_of(self.indexes).astype(np.int64)
 
     @property
     def exact(self) -> list[tuple[str, ...]]:
         exact = self._rows._exact
-        return [()] * len(self.places) if exact is None else [exact[place] for place in self.places.tolist()]
+        return [()] * len(self.indexes) if exact is None else [exact[index] for index in self.indexes.tolist()]
 
     @property
     def values(self) -> list[Values]:
-        number = self._rows.core["values"][self.places].tolist()
+        number = self._rows.in_core["values"][self.indexes].tolist()
         return [self._rows._values_of(one) for one in number]
 
     @property
     def nulls(self) -> Bools:
         """(n, d)."""
-        return self._rows.are_null(self.places)
+        return self._rows.are_null(self.indexes)
 
 
 def array_of(runs: Sequence[Sequence[int]], length: int) -> Ints:

@@ -121,8 +121,8 @@ class RecordColumns(Mapping[str, Record | None]):
         yield from self.gone
 
     def __getitem__(self, source_key: str) -> Record | None:
-        place = self._places[source_key]
-        return next(self._records(slice(place, place + 1)), None)
+        index = self._indexes[source_key]
+        return next(self._records(slice(index, index + 1)), None)
 
     def items(self) -> ItemsView[str, Record | None]:
         """All of them, in one pass."""
@@ -137,20 +137,20 @@ class RecordColumns(Mapping[str, Record | None]):
 
     def in_groups(self, source_keys: Sequence[str], qi_groups: Ints) -> RecordColumns:
         """Some of the rows that are there, in QI groups of these numbers, (n,)."""
-        places = [self._places[source_key] for source_key in source_keys]
+        indexes = [self._indexes[source_key] for source_key in source_keys]
         return RecordColumns(
-            self.source_keys[places],
-            self.codes[places],
-            [self.values_of[place] for place in places],
-            [self.exact[place] for place in places],
-            [self.individuals[place] for place in places],
-            [self.nulls[place] for place in places],
+            self.source_keys[indexes],
+            self.codes[indexes],
+            [self.values_of[index] for index in indexes],
+            [self.exact[index] for index in indexes],
+            [self.individuals[index] for index in indexes],
+            [self.nulls[index] for index in indexes],
             qi_groups,
         )
 
     @cached_property
-    def _places(self) -> dict[str, int]:
-        return {source_key: place for place, source_key in enumerate(self)}
+    def _indexes(self) -> dict[str, int]:
+        return {source_key: index for index, source_key in enumerate(self)}
 
     def _records(self, some: slice) -> Iterator[Record]:
         codes = map(tuple, self.codes[some].tolist())
@@ -174,7 +174,7 @@ LISTS_AT_ONCE = 10_000
 
 
 class RestoredLists(NamedTuple):
-    """What `core.lists.restore` takes: owners (n,) and others (entries,) are places of QI groups, floors (n,), scores
+    """What `core.lists.restore` takes: owners (n,) and others (entries,) are indexes of QI groups, floors (n,), scores
     (entries,), and ends (n,) says where a list ends in others and scores."""
 
     owners: Ints
@@ -185,7 +185,7 @@ class RestoredLists(NamedTuple):
 
 
 def stored_lists(stored: Iterable[tuple[int, SimilarityList]], names: Ints) -> RestoredLists:
-    """The lists; names (groups,): the numbers of the QI groups by their places, ascending. Raises ShardRefused."""
+    """The lists; names (groups,): the numbers of the QI groups by their indexes, ascending. Raises ShardRefused."""
     stored = iter(stored)
     parts = [_as_arrays([], names)]
     while some := list(islice(stored, LISTS_AT_ONCE)):
@@ -202,8 +202,8 @@ def _as_arrays(some: Sequence[tuple[int, SimilarityList]], names: Ints) -> tuple
     if (lengths > LINKS).any():
         raise refusal("a similarity list has too many entries")
     neighbours = list(chain.from_iterable([stored.neighbours for _, stored in some]))
-    owners = places_of_numbers(names, [number for number, _ in some])
-    others = places_of_numbers(names, [number for number, _ in neighbours])
+    owners = indexes_of_numbers(names, [number for number, _ in some])
+    others = indexes_of_numbers(names, [number for number, _ in neighbours])
     if (owners == NONE).any() or (others == NONE).any():
         raise refusal("a similarity list names a QI group that is not stored")
     floors = np.array([stored.floor for _, stored in some], dtype=np.float64)
@@ -220,7 +220,7 @@ def _as_arrays(some: Sequence[tuple[int, SimilarityList]], names: Ints) -> tuple
     return owners, floors, lengths, others, scores
 
 
-def places_of_numbers(names: Ints, numbers: Sequence[int]) -> Ints:
+def indexes_of_numbers(names: Ints, numbers: Sequence[int]) -> Ints:
     """Where each of n numbers stands in names, ascending; NONE if it does not; (n,) int64."""
     try:
         wanted = np.array(numbers, dtype=np.int64)

@@ -5,14 +5,14 @@ The rules of this file
 * The published bytes are a function of cells, of the partition of rows into individuals and of published values alone.
   Whatever else has to be decided (which of two rows in one cell goes to which half of a cut QI group, which leaves
   first) is decided by chance: else numbers of QI groups and slots would tell exact values, source keys or names.
-* The *lot* of a row is a hash of its source key, keyed with a secret of its shard. Without the secret it is chance;
-  with it, replays, restarts and batches draw the same lots again.
-* A cut does not order rows by their lots as they are: whoever has a small one would stay behind at every cut, and
+* The *tie_hash* of a row is a hash of its source key, keyed with a secret of its shard. Without the secret it is chance;
+  with it, replays, restarts and batches draw the same tie_hashes again.
+* A cut does not order rows by their tie_hashes as they are: whoever has a small one would stay behind at every cut, and
   nearly always the newest rows would go to the newest number (`tests/laws/test_nothing_but_values_speaks.py` sees it).
-  The lots are shuffled anew for every cut, by what is public of it, so that no cut knows of the one before.
+  The tie_hashes are shuffled anew for every cut, by what is public of it, so that no cut knows of the one before.
 * The secret is drawn once per shard, by whoever owns the shard's shell, and is kept as secret as the rows: who has it
   and knows a source key knows on which side of a cut the row fell. An empty secret keys nothing: for tests only.
-* Two rows of a shard have one lot once in 2^64 pairs; nothing is done about it.
+* Two rows of a shard have one tie_hash once in 2^64 pairs; nothing is done about it.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ import numpy as np
 
 from streamer.table.arrays import Ints
 
-LOT_BYTES = 8
+TIE_HASH_BYTES = 8
 
 SECRET_BYTES = 32
 """Of a secret that is drawn; blake2b takes up to 64."""
 
 
-def lot(secret: bytes, source_key: str) -> int:
-    """The lot of one row, a signed 64-bit integer."""
+def tie_hash(secret: bytes, source_key: str) -> int:
+    """The tie_hash of one row, a signed 64-bit integer."""
     return int.from_bytes(_digest(secret, source_key), "little", signed=True)
 
 
-def lots(secret: bytes, source_keys: Iterable[str]) -> Ints:
-    """The lots of n rows, (n,) int64.
+def tie_hashes(secret: bytes, source_keys: Iterable[str]) -> Ints:
+    """The tie_hashes of n rows, (n,) int64.
 
-    >>> lots(b"a secret", ["ann", "bob"]).tolist() == [lot(b"a secret", "ann"), lot(b"a secret", "bob")]
+    >>> tie_hashes(b"a secret", ["ann", "bob"]).tolist() == [tie_hash(b"a secret", "ann"), tie_hash(b"a secret", "bob")]
     True
     """
-    keyed = blake2b(key=secret, digest_size=LOT_BYTES)  # to take the key in costs as much as all the rest
+    keyed = blake2b(key=secret, digest_size=TIE_HASH_BYTES)  # to take the key in costs as much as all the rest
     drawn = []
     for source_key in source_keys:
         one = keyed.copy()
@@ -51,9 +51,9 @@ def lots(secret: bytes, source_keys: Iterable[str]) -> Ints:
 
 
 def seed(secret: bytes) -> int:
-    """A seed for algorithms that need chance, below 2^64: another domain of the hash, so it is no row's lot."""
-    return int.from_bytes(blake2b(key=secret, digest_size=LOT_BYTES, person=b"seed").digest(), "little")
+    """A seed for algorithms that need chance, below 2^64: another domain of the hash, so it is no row's tie_hash."""
+    return int.from_bytes(blake2b(key=secret, digest_size=TIE_HASH_BYTES, person=b"seed").digest(), "little")
 
 
 def _digest(secret: bytes, source_key: str) -> bytes:
-    return blake2b(source_key.encode(), key=secret, digest_size=LOT_BYTES).digest()
+    return blake2b(source_key.encode(), key=secret, digest_size=TIE_HASH_BYTES).digest()

@@ -40,8 +40,8 @@ SHORT = {
 def test_room_for_so_many_is_made_where_there_is_less_and_only_there(what: str) -> None:
     small = empty_shard(table(YEARS).space, 2, recut=True, shrink=True, individuals=True)
     before = room_of(small)[what]
-    assert capacity.with_room(small, SHORT[what], before) is small
-    larger = capacity.with_room(small, SHORT[what], 3 * before)
+    assert capacity.with_capacity(small, SHORT[what], before) is small
+    larger = capacity.with_capacity(small, SHORT[what], 3 * before)
     assert room_of(larger)[what] == 3 * before
     assert larger.state.short == 0
 
@@ -50,9 +50,9 @@ def test_an_array_in_pages_of_its_own_is_an_array_as_any_other(monkeypatch: pyte
     small = empty_shard(table(YEARS).space, 2, recut=True, shrink=True, individuals=False)
     small.groups.group.number[:] = range(len(small.groups.group))
     small.groups.box[:, 1, 0] = range(len(small.groups.box))
-    common = capacity.with_room(small, layout.GROUPS, 5_000).groups
+    common = capacity.with_capacity(small, layout.GROUPS, 5_000).groups
     monkeypatch.setattr(capacity, "OWN_PAGES_FROM", 1)
-    own = capacity.with_room(small, layout.GROUPS, 5_000).groups
+    own = capacity.with_capacity(small, layout.GROUPS, 5_000).groups
     for one, other in zip(own, common, strict=True):
         assert (type(one), one.dtype, one.shape, one.strides) == (type(other), other.dtype, other.shape, other.strides)
         assert one.flags.writeable
@@ -79,16 +79,16 @@ def test_a_shard_without_room_publishes_what_one_with_plenty_does(
     monkeypatch.setattr(
         capacity, "OWN_PAGES_FROM", 5_000
     )  # of the arrays that grow, some then stand in pages of their own
-    grown, shortages = capacity.grown, set()
+    grow, shortages = capacity.grow, set()
 
     def noted(s: Shard) -> Shard:
         shortages.add(int(s.state.short[0]))
-        return grown(s)
+        return grow(s)
 
     stream = STREAMS[name]()
     plenty = Replay(stream, batch)
-    monkeypatch.setattr(capacity, "grown", noted)
-    monkeypatch.setattr(layout, "FIRST_ROOM", 1)
+    monkeypatch.setattr(capacity, "grow", noted)
+    monkeypatch.setattr(layout, "FIRST_CAPACITY", 1)
     tight = Replay(stream, batch)
     assert tight.of_any_batch() == plenty.of_any_batch()
     assert tight.of_this_batch() == plenty.of_this_batch()
@@ -107,21 +107,21 @@ def test_a_shard_without_room_publishes_what_one_with_plenty_does(
 def test_what_a_model_counts_grows_with_the_shard_and_is_right_everywhere(small: Table, data: st.DataObject) -> None:
     plenty = Engine(small)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(layout, "FIRST_ROOM", 1)
+        patch.setattr(layout, "FIRST_CAPACITY", 1)
         tight = Engine(small)
     for change in data.draw(st.lists(changes(small), max_size=40)):
         for engine in (plenty, tight):
             with suppress(EventRefused):
                 engine.apply(change)
         tight.run()
-        check_arrays(tight._held.arrays)
+        check_arrays(tight.arrays)
     assert dict(tight.index_table()) == dict(plenty.index_table())
     assert tight.drain().published == plenty.drain().published
 
 
 @pytest.fixture
 def tight(monkeypatch: pytest.MonkeyPatch) -> Shard:
-    monkeypatch.setattr(layout, "FIRST_ROOM", 3)
+    monkeypatch.setattr(layout, "FIRST_CAPACITY", 3)
     return empty_shard(table(YEARS).space, 2, recut=True, shrink=True, individuals=True)
 
 
@@ -144,7 +144,7 @@ def test_what_was_held_keeps_its_place_and_the_rest_is_zero(tight: Shard, what: 
     fill(tight.work.ints, random)
     before = [[array.copy() for array in part] for part in (*tight[3:7], tight.work)]
     tight.state.short, tight.state.short_by = SHORT[what], 50
-    after = capacity.grown(tight)
+    after = capacity.grow(tight)
     assert int(after.state.short[0]) == 0
     longer = 0
     for olds, news in zip(before, (*after[3:7], after.work), strict=True):
@@ -152,9 +152,9 @@ def test_what_was_held_keeps_its_place_and_the_rest_is_zero(tight: Shard, what: 
             assert (type(new), new.dtype) == (type(old), old.dtype)
             longer += new.shape != old.shape
             for was, now in zip(columns_of(old), columns_of(new), strict=True):
-                held = tuple(map(slice, old.shape))
-                assert (now[held] == was).all()
-                now[held] = 0
+                kept = tuple(map(slice, old.shape))
+                assert (now[kept] == was).all()
+                now[kept] = 0
                 assert not now.any()
     assert longer
 
@@ -162,7 +162,7 @@ def test_what_was_held_keeps_its_place_and_the_rest_is_zero(tight: Shard, what: 
 @pytest.mark.parametrize("what", sorted(SHORT))
 def test_there_is_as_much_as_was_asked_for(tight: Shard, what: str) -> None:
     tight.state.short, tight.state.short_by = SHORT[what], 1000
-    s = capacity.grown(tight)
+    s = capacity.grow(tight)
     lengths = {
         "GROUPS": [*map(len, s.groups[:3]), s.work.heap.shape[1] // 2],
         "POOL": [s.groups.pool.shape[1]],
@@ -173,7 +173,7 @@ def test_there_is_as_much_as_was_asked_for(tight: Shard, what: str) -> None:
         "TOUCHED": [len(s.journal.touched)],
         "CHANGED": [len(s.journal.changed)],
         "GONE": [len(s.journal.gone)],
-        "MEMBERS": [s.work.ints.shape[1], s.work.lots.shape[1], len(s.work.losses)],
+        "MEMBERS": [s.work.ints.shape[1], s.work.tie_hashes.shape[1], len(s.work.losses)],
         "TALLIES": [len(s.work.tally)],
         "EXPORT": [len(s.export.numbers), len(s.export.scores)],
     }
@@ -185,7 +185,7 @@ def test_a_tally_that_grows_still_knows_how_many_rows_everyone_has(tight: Shard)
         count_in(tight, 5, 8)
     count_in(tight, NO_GROUP_YET, 8)
     tight.state.short, tight.state.short_by = layout.TALLIES, 40
-    s = capacity.grown(tight)
+    s = capacity.grow(tight)
     found = [int(s.work.tally[find(s.work.tally, group, 8)].n) for group in (5, NO_GROUP_YET, 6)]
     assert (found, int(s.state.tally_used[0])) == ([3, 1, 0], 2)
 
@@ -193,26 +193,26 @@ def test_a_tally_that_grows_still_knows_how_many_rows_everyone_has(tight: Shard)
 def test_whoever_does_not_say_what_is_short_is_told(tight: Shard) -> None:
     tight.state.short = 99
     with pytest.raises(LawViolated, match="did not say of what"):
-        capacity.grown(tight)
+        capacity.grow(tight)
 
 
 def test_room_that_is_there_is_left_as_it_is(tight: Shard) -> None:
-    assert capacity.with_places(tight, 3) is tight
+    assert capacity.with_rows(tight, 3) is tight
     assert capacity.with_individuals(tight, 3) is tight
     assert capacity.with_values(tight, 3, 48).values is tight.values
 
 
 def test_places_individuals_and_values_get_room(tight: Shard) -> None:
-    s = capacity.with_values(capacity.with_individuals(capacity.with_places(tight, 10), 11), 12, 130)
+    s = capacity.with_values(capacity.with_individuals(capacity.with_rows(tight, 10), 11), 12, 130)
     assert (len(s.rows.row), len(s.rows.cells)) == (10, 10)
-    assert (len(s.work.who_seen), len(s.values.value), len(s.values.text)) == (11, 12, 130)
+    assert (len(s.work.last_seen), len(s.values.value), len(s.values.text)) == (11, 12, 130)
 
 
 @pytest.mark.parametrize("individual", [None, "ssn"])
 def test_under_a_steady_load_nothing_grows_for_ever(individual: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every value is new, every other row a new individual; what is used stays within what 100 rows need."""
     monkeypatch.setattr(constraints, "SPARE_VALUES", 50)
-    monkeypatch.setattr(layout, "FIRST_ROOM", 8)
+    monkeypatch.setattr(layout, "FIRST_CAPACITY", 8)
     small, random, there = table(AGE, CITY, k=3, individual=individual), Random(5), list[str]()
     engine = Engine(small)
     sizes = list[list[int]]()
@@ -227,10 +227,10 @@ def test_under_a_steady_load_nothing_grows_for_ever(individual: str | None, monk
             engine.apply(Modify(random.choice(there), {0: row.codes[0]}, {}, {0: row.values[0]}, None))
         if i % 20 == 19:
             engine.drain()
-            parts = [part if isinstance(part, tuple) else (part,) for part in engine._held.arrays]
+            parts = [part if isinstance(part, tuple) else (part,) for part in engine.arrays]
             sizes.append([array.nbytes for part in parts for array in part])
     engine.drain()
-    used = ("pool_used", "groups_used", "nodes_used", "lists_used", "n_places", "tally_used")
-    assert {name: n for name in used if (n := engine._held.say(name)) > 8 * 110} == {}
-    assert len(engine._rows.values.things) < 500
+    used = ("pool_used", "groups_used", "nodes_used", "lists_used", "rows_used", "tally_used")
+    assert {name: n for name in used if (n := int(engine.arrays.state[name][0])) > 8 * 110} == {}
+    assert len(engine.rows.values.things) < 500
     assert all(last <= 2 * half_way for last, half_way in zip(sizes[-1], sizes[len(sizes) // 2], strict=True))

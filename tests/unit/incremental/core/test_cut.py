@@ -17,10 +17,10 @@ from streamer.incremental.core.cut import (
     power_below,
     shuffled,
     sort_by_cells,
-    sort_by_lots,
+    sort_by_tie_hash,
 )
 from streamer.incremental.core.layout import Shard
-from streamer.incremental.engine.tie_break import lots as lots_of
+from streamer.incremental.engine.tie_break import tie_hashes as lots_of
 from streamer.numba_support.jit import entry
 from streamer.table.arrays import Ints
 from streamer.table.attributes import NumericAttribute
@@ -30,7 +30,7 @@ from worlds.cut_groups import NEXT, NUMBER, expected, halves, shard_like, shard_
 from worlds.small_tables import AGE, BMI, CITY, YEARS, rows, table
 from worlds.twin import shuffled as shuffled_by_the_twin
 
-# Sorting places by lots and by cells: few and many rows, few and many cells.
+# Sorting indexes by tie_hashes and by cells: few and many rows, few and many cells.
 
 ROWS = [1, 2, 3, FEW_TO_SORT - 1, FEW_TO_SORT, FEW_TO_SORT + 1, 64, 500]
 
@@ -43,29 +43,29 @@ def scratch(n: int) -> tuple[Ints, Ints]:
 @pytest.mark.parametrize("n", ROWS)
 def test_places_are_sorted_by_lots_and_the_lots_with_them(n: int) -> None:
     chance = np.random.default_rng(n)
-    lots, places = chance.integers(0, 2**64, (2, n), dtype=np.uint64), chance.permutation(n).astype(np.int32)
-    drawn, before = lots[0].copy(), places.copy()
-    sort_by_lots(places, lots, *scratch(n), n)
-    assert places.tolist() == before[np.argsort(drawn)].tolist()
-    assert lots[0].tolist() == sorted(drawn.tolist())
+    tie_hashes, indexes = chance.integers(0, 2**64, (2, n), dtype=np.uint64), chance.permutation(n).astype(np.int32)
+    drawn, before = tie_hashes[0].copy(), indexes.copy()
+    sort_by_tie_hash(indexes, tie_hashes, *scratch(n), n)
+    assert indexes.tolist() == before[np.argsort(drawn)].tolist()
+    assert tie_hashes[0].tolist() == sorted(drawn.tolist())
 
 
 @pytest.mark.parametrize("n", ROWS)
 def test_lots_that_are_not_spread_at_all_are_sorted_too(n: int) -> None:
-    lots, places = np.zeros((2, n), np.uint64), np.arange(n, dtype=np.int32)
-    lots[0] = np.arange(n)[::-1]
-    sort_by_lots(places, lots, *scratch(n), n)
-    assert places.tolist() == list(range(n))[::-1]
+    tie_hashes, indexes = np.zeros((2, n), np.uint64), np.arange(n, dtype=np.int32)
+    tie_hashes[0] = np.arange(n)[::-1]
+    sort_by_tie_hash(indexes, tie_hashes, *scratch(n), n)
+    assert indexes.tolist() == list(range(n))[::-1]
 
 
 @pytest.mark.parametrize("n", ROWS)
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (5, 9), (0, 300), (7, 2**31 - 1)])
 def test_places_are_sorted_stably_by_their_cells(n: int, low: int, high: int) -> None:
     chance = np.random.default_rng(n)
-    column, places = chance.integers(low, high, n, endpoint=True).astype(np.int32), chance.permutation(n)
-    sorted_places = places.astype(np.int32)
+    column, indexes = chance.integers(low, high, n, endpoint=True).astype(np.int32), chance.permutation(n)
+    sorted_places = indexes.astype(np.int32)
     sort_by_cells(column, low, high, sorted_places, *scratch(n), n)
-    assert sorted_places.tolist() == sorted(places.tolist(), key=lambda place: column[place])
+    assert sorted_places.tolist() == sorted(indexes.tolist(), key=lambda index: column[index])
 
 
 @given(n=st.integers(1, 2**40))
@@ -89,9 +89,11 @@ def compiled_cut(s: Shard, g: int) -> tuple[int, bool]:
 
 
 def by_lots(cells: list[list[int]]) -> tuple[Ints, Ints]:
-    """Cells, and lots for which a row's shuffled lot grows with its place."""
-    lots = np.arange(len(cells))
-    return np.array(cells), lots[np.argsort([shuffled(lot, NUMBER, NEXT) for lot in lots.tolist()])]
+    """Cells, and tie_hashes for which a row's shuffled tie_hash grows with its index."""
+    tie_hashes = np.arange(len(cells))
+    return np.array(cells), tie_hashes[
+        np.argsort([shuffled(tie_hash, NUMBER, NEXT) for tie_hash in tie_hashes.tolist()])
+    ]
 
 
 # -- by hand ----------------------------------------------------------------------------------------------------------
@@ -117,9 +119,9 @@ def test_fewer_than_2k_are_not_cut() -> None:
 
 
 def test_of_equal_halves_the_one_that_holds_the_smallest_shuffled_lot_keeps_the_number() -> None:
-    lots = np.array([5, -7, 2**62, -(2**63)])
-    first = int(np.argmin([shuffled_by_the_twin(lot, NUMBER, NEXT) for lot in lots.tolist()]))
-    found = halves(shard_of(table(YEARS, k=2), np.array([[0], [1], [8], [9]]), lots))
+    tie_hashes = np.array([5, -7, 2**62, -(2**63)])
+    first = int(np.argmin([shuffled_by_the_twin(tie_hash, NUMBER, NEXT) for tie_hash in tie_hashes.tolist()]))
+    found = halves(shard_of(table(YEARS, k=2), np.array([[0], [1], [8], [9]]), tie_hashes))
     assert found is not None
     assert first in found[0]
     assert sorted(found) == [[0, 1], [2, 3]]
@@ -177,8 +179,8 @@ def test_where_one_individual_fills_the_middle_half_all_positions_are_looked_at(
 
 def test_a_bundle_of_one_individual_in_the_same_cells_is_not_torn() -> None:
     who = np.array([0, 1, 0, 2, 1, 3])
-    cells, lots = by_lots([[1]] * 6)
-    found = halves(shard_of(table(YEARS, k=2, individual="ssn"), cells, lots, who))
+    cells, tie_hashes = by_lots([[1]] * 6)
+    found = halves(shard_of(table(YEARS, k=2, individual="ssn"), cells, tie_hashes, who))
     assert found == ([0, 1, 2, 4], [3, 5])
 
 
@@ -189,14 +191,14 @@ def test_an_individual_with_rows_in_several_cells_may_stand_on_both_sides() -> N
     assert sorted(found) == [[0, 2, 5], [1, 3, 4]]
 
 
-@given(lot=st.integers(-(2**63), 2**63 - 1), number=st.integers(1, 2**40), fresh=st.integers(1, 2**40))
-def test_lots_are_shuffled_as_by_the_twin_and_ordered_as_signed_numbers(lot: int, number: int, fresh: int) -> None:
-    assert shuffled(lot, number, fresh) == shuffled_by_the_twin(lot, number, fresh) + 2**63
+@given(tie_hash=st.integers(-(2**63), 2**63 - 1), number=st.integers(1, 2**40), fresh=st.integers(1, 2**40))
+def test_lots_are_shuffled_as_by_the_twin_and_ordered_as_signed_numbers(tie_hash: int, number: int, fresh: int) -> None:
+    assert shuffled(tie_hash, number, fresh) == shuffled_by_the_twin(tie_hash, number, fresh) + 2**63
 
 
 def test_every_cut_shuffles_the_lots_anew_and_loses_none() -> None:
     drawn = lots_of(b"secret", map(str, range(1000))).tolist()
-    cuts = [[shuffled(lot, number, fresh) for lot in drawn] for number, fresh in ((1, 2), (1, 3), (2, 3))]
+    cuts = [[shuffled(tie_hash, number, fresh) for tie_hash in drawn] for number, fresh in ((1, 2), (1, 3), (2, 3))]
     assert all(len(set(one)) == 1000 for one in cuts)
     ranks = [np.argsort(np.argsort(one)) for one in (drawn, *cuts)]
     correlations = np.asarray(np.corrcoef(ranks))[np.triu_indices(4, 1)]
@@ -240,7 +242,7 @@ def test_2k_individuals_can_always_be_cut_however_their_rows_lie(data: st.DataOb
 
 
 def crowd(small: Table, n: int, seed: int, cells_at_most: int = 1 << 30) -> tuple[Ints, Ints, Ints]:
-    """Cells, lots and individuals (one in three has several rows) of n rows."""
+    """Cells, tie_hashes and individuals (one in three has several rows) of n rows."""
     chance = np.random.default_rng(seed)
     cells = np.stack([chance.integers(0, min(int(m), cells_at_most), n) for m in small.space.n_cells], axis=1)
     return cells, chance.integers(-(2**63), 2**63 - 1, n), chance.integers(0, max(1, n // 2), n)
@@ -271,9 +273,9 @@ def test_a_larger_group_is_cut_as_by_the_plain_twin(name: str, n: int, seed: int
 def test_compiled_and_uncompiled_cuts_are_the_same(name: str) -> None:
     small = TABLES[name]
     for n, seed in [(2 * small.k, 20), (19, 21), *LARGER]:
-        cells, lots, who = crowd(small, n, seed, cells_at_most=3)
+        cells, tie_hashes, who = crowd(small, n, seed, cells_at_most=3)
         individuals = None if small.individual is None else who
-        one, other = (shard_of(small, cells, lots, individuals) for _ in range(2))
+        one, other = (shard_of(small, cells, tie_hashes, individuals) for _ in range(2))
         assert cut(one, 0) == compiled_cut(other, 0)
         assert one.work.ints[0].tolist() == other.work.ints[0].tolist()
 
@@ -282,9 +284,9 @@ def test_compiled_and_uncompiled_cuts_are_the_same(name: str) -> None:
 @pytest.mark.parametrize(("n", "seed"), [(7, 22), (11, 23), (12, 24), (33, 25)])
 def test_two_groups_are_cut_together_as_one_of_all_their_rows(name: str, n: int, seed: int) -> None:
     small = TABLES[name]
-    cells, lots, who = crowd(small, n, seed, cells_at_most=3)
+    cells, tie_hashes, who = crowd(small, n, seed, cells_at_most=3)
     individuals = None if small.individual is None else who
-    one, two = (shard_of(small, cells, lots, individuals) for _ in range(2))
+    one, two = (shard_of(small, cells, tie_hashes, individuals) for _ in range(2))
     first, second = two.groups.group[0], two.groups.group[1]
     first["members"], second["members"], second["block"], second["number"] = n // 3, n - n // 3, n // 3, NUMBER + 1
     one.groups.group[0]["count"] = 2 * small.k  # fewer would not be tried
@@ -300,9 +302,9 @@ def test_two_groups_are_cut_together_as_one_of_all_their_rows(name: str, n: int,
 @pytest.mark.parametrize("name", ["individuals", "individuals, each alone"])
 def test_a_cut_leaves_nothing_behind_that_the_next_one_would_see(name: str) -> None:
     small = TABLES[name]
-    cells, lots, who = crowd(small, 60, 7, cells_at_most=2)
-    shard = shard_of(small, cells, lots, who)
-    assert [halves(shard) for _ in range(3)] == [halves(shard_of(small, cells, lots, who))] * 3
+    cells, tie_hashes, who = crowd(small, 60, 7, cells_at_most=2)
+    shard = shard_of(small, cells, tie_hashes, who)
+    assert [halves(shard) for _ in range(3)] == [halves(shard_of(small, cells, tie_hashes, who))] * 3
 
 
 def test_cells_of_a_wide_domain_are_sorted_too() -> None:
@@ -322,8 +324,8 @@ def test_a_heap_of_identical_rows_is_halved_again_and_again(individuals: bool) -
     """So it takes a logarithm of levels, and nothing is peeled off."""
     n, k = 20_000, 5
     small = table(YEARS, CITY, k=k, individual="ssn" if individuals else None)
-    lots = np.random.default_rng(6).integers(-(2**63), 2**63 - 1, n)
-    shard = shard_of(small, np.full((n, 2), 3), lots, np.arange(n) if individuals else None)
+    tie_hashes = np.random.default_rng(6).integers(-(2**63), 2**63 - 1, n)
+    shard = shard_of(small, np.full((n, 2), 3), tie_hashes, np.arange(n) if individuals else None)
     heap, cuts, group = [(0, n)], 0, shard.groups.group[0]
     while heap:
         begin, end = heap.pop()

@@ -63,7 +63,7 @@ def test_an_empty_shard_has_no_rows_no_groups_and_no_tree() -> None:
     s = empty_shard(table(YEARS).space, 3, recut=True, shrink=False, individuals=True)
     state = s.state[0]
     assert (state.k, state.recut, state.shrink, state.individuals) == (3, 1, 0, 1)
-    assert (state.qi_group_next, state.n_groups, state.n_places, state.n_pending) == (1, 0, 0, 0)
+    assert (state.qi_group_next, state.n_groups, state.rows_used, state.n_pending) == (1, 0, 0, 0)
     assert {state.root, state.group_free, state.node_free, state.list_free} == {NONE}
     assert set(s.groups.block_free.tolist()) == {NONE}
 

@@ -11,12 +11,12 @@ import pytest
 from streamer.incremental.core.layout import LENGTH, LINKS, NONE, Shard, empty_shard
 from streamer.incremental.core.lists import (
     NO_LIST,
-    name,
-    remember_before,
-    remember_none_before,
-    set_in_order,
-    settle,
-    unname,
+    link_to,
+    save_before,
+    save_none_before,
+    settle_list,
+    sort_links,
+    unlink,
 )
 from streamer.table.space import Space
 from worlds.listed_boxes import RUNS, ListedBoxes
@@ -48,8 +48,8 @@ def test_a_link_leaves_its_chain_from_the_beginning_the_middle_and_the_end() -> 
     for gone in (0, 3, LINKS):
         s = shard_of_holes(1)
         for at in (0, 3, LINKS):
-            name(s, at, 0, 1.0)
-        unname(s, gone)
+            link_to(s, at, 0, 1.0)
+        unlink(s, gone)
         assert chain(s, 0) == [at for at in (LINKS, 3, 0) if at != gone]
         assert s.lists.link[gone].other == NONE
 
@@ -57,8 +57,8 @@ def test_a_link_leaves_its_chain_from_the_beginning_the_middle_and_the_end() -> 
 def test_a_list_is_set_in_order_by_score_then_number_with_holes_last_and_chains_follow() -> None:
     s = shard_of_holes(4)
     for at, g, score in ((1, 2, 1.0), (3, 3, 2.0), (4, 1, 1.0), (7, 0, 0.5), (LINKS, 3, 9.0)):
-        name(s, at, g, score)
-    set_in_order(s, 0)
+        link_to(s, at, g, score)
+    sort_links(s, 0)
     assert s.lists.link[:LINKS].other.tolist() == [3, 1, 2, 0, NONE, NONE, NONE, NONE]
     assert [sorted(chain(s, g)) for g in range(4)] == [[3], [1], [2], [0, LINKS]]
 
@@ -84,9 +84,9 @@ def entries(links: np.recarray, first: int, n: int) -> list[tuple[int, float]]:
 def test_a_list_is_remembered_once_as_it_was_before_its_first_change() -> None:
     s, owner = with_lists()
     was, floor = entries(s.lists.link, 0, LENGTH), float(s.lists.one[0].floor)
-    remember_before(s, 0)
+    save_before(s, 0)
     s.lists.link[0].score, s.lists.one[0].floor = 99.0, 98.0
-    remember_before(s, 0)
+    save_before(s, 0)
     before = s.lists.before[0]
     assert int(s.state[0].n_lists_before) == 1
     assert (int(before.owner), int(before.n), float(before.floor)) == (owner, LENGTH, floor)
@@ -95,18 +95,18 @@ def test_a_list_is_remembered_once_as_it_was_before_its_first_change() -> None:
 
 def test_that_there_was_no_list_is_remembered_too() -> None:
     s, owner = with_lists()
-    remember_none_before(s, 0)
+    save_none_before(s, 0)
     assert (int(s.lists.before[0].owner), int(s.lists.before[0].n)) == (owner, NO_LIST)
 
 
 def test_a_list_with_too_many_entries_is_cut_to_the_best_and_its_floor_is_the_score_of_the_next() -> None:
     s, owner = with_lists()
-    remember_before(s, 0)
+    save_before(s, 0)
     others = [g for g in range(20) if g != owner and g not in s.lists.link[:LENGTH].other]
     for at in range(LENGTH, LINKS):
-        name(s, at, others[at], 100.0 + at)
+        link_to(s, at, others[at], 100.0 + at)
     s.lists.one[0].entered = LINKS + 1
-    settle(s, 0)
+    settle_list(s, 0)
     best = [(others[at], 100.0 + at) for at in range(LINKS - 1, LENGTH - 1, -1)]
     assert entries(s.lists.link, 0, LENGTH) == best[:LENGTH]
     assert (s.lists.one[0].n, s.lists.one[0].before) == (LENGTH, NONE)

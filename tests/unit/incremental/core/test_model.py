@@ -22,7 +22,7 @@ from streamer.incremental.core.model import (
     find,
     holds,
     may_be_cut,
-    one_may_do,
+    one_row_may_suffice,
     pending_hold,
     tally_of,
 )
@@ -67,7 +67,7 @@ ENTRIES = st.tuples(st.sampled_from([NO_GROUP_YET, 0, 1, 7, 2**31 - 1]), st.samp
 def test_it_counts_as_a_counter_does_and_says_how_many_there_are(
     moves: list[tuple[bool, Entry]],
 ) -> None:
-    """26 places for at most 25 entries: the runs are as long as can be, and go over the end."""
+    """26 indexes for at most 25 entries: the runs are as long as can be, and go over the end."""
     s, counter = shard_of(26), Counter[Entry]()
     for comes, one in moves:
         if comes:
@@ -143,7 +143,7 @@ def model_whole(small: Table) -> Table:
 
 
 def table_of(small: Table, *groups: dict[int, str]) -> CoreTable:
-    """QI groups of these years with their values, numbered from 1, whose rows have places in this order."""
+    """QI groups of these years with their values, numbered from 1, whose rows have indexes in this order."""
     world = CoreTable(small)
     for group in groups:
         world.form(*group, values=tuple(group.values()))
@@ -189,12 +189,12 @@ def test_a_rewritten_value_breaks_a_group_though_no_row_moves() -> None:
 def test_the_last_group_that_does_not_hold_is_dissolved_and_forms_again_when_all_rows_together_hold() -> None:
     world = table_of(HALF_AT_MOST, {0: "flu", 1: "cough"})
     world.insert(2, "flu")
-    assert (world.numbers(), world.held.say("n_pending")) == ([], 3)
+    assert (world.numbers(), world.core.field("n_pending")) == ([], 3)
     world.insert(3, "flu")
     world.insert(4, "ulcer")
-    assert (world.numbers(), world.held.say("n_pending")) == ([], 5)
+    assert (world.numbers(), world.core.field("n_pending")) == ([], 5)
     world.rewrite(3, 3, "itch")
-    assert world.held.say("n_pending") == 0
+    assert world.core.field("n_pending") == 0
     assert sorted(world.cells_by_number().values()) == [[0, 1], [2, 3, 4]]
 
 
@@ -202,7 +202,7 @@ def test_rows_that_wait_are_k_and_wait_for_another_value_still() -> None:
     world = CoreTable(TWO_KINDS)
     for year in range(5):
         world.insert(year, "flu")
-    assert (world.numbers(), world.held.say("n_pending"), pending_hold(world.s)) == ([], 5, False)
+    assert (world.numbers(), world.core.field("n_pending"), pending_hold(world.s)) == ([], 5, False)
     world.insert(9, "cough")
     assert world.cells_by_number() == {1: [0, 1, 2, 3, 4, 9]}
 
@@ -213,9 +213,9 @@ def test_an_individual_with_too_large_a_share_breaks_its_group() -> None:
         world.insert(year, who=who)
     assert world.numbers() == [1]
     world.insert(2, who=0)
-    assert (world.numbers(), world.held.say("n_pending")) == ([], 3)
+    assert (world.numbers(), world.core.field("n_pending")) == ([], 3)
     world.insert(3, who=1)
-    assert world.held.say("n_pending") == 0
+    assert world.core.field("n_pending") == 0
 
 
 def test_2k_rows_are_left_whole_where_no_two_halves_hold() -> None:
@@ -234,11 +234,11 @@ def test_a_cut_is_that_of_the_plain_twin_and_what_counts_rule_out_there_is_none_
     name: str, data: st.DataObject
 ) -> None:
     small = MODEL_TABLES[name]
-    places, values = data.draw(st.lists(codes_of(small), min_size=1, max_size=4)), values_of(small)
+    indexes, values = data.draw(st.lists(codes_of(small), min_size=1, max_size=4)), values_of(small)
     person = st.none() if small.individual is None else st.sampled_from("abcdefgh")
     alike = st.builds(
         lambda codes, value, who: Row(codes, value, tuple(f"code {codes[j]}" for j in small.stepless), who),
-        st.sampled_from(places),
+        st.sampled_from(indexes),
         values,
         person,
     )
@@ -251,9 +251,9 @@ def test_a_cut_is_that_of_the_plain_twin_and_what_counts_rule_out_there_is_none_
     codes = np.array([row.codes for row in people])
     engine.load_initial(keys, people, codes, [np.arange(len(people))])
     engine.run()
-    check_arrays(engine._held.arrays)
+    check_arrays(engine.arrays)
     twin.form(twin.new_number(), keys)
-    s, halves = engine._held.arrays, twin.cut(1) if twin.count(keys) >= 2 * small.k else None
+    s, halves = engine.arrays, twin.cut(1) if twin.count(keys) >= 2 * small.k else None
     open_to_cut = may_be_cut(s, 0)
     position, lower_stays = cut(s, 0)
     assert holds(s, 0)
@@ -276,16 +276,16 @@ few_examples = settings(max_examples=max(20, settings().max_examples // 4))
 
 
 def groups_of(small: Table, *groups: list[Person]) -> tuple[CoreTable, Twin, list[list[int]]]:
-    """The core and its twin with these QI groups, whether they hold or not, and the places of their rows."""
+    """The core and its twin with these QI groups, whether they hold or not, and the indexes of their rows."""
     small = replace(small, attributes=(YEARS,))
-    world, twin, places = CoreTable(small), Twin(small), []
+    world, twin, indexes = CoreTable(small), Twin(small), []
     for group in groups:
-        places.append([world.load(0, value, who) for value, who in group])
-        named = [(GATHER, place, 0, "null", NONE) for place in places[-1]]
+        indexes.append([world.load(0, value, who) for value, who in group])
+        named = [(GATHER, index, 0, "null", NONE) for index in indexes[-1]]
         world.run(*named, (FORM, NONE, 0, "null", NONE), ends=False)
-        for place, (value, who) in zip(places[-1], group, strict=True):
-            twin.rows[str(place)] = Row((0,), (value.encode(),), (), f"person {who}")
-    return world, twin, places
+        for index, (value, who) in zip(indexes[-1], group, strict=True):
+            twin.rows[str(index)] = Row((0,), (value.encode(),), (), f"person {who}")
+    return world, twin, indexes
 
 
 def people(small: Table) -> st.SearchStrategy[list[Person]]:
@@ -298,31 +298,31 @@ def people(small: Table) -> st.SearchStrategy[list[Person]]:
 @given(data=st.data())
 def test_counts_say_which_row_a_group_can_lose_and_which_it_can_take(small: Table, data: st.DataObject) -> None:
     groups = data.draw(st.lists(people(small), min_size=2, max_size=3))
-    world, twin, places = groups_of(small, *groups)
-    for g, members in enumerate(places):
-        keys = [str(place) for place in members]
+    world, twin, indexes = groups_of(small, *groups)
+    for g, members in enumerate(indexes):
+        keys = [str(index) for index in members]
         others = {key: [other for other in keys if other != key] for key in keys}
         spared = [key for key in keys if twin.count(keys) > small.k and twin.holds(others[key])]
         assert can_spare_one(world.s, g) == bool(spared)
-        for place, (_, who) in zip(members, groups[g], strict=True):
+        for index, (_, who) in zip(members, groups[g], strict=True):
             alone = not small.individual or [one for _, one in groups[g]].count(who) == 1
-            assert can_lose(world.s, place) == (str(place) in spared and alone)
-            for h, takers in enumerate(places):
+            assert can_lose(world.s, index) == (str(index) in spared and alone)
+            for h, takers in enumerate(indexes):
                 if h != g:
-                    assert can_take(world.s, place, h) == twin.holds([*map(str, takers), str(place)])
+                    assert can_take(world.s, index, h) == twin.holds([*map(str, takers), str(index)])
 
 
 @pytest.mark.parametrize("small", MODEL_TABLES.values(), ids=MODEL_TABLES.keys())
 @few_examples
 @given(data=st.data())
 def test_no_row_at_all_would_do_where_the_counts_say_so(small: Table, data: st.DataObject) -> None:
-    world, twin, ((*places,),) = groups_of(small, data.draw(people(small)))
-    if not one_may_do(world.s, 0):
+    world, twin, ((*indexes,),) = groups_of(small, data.draw(people(small)))
+    if not one_row_may_suffice(world.s, 0):
         for value in VALUES:
             twin.rows["newcomer"] = Row((0,), (value.encode(),), (), f"person {NOBODY_YET}")
-            assert not twin.holds([*map(str, places), "newcomer"])
+            assert not twin.holds([*map(str, indexes), "newcomer"])
 
 
 def test_one_row_may_do_where_one_value_is_missing_and_not_where_two_are() -> None:
     for flu, may in (([('"flu"', NONE), ('"cough"', NONE)], True), ([('"flu"', NONE)] * 2, False)):
-        assert one_may_do(groups_of(MODEL_TABLES["distinct l"], flu)[0].s, 0) is may
+        assert one_row_may_suffice(groups_of(MODEL_TABLES["distinct l"], flu)[0].s, 0) is may

@@ -11,20 +11,20 @@ from hypothesis import strategies as st
 
 from streamer.incremental.core.layout import NO_GROUP_YET, NODES, NONE, VALUE, CoreValues, Shard, empty_shard, records
 from streamer.incremental.core.moves import (
-    LEAST_ROOM,
-    before,
+    LEAST_BLOCK_BITS,
+    block_bits_for,
     box_of_members,
     dissolve,
-    fresh_block,
-    give_block,
+    free_block,
     highest_slot,
     is_short,
     join,
     leave,
-    make_room,
-    room_for,
+    replace_block,
+    reserve_block,
     sort_values,
     take_block,
+    text_precedes,
 )
 from streamer.incremental.core.tree import nodes_needed
 from streamer.numba_support.jit import entry
@@ -76,17 +76,17 @@ def test_slots_are_sorted_by_text_and_not_by_number() -> None:
 
 def test_the_shorter_of_two_texts_that_begin_alike_comes_first() -> None:
     values = values_of([(b"influenza A",), (b"influenza",), (b"influenza AB",)])
-    assert before(values, 1, 0)
-    assert before(values, 0, 2)
-    assert not before(values, 2, 0)
-    assert not before(values, 1, 1)
+    assert text_precedes(values, 1, 0)
+    assert text_precedes(values, 0, 2)
+    assert not text_precedes(values, 2, 0)
+    assert not text_precedes(values, 1, 1)
 
 
 def test_values_of_several_columns_are_ordered_as_tuples() -> None:
     """A text that is the beginning of another comes first, whatever the next column holds."""
     values = values_of([(b"1", b"9"), (b"10", b"0")])
-    assert before(values, 0, 1)
-    assert not before(values, 1, 0)
+    assert text_precedes(values, 0, 1)
+    assert not text_precedes(values, 1, 0)
 
 
 @given(data=st.data(), columns=st.integers(1, 3))
@@ -125,7 +125,7 @@ def test_values_that_a_group_does_not_hold_are_in_no_slot() -> None:
 
 def shard() -> Shard:
     s = empty_shard(table(YEARS).space, 2, recut=True, shrink=True, individuals=False)
-    s.groups.group.block, s.groups.group.room = NONE, NONE
+    s.groups.group.block, s.groups.group.block_bits = NONE, NONE
     return s
 
 
@@ -141,14 +141,14 @@ def contents(g: int, n: int) -> list[list[int]]:
 
 @pytest.mark.parametrize(("n", "room"), [(0, 3), (1, 3), (8, 3), (9, 4), (16, 4), (17, 5), (1 << 20, 20)])
 def test_a_block_has_the_power_of_two_that_holds_its_rows(n: int, room: int) -> None:
-    assert room_for(n) == room >= LEAST_ROOM
+    assert block_bits_for(n) == room >= LEAST_BLOCK_BITS
 
 
 def test_a_block_that_was_given_back_is_the_next_of_its_size() -> None:
     s = shard()
     first, other, larger = take_block(s, 3), take_block(s, 3), take_block(s, 4)
     assert (first, other, larger, int(s.state.pool_used[0])) == (0, 8, 16, 32)
-    give_block(s.groups, first, 3)
+    free_block(s.groups, first, 3)
     assert take_block(s, 4) == 32, "of another size"
     assert [take_block(s, 3) for _ in range(2)] == [first, 48]
 
@@ -162,18 +162,18 @@ def test_no_two_groups_share_an_entry_and_nothing_is_lost(moves: Iterable[tuple[
     for what, g, n in moves:
         group = s.groups.group[g]
         if what == "give" and g in sizes:
-            give_block(s.groups, group.block, group.room)
-            group.block = group.room = NONE
+            free_block(s.groups, group.block, group.block_bits)
+            group.block = group.block_bits = NONE
             del sizes[g]
         elif what == "grow" and g in sizes:
-            make_room(s, g, n)
+            reserve_block(s, g, n)
             n = max(n, sizes[g])
             assert s.groups.pool[:, group.block : group.block + sizes[g]].tolist() == contents(g, sizes[g])
             fill(s, g, n)
             sizes[g] = n
         elif what == "fresh":
-            fresh_block(s, g, n)
-            assert group.room == room_for(n)
+            replace_block(s, g, n)
+            assert group.block_bits == block_bits_for(n)
             fill(s, g, n)
             sizes[g] = n
         check_blocks(s, sorted(sizes))
@@ -184,10 +184,10 @@ def test_no_two_groups_share_an_entry_and_nothing_is_lost(moves: Iterable[tuple[
 
 def test_a_group_that_fits_stays_where_it_is() -> None:
     s = shard()
-    fresh_block(s, 0, 5)
+    replace_block(s, 0, 5)
     fill(s, 0, 5)
-    make_room(s, 0, 8)
-    fresh_block(s, 0, 1)
+    reserve_block(s, 0, 8)
+    replace_block(s, 0, 1)
     assert (s.groups.group[0].block, int(s.state.pool_used[0])) == (0, 8)
 
 
@@ -209,7 +209,7 @@ def test_a_row_that_leaves_is_pending_and_leaves_the_box_as_it_was() -> None:
     world = table_of((0, 1, 4))
     leave(world.s, 2)
     assert (world.box(1), world.cells(1)) == ((0, 4), [0, 1])
-    assert (world.s.rows.row[2].group, world.held.say("n_pending")) == (NO_GROUP_YET, 1)
+    assert (world.s.rows.row[2].group, world.core.field("n_pending")) == (NO_GROUP_YET, 1)
     box_of_members(world.s, world.group(1), now := world.s.work.hull[0])
     assert now.tolist() == [[0], [1]]
 
@@ -260,19 +260,19 @@ def test_who_is_in_a_group_twice_is_counted_once_and_until_the_last_row_goes() -
     group = world.s.groups.group[world.group(1)]
     assert group["count"] == 2
     leave(world.s, 0)
-    assert (group["count"], world.held.say("pending_count")) == (2, 1)
+    assert (group["count"], world.core.field("pending_count")) == (2, 1)
     leave(world.s, 1)
-    assert (group["count"], world.held.say("pending_count")) == (1, 1)
+    assert (group["count"], world.core.field("pending_count")) == (1, 1)
     leave(world.s, 2)
-    assert (group["count"], world.held.say("pending_count")) == (0, 2)
+    assert (group["count"], world.core.field("pending_count")) == (0, 2)
 
 
 def test_rows_of_a_dissolved_group_are_pending() -> None:
     world = table_of((0, 1), (8, 9))
     dissolve(world.s, world.group(1))
     assert world.numbers() == [2]
-    assert [int(world.s.rows.row[place].group) for place in (0, 1)] == [NO_GROUP_YET, NO_GROUP_YET]
-    assert world.held.say("n_pending") == 2
+    assert [int(world.s.rows.row[index].group) for index in (0, 1)] == [NO_GROUP_YET, NO_GROUP_YET]
+    assert world.core.field("n_pending") == 2
 
 
 @pytest.mark.parametrize(("rows", "groups"), [(10**6, 1), (1, 10**6)])
@@ -280,8 +280,8 @@ def test_a_move_without_room_says_what_is_short_and_by_how_much(rows: int, group
     world = table_of((0, 1))
     assert not is_short(world.s, 2, 1)
     assert is_short(world.s, rows, groups)
-    assert world.held.say("short") != NONE
-    assert world.held.say("short_by") >= 10**6
+    assert world.core.field("short") != NONE
+    assert world.core.field("short_by") >= 10**6
 
 
 @pytest.mark.parametrize("groups", [1, 2, 65])

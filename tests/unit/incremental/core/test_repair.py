@@ -15,14 +15,14 @@ from streamer.incremental.core.layout import NONE, REWRITE
 from streamer.incremental.core.repair import (
     ROWS_TOGETHER,
     SPENT_PER_K,
-    cheapest,
-    expense,
+    cheapest_group,
+    move_cost,
     ncp_without,
-    repaired,
-    take_edges,
+    repair_event,
+    set_edges,
 )
 from streamer.incremental.core.tree import precedes, take_out
-from streamer.incremental.core.worklist import mend_later
+from streamer.incremental.core.worklist import queue_merge
 from streamer.table.schema import Table
 from worlds.core_tables import CoreTable
 from worlds.model_tables import asking
@@ -35,7 +35,7 @@ from worlds.twin import shuffled
 # The QI group that takes a row at least expense is that of a scan, to the last bit; and only edges are missed.
 
 ROW = 0
-"""The place of the row that is asked about."""
+"""The index of the row that is asked about."""
 
 
 def world_of(name: str, n_groups: int, random: np.random.Generator) -> ShardBoxes:
@@ -45,15 +45,15 @@ def world_of(name: str, n_groups: int, random: np.random.Generator) -> ShardBoxe
     for number in range(1, n_groups + 1):
         lo, hi = random_box(random, world.space)
         world.put(number, lo.tolist(), hi.tolist(), int(random.integers(2, 5)))
-        group = world.s.groups.group[world.places[number]]
-        group.paid, group.count = int(random.integers(0, 2)), group.members
+        group = world.s.groups.group[world.indexes[number]]
+        group.box_event, group.count = int(random.integers(0, 2)), group.members
     return world
 
 
 def best_of_scan(world: ShardBoxes, cells: np.ndarray, but: int) -> tuple[int, float]:
     best, least = NONE, inf
-    for g in world.places.values():
-        cost = expense(world.s, cells, g)
+    for g in world.indexes.values():
+        cost = move_cost(world.s, cells, g)
         if g != but and (cost < least or (cost == least and precedes(world.s.groups, g, best))):
             best, least = g, cost
     return best, least
@@ -67,36 +67,36 @@ def test_the_least_expense_is_found(seed: int, name: str, n_groups: int) -> None
     for _ in range(5):
         cells, but = (
             random_cells(random, world.space).astype(np.int32),
-            world.places[int(random.integers(1, n_groups + 1))],
+            world.indexes[int(random.integers(1, n_groups + 1))],
         )
         best, least = best_of_scan(world, cells, but)
         world.s.rows.cells[ROW], world.s.rows.row[ROW].group = cells, but
-        assert (cheapest(world.s, ROW, inf), world.s.state[0].expense) == (best, least)
-        assert cheapest(world.s, ROW, least) == best
-        assert cheapest(world.s, ROW, np.nextafter(least, -inf)) == NONE
+        assert (cheapest_group(world.s, ROW, inf), world.s.state[0].expense) == (best, least)
+        assert cheapest_group(world.s, ROW, least) == best
+        assert cheapest_group(world.s, ROW, np.nextafter(least, -inf)) == NONE
 
 
 @pytest.mark.parametrize("years", [(3, 3), (1, 9), (1, 1, 9), (5, 2, 9, 9), (4, 1, 7, 2, 9)])
 def test_ncp_without_a_row_is_that_of_the_others(years: tuple[int, ...]) -> None:
     world = CoreTable(table(AGE, k=2, repair=0.1))
     world.form(*(year // 2 for year in years))
-    take_edges(world.s, 0)
-    for place in world.members(1):
+    set_edges(world.s, 0)
+    for index in world.members(1):
         others = CoreTable(table(AGE, k=2))
-        others.form(*(int(world.s.rows.cells[other, 0]) for other in world.members(1) if other != place))
-        assert ncp_without(world.s, world.s.rows.cells[place]) == others.s.groups.group[0].ncp
+        others.form(*(int(world.s.rows.cells[other, 0]) for other in world.members(1) if other != index))
+        assert ncp_without(world.s, world.s.rows.cells[index]) == others.s.groups.group[0].ncp
 
 
 # A QI group and a neighbour across which it lies are cut afresh, where that saves more than its price.
 
 
 def table_of(*groups: tuple[int, ...], price: float = 0.05) -> CoreTable:
-    """QI groups of these years, numbered from 1, whose rows have places in this order; k = 2."""
+    """QI groups of these years, numbered from 1, whose rows have indexes in this order; k = 2."""
     world = CoreTable(table(YEARS, k=2, repair=price))
     for years in groups:
         world.form(*years)
-    world.held.drain()
-    world.held.taken()
+    world.core.drain()
+    world.core.mark_read()
     return world
 
 
@@ -105,7 +105,7 @@ def test_groups_that_lie_across_each_other_are_cut_afresh() -> None:
     world.rewrite(0, 1)
     assert sorted(world.cells_by_number().values()) == [[1, 1], [8, 9]]
     assert sorted((world.box(1), world.box(2))) == [(1, 1), (8, 9)]
-    assert (world.held.say("merges"), world.held.say("splits")) == (0, 0)
+    assert (world.core.field("merges"), world.core.field("splits")) == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_a_half_of_2k_is_cut_again() -> None:
     world = table_of((4, 9), (0, 0, 1, 2, 9))
     world.rewrite(0, 3)
     assert sorted(world.cells_by_number().values()) == [[0, 0, 1], [2, 3], [9, 9]]
-    assert world.held.say("splits") == 1
+    assert world.core.field("splits") == 1
 
 
 @pytest.mark.parametrize(("rows", "groups"), [(ROWS_TOGETHER, 3), (ROWS_TOGETHER + 1, 2)])
@@ -154,12 +154,12 @@ TWO_KINDS, HALF_AT_MOST = asking(YEARS, l=2), asking(YEARS, beta="0.5")
 
 
 def local_repair_table_of(*groups: tuple[int, ...], price: float = 0.05, k: int = 2) -> CoreTable:
-    """QI groups of these years, numbered from 1, whose rows have places in this order."""
+    """QI groups of these years, numbered from 1, whose rows have indexes in this order."""
     world = CoreTable(table(YEARS, k=k, repair=price))
     for years in groups:
         world.form(*years)
-    world.held.drain()
-    world.held.taken()
+    world.core.drain()
+    world.core.mark_read()
     return world
 
 
@@ -168,19 +168,19 @@ def test_a_group_one_short_of_k_takes_the_row_that_costs_least_from_a_group_that
     world.take(0)
     assert world.cells_by_number() == {1: [1, 2], 2: [8, 9], 3: [5, 5]}
     assert (world.box(1), world.box(2)) == ((1, 2), (8, 9))
-    assert (world.held.say("merges"), world.held.say("splits")) == (0, 0)
+    assert (world.core.field("merges"), world.core.field("splits")) == (0, 0)
 
 
 def test_where_no_group_can_lose_a_row_it_merges() -> None:
     world = local_repair_table_of((0, 1), (8, 9))
     world.take(0)
-    assert (world.cells_by_number(), world.held.say("merges")) == ({2: [1, 8, 9]}, 1)
+    assert (world.cells_by_number(), world.core.field("merges")) == ({2: [1, 8, 9]}, 1)
 
 
 def test_a_group_that_is_short_of_more_than_one_merges() -> None:
     world = local_repair_table_of((0, 1, 1), (3, 4, 5, 5), k=3)
     world.take(0, 1)
-    assert (world.cells_by_number(), world.held.say("merges")) == ({2: [1, 3, 4, 5, 5]}, 1)
+    assert (world.cells_by_number(), world.core.field("merges")) == ({2: [1, 3, 4, 5, 5]}, 1)
 
 
 def test_a_box_that_lost_a_row_shrinks_only_where_that_is_worth_its_price() -> None:
@@ -201,7 +201,7 @@ def test_a_touched_group_evicts_the_row_that_makes_it_wide() -> None:
 def test_of_two_rows_that_gain_the_same_the_one_of_lower_cells_goes(years: tuple[int, ...]) -> None:
     """Both could join a group that is published anew anyway, and loses nothing by it."""
     world = local_repair_table_of(years, (0, 1), (8, 9))
-    world.run(*[(REWRITE, place, year, "flu", NONE) for place, year in ((1, 5), (3, 1), (5, 9))])
+    world.run(*[(REWRITE, index, year, "flu", NONE) for index, year in ((1, 5), (3, 1), (5, 9))])
     assert world.cells_by_number() == {1: [5, 9], 2: [1, 1, 1], 3: [9, 9]}
 
 
@@ -242,7 +242,7 @@ def test_an_event_that_has_published_enough_repairs_no_more() -> None:
     world.s.state[0].spent = SPENT_PER_K * 2
     world.rewrite(1, 0)
     assert world.cells(1) == [0, 0, 9]
-    assert world.held.say("spent") == 0
+    assert world.core.field("spent") == 0
     world.rewrite(1, 1)
     assert world.cells(1) == [0, 1]
 
@@ -261,8 +261,8 @@ def of_values(small: Table, *groups: tuple[tuple[int, str], ...]) -> CoreTable:
     world = CoreTable(replace(small, repair=0.01))
     for group in groups:
         world.form(*(year for year, _ in group), values=tuple(value for _, value in group))
-    world.held.drain()
-    world.held.taken()
+    world.core.drain()
+    world.core.mark_read()
     return world
 
 
@@ -275,21 +275,21 @@ def test_a_group_that_lost_its_last_row_of_a_value_takes_one_with_another_that_i
     world = of_values(TWO_KINDS, ((0, "flu"), (1, "cough"), (2, "flu")), near)
     world.take(1)
     assert world.cells_by_number() == {1: [0, 2, 5], 2: [6, 7, 8]}
-    assert world.held.say("merges") == 0
+    assert world.core.field("merges") == 0
 
 
 def test_it_merges_where_all_others_are_needed() -> None:
     near = ((5, "flu"), (6, "ulcer"), (7, "flu"))
     world = of_values(TWO_KINDS, ((0, "flu"), (1, "cough"), (2, "flu")), near)
     world.take(1)
-    assert world.held.say("merges") == 1
+    assert world.core.field("merges") == 1
 
 
 def test_a_group_whose_share_an_insertion_broke_takes_a_row_of_another_value() -> None:
     world = of_values(HALF_AT_MOST, ((0, "flu"), (1, "cough")), ((4, "ulcer"), (5, "flu"), (6, "itch")))
     world.insert(1, "flu")
     assert world.cells_by_number() == {1: [0, 1, 1, 4], 2: [5, 6]}
-    assert world.held.say("merges") == 0
+    assert world.core.field("merges") == 0
 
 
 def test_a_group_that_can_be_cut_with_the_row_that_it_took_is_cut() -> None:
@@ -342,12 +342,12 @@ NO_RECUT = table(YEARS, k=2, recut=False)
 
 
 def repair_table_of(*groups: tuple[int, ...], small: Table = OF_TWO) -> CoreTable:
-    """QI groups of these years, numbered from 1, whose rows have places in this order."""
+    """QI groups of these years, numbered from 1, whose rows have indexes in this order."""
     world = CoreTable(small)
     for years in groups:
         world.form(*years)
-    world.held.drain()
-    world.held.taken()
+    world.core.drain()
+    world.core.mark_read()
     return world
 
 
@@ -361,7 +361,7 @@ def test_a_group_below_k_merges_with_the_nearest_and_is_cut_again_with_the_numbe
     world.take(0)
     assert halves_in(world, 1, 2) == [[1, 4], [5, 5]]
     assert world.cells(3) == [9, 9]
-    assert (world.held.say("merges"), world.held.say("splits")) == (1, 1)
+    assert (world.core.field("merges"), world.core.field("splits")) == (1, 1)
 
 
 def test_merged_groups_stay_whole_where_the_table_says_so_and_the_larger_one_keeps_its_number() -> None:
@@ -379,7 +379,7 @@ def test_of_two_groups_of_one_size_the_lower_number_stays() -> None:
 def test_the_last_group_below_k_is_dissolved_and_its_number_never_comes_back() -> None:
     world = repair_table_of((0, 1))
     world.take(0)
-    assert (world.numbers(), world.held.say("n_pending")) == ([], 1)
+    assert (world.numbers(), world.core.field("n_pending")) == ([], 1)
     world.insert(9)
     assert world.cells_by_number() == {2: [1, 9]}
 
@@ -387,7 +387,7 @@ def test_the_last_group_below_k_is_dissolved_and_its_number_never_comes_back() -
 def test_a_group_that_lost_all_its_rows_goes_without_a_merge() -> None:
     world = repair_table_of((0, 1), (8, 9))
     world.take(0, 1)
-    assert (world.cells_by_number(), world.held.say("merges")) == ({2: [8, 9]}, 0)
+    assert (world.cells_by_number(), world.core.field("merges")) == ({2: [8, 9]}, 0)
 
 
 def test_a_group_of_2k_is_cut_where_it_costs_least_and_both_boxes_are_small() -> None:
@@ -406,7 +406,7 @@ def test_the_larger_half_keeps_the_number() -> None:
 def test_of_equal_halves_the_one_with_the_smallest_lot_keeps_the_number() -> None:
     world = repair_table_of((0, 1, 8))
     world.insert(9)
-    smallest = min(range(4), key=lambda lot: shuffled(lot, number=1, next_number=2))
+    smallest = min(range(4), key=lambda tie_hash: shuffled(tie_hash, number=1, next_number=2))
     assert smallest in world.members(1)
 
 
@@ -421,20 +421,20 @@ def test_rows_wait_until_they_are_k_individuals_and_are_published_together() -> 
     world = CoreTable(OF_PEOPLE)
     for year in (3, 4, 5):
         world.insert(year, who=0)
-    assert (world.numbers(), world.held.say("n_pending")) == ([], 3)
+    assert (world.numbers(), world.core.field("n_pending")) == ([], 3)
     world.insert(6, who=1)
-    assert (world.cells_by_number(), world.held.say("n_pending")) == ({1: [3, 4, 5, 6]}, 0)
+    assert (world.cells_by_number(), world.core.field("n_pending")) == ({1: [3, 4, 5, 6]}, 0)
 
 
 def test_the_person_who_completes_2k_has_the_group_cut() -> None:
     world = CoreTable(table(YEARS, k=3, individual="ssn"))
-    for place in range(100):
-        world.insert(place % 10, who=place % 5)
+    for index in range(100):
+        world.insert(index % 10, who=index % 5)
     assert world.numbers() == [1]
     world.insert(4, who=5)
     assert len(world.numbers()) > 1
     for number in world.numbers():
-        who = {int(world.s.rows.row[place].who) for place in world.members(number)}
+        who = {int(world.s.rows.row[index].who) for index in world.members(number)}
         assert 3 <= len(who) == world.s.groups.group[world.group(number)]["count"] < 6
 
 
@@ -443,14 +443,14 @@ def test_a_group_that_should_have_a_partner_and_has_none_is_a_violated_law() -> 
     for years in ((0, 1), (8, 9)):
         world.form(*years)
     take_out(world.s, world.group(2))
-    assert repaired(world.s), "nothing is broken yet"
+    assert repair_event(world.s), "nothing is broken yet"
     with pytest.raises(LawViolated, match="QI group 1 has nothing to merge with"):
         world.take(0)
 
 
 def test_a_group_is_named_for_repair_once() -> None:
     world = repair_table_of((0, 1), (8, 9))
-    mend_later(world.s, world.group(1))
+    queue_merge(world.s, world.group(1))
     before = world.s.work.heap_size.tolist()
-    mend_later(world.s, world.group(1))
+    queue_merge(world.s, world.group(1))
     assert world.s.work.heap_size.tolist() == before

@@ -58,7 +58,7 @@ def test_shapes_and_losses_are_those_of_the_space(name: str) -> None:
     for g in range(100):
         lo, hi = random_box(random, space)
         s.groups.box[g, LO], s.groups.box[g, HI] = lo, hi
-        scores.take_shape(s.space, s.groups, g)
+        scores.set_shape(s.space, s.groups, g)
         number, (first, last) = ~space.is_category, space.edges(lo, hi)
         center = (first + last) / 2
         half = np.maximum(np.maximum(last - center, center - first), 0.5)
@@ -75,12 +75,12 @@ def test_shapes_and_losses_are_those_of_the_space(name: str) -> None:
 def test_compiled_shapes_are_those_of_an_uncompiled_run() -> None:
     space, random = SPACES["mixed"], np.random.default_rng(3)
     plain, fast = (empty_shard(space, k=2, recut=True, shrink=True, individuals=False) for _ in range(2))
-    take = entry(scores.take_shape)
+    take = entry(scores.set_shape)
     for g in range(100):
         lo, hi = random_box(random, space)
         for s in (plain, fast):
             s.groups.box[g, LO], s.groups.box[g, HI] = lo, hi
-        scores.take_shape(plain.space, plain.groups, g)
+        scores.set_shape(plain.space, plain.groups, g)
         take(fast.space, fast.groups, g)
     assert fast.groups.shape.tolist() == plain.groups.shape.tolist()
     assert fast.groups.group.ncp.tolist() == plain.groups.group.ncp.tolist()
@@ -89,7 +89,7 @@ def test_compiled_shapes_are_those_of_an_uncompiled_run() -> None:
 SCORES_EVERY_SPACE = pytest.mark.parametrize("name", SPACES)
 
 
-def grown(name: str, n_groups: int = 80) -> tuple[ShardBoxes, np.random.Generator]:
+def grow(name: str, n_groups: int = 80) -> tuple[ShardBoxes, np.random.Generator]:
     world, random = ShardBoxes(SPACES[name]), np.random.default_rng(8)
     for number in range(1, n_groups + 1):
         world.put(number, *some_box(world, random), 2)
@@ -109,11 +109,11 @@ def bounds_above(world: ShardBoxes, g: int, score: Callable[[Shard, int], None])
 
 @SCORES_EVERY_SPACE
 def test_t_qgssd_is_the_paper_s_and_no_bound_is_below_it(name: str) -> None:
-    world, random = grown(name)
+    world, random = grow(name)
     for _ in range(8):
         cells = random_cells(random, world.space)
-        scores.ask_about_tuple(world.s, cells)
-        for number, g in world.places.items():
+        scores.set_query_tuple(world.s, cells)
+        for number, g in world.indexes.items():
             score, *bounds = bounds_above(world, g, scores.t_qgssd_of_children)
             assert score == world.twin.t_qgssd(cells.tolist(), number)
             assert all(bound >= score for bound in bounds)
@@ -121,15 +121,15 @@ def test_t_qgssd_is_the_paper_s_and_no_bound_is_below_it(name: str) -> None:
 
 @SCORES_EVERY_SPACE
 def test_qgssd_is_the_paper_s_and_no_bound_is_below_it(name: str) -> None:
-    world, random = grown(name)
+    world, random = grow(name)
     s = world.s
-    for one in random.choice(sorted(world.places), 8).tolist():
-        scores.ask_about_group(s, world.places[one])
-        for other, h in world.places.items():
+    for one in random.choice(sorted(world.indexes), 8).tolist():
+        scores.set_query_group(s, world.indexes[one])
+        for other, h in world.indexes.items():
             if one != other:
                 score, *bounds = bounds_above(world, h, scores.qgssd_of_children)
                 assert score == world.twin.qgssd(one, other)
-                assert scores.qgssd_from(s.space, s.groups, world.places[one], h) == score
+                assert scores.qgssd_from(s.space, s.groups, world.indexes[one], h) == score
                 assert all(bound >= score for bound in bounds)
 
 
@@ -158,14 +158,14 @@ def world_of(space: Space, *boxes: Box) -> ShardBoxes:
 
 def t_qgssd(world: ShardBoxes, cells: list[int], at: list[float] | None = None) -> list[float]:
     """Of the tuple in these cells to every QI group; at: where it stands, if not in the middle of its cells."""
-    scores.ask_about_tuple(world.s, np.array(cells, dtype=np.int32))
+    scores.set_query_tuple(world.s, np.array(cells, dtype=np.int32))
     if at is not None:
-        world.s.work.middles[:] = at
-    return [bounds_above(world, g, scores.t_qgssd_of_children)[0] for g in world.places.values()]
+        world.s.work.query_center[:] = at
+    return [bounds_above(world, g, scores.t_qgssd_of_children)[0] for g in world.indexes.values()]
 
 
 def qgssd(world: ShardBoxes, one: int, other: int) -> float:
-    return float(scores.qgssd_from(world.s.space, world.s.groups, world.places[one], world.places[other]))
+    return float(scores.qgssd_from(world.s.space, world.s.groups, world.indexes[one], world.indexes[other]))
 
 
 def golden() -> ShardBoxes:

@@ -12,7 +12,7 @@ from streamer.incremental.core.search import qgssd
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.space import Space
 from worlds.scanned_boxes import SPACES, Box, number_axis, random_box, random_cells, tree_axis
-from worlds.shard_boxes import BEGIN_ENTERED, NEXT_ENTERED, ShardBoxes
+from worlds.shard_boxes import BEGIN_AFFECTED, NEXT_AFFECTED, ShardBoxes
 
 EVERY_SPACE = pytest.mark.parametrize("name", SPACES)
 
@@ -45,7 +45,7 @@ def test_the_compiled_search_agrees_with_the_scan_over_a_long_history(name: str)
     for number in range(1, 601):
         change(world, number, random)
         if number > 400:
-            world.take_out(int(random.choice(sorted(world.places))))
+            world.take_out(int(random.choice(sorted(world.indexes))))
         if number % 40 == 0:
             world.check_tree()
             question(world, random)
@@ -54,7 +54,7 @@ def test_the_compiled_search_agrees_with_the_scan_over_a_long_history(name: str)
 def change(world: ShardBoxes, number: int, random: np.random.Generator) -> None:
     """A group comes, and some other one changes or goes."""
     world.put(number, *some_box(world, random), int(random.integers(1, 4)))
-    other, chance = int(random.choice(sorted(world.places))), random.random()
+    other, chance = int(random.choice(sorted(world.indexes))), random.random()
     if chance < 0.3:
         world.set_floor(other, float(random.random() * 2 * world.space.d))
     elif chance < 0.4:
@@ -63,7 +63,7 @@ def change(world: ShardBoxes, number: int, random: np.random.Generator) -> None:
         world.put(other, *some_box(world, random), int(random.integers(1, 4)))
     elif chance < 0.7:
         world.resize(other, int(random.integers(1, 4)))
-    elif chance < 0.85 and len(world.places) > 2:
+    elif chance < 0.85 and len(world.indexes) > 2:
         world.take_out(other)
 
 
@@ -74,7 +74,7 @@ def some_box(world: ShardBoxes, random: np.random.Generator) -> Box:
 
 def question(world: ShardBoxes, random: np.random.Generator) -> None:
     """All questions about one QI group and one tuple, against the scan."""
-    number, *seeds = [int(one) for one in random.permutation(sorted(world.places))[: int(random.integers(1, FAN + 1))]]
+    number, *seeds = [int(one) for one in random.permutation(sorted(world.indexes))[: int(random.integers(1, FAN + 1))]]
     cells, count = random_cells(random, world.space).tolist(), int(random.integers(1, FAN + 1))
     assert world.locate(cells) == world.twin.locate(cells)
     assert world.nearest(number, seeds) == world.twin.nearest(number)
@@ -102,9 +102,9 @@ def test_other_searches_may_be_made_while_the_entered_lists_are_asked_for() -> N
         world.put(number, *some_box(world, random), 2)
         world.set_floor(number, 0.5)
     found = world.entered_by_scan(1)
-    world.ask(BEGIN_ENTERED, 1)
+    world.ask(BEGIN_AFFECTED, 1)
     given_ = set()
-    while (other := world.number(world.ask(NEXT_ENTERED, 1))) is not None:
+    while (other := world.number(world.ask(NEXT_AFFECTED, 1))) is not None:
         given_.add(other)
         assert world.top(other, 3) == world.ranked(other)[:3]
         world.set_floor(other, 3.0)
@@ -118,7 +118,7 @@ def test_qgssd_is_that_of_the_paper() -> None:
         world.put(number, *some_box(world, random), 2)
     for one in range(1, 9):
         for other in set(range(1, 9)) - {one}:
-            score = qgssd(world.s, world.places[one], world.places[other])
+            score = qgssd(world.s, world.indexes[one], world.indexes[other])
             assert score == world.twin.qgssd(one, other)
 
 

@@ -78,7 +78,7 @@ def read(numbers: list[int]) -> Read:
 
 def shard_of(*years: int) -> CoreShard:
     shard = CoreShard(2)
-    shard.do(*(insert(place, year, place) for place, year in enumerate(years)), drains=True)
+    shard.do(*(insert(index, year, index) for index, year in enumerate(years)), drains=True)
     return shard
 
 
@@ -125,17 +125,17 @@ def test_no_batch_needs_more_than_was_asked_for(seed: int) -> None:
     random, shard, there = np.random.default_rng(seed), CoreShard(2 + seed % 3), set[int]()
     for _ in range(30):
         for _ in range(random.integers(1, 12)):
-            free = next(place for place in range(100) if place not in there)
+            free = next(index for index in range(100) if index not in there)
             if random.random() < 0.55:
                 shard.do(insert(free, int(random.integers(10)), int(random.integers(26))))
                 there.add(free)
             elif there:
-                place = sorted(there)[random.integers(len(there))]
+                index = sorted(there)[random.integers(len(there))]
                 if random.random() < 0.6:
-                    shard.do(take(place))
-                    there.remove(place)
+                    shard.do(take(index))
+                    there.remove(index)
                 else:
-                    shard.do(rewrite(place, int(random.integers(10)), int(random.integers(26))))
+                    shard.do(rewrite(index, int(random.integers(10)), int(random.integers(26))))
         told = shard.drain()
         assert len(told) <= numbers_needed(shard.s)
         assert int(shard.s.state.n_scores[0]) <= numbers_needed(shard.s)
@@ -148,21 +148,21 @@ Described = dict[int, tuple[tuple[int, int], list[int], list[str]]]
 def history(seed: int, n: int, people: bool) -> list[list[Operation]]:
     """Changes: rows come, go and change, alone or several in one change."""
     chance, there, changes = np.random.default_rng(seed), list[int](), list[list[Operation]]()
-    places = 0
+    indexes = 0
     for _ in range(n):
         cell, value, who = (int(one) for one in chance.integers((10, 3, 4)))
         what = chance.random()
         if what < 0.55 or len(there) < 3:
-            changes.append([(INSERT, places, cell, "abc"[value], who if people else NONE)])
-            there.append(places)
-            places += 1
+            changes.append([(INSERT, indexes, cell, "abc"[value], who if people else NONE)])
+            there.append(indexes)
+            indexes += 1
         elif what < 0.75:
             gone = chance.choice(there, int(chance.integers(1, 3)), replace=False).tolist()
-            changes.append([(TAKE, place, 0, "a", NONE) for place in gone])
-            there = [place for place in there if place not in gone]
+            changes.append([(TAKE, index, 0, "a", NONE) for index in gone])
+            there = [index for index in there if index not in gone]
         else:
             some = chance.choice(there, int(chance.integers(1, 3)), replace=False).tolist()
-            changes.append([(REWRITE, place, (cell + i) % 10, "abc"[value], NONE) for i, place in enumerate(some)])
+            changes.append([(REWRITE, index, (cell + i) % 10, "abc"[value], NONE) for i, index in enumerate(some)])
     return changes
 
 
@@ -175,12 +175,12 @@ def described(world: CoreTable) -> Described:
 def after(small: Table, changes: list[list[Operation]], drained_every: int) -> list[Described]:
     """The table after each drain."""
     world, seen = CoreTable(small), list[Described]()
-    world.n_places = sum(map(len, changes))
+    world.rows_used = sum(map(len, changes))
     for i, change in enumerate(changes, start=1):
         world.run(*change)
         if i % drained_every == 0:
-            world.held.drain()
-            world.held.taken()
+            world.core.drain()
+            world.core.mark_read()
             seen.append(described(world))
     return seen
 
@@ -199,14 +199,14 @@ def test_stopping_for_want_of_room_makes_no_difference(
 ) -> None:
     changes = history(2, 200, small.individual is not None)
     expected = after(small, changes, 5)
-    monkeypatch.setattr(layout, "FIRST_ROOM", first_room)
+    monkeypatch.setattr(layout, "FIRST_CAPACITY", first_room)
     assert after(small, changes, 5) == expected
 
 
 def regrouped(world: CoreTable, chance: np.random.Generator) -> list[Operation]:
     """All rows in other groups of two or more; a group that is left over goes, one that is missing is new."""
     there = world.numbers()
-    rows = [place for number in there for place in world.members(number)]
+    rows = [index for number in there for index in world.members(number)]
     chance.shuffle(rows)
     pairs = [rows[i : i + 2] for i in range(0, len(rows) - 1, 2)]
     pairs[-1] += rows[2 * len(pairs) :]
@@ -214,7 +214,7 @@ def regrouped(world: CoreTable, chance: np.random.Generator) -> list[Operation]:
     pairs = [pairs[0] + pairs[1], *pairs[2:]] if some else pairs
     operations: list[Operation] = []
     for i, members in enumerate(pairs):
-        operations += [(GATHER, place, 0, "a", NONE) for place in members]
+        operations += [(GATHER, index, 0, "a", NONE) for index in members]
         is_new = i >= len(there)
         operations.append((FORM if is_new else REFORM, NONE if is_new else world.group(there[i]), 0, "a", NONE))
     return operations + [(RETIRE, world.group(number), 0, "a", NONE) for number in there[len(pairs) :]]
@@ -225,26 +225,26 @@ def test_groups_are_replaced_by_others_of_the_same_rows_wherever_room_runs_out(
     first_room: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Boxes are those of the members, slots stand by values, counts are right: the drain checks."""
-    monkeypatch.setattr(layout, "FIRST_ROOM", first_room)
+    monkeypatch.setattr(layout, "FIRST_CAPACITY", first_room)
     world, chance = CoreTable(OF_TWO), np.random.default_rng(3)
     values = ["abc"[i % 3] for i in range(40)] + ["b"] * 12
     for i in range(40):
         world.insert(i * 7 % 10, values[i])
     for turn in range(12):
         world.run(*regrouped(world, chance))
-        world.held.drain()
-        world.held.taken()
-        assert sorted(place for number in world.numbers() for place in world.members(number)) == list(range(40 + turn))
+        world.core.drain()
+        world.core.mark_read()
+        assert sorted(index for number in world.numbers() for index in world.members(number)) == list(range(40 + turn))
         for number in world.numbers():
             assert world.box(number) == (world.cells(number)[0], world.cells(number)[-1])
-            assert world.slots(number) == sorted(values[place] for place in world.members(number))
+            assert world.slots(number) == sorted(values[index] for index in world.members(number))
         world.insert(turn % 10, "b")
-    assert world.held.say("n_pending") == 0
+    assert world.core.field("n_pending") == 0
 
 
 def test_a_whole_run_of_changes_is_one_call() -> None:
     world = CoreTable()
-    operations, cells = world.gathered(*[(INSERT, place, place, "flu", NONE) for place in range(4)])
+    operations, cells = world.gathered(*[(INSERT, index, index, "flu", NONE) for index in range(4)])
     operations.ends = 1
     assert advance(world.s, operations, cells, 0, False) == 4
     assert sorted(world.cells_by_number().values()) == [[0, 1], [2, 3]]
@@ -254,17 +254,17 @@ def test_all_rows_of_a_change_leave_before_anything_is_repaired() -> None:
     world = CoreTable()
     for years in ((0, 1), (4, 5), (8, 9)):
         world.form(*years)
-    world.held.drain()
-    world.held.taken()
+    world.core.drain()
+    world.core.mark_read()
     world.take(0, 1, 2, 3)
-    assert (world.cells_by_number(), world.held.say("merges")) == ({3: [8, 9]}, 0)
+    assert (world.cells_by_number(), world.core.field("merges")) == ({3: [8, 9]}, 0)
 
 
 def test_a_dissolved_table_waits_and_its_rows_can_go() -> None:
     world = CoreTable()
-    places = world.form(0, 1) + world.form(8, 9)
-    world.run((DISSOLVE, NONE, 0, "flu", NONE), *[(TAKE, place, 0, "flu", NONE) for place in places])
-    assert (world.numbers(), world.held.say("n_pending")) == ([], 0)
+    indexes = world.form(0, 1) + world.form(8, 9)
+    world.run((DISSOLVE, NONE, 0, "flu", NONE), *[(TAKE, index, 0, "flu", NONE) for index in indexes])
+    assert (world.numbers(), world.core.field("n_pending")) == ([], 0)
 
 
 def test_a_row_that_stays_in_its_box_stays_in_its_group_and_the_box_shrinks() -> None:

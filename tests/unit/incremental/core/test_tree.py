@@ -15,7 +15,7 @@ from worlds.shard_boxes import ShardBoxes
 # What a node knows of the groups below it follows each of their changes at once.
 
 
-def grown(n_groups: int) -> ShardBoxes:
+def grow(n_groups: int) -> ShardBoxes:
     world, random = ShardBoxes(SPACES["mixed"]), np.random.default_rng(6)
     for number in range(1, n_groups + 1):
         world.put(number, *some_box(world, random), 2)
@@ -23,27 +23,27 @@ def grown(n_groups: int) -> ShardBoxes:
 
 
 def test_ties_go_to_the_least_loss_then_to_the_fewest_members_then_to_the_lowest_number() -> None:
-    world = grown(30)
+    world = grow(30)
     for number in range(1, 31, 3):
         world.resize(number, 1)
-    for one, g in world.places.items():
-        for other, h in world.places.items():
+    for one, g in world.indexes.items():
+        for other, h in world.indexes.items():
             assert precedes(world.s.groups, g, h) == (world.twin.worth(one) < world.twin.worth(other))
 
 
 def test_the_root_knows_who_wins_ties_after_every_change_of_a_size() -> None:
-    world = grown(60)
+    world = grow(60)
     root = world.s.state[0].root
     for number in (3, 3, 17, 42, 59):
         for members in (1, 9, 2):
             world.resize(number, members)
             first = world.number(int(world.s.tree.node[root].first))
-            assert first == min(world.places, key=world.twin.worth)
+            assert first == min(world.indexes, key=world.twin.worth)
     world.check_tree()
 
 
 def test_the_lowest_floor_rises_and_falls_with_the_lists() -> None:
-    world = grown(60)
+    world = grow(60)
     root = world.s.tree.node[world.s.state[0].root]
     assert root.floor == inf
     world.set_floor(20, 3.0)
@@ -55,7 +55,7 @@ def test_the_lowest_floor_rises_and_falls_with_the_lists() -> None:
     assert root.floor == 4.0
     world.set_floor(41, None)
     assert root.floor == inf
-    assert list_floor(world.s, world.places[41]) == inf
+    assert list_floor(world.s, world.indexes[41]) == inf
     world.check_tree()
 
 
@@ -111,7 +111,7 @@ def test_groups_far_from_one_another_do_not_share_a_leaf_after_a_cut() -> None:
     for number in range(1, FAN + 2):
         cell = 0 if number % 2 else 3
         world.put(number, [cell], [cell], 2)
-    leaves = [{int(world.s.groups.group[world.places[n]].node) for n in range(first, FAN + 2, 2)} for first in (1, 2)]
+    leaves = [{int(world.s.groups.group[world.indexes[n]].node) for n in range(first, FAN + 2, 2)} for first in (1, 2)]
     assert not leaves[0] & leaves[1]
 
 
@@ -137,7 +137,7 @@ def test_a_put_takes_no_more_nodes_than_it_says(name: str) -> None:
 def test_a_tree_that_is_emptied_gives_all_its_nodes_back(name: str) -> None:
     world, random = tree_grown(name, 120)
     used = int(world.s.state[0].nodes_used)
-    for number in random.permutation(sorted(world.places)).tolist():
+    for number in random.permutation(sorted(world.indexes)).tolist():
         world.take_out(number)
         if number % 6 == 0:
             world.check_tree()
@@ -151,7 +151,7 @@ def test_a_tree_that_is_emptied_gives_all_its_nodes_back(name: str) -> None:
 
 def test_a_group_that_is_taken_out_is_in_no_leaf() -> None:
     world, _ = tree_grown("numbers", 40)
-    g = world.places[7]
+    g = world.indexes[7]
     assert world.s.groups.group[g].node != NONE
     world.take_out(7)
     assert world.s.groups.group[g].node == NONE
@@ -161,7 +161,7 @@ def test_a_box_that_changes_little_stays_in_its_leaf_and_one_that_moves_far_does
     world = ShardBoxes(SPACES["one decimal"])
     for number in range(1, FAN + 2):
         world.put(number, [number // 5], [number // 5], 2)
-    g = world.places[1]
+    g = world.indexes[1]
     leaf = int(world.s.groups.group[g].node)
     world.put(1, [0], [0], 2)
     assert world.s.groups.group[g].node == leaf

@@ -7,8 +7,8 @@ import heapq
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.incremental.core.layout import BROKEN, FREED, TO_CUT, TO_LOOK, TO_SETTLE, Work, empty_shard
-from streamer.incremental.core.worklist import cut_later, look_later, mend_later, pop, push, settle_later
+from streamer.incremental.core.layout import FREED, TO_CHECK, TO_CUT, TO_IMPROVE, TO_MERGE, Work, empty_shard
+from streamer.incremental.core.worklist import pop, push, queue_check, queue_cut, queue_improve, queue_merge
 from worlds.core_tables import CoreTable
 from worlds.small_tables import YEARS, table
 
@@ -17,7 +17,7 @@ def work() -> Work:
     return empty_shard(table(YEARS).space, 2, recut=True, shrink=True, individuals=False).work
 
 
-MOVES = st.tuples(st.sampled_from([TO_SETTLE, BROKEN, TO_CUT, FREED, TO_LOOK]), st.booleans(), st.integers(1, 12))
+MOVES = st.tuples(st.sampled_from([TO_CHECK, TO_MERGE, TO_CUT, FREED, TO_IMPROVE]), st.booleans(), st.integers(1, 12))
 
 
 @given(st.lists(MOVES, max_size=120))
@@ -38,8 +38,8 @@ def test_it_gives_what_heapq_gives(moves: list[tuple[int, bool, int]]) -> None:
 def test_every_entry_comes_out_once_with_what_it_names() -> None:
     own = work()
     for named in (5, 3, 9):
-        push(own, BROKEN, 7, named)
-    assert sorted(pop(own, BROKEN)[1] for _ in range(3)) == [3, 5, 9]
+        push(own, TO_MERGE, 7, named)
+    assert sorted(pop(own, TO_MERGE)[1] for _ in range(3)) == [3, 5, 9]
 
 
 # Groups wait once for each thing that is to be done to them.
@@ -49,15 +49,15 @@ def test_a_group_waits_once_for_each_thing() -> None:
     world = CoreTable(table(YEARS, k=2, repair=0.1))
     world.form(0, 1)
     for _ in range(2):
-        settle_later(world.s, 0, 1)
-        mend_later(world.s, 0)
-        cut_later(world.s, 0)
-        look_later(world.s, 0)
+        queue_check(world.s, 0, 1)
+        queue_merge(world.s, 0)
+        queue_cut(world.s, 0)
+        queue_improve(world.s, 0)
     assert world.s.work.heap_size.tolist() == [1, 1, 1, 0, 1]
 
 
 def test_nobody_waits_for_local_repair_where_there_is_none() -> None:
     world = CoreTable()
     world.form(0, 1)
-    look_later(world.s, 0)
+    queue_improve(world.s, 0)
     assert world.s.work.heap_size.sum() == 0

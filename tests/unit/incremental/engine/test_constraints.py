@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.incremental.core.layout import NONE, Shard, empty_shard
-from streamer.incremental.core.moves import before
+from streamer.incremental.core.moves import text_precedes
 from streamer.incremental.engine import constraints
 from streamer.incremental.engine.constraints import (
     SPARE_VALUES,
@@ -83,10 +83,10 @@ def test_few_long_texts_that_no_row_has_are_taken_back_too(monkeypatch: pytest.M
     values, s = ValueTexts(), shard()
     for i in range(500):
         number = values.give((b"%d" % i + b"x" * 1_000,))
-        s = values.told(s)
+        s = values.write_to(s)
         if values.has_many_spare(1):
             values.keep(np.array([number]))
-            s = values.told(s)
+            s = values.write_to(s)
     assert len(s.values.text) < 50_000
     assert len(values.number_of) < 10
     assert text_of(s, number) == b"499" + b"x" * 1_000
@@ -97,11 +97,11 @@ def test_long_texts_that_rows_have_are_not_looked_through_after_every_batch(monk
     values, s, used, looks = ValueTexts(), shard(), list[int](), 0
     for i in range(500):
         used.append(values.give((b"%d" % i + b"x" * 1_000,)))
-        s = values.told(s)
+        s = values.write_to(s)
         if values.has_many_spare(len(used)):
             looks += 1
             values.keep(np.array(used))
-            s = values.told(s)
+            s = values.write_to(s)
     assert looks < 10
     assert len(values.number_of) == 500
 
@@ -121,45 +121,47 @@ def test_the_core_orders_values_as_tuples_whatever_was_taken_back_meanwhile(
             kept = data.draw(st.sets(st.sampled_from(sorted(known))))
             known = {one: known[one] for one in kept}
             values.keep(np.array(list(known.values()), np.int64))
-        s = values.told(s)
+        s = values.write_to(s)
         assert {one: text_of(s, number) for one, number in known.items()} == {one: b"\0".join(one) for one in known}
         for one, number in known.items():
-            assert [before(s.values, number, other) for other in known.values()] == [one < other for other in known]
+            assert [text_precedes(s.values, number, other) for other in known.values()] == [
+                one < other for other in known
+            ]
 
 
 def test_values_that_begin_alike_are_told_apart_behind_their_first_eight_bytes() -> None:
     values = ValueTexts()
     texts = [b'"influenza A"', b'"influenza"', b'"influen', b'"influenza B"']
     numbers = [values.give((text,)) for text in texts]
-    s = values.told(shard())
+    s = values.write_to(shard())
     ordered = sorted(texts)
     for text, number in zip(texts, numbers, strict=True):
-        assert sum(before(s.values, other, number) for other in numbers) == ordered.index(text)
+        assert sum(text_precedes(s.values, other, number) for other in numbers) == ordered.index(text)
 
 
 def test_rows_without_published_values_have_one_number() -> None:
     values = ValueTexts()
     assert [values.give(()), values.give(())] == [0, 0]
-    s = values.told(shard())
-    assert (text_of(s, 0), before(s.values, 0, 0)) == (b"", False)
+    s = values.write_to(shard())
+    assert (text_of(s, 0), text_precedes(s.values, 0, 0)) == (b"", False)
 
 
 def test_many_values_have_room_and_a_text_is_told_once() -> None:
     values, s = ValueTexts(), shard()
     for number in range(3000):
         values.give((b'"note %d"' % number,))
-    s = values.told(s)
+    s = values.write_to(s)
     assert text_of(s, 2999) == b'"note 2999"'
-    assert values.told(s) is s
+    assert values.write_to(s) is s
 
 
 def test_texts_do_not_grow_for_ever_where_values_come_and_go() -> None:
     values, s = ValueTexts(), shard()
     for batch in range(200):
         used = [values.give((b'"%d of %d"' % (i, batch),)) for i in range(20)]
-        s = values.told(s)
+        s = values.write_to(s)
         values.keep(np.array(used))
-        s = values.told(s)
+        s = values.write_to(s)
     assert len(values.things) <= 40
     assert len(s.values.text) == len(shard().values.text)
 
@@ -175,7 +177,7 @@ def demands(small: Table) -> list[tuple[int, ...]]:
 
 
 def told(small: Table, *values: Values) -> Shard:
-    return SubjectNumbers(small).told(CoreArrays(small).arrays, list(enumerate(values)))
+    return SubjectNumbers(small).write_to(CoreArrays(small).arrays, list(enumerate(values)))
 
 
 def test_k_alone_demands_nothing_more() -> None:
@@ -222,5 +224,5 @@ def test_numbers_that_no_row_has_any_more_are_given_again(monkeypatch: pytest.Mo
         engine.apply(Modify(str(i % 4), {}, {}, {0: b'"note %d"' % (i + 4)}))
         if i % 5 == 0:
             engine.drain()
-            check_arrays(engine._held.arrays)
-    assert -150 < engine._held.arrays.demands.code.min() < NONE
+            check_arrays(engine.arrays)
+    assert -150 < engine.arrays.demands.code.min() < NONE

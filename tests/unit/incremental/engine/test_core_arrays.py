@@ -29,30 +29,30 @@ def test_every_law_has_a_sentence_that_names_the_group_and_no_value() -> None:
 
 
 def test_what_the_arrays_say_is_said_by_name() -> None:
-    held = CoreArrays(table(YEARS, k=4))
-    assert (held.say("k"), held.say("qi_group_next"), held.say("root")) == (4, 1, layout.NONE)
+    core = CoreArrays(table(YEARS, k=4))
+    assert (core.field("k"), core.field("qi_group_next"), core.field("root")) == (4, 1, layout.NONE)
 
 
 def break_count(engine: Engine) -> None:
-    engine._held.arrays.groups.group.count += 1
+    engine.arrays.groups.group.count += 1
 
 
 def break_box(engine: Engine) -> None:
-    engine._held.arrays.groups.box[:] = 8
+    engine.arrays.groups.box[:] = 8
 
 
 def break_k(engine: Engine) -> None:
-    engine._held.arrays.state.k = 9
+    engine.arrays.state.k = 9
 
 
 def break_tree(engine: Engine) -> None:
     """Another group is said to be there, and is in no tree."""
-    engine._held.arrays.state.n_groups += 1
+    engine.arrays.state.n_groups += 1
     for source_key in "ab":
         engine.apply(Delete(source_key))
 
 
-BROKEN: dict[str, tuple[Callable[[Engine], None], str]] = {
+TO_MERGE: dict[str, tuple[Callable[[Engine], None], str]] = {
     "count": (break_count, r"QI group 1 miscounts its rows or individuals"),
     "k": (break_k, r"QI group 1 holds fewer than the k = 2 it needs"),
     "box": (break_box, r"QI group 1 has a row outside its box"),
@@ -60,7 +60,7 @@ BROKEN: dict[str, tuple[Callable[[Engine], None], str]] = {
 }
 
 
-@pytest.mark.parametrize(("break_it", "said"), BROKEN.values(), ids=BROKEN.keys())
+@pytest.mark.parametrize(("break_it", "said"), TO_MERGE.values(), ids=TO_MERGE.keys())
 def test_a_broken_law_raises_and_the_shard_is_of_no_use_any_more(break_it: Callable[[Engine], None], said: str) -> None:
     engine = engine_with({"a": 3, "b": 4})
     engine.apply(Insert("c", row_of(3)))
@@ -96,11 +96,11 @@ def engine_of_two_values() -> Engine:
 
 
 def break_tops(engine: Engine) -> None:
-    engine._held.arrays.demands.reached[1].top += 1
+    engine.arrays.demands.reached[1].top += 1
 
 
 def break_model(engine: Engine) -> None:
-    engine._held.arrays.demands.demand.least = 3
+    engine.arrays.demands.demand.least = 3
 
 
 @pytest.mark.parametrize(

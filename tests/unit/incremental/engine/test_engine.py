@@ -73,7 +73,7 @@ def rows() -> Rows:
 
 
 def queue_of(rows: Rows) -> OperationQueue:
-    return OperationQueue(rows, rows._held, b"")
+    return OperationQueue(rows, rows._core, b"")
 
 
 def test_what_waits_is_run_once(rows: Rows) -> None:
@@ -84,7 +84,7 @@ def test_what_waits_is_run_once(rows: Rows) -> None:
     queue.end()
     assert len(queue) == 1
     assert queue.run()
-    assert (len(queue), rows._held.say("n_pending")) == (0, 1)
+    assert (len(queue), rows._core.field("n_pending")) == (0, 1)
     assert not queue.run()
 
 
@@ -97,7 +97,7 @@ def test_a_change_without_operations_ends_nothing_anew(rows: Rows) -> None:
     queue.end()
     queue.end()
     queue.run()
-    assert (rows._held.say("n_groups"), len(queue)) == (1, 0)
+    assert (rows._core.field("n_groups"), len(queue)) == (1, 0)
 
 
 def test_source_keys_are_told_to_one_batch(rows: Rows) -> None:
@@ -123,7 +123,7 @@ def test_how_changes_are_cut_into_runs_leaves_no_trace_and_all_arrays_agree(smal
                 continue
         if data.draw(st.booleans()):
             in_runs.run()
-            check_arrays(in_runs._held.arrays)
+            check_arrays(in_runs.arrays)
     assert at_once.drain().published == in_runs.drain().published
     assert dict(at_once.index_table()) == dict(in_runs.index_table())
 
@@ -377,7 +377,7 @@ def test_rows_that_wait_are_loaded_and_counted(individual: str | None) -> None:
 def test_qi_groups_of_a_thousand_rows_are_loaded_and_cut_when_they_grow(
     individual: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(layout, "FIRST_ROOM", 2)
+    monkeypatch.setattr(layout, "FIRST_CAPACITY", 2)
     small = table(YEARS, k=2, individual=individual)
     rows = {f"r{i}": row_of(i % 10, individual=individual and f"p{i // 3}") for i in range(1000)}
     state = QIGroupState((0,), (9,), tuple(rows), (FLU,) * 1000)

@@ -21,7 +21,7 @@ from streamer.table.row import Row
 from worlds.shard_tables import OF_PEOPLE, OF_TWO, engine_with, row_of
 from worlds.small_tables import AGE, BMI, YEARS, CodeIs, Shifted, table
 
-# What streamer.incremental.engine.rows promises: what a dictionary of places and a list of texts would say.
+# What streamer.incremental.engine.rows promises: what a dictionary of indexes and a list of texts would say.
 
 TEXTS = st.one_of(
     st.sampled_from([f"{i}" for i in range(40)]),
@@ -31,7 +31,7 @@ TEXTS = st.one_of(
 
 @pytest.fixture
 def from_little_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "FIRST_ROOM", 4)
+    monkeypatch.setattr(rows, "FIRST_CAPACITY", 4)
     monkeypatch.setattr(rows, "KEYS_AT_ONCE", 3)
 
 
@@ -41,7 +41,7 @@ class OneAfterTheOther(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.keys = SourceKeys()
-        self.place_of: dict[str, int] = {}
+        self.index_of: dict[str, int] = {}
         self.free: list[int] = []
         self.n = 0
 
@@ -49,36 +49,36 @@ class OneAfterTheOther(RuleBasedStateMachine):
     def begin(self, texts: list[str]) -> None:
         self.keys.write(0, texts)
         self.keys.found_up_to(len(texts))
-        self.place_of, self.n = {text: place for place, text in enumerate(texts)}, len(texts)
+        self.index_of, self.n = {text: index for index, text in enumerate(texts)}, len(texts)
 
     @rule(text=TEXTS)
     def come_or_go(self, text: str) -> None:
-        if text in self.place_of:
-            place = self.place_of.pop(text)
-            self.keys.remove(place)
-            self.free.append(place)
+        if text in self.index_of:
+            index = self.index_of.pop(text)
+            self.keys.remove(index)
+            self.free.append(index)
             return
         if not self.free:
             self.free, self.n = [self.n], self.n + 1
-        self.place_of[text] = self.free.pop()
-        self.keys.add(text, self.place_of[text])
+        self.index_of[text] = self.free.pop()
+        self.keys.add(text, self.index_of[text])
 
     @rule(text=TEXTS)
     def ask(self, text: str) -> None:
-        assert self.keys.get(text) == self.place_of.get(text)
-        assert (text in self.keys) == (text in self.place_of)
+        assert self.keys.get(text) == self.index_of.get(text)
+        assert (text in self.keys) == (text in self.index_of)
 
     @rule(texts=st.lists(TEXTS, max_size=9))
     def ask_for_many(self, texts: list[str]) -> None:
-        assert self.keys.places_of(texts).tolist() == [self.place_of.get(text, NONE) for text in texts]
+        assert self.keys.indexes_of(texts).tolist() == [self.index_of.get(text, NONE) for text in texts]
 
     @invariant()
     def all_is_there(self) -> None:
-        in_order = sorted(self.place_of, key=self.place_of.__getitem__)
+        in_order = sorted(self.index_of, key=self.index_of.__getitem__)
         assert list(self.keys) == in_order
-        assert self.keys.places().tolist() == [self.place_of[text] for text in in_order]
+        assert self.keys.indexes().tolist() == [self.index_of[text] for text in in_order]
         assert len(self.keys) == len(in_order)
-        assert all(self.keys[text] == place and self.keys.texts[place] == text for text, place in self.place_of.items())
+        assert all(self.keys[text] == index and self.keys.texts[index] == text for text, index in self.index_of.items())
 
 
 @pytest.mark.usefixtures("from_little_room")
@@ -111,8 +111,8 @@ def test_a_key_that_is_not_there_is_not_told_either() -> None:
 @pytest.mark.usefixtures("from_little_room")
 def test_no_more_than_two_thirds_of_the_slots_are_ever_used() -> None:
     keys = SourceKeys()
-    for place in range(200):
-        keys.add(f"{place}", place)
+    for index in range(200):
+        keys.add(f"{index}", index)
         assert 3 * len(keys) <= 2 * len(keys._slots)
 
 
@@ -120,26 +120,26 @@ def test_a_row_can_be_read_before_anything_was_run() -> None:
     engine = Engine(OF_TWO)
     engine.apply(Insert("a", row_of(3)))
     engine.apply(Modify("a", {0: 4}))
-    assert engine._rows.row(engine._rows.place_of["a"]) == row_of(4)
+    assert engine.rows.row(engine.rows.index_of["a"]) == row_of(4)
     engine.apply(Modify("a", {}, {}, {0: b'"cough"'}))
     assert engine.drain().records == {"a": Record(row_of(4, "cough"), PENDING)}
-    assert engine._rows.row(engine._rows.place_of["a"]) == row_of(4, "cough")
+    assert engine.rows.row(engine.rows.index_of["a"]) == row_of(4, "cough")
 
 
 def test_a_place_is_used_again_only_when_its_row_is_gone_from_the_core() -> None:
     engine = engine_with({"a": 1, "b": 2, "c": 3})
-    freed = engine._rows.place_of["b"]
+    freed = engine.rows.index_of["b"]
     engine.apply(Delete("b"))
     engine.apply(Insert("x", row_of(5)))
-    assert engine._rows.place_of["x"] == 3
+    assert engine.rows.index_of["x"] == 3
     engine.run()
     engine.apply(Insert("y", row_of(6)))
-    assert engine._rows.place_of["y"] == freed
+    assert engine.rows.index_of["y"] == freed
     drained = engine.drain()
     rows = {key: record and record.row for key, record in drained.records.items()}
     assert [rows[key] for key in "bxy"] == [None, row_of(5), row_of(6)]
     members = sorted(key for state in drained.qi_groups.values() if state for key in state.members)
-    assert members == sorted(engine._rows.place_of) == ["a", "c", "x", "y"]
+    assert members == sorted(engine.rows.index_of) == ["a", "c", "x", "y"]
 
 
 @pytest.mark.parametrize("run_between", [False, True])
@@ -151,7 +151,7 @@ def test_a_key_that_goes_and_comes_back_in_one_batch_is_told_as_it_is_now(run_be
             engine.run()
     drained = engine.drain()
     assert drained.records["b"] == Record(row_of(8, "cough"), dict(engine.index_table())["b"])
-    assert set(engine._rows.place_of) == {"a", "b", "c"}
+    assert set(engine.rows.index_of) == {"a", "b", "c"}
 
 
 def test_a_row_that_comes_and_goes_in_one_batch_was_never_there() -> None:
@@ -177,7 +177,7 @@ def test_statements_see_what_came_before_them_in_the_batch() -> None:
     engine.apply(Modify("a", {0: 8}))
     engine.apply(ModifyWhere(CodeIs(0, 7, 8), Shifted(0, 1, 9)))
     engine.apply(DeleteWhere(CodeIs(0, 9, 9)))
-    assert sorted(engine._rows.place_of) == ["b", "c", "x"]
+    assert sorted(engine.rows.index_of) == ["b", "c", "x"]
     assert engine.drain().records["x"] == Record(row_of(8), dict(engine.index_table())["x"])
 
 
@@ -192,7 +192,7 @@ def test_exact_texts_of_decimals_are_kept_beside_their_codes() -> None:
     assert {key: record and record.row.exact for key, record in records.items()} == {
         "a": ("10.9",), "b": ("10.55",), "c": ("10.2",)
     }  # fmt: skip
-    assert engine._rows.view().exact == [("10.55",), ("10.2",), ("10.9",)]
+    assert engine.rows.view().exact == [("10.55",), ("10.2",), ("10.9",)]
 
 
 FINE = NumericAttribute(
@@ -213,14 +213,14 @@ def test_beside_its_cells_a_row_keeps_only_what_they_do_not_say_of_its_codes(
     rows = {f"{i}": Row((code,), (b'"flu"',), exact) for i, code in enumerate((last, 0, last // 2 + 1, last - 1))}
     for key, row in rows.items():
         engine.apply(Insert(key, row))
-    assert engine._rows.rest[:1].nbytes == 0
+    assert engine.rows.rest[:1].nbytes == 0
     records = engine.drain().records
-    assert engine._rows.rest[:1].nbytes == width
+    assert engine.rows.rest[:1].nbytes == width
     assert {key: record and record.row for key, record in records.items()} == rows
-    assert [engine._rows.row(engine._rows.place_of[key]) for key in rows] == list(rows.values())
+    assert [engine.rows.row(engine.rows.index_of[key]) for key in rows] == list(rows.values())
     engine.apply(Modify("2", {0: 3}))
     engine.run()
-    assert engine._rows.view().codes[:, 0].tolist() == [last, 0, 3, last - 1]
+    assert engine.rows.view().codes[:, 0].tolist() == [last, 0, 3, last - 1]
 
 
 @pytest.mark.parametrize("place_in_cell", [0, 1, 10**17 - 1])
@@ -235,14 +235,14 @@ def test_a_cell_may_hold_more_codes_than_32_bits_count(place_in_cell: int) -> No
 
 
 def test_the_table_grows_beyond_its_first_capacity_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layout, "FIRST_ROOM", 1)
-    monkeypatch.setattr(rows, "FIRST_ROOM", 2)
+    monkeypatch.setattr(layout, "FIRST_CAPACITY", 1)
+    monkeypatch.setattr(rows, "FIRST_CAPACITY", 2)
     engine = Engine(table(AGE, k=2))
     for i in range(50):
         engine.apply(Insert(f"{i}", row_of(i)))
     engine.run()
-    assert engine._rows.view().codes[:, 0].tolist() == list(range(50))
-    assert engine.n_rows == 50 <= len(engine._rows.core)
+    assert engine.rows.view().codes[:, 0].tolist() == list(range(50))
+    assert engine.n_rows == 50 <= len(engine.rows.in_core)
 
 
 def test_numbers_are_taken_back_while_other_rows_go_on_with_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,9 +251,9 @@ def test_numbers_are_taken_back_while_other_rows_go_on_with_theirs(monkeypatch: 
     for i in range(30):
         engine.apply(Upsert("c", row_of(3, f"illness {i}", f"person {i}")))
         engine.drain()
-    assert len(engine._rows.values.things) <= 9
-    assert len(engine._rows.individuals.things) <= 10
-    assert [engine._rows.row(engine._rows.place_of[key]) for key in "abc"] == [
+    assert len(engine.rows.values.things) <= 9
+    assert len(engine.rows.individuals.things) <= 10
+    assert [engine.rows.row(engine.rows.index_of[key]) for key in "abc"] == [
         row_of(1, individual="a"), row_of(2, individual="b"), row_of(3, "illness 29", "person 29")
     ]  # fmt: skip
     engine.apply(Delete("c"))

@@ -17,7 +17,7 @@ from streamer.incremental.engine.stored_state import (
     Record,
     RecordColumns,
     SimilarityList,
-    places_of_numbers,
+    indexes_of_numbers,
     stored_lists,
 )
 from streamer.table.row import Row
@@ -76,7 +76,7 @@ def test_what_columns_hold_is_not_shown() -> None:
     assert "dan" not in repr(columns("dan"))
 
 
-# What streamer.incremental.engine.stored_state promises: sound lists by places; of any other a refusal.
+# What streamer.incremental.engine.stored_state promises: sound lists by indexes; of any other a refusal.
 
 NAMES = np.array([3, 5, 8, 9])
 
@@ -127,5 +127,5 @@ def test_a_list_that_cannot_be_is_refused_and_what_mends_it_is_said(
 
 
 def test_a_number_that_is_not_there_has_no_place() -> None:
-    assert places_of_numbers(NAMES, [9, 1, 3, 4, 10]).tolist() == [3, NONE, 0, NONE, NONE]
-    assert places_of_numbers(NAMES[:0], [9]).tolist() == [NONE]
+    assert indexes_of_numbers(NAMES, [9, 1, 3, 4, 10]).tolist() == [3, NONE, 0, NONE, NONE]
+    assert indexes_of_numbers(NAMES[:0], [9]).tolist() == [NONE]
