@@ -1,11 +1,10 @@
-"""Makes arrays of a shard larger where a compiled function found them short.
+"""Enlarges a shard's arrays when a compiled function runs out of capacity.
 
-They grow by a quarter, small ones to twice their size; whatever is held in them keeps its index. A new `Shard` comes
-back: the old one must not be used any more.
+Small arrays double, large ones grow by a quarter; contents keep their indexes. Each function returns a new `Shard`, and
+the old one must not be used any more.
 
-A large array stands in pages of its own, which the system gives when they are first written to and takes back as soon
-as the array is gone. From the heap of the process it would be zeroed as a whole, room that nobody uses yet included,
-and every time it grew it would leave a hole there.
+A large array stands in memory pages of its own, which the system provides at the first write and takes back when the
+array is gone. From the heap of the process, all of it would be zeroed at once, and every growth would leave a hole.
 """
 
 from __future__ import annotations
@@ -24,18 +23,17 @@ from streamer.incremental.core.model import tally_of
 DOUBLED_BELOW = 1 << 16
 
 OWN_PAGES_FROM = 1 << 20
-"""Bytes of the smallest array that stands in pages of its own."""
+"""Bytes of the smallest array in pages of its own."""
 
 
 def grow(s: Shard) -> Shard:
-    """The shard with more of what `state.short` names, for `state.short_by` entries at least."""
+    """The shard with more of what `state.short` names, for at least `state.short_by` entries."""
     short, least = int(s.state.short[0]), int(s.state.short_by[0])
     s.state.short = 0
     match short:
         case layout.GROUPS:
-            work = s.work._replace(heap=_longer(s.work.heap, 2 * _more(s.groups.group, least), axis=1))
-            groups = s.groups
-            n = _more(groups.group, least)
+            groups, n = s.groups, _more(s.groups.group, least)
+            work = s.work._replace(heap=_longer(s.work.heap, 2 * n, axis=1))
             demands = s.demands._replace(reached=_longer(s.demands.reached, 1 + n))
             groups = groups._replace(
                 group=_longer(groups.group, n), box=_longer(groups.box, n), shape=_longer(groups.shape, n)
@@ -59,26 +57,30 @@ def grow(s: Shard) -> Shard:
             return s._replace(demands=demands, work=s.work._replace(ints=ints, tie_hashes=tie_hashes, losses=losses))
         case layout.TALLIES:
             return _rehashed(s, _more(s.work.tally, least))
-        case layout.EXPORT:  # what is in it is of no use any more
+        case layout.EXPORT:  # its contents are not needed any more
             return s._replace(export=type(s.export)(np.zeros(least, np.int64), np.zeros(least)))
         case layout.ENTRIES:
             n = _more(s.journal.entry, least)
             journal = s.journal._replace(entry=_longer(s.journal.entry, n), box=_longer(s.journal.box, n))
             return s._replace(journal=journal)
-        case layout.SLOTS_BEFORE | layout.TOUCHED | layout.CHANGED | layout.GONE:
-            name = {
-                layout.SLOTS_BEFORE: "slots_before",
-                layout.TOUCHED: "touched",
-                layout.CHANGED: "changed",
-                layout.GONE: "gone",
-            }[short]
-            old = getattr(s.journal, name)
-            return s._replace(journal=s.journal._replace(**{name: _longer(old, _more(old, least))}))
-    raise LawViolated(f"the core stopped for want of room and did not say of what ({short})")
+        case layout.SLOTS_BEFORE:
+            return _longer_journal(s, "slots_before", least)
+        case layout.TOUCHED:
+            return _longer_journal(s, "touched", least)
+        case layout.CHANGED:
+            return _longer_journal(s, "changed", least)
+        case layout.GONE:
+            return _longer_journal(s, "gone", least)
+    raise LawViolated(f"the core ran out of capacity and did not say of what ({short})")
+
+
+def _longer_journal(s: Shard, name: str, least: int) -> Shard:
+    old = getattr(s.journal, name)
+    return s._replace(journal=s.journal._replace(**{name: _longer(old, _more(old, least))}))
 
 
 def with_capacity(s: Shard, what: int, least: int) -> Shard:
-    """Room for so many entries at least of what `state.short` could name."""
+    """Capacity for at least so many entries of what `state.short` could name."""
     lengths: dict[int, int] = {
         layout.GROUPS: len(s.groups.group),
         layout.POOL: s.groups.pool.shape[1],
@@ -94,7 +96,7 @@ def with_capacity(s: Shard, what: int, least: int) -> Shard:
 
 
 def with_rows(s: Shard, n: int) -> Shard:
-    """Room for the indexes below n."""
+    """Capacity for rows with indexes below n."""
     if n <= len(s.rows.row):
         return s
     n = _more(s.rows.row, n)
@@ -102,13 +104,13 @@ def with_rows(s: Shard, n: int) -> Shard:
 
 
 def with_individuals(s: Shard, n: int) -> Shard:
-    """Room for the individuals below n."""
+    """Capacity for individuals numbered below n."""
     seen = s.work.last_seen
     return s if n <= len(seen) else s._replace(work=s.work._replace(last_seen=_longer(seen, _more(seen, n))))
 
 
 def with_values(s: Shard, n: int, n_bytes: int) -> Shard:
-    """Room for the values below n, of n_bytes in all."""
+    """Capacity for values numbered below n, of n_bytes in all."""
     values = s.values
     if n > len(values.value):
         values = values._replace(value=_longer(values.value, _more(values.value, n)))
@@ -118,7 +120,7 @@ def with_values(s: Shard, n: int, n_bytes: int) -> Shard:
 
 
 def with_subjects(s: Shard, n_values: int, n: int) -> Shard:
-    """Room for what a privacy model counts of the values below n_values, by numbers below n."""
+    """Capacity for what a privacy model counts of values numbered below n_values, subjects numbered below n."""
     code, seen = s.demands.code, s.demands.seen
     if n_values > len(code):
         code = _longer(code, _more(code, n_values))

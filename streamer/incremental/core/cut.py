@@ -2,20 +2,20 @@
 
 The rules of this file
 ----------------------
-* Along an attribute the rows stand in the order of its cell, then of the other attributes' cells in table.yaml order,
-  then of their tie_hashes, shuffled for this cut (`streamer.incremental.engine.tie_break`): nothing finer than a cell
-  decides, and no source key and no name. The cut is *relaxed*: equal cells may fall on both sides.
-* A cut is allowed where both halves hold the model, at least k: rows, or individuals where the table declares them. All
-  records of one individual in the same cells, a *bundle*, stand side by side, ordered by the least of their tie_hashes, and
-  no cut falls between them. Where k is all that is asked for, 2k individuals can so always be cut: along any attribute,
-  behind the bundle that completes the first k.
-* Candidates are all positions along all attributes; in a group of 4k rows and more those of the middle half, where one
-  of these is allowed: else a heap would be peeled k rows at a time, which is quadratic.
-* The least total NCP wins (each half's NCP times its rows); equal: the cut nearest the middle, then the earlier
+* Along an attribute, rows are ordered by its cell, then by the other attributes' cells in table.yaml order, then by
+  their tie hashes, shuffled for this cut (`streamer.incremental.engine.tie_break`). Nothing finer than a cell decides,
+  nor does any source key or name. The cut is *relaxed*: equal cells may fall on both sides.
+* A cut is allowed if both halves hold the model: at least k rows, or individuals if the table declares them. All rows
+  of one individual in the same cells, a *bundle*, stay side by side, ordered by the least of their tie hashes, and no
+  cut divides them. If the model is k alone, 2k individuals can thus always be cut: along any attribute, after the
+  bundle that completes the first k.
+* Candidates are all positions along all attributes. In a group of 4k rows and more they are those of the middle half,
+  if one of these is allowed: else a heap would be peeled k rows at a time, which is quadratic.
+* The least total NCP wins (each half's NCP times its rows). Ties: the cut nearest the middle, then the earlier
   attribute, then the lower position. Song et al. 2009 say "split into two of k" and leave the rest open; these rules
-  are this project's.
-* The larger half keeps the number; of equal halves the one with the smallest shuffled tie_hash.
-* Two groups are cut together as one would be (`core.repair`).
+  are ours.
+* The larger half keeps the number; of equal halves, the one with the smallest shuffled tie hash.
+* Local repair cuts two groups together by the same rules.
 """
 
 from __future__ import annotations
@@ -30,23 +30,21 @@ from streamer.incremental.core.model import mark_fitting, may_be_cut
 from streamer.incremental.core.scores import ncp_term
 from streamer.numba_support.jit import part
 
-# Sorting the indexes of a QI group's rows: by their tie_hashes, and stably by their cells along one attribute.
-#
-# Few rows, the common case, are inserted one after the other. Many are counted into buckets, never more of them than
-# rows, so that one scratch array of n serves; a domain of more cells than that takes several rounds.
+# Sorting rows. Few rows, the common case, are inserted one by one. Many are counted into buckets, never more than
+# rows, so that one scratch array of n suffices; a domain with more cells takes several rounds.
 
 FEW_TO_SORT = 32
-"""Up to here insertion is quicker than counting."""
+"""Up to here insertion is faster than counting."""
 
 BITS = 64
 
 
 @part
 def sort_by_tie_hash(indexes: Any, tie_hashes: Any, spare: Any, counts: Any, n: int) -> None:
-    """Sorts indexes (n,) int32 by their tie_hashes; tie_hashes (2, n) uint64, the first row those of `indexes`, sorted with them.
+    """Sorts indexes (n,) int32, and with them tie_hashes[0], their hashes; tie_hashes (2, n) uint64.
 
-    Lots are chance: by their highest bits they fall into about as many buckets as there are, and insertion, which ends
-    the work, moves each past few others. spare and counts (n,) int32, tie_hashes[1] and `indexes` are overwritten.
+    Hashes are random: their highest bits distribute them over about as many buckets as rows, and the final insertion
+    moves each past few others. Overwrites spare and counts (n,) int32, and tie_hashes[1].
     """
     if n > FEW_TO_SORT:
         bits = power_below(n)
@@ -72,10 +70,7 @@ def sort_by_tie_hash(indexes: Any, tie_hashes: Any, spare: Any, counts: Any, n: 
 
 @part
 def sort_by_cells(column: Any, low: int, high: int, indexes: Any, spare: Any, counts: Any, n: int) -> None:
-    """Sorts indexes (n,) int32 stably by column[index], which lies in low..high.
-
-    spare and counts (n,) int32 are overwritten.
-    """
+    """Sorts indexes (n,) int32 stably by column[index], within low..high; overwrites spare and counts (n,) int32."""
     if n <= FEW_TO_SORT:
         for at in range(1, n):
             index, to = indexes[at], at
@@ -118,7 +113,7 @@ def _clear(counts: Any, n: int) -> None:
 
 @part
 def _begin(counts: Any, n: int) -> None:
-    """Where each bucket begins, in the index of how many it holds."""
+    """Replaces each bucket's size by its beginning."""
     begin = 0
     for bucket in range(n):
         size = counts[bucket]
@@ -127,10 +122,10 @@ def _begin(counts: Any, n: int) -> None:
 
 
 BEST, BASE, ALONG, SPARE_ROWS, COUNTS = 0, 1, 2, 3, 4
-"""Rows of `work.ints`: the halves of the best cut; indexes in the order along the first attribute; along another one."""
+"""Rows of `work.ints`: the halves of the best cut; the rows in the order along the first attribute; along another."""
 
 WHOLE, HALVED = 0, 1
-"""In `work.hull`: of the whole group, and of the half that is being looked at."""
+"""In `work.hull`: of the whole group; of the half in progress."""
 
 GOLDEN_GAMMA, WORD, SIGN = 0x9E3779B97F4A7C15, 2**64 - 1, 1 << 63
 MIX_1, MIX_2 = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
@@ -138,10 +133,10 @@ MIX_1, MIX_2 = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 
 @part
 def cut(s: Shard, g: int) -> tuple[int, bool]:
-    """How many members of group g the lower half has, 0 where no cut is allowed, and whether it keeps the number.
+    """Size of the lower half of the best cut of group g, 0 if none is allowed; and whether that half keeps the number.
 
-    work.ints[BEST, :n] are the indexes of the members then, the lower half's first. Needs n columns of `work.ints`,
-    `work.tie_hashes` and `work.losses`; overwrites them, and `work.last_seen`.
+    work.ints[BEST, :n] then has the members, the lower half first. Needs n columns of `work.ints`, `work.tie_hashes`
+    and `work.losses`, and overwrites them and `work.last_seen`.
     """
     if not may_be_cut(s, g):
         return 0, False
@@ -153,9 +148,9 @@ def cut(s: Shard, g: int) -> tuple[int, bool]:
 
 @part
 def cut_together(s: Shard, g: int, h: int, most: float) -> tuple[int, bool, float]:
-    """The same of the rows of groups g and h as if they were one, their tie_hashes shuffled for g; and what the halves lose.
+    """The same for the rows of g and h as one group, with tie hashes shuffled for g; also the loss of the halves.
 
-    0 where no allowed cut loses less than `most`; of 4k rows and more the best cut may lose more.
+    0 if no allowed cut loses less than `most`; with 4k rows and more the best cut may lose more.
     """
     n, n_others = int(s.groups.group[g].members), int(s.groups.group[h].members)
     _take_members(s, g, g, 0)
@@ -165,7 +160,7 @@ def cut_together(s: Shard, g: int, h: int, most: float) -> tuple[int, bool, floa
 
 @part
 def _cut_taken(s: Shard, n: int, most: float) -> tuple[int, bool, float]:
-    """The best cut of the n rows in BASE, 0 where none loses less than `most`, as `cut`; and what the halves lose."""
+    """The best cut of the n rows in BASE, as `cut`, and its loss; 0 if none loses less than `most`."""
     work, k = s.work, int(s.state[0].k)
     sort_by_tie_hash(work.ints[BASE], work.tie_hashes, work.ints[SPARE_ROWS], work.ints[COUNTS], n)
     least_hash = work.ints[BASE, 0]
@@ -184,9 +179,9 @@ def _cut_taken(s: Shard, n: int, most: float) -> tuple[int, bool, float]:
 
 @part
 def shuffled(tie_hash: int, number: int, qi_group_next: int) -> int:
-    """A tie_hash for one cut: of the QI group `number`, when `qi_group_next` is the next unused number.
+    """A tie hash for one cut, of the QI group `number`, when `qi_group_next` is the next unused number.
 
-    Distinct tie_hashes stay distinct. As unsigned words they are in the order that their bits have as signed numbers.
+    Distinct hashes stay distinct. As unsigned words they have the order that their bits have as signed numbers.
     """
     word = int(np.uint64(np.int64(tie_hash)))
     word = _mixed((word + int(np.uint64(number)) * GOLDEN_GAMMA) & WORD)
@@ -204,7 +199,7 @@ def _mixed(word: int) -> int:
 
 @part
 def _take_members(s: Shard, g: int, cut_as: int, at: int) -> None:
-    """The members of group g into BASE, from `at` on, with their tie_hashes, shuffled for a cut of the group `cut_as`."""
+    """Copies the members of group g to BASE from `at` on, with tie hashes shuffled for a cut of group `cut_as`."""
     group, number = s.groups.group[g], s.groups.group[cut_as].number
     for i in range(group.members):
         index = s.groups.pool[0, group.block + i]
@@ -214,7 +209,7 @@ def _take_members(s: Shard, g: int, cut_as: int, at: int) -> None:
 
 @part
 def _sort_members(state: Records, rows: CoreRows, work: Work, n: int) -> None:
-    """The members by cells in table order, bundles, tie_hashes, into BASE: the order along the first attribute."""
+    """Sorts BASE by cells in table order, bundles, tie hashes: the order along the first attribute."""
     cells, base, hull = rows.cells, work.ints[BASE], work.hull[WHOLE]
     _start(hull, cells[base[0]])
     for at in range(1, n):
@@ -238,9 +233,9 @@ def _sort_members(state: Records, rows: CoreRows, work: Work, n: int) -> None:
 
 @part
 def _gather_bundles(rows: CoreRows, work: Work, stamp: int, begin: int, end: int) -> None:
-    """Puts each individual's records side by side, where its first stands; begin..end of BASE are in the same cells.
+    """Moves each individual's rows in begin..end of BASE, all in the same cells, to where its first one is.
 
-    last_seen: `stamp` and where in BASE an individual stands first; whoever is not in this run has less.
+    last_seen: `stamp` plus the index in BASE of an individual's first row; individuals not in this run have less.
     """
     base, spare, counts, last_seen = work.ints[BASE], work.ints[SPARE_ROWS], work.ints[COUNTS], work.last_seen
     for at in range(begin, end):
@@ -274,12 +269,11 @@ def _best_cut(
     highest: int,
     most: float,
 ) -> tuple[int, float]:
-    """The best position in lowest..highest along all attributes, and its loss; BEST has the halves.
+    """The best position in lowest..highest along all attributes, and its loss; BEST gets the halves.
 
-    0: none is allowed that loses less than `most`.
-
-    An attribute that does not vary, or before which none does, orders the rows as the first one: it can only be equal.
-    Whether halves meet the demands is query only where a cut would be better if they did: that is seldom.
+    0: no allowed position loses less than `most`. An attribute that does not vary, or before which none does, orders
+    the rows as the first one does, so it cannot be better. Whether halves meet the demands is asked only if a cut would
+    be better, which is rare.
     """
     cells, hull = rows.cells, work.hull[WHOLE]
     along, least, lean, position, varied = work.ints[ALONG], most, 0, 0, False
@@ -319,7 +313,7 @@ def _allowed(state: Records, rows: CoreRows, work: Work, n: int) -> tuple[int, i
 
 @part
 def _rows_of(rows: CoreRows, work: Work, stamp: int, k: int, begin: int, step: int, n: int) -> int:
-    """How many rows along ALONG, from `begin` on, hold k individuals; n where all of them do not."""
+    """How many rows along ALONG, from `begin` on, have k individuals; n if all of them have fewer."""
     along, last_seen, count = work.ints[ALONG], work.last_seen, 0
     for i in range(n):
         who = rows.row[along[begin + step * i]].who
@@ -345,9 +339,9 @@ def _best_along(
     lean: int,
     marked: bool,
 ) -> tuple[int, float, int]:
-    """The best position in first..last along ALONG, 0 where none is better than `least` and `lean`; and its own two.
+    """The best position in first..last along ALONG, its loss and lean; 0 if none is better than `least` and `lean`.
 
-    `lean` is how far from the middle a cut is. marked: only where the halves meet the demands.
+    lean: how far a cut is from the middle. marked: only positions where the halves meet the demands.
     """
     if first > last:
         return 0, least, lean
@@ -376,9 +370,9 @@ def _best_along(
 
 @part
 def _lose_above(space: Geometry, rows: CoreRows, work: Work, n: int, first: int, last: int, least: float) -> int:
-    """NCP of the upper half for positions in first..last, into work.losses; the lowest position that may be the best.
+    """Writes NCP of the upper half at first..last to work.losses; returns the lowest position that may be the best.
 
-    A half that grows loses more: below an upper half that alone loses more than `least` nothing has to be looked at.
+    Larger halves lose more. So no position is better below one whose upper half alone loses more than `least`.
     """
     cells, along, hull = rows.cells, work.ints[ALONG], work.hull[HALVED]
     loss, wider = 0.0, True

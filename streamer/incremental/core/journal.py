@@ -1,8 +1,8 @@
-"""What a batch of changes has touched so far: the memory behind its net effect.
+"""What a batch has touched so far; the net effect is made of it. Nothing here decides anything.
 
-A QI group is remembered as readers see it before its first change of the batch; what it became is read at the end. So
-a batch that changes a group ten times publishes it once, and one that undoes its own change publishes nothing. Nothing
-here decides anything: the journal is told.
+A QI group is remembered as it was published before its first change in the batch. At the end it is compared with what
+it is then. So a batch that changes a group ten times publishes it once, and one that undoes its change publishes
+nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from streamer.numba_support.jit import part
 
 @part
 def remember(s: Shard, g: int, rows: int) -> None:
-    """A group is about to change; `rows` more of its rows may have to be published for it."""
+    """Remembers a group that is about to change; up to `rows` more of its rows may be published for it."""
     group, state, journal = s.groups.group[g], s.state[0], s.journal
     if group.entry == NONE:
         entry = journal.entry[state.n_journal]
@@ -34,20 +34,20 @@ def remember(s: Shard, g: int, rows: int) -> None:
 
 @part
 def inherit_entry(s: Shard, g: int, entry: int) -> None:
-    """A new group has the number of one that is gone, and with it what was published under that number."""
+    """A new group has the number of one that is gone, and takes over what was published under that number."""
     s.groups.group[g].entry = entry
     s.journal.entry[entry].group = g
 
 
 @part
 def note_origin(s: Shard, g: int, origin: int) -> None:
-    """A group that is remembered was formed anew; the last time in the batch counts."""
+    """Notes how a remembered group was formed; the last origin of the batch counts."""
     s.journal.entry[s.groups.group[g].entry].origin = origin
 
 
 @part
 def mark_touched(s: Shard, index: int) -> None:
-    """The QI group of a row has changed."""
+    """A row or its QI group has changed."""
     row, state = s.rows.row[index], s.state[0]
     if row.touched == 0:
         row.touched = 1
@@ -57,7 +57,7 @@ def mark_touched(s: Shard, index: int) -> None:
 
 @part
 def mark_changed(s: Shard, g: int, moved: int) -> None:
-    """A group's size has changed, or (moved) its box."""
+    """A group's size has changed, or its box, too (`moved`)."""
     group, state = s.groups.group[g], s.state[0]
     if moved:
         group.moved = 1
@@ -69,7 +69,6 @@ def mark_changed(s: Shard, g: int, moved: int) -> None:
 
 @part
 def mark_gone(s: Shard, g: int) -> None:
-    """A group is gone."""
     group, state = s.groups.group[g], s.state[0]
     s.journal.entry[group.entry].group = NONE
     s.journal.gone[state.n_gone] = g
@@ -78,7 +77,7 @@ def mark_gone(s: Shard, g: int) -> None:
 
 @part
 def journal_is_short(s: Shard, rows: int, groups: int) -> bool:
-    """Whether the journal has no room for so many more rows and QI groups; the state says of what."""
+    """Whether the journal lacks capacity for so many more rows and QI groups; the state then says of what."""
     state, journal = s.state[0], s.journal
     if state.n_journal + groups > journal.entry.shape[0]:
         state.short, state.short_by = ENTRIES, state.n_journal + groups

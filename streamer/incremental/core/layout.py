@@ -1,21 +1,21 @@
-"""The arrays that a shard's table is made of: every dtype, name and shape of the core.
+"""The arrays of a shard's table: every dtype, name and shape of the core.
 
 The rules of this file
 ----------------------
-* The core knows a row by its cells, the number of its published values, the number of its individual and its tie_hash:
+* The core knows a row by its cells, the number of its published values, the number of its individual and its tie hash:
   what may decide what is published, and nothing else. Codes, source keys and names stay outside, in
   `streamer.incremental.engine.rows`.
-* Arrays are named as what they hold. A record array has one record per thing; a vector of d, or of a node's children,
-  is an array of its own beside it, so that no code is tied to the number of attributes.
-* Things name each other by small numbers, their indexes in these arrays: a *index* is a row's, a `group` in this package
-  is a QI group's. NONE names nothing. Only `number` is the QI group's number that the world knows.
-* A QI group's members (indexes) and slots (numbers of values) stand in one *block* of `pool`, a run of 1 << room
-  entries; members in no order that decides anything, slots in theirs.
-* A group that is gone keeps its index until the batch is drained, so that whoever still names it can be told.
-* Compiled functions never allocate: what may run out is looked at before a move begins, and what is short is named in
-  `state.short`; `streamer.incremental.core.capacity` makes it larger, and the same call goes on where it stopped.
-* Every function here runs uncompiled as well (NUMBA_DISABLE_JIT=1), over the same arrays. So no field is named as an
-  attribute that numpy's scalars have: `group.size` would be 1 there, whatever the record says.
+* A record array has one record per thing. A vector of d, or of a node's children, is an array of its own beside it, so
+  no code is tied to the number of attributes.
+* Things refer to each other by index; NONE is no index. A variable `g` or `h` is the index of a QI group, `index` that
+  of a row. Only `group.number` is the QI group's number outside the core.
+* A QI group's members (row indexes) and slots (numbers of values) stand in one *block* of `pool`, a run of 1 <<
+  block_bits entries. The order of members decides nothing; slots are ordered.
+* A group that is gone keeps its index until the batch is drained, because lists may still name it.
+* Compiled functions never allocate. They check capacity before a move begins, and name what is short in `state.short`;
+  `streamer.incremental.core.capacity` enlarges it, and the same call goes on where it stopped.
+* Every function also runs uncompiled (NUMBA_DISABLE_JIT=1), over the same arrays. So no field has the name of an
+  attribute of numpy's scalars: `group.size` would be 1 there, whatever the record says.
 """
 
 from __future__ import annotations
@@ -28,52 +28,49 @@ import numpy as np
 from streamer.table.arrays import Floats, Ints
 from streamer.table.space import Axis, Space
 
-# One record per thing: the fields of the core's records, and the numbers that stand for something in them.
-#
-# Which arrays are made of them says `streamer.incremental.core.layout`, with the rules of both.
-
 NONE = -1
 NO_GROUP_YET, FREE = -1, -2
-"""In `rows.group`: accepted and in no QI group; no row at this index."""
+"""In `row.group`: a pending row; no row at this index."""
 
 FAN = 16
-"""Children of a node of the tree at most."""
+"""The most children of a node of the tree."""
 
 LENGTH, LINKS = 4, 8
-"""Of a similarity list: its entries when it is new, and the most that it keeps."""
+"""Entries of a similarity list: when it is new, and at most."""
 
 GROUPS, POOL, NODES, LISTS, ENTRIES, SLOTS_BEFORE, TOUCHED, CHANGED, GONE, MEMBERS, TALLIES, EXPORT = range(1, 13)
-"""What may run short, as `state.short` names it."""
+"""What may run out of capacity, as `state.short` names it."""
 
 NOTHING_TO_MERGE_WITH, MISCOUNTED, BELOW_K, OUTSIDE_ITS_BOX, BREAKS_MODEL = 1, 2, 3, 4, 5
-"""Laws that may show to be broken, as `state.fault` names them; `state.fault_at` is the number of the QI group."""
+"""Broken laws, as `state.fault` names them; `state.fault_at` is the number of the QI group."""
 
 BLOCK_SIZES = 31
 """Sizes of blocks: 1 << 0 to 1 << 30 entries."""
 
 TO_CHECK, TO_MERGE, TO_CUT, FREED, TO_IMPROVE = 0, 1, 2, 3, 4
-"""The heaps: groups that lost rows or moved, groups below k, groups to be cut, numbers to be used again, groups that
-local repair looks at."""
+"""The heaps: groups that lost rows or whose rows changed, groups that do not hold the model, groups that may be cut,
+freed numbers, groups that local repair may improve.
+"""
 
 STOPPED_SHORT, ALL_DONE, MOVED = 0, 1, 2
-"""What a step of local repair says: room ran out; there is nothing to do; something was done, and there may be more."""
+"""What a step of local repair returns: out of capacity; nothing to do; something done, perhaps more to do."""
 
 FORMED, WAS_LOADED, MERGED, SPLIT, CUT_AFRESH, REBUILT = 1, 2, 3, 4, 5, 6
-"""How a QI group got the members that it has, as `Journal.entry` says it of the batch; 0: it had them before."""
+"""How a QI group got its members, in `Journal.entry`; 0: it had them before the batch."""
 
 LO, HI = 0, 1
 
 HULL_LO, HULL_HI, HALF, CENTER_LO, CENTER_HI = 0, 1, 2, 3, 4
-"""Of a node's hull, per attribute: see `Tree.hull`."""
+"""Of a node's hull, per attribute: see `CoreTree.hull`."""
 
 NCP, FLOOR = 0, 1
-"""Of a node's child: see `Tree.rank`."""
+"""Of a node's child: see `CoreTree.rank`."""
 
 FIRST_LEAF, LAST_LEAF, LEAVES = 0, 1, 2
 """Of a node of a hierarchy: see `Work.path`."""
 
 CENTER, HALF_WIDTH = 0, 1
-"""Of a group's shape, per attribute: see `Groups.shape`."""
+"""Of a group's shape, per attribute: see `CoreGroups.shape`."""
 
 AXIS = np.dtype(
     [
@@ -90,21 +87,21 @@ AXIS = np.dtype(
 
 STATE = np.dtype(
     [
-        # what the table says
+        # from table.yaml
         ("k", "i8"),
         ("recut", "i8"),
         ("shrink", "i8"),
         ("individuals", "i8"),
         ("exact", "i8"),  # sums of coordinates never round: the bounds of T-QGSSD need no margin
         ("tallied", "i8"),  # entries of the tally that one row needs at most
-        # how much there is
+        # sizes
         ("qi_group_next", "i8"),
         ("n_groups", "i8"),
         ("n_pending", "i8"),  # rows
-        ("pending_count", "i8"),  # what k counts of them
-        ("rows_used", "i8"),  # indexes ever used, the free ones among them
+        ("pending_count", "i8"),  # what k counts of these
+        ("rows_used", "i8"),  # indexes of rows ever used, free ones included
         ("groups_used", "i8"),
-        ("group_free", "i8"),  # first of the free ones, each names the next
+        ("group_free", "i8"),  # first free index; each free group names the next
         ("nodes_used", "i8"),
         ("node_free", "i8"),
         ("root", "i8"),
@@ -123,27 +120,27 @@ STATE = np.dtype(
         ("merges", "i8"),
         ("splits", "i8"),
         # for the caller
-        ("short", "i8"),  # which array has to grow: one of `capacity`'s names; 0: none
+        ("short", "i8"),  # what has to grow (GROUPS, POOL, ...); 0: nothing
         ("short_by", "i8"),
-        ("fault", "i8"),  # which law was broken; 0: none
+        ("fault", "i8"),  # the broken law; 0: none
         ("fault_at", "i8"),
-        ("stamp", "i8"),  # of `last_seen`
+        ("stamp", "i8"),  # rises with every pass over rows: see `Work.last_seen`
         ("n_found", "i8"),  # entries of `found`
         ("n_numbers", "i8"),  # of the export
         ("n_scores", "i8"),
         ("n_gathered", "i8"),  # members of a group to be formed, in `Work.ints`
-        ("half_done", "i8"),  # a row has left its group, or was added, and has still to join one
-        ("query", "i8"),  # the group that `Work.query_center` and `Work.path` are about; NONE: a tuple
-        ("n_candidates", "i8"),  # of `candidates`, taken by a search that goes on: others begin after them
+        ("half_done", "i8"),  # a row was added, or has left its group, and must still join one
+        ("query", "i8"),  # the group that scores are computed against; NONE: a tuple
+        ("n_candidates", "i8"),  # entries of `candidates` that an unfinished search needs: others begin after them
         ("affected_score", "f8"),  # of the QI group that `next_affected` gave last
         ("refreshed", "i8"),  # the batch is checked, and the similarity lists are up to date
-        ("drained", "i8"),  # the batch is exported: what comes next begins another
-        ("event_open", "i8"),  # an event's rows are in, and its repairs go on
+        ("drained", "i8"),  # the batch is exported: the next operation begins another
+        ("event_open", "i8"),  # all operations of an event are done, its repairs are not
         # of local repair
-        ("price", "f8"),  # the NCP that a row has to save which is published again for it; 0: there is no local repair
-        ("event", "i8"),  # counts them, from 1 on
-        ("spent", "i8"),  # rows that this event's evictions publish again
-        ("cost", "f8"),  # of the group that `cheapest` gave last
+        ("price", "f8"),  # NCP that each row published again must save; 0: no local repair
+        ("event", "i8"),  # number of the event, from 1
+        ("spent", "i8"),  # rows that local repair publishes again in this event
+        ("cost", "f8"),  # of the group that `cheapest_group` returned last
     ]
 )
 
@@ -155,7 +152,7 @@ GROUP = np.dtype(
     [
         ("number", "i8"),
         ("ncp", "f8"),
-        ("box_event", "i8"),  # the event in which its box was set last
+        ("box_event", "i8"),  # the event that set its box last
         ("members", "i4"),
         ("count", "i4"),  # what k counts: individuals, else rows
         ("block", "i4"),
@@ -167,12 +164,12 @@ GROUP = np.dtype(
         ("next_free", "i4"),
         ("alive", "i1"),
         ("moved", "i1"),  # its box is new or changed since the drain
-        ("changed", "i1"),  # stands in `changed`
+        ("changed", "i1"),  # is in `Journal.changed`
         ("to_check", "i1"),
         ("to_merge", "i1"),
         ("to_cut", "i1"),
         ("to_improve", "i1"),
-        ("raw", "i1"),  # its members are gathered; box and slots are still to be made
+        ("raw", "i1"),  # its members are new; box and slots are not made yet
     ],
     align=True,
 )
@@ -184,7 +181,7 @@ NODE = np.dtype(
         ("floor", "f8"),  # the lowest floor of the similarity lists below; inf where there is none
         ("ncp", "f8"),  # of `first`: the least of the groups below
         ("n", "i4"),
-        ("parent", "i4"),  # of a node that is not used: the next such
+        ("parent", "i4"),  # of a free node: the next one
         ("leaf", "i4"),  # its children are QI groups
         ("first", "i4"),  # the group below that wins ties: least NCP, fewest members, lowest number
         ("lowest", "i4"),  # the group below of lowest number
@@ -212,10 +209,10 @@ TALLY = np.dtype([("group", "i4"), ("who", "i4"), ("n", "i4")])
 
 DEMAND = np.dtype(
     [
-        ("least", "i8"),  # distinct subjects
-        ("numerator", "i8"),  # of the largest share of the rows that one subject may have; 1 of 1: any
+        ("least", "i8"),  # distinct subjects at least
+        ("numerator", "i8"),  # of the largest share of the rows for one subject; 1 of 1: any
         ("denominator", "i8"),
-        ("of_individuals", "i8"),  # the subjects are individuals, else what `Demands.code` says of the values
+        ("of_individuals", "i8"),  # subjects are individuals; else those of `Demands.code`
     ]
 )
 
@@ -223,7 +220,7 @@ REACHED = np.dtype(
     [
         ("distinct", "i4"),
         ("single", "i4"),  # subjects with one row
-        ("top", "i4"),  # rows of the subject that has most; counted where a share is query for
+        ("top", "i4"),  # rows of the most frequent subject; counted only for a share
     ]
 )
 
@@ -239,170 +236,131 @@ OPERATION = np.dtype(
 )
 
 Records = Any
-"""A record array: `numpy.recarray`, whose fields no checker of types knows."""
+"""A record array: `numpy.recarray`, whose fields type checkers do not know."""
 
 
 def records(n: int | tuple[int, ...], dtype: np.dtype[Any]) -> Records:
-    """n records of zeros, whose fields are attributes."""
+    """n records of zeros, with fields as attributes."""
     return np.zeros(n, dtype).view(np.recarray)
 
 
 class Geometry(NamedTuple):
-    """The quasi-identifiers; never changes. Shared by nobody, so that no two threads count references to it.
+    """The quasi-identifiers; never changes. Each shard has its own, so that threads share no reference counts.
 
-    axes (d,) AXIS. leaves_over, node_over (levels, all leaves) int32: level i has at a leaf a the most leaves, and the
-    least number, of the smallest nodes over two neighbours among a..a + 2^i; a node above others has the lower number
-    and the most leaves, so two look-ups answer for a run of any length. power (most leaves + 1,) int32: the largest i
-    with 2^i <= n. node_ends (nodes, 2) int32: first and last leaf.
+    The smallest node over a run of leaves is over two neighbours in it. A node above others has the lower number and
+    more leaves, so two look-ups over 2^i leaves each answer for a run of any length.
     """
 
-    axes: Records
-    leaves_over: Any
-    node_over: Any
-    power: Any
-    node_ends: Any
+    axes: Records  # (d,) AXIS
+    leaves_over: Any  # (levels, all leaves) int32: at i, a the most leaves of nodes over two neighbours in a..a + 2^i
+    node_over: Any  # the same shape: the least number of these nodes
+    power: Any  # (most leaves + 1,) int32: the largest i with 2^i <= n
+    node_ends: Any  # (nodes, 2) int32: first and last leaf
 
 
 class CoreRows(NamedTuple):
-    """The rows by index. row (indexes,) ROW; cells (indexes, d) int32."""
+    """The rows by index."""
 
-    row: Records
-    cells: Any
+    row: Records  # (rows,) ROW
+    cells: Any  # (rows, d) int32
 
 
 class CoreGroups(NamedTuple):
-    """The QI groups. group (groups,) GROUP; box (groups, 2, d) int32, LO and HI, in cells, categories as a node's ends.
+    """The QI groups by index."""
 
-    shape (groups, 2, d): CENTER and HALF_WIDTH in codes; of a category CENTER is the middle of its leaves, HALF_WIDTH
-    how many they are. float32 if it holds all such figures exactly, else float64. pool (2, entries) int32: members
-    and slots, in blocks. block_free (BLOCK_SIZES,) int32: the first free block of each size, each names the next in pool[0].
-    """
-
-    group: Records
-    box: Any
-    shape: Any
-    pool: Any
-    block_free: Any
+    group: Records  # (groups,) GROUP
+    box: Any  # (groups, 2, d) int32: LO and HI, in cells; of a category the ends of a node
+    shape: Any  # (groups, 2, d) float32 if that is exact, else float64: CENTER and HALF_WIDTH in codes; of a category
+    # the middle of its leaves, and how many they are
+    pool: Any  # (2, entries) int32: members and slots, in blocks
+    block_free: Any  # (BLOCK_SIZES,) int32: first free block of each size; each names the next in pool[0]
 
 
 class CoreTree(NamedTuple):
-    """The exact index. node (nodes,) NODE; child (nodes, FAN) int32: nodes, in a leaf groups.
+    """The exact index. What a search reads of a node's children lies side by side, one lane per child.
 
-    hull (nodes, 5, d), of the type of `Groups.shape`: HULL_LO and HULL_HI enclose center - half-width and center +
-    half-width of all groups below (for a category, their leaves), HALF is the largest half-width (most leaves),
-    CENTER_LO and CENTER_HI enclose the centers.
-
-    What a search asks of a node's children stands beside them, the children of a node side by side: lane (nodes, d, 5,
-    FAN) as their hulls, of a group its own figures; rank (nodes, 2, FAN) float64: NCP and FLOOR of `NODE`, of a group
-    its own. Behind the last child there is anything that does no harm.
+    Lanes after the last child hold harmless numbers.
     """
 
-    node: Records
-    child: Any
-    hull: Any
-    lane: Any
-    rank: Any
+    node: Records  # (nodes,) NODE
+    child: Any  # (nodes, FAN) int32: nodes, in a leaf groups
+    hull: Any  # (nodes, 5, d), type of `shape`, of all groups below: HULL_LO and HULL_HI enclose center - half-width
+    # and center + half-width (of a category, the leaves), HALF is the largest half-width (the most leaves), CENTER_LO
+    # and CENTER_HI enclose the centers
+    lane: Any  # (nodes, d, 5, FAN): the hulls of the children; of a group its shape
+    rank: Any  # (nodes, 2, FAN) float64: NCP and FLOOR of the children
 
 
 class Lists(NamedTuple):
-    """The similarity lists. one (lists,) LIST; link (lists * LINKS,) LINK: list l has l * LINKS to l * LINKS + n - 1.
+    """The similarity lists. Links to one group are a chain: `group.listed`, then `next` and `previous`."""
 
-    The links that name one group are a chain: `group.listed`, `next`, `previous`. `entered`: how many entries there
-    would be if there were room; of more than LINKS the best are kept, which is all that shortening looks at.
-    before (lists that changed since the drain,) LIST_BEFORE; links_before (the same * LINKS,) LINK: as they were.
-    """
-
-    one: Records
-    link: Records
-    before: Records
-    links_before: Records
+    one: Records  # (lists,) LIST; `entered`: entries without a limit, while only the best LINKS are kept
+    link: Records  # (lists * LINKS,) LINK: list l has l * LINKS to l * LINKS + n - 1
+    before: Records  # (lists changed since the drain,) LIST_BEFORE: as they were then
+    links_before: Records  # (the same * LINKS,) LINK
 
 
 class Journal(NamedTuple):
-    """What was touched since the last drain.
+    """What the batch has touched since the last drain."""
 
-    entry (entries,) ENTRY: a QI group as it was published before, members 0 where it was not; `group` is NONE once it
-    is gone. box (entries, 2, d) int32; slots_before int32: its slots from entry.slots on. touched int32: indexes of rows
-    that changed or whose QI group did. changed int32: groups whose box or size did; gone int32: groups.
-    """
-
-    entry: Records
-    box: Any
-    slots_before: Any
-    touched: Any
-    changed: Any
-    gone: Any
+    entry: Records  # (entries,) ENTRY: a QI group as published before; members 0: it was not; group NONE: it is gone
+    box: Any  # (entries, 2, d) int32
+    slots_before: Any  # int32: slots of each entry from entry.slots on
+    touched: Any  # int32: rows that changed, or whose QI group did
+    changed: Any  # int32: groups whose box or size changed
+    gone: Any  # int32: groups
 
 
 class Export(NamedTuple):
-    """The net effect of a batch, for Python: numbers int64, scores float64; see `streamer.incremental.core.step`."""
+    """The net effect of a batch, for Python; see `streamer.incremental.core.step`."""
 
-    numbers: Any
-    scores: Any
+    numbers: Any  # int64
+    scores: Any  # float64
 
 
 class CoreValues(NamedTuple):
-    """The published values by number: value (values,) VALUE, text uint8: their bytes, joined by a zero byte.
+    """The published values by number. The order of their texts is that of the values as tuples."""
 
-    prefix: the first eight bytes, the first of them highest. Ordered by text they are ordered as tuples.
-    """
-
-    value: Records
-    text: Any
+    value: Records  # (values,) VALUE; prefix: the first eight bytes, the first of them highest
+    text: Any  # uint8: the bytes of the values, joined by zero bytes
 
 
 class Demands(NamedTuple):
-    """What the privacy model asks beyond k, c demands, and how far it is reached; see `core.model`.
+    """The c demands of the privacy model beyond k, and the counts for them; see `core.model`."""
 
-    demand (c,) DEMAND, one for each subject, that of the individuals first. code (values, c) int32: what each counts of
-    values, as -2 - the number of it; NONE: nothing. reached (1 + groups, c) REACHED: by the pending rows, by each QI
-    group. For one skip some rows: passed (c,) REACHED; seen (numbers of what is counted,) int64; fits (n,) int8,
-    n at least the rows of the largest group.
-    """
-
-    demand: Records
-    code: Any
-    reached: Records
-    passed: Records
-    seen: Ints
-    fits: Any
+    demand: Records  # (c,) DEMAND: one per subject, that of the individuals first
+    code: Any  # (values, c) int32: the subject of values as -2 - its number; NONE: not counted
+    reached: Records  # (1 + groups, c) REACHED: of the pending rows, then of each QI group
+    passed: Records  # (c,) REACHED: of the rows of a pass
+    seen: Ints  # (subjects,): as `Work.last_seen`
+    fits: Any  # (n,) int8, n at least the rows of the largest group
 
 
 class Work(NamedTuple):
-    """Room for the answers in between.
+    """Scratch memory; n: at least the rows of the largest group. The *query* is the tuple or QI group to be scored."""
 
-    heap (5, twice the groups) HEAP, with heap_size (5,) int64. tally TALLY: rows of an individual in a group, a hash,
-    and what `core.model` counts.
-    last_seen (individuals,) int64. For cuts: ints (5, n) int32, tie_hashes (2, n) uint64, losses (n,), n at least the rows of
-    the largest group; hull (2, 2, d) int32. candidates CANDIDATE: nodes to be visited. found (FAN,) FOUND: the best.
-    query_center (d,) float64: where the tuple that is located stands, see `geometry.middle`; of a QI group its center, or
-    the first of its leaves. path (d, levels, 3), of the type of `Groups.shape`: of a category of the query and
-    of the nodes above it, up to the root, FIRST_LEAF, LAST_LEAF, LEAVES, with n_path (d,) int64. Of a node's children
-    bounds (FAN,) float64, over (FAN,) as `path`, order (FAN,) int64.
-    """
-
-    heap: Records
-    heap_size: Ints
-    tally: Records
-    last_seen: Ints
-    ints: Any
-    tie_hashes: Any
-    losses: Any
-    hull: Any
-    candidates: Records
-    found: Records
-    query_center: Floats
-    path: Any
-    n_path: Ints
-    over: Any
-    bounds: Floats
-    order: Ints
+    heap: Records  # (5, twice the groups) HEAP
+    heap_size: Ints  # (5,)
+    tally: Records  # TALLY: see `core.model`
+    last_seen: Ints  # (individuals,): more than the stamp of a pass if it has seen them
+    ints: Any  # (5, n) int32
+    tie_hashes: Any  # (2, n) uint64
+    losses: Any  # (n,)
+    hull: Any  # (2, 2, d) int32
+    candidates: Records  # CANDIDATE: nodes to visit
+    found: Records  # (FAN,) FOUND: the best groups
+    query_center: Floats  # (d,): of the query; of a category its first leaf
+    path: Any  # (d, levels, 3), type of `shape`: FIRST_LEAF, LAST_LEAF, LEAVES of the query's node and those above it
+    n_path: Ints  # (d,)
+    over: Any  # (FAN,), type of `shape`: leaves of the smallest node over the query and a child
+    bounds: Floats  # (FAN,): of the children of a node
+    order: Ints  # (FAN,)
 
 
 class Shard(NamedTuple):
-    """Everything: what the compiled functions take. state (1,) STATE."""
+    """All arrays of a shard, the argument of the compiled functions."""
 
-    state: Records
+    state: Records  # (1,) STATE
     space: Geometry
     rows: CoreRows
     groups: CoreGroups
@@ -455,7 +413,7 @@ def is_exact(space: Space) -> bool:
 
 
 def figures_dtype(space: Space) -> np.dtype[Any]:
-    """float32 if it holds every center and half-width exactly, else float64."""
+    """float32 if that holds every center and half-width exactly, else float64."""
     if not is_exact(space):
         return np.dtype(np.float64)
     for end, *lengths in zip(space.end, space.codes_per_cell, space.overlap, strict=True):
@@ -475,10 +433,7 @@ def empty_shard(
     demand: Records | None = None,
     price: float = 0.0,
 ) -> Shard:
-    """A shard without rows; demand (c,) DEMAND: what is query beyond k.
-
-    price: of `engine: {repair: ...}`, 0 without local repair.
-    """
+    """A shard without rows; demand (c,) DEMAND: what is asked beyond k; price: of `engine: {repair: ...}`, 0: none."""
     figures, d, n = figures_dtype(space), space.d, FIRST_CAPACITY
     demand = records(0, DEMAND) if demand is None else demand
     state = records(1, STATE)
@@ -530,7 +485,7 @@ def empty_shard(
 
 
 def _empty_work(space: Space, n: int, figures: np.dtype[Any], individuals: bool, tallied: bool) -> Work:
-    """Room for n rows and groups; figures: the type of centers and half-widths."""
+    """Scratch memory for n rows and groups; figures: the type of centers and half-widths."""
     d, levels = space.d, max((tree.n_levels for _, tree in space.trees), default=1)
     return Work(
         records((5, 2 * n), HEAP),
@@ -552,27 +507,25 @@ def _empty_work(space: Space, n: int, figures: np.dtype[Any], individuals: bool,
     )
 
 
-# The two types of figures, and the set of machine code for each.
-#
-# Nothing in the core is specialised to a table but the type of its figures. Nearly every table has them in float32;
-# float64's set is made where a table needs it.
+# Machine code depends on a table only by the type of its figures (centers and half-widths). Nearly every table has them
+# in float32; the set for float64 is made when a table needs it.
 
 FLOAT32, FLOAT64 = "float32", "float64"
 FIGURES = (FLOAT32, FLOAT64)
 
 
 def set_of_figures(figures: str) -> str:
-    """The name of the set of machine code that tables run on whose figures are of this type."""
+    """The name of the set of machine code for tables with figures of this type."""
     return f"core-{figures}"
 
 
 def set_of(shard: Shard, *_others: object) -> str:
-    """The same, by an entry's arguments."""
+    """The same, from an entry's arguments."""
     return set_of_figures(shard.groups.shape.dtype.name)
 
 
 def tiny_shard(figures: str) -> Shard:
-    """An empty shard whose figures are of this type."""
+    """An empty shard with figures of this type."""
     width = 1.0 if figures == FLOAT32 else 0.1
     shard = empty_shard(Space([Axis(1, 2, True, width, 1.0, None)]), 2, True, True, False)
     if shard.groups.shape.dtype != np.dtype(figures):

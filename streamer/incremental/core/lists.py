@@ -1,23 +1,23 @@
-"""Similarity lists: the nearest QI groups of those whose next loss would merge them, which drain by drain.
+"""Similarity lists: the nearest QI groups of those whose next loss would merge them, brought up to date at each drain.
 
 The rules of this file
 ----------------------
 * A QI group is *tracked* while its next loss would merge it: it is alive and counts k or less. Each tracked one has a
   list of some others with their QGSSD (Song et al. 2009, definition 7) and a *floor*: every group that is not listed
   has QGSSD <= floor <= every entry. So a list is an exact prefix of the true order.
-* A list is recreated, with its LENGTH best, when its group's own box is new or changed or the group becomes tracked,
-  and when nothing is left in it. A listed box that changes moves, or falls to the floor and out; any other that comes
-  above the floor enters; one that goes leaves. A list that ends with more than LINKS entries is cut to its LENGTH best,
-  and its floor becomes the score of the next.
-* What a list holds after a refresh does not depend on the order of the changes. So all that changed or went leaves
-  first, and all that changed enters afterwards: a list only grows then, and of more than LINKS entries the best LINKS
-  and their true number are enough.
-* A list is remembered as it was before its first change. Outside a refresh it stands best first, equal scores by
-  number; within one it has holes, links that name nobody and score -inf.
-* Which lists name a group is a chain through their links; which lists a box enters is asked of the tree, by its nodes'
-  lowest floors. No list is visited that does not change.
-* Numbers of QI groups that went may be given again within a batch. What was stored under such a number is compared
-  with the list of the group that has it now: the one its entry in the journal names.
+* A list is made from the start, with its LENGTH best, if its group's own box is new or changed, if the group becomes
+  tracked, or if nothing is left in it. If a listed box changes, it moves, or falls to the floor and out. Any other box
+  that rises above the floor enters; a group that is gone leaves. A list that ends with more than LINKS entries is
+  cut to its LENGTH best, and its floor becomes the score of the next.
+* The result of a refresh does not depend on the order of the changes. So first everything that changed or is gone is
+  removed, then everything that changed enters. During the second step lists only grow, so the best LINKS entries and
+  their true number suffice.
+* A list is saved before its first change. Outside a refresh it is sorted best first, equal scores by number; during
+  one it has holes: links with NONE and the score -inf.
+* The lists that name a group are a chain of links, from `group.listed` on. The lists that a box enters are searched
+  in the tree, by its nodes' lowest floors. No list is visited that does not change.
+* Numbers of QI groups that are gone may be used again within a batch. What was stored under such a number is compared
+  with the list of the group that has it now, which its entry in the journal names.
 """
 
 from __future__ import annotations
@@ -30,15 +30,10 @@ from streamer.incremental.core.search import begin_affected, nearest, next_affec
 from streamer.incremental.core.tree import floor_changed
 from streamer.numba_support.jit import part
 
-# The links of similarity lists: holes that come to name a QI group, and the chain of those that name the same one.
-#
-# The chain begins at `group.listed` and goes on by `next` and `previous`, so that a group that changes finds the lists
-# that name it, and a list that goes takes its links out. A hole names NONE and has the score -inf.
-
 
 @part
 def link_to(s: Shard, at: int, g: int, score: float) -> None:
-    """A hole becomes a link to g."""
+    """Makes a hole a link to g."""
     links, group = s.lists.link, s.groups.group[g]
     link, first = links[at], group.listed
     link.score, link.other, link.next, link.previous = score, g, first, NONE
@@ -49,7 +44,7 @@ def link_to(s: Shard, at: int, g: int, score: float) -> None:
 
 @part
 def unlink(s: Shard, at: int) -> None:
-    """A link becomes a hole."""
+    """Makes a link a hole."""
     links = s.lists.link
     link = links[at]
     if link.previous == NONE:
@@ -63,7 +58,7 @@ def unlink(s: Shard, at: int) -> None:
 
 @part
 def sort_links(s: Shard, which: int) -> None:
-    """Sets the links of a list best first, equal ones by number, holes last."""
+    """Sorts the links of a list best first, equal ones by number, holes last."""
     for end in range(which * LINKS + 1, (which + 1) * LINKS):
         at = end
         while at > which * LINKS and is_before(s, at, at - 1):
@@ -84,7 +79,7 @@ def is_before(s: Shard, one: int, other: int) -> bool:
 
 @part
 def swap(s: Shard, one: int, other: int) -> None:
-    """Two links of a list change indexes, in their chains too."""
+    """Swaps two links of a list, in their chains, too."""
     a, b = s.lists.link[one], s.lists.link[other]
     a.score, b.score = b.score, a.score
     a.other, b.other = b.other, a.other
@@ -96,7 +91,7 @@ def swap(s: Shard, one: int, other: int) -> None:
 
 @part
 def relink(lists: Lists, group: Any, at: int) -> None:
-    """The neighbours of a link in its chain name it where it stands now."""
+    """Makes the neighbours of a link in its chain name its present index."""
     link = lists.link[at]
     if link.other == NONE:
         return
@@ -108,17 +103,13 @@ def relink(lists: Lists, group: Any, at: int) -> None:
         lists.link[link.next].previous = at
 
 
-# Similarity lists as they were before a batch, and how each is left when a refresh is done with it.
-#
-# The rules of both are those of `streamer.incremental.core.lists`.
-
 NO_LIST = -1
-"""Entries of a list, in an image, if there was none."""
+"""As `n` of a saved list: there was no list."""
 
 
 @part
 def save_before(s: Shard, which: int) -> None:
-    """A list as it is now, if it has not been remembered since the drain."""
+    """Saves a list as it is now, unless it was saved since the drain."""
     lists, one = s.lists, s.lists.one[which]
     if one.before != NONE:
         return
@@ -131,7 +122,7 @@ def save_before(s: Shard, which: int) -> None:
 
 @part
 def save_none_before(s: Shard, which: int) -> None:
-    """That there was no list."""
+    """Saves that there was no list."""
     state, one = s.state[0], s.lists.one[which]
     i = state.n_lists_before
     state.n_lists_before += 1
@@ -142,7 +133,7 @@ def save_none_before(s: Shard, which: int) -> None:
 
 @part
 def settle_list(s: Shard, i: int) -> None:
-    """Fills the list of an image's owner if it is new or empty, else sets it in order and cuts it if it is too long."""
+    """Ends the refresh of a saved list: fills it if it is new or empty, else sorts it and cuts it if it is too long."""
     g = s.lists.before[i].owner
     which = s.groups.group[g].list
     if which == NONE:
@@ -165,7 +156,7 @@ def settle_list(s: Shard, i: int) -> None:
 
 @part
 def fill(s: Shard, i: int, which: int) -> None:
-    """The LENGTH nearest of all and the score of the next."""
+    """Fills a list with the LENGTH nearest groups; its floor is the score of the next."""
     state, one, found = s.state[0], s.lists.one[which], s.work.found
     propose_some(s, i, one.owner)
     top(s, one.owner, LENGTH + 1)
@@ -177,10 +168,10 @@ def fill(s: Shard, i: int, which: int) -> None:
 
 @part
 def propose_some(s: Shard, i: int, g: int) -> None:
-    """Groups that are likely to be near g into `found`: a search that begins with them visits half as much.
+    """Puts groups that are probably near g into `found`: a search that begins with them visits half as many nodes.
 
-    Those that g's list named before; else those whose lists name g, and whom the first of these lists names; else
-    those in g's leaf of the tree.
+    They are those that g's list named before; then those whose lists name g, and those that the first of these lists
+    names; then those in g's leaf of the tree.
     """
     state, lists, first = s.state[0], s.lists, s.groups.group[g].listed
     state.n_found = 0
@@ -201,7 +192,7 @@ def propose_some(s: Shard, i: int, g: int) -> None:
 
 @part
 def propose(s: Shard, g: int, other: int) -> None:
-    """Another group that is alive into `found`, while there is room."""
+    """Puts another living group into `found`, if there is space."""
     n = s.state[0].n_found
     if other != NONE and other != g and n < FAN and s.groups.group[other].alive:
         s.work.found[n].group = other
@@ -210,16 +201,16 @@ def propose(s: Shard, g: int, other: int) -> None:
 
 @part
 def lists_needed(s: Shard) -> int:
-    """Lists, and images of lists, that a refresh may need room for at most; LINKS times as many links of each."""
+    """The most lists, and saved lists, that a refresh may need."""
     return int(s.state[0].lists_used + s.state[0].n_changed)
 
 
 @part
 def refresh(s: Shard) -> None:
-    """Brings all lists to the present: the groups of `journal.changed` and `journal.gone` are done with.
+    """Brings all lists up to date with the groups of `journal.changed` and `journal.gone`.
 
-    Afterwards there are lists for the tracked groups alone, and an image of each that may have changed. Needs room
-    for `lists_needed`; leaves the journal and the groups' marks as they are.
+    Afterwards exactly the tracked groups have lists, and each list that may have changed is saved. Needs capacity for
+    `lists_needed`; leaves the journal and the groups' marks as they are.
     """
     state, journal, groups = s.state[0], s.journal, s.groups
     for i in range(state.n_gone):
@@ -242,7 +233,7 @@ def refresh(s: Shard) -> None:
 
 @part
 def clear_marks(s: Shard) -> None:
-    """Takes the marks `moved` and `changed` off the groups of `journal.changed`; its length stays."""
+    """Clears the marks `moved` and `changed` of the groups in `journal.changed`."""
     for i in range(s.state[0].n_changed):
         group = s.groups.group[s.journal.changed[i]]
         group.moved = group.changed = 0
@@ -250,7 +241,7 @@ def clear_marks(s: Shard) -> None:
 
 @part
 def partner(s: Shard, g: int) -> int:
-    """The QI group to merge with: the nearest of all, sought from those that the list of g names; NONE without any."""
+    """The nearest QI group, to merge with; the search begins with the list of g. NONE if there is no other."""
     which = s.groups.group[g].list
     s.state[0].n_found = 0
     if which != NONE:
@@ -261,7 +252,7 @@ def partner(s: Shard, g: int) -> int:
 
 @part
 def differs(s: Shard, i: int) -> bool:
-    """Whether the list of an image's owner is another one than the image; no list differs from any."""
+    """Whether the present list of a saved list's owner differs from the saved one."""
     before = s.lists.before[i]
     which = s.groups.group[before.owner].list
     if which == NONE:
@@ -278,10 +269,10 @@ def differs(s: Shard, i: int) -> bool:
 
 @part
 def restore_lists(s: Shard, owners: Any, floors: Any, ends: Any, others: Any, scores: Any) -> None:
-    """Lists as they were stored, of groups that have none yet and stand in the tree.
+    """Makes lists as they were stored, for groups that have none and are in the tree.
 
-    owners (n,) and others (entries,): groups; floors (n,); scores (entries,); ends (n,): where a list ends in others
-    and scores, best first as they were stored, at most LINKS each. Needs room for n more lists.
+    owners (n,), others (entries,): groups; floors (n,); scores (entries,); ends (n,): where each list ends in others
+    and scores; best first, at most LINKS each. Needs capacity for n more lists.
     """
     at = 0
     for i in range(owners.shape[0]):
@@ -296,12 +287,12 @@ def restore_lists(s: Shard, owners: Any, floors: Any, ends: Any, others: Any, sc
         at = ends[i]
 
 
-# -- whose list there is ----------------------------------------------------------------------------------------------
+# -- the list of a group -----------------------------------------------------------------------------------------------
 
 
 @part
 def _retire_list(s: Shard, g: int) -> None:
-    """The list of a group that is gone goes; what was stored there, the group that has its number now is held to."""
+    """Removes the list of a group that is gone; its saved list passes to the group that has the number now."""
     which = s.groups.group[g].list
     if which == NONE:
         return
@@ -319,7 +310,7 @@ def _retire_list(s: Shard, g: int) -> None:
 
 @part
 def _update_own(s: Shard, g: int) -> None:
-    """A changed group has a list if it is tracked, and a list to be recreated, without a floor, if its box moved."""
+    """Gives a changed group a list if it is tracked; empties the list, without a floor, if the box moved."""
     group = s.groups.group[g]
     if not group.alive:
         return
@@ -338,7 +329,7 @@ def _update_own(s: Shard, g: int) -> None:
 
 @part
 def _new_list(s: Shard, g: int) -> int:
-    """A list of holes for g, to be recreated."""
+    """Gives g a list of holes, still to be filled."""
     state, lists = s.state[0], s.lists
     which = state.list_free
     if which == NONE:
@@ -356,19 +347,19 @@ def _new_list(s: Shard, g: int) -> int:
 
 @part
 def _free_list(s: Shard, g: int) -> None:
-    """g has no list any more; its list, of holes, may be taken by another."""
+    """Takes the list, of holes, from g; another group may get it."""
     which = s.groups.group[g].list
     s.groups.group[g].list = NONE
     s.lists.one[which].next_free, s.lists.one[which].owner = s.state[0].list_free, NONE
     s.state[0].list_free = which
 
 
-# -- who is named -----------------------------------------------------------------------------------------------------
+# -- the lists that name a group ---------------------------------------------------------------------------------------
 
 
 @part
 def _drop_mentions(s: Shard, g: int) -> None:
-    """All lists that name g have a hole in its index."""
+    """Makes all links to g holes."""
     at = s.groups.group[g].listed
     s.groups.group[g].listed = NONE
     while at != NONE:
@@ -382,7 +373,7 @@ def _drop_mentions(s: Shard, g: int) -> None:
 
 @part
 def _add_mentions(s: Shard, g: int) -> None:
-    """g enters every list whose floor it exceeds."""
+    """Inserts g into every list whose floor its score exceeds."""
     begin_affected(s, g)
     h = next_affected(s, g)
     while h != NONE:
@@ -395,7 +386,7 @@ def _add_mentions(s: Shard, g: int) -> None:
 
 @part
 def _insert_link(s: Shard, which: int, g: int, score: float) -> None:
-    """g in a hole of a list; if there is none, in place of the last in order, if it comes before that."""
+    """Puts g into a hole of a list; if there is none, replaces the last in order, if g comes before it."""
     links = s.lists.link
     last = which * LINKS
     for at in range(which * LINKS, (which + 1) * LINKS):
@@ -413,7 +404,7 @@ def _insert_link(s: Shard, which: int, g: int, score: float) -> None:
 
 @part
 def _empty(s: Shard, which: int) -> None:
-    """A list of holes."""
+    """Makes all links of a list holes."""
     one = s.lists.one[which]
     for at in range(which * LINKS, which * LINKS + one.n):
         if s.lists.link[at].other != NONE:

@@ -1,28 +1,27 @@
-"""The privacy model of a shard: what every QI group must reach beyond k, counted row by row, and whether it does.
+"""The privacy model as the core counts it: kept up to date row by row, and asked whether a QI group holds it.
 
 The rules of this file
 ----------------------
 * A model is a conjunction (`streamer.privacy.models`). k, of individuals or rows, is `state.k` and `group.count`. All
-  else are *demands*, one for each subject: so many distinct ones, and none with more than a share of the rows. Subjects
-  are individuals, or what a sensitive column publishes, or its ancestors at a level; Python numbers them.
-* Counts follow every row that comes, goes or is rewritten (`moves.assign`, `step.write`), of QI groups and of the
-  pending rows. No group is counted anew but at a drain, where the law is checked.
-* In the tally, beside rows by (group, individual), stand rows by (group, -2 - number of a subject), and for shares how
-  many subjects have n rows, by (-3 - group, n * demands + demand): so the largest count falls by one exactly when the
-  last subject that had it loses a row, and nobody looks for the next.
-* Distinct subjects are lost by deletions and rewrites alone. A *share* breaks by an insertion too: where the newcomer's
-  value, or its individual, is too frequent in the group that it joins; and a rewrite of a sensitive value, which moves
-  no row, may break either. Such a group counts as broken like one below k, and is mended likewise at the end of the
-  event: the lowest-numbered broken group merges with its nearest until all hold. (To cut it would not help: where both
-  halves hold, the whole does.) Where one group is left and does not hold, its rows are pending. As soon as all pending
-  rows hold the model together, they form a group.
-* That ends, though shares do not grow with a group: each merge leaves one group fewer, whatever it makes of the shares;
-  and a cut makes only groups that hold, which nothing breaks before the next event.
-* So rows are pending exactly while all of them together break the model: models are closed under union, so QI groups
-  that hold, of all rows, would hold as one. (Rows that an initial table leaves in no group wait as well.)
-* A group is cut where both halves hold. `may_be_cut` says without a look at the rows that it cannot be: two halves with
-  m distinct subjects each need 2m rows that differ within their half: of a subject with one row one, of every other at
-  most two. So a group whose values are all alike, however large, is not searched at every insertion.
+  else are *demands*, one per subject: at least so many distinct subjects, and none with more than a share of the rows.
+  Subjects are individuals, or what a sensitive column publishes, or its ancestors at a level; Python numbers them.
+* Counts follow every row that comes, goes or is rewritten (`moves.assign`, `step.write_row`), for QI groups and for the
+  pending rows. Groups are counted from the start only at a drain, where the law is checked.
+* The *tally* is a hash of counts by (group, who). Beside rows by (group, individual), it has rows by (group, -2 -
+  number of a subject); for shares it has how many subjects have n rows, by (-3 - group, n * demands + demand). So the
+  largest count falls by one exactly when the last subject that had it loses a row, and the next one need not be sought.
+* Only deletions and rewrites lose distinct subjects. A *share* can also be broken by an insertion (the new row's value,
+  or its individual, is too frequent in the group) and by a rewrite of a sensitive value. The remedy is the same as for
+  a group below k: at the end of the event, the lowest-numbered such group merges with its nearest, until all groups
+  hold. (A cut would not help: if both halves hold, the whole does.) If the last group does not hold, its rows are
+  pending. As soon as all pending rows hold the model together, they form a group.
+* This ends, although a share does not grow with the group: each merge leaves one group fewer, and a cut makes only
+  groups that hold, which nothing breaks before the next event.
+* So rows are pending exactly while all of them together break the model: models are closed under union, so the union of
+  QI groups that hold would hold. (Rows that an initial table leaves in no group are pending, too.)
+* A group is cut if both halves hold. `may_be_cut` often rules that out from the counts alone: two halves with m
+  distinct subjects each need 2m rows that differ within their half, one from a subject with one row, at most two from
+  every other. So a large group whose values are all alike is not searched at every insertion.
 """
 
 from __future__ import annotations
@@ -35,20 +34,14 @@ from streamer.incremental.core.layout import NONE, TALLY, CoreRows, Demands, Rec
 from streamer.numba_support.jit import part
 from streamer.table.arrays import Ints
 
-# How many rows an individual has in a QI group, and among the pending ones: where k counts individuals.
-#
-# What a privacy model counts beside them stands here too, under numbers that no
-# individual and no group has.
-#
-# A hash with open addressing by (group, individual); an entry that falls to 0 is taken out, and those behind it move
-# up, so that the way to an entry stays short.
+# The tally: a hash with open addressing by (group, who). An entry that falls to 0 is removed, and later ones move up.
 
 SPREAD, INT32_MAX = 0x1E3779B1, 0x7FFFFFFF  # their product fits into 63 bits: compiled and uncompiled agree
 
 
 @part
 def _home(group: Any, who: Any, length: int) -> Any:
-    """Where an entry stands in a tally of this length if nothing is in its way; int64, or arrays of them."""
+    """Where an entry stands in a tally of this length unless another entry is there; int64, or arrays of them."""
     mixed = (group + 2) * SPREAD & INT32_MAX
     mixed = ((mixed >> 13) ^ mixed ^ who) * SPREAD & INT32_MAX
     return ((mixed >> 15) ^ mixed) % length
@@ -56,7 +49,7 @@ def _home(group: Any, who: Any, length: int) -> Any:
 
 @part
 def find(tally: Any, group: int, who: int) -> int:
-    """Where the entry stands, or the free index for it."""
+    """Index of the entry, or of the free slot for it."""
     at = _home(int(group), int(who), tally.shape[0])
     while tally[at].n > 0 and (tally[at].group != group or tally[at].who != who):
         at += 1
@@ -67,7 +60,7 @@ def find(tally: Any, group: int, who: int) -> int:
 
 @part
 def count_in(s: Shard, group: int, who: int) -> int:
-    """One row more of an individual in a group (or PENDING); returns how many there are now."""
+    """Adds one row of an individual in a group (or PENDING); returns the new count."""
     tally = s.work.tally
     at = find(tally, group, who)
     if tally[at].n > 0:
@@ -80,7 +73,7 @@ def count_in(s: Shard, group: int, who: int) -> int:
 
 @part
 def count_out(s: Shard, group: int, who: int) -> int:
-    """One row less; returns how many are left."""
+    """Removes one row; returns the new count."""
     tally = s.work.tally
     at = find(tally, group, who)
     tally[at].n -= 1
@@ -103,7 +96,7 @@ def count_out(s: Shard, group: int, who: int) -> int:
 
 
 def tally_of(group: Ints, who: Ints, n: Ints, length: int) -> Records:
-    """A tally of this length with these entries: int64, no two of one individual in one group, fewer than `length`."""
+    """A tally of this length; int64 entries, fewer than `length`, each pair of group and who once."""
     tally = records(length, TALLY)
     home = _home(group, who, length)
     order = np.argsort(home, kind="stable")
@@ -113,10 +106,10 @@ def tally_of(group: Ints, who: Ints, n: Ints, length: int) -> Records:
 
 
 def standing(homes: Ints, length: int) -> Ints:
-    """Where the entries of a hash with open addressing stand: homes (n,) int64, ascending, n < length.
+    """Slots of entries in a hash with open addressing; homes (n,) int64, ascending, n < length.
 
-    Each stands at its home, or behind the one before it. Those that come out beyond the end take the first places that
-    are free: all behind their homes are taken.
+    Each entry stands at its home, or after the one before it. Entries that run over the end take the first free slots:
+    all slots after their homes are taken.
     """
     order = np.arange(len(homes))
     at = order + np.maximum.accumulate(homes - order)
@@ -128,7 +121,7 @@ def standing(homes: Ints, length: int) -> Ints:
     return at
 
 
-# -- whether it is reached --------------------------------------------------------------------------------------------
+# -- whether a group holds ---------------------------------------------------------------------------------------------
 
 
 @part
@@ -147,7 +140,7 @@ def pending_hold(s: Shard) -> bool:
 
 @part
 def reached_by(demands: Demands, reached: Records, n: int) -> bool:
-    """Whether n rows that have reached (c,) REACHED satisfy every demand."""
+    """Whether n rows with these counts, (c,) REACHED, meet every demand."""
     for c in range(demands.demand.shape[0]):
         if not reaches(demands.demand[c], int(reached[c].distinct), int(reached[c].top), n):
             return False
@@ -156,13 +149,13 @@ def reached_by(demands: Demands, reached: Records, n: int) -> bool:
 
 @part
 def reaches(demand: Records, distinct: int, most: int, n: int) -> bool:
-    """Whether so many distinct subjects among n rows, of which one subject has most, satisfy a demand."""
+    """Whether n rows with so many distinct subjects, of which one has `most` rows, meet a demand."""
     return bool(distinct >= demand.least) and bool(most * demand.denominator <= n * demand.numerator)
 
 
 @part
 def may_be_cut(s: Shard, g: int) -> bool:
-    """Whether the counts of a group leave it open that there are two halves of it that hold."""
+    """Whether a group's counts leave it possible that both halves of a cut hold."""
     group = s.groups.group[g]
     if group.count < 2 * s.state[0].k:
         return False
@@ -176,12 +169,12 @@ def may_be_cut(s: Shard, g: int) -> bool:
     return True
 
 
-# -- counted row by row -----------------------------------------------------------------------------------------------
+# -- counted row by row ------------------------------------------------------------------------------------------------
 
 
 @part
 def individual_in(s: Shard, group: int, who: int) -> int:
-    """An individual has one more row in a group (or PENDING); returns 1 if it is the first there, else 0."""
+    """Counts one more row of an individual in a group (or PENDING); returns 1 if it is its first there, else 0."""
     n = count_in(s, group, who)
     if s.demands.demand.shape[0] > 0 and s.demands.demand[0].of_individuals:
         rises(s, 0, group, n)
@@ -190,7 +183,7 @@ def individual_in(s: Shard, group: int, who: int) -> int:
 
 @part
 def individual_out(s: Shard, group: int, who: int) -> int:
-    """An individual has one row less in a group; returns 1 if it was the last there, else 0."""
+    """Counts one row less of an individual in a group; returns 1 if it was its last there, else 0."""
     n = count_out(s, group, who)
     if s.demands.demand.shape[0] > 0 and s.demands.demand[0].of_individuals:
         falls(s, 0, group, n)
@@ -199,7 +192,7 @@ def individual_out(s: Shard, group: int, who: int) -> int:
 
 @part
 def values_in(s: Shard, group: int, values: int) -> None:
-    """A row with these values has come into a group (or PENDING)."""
+    """Counts the values of a row that has come into a group (or PENDING)."""
     for c in range(s.demands.demand.shape[0]):
         code = s.demands.code[values, c]
         if code != NONE:
@@ -208,7 +201,7 @@ def values_in(s: Shard, group: int, values: int) -> None:
 
 @part
 def values_out(s: Shard, group: int, values: int) -> None:
-    """A row with these values has gone from a group."""
+    """Counts the values of a row that has left a group."""
     for c in range(s.demands.demand.shape[0]):
         code = s.demands.code[values, c]
         if code != NONE:
@@ -256,22 +249,21 @@ def asks_share(demand: Records) -> bool:
 
 @part
 def levels_of(group: int) -> int:
-    """What stands in the tally for a group, or PENDING, where subjects are counted by their rows."""
+    """The `group` under which the tally counts a group's subjects (or those of PENDING) by their rows."""
     return -3 - int(group)
 
 
 @part
 def level(demands: Demands, c: int, n: int) -> int:
-    """What stands in the tally for all subjects of a demand that have n rows."""
+    """The `who` under which the tally counts the subjects of a demand that have n rows."""
     return int(n) * demands.demand.shape[0] + c
 
 
-# -- counted in one pass ----------------------------------------------------------------------------------------------
+# -- counted in one pass -----------------------------------------------------------------------------------------------
 
 
 @part
 def begin_pass(demands: Demands) -> None:
-    """Nothing is counted yet."""
     for c in range(demands.demand.shape[0]):
         passed = demands.passed[c]
         passed.distinct = passed.single = passed.top = 0
@@ -279,7 +271,7 @@ def begin_pass(demands: Demands) -> None:
 
 @part
 def pass_row(demands: Demands, rows: CoreRows, work: Work, stamp: int, index: int) -> None:
-    """Counts one row more; who has been seen has more than `stamp`, by as many as its rows."""
+    """Counts one more row. In `last_seen`, a subject of this pass has `stamp` plus its rows so far."""
     row = rows.row[index]
     for c in range(demands.demand.shape[0]):
         if demands.demand[c].of_individuals:
@@ -303,14 +295,14 @@ def pass_row(demands: Demands, rows: CoreRows, work: Work, stamp: int, index: in
 
 @part
 def count_seen(seen: Any, which: int, stamp: int) -> int:
-    """How often something has been seen in this pass, with this time."""
+    """Counts one more sighting of something in this pass; returns how many there are."""
     seen[which] = max(seen[which], stamp) + 1
     return int(seen[which]) - stamp
 
 
 @part
 def counts_are_right(s: Shard, g: int) -> bool:
-    """Whether a group, counted anew from its members, has reached what it says."""
+    """Whether a group's counts are those of its members, counted from the start."""
     demands, group, state = s.demands, s.groups.group[g], s.state[0]
     if demands.demand.shape[0] == 0:
         return True
@@ -329,9 +321,10 @@ def counts_are_right(s: Shard, g: int) -> bool:
 def mark_fitting(
     state: Records, demands: Demands, rows: CoreRows, work: Work, along: Any, n: int, first: int, last: int
 ) -> tuple[int, int]:
-    """Into fits[first..last] whether both halves of the n rows along, cut there, meet the demands; the ends of these.
+    """Marks in fits[first..last] where a cut of the n rows along leaves two halves that meet the demands.
 
-    The first rows are counted forwards and the last ones backwards, once each. Where none fits the first end is n.
+    Returns the lowest and the highest such position; if there is none, the lowest is n. Counts forwards, then
+    backwards.
     """
     fits, stamp = demands.fits, int(state.stamp)
     begin_pass(demands)
@@ -353,20 +346,16 @@ def mark_fitting(
     return lowest, highest
 
 
-# Whether a QI group holds the model without one of its rows, or with one row more: query before local repair moves it.
+# -- with one row less or more -----------------------------------------------------------------------------------------
 #
-# * The answers come from the counts of `streamer.incremental.core.model` and the tally: a group's rows are not looked
-#   at.
-# * A row that goes may take along a subject that has no other row there, and makes every share of the others larger. A
-#   row that comes makes its own subjects' shares larger, and no others. What a demand does not count, a null, is a row
-#   like any other in the shares of the rest.
-# * The largest count falls by a row that goes where its subject alone has as many.
-# * k is asked with it. Who has other records in a group stays with them, whatever k says: `can_lose`.
+# Local repair asks this before it moves a row. Counts answer; the group's rows are not looked at. Removing a row can
+# remove a subject, and raises all other subjects' shares. Adding a row raises only the shares of its own subjects.
+# Nulls that a demand does not count still are rows in the shares of the rest.
 
 
 @part
 def can_lose(s: Shard, index: int) -> bool:
-    """Whether a row's QI group holds the model without it: who has other records there stays with them."""
+    """Whether a row's QI group holds the model without it; no, if its individual has other rows there."""
     state, row = s.state[0], s.rows.row[index]
     if s.groups.group[row.group].count <= state.k:
         return False
@@ -377,7 +366,7 @@ def can_lose(s: Shard, index: int) -> bool:
 
 @part
 def can_take(s: Shard, index: int, g: int) -> bool:
-    """Whether QI group g holds the model with a row of another one."""
+    """Whether QI group g holds the model with a row of another group."""
     state, count = s.state[0], s.groups.group[g].count
     if state.individuals == 0 or tally_count(s, g, s.rows.row[index].who) == 0:
         count += 1
@@ -386,7 +375,7 @@ def can_take(s: Shard, index: int, g: int) -> bool:
 
 @part
 def can_spare_one(s: Shard, g: int) -> bool:
-    """Whether there is a row that a QI group does not need to hold the model."""
+    """Whether a QI group has a row that it does not need to hold the model."""
     group = s.groups.group[g]
     if group.count <= s.state[0].k:
         return False
@@ -398,7 +387,7 @@ def can_spare_one(s: Shard, g: int) -> bool:
 
 @part
 def one_row_may_suffice(s: Shard, g: int) -> bool:
-    """Whether the counts of a QI group that does not hold the model leave it open that it does with one row more."""
+    """Whether one more row may make a QI group hold the model, as far as its counts say."""
     group = s.groups.group[g]
     if group.count < s.state[0].k - 1:
         return False
@@ -430,7 +419,7 @@ def demands_hold_without(s: Shard, index: int) -> bool:
 
 @part
 def demands_hold_with(s: Shard, index: int, g: int) -> bool:
-    """Whether QI group g meets the demands with a row of another one."""
+    """Whether QI group g meets the demands with a row of another group."""
     members = int(s.groups.group[g].members) + 1
     for c in range(s.demands.demand.shape[0]):
         demand, reached = s.demands.demand[c], s.demands.reached[g + 1, c]
@@ -447,7 +436,7 @@ def demands_hold_with(s: Shard, index: int, g: int) -> bool:
 
 @part
 def subject_number(s: Shard, c: int, index: int) -> int:
-    """What a demand counts of a row, as it stands in the tally; NONE: nothing."""
+    """What a demand counts of a row, as a `who` of the tally; NONE: nothing."""
     row = s.rows.row[index]
     if s.demands.demand[c].of_individuals:
         return int(row.who)
@@ -456,5 +445,4 @@ def subject_number(s: Shard, c: int, index: int) -> int:
 
 @part
 def tally_count(s: Shard, group: int, who: int) -> int:
-    """How often something stands in the tally for a group."""
     return int(s.work.tally[find(s.work.tally, group, who)].n)

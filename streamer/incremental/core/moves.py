@@ -1,16 +1,15 @@
-"""The moves that change QI groups: a row joins one or leaves it; a group is formed anew, gets its box, goes.
+"""The moves that change QI groups: a row joins or leaves one; a group is formed, gets a box, is removed.
 
 The rules of this file
 ----------------------
-* A *slot* is the number under which a published row of the group stands in the changelog, 0..n-1. Slots carry no row's
-  identity: when a group is formed or cut again, they are given by the sorted values; an insertion takes the next slot;
-  a removal of the values v frees the highest slot that holds v, and the last slot's record moves into it; a change of
+* A *slot* is the number of a published row within its group in the changelog, 0..n-1. A slot says nothing about whose
+  row it is. When a group is formed or cut, slots follow the sorted values; an insertion takes the next slot; a
+  removal of the values v frees the highest slot that holds v, and the last slot's record moves into it; a change of
   v to w rewrites the highest slot that holds v. So an insertion into an unchanged box publishes one record, a deletion
   at most two.
-* `rows.group` changes by `assign` alone, which counts what k and the privacy model count, in groups and among the
-  pending rows.
-* A box changes by `set_box` alone, which tells the tree and the journal.
-* Nothing here looks for room: whoever calls has query `is_short`.
+* Only `assign` changes `row.group`; it counts what k and the privacy model count, in groups and pending rows.
+* Only `set_box` changes a box; it updates the tree and the journal.
+* Nothing here checks capacity: the caller has asked `is_short`.
 """
 
 from __future__ import annotations
@@ -38,21 +37,19 @@ from streamer.incremental.core.scores import box_contains, cover, ncp_term, set_
 from streamer.incremental.core.tree import nodes_needed, put, resized, take_out
 from streamer.numba_support.jit import part
 
-# The slots of a QI group: its published values, sorted by their texts when it is formed, and found again by number.
-#
-# Two rows with the same values have the same number, so most comparisons never look at a text.
+# Sorting slots by the texts of their values. Equal values have equal numbers, so most comparisons need no text.
 
 SLOTS = 1
 """Row of `pool`."""
 
 SPARE_MEMBERS = 3
-"""Row of `work.ints`; not the first one, in which the halves of a cut stand while groups are formed of them."""
+"""Row of `work.ints`; not the first one, which has the halves of a cut while groups are formed of them."""
 
 FEW_MEMBERS = 16
-"""As many slots are sorted by insertion; longer runs are merged from such ones."""
+"""So many slots are sorted by insertion; longer runs are merged from such runs."""
 
 PREFIX = 8
-"""Bytes of a text that `value.prefix` holds."""
+"""Bytes of a text in `value.prefix`."""
 
 
 @part
@@ -70,7 +67,7 @@ def sort_values(s: Shard, block: int, n: int) -> None:
 
 @part
 def highest_slot(s: Shard, g: int, number: int) -> int:
-    """The highest slot of group g that holds the values `number`; -1 where none does."""
+    """The highest slot of group g that holds the values `number`; -1 if none does."""
     block = s.groups.group[g].block
     slot = int(s.groups.group[g].members) - 1
     while slot >= 0 and s.groups.pool[SLOTS, block + slot] != number:
@@ -119,10 +116,9 @@ def text_precedes(values: CoreValues, one: int, other: int) -> bool:
     return bool(first.length < second.length)
 
 
-# Blocks of the pool: where a QI group's members and slots stand, in runs of a power of two entries.
+# -- blocks of the pool ------------------------------------------------------------------------------------------------
 #
-# A block that is given back is used again for groups of its size. Blocks are never joined: sizes of QI groups hardly
-# vary, and a heap of a statement's rows is there for one event.
+# A free block is used again for groups of its size. Blocks are never joined: sizes of QI groups hardly vary.
 
 LEAST_BLOCK_BITS = 3
 """The smallest block has 1 << LEAST_BLOCK_BITS entries."""
@@ -130,7 +126,7 @@ LEAST_BLOCK_BITS = 3
 
 @part
 def block_bits_for(n: int) -> int:
-    """The size of the block for n rows: the power of two."""
+    """The size of the block for n rows, as a power of two."""
     room = LEAST_BLOCK_BITS
     while (1 << room) < n:
         room += 1
@@ -139,7 +135,7 @@ def block_bits_for(n: int) -> int:
 
 @part
 def take_block(s: Shard, room: int) -> int:
-    """A block of 1 << room entries; the caller has seen that there is one."""
+    """A block of 1 << bits entries; the caller has checked that there is one."""
     groups = s.groups
     at = int(groups.block_free[room])
     if at >= 0:
@@ -153,14 +149,13 @@ def take_block(s: Shard, room: int) -> int:
 
 @part
 def free_block(groups: CoreGroups, at: int, room: int) -> None:
-    """A block that nobody needs any more."""
     groups.pool[0, at] = groups.block_free[room]
     groups.block_free[room] = at
 
 
 @part
 def reserve_block(s: Shard, g: int, n: int) -> None:
-    """Sees to it that a group's block holds n rows; what stands in it moves along."""
+    """Makes a group's block large enough for n rows, and copies its contents."""
     group = s.groups.group[g]
     if n <= (1 << group.block_bits):
         return
@@ -174,7 +169,7 @@ def reserve_block(s: Shard, g: int, n: int) -> None:
 
 @part
 def replace_block(s: Shard, g: int, n: int) -> None:
-    """Gives a group a block for n rows instead of its own; what stood in it is lost."""
+    """Gives a group a block for n rows; the contents of its former block are lost."""
     group = s.groups.group[g]
     room = block_bits_for(n)
     if group.block >= 0:
@@ -232,7 +227,7 @@ def join(s: Shard, index: int, g: int) -> None:
 
 @part
 def leave(s: Shard, index: int) -> None:
-    """Takes a row out of its group; the box stays as it is for now, and the row is pending."""
+    """Takes a row out of its group: it is pending, and the box stays as it is for now."""
     row = s.rows.row[index]
     g = row.group
     group, pool = s.groups.group[g], s.groups.pool
@@ -251,7 +246,7 @@ def leave(s: Shard, index: int) -> None:
 
 @part
 def set_box(s: Shard, g: int) -> None:
-    """A group's box has changed: categories grow to the node that covers them, and tree and journal are told."""
+    """Completes a changed box: categories grow to the node that covers them; tree and journal are updated."""
     box, space = s.groups.box, s.space
     for j in range(space.axes.shape[0]):
         if space.axes[j].first_leaf >= 0:
@@ -278,7 +273,10 @@ def box_of_members(s: Shard, g: int, box: Any) -> None:
 
 @part
 def shrink(s: Shard, g: int, at_any_price: bool) -> None:
-    """The box again from the members; with a price on published rows, unless at any, where that saves more than it."""
+    """Computes the box from the members again.
+
+    If published rows have a price, this is done only where it saves more than that, unless `at_any_price`.
+    """
     box, now, loss, same = s.groups.box, s.work.hull[0], 0.0, True
     group, state = s.groups.group[g], s.state[0]
     box_of_members(s, g, now)
@@ -305,7 +303,7 @@ def larger_first(s: Shard, g: int, h: int) -> tuple[int, int]:
 
 @part
 def new_group(s: Shard, number: int) -> int:
-    """A index for a QI group without members."""
+    """The index of a new QI group without members."""
     state = s.state[0]
     g = state.group_free
     if g >= 0:
@@ -325,7 +323,7 @@ def new_group(s: Shard, number: int) -> int:
 
 @part
 def set_members(s: Shard, g: int, first: int, n: int) -> None:
-    """Makes the n rows named in `Work.ints` from `first` on a group's members; box and slots wait for `finish`."""
+    """Makes the n rows in `work.ints[0]` from `first` on a group's members; `finish_group` makes box and slots."""
     remember(s, g, n)
     replace_block(s, g, n)
     group, pool = s.groups.group[g], s.groups.pool
@@ -342,9 +340,9 @@ def set_members(s: Shard, g: int, first: int, n: int) -> None:
 
 @part
 def absorb(s: Shard, stays: int, goes: int) -> None:
-    """The members of a group become members of another one; box and slots wait for `finish`.
+    """Moves all members of a group to another; `finish_group` makes box and slots.
 
-    Only these move: a group that has to absorb many, one after the other, costs no more than they do.
+    Only these rows move: a group that absorbs many, one after the other, costs no more than they do.
     """
     group, pool = s.groups.group, s.groups.pool
     n = group[stays].members + group[goes].members
@@ -363,7 +361,7 @@ def absorb(s: Shard, stays: int, goes: int) -> None:
 
 @part
 def finish_group(s: Shard, g: int) -> None:
-    """A gathered group gets its slots, by sorted values, and the smallest box around its members."""
+    """Gives a group with new members its slots, by sorted values, and the smallest box around them."""
     group, pool = s.groups.group[g], s.groups.pool
     for i in range(group.members):
         pool[1, group.block + i] = s.rows.row[pool[0, group.block + i]].values
@@ -388,7 +386,7 @@ def remove_group(s: Shard, g: int) -> None:
 
 @part
 def dissolve(s: Shard, g: int) -> None:
-    """Removes a group; its rows, if any, are pending."""
+    """Removes a group; its rows, if any, become pending."""
     group = s.groups.group[g]
     remember(s, g, 1)
     for i in range(group.members):
@@ -400,9 +398,10 @@ def dissolve(s: Shard, g: int) -> None:
 
 @part
 def is_short(s: Shard, rows: int, groups: int) -> bool:
-    """Whether there is no room for a move of so many rows and groups; the state says what has to grow.
+    """Whether capacity lacks for a move of so many rows and groups, which may put groups + 1 boxes elsewhere in the
+    tree.
 
-    It may put groups + 1 boxes elsewhere in the tree.
+    The state then says what has to grow.
     """
     state = s.state[0]
     if state.groups_used + groups > s.groups.group.shape[0]:

@@ -1,19 +1,51 @@
-"""What an event leaves behind is mended: boxes shrink, broken groups merge, groups of 2k and more are cut.
+"""Repairs after an event: boxes shrink, groups that break the model merge, large ones are cut, rows change groups.
 
 The rules of this file
 ----------------------
-* Groups that lost rows get their box again from their members (by a deletion: unless `shrink` is off), empty ones
-  dissolve.
-* Then the lowest-numbered group that does not hold the model (k, and what `core.model` adds to it) merges with that of
-  highest QGSSD (Song et al. 2009, algorithm DEL), until none is left; the group with more rows keeps its number (equal:
-  the lower).
-* With no group to merge with, rows are *pending*. As soon as pending rows hold the model together, they form a group.
-* Where published rows have a price (`engine: {repair: ...}`), boxes shrink, groups adopt rows instead of merging, and
-  what the event touched is improved in the end, as `streamer.incremental.core.repair` says.
-* Then groups that an insertion or a merge brought to 2k are cut, lowest number first.
-* A half that needs a number takes the lowest one that a merge for the same change has freed: nothing was published in
-  between, so readers see that group's rows rewritten instead of all removed and as many added. Else it takes a new one.
-* Every step looks for room before it begins. `repaired` can be called again: it goes on with the heaps as they are.
+* Groups that lost rows get their box again from their members (after a deletion: unless `shrink` is off); empty groups
+  are removed.
+* Then the lowest-numbered group that does not hold the model merges with that of highest QGSSD (Song et al. 2009,
+  algorithm DEL), until all hold. The group with more rows keeps its number (equal: the lower).
+* If there is no group to merge with, rows are *pending*. As soon as pending rows hold the model together, they form
+  one.
+* Then groups that an insertion or a merge brought to 2k are cut, lowest number first. A half that needs a number takes
+  the lowest one that a merge for the same change has freed, else a new one. Nothing was published in between, so
+  readers see that group's rows rewritten instead of all removed and as many added.
+* Every step checks capacity before it begins. After `repair_event` ran out of capacity it can be called again, and goes
+  on with the heaps as they are.
+
+Local repair (`engine: {repair: ...}`)
+--------------------------------------
+* Rows change QI groups if the loss that this saves is worth the rows published again for it. One price decides: the NCP
+  that each row published again must save. Without a price, nothing of this is done. Losses are NCP, of a group times
+  its rows. If a group's box has already changed in this event (`group.box_event`), its rows are published again anyway,
+  and cost nothing more.
+* A row that joins a group costs (n + 1) NCP(with it) - n NCP, and the price of the rows published for it: one inside
+  the box, all of them if the box grows. `cheapest_group` finds the true minimum among the groups that hold the model
+  with the row, in the tree: a node's bound is never above the cost of a group below it. Ties by `precedes`.
+* A box that a row has left *shrinks* if that saves more than the price (`moves.shrink`).
+* Every group that a move touches holds the model after it: no row leaves a group that needs it, or has other rows of
+  its individual, and no row joins a group in which its value or its individual has its full share already.
+* A group that breaks the model, but would hold it with one row more, *adopts* a row before it would merge, from the
+  NEAREST groups of highest QGSSD (equal: the lower number), if one of them holds without it. The row that costs least
+  in both groups wins; equal: the first of these groups, then the lower cells in table.yaml order, then the smaller tie
+  hash, shuffled as for a cut.
+* Then the groups that the event has touched (rows came, went or got other cells; or other values, if the model asks for
+  more than k) are improved, lowest number first. A group *evicts* the row that gains most by joining the group where it
+  costs least; equal: lower cells, then the smaller shuffled tie hash.
+* A group that needs all its rows *scatters* them if that gains: each, by cells and shuffled tie hashes, joins the group
+  where it costs least of those that can take it, by the boxes before the first one leaves. Their total cost is exact.
+  The attempt ends if a row costs more than is left to gain, if a share is too large in the end, or if the group has
+  more than ROWS_AT_MOST rows.
+* If neither gains, the group is *cut afresh* with a neighbour: the rows of both are cut in two as those of one group
+  (`core.cut`), with tie hashes shuffled for the first. This finds exchanges of rows, and groups that lie across each
+  other. Of the NEIGHBOURS groups of highest QGSSD (equal: the lower number), with at most ROWS_TOGETHER rows in both,
+  the one with which most is saved is taken; equal: the first. The larger half takes the number of the group with more
+  rows (equal: the lower number); of equal halves, the one with the smallest shuffled tie hash.
+* Groups that have received rows are touched, too, and cut if they have 2k.
+* Every move lowers the loss. Once the moves of one event have published SPENT_PER_K times k rows again, the groups that
+  still wait stay as they are.
+* All of it is part of the event, and depends on boxes, cells, counts, numbers and tie hashes, never on batches.
 """
 
 from __future__ import annotations
@@ -23,103 +55,34 @@ from typing import Any
 
 import numpy as np
 
+from streamer.incremental.core import layout, model, moves, worklist
 from streamer.incremental.core.cut import cut, cut_together, shuffled
 from streamer.incremental.core.journal import inherit_entry, mark_touched, note_origin
-from streamer.incremental.core.layout import (
-    ALL_DONE,
-    CUT_AFRESH,
-    FAN,
-    FORMED,
-    FREED,
-    HALF,
-    HI,
-    HULL_HI,
-    HULL_LO,
-    LO,
-    MERGED,
-    MOVED,
-    NCP,
-    NO_GROUP_YET,
-    NONE,
-    NOTHING_TO_MERGE_WITH,
-    SPLIT,
-    STOPPED_SHORT,
-    TO_CHECK,
-    TO_CUT,
-    TO_IMPROVE,
-    TO_MERGE,
-    Shard,
-)
+from streamer.incremental.core.layout import HI, LO, NONE, Shard
 from streamer.incremental.core.lists import partner
-from streamer.incremental.core.model import (
-    asks_share,
-    can_lose,
-    can_spare_one,
-    can_take,
-    holds,
-    one_row_may_suffice,
-    pending_hold,
-    reaches,
-    subject_number,
-    tally_count,
-)
-from streamer.incremental.core.moves import (
-    absorb,
-    dissolve,
-    finish_group,
-    is_short,
-    join,
-    larger_first,
-    leave,
-    new_group,
-    remove_group,
-    set_box,
-    set_members,
-    shrink,
-)
 from streamer.incremental.core.scores import box_contains, cover, cover_with_children, ncp_term, set_query_tuple
 from streamer.incremental.core.search import push_candidate, top
 from streamer.incremental.core.tree import precedes
-from streamer.incremental.core.worklist import (
-    CHECK_AFTER_DELETE,
-    CHECK_AFTER_MOVE,
-    NO_CHECK,
-    pop,
-    push,
-    queue_cut,
-    queue_improve,
-    queue_merge,
-)
 from streamer.numba_support.jit import inner, part
 
-# Which QI group takes a row at least expense, and what it saves where a row is not in its group.
-#
-# * Losses are NCP, of a group times its rows. `state.price` is what a row that is published again has to save. Rows of
-#   a group whose box has changed in this event (`group.box_event`) are published anyway: they cost nothing any more.
-# * What a group loses by a row that comes: (n + 1) NCP(with it) - n NCP, and the price of the rows published for it:
-#   the new row alone inside its box, all of them where its box grows.
-# * `cheapest` finds the true minimum among the groups that hold the model with the row, by the same tree as all other
-#   searches: a bound is never above the expense of any group below, and what equals the best is visited too; equal ones
-#   by `precedes`. All groups hold the model at that time.
-# * A row is missed only by its group's edges: `take_edges` notes the two lowest and the two highest cells along every
-#   attribute, so that NCP without any one row needs no second look at the others.
+# -- what a move costs -------------------------------------------------------------------------------------------------
 
 OUTER, SECOND = 0, 1
-"""In `work.hull`: the outermost cells of a group's members, and the outermost of all but one of these."""
+"""In `work.hull`: the outermost cells of a group's members; the outermost of all but one of these."""
 
 BELOW = 1.0 - 1e-9
-"""Takes a bound below what it bounds, whatever was rounded."""
+"""Lowers a bound by more than its rounding."""
 
 ROUNDING = 1e-9
-"""What is found by a search with a limit is compared again: the limit may not cut off what is equal."""
+"""Added to the limit of a search, so that rounding excludes no result that equals it; the caller compares again."""
 
 RECORDS_OF_A_REMOVAL = 2
-"""Inside an unchanged box a removed row takes its slot's record along, and the last one moves."""
+"""Inside an unchanged box, a removed row takes its slot's record along, and the last record moves."""
 
 
 @part
 def republished(s: Shard, g: int, rows: int) -> int:
-    """How many of a group's rows are published again for a change of so many of them: none where all of them are."""
+    """How many rows a change of `rows` rows of a group publishes again: none if all are published anyway."""
     if s.groups.group[g].box_event == s.state[0].event:
         return 0
     return rows
@@ -140,7 +103,7 @@ def move_cost(s: Shard, cells: Any, h: int) -> float:
 
 @part
 def cost_after_others(s: Shard, i: int) -> float:
-    """What the row at index i of `work.ints[0]` costs the group that `work.ints[1]` names for it, behind those before.
+    """What the i-th row of `work.ints[0]` costs the group that `work.ints[1]` names for it, after the rows before it.
 
     state.cost is what it would cost as the first one there.
     """
@@ -165,7 +128,7 @@ def cost_after_others(s: Shard, i: int) -> float:
 
 @part
 def start_at_box(s: Shard, h: int) -> None:
-    """The box of a group into the hull that the next ones widen."""
+    """Copies the box of a group to the hull that the next rows widen."""
     hull = s.work.hull[OUTER]
     for j in range(hull.shape[1]):
         hull[LO, j], hull[HI, j] = s.groups.box[h, LO, j], s.groups.box[h, HI, j]
@@ -173,7 +136,7 @@ def start_at_box(s: Shard, h: int) -> None:
 
 @part
 def widen_to_cover(s: Shard, hull: Any, cells: Any) -> bool:
-    """Widens a box (2, d) to hold cells (d,), categories to the node that covers them; whether it had to."""
+    """Widens a box (2, d) to contain cells (d,), categories to the node that covers them; returns whether it had to."""
     wider = False
     for j in range(cells.shape[0]):
         if cells[j] < hull[LO, j] or cells[j] > hull[HI, j]:
@@ -186,7 +149,6 @@ def widen_to_cover(s: Shard, hull: Any, cells: Any) -> bool:
 
 @part
 def hull_ncp(s: Shard, hull: Any) -> float:
-    """NCP of a box (2, d)."""
     loss = 0.0
     for j in range(hull.shape[1]):
         loss += ncp_term(s.space, j, hull[LO, j], hull[HI, j])
@@ -195,7 +157,7 @@ def hull_ncp(s: Shard, hull: Any) -> float:
 
 @part
 def set_edges(s: Shard, g: int) -> None:
-    """The two lowest and the two highest cells of a group's members, of which it has two at least."""
+    """Notes the two lowest and two highest cells of a group's members, at least two; see `ncp_without`."""
     outer, second, pool = s.work.hull[OUTER], s.work.hull[SECOND], s.groups.pool
     group, cells = s.groups.group[g], s.rows.cells
     for j in range(cells.shape[1]):
@@ -210,7 +172,7 @@ def set_edges(s: Shard, g: int) -> None:
 
 @part
 def ncp_without(s: Shard, cells: Any) -> float:
-    """NCP of the smallest box around the members whose edges were taken, without one of these cells (d,)."""
+    """NCP of the smallest box around the members whose edges were noted, without one with these cells (d,)."""
     outer, second, loss = s.work.hull[OUTER], s.work.hull[SECOND], 0.0
     for j in range(cells.shape[0]):
         lo = second[LO, j] if cells[j] == outer[LO, j] else outer[LO, j]
@@ -221,7 +183,7 @@ def ncp_without(s: Shard, cells: Any) -> float:
 
 @part
 def cheapest_group(s: Shard, index: int, most: float) -> int:
-    """The group that takes a row of another one at least expense, in state.cost; NONE where all exceed `most`.
+    """The group that takes a row of another one at least cost, in state.cost; NONE if all cost more than `most`.
 
     There is a root.
     """
@@ -246,7 +208,7 @@ def cheapest_group(s: Shard, index: int, most: float) -> int:
             elif one != g:
                 exact = move_cost(s, cells, one)
                 wins = exact < least or (exact == least and (best == NONE or precedes(s.groups, one, best)))
-                if wins and can_take(s, index, one):
+                if wins and model.can_take(s, index, one):
                     best, least = one, exact
     state.cost = least
     return best
@@ -254,37 +216,26 @@ def cheapest_group(s: Shard, index: int, most: float) -> int:
 
 @inner
 def costs_of_children(s: Shard, node: int) -> None:
-    """Into `bounds`: what the query tuple costs any group at or below a child of a node, at least."""
-    total, over, ncp = s.work.bounds, s.work.over, s.tree.rank[node, NCP]
-    for i in range(min(total.shape[0], FAN)):
+    """Into `bounds`: the least that the query tuple costs any group at or below a child of a node."""
+    total, over, ncp = s.work.bounds, s.work.over, s.tree.rank[node, layout.NCP]
+    for i in range(min(total.shape[0], layout.FAN)):
         total[i] = 0.0
     for j in range(s.space.axes.shape[0]):
         lane, value, width = s.tree.lane[node, j], s.work.query_center[j], s.space.axes[j].width
-        lo, hi, half = lane[HULL_LO], lane[HULL_HI], lane[HALF]
+        lo, hi, half = lane[layout.HULL_LO], lane[layout.HULL_HI], lane[layout.HALF]
         if s.space.axes[j].first_leaf >= 0:
             cover_with_children(s.work, j, lo, hi)
-            for i in range(min(total.shape[0], FAN)):
+            for i in range(min(total.shape[0], layout.FAN)):
                 total[i] += max(np.float64(over[i]) - np.float64(half[i]), 0.0) / width
         else:
-            for i in range(min(total.shape[0], FAN)):
+            for i in range(min(total.shape[0], layout.FAN)):
                 total[i] += max(max(np.float64(lo[i]) - value, value - np.float64(hi[i])), 0.0) / width
     rows = float(s.state[0].k + 1)
-    for i in range(min(total.shape[0], FAN)):
+    for i in range(min(total.shape[0], layout.FAN)):
         total[i] = (ncp[i] + rows * total[i]) * BELOW
 
 
-# A QI group and one of its neighbours are cut afresh: their rows are taken together and cut in two.
-#
-# No single row may gain by a move where two that change indexes would, and no group dissolves where it and its neighbour
-# lie across each other. A cut of both together finds such things.
-#
-# * Neighbours are the NEIGHBOURS groups of highest QGSSD; equal: the lower number. Together they have no more than
-#   ROWS_TOGETHER rows.
-# * The cut is that of a group (`streamer.incremental.core.cut`), with tie_hashes shuffled for the group that is looked at.
-#   What it saves: the loss of both groups, without the halves' and without the price of all rows of both. The neighbour
-#   with which most is saved is taken, if anything is; equal: the first.
-# * The larger half goes by the number of the group with more rows (equal: the lower number); of equal halves the one
-#   with the smallest shuffled tie_hash. A half of 2k is cut again.
+# -- a group and a neighbour are cut afresh ----------------------------------------------------------------------------
 
 NEIGHBOURS = 4
 
@@ -293,7 +244,7 @@ ROWS_TOGETHER = 256
 
 @part
 def recut_with_neighbour(s: Shard, g: int) -> int:
-    """Cuts a group afresh together with the neighbour with which that gains most, if it gains."""
+    """Cuts a group afresh with the neighbour with which that gains most, if it gains."""
     state, group = s.state[0], s.groups.group
     state.n_found = 0
     top(s, g, NEIGHBOURS)
@@ -303,22 +254,22 @@ def recut_with_neighbour(s: Shard, g: int) -> int:
         rows, most_saved = int(group[g].members + group[h].members), most_saved_by_both(s, g, h)
         if rows > ROWS_TOGETHER or most_saved <= most:
             continue
-        if is_short(s, rows, 2):
-            return STOPPED_SHORT
+        if moves.is_short(s, rows, 2):
+            return layout.STOPPED_SHORT
         position, _, loss = cut_together(s, g, h, most_saved - most + ROUNDING)
         if position > 0 and most_saved - loss > most:
             best, most = h, most_saved - loss
     if best == NONE:
-        return ALL_DONE
+        return layout.ALL_DONE
     state.spent += 1 + republished_of_both(s, g, best)
     position, lower_is_larger, _ = cut_together(s, g, best, most_saved_by_both(s, g, best) + ROUNDING)
     form_halves(s, g, best, position, lower_is_larger)
-    return MOVED
+    return layout.MOVED
 
 
 @part
 def republished_of_both(s: Shard, g: int, h: int) -> int:
-    """How many rows are published again where both boxes change."""
+    """How many rows are published again if both boxes change."""
     return republished(s, g, int(s.groups.group[g].members)) + republished(s, h, int(s.groups.group[h].members))
 
 
@@ -331,59 +282,38 @@ def most_saved_by_both(s: Shard, g: int, h: int) -> float:
 
 @part
 def form_halves(s: Shard, g: int, h: int, position: int, lower_is_larger: bool) -> None:
-    """The halves of a cut of both, as `cut_together` left them, become their members."""
+    """Makes the halves of a cut of both, as `cut_together` left them, their members."""
     n = int(s.groups.group[g].members + s.groups.group[h].members)
-    larger, smaller = larger_first(s, g, h)
+    larger, smaller = moves.larger_first(s, g, h)
     if lower_is_larger:
-        set_members(s, larger, 0, position)
-        set_members(s, smaller, position, n - position)
+        moves.set_members(s, larger, 0, position)
+        moves.set_members(s, smaller, position, n - position)
     else:
-        set_members(s, larger, position, n - position)
-        set_members(s, smaller, 0, position)
-    note_origin(s, g, CUT_AFRESH)
-    note_origin(s, h, CUT_AFRESH)
-    queue_cut(s, g)
-    queue_cut(s, h)
+        moves.set_members(s, larger, position, n - position)
+        moves.set_members(s, smaller, 0, position)
+    note_origin(s, g, layout.CUT_AFRESH)
+    note_origin(s, h, layout.CUT_AFRESH)
+    worklist.queue_cut(s, g)
+    worklist.queue_cut(s, h)
 
 
-# Local repair: rows change QI groups where the loss that this saves is worth the rows that are published again for it.
-#
-# * One price decides: `engine: {repair: ...}`, the NCP that every row must save that is published again for a move, as
-#   `streamer.incremental.core.repair` counts them. Without a price nothing here is done.
-# * A box that a row has left *shrinks* where that saves more than the price, else it stays (`moves.shrink`).
-# * Every group that a move touches holds the model behind it (`core.model`): nobody leaves a group that needs him, nor
-#   one where he has other records, and no row joins a group where its value or its individual has its share.
-# * A group that does not hold the model, and does with one row more, *adopts* one before it would merge: from the
-#   NEAREST groups of highest QGSSD (equal: the lower number), if one of them holds without it. The row that costs least
-#   in both groups wins; equal: the first of these groups, then the lower cells in table.yaml order, then the smaller
-#   tie_hash, shuffled as for a cut.
-# * Then the groups that the event has touched (rows came, went or got other cells; or other values, where the model
-#   asks for more than k) are looked at, lowest number first. A group *evicts* the row that gains most by joining the
-#   group where it costs least; equal: lower cells, then the smaller shuffled tie_hash. One that needs every row to hold the
-#   model *dissolves* if that gains: its rows, by cells and shuffled tie_hashes, join the groups where each costs least, of
-#   those that can take it, as the boxes are before the first one leaves. What they cost together is counted exactly,
-#   and a row that costs more than is left to gain ends it, as does a share that is too large when all have come. A
-#   group of more than ROWS_AT_MOST rows does not dissolve. Where neither gains, it is cut afresh together with a
-#   neighbour. Groups that have received rows are touched as well, and cut if they have 2k.
-# * Every move lowers the loss. What the moves of one event publish again is bounded: once it has come to SPENT_PER_K
-#   times k rows, the groups that still wait are left as they are.
-# * It is part of the event, and depends on boxes, cells, counts, numbers and tie_hashes: batches do not matter.
+# -- rows change groups ------------------------------------------------------------------------------------------------
 
 NEAREST = 8
-"""Groups that are asked for a row by one that does not hold the model."""
+"""Groups that a group short of a row asks for one."""
 
 ROWS_AT_MOST = 64
-"""Of a group that is dissolved: every row is a search."""
+"""Of a group that scatters: every row is a search."""
 
 SPENT_PER_K = 16
 
 ROW_LIST, TARGETS = 0, 1
-"""Rows of `work.ints`: the rows of a group to be dissolved, and where they go."""
+"""Rows of `work.ints`: the rows of a group that scatters, and the groups they join."""
 
 
 @part
 def comes_first(s: Shard, index: int, other: int) -> bool:
-    """Whether of two rows of one group the first comes first: by cells in table order, then by shuffled tie_hashes."""
+    """Whether of two rows of one group the first comes first: by cells in table order, then by shuffled tie hashes."""
     cells, state = s.rows.cells, s.state[0]
     for j in range(cells.shape[1]):
         if cells[index, j] != cells[other, j]:
@@ -395,21 +325,18 @@ def comes_first(s: Shard, index: int, other: int) -> bool:
 
 @part
 def move_row(s: Shard, index: int, to: int) -> None:
-    """A row leaves its group for another."""
-    leave(s, index)
-    join(s, index, to)
+    """Moves a row to another group."""
+    moves.leave(s, index)
+    moves.join(s, index, to)
     mark_touched(s, index)
-
-
-# -- a group takes the row that it is short of ------------------------------------------------------------------------
 
 
 @part
 def adopt(s: Shard, g: int) -> int:
-    """MOVED where a group that did not hold the model has taken a row and holds it, DONE if it has to merge."""
+    """MOVED if a group that broke the model has taken a row and holds it; ALL_DONE if it has to merge."""
     state, group = s.state[0], s.groups.group
-    if state.price == 0.0 or not one_row_may_suffice(s, g):
-        return ALL_DONE
+    if state.price == 0.0 or not model.one_row_may_suffice(s, g):
+        return layout.ALL_DONE
     state.n_found = 0
     top(s, g, NEAREST)
     best, least, stays = NONE, inf, False
@@ -420,7 +347,7 @@ def adopt(s: Shard, g: int) -> int:
         set_edges(s, h)
         for i in range(group[h].members):
             index = int(s.groups.pool[0, group[h].block + i])
-            if not can_lose(s, index) or not can_take(s, index, g):
+            if not model.can_lose(s, index) or not model.can_take(s, index, g):
                 continue
             cells = s.rows.cells[index]
             cost, box_stays = cost_of_losing(s, h, ncp_without(s, cells))
@@ -428,23 +355,23 @@ def adopt(s: Shard, g: int) -> int:
             if cost < least or (cost == least and s.rows.row[best].group == h and comes_first(s, index, best)):
                 best, least, stays = index, cost, box_stays
     if best == NONE:
-        return ALL_DONE
+        return layout.ALL_DONE
     h = s.rows.row[best].group
-    if is_short(s, group[h].members + group[g].members, 1):
-        return STOPPED_SHORT
+    if moves.is_short(s, group[h].members + group[g].members, 1):
+        return layout.STOPPED_SHORT
     move_row(s, best, g)
     if not stays:
-        shrink(s, h, True)
+        moves.shrink(s, h, True)
     group[g].to_merge = group[h].to_merge = 0
-    queue_cut(s, g)
-    queue_improve(s, g)
-    queue_improve(s, h)
-    return MOVED
+    worklist.queue_cut(s, g)
+    worklist.queue_improve(s, g)
+    worklist.queue_improve(s, h)
+    return layout.MOVED
 
 
 @part
 def cost_of_losing(s: Shard, h: int, ncp: float) -> tuple[float, bool]:
-    """What it costs that group h loses a row, with this NCP or in its old box: the lesser; whether the box stays."""
+    """What it costs group h to lose a row, with this NCP or in its old box, the lesser; whether the box stays."""
     group, price = s.groups.group[h], s.state[0].price
     members = int(group.members)
     keeping = price * republished(s, h, RECORDS_OF_A_REMOVAL) - group.ncp
@@ -454,27 +381,24 @@ def cost_of_losing(s: Shard, h: int, ncp: float) -> tuple[float, bool]:
     return keeping, True
 
 
-# -- what the event has touched ---------------------------------------------------------------------------------------
-
-
 @part
 def improve_next(s: Shard) -> int:
-    """Improves one of the groups that the event has touched."""
+    """Improves the next of the groups that the event has touched."""
     state, work = s.state[0], s.work
-    while work.heap_size[TO_IMPROVE] > 0:
-        g = int(work.heap[TO_IMPROVE, 0].named)
+    while work.heap_size[layout.TO_IMPROVE] > 0:
+        g = int(work.heap[layout.TO_IMPROVE, 0].named)
         group = s.groups.group[g]
         if group.to_improve != 0 and state.spent < SPENT_PER_K * state.k and state.n_groups > 1:
             outcome = evict(s, g)
-            if outcome == ALL_DONE:
+            if outcome == layout.ALL_DONE:
                 outcome = scatter(s, g)
-            if outcome == ALL_DONE:
+            if outcome == layout.ALL_DONE:
                 outcome = recut_with_neighbour(s, g)
-            if outcome != ALL_DONE:
+            if outcome != layout.ALL_DONE:
                 return outcome
         group.to_improve = 0
-        pop(work, TO_IMPROVE)
-    return ALL_DONE
+        worklist.pop(work, layout.TO_IMPROVE)
+    return layout.ALL_DONE
 
 
 @part
@@ -483,7 +407,7 @@ def evict(s: Shard, g: int) -> int:
     state, group = s.state[0], s.groups.group
     members = int(group[g].members)
     if group[g].count <= state.k:
-        return ALL_DONE
+        return layout.ALL_DONE
     best, target, most, rows, price = NONE, NONE, 0.0, republished(s, g, members), state.price
     set_edges(s, g)
     for i in range(members):
@@ -491,7 +415,7 @@ def evict(s: Shard, g: int) -> int:
         cells = s.rows.cells[index]
         ncp = ncp_without(s, cells)
         saved = members * group[g].ncp - (members - 1) * ncp - price * rows
-        if ncp >= group[g].ncp or saved <= 0.0 or saved < most or not can_lose(s, index):
+        if ncp >= group[g].ncp or saved <= 0.0 or saved < most or not model.can_lose(s, index):
             continue
         h = cheapest_group(s, index, saved - most + ROUNDING)
         if h == NONE:
@@ -500,57 +424,57 @@ def evict(s: Shard, g: int) -> int:
         if gain > most or (gain == most and best != NONE and comes_first(s, index, best)):
             best, target, most = index, h, gain
     if best == NONE:
-        return ALL_DONE
-    if is_short(s, members + group[target].members + 1, 2):
-        return STOPPED_SHORT
+        return layout.ALL_DONE
+    if moves.is_short(s, members + group[target].members + 1, 2):
+        return layout.STOPPED_SHORT
     state.spent += 1 + rows + republished(s, target, group[target].members)
     move_row(s, best, target)
-    shrink(s, g, True)
-    queue_cut(s, target)
-    return MOVED
+    moves.shrink(s, g, True)
+    worklist.queue_cut(s, target)
+    return layout.MOVED
 
 
 @part
 def scatter(s: Shard, g: int) -> int:
-    """All rows of a group go elsewhere, if that gains."""
+    """All rows of a group join others, if that gains."""
     state, group, rows, targets = s.state[0], s.groups.group, s.work.ints[ROW_LIST], s.work.ints[TARGETS]
     members = int(group[g].members)
     gain = members * group[g].ncp - state.price * republished(s, g, members)
-    if members > ROWS_AT_MOST or gain <= 0.0 or can_spare_one(s, g):
-        return ALL_DONE
+    if members > ROWS_AT_MOST or gain <= 0.0 or model.can_spare_one(s, g):
+        return layout.ALL_DONE
     order_members(s, g)
     room, again = members, republished(s, g, members)
     for i in range(members):
         index = int(rows[i])
         h = cheapest_group(s, index, gain)
         if h == NONE:
-            return ALL_DONE
+            return layout.ALL_DONE
         targets[i] = h
         gain -= cost_after_others(s, i)
         if gain <= 0.0:
-            return ALL_DONE
+            return layout.ALL_DONE
         room += group[h].members + 1
         again += republished(s, h, group[h].members)
     if not all_can_take(s, members):
-        return ALL_DONE
-    if is_short(s, room, members + 1):
-        return STOPPED_SHORT
+        return layout.ALL_DONE
+    if moves.is_short(s, room, members + 1):
+        return layout.STOPPED_SHORT
     state.spent += 1 + again
     for i in range(members):
         index = int(rows[i])
         move_row(s, index, targets[i])
-        queue_cut(s, targets[i])
+        worklist.queue_cut(s, targets[i])
     number = group[g].number
-    remove_group(s, g)
-    push(s.work, FREED, number, group[g].entry)
-    return MOVED
+    moves.remove_group(s, g)
+    worklist.push(s.work, layout.FREED, number, group[g].entry)
+    return layout.MOVED
 
 
 @part
 def all_can_take(s: Shard, n: int) -> bool:
-    """Whether every group that is in TARGETS holds the model when all n rows have come, as it does with each alone."""
+    """Whether every group in TARGETS, which can take each of the n rows alone, holds the model with all of them."""
     for c in range(s.demands.demand.shape[0]):
-        if asks_share(s.demands.demand[c]):
+        if model.asks_share(s.demands.demand[c]):
             for i in range(n):
                 if not share_allows(s, c, i, n):
                     return False
@@ -559,23 +483,23 @@ def all_can_take(s: Shard, n: int) -> bool:
 
 @part
 def share_allows(s: Shard, c: int, i: int, n: int) -> bool:
-    """Whether the subject of the row at index i of ROWS has no more than its share there when all n rows have come."""
+    """Whether the subject of the i-th row in ROW_LIST keeps to its share in its target when all n rows have come."""
     rows, targets = s.work.ints[ROW_LIST], s.work.ints[TARGETS]
-    h, what, demand = int(targets[i]), subject_number(s, c, int(rows[i])), s.demands.demand[c]
+    h, what, demand = int(targets[i]), model.subject_number(s, c, int(rows[i])), s.demands.demand[c]
     if what == NONE:
         return True
-    has, members = tally_count(s, h, what), int(s.groups.group[h].members)
+    has, members = model.tally_count(s, h, what), int(s.groups.group[h].members)
     for at in range(n):
         if targets[at] == h:
             members += 1
-            if subject_number(s, c, int(rows[at])) == what:
+            if model.subject_number(s, c, int(rows[at])) == what:
                 has += 1
-    return reaches(demand, demand.least, has, members)
+    return model.reaches(demand, demand.least, has, members)
 
 
 @part
 def order_members(s: Shard, g: int) -> None:
-    """The members of a group as they go, into ROWS."""
+    """Writes the members of a group to ROW_LIST, in the order in which they go."""
     rows, group = s.work.ints[ROW_LIST], s.groups.group[g]
     for i in range(group.members):
         index, to = int(s.groups.pool[0, group.block + i]), i
@@ -587,137 +511,140 @@ def order_members(s: Shard, g: int) -> None:
 
 @part
 def repair_event(s: Shard) -> bool:
-    """Repairs to the end; False if room ran out."""
+    """Makes all repairs of an event; False if capacity ran out."""
     state, going_on = s.state[0], True
     while going_on:
         if not (check_groups(s) and merge_broken(s) and form_pending(s) and cut_groups(s)):
             return False
         outcome = improve_next(s)
-        if outcome == STOPPED_SHORT:
+        if outcome == layout.STOPPED_SHORT:
             return False
-        going_on = outcome == MOVED
-    s.work.heap_size[FREED] = 0
+        going_on = outcome == layout.MOVED
+    s.work.heap_size[layout.FREED] = 0
     state.event += 1
     state.spent = 0
     return True
 
 
+# -- merges and cuts ---------------------------------------------------------------------------------------------------
+
+
 @part
 def check_groups(s: Shard) -> bool:
-    """Boxes are those of the members again, empty groups are gone, broken groups are found."""
+    """Shrinks boxes, removes empty groups and finds those that break the model."""
     state = s.state[0]
-    while s.work.heap_size[TO_CHECK] > 0:
-        g = s.work.heap[TO_CHECK, 0].named
+    while s.work.heap_size[layout.TO_CHECK] > 0:
+        g = s.work.heap[layout.TO_CHECK, 0].named
         group = s.groups.group[g]
-        if is_short(s, group.members, 1):
+        if moves.is_short(s, group.members, 1):
             return False
-        pop(s.work, TO_CHECK)
-        why, group.to_check = group.to_check, NO_CHECK
+        worklist.pop(s.work, layout.TO_CHECK)
+        why, group.to_check = group.to_check, worklist.NO_CHECK
         if group.members == 0:
-            remove_group(s, g)
+            moves.remove_group(s, g)
             continue
-        if why == CHECK_AFTER_MOVE or (why == CHECK_AFTER_DELETE and state.shrink != 0):
-            shrink(s, g, False)
-        if not holds(s, g):
-            queue_merge(s, g)
-        queue_improve(s, g)
+        if why == worklist.CHECK_AFTER_MOVE or (why == worklist.CHECK_AFTER_DELETE and state.shrink != 0):
+            moves.shrink(s, g, False)
+        if not model.holds(s, g):
+            worklist.queue_merge(s, g)
+        worklist.queue_improve(s, g)
     return True
 
 
 @part
 def merge_broken(s: Shard) -> bool:
-    """Every group holds the model, or none is left."""
+    """Merges groups until every one holds the model, or none is left."""
     state = s.state[0]
-    while s.work.heap_size[TO_MERGE] > 0:
-        g = int(s.work.heap[TO_MERGE, 0].named)
+    while s.work.heap_size[layout.TO_MERGE] > 0:
+        g = int(s.work.heap[layout.TO_MERGE, 0].named)
         group = s.groups.group[g]
         if group.to_merge == 0:
-            pop(s.work, TO_MERGE)
+            worklist.pop(s.work, layout.TO_MERGE)
         elif state.n_groups == 1:
-            if is_short(s, group.members, 1):
+            if moves.is_short(s, group.members, 1):
                 return False
-            pop(s.work, TO_MERGE)
-            dissolve(s, g)
+            worklist.pop(s.work, layout.TO_MERGE)
+            moves.dissolve(s, g)
         else:
             outcome = adopt(s, g)
-            if outcome == STOPPED_SHORT:
+            if outcome == layout.STOPPED_SHORT:
                 return False
-            if outcome == MOVED:
-                pop(s.work, TO_MERGE)
+            if outcome == layout.MOVED:
+                worklist.pop(s.work, layout.TO_MERGE)
                 continue
             other = partner(s, g)
             if other < 0:
-                state.fault, state.fault_at = NOTHING_TO_MERGE_WITH, group.number
+                state.fault, state.fault_at = layout.NOTHING_TO_MERGE_WITH, group.number
                 return False
-            if is_short(s, group.members + s.groups.group[other].members, 2):
+            if moves.is_short(s, group.members + s.groups.group[other].members, 2):
                 return False
-            pop(s.work, TO_MERGE)
+            worklist.pop(s.work, layout.TO_MERGE)
             merge_pair(s, g, other)
     return True
 
 
 @part
 def merge_pair(s: Shard, g: int, other: int) -> None:
-    """Two groups become one, around the boxes of both if these are tight, else around their members."""
+    """Merges two groups, with the box around both if boxes are tight, else around their members."""
     state, group = s.state[0], s.groups.group
-    stays, goes = larger_first(s, g, other)
+    stays, goes = moves.larger_first(s, g, other)
     group[stays].to_merge = group[stays].to_cut = 0
     tight = state.shrink != 0 and state.price == 0.0
     hull = s.work.hull[0]
     for j in range(hull.shape[1]):
         hull[LO, j] = min(s.groups.box[stays, LO, j], s.groups.box[goes, LO, j])
         hull[HI, j] = max(s.groups.box[stays, HI, j], s.groups.box[goes, HI, j])
-    absorb(s, stays, goes)
-    note_origin(s, stays, MERGED)
+    moves.absorb(s, stays, goes)
+    note_origin(s, stays, layout.MERGED)
     if tight:
         for j in range(hull.shape[1]):
             s.groups.box[stays, LO, j], s.groups.box[stays, HI, j] = hull[LO, j], hull[HI, j]
-        set_box(s, stays)
+        moves.set_box(s, stays)
     else:
-        finish_group(s, stays)
-    push(s.work, FREED, group[goes].number, group[goes].entry)
+        moves.finish_group(s, stays)
+    worklist.push(s.work, layout.FREED, group[goes].number, group[goes].entry)
     state.merges += 1
-    if not holds(s, stays):
-        queue_merge(s, stays)
+    if not model.holds(s, stays):
+        worklist.queue_merge(s, stays)
     elif state.recut != 0:
-        queue_cut(s, stays)
+        worklist.queue_cut(s, stays)
     else:
         if group[stays].raw != 0:
-            finish_group(s, stays)
-        queue_improve(s, stays)
+            moves.finish_group(s, stays)
+        worklist.queue_improve(s, stays)
 
 
 @part
 def form_pending(s: Shard) -> bool:
-    """Rows that wait form a QI group as soon as they hold the model together."""
+    """Makes the pending rows a QI group as soon as they hold the model together."""
     state = s.state[0]
-    if state.n_groups > 0 or not pending_hold(s):
+    if state.n_groups > 0 or not model.pending_hold(s):
         return True
-    if is_short(s, state.n_pending, 1):
+    if moves.is_short(s, state.n_pending, 1):
         return False
     n = 0
     for index in range(state.rows_used):
-        if s.rows.row[index].group == NO_GROUP_YET:
+        if s.rows.row[index].group == layout.NO_GROUP_YET:
             s.work.ints[0, n] = index
             n += 1
-    g = new_group(s, state.qi_group_next)
+    g = moves.new_group(s, state.qi_group_next)
     state.qi_group_next += 1
-    set_members(s, g, 0, n)
-    note_origin(s, g, FORMED)
-    queue_cut(s, g)
+    moves.set_members(s, g, 0, n)
+    note_origin(s, g, layout.FORMED)
+    worklist.queue_cut(s, g)
     return True
 
 
 @part
 def cut_groups(s: Shard) -> bool:
-    """No group that gained rows can be cut."""
+    """Cuts the groups that gained rows until none can be cut."""
     state = s.state[0]
-    while s.work.heap_size[TO_CUT] > 0:
-        g = int(s.work.heap[TO_CUT, 0].named)
+    while s.work.heap_size[layout.TO_CUT] > 0:
+        g = int(s.work.heap[layout.TO_CUT, 0].named)
         group = s.groups.group[g]
-        if is_short(s, group.members, 2):
+        if moves.is_short(s, group.members, 2):
             return False
-        pop(s.work, TO_CUT)
+        worklist.pop(s.work, layout.TO_CUT)
         if group.to_cut == 0:
             continue
         group.to_cut = 0
@@ -728,28 +655,28 @@ def cut_groups(s: Shard) -> bool:
             split_group(s, g, position, lower_stays)
         else:
             if group.raw != 0:
-                finish_group(s, g)
-            queue_improve(s, g)
+                moves.finish_group(s, g)
+            worklist.queue_improve(s, g)
     return True
 
 
 @part
 def split_group(s: Shard, g: int, position: int, lower_stays: bool) -> None:
-    """The halves of a cut, as `cut` left them, become two groups; both may be cut again."""
+    """Makes the halves of a cut, as `cut` left them, two groups; both may be cut again."""
     state, n = s.state[0], s.groups.group[g].members
-    if s.work.heap_size[FREED] > 0:
-        number, entry = pop(s.work, FREED)
-        fresh = new_group(s, number)
+    if s.work.heap_size[layout.FREED] > 0:
+        number, entry = worklist.pop(s.work, layout.FREED)
+        fresh = moves.new_group(s, number)
         inherit_entry(s, fresh, entry)
     else:
-        fresh = new_group(s, state.qi_group_next)
+        fresh = moves.new_group(s, state.qi_group_next)
         state.qi_group_next += 1
     stays, goes = (0, position) if lower_stays else (position, 0)
     n_stays = position if lower_stays else n - position
-    set_members(s, g, stays, n_stays)
-    set_members(s, fresh, goes, n - n_stays)
-    note_origin(s, g, SPLIT)
-    note_origin(s, fresh, SPLIT)
+    moves.set_members(s, g, stays, n_stays)
+    moves.set_members(s, fresh, goes, n - n_stays)
+    note_origin(s, g, layout.SPLIT)
+    note_origin(s, fresh, layout.SPLIT)
     state.splits += 1
-    queue_cut(s, g)
-    queue_cut(s, fresh)
+    worklist.queue_cut(s, g)
+    worklist.queue_cut(s, fresh)

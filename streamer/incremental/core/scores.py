@@ -1,21 +1,21 @@
-"""The two similarities of Song et al. 2009, and what they could reach at most below the children of a node of the tree.
+"""Loss of boxes, and the two similarities of Song et al. 2009 with their bounds below the nodes of the tree.
 
 The rules of this file
 ----------------------
-* Terms are computed in float64, one division each, and summed in the order of the table: there is no tolerance
-  anywhere. A pair of groups, or a tuple and a group, has one score, whoever asks.
+* Terms are computed in float64, one division each, and summed in the order of the table, without tolerance. A pair of
+  groups, or a tuple and a group, always has the same score. Boxes are computed by the same operations in the same order
+  as in `streamer.table.space.Space`; a test compares them to the last bit.
 * Half the width of a number's box is at least half a code, the distance of two QI groups at least half a unit. A tuple
   inside a box scores 1 along every attribute, up to a clipped edge.
 * A bound is never below the score of any group below the child, to the last bit: every term rises exactly with what it
-  bounds, and all are summed in one order. T-QGSSD of a number comes by another formula, half / (gap + half) over the
-  hull: where no sum of coordinates rounds that is exact too, else it gets a margin far above its rounding.
-* All children of a node are scored at once. Loops over lanes hold nothing that could not be done to several lanes by
-  one instruction: no call, no table, no branch; and their number is not known when they are compiled, else they would
-  be unrolled before anyone sees that. Lanes without a child hold numbers of no meaning.
-* Of a category a box is a node of the hierarchy, or a leaf. The smallest node over the query and another is
-  one of the nodes above it (`path`): the smallest that reaches into the other; or it is the other itself.
-* The bound of a category: the smallest node over the query and something in [L, H] is one of those above it
-  too: the smallest that reaches into [L, H].
+  bounds, and all are summed in one order. T-QGSSD of a number has another formula as its bound, half / (gap + half)
+  over the hull. If sums of coordinates never round, that is exact, too; else it gets a margin far above its rounding.
+* All children of a node are scored at once. Loops over lanes contain no call, table or branch, so that one instruction
+  can work on several lanes. The number of lanes must be unknown at compile time, else the compiler would unroll the
+  loops before it vectorizes them. Lanes without a child hold meaningless numbers.
+* A category's box is a node of the hierarchy, or a leaf. The smallest node over the query and another box is the other
+  box itself, or the smallest node on the query's `path` to the root that reaches into it. The bound for boxes in [L, H]
+  takes the smallest node of the path that reaches into [L, H].
 """
 
 from __future__ import annotations
@@ -46,30 +46,25 @@ from streamer.incremental.core.layout import (
 )
 from streamer.numba_support.jit import inner, part
 
-# Boxes as figures: edges, smallest nodes, loss, center and half-width; what every other loop of the core asks.
-#
-# The same float64 operations in the same order as `streamer.table.space.Space`, which says what they mean; a test
-# compares them to the last bit.
-
 HALF_CODE = 0.5
 
 
 @part
 def first_edge(space: Geometry, j: int, lo: int) -> float:
-    """The first point of a published interval that begins with the cell `lo`, in codes."""
+    """First point of a published interval that begins with the cell `lo`, in codes."""
     return float(lo * space.axes[j].codes_per_cell)
 
 
 @part
 def last_edge(space: Geometry, j: int, hi: int) -> float:
-    """The last point of a published interval that ends with the cell `hi`, in codes."""
+    """Last point of a published interval that ends with the cell `hi`, in codes."""
     axis = space.axes[j]
     return min(float((hi + 1) * axis.codes_per_cell - axis.overlap), axis.end)
 
 
 @part
 def middle(space: Geometry, j: int, cell: int) -> float:
-    """Where a row stands for T-QGSSD: the middle of what its cell publishes; of a category the leaf."""
+    """Where a row stands for T-QGSSD: the middle of its cell's interval; of a category the leaf."""
     if space.axes[j].first_leaf >= 0:
         return float(cell)
     return (first_edge(space, j, cell) + last_edge(space, j, cell)) / 2
@@ -109,7 +104,7 @@ def ncp_term(space: Geometry, j: int, lo: int, hi: int) -> float:
 
 @part
 def set_shape(space: Geometry, groups: CoreGroups, g: int) -> None:
-    """Center, half-width and NCP of a group's box, after the box has changed."""
+    """Sets center, half-width and NCP of a group after its box has changed."""
     box, shape, loss = groups.box, groups.shape, 0.0
     for j in range(space.axes.shape[0]):
         lo, hi = box[g, LO, j], box[g, HI, j]
@@ -140,7 +135,7 @@ MARGIN = 1.0 + 1e-12
 
 @part
 def set_query_group(s: Shard, g: int) -> None:
-    """What is scored from now on is scored against a group."""
+    """Makes a group the query."""
     s.state[0].query = g
     for j in range(s.space.axes.shape[0]):
         if s.space.axes[j].first_leaf < 0:
@@ -152,7 +147,7 @@ def set_query_group(s: Shard, g: int) -> None:
 
 @part
 def set_path(s: Shard, j: int, lo: int, hi: int) -> None:
-    """The node lo..hi of a category, and those above it up to the root."""
+    """Sets the query's path of a category: the node lo..hi and those above it, up to the root."""
     path, n, last = s.work.path[j], 0, s.space.axes[j].n_leaves - 1
     while True:
         path[n, FIRST_LEAF], path[n, LAST_LEAF], path[n, LEAVES] = float(lo), float(hi), float(hi - lo + 1)
@@ -171,7 +166,7 @@ def set_path(s: Shard, j: int, lo: int, hi: int) -> None:
 
 @part
 def set_query_tuple(s: Shard, cells: Any) -> None:
-    """What is scored from now on is scored against a tuple of cells (d,)."""
+    """Makes a tuple of cells (d,) the query."""
     s.state[0].query = NONE
     for j in range(s.space.axes.shape[0]):
         s.work.query_center[j] = middle(s.space, j, cells[j])
@@ -181,7 +176,7 @@ def set_query_tuple(s: Shard, cells: Any) -> None:
 
 @inner
 def cover_with_children(work: Work, j: int, lo: Any, hi: Any) -> None:
-    """Into `over`: the leaves of the smallest node above the query that reaches into lo..hi, both (FAN,)."""
+    """Into `over`: leaves of the smallest node of the query's path that reaches into lo..hi, both (FAN,)."""
     over, path, level = work.over, work.path, int(work.n_path[j]) - 2
     larger = path[j, level + 1, LEAVES]
     if level < 0:
@@ -200,10 +195,7 @@ def cover_with_children(work: Work, j: int, lo: Any, hi: Any) -> None:
 
 @inner
 def t_qgssd_of_children(s: Shard, node: int) -> None:
-    """Into `bounds`: T-QGSSD (definition 6) of the query tuple to the children of a node.
-
-    Of a leaf to its QI groups; else at least that to every group below.
-    """
+    """Into `bounds`: T-QGSSD (definition 6) of the query tuple to the groups of a leaf, or bounds of it for a node."""
     work, total, over, leaf = s.work, s.work.bounds, s.work.over, s.tree.node[node].leaf != 0
     for i in range(min(total.shape[0], FAN)):
         total[i] = 0.0
@@ -230,10 +222,7 @@ def t_qgssd_of_children(s: Shard, node: int) -> None:
 
 @inner
 def qgssd_of_children(s: Shard, node: int) -> None:
-    """Into `bounds`: QGSSD (definition 7) of the query group to the children of a node.
-
-    Of a leaf to its QI groups; else at least that to every group below.
-    """
+    """Into `bounds`: QGSSD (definition 7) of the query group to the groups of a leaf, or bounds of it for a node."""
     work, total, over = s.work, s.work.bounds, s.work.over
     of_groups = 1.0 if s.tree.node[node].leaf != 0 else 0.0
     for i in range(min(total.shape[0], FAN)):

@@ -1,15 +1,15 @@
-"""Which QI group a tuple belongs to, which are nearest to a QI group, and which similarity lists it enters.
+"""Searches in the tree: a tuple's QI group, the nearest QI groups, and the similarity lists that a box enters.
 
 The rules of this file
 ----------------------
-* `locate`: of the groups whose box contains the cells the one that wins ties; if there is none, the one of highest
+* `locate`: of the groups whose box contains the cells, the one that wins ties; if there is none, the one of highest
   T-QGSSD. `nearest`: the other group of highest QGSSD. Scores are compared without tolerance, equal ones by `precedes`.
-  `top`: several, equal ones by number. Every answer depends on the set of groups alone, never on the tree.
+  `top`: several, equal ones by number. Every answer depends on the set of groups, never on the shape of the tree.
 * Searches go depth first, the most promising child first, over one stack. A node is visited if its bound exceeds the
-  score of the last of the best so far, or equals it and the node holds a group that wins the tie: so no answer is ever
+  score of the last of the best so far, or equals it and the node holds a group that wins the tie. So no answer is
   lost, and thousands of equal boxes cost no more than one.
-* Groups of which the caller suspects that they are near may be left in `found` before: the better they are, the less is
-  visited. What is found never depends on them.
+* The caller may leave groups in `found` that are probably near: the better they are, the fewer nodes are visited. The
+  result never depends on them.
 * A search that goes on between calls (`begin_affected`) keeps the bottom of the stack; others begin above it.
 """
 
@@ -34,12 +34,6 @@ from streamer.numba_support.jit import inner, part
 
 
 @part
-def qgssd(s: Shard, g: int, h: int) -> float:
-    """QGSSD of two groups."""
-    return qgssd_from(s.space, s.groups, g, h)
-
-
-@part
 def locate(s: Shard, cells: Any) -> int:
     """The group that a tuple of cells (d,) int32 belongs to; NONE if there is no group."""
     if s.state[0].root == NONE:
@@ -56,9 +50,9 @@ def locate(s: Shard, cells: Any) -> int:
 
 @part
 def nearest(s: Shard, g: int) -> int:
-    """The other group of highest QGSSD, in `found` with it; NONE if there is no other.
+    """The other group of highest QGSSD, with its score in `found`; NONE if there is no other.
 
-    Others in `found`, state.n_found of them, are where the search begins; their scores are computed here.
+    The search begins with the state.n_found groups in `found`; their scores are computed here.
     """
     set_query_group(s, g)
     score_candidates(s, g)
@@ -68,21 +62,21 @@ def nearest(s: Shard, g: int) -> int:
 
 @part
 def top(s: Shard, g: int, count: int) -> None:
-    """The `count` <= FAN others of highest QGSSD into `found`, best first and equal ones by number.
+    """The `count` <= FAN other groups of highest QGSSD into `found`, best first, equal ones by number.
 
-    state.n_found of them, fewer where there are fewer. Begins with what is in `found`, as `nearest`.
+    Sets state.n_found, which is lower if there are fewer groups. Begins with what is in `found`, as `nearest`.
     """
     set_query_group(s, g)
     score_candidates(s, g)
     search_best(s, count, True)
 
 
-# -- containment --------------------------------------------------------------------------------------------------
+# -- containment -------------------------------------------------------------------------------------------------------
 
 
 @inner
 def distances_of_children(s: Shard, node: int) -> None:
-    """Into `bounds`: above zero where no box at or below a child of a node contains the query tuple."""
+    """Into `bounds`: above zero if no box at or below a child of a node contains the query tuple."""
     away = s.work.bounds
     for i in range(min(away.shape[0], FAN)):
         away[i] = 0.0
@@ -94,7 +88,7 @@ def distances_of_children(s: Shard, node: int) -> None:
 
 @part
 def containing(s: Shard, cells: Any) -> int:
-    """Of the groups whose box contains the cells the one that wins ties; NONE if there is none."""
+    """Of the groups whose box contains the cells, the one that wins ties; NONE if there is none."""
     tree, groups, stack, away, best, least = s.tree, s.groups, s.work.candidates, s.work.bounds, NONE, inf
     bottom = int(s.state[0].n_candidates)
     depth = bottom + 1
@@ -121,7 +115,7 @@ def containing(s: Shard, cells: Any) -> int:
 
 @inner
 def push_candidate(s: Shard, begin: int, depth: int, node: int, bound: float) -> int:
-    """Puts a candidate among those from `begin` on, the highest bound last, of equal ones who wins ties; the depth."""
+    """Pushes a node among those from `begin` on, highest bound last, of equal ones who wins ties; the new depth."""
     stack, first, at = s.work.candidates, s.tree.node[node].first, depth
     while at > begin and (
         stack[at - 1].bound > bound
@@ -133,12 +127,12 @@ def push_candidate(s: Shard, begin: int, depth: int, node: int, bound: float) ->
     return depth + 1
 
 
-# -- highest scores -----------------------------------------------------------------------------------------------
+# -- highest scores ----------------------------------------------------------------------------------------------------
 
 
 @inner
 def wins(groups: CoreGroups, g: int, h: int, by_number: bool) -> bool:
-    """Whether g stands before h where their scores are equal."""
+    """Whether g comes before h if their scores are equal."""
     if by_number:
         return groups.group[g].number < groups.group[h].number
     return precedes(groups, g, h)
@@ -146,7 +140,7 @@ def wins(groups: CoreGroups, g: int, h: int, by_number: bool) -> bool:
 
 @part
 def score_candidates(s: Shard, g: int) -> None:
-    """The QGSSD of what the caller left in `found`."""
+    """Computes the QGSSD of the groups that the caller left in `found`."""
     found = s.work.found
     for i in range(s.state[0].n_found):
         found[i].score = qgssd_from(s.space, s.groups, g, int(found[i].group))
@@ -154,7 +148,7 @@ def score_candidates(s: Shard, g: int) -> None:
 
 @part
 def search_best(s: Shard, count: int, by_number: bool) -> None:
-    """The `count` groups of highest score, to the query, into `found`, best first; begins with `found`."""
+    """The `count` groups of highest score to the query into `found`, best first; begins with `found`."""
     tree, state, stack, found, bounds = s.tree, s.state[0], s.work.candidates, s.work.found, s.work.bounds
     seeds, n, enough, g = int(state.n_found), 0, -inf, state.query
     for i in range(seeds):
@@ -189,7 +183,7 @@ def search_best(s: Shard, count: int, by_number: bool) -> None:
 
 @inner
 def may_win(s: Shard, last: Any, node: int, bound: float, by_number: bool) -> bool:
-    """Whether a node may hold a group that stands before the last of those found."""
+    """Whether a node may hold a group that comes before the last of those found."""
     if bound != last.score:
         return bound > last.score
     if by_number:
@@ -199,7 +193,7 @@ def may_win(s: Shard, last: Any, node: int, bound: float, by_number: bool) -> bo
 
 @inner
 def insert_best(groups: CoreGroups, found: Any, n: int, count: int, h: int, score: float, by_number: bool) -> int:
-    """Puts a group among the n best so far, unless it is one of them or `count` are better; how many there are now."""
+    """Inserts a group into the n best so far, unless it is there already or `count` are better; returns the new n."""
     for i in range(n):
         if found[i].group == h:
             return n
@@ -217,15 +211,15 @@ def insert_best(groups: CoreGroups, found: Any, n: int, count: int, h: int, scor
     return min(n + 1, count)
 
 
-# -- similarity lists ---------------------------------------------------------------------------------------------
+# -- similarity lists --------------------------------------------------------------------------------------------------
 
 
 @part
 def begin_affected(s: Shard, g: int) -> None:
-    """Begins to look for the groups into whose similarity lists a group's box belongs: QGSSD above the list's floor.
+    """Begins to search the groups whose similarity lists a group's box enters: QGSSD above the list's floor.
 
-    `next_affected` gives them. Until it has given NONE the tree's groups and boxes stay as they are; sizes, lists and
-    their floors may change, and other searches may be made.
+    `next_affected` returns them, one per call. Until it returns NONE, the tree's groups and boxes must stay as they
+    are; sizes, lists and floors may change, and other searches may run.
     """
     set_query_group(s, g)
     s.state[0].n_candidates = 0
@@ -236,9 +230,9 @@ def begin_affected(s: Shard, g: int) -> None:
 
 @part
 def next_affected(s: Shard, g: int) -> int:
-    """The next such group, its QGSSD in state.affected_score; NONE if there is none any more.
+    """The next such group, with its QGSSD in state.affected_score; NONE: there are no more.
 
-    On the stack a group of a visited leaf stands as -2 - group, with its score.
+    On the stack, a group of a visited leaf is -2 - group, with its score.
     """
     tree, state, stack, bounds = s.tree, s.state[0], s.work.candidates, s.work.bounds
     if state.query != g:

@@ -1,23 +1,23 @@
-"""The doors of the core: operations go in, a net effect comes out.
+"""Entry points of the compiled core: operations go in, a net effect comes out.
 
 The rules of this file
 ----------------------
-* `advance` applies operations one after the other. `ends` marks the last one of a change: then the repairs are made. So
-  the state after n changes depends on their sequence alone, never on how they were cut into calls.
-* Operations: INSERT adds a row, which joins the QI group of highest T-QGSSD; TAKE removes one; REWRITE gives one new
-  cells and values: in its group's box it stays, else it leaves and joins the best group by the boxes and sizes as they
-  then stand (its old group is eligible; boxes only grow meanwhile, no group dissolves). DISSOLVE makes all rows
-  pending. LOAD adds a pending row, GATHER names a member, FORM makes those named a QI group.
-* A region is replaced by GATHER, then FORM, or REFORM where the members named are those of a QI group that is there
-  already, and keeps its number; then by RETIRE of the groups whose rows have all gone elsewhere. REFORM and RETIRE name
-  the group by its index. In between a row may still stand in the block of a group that it has left: nobody looks,
-  because every such group is formed or retired before the change ends. The slots of a group that is formed stand in
-  the order of their values, or as its GATHERs name values, one slot each, where `values` of the REFORM is not 0.
-* A call that finds no room stops before the operation, or within it where `half_done` or `event_open` say so, with the
-  name of what is short in `state.short`; called again, it goes on as if nothing had been. A law that shows to be broken
-  stops it for good: `state.fault`.
-* A drain brings the similarity lists to the present, checks every touched QI group (the model, counted anew from the
-  members; every row inside its box) and exports the net effect. Whatever is done next begins a new batch.
+* `advance` applies operations one after the other. `ends` marks the last one of a change; the repairs follow it. So the
+  state after n changes depends on their sequence alone, never on how they were cut into calls.
+* INSERT adds a row, which joins the QI group of highest T-QGSSD. TAKE removes a row. REWRITE gives a row new cells and
+  values: inside its group's box it stays, else it leaves and joins the best group by the boxes and sizes as they then
+  are (its old group included; until the change ends, boxes only grow and no group dissolves). DISSOLVE makes all rows
+  pending. LOAD adds a pending row, GATHER names a member, FORM makes a QI group of the named members.
+* A region is replaced by GATHER and FORM, or by GATHER and REFORM, which keeps the number of an existing QI group; then
+  by RETIRE of the groups whose rows have all gone elsewhere. REFORM and RETIRE name the group by its index. In between,
+  a row may still be in the block of a group that it has left; every such group is formed or retired before the change
+  ends. The slots of a formed group follow the order of their values, or, if `values` of the REFORM is not 0, the values
+  that its GATHERs name, one slot each.
+* A call that runs out of capacity stops before the operation, or within it, as `half_done` or `event_open` say. It
+  names what is short in `state.short`; called again, it goes on as if it had never stopped. If a law is broken, it
+  stops for good: `state.fault`.
+* A drain brings the similarity lists up to date, checks every touched QI group (the model, counted from its members;
+  every row inside the box) and exports the net effect. The next operation begins a new batch.
 """
 
 from __future__ import annotations
@@ -27,52 +27,11 @@ from typing import Any
 
 import numpy as np
 
+from streamer.incremental.core import layout, moves
 from streamer.incremental.core.journal import mark_touched, note_origin, remember
-from streamer.incremental.core.layout import (
-    BELOW_K,
-    BREAKS_MODEL,
-    EXPORT,
-    FORM,
-    FREE,
-    GATHER,
-    HI,
-    INSERT,
-    LINKS,
-    LISTS,
-    LO,
-    LOAD,
-    MEMBERS,
-    MISCOUNTED,
-    NO_GROUP_YET,
-    NONE,
-    OPERATION,
-    OUTSIDE_ITS_BOX,
-    REBUILT,
-    REFORM,
-    RETIRE,
-    REWRITE,
-    TAKE,
-    WAS_LOADED,
-    Records,
-    Shard,
-    records,
-    set_of,
-    tiny_shard,
-)
+from streamer.incremental.core.layout import HI, LINKS, LO, NONE, Records, Shard, records
 from streamer.incremental.core.lists import clear_marks, differs, lists_needed, refresh, restore_lists
 from streamer.incremental.core.model import counts_are_right, reached_by, values_in, values_out
-from streamer.incremental.core.moves import (
-    assign,
-    dissolve,
-    finish_group,
-    highest_slot,
-    is_short,
-    join,
-    leave,
-    new_group,
-    remove_group,
-    set_members,
-)
 from streamer.incremental.core.repair import repair_event
 from streamer.incremental.core.scores import box_contains, set_shape
 from streamer.incremental.core.search import locate
@@ -86,26 +45,25 @@ from streamer.incremental.core.worklist import (
 )
 from streamer.numba_support.jit import part, switching
 
-# The net effect of a batch as one run of numbers, which Python reads from the front.
+# -- the net effect ----------------------------------------------------------------------------------------------------
 #
-# The numbers, in `Export.numbers`:
+# `Export.numbers`, in this order:
 #
-# * how many rows changed and are there; of each index, number of its values, of its individual, of its QI group (0:
+# * the number of changed rows; of each its index, number of values, number of individual, number of QI group (0:
 #   pending);
-# * how many QI groups were touched; of each its number, whether readers see a difference, its rows before and now (0:
-#   it was not, or is not, there), how it was formed anew (0: it was not); where they see one and it was there, box (LO,
-#   then HI) and slots as they were; if it is there, box, slots and members as they are;
-# * how many similarity lists differ; of each the number of its QI group, its entries (NONE: there is no list any more)
-#   and the numbers of the groups that it names. Of a list that is there, `Export.scores` has the floor, then the
-#   scores.
+# * the number of touched QI groups; of each its number, whether readers see a difference, its rows before and now (0:
+#   there is no such group), how it was formed (0: it was not); if readers see one and it was there before, its box (LO,
+#   then HI) and slots then; if it is there now, its box, slots and members;
+# * the number of changed similarity lists; of each the number of its QI group, its entries (NONE: no list any more) and
+#   the numbers of the groups that it names. `Export.scores` has the floor of each list, then its scores.
 
 
 @part
 def export(s: Shard) -> bool:
-    """Writes the net effect; False if room ran out."""
+    """Writes the net effect; False if capacity ran out."""
     needed, scores = numbers_needed(s), (LINKS + 1) * s.state[0].n_lists_before
     if needed > s.export.numbers.shape[0] or scores > s.export.scores.shape[0]:
-        s.state[0].short, s.state[0].short_by = EXPORT, max(needed, scores)
+        s.state[0].short, s.state[0].short_by = layout.EXPORT, max(needed, scores)
         return False
     at = export_rows(s, 0)
     at = export_groups(s, at)
@@ -115,7 +73,7 @@ def export(s: Shard) -> bool:
 
 @part
 def numbers_needed(s: Shard) -> int:
-    """Of the numbers, at most."""
+    """The most numbers that the export takes."""
     state, d = s.state[0], s.groups.box.shape[2]
     needed = 3 + 4 * state.n_touched + (5 + 4 * d) * state.n_journal + (3 + LINKS) * state.n_lists_before
     for e in range(state.n_journal):
@@ -128,15 +86,15 @@ def numbers_needed(s: Shard) -> int:
 
 @part
 def export_rows(s: Shard, at: int) -> int:
-    """The rows; returns where the numbers end."""
+    """Writes the rows; returns the end of the numbers."""
     numbers, begin = s.export.numbers, at
     at += 1
     for i in range(s.state[0].n_touched):
         index = s.journal.touched[i]
         row = s.rows.row[index]
-        if row.group != FREE:
+        if row.group != layout.FREE:
             numbers[at], numbers[at + 1], numbers[at + 2] = index, row.values, row.who
-            numbers[at + 3] = 0 if row.group == NO_GROUP_YET else s.groups.group[row.group].number
+            numbers[at + 3] = 0 if row.group == layout.NO_GROUP_YET else s.groups.group[row.group].number
             at += 4
     numbers[begin] = (at - begin - 1) // 4
     return at
@@ -144,7 +102,7 @@ def export_rows(s: Shard, at: int) -> int:
 
 @part
 def export_groups(s: Shard, at: int) -> int:
-    """The QI groups; returns where the numbers end."""
+    """Writes the QI groups; returns the end of the numbers."""
     numbers, journal, pool = s.export.numbers, s.journal, s.groups.pool
     numbers[at] = s.state[0].n_journal
     at += 1
@@ -168,7 +126,7 @@ def export_groups(s: Shard, at: int) -> int:
 
 @part
 def export_box(numbers: Any, at: int, box: Any, which: int) -> int:
-    """One box; returns where the numbers end."""
+    """Writes one box; returns the end of the numbers."""
     for side in (LO, HI):
         for j in range(box.shape[2]):
             numbers[at] = box[which, side, j]
@@ -178,7 +136,7 @@ def export_box(numbers: Any, at: int, box: Any, which: int) -> int:
 
 @part
 def export_run(numbers: Any, at: int, entries: Any, first: int, n: int) -> int:
-    """n entries; returns where the numbers end."""
+    """Writes n entries; returns the end of the numbers."""
     for i in range(n):
         numbers[at + i] = entries[first + i]
     return at + n
@@ -186,7 +144,7 @@ def export_run(numbers: Any, at: int, entries: Any, first: int, n: int) -> int:
 
 @part
 def readers_see(s: Shard, e: int) -> int:
-    """1 where readers see a QI group differently from before the batch."""
+    """1 if readers see a QI group differently from before the batch."""
     entry, journal = s.journal.entry[e], s.journal
     g = entry.group
     if g == NONE:
@@ -205,7 +163,7 @@ def readers_see(s: Shard, e: int) -> int:
 
 @part
 def export_lists(s: Shard, at: int) -> int:
-    """The similarity lists that differ, with their scores; returns where the numbers end."""
+    """Writes the changed similarity lists, with their scores; returns the end of the numbers."""
     numbers, scores, begin, score = s.export.numbers, s.export.scores, at, 0
     numbers[begin] = 0
     at += 1
@@ -230,14 +188,14 @@ def export_lists(s: Shard, at: int) -> int:
 
 
 MEMBER, TREE_SLOT = 0, 4
-"""Rows of `work.ints`: of a group that is to be formed its members, and what its slots hold; sorting uses another."""
+"""Rows of `work.ints` for a group to be formed: its members, and its slots; sorting uses another row."""
 
 
-@switching(set_of)
+@switching(layout.set_of)
 def advance(s: Shard, operations: Records, cells: Any, first: int, drains: bool) -> int:
-    """Applies operations (n,) OPERATION with cells (n, d) int32 from `first` on, then, if wanted, drains.
+    """Applies operations (n,) OPERATION with cells (n, d) int32 from `first` on, then drains if asked to.
 
-    Returns the first operation not done. Finished, unless the state says `short` or `fault`.
+    Returns the index of the first operation that is not done: n, unless `state.short` or `state.fault` is set.
     """
     state = s.state[0]
     state.short = 0
@@ -262,53 +220,52 @@ def advance(s: Shard, operations: Records, cells: Any, first: int, drains: bool)
 
 @part
 def run_operation(s: Shard, operation: Records, cells: Any) -> bool:
-    """One operation; False if room ran out."""
+    """One operation; False if capacity ran out."""
     kind, index, state = operation.kind, operation.index, s.state[0]
-    if kind == TAKE:
+    if kind == layout.TAKE:
         return take(s, index)
-    if kind in (INSERT, REWRITE):
+    if kind in (layout.INSERT, layout.REWRITE):
         if state.half_done == 0 and not (
-            insert(s, operation, cells) if kind == INSERT else rewrite(s, operation, cells)
+            insert(s, operation, cells) if kind == layout.INSERT else rewrite(s, operation, cells)
         ):
             return False
         return state.half_done == 0 or join_best(s, index)
-    if kind == LOAD:
-        if is_short(s, 1, 0):
+    if kind == layout.LOAD:
+        if moves.is_short(s, 1, 0):
             return False
         add_row(s, operation, cells)
         return True
-    if kind == GATHER:
+    if kind == layout.GATHER:
         if state.n_gathered >= s.work.ints.shape[1]:
-            state.short, state.short_by = MEMBERS, state.n_gathered + 1
+            state.short, state.short_by = layout.MEMBERS, state.n_gathered + 1
             return False
         s.work.ints[MEMBER, state.n_gathered], s.work.ints[TREE_SLOT, state.n_gathered] = index, operation.values
         state.n_gathered += 1
         return True
-    if kind in (FORM, REFORM):
-        return form_group(s, index if kind == REFORM else NONE, kind == REFORM and operation.values != 0)
-    if kind == RETIRE:
+    if kind in (layout.FORM, layout.REFORM):
+        return form_group(s, index if kind == layout.REFORM else NONE, kind == layout.REFORM and operation.values != 0)
+    if kind == layout.RETIRE:
         return retire(s, index)
     return dissolve_all(s)
 
 
 @part
 def add_row(s: Shard, operation: Records, cells: Any) -> None:
-    """A row that is in no QI group yet."""
     index, state = operation.index, s.state[0]
     row = s.rows.row[index]
-    row.tie_hash, row.who, row.group = operation.tie_hash, operation.who, FREE
+    row.tie_hash, row.who, row.group = operation.tie_hash, operation.who, layout.FREE
     state.rows_used = max(state.rows_used, index + 1)
     write_row(s, operation, cells)
-    assign(s, index, NO_GROUP_YET)
+    moves.assign(s, index, layout.NO_GROUP_YET)
 
 
 @part
 def write_row(s: Shard, operation: Records, cells: Any) -> None:
-    """A row's contents."""
+    """Sets a row's contents."""
     index = operation.index
     row = s.rows.row[index]
     mark_touched(s, index)
-    if row.group != FREE and row.values != operation.values:
+    if row.group != layout.FREE and row.values != operation.values:
         values_out(s, row.group, row.values)
         values_in(s, row.group, operation.values)
     row.values = operation.values
@@ -319,7 +276,7 @@ def write_row(s: Shard, operation: Records, cells: Any) -> None:
 @part
 def insert(s: Shard, operation: Records, cells: Any) -> bool:
     """The first half of INSERT."""
-    if is_short(s, 1, 1):
+    if moves.is_short(s, 1, 1):
         return False
     add_row(s, operation, cells)
     s.state[0].half_done = 1 if s.state[0].n_groups > 0 else 0
@@ -328,11 +285,11 @@ def insert(s: Shard, operation: Records, cells: Any) -> bool:
 
 @part
 def join_best(s: Shard, index: int) -> bool:
-    """A pending row joins the best group: the second half of INSERT, and of a REWRITE that moves."""
+    """The second half of INSERT, and of a REWRITE that moves: a pending row joins the best group."""
     g = locate(s, s.rows.cells[index])
-    if is_short(s, s.groups.group[g].members + 1, 1):
+    if moves.is_short(s, s.groups.group[g].members + 1, 1):
         return False
-    join(s, index, g)
+    moves.join(s, index, g)
     queue_cut(s, g)
     if s.demands.demand.shape[0] > 0:
         queue_check(s, g, CHECK_COUNTS)
@@ -344,40 +301,40 @@ def join_best(s: Shard, index: int) -> bool:
 def take(s: Shard, index: int) -> bool:
     """TAKE: a row leaves the table."""
     g = s.rows.row[index].group
-    if g != NO_GROUP_YET:
-        if is_short(s, s.groups.group[g].members, 1):
+    if g != layout.NO_GROUP_YET:
+        if moves.is_short(s, s.groups.group[g].members, 1):
             return False
-        leave(s, index)
+        moves.leave(s, index)
         queue_check(s, g, CHECK_AFTER_DELETE)
-    assign(s, index, FREE)
+    moves.assign(s, index, layout.FREE)
     return True
 
 
 @part
 def rewrite(s: Shard, operation: Records, cells: Any) -> bool:
-    """REWRITE: `half_done` where the row has left its group and has to join one."""
+    """REWRITE: sets `half_done` if the row has left its group and must join one."""
     index = operation.index
     row, own = s.rows.row[index], s.rows.cells[index]
-    g, values, moves = row.group, row.values, False
+    g, values, is_moved = row.group, row.values, False
     for j in range(cells.shape[0]):
-        moves = moves or cells[j] != own[j]
-    if is_short(s, 1 if g == NO_GROUP_YET else s.groups.group[g].members, 1):
+        is_moved = is_moved or cells[j] != own[j]
+    if moves.is_short(s, 1 if g == layout.NO_GROUP_YET else s.groups.group[g].members, 1):
         return False
-    if g == NO_GROUP_YET or not (moves or values != operation.values):
+    if g == layout.NO_GROUP_YET or not (is_moved or values != operation.values):
         write_row(s, operation, cells)
         return True
     group = s.groups.group[g]
-    if not moves or box_contains(s.groups, g, cells):
+    if not is_moved or box_contains(s.groups, g, cells):
         remember(s, g, 1)
         if values != operation.values:
-            s.groups.pool[1, group.block + highest_slot(s, g, values)] = operation.values
+            s.groups.pool[1, group.block + moves.highest_slot(s, g, values)] = operation.values
             if s.demands.demand.shape[0] > 0:
                 queue_check(s, g, CHECK_COUNTS)
         write_row(s, operation, cells)
-        if moves:
+        if is_moved:
             queue_check(s, g, CHECK_AFTER_MOVE)
         return True
-    leave(s, index)
+    moves.leave(s, index)
     queue_check(s, g, CHECK_AFTER_MOVE)
     write_row(s, operation, cells)
     s.state[0].half_done = 1
@@ -386,19 +343,19 @@ def rewrite(s: Shard, operation: Records, cells: Any) -> bool:
 
 @part
 def form_group(s: Shard, g: int, slots_named: bool) -> bool:
-    """FORM, REFORM: the rows that were named become a QI group: g, or, if that is NONE, one with a new number."""
+    """FORM, REFORM: the named rows become QI group g, or, if g is NONE, one with a new number."""
     state, rows = s.state[0], int(s.state[0].n_gathered)
     if g != NONE:
         rows = max(rows, int(s.groups.group[g].members))
-    if is_short(s, rows, 1):
+    if moves.is_short(s, rows, 1):
         return False
     if g == NONE:
-        g = new_group(s, state.qi_group_next)
+        g = moves.new_group(s, state.qi_group_next)
         state.qi_group_next += 1
     first = s.rows.row[s.work.ints[MEMBER, 0]].group  # of a region's rows none is pending
-    set_members(s, g, 0, state.n_gathered)
-    note_origin(s, g, WAS_LOADED if first == NO_GROUP_YET else REBUILT)
-    finish_group(s, g)
+    moves.set_members(s, g, 0, state.n_gathered)
+    note_origin(s, g, layout.WAS_LOADED if first == layout.NO_GROUP_YET else layout.REBUILT)
+    moves.finish_group(s, g)
     if slots_named:
         for i in range(state.n_gathered):
             s.groups.pool[1, s.groups.group[g].block + i] = s.work.ints[TREE_SLOT, i]
@@ -409,34 +366,34 @@ def form_group(s: Shard, g: int, slots_named: bool) -> bool:
 
 @part
 def retire(s: Shard, g: int) -> bool:
-    """RETIRE: a QI group goes; its rows are all in others."""
-    if is_short(s, s.groups.group[g].members, 1):
+    """RETIRE: a QI group whose rows are all in others is removed."""
+    if moves.is_short(s, s.groups.group[g].members, 1):
         return False
-    remove_group(s, g)
+    moves.remove_group(s, g)
     return True
 
 
 @part
 def dissolve_all(s: Shard) -> bool:
-    """DISSOLVE: every row is pending."""
+    """DISSOLVE: every row becomes pending."""
     for g in range(s.state[0].groups_used):
         group = s.groups.group[g]
         if group.alive != 0:
-            if is_short(s, group.members, 1):
+            if moves.is_short(s, group.members, 1):
                 return False
-            dissolve(s, g)
+            moves.dissolve(s, g)
     return True
 
 
 @part
 def check_and_refresh(s: Shard) -> bool:
-    """Similarity lists are up to date, and what was touched holds; False if room ran out or a law is broken."""
+    """Checks touched groups and refreshes similarity lists; False if capacity ran out or a law is broken."""
     state = s.state[0]
     if state.refreshed != 0:
         return True
     needed = lists_needed(s)
     if needed > s.lists.one.shape[0] or needed > s.lists.before.shape[0]:
-        state.short, state.short_by = LISTS, needed
+        state.short, state.short_by = layout.LISTS, needed
         return False
     if not check_touched(s):
         return False
@@ -456,14 +413,14 @@ def check_touched(s: Shard) -> bool:
             state.fault_at = group.number
             count = count_members(s, g)
             if count != group.count or not counts_are_right(s, g):
-                state.fault = MISCOUNTED
+                state.fault = layout.MISCOUNTED
             elif count < state.k:
-                state.fault = BELOW_K
+                state.fault = layout.BELOW_K
             elif not reached_by(s.demands, s.demands.reached[g + 1], int(group.members)):
-                state.fault = BREAKS_MODEL
+                state.fault = layout.BREAKS_MODEL
             for i in range(group.members):
                 if not box_contains(s.groups, g, s.rows.cells[s.groups.pool[0, group.block + i]]):
-                    state.fault = OUTSIDE_ITS_BOX
+                    state.fault = layout.OUTSIDE_ITS_BOX
             if state.fault != 0:
                 return False
     return True
@@ -471,7 +428,7 @@ def check_touched(s: Shard) -> bool:
 
 @part
 def count_members(s: Shard, g: int) -> int:
-    """What k counts of a group, from its members."""
+    """What k counts of a group, counted from its members."""
     state, group = s.state[0], s.groups.group[g]
     if state.individuals == 0:
         return group.members
@@ -487,7 +444,7 @@ def count_members(s: Shard, g: int) -> int:
 
 @part
 def clear_batch(s: Shard) -> None:
-    """Forgets what a drained batch has touched; the indexes of groups that are gone are free."""
+    """Forgets a drained batch; the indexes of groups that are gone become free."""
     state, journal, group = s.state[0], s.journal, s.groups.group
     for i in range(state.n_touched):
         s.rows.row[journal.touched[i]].touched = 0
@@ -504,17 +461,17 @@ def clear_batch(s: Shard) -> None:
     state.refreshed = state.drained = 0
 
 
-@switching(set_of)
+@switching(layout.set_of)
 def restore(s: Shard, first: int, owners: Any, floors: Any, ends: Any, others: Any, scores: Any) -> int:
-    """Brings groups that were written into the arrays into the tree, then their similarity lists.
+    """Puts groups that were written into the arrays into the tree, then makes their similarity lists.
 
-    first: the first group not done yet; the lists as `lists.restore_lists` wants them. Returns the first group not done,
-    where room ran out; else their number.
+    first: the first group not done yet; the lists as for `restore_lists`. Returns the first group not done: their
+    number, unless capacity ran out.
     """
     state = s.state[0]
     state.short = 0
     for g in range(first, state.groups_used):
-        if is_short(s, 0, 0):
+        if moves.is_short(s, 0, 0):
             return g
         set_shape(s.space, s.groups, g)
         put(s, g)
@@ -522,15 +479,13 @@ def restore(s: Shard, first: int, owners: Any, floors: Any, ends: Any, others: A
     return state.groups_used
 
 
-# What the core is compiled for: its entries, with arguments of the types that they are called with.
-
 WarmingCall = tuple[Callable[..., object], tuple[object, ...]]
-"""An entry and its arguments. It is compiled for their types, not called."""
+"""An entry and its arguments; it is compiled for their types, not called."""
 
 
 def warming_calls(figures: str) -> Iterator[WarmingCall]:
-    """All entries of the core, for tables whose figures are of this type; the longest to compile first."""
-    shard = tiny_shard(figures)
+    """The entries of the core, for tables with figures of this type; the slowest to compile first."""
+    shard = layout.tiny_shard(figures)
     numbers, scores = np.zeros(1, np.int64), np.zeros(1)
-    yield advance, (shard, records(1, OPERATION), np.zeros((1, 1), np.int32), 0, False)
+    yield advance, (shard, records(1, layout.OPERATION), np.zeros((1, 1), np.int32), 0, False)
     yield restore, (shard, 0, numbers, scores, numbers, numbers, scores)

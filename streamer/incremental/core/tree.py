@@ -1,12 +1,15 @@
-"""The tree of the QI groups' boxes: they come, change and go.
+"""The tree over the boxes of the QI groups.
 
-What a search visits is decided by how tight the nodes are. The *extent* of a node at an attribute is how far the
-centers of its groups reach, of a category how far their boxes do: there a wide box loosens every bound. A new group
-goes to the child that grows least by it, down to a leaf. A node that is full is cut in two where the halves have the
-least extents, by the centers or by the widths at any attribute, in the middle third. There an extent counts by its
-logarithm, as scores fall with the distance: what is narrow at one attribute and wide at another is better than both at
-half the width. A node with few children left gives them to the nearest of its siblings that has room. The tree's shape
-depends on its history, no answer does.
+Tight nodes make searches short. The *extent* of a node along an attribute is the range of its groups' centers; for a
+category, of their boxes, because there a wide box loosens every bound. A new group goes to the child that grows least,
+down to a leaf. A full node is cut in two in its middle third, where the halves' extents are least, sorted by the
+centers or by the widths along any attribute. Extents count by their logarithm, as scores fall with distance: narrow
+along one attribute and wide along another is better than half the width along both. A node with few children left gives
+them to the nearest sibling that has space. The shape of the tree depends on its history; no answer does.
+
+A node knows exactly what is below it: per attribute a hull, the largest half-width and the hull of the centers; the
+group that wins ties, the one of lowest number, and the lowest floor of a similarity list. After a change, the nodes
+above are computed again from their children, upwards until one stays the same: no bound is stale, nothing is rebuilt.
 """
 
 from __future__ import annotations
@@ -36,12 +39,6 @@ from streamer.incremental.core.layout import (
 )
 from streamer.numba_support.jit import inner, part
 
-# What a node of the tree knows of the QI groups below it, kept exactly as they are.
-#
-# Per attribute a hull, the largest half-width and the hull of the centers (`Tree.hull`); the group that wins ties, the
-# one of lowest number, the lowest floor of their similarity lists (`NODE`). After a change the nodes above are gathered
-# anew from their children, upwards until one stays as it was: so no bound is ever stale, and nothing is rebuilt.
-
 
 @inner
 def precedes(groups: CoreGroups, g: int, h: int) -> bool:
@@ -65,7 +62,7 @@ def list_floor(s: Shard, g: int) -> float:
 
 @inner
 def set_figure(tree: CoreTree, node: int, figure: int, j: int, value: float) -> bool:
-    """Sets one figure of a node's hull; whether it was another."""
+    """Sets one figure of a node's hull; returns whether it changed."""
     changed = bool(tree.hull[node, figure, j] != value)
     tree.hull[node, figure, j] = value
     return changed
@@ -73,7 +70,7 @@ def set_figure(tree: CoreTree, node: int, figure: int, j: int, value: float) -> 
 
 @inner
 def lane_of(tree: CoreTree, node: int, child: int) -> int:
-    """Where a child stands among those of a node."""
+    """The lane of a node's child."""
     i = 0
     while tree.child[node, i] != child:
         i += 1
@@ -82,7 +79,7 @@ def lane_of(tree: CoreTree, node: int, child: int) -> int:
 
 @part
 def fill_lane(s: Shard, leaf: int, i: int) -> None:
-    """The figures of the group at lane i of a leaf, beside it."""
+    """Copies a group's shape, NCP and floor to its lane of a leaf."""
     tree, groups, g = s.tree, s.groups, s.tree.child[leaf, i]
     for j in range(s.space.axes.shape[0]):
         lane = tree.lane[leaf, j]
@@ -100,7 +97,7 @@ def fill_lane(s: Shard, leaf: int, i: int) -> None:
 
 @inner
 def fill_lane_above(tree: CoreTree, node: int) -> None:
-    """The figures of a node, beside it in the node above, if there is one."""
+    """Copies a node's figures to its lane of the node above, if there is one."""
     parent = tree.node[node].parent
     if parent == NONE:
         return
@@ -114,7 +111,7 @@ def fill_lane_above(tree: CoreTree, node: int) -> None:
 
 @inner
 def refresh_hull(tree: CoreTree, node: int) -> bool:
-    """The hull of a node, from its children's; whether anything changed."""
+    """Computes a node's hull from its children's; returns whether anything changed."""
     changed = False
     for j in range(tree.hull.shape[2]):
         lane = tree.lane[node, j]
@@ -133,7 +130,7 @@ def refresh_hull(tree: CoreTree, node: int) -> bool:
 
 @inner
 def refresh_first(tree: CoreTree, groups: CoreGroups, node: int) -> bool:
-    """The group that wins ties, from a node's children; whether it is another one, or has another NCP."""
+    """Finds the group that wins ties among a node's children; returns whether it or its NCP changed."""
     record, rank = tree.node[node], tree.rank[node, NCP]
     best, least = NONE, inf
     for i in range(record.n):
@@ -150,7 +147,7 @@ def refresh_first(tree: CoreTree, groups: CoreGroups, node: int) -> bool:
 
 @inner
 def refresh_lowest(tree: CoreTree, groups: CoreGroups, node: int) -> bool:
-    """The group of lowest number, from a node's children; whether it is another one."""
+    """Finds the group of lowest number among a node's children; returns whether it changed."""
     record = tree.node[node]
     best = NONE
     for i in range(record.n):
@@ -166,7 +163,7 @@ def refresh_lowest(tree: CoreTree, groups: CoreGroups, node: int) -> bool:
 
 @inner
 def refresh_floor(tree: CoreTree, node: int) -> bool:
-    """The lowest floor, from a node's children; whether it changed."""
+    """Finds the lowest floor among a node's children; returns whether it changed."""
     record, floor = tree.node[node], inf
     for i in range(record.n):
         floor = min(floor, tree.rank[node, FLOOR, i])
@@ -177,7 +174,7 @@ def refresh_floor(tree: CoreTree, node: int) -> bool:
 
 @part
 def refresh_node(s: Shard, node: int) -> bool:
-    """All that a node knows, from its children, of which it has some; whether anything changed."""
+    """Computes everything that a node knows from its children, at least one; returns whether anything changed."""
     changed = refresh_hull(s.tree, node)
     changed |= refresh_first(s.tree, s.groups, node)
     changed |= refresh_lowest(s.tree, s.groups, node)
@@ -189,7 +186,7 @@ def refresh_node(s: Shard, node: int) -> bool:
 
 @part
 def refresh_upwards(s: Shard, node: int, g: int) -> None:
-    """Gathers a node, below which the group g has changed, come or gone, and those above until one stays as it was."""
+    """Refreshes a node below which group g has changed, come or gone, and those above, until one stays the same."""
     while node != NONE:
         if not refresh_node(s, node) and s.tree.node[node].first != g:
             return
@@ -208,7 +205,7 @@ def resized(s: Shard, g: int) -> None:
 
 @part
 def floor_changed(s: Shard, g: int) -> None:
-    """The floor of a group's similarity list has changed; or it has a list now, or none any more."""
+    """A group has a similarity list with another floor, or a new one, or none any more."""
     tree, child, node, floor = s.tree, g, s.groups.group[g].node, list_floor(s, g)
     while node != NONE:
         tree.rank[node, FLOOR, lane_of(tree, node, child)] = floor
@@ -217,17 +214,13 @@ def floor_changed(s: Shard, g: int) -> None:
         child, node, floor = node, tree.node[node].parent, tree.node[node].floor
 
 
-# A full node of the tree is cut in two, and what every change of the tree's shape is made of.
-#
-# What is best is said in `streamer.incremental.core.tree`: the halves' extents, once for every child, are least.
-
 FEW = FAN // 3
-"""Children below which a node is dissolved; as many as a cut leaves on one side at least."""
+"""A node with fewer children is dissolved; a cut leaves at least so many on each side."""
 
 
 @inner
 def extent_figures(space: Geometry, j: int) -> tuple[int, int]:
-    """The figures of a node's hull between which its extent lies: of a number the centers, of a category the boxes."""
+    """The figures of a node's hull that bound its extent: of a number the centers, of a category the boxes."""
     if space.axes[j].first_leaf < 0:
         return CENTER_LO, CENTER_HI
     return HULL_LO, HULL_HI
@@ -235,7 +228,7 @@ def extent_figures(space: Geometry, j: int) -> tuple[int, int]:
 
 @inner
 def new_node(s: Shard, leaf: int) -> int:
-    """A node without children; there is room for it."""
+    """A node without children; the caller has checked the capacity."""
     state = s.state[0]
     node = int(state.node_free)
     if node == NONE:
@@ -253,7 +246,7 @@ def new_node(s: Shard, leaf: int) -> int:
 
 @part
 def append(s: Shard, node: int, child: int) -> None:
-    """A node gets one more child, for which there is room; nothing is gathered."""
+    """Adds a child to a node that has space for it; refreshes nothing."""
     record = s.tree.node[node]
     s.tree.child[node, record.n] = child
     record.n += 1
@@ -267,7 +260,7 @@ def append(s: Shard, node: int, child: int) -> None:
 
 @inner
 def drop_lane(tree: CoreTree, node: int, i: int) -> None:
-    """A node has one child less, that at lane i: the last one takes its lane."""
+    """Removes the child at lane i from a node; the last child takes its lane."""
     record = tree.node[node]
     record.n -= 1
     tree.child[node, i] = tree.child[node, record.n]
@@ -280,7 +273,7 @@ def drop_lane(tree: CoreTree, node: int, i: int) -> None:
 
 @part
 def cut_upwards(s: Shard, node: int) -> int:
-    """Cuts a full node in two, and those above it that have no room for one more; the new sibling of `node`."""
+    """Cuts a full node in two, and those above it that are full; returns the new sibling of `node`."""
     tree, new = s.tree, NONE
     lower, lower_new = NONE, NONE
     while True:
@@ -303,7 +296,7 @@ def cut_upwards(s: Shard, node: int) -> int:
 
 @part
 def cut(s: Shard, node: int) -> int:
-    """Cuts a full node where the halves' extents, once for every child, are least; a new node with those above it."""
+    """Cuts a full node where the halves' extents, once per child, are least; returns the new, upper node."""
     tree, order, n = s.tree, s.work.order, int(s.tree.node[node].n)
     best_j, best_at, least, by = 0, n // 2, inf, CENTER_LO
     for trial in range(2 * s.space.axes.shape[0]):
@@ -329,7 +322,7 @@ def cut(s: Shard, node: int) -> int:
 
 @inner
 def sort_children(s: Shard, node: int, j: int, figure: int) -> None:
-    """The lanes of a node's children by a figure of attribute j, into `order`."""
+    """Sorts the lanes of a node's children by a figure of attribute j, into `order`."""
     order, by = s.work.order, s.tree.lane[node, j, figure]
     for i in range(s.tree.node[node].n):
         at = i
@@ -341,7 +334,7 @@ def sort_children(s: Shard, node: int, j: int, figure: int) -> None:
 
 @inner
 def add_extents(s: Shard, node: int) -> None:
-    """Into `bounds` at i: the extents of the first i children by `order` and of the rest, each times their number."""
+    """Into `bounds` at i: extents of the first i children in `order` and of the rest, each times their number."""
     order, extents, n = s.work.order, s.work.bounds, int(s.tree.node[node].n)
     for i in range(FAN):
         extents[i] = 0.0
@@ -359,12 +352,12 @@ def add_extents(s: Shard, node: int) -> None:
 
 
 TIGHT = 0.01
-"""What the extent of a child counts beside its growth: of those that need not grow the tightest is chosen."""
+"""Weight of a child's extent beside its growth: of those that need not grow, the tightest is chosen."""
 
 
 @part
 def nodes_needed(s: Shard) -> int:
-    """New nodes that one `put` takes at most."""
+    """The most new nodes that one `put` takes."""
     needed, node = 1, s.state[0].root
     while node != NONE:
         needed += 1
@@ -374,7 +367,7 @@ def nodes_needed(s: Shard) -> int:
 
 @part
 def put(s: Shard, g: int) -> None:
-    """A group that is new, or whose box is another: box, shape, size and number are set."""
+    """Puts a group into the tree that is new or whose box has changed; box, shape, size and number are set."""
     leaf = s.groups.group[g].node
     if leaf != NONE and not spans(s.space, s.tree, s.groups, leaf, g):
         take_out(s, g)
@@ -388,13 +381,13 @@ def put(s: Shard, g: int) -> None:
 
 @part
 def take_out(s: Shard, g: int) -> None:
-    """A group is gone."""
+    """Takes a group out of the tree."""
     refresh_upwards(s, drop_group(s, g), g)
 
 
 @inner
 def spans(space: Geometry, tree: CoreTree, groups: CoreGroups, leaf: int, g: int) -> bool:
-    """Whether a leaf, as it was, reaches around one of its groups: then it may stay there."""
+    """Whether a leaf's extents, as they were, enclose one of its groups: then it may stay there."""
     for j in range(space.axes.shape[0]):
         first, last = extent_figures(space, j)
         lo, hi = ends(space, groups, g, j)
@@ -405,18 +398,18 @@ def spans(space: Geometry, tree: CoreTree, groups: CoreGroups, leaf: int, g: int
 
 @inner
 def ends(space: Geometry, groups: CoreGroups, g: int, j: int) -> tuple[float, float]:
-    """What a group extends a node's extent to."""
+    """The range of a group along attribute j, as extents count it."""
     if space.axes[j].first_leaf < 0:
         return np.float64(groups.shape[g, CENTER, j]), np.float64(groups.shape[g, CENTER, j])
     return np.float64(groups.box[g, LO, j]), np.float64(groups.box[g, HI, j])
 
 
-# -- a group comes ------------------------------------------------------------------------------------------------
+# -- a group comes -----------------------------------------------------------------------------------------------------
 
 
 @part
 def insert_group(s: Shard, g: int) -> int:
-    """Puts a group below the leaf that grows least by it, which is cut before if it is full; the leaf."""
+    """Puts a group below the leaf that grows least, which is cut first if it is full; returns the leaf."""
     tree, state = s.tree, s.state[0]
     if state.root == NONE:
         state.root = new_node(s, 1)
@@ -464,17 +457,16 @@ def growth(s: Shard, node: int, g: int) -> float:
 
 @inner
 def free_node(s: Shard, node: int) -> None:
-    """A node is used no more."""
     s.tree.node[node].parent = s.state[0].node_free
     s.state[0].node_free = node
 
 
-# -- a group goes -------------------------------------------------------------------------------------------------
+# -- a group goes ------------------------------------------------------------------------------------------------------
 
 
 @part
 def drop_group(s: Shard, g: int) -> int:
-    """Takes a group out of its leaf, and dissolves nodes with few children; the node to be tightened from, or NONE."""
+    """Takes a group out of its leaf, and dissolves nodes with few children; returns where to refresh from, or NONE."""
     tree, child = s.tree, g
     node = int(s.groups.group[g].node)
     s.groups.group[g].node = NONE
@@ -498,7 +490,7 @@ def drop_group(s: Shard, g: int) -> int:
 
 @part
 def drop_root(s: Shard, root: int) -> int:
-    """The root has one child less: it goes if it has none, or only one node; else it is to be tightened from."""
+    """The root has one child less: frees it if it has none, or only one node; else returns it for a refresh."""
     record = s.tree.node[root]
     if record.n == 0:
         s.state[0].root = NONE
@@ -513,7 +505,7 @@ def drop_root(s: Shard, root: int) -> int:
 
 @inner
 def roomy_sibling(space: Geometry, tree: CoreTree, node: int) -> int:
-    """The sibling of nearest centers that has room for a node's children; NONE if there is none."""
+    """The sibling of nearest centers that has space for a node's children; NONE if there is none."""
     parent, best, least = tree.node[node].parent, NONE, inf
     for i in range(tree.node[parent].n):
         one = tree.child[parent, i]

@@ -1,7 +1,7 @@
 """Heaps of QI groups by number, for work that is done lowest number first.
 
-An entry names a group, or of a freed number its entry in the journal. Whoever takes one out looks whether it is still
-meant: an entry is never searched for, a flag at the group is taken back instead.
+An entry names a group, or, in FREED, the journal's entry of a freed number. Entries are never searched for: a flag of
+the group says whether its entry still counts, and whoever pops an entry looks at the flag.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from streamer.numba_support.jit import part
 
 @part
 def push(work: Work, which: int, number: int, named: int) -> None:
-    """Adds an entry to the heap `which`."""
     heap, at = work.heap, work.heap_size[which]
     work.heap_size[which] += 1
     while at > 0:
@@ -26,7 +25,7 @@ def push(work: Work, which: int, number: int, named: int) -> None:
 
 @part
 def pop(work: Work, which: int) -> tuple[int, int]:
-    """Takes out the lowest number, with what it names; the heap is not empty."""
+    """Removes the lowest number and returns it with what it names; the heap is not empty."""
     heap = work.heap
     number, named = heap[which, 0].number, heap[which, 0].named
     work.heap_size[which] -= 1
@@ -45,17 +44,13 @@ def pop(work: Work, which: int) -> tuple[int, int]:
     return number, named
 
 
-# QI groups that wait for something to be done to them, each once per heap, lowest number first.
-#
-# A flag at the group says whether an entry is still meant: `streamer.incremental.core.worklist`.
-
 NO_CHECK, CHECK_COUNTS, CHECK_AFTER_DELETE, CHECK_AFTER_MOVE = 0, 1, 2, 3
-"""`group.to_check`: nothing to do; rows came or have other values; rows were deleted; rows moved or changed cells."""
+"""Values of `group.to_check`: none; rows came or have other values; rows were deleted; rows moved or changed cells."""
 
 
 @part
 def queue_check(s: Shard, g: int, why: int) -> None:
-    """A group has lost rows, or may no longer hold: looked at when the event's rows are done."""
+    """Queues a group that has lost rows, or may not hold the model any more, for a check after the operations."""
     group = s.groups.group[g]
     if group.to_check == NO_CHECK:
         push(s.work, TO_CHECK, group.number, g)
@@ -64,7 +59,7 @@ def queue_check(s: Shard, g: int, why: int) -> None:
 
 @part
 def queue_cut(s: Shard, g: int) -> None:
-    """A group has gained rows, or was merged or cut."""
+    """Queues a group that has gained rows, or was merged or cut."""
     group = s.groups.group[g]
     if group.to_cut == 0:
         group.to_cut = 1
@@ -73,7 +68,7 @@ def queue_cut(s: Shard, g: int) -> None:
 
 @part
 def queue_merge(s: Shard, g: int) -> None:
-    """A group does not hold the model."""
+    """Queues a group that does not hold the model."""
     group = s.groups.group[g]
     if group.to_merge == 0:
         group.to_merge = 1
@@ -82,7 +77,7 @@ def queue_merge(s: Shard, g: int) -> None:
 
 @part
 def queue_improve(s: Shard, g: int) -> None:
-    """The event has touched a group: local repair looks at it."""
+    """Queues a group that the event has touched for local repair."""
     group = s.groups.group[g]
     if s.state[0].price > 0.0 and group.to_improve == 0:
         group.to_improve = 1

@@ -1,9 +1,7 @@
-"""A privacy model and published values as the core counts them: by number.
+"""Values and a privacy model as the core counts them: by number.
 
-The core compares numbers, and orders values by their texts.
-
-A number is given with the first row that needs it. When far more have been given than there are rows, those that
-no row has are taken back; and when their texts have become far longer than those that rows had, too.
+A number is given with the first row that needs it. When there are far more numbers than rows, or texts of values have
+become far longer than those in use, the numbers that no row has are taken back.
 """
 
 from __future__ import annotations
@@ -27,14 +25,14 @@ from streamer.table.schema import Table
 T = TypeVar("T", bound=Hashable)
 
 SPARE_VALUES = 10_000
-"""Numbers that may stand for nothing before anything is taken back, beside one per row."""
+"""Numbers without a row, beside one per row, before any are taken back."""
 
 SPARE_BYTES = 16_000_000
-"""Bytes of texts that may stand for nothing before anything is taken back, beside as many as were in use then."""
+"""Bytes of unused texts, beside as many as were in use then, before any are taken back."""
 
 
 class Numbers(Generic[T]):
-    """Things that have a number; equal things have one."""
+    """Numbers of things; equal things have one."""
 
     def __init__(self) -> None:
         self.number_of: dict[T, int] = {}
@@ -42,7 +40,7 @@ class Numbers(Generic[T]):
         self._free: list[int] = []
 
     def give(self, thing: T) -> int:
-        """The number of a thing, which may be new."""
+        """The number of a thing; gives a new thing one."""
         number = self.number_of.get(thing)
         if number is None:
             if self._free:
@@ -62,13 +60,13 @@ class Numbers(Generic[T]):
         return np.fromiter(map(self.number_of.__getitem__, things), np.int64, len(things))
 
     def is_new(self, thing: T, number: int) -> None:
-        """Called with what has just got a number."""
+        """Called for a thing that has just got a number."""
 
     def has_many_spare(self, n_rows: int) -> bool:
         return len(self.number_of) > 2 * n_rows + SPARE_VALUES
 
     def keep(self, used: Ints) -> None:
-        """Takes back all numbers but those in use."""
+        """Takes back all numbers except those in use."""
         mask = np.zeros(len(self.things), dtype=bool)
         mask[used] = True
         self._free = np.flatnonzero(~mask).tolist()
@@ -80,7 +78,7 @@ class Numbers(Generic[T]):
 
 
 class ValueTexts(Numbers[Values]):
-    """Values by number, with the texts that the core does not have yet."""
+    """Values by number, and the texts that the core does not have yet."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -123,22 +121,19 @@ class ValueTexts(Numbers[Values]):
         return shard
 
 
-# A privacy model on its way to the core: what it asks beyond k, and the numbers of what it counts of published values.
-#
-# The core counts numbers: equal ones are one subject, and no two demands share one. A number is given with the first
-# values that need it, and taken back with the last.
+# The privacy model: equal numbers are one subject, and no two demands share a number.
 
 Entries = tuple[Ints, Ints, Ints]
 """Of the tally: groups, who, and how many rows or subjects."""
 
 
 def counted_by_k(table: Table) -> int:
-    """What the core takes for k: individuals if they are declared, else the rows that the model asks for."""
+    """What the core takes as k: individuals if the table declares them, else the rows that the model asks for."""
     return table.k if table.individual is not None else model_of(table).rows
 
 
 def demanding_subjects(model: Model) -> list[Subject]:
-    """What demands are about: all subjects of a model, but individuals where k alone counts them."""
+    """The subjects of demands: all of the model's, except individuals if k alone counts them."""
     return [subject for subject in model.subjects if subject != INDIVIDUAL or subject in model.shares]
 
 
@@ -164,9 +159,9 @@ class SubjectNumbers:
         self._numbers: Numbers[tuple[int, Hashable]] = Numbers()
 
     def write_to(self, shard: Shard, fresh: Iterable[tuple[int, Values]]) -> Shard:
-        """The shard, that knows what is counted of these values by their numbers.
+        """The shard, with what is counted of these values, given by number.
 
-        Raises ValueError if a value is none that its column can have: only a store can say such.
+        Raises ValueError if its column cannot have a value; only a store can contain such.
         """
         fresh = list(fresh)
         if not self._subjects or not fresh:
@@ -177,7 +172,7 @@ class SubjectNumbers:
         return shard
 
     def _codes(self, values: Values) -> list[int]:
-        """-2 - number of what each demand counts; NONE if that is nothing, or an individual."""
+        """-2 - number of what each demand counts; NONE for nothing, and for an individual."""
         codes = []
         for c, (subject, reader) in enumerate(zip(self._subjects, self._readers, strict=True)):
             counted = None if reader is None else _read(reader, values)
@@ -186,7 +181,7 @@ class SubjectNumbers:
         return codes
 
     def keep(self, shard: Shard, used: Ints) -> None:
-        """Takes back all numbers but those of the values with these numbers."""
+        """Takes back all numbers except those of the values with these numbers."""
         if not self._subjects:
             return
         codes = shard.demands.code[used]
@@ -201,7 +196,7 @@ def _read(reader: Callable[[Values], Hashable | None], values: Values) -> Hashab
 
 
 def count_demands(s: Shard) -> Entries:
-    """Counts all rows, the pending ones and every group's: fills `reached`; says what belongs into the tally."""
+    """Counts all rows, of groups and pending: fills `reached`; returns the entries of the tally."""
     indexes = np.flatnonzero(s.rows.row.group[: int(s.state.rows_used[0])] != FREE)
     row, entries = s.rows.row[indexes], [np.zeros((3, 0), np.int64)]
     for c in range(len(s.demands.demand)):
@@ -229,7 +224,7 @@ def _counted(group: Ints, what: Ints) -> Entries:
 
 
 def groups_that_hold(s: Shard) -> Bools:
-    """Whether the QI groups at indexes 0..n-1 hold the model; (n,) bool."""
+    """Whether the QI groups with indexes 0..n-1 hold the model; (n,) bool."""
     n = int(s.state.groups_used[0])
     group, holds = s.groups.group[:n], np.asarray(s.groups.group["count"][:n] >= s.state.k[0])
     for c, demand in enumerate(s.demands.demand):

@@ -1,4 +1,4 @@
-"""The core's arrays of one shard: operations are run over them, and they grow if they were found short."""
+"""The core's arrays of one shard: runs operations over them, and enlarges them when the core runs out of capacity."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ BROKEN_LAWS = {
 }
 
 AT = {name: i for i, name in enumerate(STATE.names or ())}
-"""Where the fields of the state stand, all of eight bytes."""
+"""Indexes of the fields of the state, eight bytes each."""
 
 
 class CoreArrays:
-    """The arrays of a shard; whoever keeps one of them looks again after every call."""
+    """The arrays of a shard. Every call may replace `arrays`, so nobody keeps one of them."""
 
     def __init__(self, table: Table) -> None:
         self._k = counted_by_k(table)
@@ -44,7 +44,6 @@ class CoreArrays:
         self._state: Ints = self.arrays.state.view(np.ndarray).view(np.int64)
 
     def field(self, name: str) -> int:
-        """A field of the state."""
         return int(self._state[AT[name]])
 
     def run(self, operations: Records, cells: Any) -> None:
@@ -52,9 +51,9 @@ class CoreArrays:
         self._advance(operations, cells, False)
 
     def drain(self, operations: Records | None = None, cells: Any = None) -> None:
-        """Applies operations, if there are any, and exports the net effect of the batch. Raises LawViolated.
+        """Applies operations, if any, and exports the net effect of the batch. Raises LawViolated.
 
-        Until `taken` it can be asked for again, and nothing else may be done: it would be lost.
+        Until `mark_read` it can be exported again, and nothing else may run, which would lose it.
         """
         if operations is not None:
             self._advance(operations, cells, True)
@@ -63,7 +62,7 @@ class CoreArrays:
         self._is_drained = True
 
     def mark_read(self) -> None:
-        """Takes note that the net effect was read."""
+        """Notes that the net effect was read."""
         self._is_drained = False
 
     def _advance(self, operations: Records, cells: Any, drains: bool) -> None:
@@ -74,13 +73,13 @@ class CoreArrays:
             first = step.advance(self.arrays, operations, cells, first, drains)
 
     def restore(self, owners: Ints, floors: Floats, ends: Ints, others: Ints, scores: Floats) -> None:
-        """Brings groups that were written into the arrays into the tree, with their similarity lists."""
+        """Puts groups that were written into the arrays into the tree, with their similarity lists."""
         first = step.restore(self.arrays, 0, owners, floors, ends, others, scores)
         while self._grew():
             first = step.restore(self.arrays, first, owners, floors, ends, others, scores)
 
     def _grew(self) -> bool:
-        """Whether the last call stopped for want of room, which there is now."""
+        """Whether the last call ran out of capacity, which there is now."""
         fault = self.field("fault")
         if fault:
             raise LawViolated(BROKEN_LAWS[fault].format(self.field("fault_at"), self._k))

@@ -1,12 +1,12 @@
-"""Why a row is in its QI group, and what becomes of the group next: from what a store keeps, without an engine.
+"""Why a row is in its QI group, and what happens to the group next, from what a store keeps, without an engine.
 
 The rules of this file
 ----------------------
-* A row joins the QI group that contains it, else the most similar one (T-QGSSD); of equal ones the smallest box (NCP),
-  then fewer members, then the lower number. What is said here is said of the boxes as they are now: they have moved
-  since the row came, so its own group need not be the first any more.
-* Which QI group another one would be merged with is said of the boxes as they are, too. A loss may shrink its box
-  first, and then another one may be nearer.
+* A row joins the QI group that contains it, else the most similar one (T-QGSSD); ties: the smallest box (NCP), then
+  fewer members, then the lower number. Boxes have moved since the row came, so by the present boxes its own group need
+  not be the first.
+* The group to merge with follows from the present boxes, too. A loss may shrink a group's box first, and then another
+  one may be nearer.
 """
 
 from __future__ import annotations
@@ -27,10 +27,8 @@ from streamer.table.row import Row
 from streamer.table.schema import Table
 from streamer.table.space import Space, in_order
 
-# The two similarities of Song et al. 2009, attribute by attribute: for people who want to know why.
-#
-# The same float64 operations as the core's (`streamer.incremental.core.scores`), whose sums they are; over all QI
-# groups at once, because nobody asks twice.
+# The two similarities, attribute by attribute, over all QI groups at once: the same float64 operations as in
+# `streamer.incremental.core.scores`, which sums these terms.
 
 HALF_CODE = HALF_UNIT = 0.5
 
@@ -60,22 +58,19 @@ def qgssd_terms(space: Space, own_lo: Ints, own_hi: Ints, lo: Ints, hi: Ints) ->
 
 @dataclass(frozen=True, slots=True)
 class Similar:
-    """One QI group in the eyes of a row or of another group: terms by attribute, and their sum.
-
-    place: where it stands among all QI groups, from 1, by the rule that decides. contains: the row lies in its box.
-    """
+    """The similarity of one QI group to a row or another group."""
 
     number: int
-    place: int
-    terms: tuple[float, ...]
-    total: float
-    contains: bool = False
+    place: int  # among all QI groups, from 1, by the rule that decides
+    terms: tuple[float, ...]  # by attribute
+    total: float  # their sum
+    contains: bool = False  # the row lies in its box
 
 
 def similar_to_row(
     table: Table, row: Row, own: int, qi_groups: Mapping[int, QIGroupState], count: int
 ) -> list[Similar]:
-    """A row's own QI group, then the `count` others that it would join first. own: 0 for a row that is pending."""
+    """A row's own QI group, then the `count` others that it would join first. own: 0 for a pending row."""
     space = table.space
     if not qi_groups:
         return []
@@ -113,7 +108,7 @@ def nearest_to(table: Table, own: int, qi_groups: Mapping[int, QIGroupState], co
 
 
 def slack(table: Table, rows: Sequence[Row]) -> list[Margin]:
-    """What the rows of a QI group have to spare of every constraint of the table's model."""
+    """How many rows a QI group can spare for each constraint of the table's model."""
     model = model_of(table)
     named = {str(i): row for i, row in enumerate(rows)}
     members = microdata_of(table, EncodedRows.of_rows(named, table.space.d))
@@ -134,16 +129,10 @@ def _places(order: Ints) -> list[int]:
     return found
 
 
-# The nearest QI groups of one, by a scan of all: for a question about QI groups as a store has them.
-#
-# The scores are the core's own (`streamer.incremental.core.scores`), over the same arrays; no index is built, for
-# nobody asks twice.
-
-
 def nearest_qi_groups(space: Space, qi_groups: Mapping[int, QIGroupState], number: int, count: int) -> SimilarityList:
-    """The `count` other QI groups of highest QGSSD (Song et al. 2009, definition 7), and the best of the rest.
+    """The `count` other QI groups of highest QGSSD (definition 7), and the best of the rest, by a scan of all.
 
-    Best first and equal ones by number. Where there are no more QI groups the floor is 0, below every QGSSD.
+    Best first, equal ones by number. If there are no more QI groups, the floor is 0, below every QGSSD.
     """
     axes, groups, numbers = geometry(space), _as_groups(space, qi_groups), list(qi_groups)
     own = numbers.index(number)

@@ -1,8 +1,4 @@
-"""What a batch of changes comes to, as values: rows, QI groups, similarity lists and published groups.
-
-The core has netted the batch, checked every touched QI group and exported the rest as numbers; here they become what a
-store keeps and a changelog is written from.
-"""
+"""The net effect of a batch: rows, QI groups, similarity lists and published groups, made of the core's export."""
 
 from __future__ import annotations
 
@@ -22,12 +18,6 @@ from streamer.incremental.release.records import PublishedGroup
 from streamer.table.arrays import Ints, row_numbers
 from streamer.table.row import Values
 
-# Which cells the rows of every published QI group are in, for a form that publishes them (`form: lossy-join`).
-#
-# The core nets what readers see of boxes and values; cells within a box it does not remember. So they are gathered here
-# from the members, when a QI group was touched, and held against those of the last time: once for each group, as bytes.
-# Other forms do not publish them, and nobody gathers them there.
-
 Seen: TypeAlias = tuple[int, PublishedGroup | None, PublishedGroup | None]
 """Number of a QI group, and the group as readers see it before and after."""
 
@@ -36,20 +26,24 @@ CellsOf: TypeAlias = Callable[[Iterable[str]], Ints]
 
 
 class CellsSeen:
-    """The distinct cells of every published QI group of one shard. d: number of quasi-identifiers."""
+    """The distinct cells of every published QI group, for `form: lossy-join`, which alone publishes them.
+
+    The core nets boxes and values, not cells within a box. So the cells of touched groups are collected from their
+    members and compared with those of the last time, kept as bytes.
+    """
 
     def __init__(self, d: int) -> None:
         self._d = d
         self._cells: dict[int, bytes] = {}
 
     def begin(self, numbers: Ints, cells: Ints) -> None:
-        """Takes note of a table as it is published. numbers: QI group of each row, int64 (n,); cells (n, d)."""
+        """Takes a table as it is published. numbers: QI group of each row, int64 (n,); cells (n, d)."""
         self._cells = dict(_gathered(numbers, cells))
 
     def completed(
         self, published: Iterable[Seen], touched: Mapping[int, QIGroupState | None], cells_of: CellsOf
     ) -> list[Seen]:
-        """The QI groups in which readers see a difference, cells counted, by number.
+        """The QI groups in which readers see a difference, cells included, by number.
 
         published: those whose box or values differ; touched: all that changed, as they are now.
         """
@@ -83,7 +77,7 @@ class CellsSeen:
 
 
 def _gathered(numbers: Ints, cells: Ints) -> Iterable[tuple[int, bytes]]:
-    """The distinct cells of every QI group, in order, as bytes of int32."""
+    """The distinct cells of every QI group, sorted, as bytes of int32."""
     rows = np.column_stack([numbers, cells])
     _, first = np.unique(row_numbers(rows), return_index=True)
     distinct = rows[first]
@@ -100,17 +94,13 @@ Changed: TypeAlias = dict[int, QIGroupState | None]
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """The net effect of all changes since the drain before; None stands for a removal.
-
-    published: (number, before, after) per QI group whose published rows differ, by number. formed: how, of each QI
-    group that was formed anew.
-    """
+    """The net effect of all changes since the last drain; None stands for a removal."""
 
     records: RecordColumns = field(repr=False)
     qi_groups: Changed = field(repr=False)
     similarity: dict[int, SimilarityList | None]
-    published: list[Seen] = field(repr=False)
-    formed: dict[int, How]
+    published: list[Seen] = field(repr=False)  # groups whose published rows differ, by number
+    formed: dict[int, How]  # how groups were formed that are new or have new members
     statement_ids: list[str]
     qi_group_next: int
     merges: int
@@ -118,7 +108,7 @@ class Drained:
 
 
 def net_effect(rows: Rows, core: CoreArrays, source_keys: Iterable[str], statement_ids: list[str]) -> Drained:
-    """What the core has exported; source_keys: of the rows that changes named, those that are gone among them."""
+    """The core's export as values; source_keys: of the rows that changes named, including those that are gone."""
     export = core.arrays.export
     rows_end = 1 + 4 * int(export.numbers[0])
     gone = [source_key for source_key in source_keys if source_key not in rows.index_of]
@@ -140,9 +130,9 @@ def net_effect(rows: Rows, core: CoreArrays, source_keys: Iterable[str], stateme
 
 
 def _groups(rows: Rows, numbers: list[int], at: int) -> tuple[Changed, list[Seen], dict[int, How], int]:
-    """The touched QI groups by number, as they are; those in which readers see a difference; how they were formed.
+    """The touched QI groups as they are, by number; those with a difference for readers; how they were formed.
 
-    And where the numbers end.
+    Also the index after their numbers.
     """
     values_of = cast(Callable[[int], Values], rows.values.things.__getitem__)
     key_of = rows.source_keys.__getitem__
@@ -182,7 +172,7 @@ def _groups(rows: Rows, numbers: list[int], at: int) -> tuple[Changed, list[Seen
 
 
 def _similarity(numbers: list[int], at: int, scores: list[float]) -> dict[int, SimilarityList | None]:
-    """The similarity lists that differ from before the batch; None for those that are gone."""
+    """The changed similarity lists; None for those that are gone."""
     effect: dict[int, SimilarityList | None] = {}
     n, at, floor = numbers[at], at + 1, 0
     for _ in range(n):

@@ -1,19 +1,30 @@
-"""A region of a shard's table, and what replaces its QI groups by others of the same rows.
+"""A region of a shard's table, and the replacement of its QI groups by others of the same rows.
 
 The rules of this file
 ----------------------
 * A region is some QI groups with all their rows. Its `stamp` is a digest of who is in which of them, with which cells
-  and published values, as which individual: a region whose stamp is the same has not changed.
-* Rows are handed out in the order of their tie_hashes, which no one outside knows and every restart gives again: an algorithm
-  with the same seed gives the same QI groups, and neither names nor arrivals have a part in it.
-* The new groups are all the region's rows, once each, and every one of them holds the table's model; else nothing is
-  changed.
-* A new group is given the number of an old one as long as there are any. What is over gets new
-  numbers, or is retired.
-* Where the box stays, a slot whose values are still there keeps them, the lowest slots first; the others are filled in
-  the order of the values' texts. So a group with the same box and equal values publishes nothing, whoever is in it.
-  Where the box is another, slots stand in the order of the values' texts.
-* A group with the very rows of an old one is not touched, unless it can have a smaller box (`shrink: false`).
+  and published values, as which individual: a region with the same stamp has not changed.
+* Rows are returned in the order of their tie hashes, which nobody outside knows and every restart computes again. An
+  algorithm with the same seed thus makes the same QI groups, and neither names nor arrivals have a part in it.
+* The new groups are all the region's rows, once each, and each holds the table's model; else nothing changes.
+* A new group takes the number of an old one while there are any. Further groups get new numbers; groups left over are
+  retired. So readers see rows rewritten rather than removed and added. First come pairs with one box and equal
+  published values, then pairs with one box, then all others; in each step those that share most rows (equal: the lower
+  number, then the earlier group), then the rest in their order.
+* If the box stays, a slot keeps its values if they are still there, lowest slots first; the other slots are filled in
+  the order of the values' texts. So a group with the same box and equal values publishes nothing, whoever is in it. If
+  the box differs, slots follow the order of the values' texts.
+* A group with exactly the rows of an old one is not touched, unless its box can be smaller (`shrink: false`).
+
+Regions are small enough to be replaced in one release:
+* QI groups are cut in two by the centers of their boxes along one attribute, again and again, as in a kd-tree (Bentley
+  1975), never through a QI group. Rows on two sides of a border cannot come together. So among all attributes and
+  positions, the border is chosen that the boxes of the fewest rows cross. `benchmarks/regions.py` measures the cost.
+* `turn` says which share of the rows is below a border, between a third and two thirds, give or take a sixth. So the
+  borders of one rebuild lie inside the regions of the next, which makes up for them.
+* Ties: the earlier attribute, then the lower position. Groups with one center are ordered by number.
+* A QI group with more rows than a region may have is a region by itself, and does not divide others.
+* Only boxes, sizes and numbers of QI groups decide, all of them public; no chance.
 """
 
 from __future__ import annotations
@@ -27,7 +38,8 @@ import msgspec
 import numpy as np
 
 from streamer.errors import LawViolated
-from streamer.incremental.core.layout import FORM, GATHER, HI, LO, NONE, OPERATION, REFORM, RETIRE, Records, records
+from streamer.incremental.core import layout
+from streamer.incremental.core.layout import HI, LO, NONE, Records, records
 from streamer.incremental.engine.core_arrays import CoreArrays
 from streamer.incremental.engine.rows import Rows
 from streamer.privacy.models import model_of
@@ -36,29 +48,19 @@ from streamer.table.encode import EncodedRows
 from streamer.table.microdata import microdata_of
 from streamer.table.schema import Table
 
-# Which QI groups of a region's replacement take the numbers of those that were there.
-#
-# As many as there can be, so that readers see rows rewritten rather than removed and added. First come pairs of one box
-# and equal published values, then pairs of one box, then all others; among each those that share most rows (equal: the
-# lower number, then the earlier group), then the rest in their order.
-
 
 @dataclass(frozen=True)
 class RegionGroups:
-    """g QI groups of a region: of each row (n,) its group, sizes (g,), boxes (g, d), NCP (g,); values by group.
+    """g QI groups of a region of n rows."""
 
-    members: the rows, group by group, by their numbers; values: the numbers of their published values, group by group
-    and sorted within; ends: where a group ends in both.
-    """
-
-    of_row: Ints
-    sizes: Ints
-    lo: Ints
-    hi: Ints
-    ncp: Floats
-    members: Ints
-    values: Ints
-    ends: Ints
+    of_row: Ints  # (n,): the group of each row
+    sizes: Ints  # (g,)
+    lo: Ints  # (g, d)
+    hi: Ints  # (g, d)
+    ncp: Floats  # (g,)
+    members: Ints  # (n,): rows, group by group
+    values: Ints  # (n,): numbers of published values, group by group, sorted within
+    ends: Ints  # (g,): where a group ends in both
 
     def box(self, i: int) -> tuple[bytes, bytes]:
         return self.lo[i].tobytes(), self.hi[i].tobytes()
@@ -82,7 +84,7 @@ def same_box(old: RegionGroups, i: int, new: RegionGroups, j: int) -> bool:
 def successors(old: RegionGroups, new: RegionGroups) -> tuple[dict[int, int], set[int]]:
     """Old groups -> the new groups that take their numbers, as many as there can be.
 
-    And the new groups that are old ones to the row, in the same box: they take these groups' numbers.
+    Also the new groups that are old ones to the row, in the same box; they take these groups' numbers.
     """
     pairs, shared = np.unique(old.of_row * max(1, len(new.sizes)) + new.of_row, return_counts=True)
     best = np.lexsort((pairs, -shared))  # by old group, then new, where as many rows are shared
@@ -108,7 +110,7 @@ def successors(old: RegionGroups, new: RegionGroups) -> tuple[dict[int, int], se
 
 
 Names = dict[int, Hashable]
-"""Groups by number, with what two of them have to have alike to be one another's successor."""
+"""Groups by number, with what two of them must have in common for one to succeed the other."""
 
 
 def _names(
@@ -132,7 +134,7 @@ def _names(
 def _in_order(
     of_old: Mapping[int, Hashable], of_new: Mapping[int, Hashable], successor: Mapping[int, int], taken: Set[int]
 ) -> list[tuple[int, int]]:
-    """Old and new groups of one name that have no partner yet, one by one in their order."""
+    """Old and new groups of one name that have no partner yet, pair by pair in their order."""
     waiting: defaultdict[Hashable, deque[int]] = defaultdict(deque)
     for j, name in of_new.items():
         if j not in taken:
@@ -141,29 +143,17 @@ def _in_order(
     return [(i, others.popleft()) for i, others in free if others]
 
 
-# How a shard's QI groups are cut into regions, each small enough to be replaced in one release.
-#
-# * QI groups are cut in two by the centers of their boxes along one attribute, again and again, as in a kd-tree
-#   (Bentley 1975), never through a QI group. What a border costs is that rows on its two sides cannot come together: so
-#   among all attributes and positions the cut is taken over which the boxes of fewest rows reach, and not along the
-#   attribute along which the centers reach furthest. What regions cost, `benchmarks/regions.py` measures.
-# * The lower side has a share of the rows that `turn` says, between a third and two thirds, give or take a sixth: so
-#   the borders of one rebuild lie inside the regions of the next, which mends what they cost.
-# * Equal: the earlier attribute, then the lower position. Groups with one center stand in the order of their numbers.
-# * A QI group that alone has more rows than a region may is a region by itself, and does not break up others.
-# * Boxes, sizes and numbers of QI groups decide, all of them public; nothing else, and no chance.
-
 STRIDE = (5**0.5 - 1) / 2
 """Multiples of the golden ratio, modulo 1, never come close to an earlier one (Weyl 1916)."""
 
 SLACK = 1 / 6
-"""Of the rows, how far a cut may be from where `turn` wants it."""
+"""Share of the rows by which a cut may miss what `turn` asks for."""
 
 
 def cut_regions(lo: Ints, hi: Ints, sizes: Ints, rows_max: int, turn: int) -> list[Ints]:
-    """QI groups as regions of at most rows_max rows; each an int64 array of group numbers 0..g-1, ascending.
+    """QI groups in regions of at most rows_max rows; each an int64 array of group numbers 0..g-1, ascending.
 
-    lo, hi: (g, d) int64, boxes in cells; sizes: (g,) int64, rows. One region where all fits.
+    lo, hi: (g, d) int64, boxes in cells; sizes: (g,) int64, rows. One region if everything fits.
     """
     everything = np.arange(len(sizes))
     if sizes.sum() <= rows_max:
@@ -182,14 +172,14 @@ def cut_regions(lo: Ints, hi: Ints, sizes: Ints, rows_max: int, turn: int) -> li
 
 
 def _halves(some: Ints, lo: Ints, hi: Ints, sizes: Ints, share: float) -> tuple[Ints, Ints]:
-    """Two QI groups and more in two halves, the upper one first, each in the order of the numbers."""
+    """Cuts two QI groups or more in two halves; the upper one first, each ordered by number."""
     cuts = [_cut_along(lo[:, j], hi[:, j], sizes, share) for j in range(lo.shape[1])]
     _, below, order = min(cuts, key=lambda cut: cut[0])
     return np.sort(some[order[below:]]), np.sort(some[order[:below]])
 
 
 def _cut_along(lo: Ints, hi: Ints, sizes: Ints, share: float) -> tuple[int, int, Ints]:
-    """The best cut along one attribute: rows whose boxes reach over it, groups below it, order of all groups (g,)."""
+    """The best cut along one attribute: rows whose boxes cross it, groups below it, order of all groups (g,)."""
     order = np.argsort(lo + hi, kind="stable")
     twice = (lo + hi)[order]
     border = twice[:-1] + twice[1:]  # four times where it lies, so that all is in whole numbers
@@ -212,40 +202,36 @@ def _rows_until(ends: Ints, sizes: Ints, border: Ints) -> Ints:
 STAMP_BYTES = 16
 
 NOWHERE = -1
-"""In index of a group, of a row that is in none that could stay as it is."""
+"""In place of a group: the row's group could have a smaller box."""
 
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Some QI groups as they are now: their numbers, ascending; all their rows; NCP times rows, summed; a digest.
+    """Some QI groups as they are now."""
 
-    standing: of each row (n,) the index of its group's number in `numbers`, NOWHERE where its box could be smaller.
-    """
-
-    numbers: tuple[int, ...]
-    rows: EncodedRows = field(repr=False)
-    ncp: float
+    numbers: tuple[int, ...]  # ascending
+    rows: EncodedRows = field(repr=False)  # all their rows
+    ncp: float  # NCP times rows, summed
     stamp: bytes = field(repr=False)
-    standing: Ints = field(repr=False)
+    standing: Ints = field(
+        repr=False
+    )  # (n,): index in `numbers` of each row's group, NOWHERE if its box could be smaller
 
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """What a replacement did; kept: groups of which readers see nothing new; rows_published_again: upserts.
-
-    Both are counted as the form `rows` publishes them; other forms publish other records of the same change.
-    """
+    """What a replacement did, as the form `rows` publishes it; other forms publish other records of the same change."""
 
     groups_before: int
     groups_now: int
-    kept: int
-    rows_published_again: int
+    kept: int  # groups in which readers see nothing new
+    rows_published_again: int  # upserts
     ncp_before: float
     ncp_now: float
 
 
 class _Now:
-    """A region in the core's arrays: of its groups the indexes (g,), of its rows the indexes (n,) and groups (n,)."""
+    """A region in the core's arrays: indexes of its groups (g,); of its rows indexes (n,) and groups (n,)."""
 
     def __init__(self, rows: Rows, core: CoreArrays, numbers: Sequence[int]) -> None:
         s = core.arrays
@@ -281,7 +267,7 @@ def boxes_of(core: CoreArrays) -> tuple[Ints, Ints, Ints, Ints]:
 
 
 def loss_of(core: CoreArrays) -> float:
-    """NCP times rows, summed over all QI groups; of what is pending nothing is lost yet."""
+    """NCP times rows, summed over all QI groups; pending rows have no loss yet."""
     group = core.arrays.groups.group.view(np.ndarray)[: core.field("groups_used")]
     return float((group["ncp"] * (group["members"] * group["alive"])).sum())
 
@@ -322,8 +308,8 @@ def replacement(
 ) -> tuple[Records, Replaced] | None:
     """The operations that replace a region's QI groups by others, and what they do; None if it has changed.
 
-    groups: arrays of row numbers into `region.rows`. Raises LawViolated where they are not all of these rows, once
-    each, or one does not hold the model.
+    groups: arrays of row numbers into `region.rows`. Raises LawViolated if they are not all of these rows, once each,
+    or one does not hold the model.
     """
     now = _Now(rows, core, region.numbers)
     if _region(table, rows, now).stamp != region.stamp:
@@ -360,7 +346,7 @@ def _grouped(table: Table, now: _Now, of_row: Ints, n_groups: int, boxes: tuple[
 
 
 class _Plan:
-    """Which new group takes whose number, and what of it readers see."""
+    """Which new group takes which number, and what readers see of it."""
 
     def __init__(self, rows: Rows, now: _Now, old: RegionGroups, new: RegionGroups) -> None:
         self._rows, self._now, self._old, self._new = rows, now, old, new
@@ -369,37 +355,37 @@ class _Plan:
         self._again = 0
 
     def operations(self) -> tuple[Records, Replaced]:
-        """GATHER of every row of a group that is another, its FORM or REFORM, then RETIRE of what is over."""
+        """GATHER of every row of a group that changes, its FORM or REFORM, then RETIRE of the groups left over."""
         old, new = self._old, self._new
         predecessor = {j: i for i, j in self._successor.items()}
         made = [j for j in range(len(new.sizes)) if j not in self._untouched]
         parts = [part for j in made for part in self._made(j, predecessor.get(j))]
         gone = [i for i in range(len(old.sizes)) if i not in self._successor]
-        parts.append(_operations(len(gone), RETIRE, self._now.indexes[gone]))
-        operations = records(sum(len(part) for part in parts), OPERATION)
+        parts.append(_operations(len(gone), layout.RETIRE, self._now.indexes[gone]))
+        operations = records(sum(len(part) for part in parts), layout.OPERATION)
         operations.kind, operations.index, operations.values = np.concatenate(parts).T
         operations.who, operations.ends[-1:] = NONE, 1
         return operations, Replaced(len(old.sizes), len(new.sizes), self._kept, self._again, old.loss, new.loss)
 
     def _made(self, j: int, i: int | None) -> list[Ints]:
-        """One of the new groups, which takes the number of the old group i, if there is one."""
+        """Operations for one of the new groups, which takes the number of the old group i, if there is one."""
         members = self._new.members_of(j)
         rows, n = self._now.rows[members], len(members)
         if i is None:
             self._again += n
-            return [_operations(n, GATHER, rows), _operations(1, FORM, NONE)]
+            return [_operations(n, layout.GATHER, rows), _operations(1, layout.FORM, NONE)]
         if not same_box(self._old, i, self._new, j):
             self._again += n
-            return [_operations(n, GATHER, rows), _operations(1, REFORM, self._now.indexes[i])]
+            return [_operations(n, layout.GATHER, rows), _operations(1, layout.REFORM, self._now.indexes[i])]
         before = self._now.slots(i)
         slots = self._slots(before, self._new.values_of(j).tolist())
         again = sum(a != b for a, b in zip(before, slots, strict=False)) + max(0, n - len(before))
         self._again += again
         self._kept += again == 0 and n == len(before)
-        return [_operations(n, GATHER, rows, slots), _operations(1, REFORM, self._now.indexes[i], 1)]
+        return [_operations(n, layout.GATHER, rows, slots), _operations(1, layout.REFORM, self._now.indexes[i], 1)]
 
     def _slots(self, before: Sequence[int], values: Sequence[int]) -> list[int]:
-        """Values by slot: those that are still there if they were, the others by their texts."""
+        """Values by slot: those that stay keep theirs, the others follow by their texts."""
         left = Counter(values)
         slots: list[int | None] = [None] * len(values)
         for slot, number in enumerate(before[: len(values)]):

@@ -1,14 +1,13 @@
-"""The index table of a shard (Song et al. 2009, definition 4): which row stands at which index, and its exact values.
+"""The index table of a shard (Song et al. 2009, definition 4): rows by source key, with their exact values.
 
 The rules of this file
 ----------------------
-* Every row has a *index* from its insertion to its removal; a index is used again once the operations that free it have
-  been run. Nothing outside this process knows a index, and no result depends on one.
-* Here is what the core must not know, because it may not decide: source keys, exact codes, what is null, names. The
-  core knows cells, the number of the values, the number of the individual and the tie_hash.
-* Nothing is kept twice: a code is its cell, which the core has, and the *rest*, how far it stands in that cell. Where
-  all cells are single codes there is no rest.
-* A row that was changed is held as it was given until `write`: many are written at once.
+* Every row has an *index* in the core from its insertion to its removal. An index is used again once the operations
+  that free it have run. Indexes are not known outside this process, and no result depends on one.
+* Here is what the core must not know, because it may not decide: source keys, exact codes, nulls, names of individuals.
+* Nothing is kept twice: a code is its cell, which the core has, and the *rest*, its offset in that cell. If all cells
+  are single codes, there is no rest.
+* A changed row is kept as an object until `write`, which writes many at once.
 """
 
 from __future__ import annotations
@@ -32,42 +31,40 @@ from streamer.table.encode import EncodedRows
 from streamer.table.row import Row, Values
 from streamer.table.schema import Table
 
-# The source keys of a shard's rows, by index and back: what a list and a dictionary do, in a fifth of their memory.
+# A list and a dictionary of source keys in a fifth of their memory.
 #
-# * The texts stand in one array by index; a text of up to 15 bytes needs nothing beside its 16 bytes there.
-# * The way back is a hash with open addressing: a slot holds a index, or NONE. A row that goes takes its slot along,
-#   and those behind it move up, so that the way to a key stays short. Half of the slots are used when they are made
-#   anew, two thirds at most.
-# * A key's home is Python's own hash of it, which every process draws anew: nobody who chooses keys can make them
-#   collide, and no result may depend on where a key stands. What stands there is compared as a whole.
-# * Messages never hold a source key.
+# * The texts are in one array by index; a text of up to 15 bytes needs nothing beside its 16 bytes there.
+# * The way back is a hash with open addressing: a slot has an index, or NONE. A removed row frees its slot, and later
+#   ones move up. Half of the slots are used when they are made, two thirds at most.
+# * A key's home is Python's own hash, which every process seeds anew: nobody who chooses keys can make them collide,
+#   and no result may depend on where a key is. Keys are compared whole. Messages never contain a source key.
 
 FIRST_CAPACITY = 1024
 KEYS_AT_ONCE = 10_000
-"""Source keys that are objects at the same time, where all of them are looked at."""
+"""Source keys that are objects at the same time, when all are visited."""
 
 HASH_BITS = 32
 
 
 class SourceKeys:
-    """The indexes of rows by source key, in the order of indexes; `texts`: the source keys by index."""
+    """Indexes of rows by source key; iterates in the order of indexes."""
 
     def __init__(self) -> None:
-        self.texts: Any = _texts(FIRST_CAPACITY)
+        self.texts: Any = _texts(FIRST_CAPACITY)  # source keys by index
         self._n = 0
-        self._slots = np.full(FIRST_CAPACITY, NONE, np.int32).data  # whose items are integers of Python
+        self.slots = np.full(FIRST_CAPACITY, NONE, np.int32).data  # a memoryview: its items are Python's integers
 
     def __len__(self) -> int:
         return self._n
 
     def __getitem__(self, source_key: str) -> int:
-        index: int = self._slots[self._slot_of(source_key)]
+        index: int = self.slots[self._slot_of(source_key)]
         if index == NONE:
             raise KeyError("there is no row with this source key")
         return index
 
     def __contains__(self, source_key: str) -> bool:
-        return bool(self._slots[self._slot_of(source_key)] != NONE)
+        return bool(self.slots[self._slot_of(source_key)] != NONE)
 
     def __iter__(self) -> Iterator[str]:
         indexes = self.indexes()
@@ -76,12 +73,12 @@ class SourceKeys:
 
     def get(self, source_key: str) -> int | None:
         """The index of a row, None if there is no such row."""
-        index: int = self._slots[self._slot_of(source_key)]
+        index: int = self.slots[self._slot_of(source_key)]
         return None if index == NONE else index
 
     def indexes_of(self, source_keys: Sequence[str]) -> Ints:
         """The indexes of n source keys, NONE if there is no such row, (n,) int64."""
-        n, slots = len(source_keys), np.asarray(self._slots)
+        n, slots = len(source_keys), np.asarray(self.slots)
         wanted, indexes = np.array(source_keys, StringDType()), np.full(n, NONE, np.int64)
         at, sought = _hashes(source_keys) * len(slots) >> HASH_BITS, np.arange(n)
         while len(sought):
@@ -94,17 +91,17 @@ class SourceKeys:
         return indexes
 
     def add(self, source_key: str, index: int) -> None:
-        """A row that has no index yet; nobody else has this one."""
+        """Adds a row that has no index yet, with an index that is free."""
         self._reach(index + 1)
         self.texts[index] = source_key
-        if 3 * (self._n + 1) > 2 * len(self._slots):
+        if 3 * (self._n + 1) > 2 * len(self.slots):
             self._make_slots(self.indexes())
-        self._slots[self._slot_of(source_key)] = index
+        self.slots[self._slot_of(source_key)] = index
         self._n += 1
 
     def remove(self, index: int) -> None:
-        """The row at a index is gone; its text stays until another one is written there."""
-        slots, length = self._slots, len(self._slots)
+        """Removes the row with an index; its text stays until another one is written there."""
+        slots, length = self.slots, len(self.slots)
         hole = self._slot_of(self.texts[index])
         at, slots[hole] = hole, NONE
         while True:
@@ -118,26 +115,26 @@ class SourceKeys:
         self._n -= 1
 
     def write(self, first: int, source_keys: Sequence[str]) -> None:
-        """Texts at n indexes one after the other; they cannot be found before `found_up_to`."""
+        """Writes n texts, one after the other; they cannot be found before `found_up_to`."""
         self._reach(first + len(source_keys))
         self.texts[first : first + len(source_keys)] = source_keys
 
     def found_up_to(self, n: int) -> None:
-        """All texts below n are those of rows. Raises ValueError if two rows have one source key."""
+        """Makes all texts below n source keys of rows. Raises ValueError if two are equal."""
         self._make_slots(np.arange(n))
         self._n = n
 
     def indexes(self) -> Ints:
-        """The indexes of all rows, ascending, (n,) int64."""
-        slots = np.asarray(self._slots)
+        """Indexes of all rows, ascending, (n,) int64."""
+        slots = np.asarray(self.slots)
         return np.sort(slots[slots != NONE]).astype(np.int64)
 
     def _home(self, source_key: str) -> int:
-        return (hash(source_key) % (1 << HASH_BITS)) * len(self._slots) >> HASH_BITS
+        return (hash(source_key) % (1 << HASH_BITS)) * len(self.slots) >> HASH_BITS
 
     def _slot_of(self, source_key: str) -> int:
-        """Where a source key stands, or the free slot for it."""
-        slots, texts = self._slots, self.texts
+        """The slot of a source key, or the free slot for it."""
+        slots, texts = self.slots, self.texts
         length = len(slots)
         at = (hash(source_key) % (1 << HASH_BITS)) * length >> HASH_BITS
         while (index := slots[at]) != NONE and texts[index] != source_key:
@@ -145,7 +142,7 @@ class SourceKeys:
         return at
 
     def _make_slots(self, indexes: Ints) -> None:
-        """New slots for the rows at these indexes, (n,) int64."""
+        """Makes new slots for the rows with these indexes, (n,) int64."""
         hashes = np.empty(len(indexes), np.int64)
         for begin in range(0, len(indexes), KEYS_AT_ONCE):
             some = self.texts[indexes[begin : begin + KEYS_AT_ONCE]].tolist()
@@ -155,10 +152,10 @@ class SourceKeys:
         length = max(FIRST_CAPACITY, 2 * len(indexes) + 2)
         slots = np.full(length, NONE, np.int32)
         slots[standing(hashes[order] * length >> HASH_BITS, length)] = indexes[order]
-        self._slots = slots.data
+        self.slots = slots.data
 
     def _refuse_doubles(self, indexes: Ints, hashes: Ints) -> None:
-        """indexes (n,) with their hashes, in the order of these."""
+        """indexes (n,) and their hashes, ordered by hash."""
         alike = np.zeros(len(indexes) + 1, bool)
         alike[1:-1] = hashes[1:] == hashes[:-1]
         suspects = self.texts[indexes[alike[1:] | alike[:-1]]].tolist()
@@ -178,7 +175,6 @@ def _hashes(source_keys: Sequence[str]) -> Ints:
 
 
 def _texts(n: int) -> Any:
-    """n empty texts."""
     return np.empty(n, StringDType())
 
 
@@ -216,7 +212,7 @@ class Rows:
     # -- one row --------------------------------------------------------------------------------------------------
 
     def add(self, source_key: str, row: Row) -> int:
-        """A index for a new row."""
+        """Adds a new row; returns its index."""
         if self._free:
             index = self._free.pop()
         else:
@@ -227,17 +223,16 @@ class Rows:
         return index
 
     def give(self, index: int, row: Row) -> None:
-        """New contents for a row."""
+        """Gives a row new contents."""
         self._given[index] = row
 
     def remove(self, index: int) -> None:
-        """The row goes; its index is free once this has been run."""
+        """Removes a row; its index is free once the operations on it have run."""
         self.index_of.remove(index)
         self._given.pop(index, None)
         self._freed.append(index)
 
     def row(self, index: int) -> Row:
-        """The row at a index."""
         given = self._given.get(index)
         if given is not None:
             return given
@@ -245,7 +240,7 @@ class Rows:
         return self._as_row(index, self.codes_of(index).tolist(), int(record["values"]), int(record["who"]))
 
     def who(self, row: Row) -> int:
-        """The number of a row's individual; NONE where rows belong to none."""
+        """The number of a row's individual; NONE if the table declares none."""
         return NONE if row.individual is None else self.individuals.give(row.individual)
 
     def _as_row(self, index: int, codes: list[int], values: int, who: int) -> Row:
@@ -263,7 +258,7 @@ class Rows:
     # -- many rows ------------------------------------------------------------------------------------------------
 
     def write(self) -> None:
-        """Writes what was given; makes room in the core for all indexes and numbers, and frees indexes."""
+        """Writes what was given; provides capacity in the core for all indexes and numbers, and frees indexes."""
         self._reach(self._rows_used)
         if self._given:
             if len(self._coarse):
@@ -279,10 +274,10 @@ class Rows:
         self._freed = []
 
     def add_many(self, source_keys: Sequence[str], rows: Sequence[Row]) -> Ints:
-        """Adds n rows at indexes one after the other, in an empty table from 0 on; their cells, (n, d) int64.
+        """Adds n rows with consecutive indexes, in an empty table from 0 on; returns their cells, (n, d) int64.
 
-        Nobody finds them before `all_added`. Raises ValueError where a row has more or fewer codes than there are
-        attributes, or one that no array holds.
+        They cannot be found before `all_added`. Raises ValueError if a row has more or fewer codes than there are
+        attributes, or one that is too large.
         """
         if not self.index_of and self._free + self._freed:
             self._rows_used, self._free, self._freed = 0, [], []
@@ -298,7 +293,7 @@ class Rows:
         return codes // self._space.codes_per_cell
 
     def all_added(self) -> None:
-        """All rows are there. Raises ValueError if two have one source key."""
+        """Makes added rows known. Raises ValueError if two have one source key."""
         self.index_of.found_up_to(self._rows_used)
 
     def _reach(self, n: int) -> None:
@@ -320,7 +315,7 @@ class Rows:
             self._is_null[indexes] = [[j in row.nulls for j in self._nullable] for row in rows]
 
     def nulls_of(self, indexes: Sequence[int] | Ints) -> list[tuple[int, ...]]:
-        """Of the rows at these indexes, the numbers of the attributes that are null."""
+        """Of the rows with these indexes, the numbers of the attributes that are null."""
         if not self._nullable:
             return [()] * len(indexes)
         return [tuple(compress(self._nullable, row)) for row in self._is_null[indexes].tolist()]
@@ -332,13 +327,13 @@ class Rows:
         return nulls
 
     def write_numbers(self) -> None:
-        """Makes room in the core for all numbers, and tells it what it has to know of new values."""
+        """Provides capacity in the core for all numbers, and writes what it must know of new values."""
         self._core.arrays = self._subjects.write_to(self._core.arrays, self.values.unwritten())
         self._core.arrays = self.values.write_to(self._core.arrays)
         self._core.arrays = capacity.with_individuals(self._core.arrays, len(self.individuals.things))
 
     def take_back(self) -> None:
-        """Numbers of values and individuals that no row has any more, if there are many; after a drain."""
+        """Takes back numbers of values and individuals that no row has any more, if there are many; after a drain."""
         if self.values.has_many_spare(len(self)):
             used = self.in_core["values"][self.indexes()]
             self.values.keep(used)
@@ -349,7 +344,7 @@ class Rows:
 
     @property
     def in_core(self) -> Records:
-        """What the core has of every index."""
+        """The core's records of rows, by index."""
         return self._core.arrays.rows.row.view(np.ndarray)
 
     def cells_of(self, codes: Ints) -> Ints:
@@ -357,7 +352,7 @@ class Rows:
         return codes // self._space.codes_per_cell
 
     def codes_of(self, indexes: Any) -> Ints:
-        """Codes of the rows at one or n indexes as far as the core was told of them, (d,) or (n, d), of any width."""
+        """Codes of the rows with one index or n as the core has them, (d,) or (n, d), of any width."""
         cells: Ints = self._core.arrays.rows.cells[indexes]
         if not len(self._coarse):
             return cells
@@ -366,28 +361,28 @@ class Rows:
         return codes
 
     def leave_domain(self, cells: Ints) -> bool:
-        """Whether any of the cells (n, d) is none of its attribute's."""
+        """Whether any of the cells (n, d) is not one of its attribute's."""
         return bool(((cells < 0) | (cells >= self._space.n_cells)).any())
 
     def are_whole(self, rows: Sequence[Row]) -> bool:
-        """Whether all rows have a value for every kept column, and an exact text for every decimal without a step."""
+        """Whether every row has a value for each kept column, and an exact text for each decimal without a step."""
         return {(len(row.values), len(row.exact)) for row in rows} <= {self._n_texts}
 
     def may_be_null(self, rows: Sequence[Row]) -> bool:
-        """Whether nulls are only in attributes that may be null."""
+        """Whether only attributes that may be null are null."""
         return {j for row in rows for j in row.nulls} <= set(self._nullable)
 
     def are_publishable(self, lo: Ints, hi: Ints) -> bool:
-        """Whether all boxes lo..hi (n, d) of cells could be published: categories stand at nodes of their trees."""
+        """Whether all boxes lo..hi (n, d) of cells can be published: categories must be nodes of their trees."""
         widened = self._space.generalize(lo.copy(), hi.copy())
         return bool((widened[0] == lo).all() and (widened[1] == hi).all())
 
     def indexes(self) -> Ints:
-        """Places of all rows, in no order that decides anything; int64."""
+        """Indexes of all rows, int64; their order decides nothing."""
         return self.index_of.indexes()
 
     def indexes_but(self, source_keys: Iterable[str]) -> Ints:
-        """Places of all rows but some, in the order of their tie_hashes; int64."""
+        """Indexes of all rows but some, in the order of their tie hashes; int64."""
         found = (self.index_of.get(source_key) for source_key in source_keys)
         indexes = np.setdiff1d(self.indexes(), [index for index in found if index is not None]).astype(np.int64)
         in_order: Ints = indexes[self.in_core["tie_hash"][indexes].argsort()]
@@ -412,19 +407,19 @@ class Rows:
         )
 
     def qi_groups(self, groups: Ints) -> Ints:
-        """Numbers of the QI groups at these indexes of the core; `kept.PENDING` for PENDING."""
+        """Numbers of the QI groups with these indexes in the core; `stored_state.PENDING` for no group."""
         numbers: Ints = self._core.arrays.groups.group["number"].view(np.ndarray)[groups]
         return np.where(groups == NO_GROUP_YET, NO_QI_GROUP, numbers)
 
     def published_cells(self) -> tuple[Ints, Ints]:
-        """Of every row that is in a QI group the group's number (n,) and its cells (n, d); int64."""
+        """Of every row in a QI group, the group's number (n,) and the row's cells (n, d); int64."""
         indexes = self.indexes()
         numbers = self.qi_groups(self.in_core["group"][indexes])
         there = numbers != NO_QI_GROUP
         return numbers[there], self._cells_at(indexes[there])
 
     def cells_of_keys(self, source_keys: Iterable[str]) -> Ints:
-        """The cells (n, d) of rows that are there; int64."""
+        """The cells (n, d) of rows by source key; int64."""
         return self._cells_at(self.index_of.indexes_of(list(source_keys)))
 
     def _cells_at(self, indexes: Ints) -> Ints:
@@ -432,7 +427,7 @@ class Rows:
         return cells
 
     def encoded(self, indexes: Ints) -> EncodedRows:
-        """The rows at these indexes, as whole-table algorithms take them."""
+        """The rows with these indexes, as whole-table algorithms take them."""
         view, who = StoredRows(self, indexes), self.in_core["who"][indexes].tolist()
         names = [None if number == NONE else self.individuals.things[number] for number in who]
         keys = [self.source_keys[index] for index in indexes.tolist()]
@@ -444,7 +439,7 @@ class Rows:
 
 
 class StoredRows:
-    """Some rows as columns, for conditions (`RowsView`); the columns that a condition does not use are never built."""
+    """Some rows as columns, for conditions (`RowsView`); columns that a condition does not use are never made."""
 
     def __init__(self, rows: Rows, indexes: Ints) -> None:
         self._rows = rows
@@ -472,7 +467,7 @@ class StoredRows:
 
 
 def array_of(runs: Sequence[Sequence[int]], length: int) -> Ints:
-    """Runs of integers, (n, length) int64; raises ValueError if one is longer or shorter, or a number too large."""
+    """Runs of integers, (n, length) int64. Raises ValueError if one has another length, or a number is too large."""
     if set(map(len, runs)) - {length}:
         raise ValueError("a run has another length")
     try:

@@ -1,6 +1,6 @@
-"""What a shard's table is between two workers, as values: rows, QI groups, similarity lists.
+"""A shard's table as it is stored: rows, QI groups, similarity lists.
 
-An engine hands these out as it changes, a store keeps them, and the next engine begins with them.
+An engine returns what has changed, a store keeps it, and the next engine loads it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from streamer.table.arrays import Floats, Ints
 from streamer.table.row import Row, Unshown, Values
 
 PENDING = 0
-"""Number in place of a QI group for rows that are accepted but not publishable yet; real numbers start at 1."""
+"""In place of a QI group's number: the row is accepted, but not publishable yet. Numbers of groups start at 1."""
 
 
 class Record(Unshown, frozen=True):
-    """One line of the index table (Song et al. 2009, definition 4): a source row and the QI group it is in."""
+    """One line of the index table (Song et al. 2009, definition 4): a source row and its QI group."""
 
     row: Row
     qi_group: int
@@ -41,18 +41,19 @@ class QIGroupState(Unshown, frozen=True):
 
 
 How: TypeAlias = Literal["formed", "loaded", "merged", "split", "cut afresh", "rebuilt"]
-"""Out of pending rows; with a first table; of two QI groups; as one part of one, or of two that local repair cut
-together; with a region of a rebuild."""
+"""Out of pending rows; with a first table; of two QI groups; as a part of one, or of two that local repair cut
+together; with a region of a rebuild.
+"""
 
 HOW: tuple[How, ...] = get_args(How)
 """In the order of the core's numbers, which begin with 1."""
 
 
 class Origin(msgspec.Struct, frozen=True, gc=False):
-    """How a QI group was last formed, and the number of the commit that it was in.
+    """How a QI group was last formed, and the number of the commit.
 
-    Nothing is decided by it: no engine loads it. Several changes of one commit count as their last one, so it depends
-    on how the messages were cut into batches.
+    It decides nothing: no engine loads it. Of several changes in one commit the last one counts, so it depends on
+    batches.
     """
 
     how: How
@@ -60,7 +61,7 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
 
 
 class SimilarityList(msgspec.Struct, frozen=True, gc=False):
-    """The nearest QI groups of one, best first, and a floor: every group not listed has QGSSD <= floor."""
+    """The nearest QI groups of one with their QGSSD, best first; every group that is not listed has QGSSD <= floor."""
 
     neighbours: tuple[tuple[int, float], ...]
     floor: float
@@ -68,28 +69,18 @@ class SimilarityList(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class StoredTable:
-    """All that an engine needs to go on; `records`, `qi_groups` and `similarity` may be read once only, in this order.
+    """What an engine loads. The three iterables may be read once only, in this order, while the store reads them."""
 
-    So a store may hand out each while it reads it, and nobody ever holds all of it as objects. qi_group_next: the next
-    unused number of a QI group; qi_groups and similarity by number.
-    """
-
-    qi_group_next: int
-    records: Iterable[tuple[str, Record]]
-    qi_groups: Iterable[tuple[int, QIGroupState]]
-    similarity: Iterable[tuple[int, SimilarityList]]
+    qi_group_next: int  # the next unused number
+    records: Iterable[tuple[str, Record]]  # by source key
+    qi_groups: Iterable[tuple[int, QIGroupState]]  # by number
+    similarity: Iterable[tuple[int, SimilarityList]]  # by number
     statement_ids: Sequence[str]
 
 
 STATEMENT_IDS_MAX = 10_000
-"""Statement ids that a shard remembers; a statement whose id is among them is ignored."""
+"""Statement ids that a shard remembers; a statement with one of them is ignored."""
 
-
-# Rows as a store keeps them, by column: as objects, those of a whole table would take four times the memory.
-#
-# Whoever loads a table with all its rows at once, or changes a hundred thousand of them in one statement, would
-# otherwise hold an object for every row between the engine and the bytes of the store. A record is made when it is
-# asked for.
 
 RECORDS_AT_ONCE = 10_000
 """Rows that are objects at the same time."""
@@ -97,20 +88,19 @@ RECORDS_AT_ONCE = 10_000
 
 @dataclass(frozen=True, eq=False)
 class RecordColumns(Mapping[str, Record | None]):
-    """n rows by source key; gone: source keys of rows that are not there any more, whose record is None.
+    """n rows by source key, as columns: a table's worth of objects would take four times the memory.
 
-    source_keys: an array of texts, (n,); codes (n, d); nulls: of each row, the numbers of the attributes that are null;
-    qi_groups (n,): numbers, or PENDING.
+    Columns are in one order; a `Record` is made when it is asked for, and is None for the keys in `gone`.
     """
 
-    source_keys: Any = field(repr=False)
-    codes: Ints = field(repr=False)
+    source_keys: Any = field(repr=False)  # an array of texts, (n,)
+    codes: Ints = field(repr=False)  # (n, d)
     values_of: Sequence[Values] = field(repr=False)
     exact: Sequence[tuple[str, ...]] = field(repr=False)
     individuals: Sequence[str | None] = field(repr=False)
-    nulls: Sequence[tuple[int, ...]] = field(repr=False)
-    qi_groups: Ints = field(repr=False)
-    gone: Sequence[str] = field(default=(), repr=False)
+    nulls: Sequence[tuple[int, ...]] = field(repr=False)  # numbers of the attributes that are null
+    qi_groups: Ints = field(repr=False)  # (n,): numbers, or PENDING
+    gone: Sequence[str] = field(default=(), repr=False)  # source keys of rows that are not there any more
 
     def __len__(self) -> int:
         return len(self.codes) + len(self.gone)
@@ -129,14 +119,14 @@ class RecordColumns(Mapping[str, Record | None]):
         return _Items(self)
 
     def pairs(self) -> Iterator[tuple[str, Record | None]]:
-        """Source keys with their records, some objects at a time."""
+        """Source keys with their records, some as objects at a time."""
         for first in range(0, len(self.codes), RECORDS_AT_ONCE):
             some = slice(first, first + RECORDS_AT_ONCE)
             yield from zip(self.source_keys[some].tolist(), self._records(some), strict=True)
         yield from ((source_key, None) for source_key in self.gone)
 
     def in_groups(self, source_keys: Sequence[str], qi_groups: Ints) -> RecordColumns:
-        """Some of the rows that are there, in QI groups of these numbers, (n,)."""
+        """Some of the rows, in QI groups of these numbers, (n,)."""
         indexes = [self._indexes[source_key] for source_key in source_keys]
         return RecordColumns(
             self.source_keys[indexes],
@@ -159,7 +149,7 @@ class RecordColumns(Mapping[str, Record | None]):
 
 
 class _Items(ItemsView[str, Record | None]):
-    """The items of columns; a view of a mapping would look every record up."""
+    """The items of columns; the default view would look every record up."""
 
     _mapping: RecordColumns
 
@@ -167,25 +157,22 @@ class _Items(ItemsView[str, Record | None]):
         return self._mapping.pairs()
 
 
-# Similarity lists as they were stored, as the core restores them; and what is said of a store that is damaged.
-
 LISTS_AT_ONCE = 10_000
 """Stored lists that are objects at the same time."""
 
 
 class RestoredLists(NamedTuple):
-    """What `core.lists.restore` takes: owners (n,) and others (entries,) are indexes of QI groups, floors (n,), scores
-    (entries,), and ends (n,) says where a list ends in others and scores."""
+    """What `core.lists.restore_lists` takes."""
 
-    owners: Ints
-    floors: Floats
-    ends: Ints
-    others: Ints
-    scores: Floats
+    owners: Ints  # (n,): indexes of QI groups
+    floors: Floats  # (n,)
+    ends: Ints  # (n,): where each list ends in others and scores
+    others: Ints  # (entries,): indexes of QI groups
+    scores: Floats  # (entries,)
 
 
 def stored_lists(stored: Iterable[tuple[int, SimilarityList]], names: Ints) -> RestoredLists:
-    """The lists; names (groups,): the numbers of the QI groups by their indexes, ascending. Raises ShardRefused."""
+    """The lists as arrays; names (groups,): the numbers of the QI groups by index, ascending. Raises ShardRefused."""
     stored = iter(stored)
     parts = [_as_arrays([], names)]
     while some := list(islice(stored, LISTS_AT_ONCE)):
@@ -197,7 +184,7 @@ def stored_lists(stored: Iterable[tuple[int, SimilarityList]], names: Ints) -> R
 
 
 def _as_arrays(some: Sequence[tuple[int, SimilarityList]], names: Ints) -> tuple[Ints, Floats, Ints, Ints, Floats]:
-    """As `RestoredLists`, but with the lists' lengths in place of their ends."""
+    """As `RestoredLists`, but with lengths instead of ends."""
     lengths = np.array([len(stored.neighbours) for _, stored in some], dtype=np.int64)
     if (lengths > LINKS).any():
         raise refusal("a similarity list has too many entries")
@@ -221,7 +208,7 @@ def _as_arrays(some: Sequence[tuple[int, SimilarityList]], names: Ints) -> tuple
 
 
 def indexes_of_numbers(names: Ints, numbers: Sequence[int]) -> Ints:
-    """Where each of n numbers stands in names, ascending; NONE if it does not; (n,) int64."""
+    """Index of each of n numbers in names, ascending; NONE if it is not there; (n,) int64."""
     try:
         wanted = np.array(numbers, dtype=np.int64)
     except OverflowError:
@@ -233,5 +220,5 @@ def indexes_of_numbers(names: Ints, numbers: Sequence[int]) -> Ints:
 
 
 def refusal(what: str) -> ShardRefused:
-    """What is wrong with the store, and what mends it."""
+    """Says what is wrong with the store, and the remedy."""
     return ShardRefused(f"the store is damaged: {what}; {remedies.begin_anew()}")

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamer.incremental.core.layout import FAN
-from streamer.incremental.core.search import qgssd
+from streamer.incremental.core.scores import qgssd_from
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.space import Space
 from worlds.scanned_boxes import SPACES, Box, number_axis, random_box, random_cells, tree_axis
@@ -118,7 +118,7 @@ def test_qgssd_is_that_of_the_paper() -> None:
         world.put(number, *some_box(world, random), 2)
     for one in range(1, 9):
         for other in set(range(1, 9)) - {one}:
-            score = qgssd(world.s, world.indexes[one], world.indexes[other])
+            score = qgssd_from(world.s.space, world.s.groups, world.indexes[one], world.indexes[other])
             assert score == world.twin.qgssd(one, other)
 
 

@@ -17,7 +17,6 @@ from streamer.errors import ConfigError, Conflict, EventRefused, ShardRefused
 from streamer.incremental.core import layout
 from streamer.incremental.core.layout import DISSOLVE, INSERT, TAKE
 from streamer.incremental.engine import engine as loading
-from streamer.incremental.engine import engine as module_of_engine
 from streamer.incremental.engine import stored_state
 from streamer.incremental.engine.core_arrays import CoreArrays
 from streamer.incremental.engine.engine import (
@@ -235,7 +234,7 @@ def test_a_statement_id_is_applied_once() -> None:
 
 
 def test_the_oldest_statement_ids_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module_of_engine, "STATEMENT_IDS_MAX", 2)
+    monkeypatch.setattr(stored_state, "STATEMENT_IDS_MAX", 2)
     engine = engine_with(FOUR)
     nobody = CodeIs(0, 5, 5)
     for statement_id in ("s-1", "s-2", "s-3"):

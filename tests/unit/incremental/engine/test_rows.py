@@ -113,7 +113,7 @@ def test_no_more_than_two_thirds_of_the_slots_are_ever_used() -> None:
     keys = SourceKeys()
     for index in range(200):
         keys.add(f"{index}", index)
-        assert 3 * len(keys) <= 2 * len(keys._slots)
+        assert 3 * len(keys) <= 2 * len(keys.slots)
 
 
 def test_a_row_can_be_read_before_anything_was_run() -> None:
